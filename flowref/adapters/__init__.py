@@ -1,0 +1,1 @@
+"""One file per audited library; found by walking this package."""

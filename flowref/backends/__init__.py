@@ -1,0 +1,1 @@
+"""The frameworks: noise, jacobians, state and modes of one framework each."""

@@ -1,0 +1,38 @@
+"""The nouns of flowref; imports nothing else of ours."""
+
+from flowref.model.component import Adapter, Component, Dialect, Facts, Shape
+from flowref.model.errors import (
+    FlowrefError,
+    ReportError,
+    SpecError,
+    TargetError,
+    Undecidable,
+    Unsupported,
+    nearest,
+)
+from flowref.model.law import (
+    ADVICE,
+    BOUND,
+    CLAIM,
+    CONTRACT,
+    EXACT,
+    ROUNDING,
+    STATISTICAL,
+    Law,
+    Mutant,
+    Residual,
+    law,
+    mutant,
+)
+from flowref.model.subject import Array, Batch, Mapped, Observation, Subject, per_point
+from flowref.model.support import REAL, Support
+from flowref.model.target import OBJECT, USER, Condition, Target
+from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verdict, identity
+
+__all__ = [
+    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "EXACT", "OBJECT", "REAL", "ROUNDING", "STATISTICAL", "USER",
+    "Adapter", "Array", "Batch", "Component", "Condition", "Counterexample", "Counts", "Dialect", "Evidence", "Facts",
+    "FlowrefError", "Law", "Mapped", "Mutant", "Observation", "ReportError", "Residual", "Shape", "SpecError",
+    "Status", "Subject", "Support", "Target", "TargetError", "Undecidable", "Unsupported", "Verdict", "identity",
+    "law", "mutant", "nearest", "per_point",
+]  # fmt: skip

@@ -1,0 +1,93 @@
+"""Components and dialects: how an adapter tells the backend what to build and how to speak to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flowref.model.support import REAL, Support
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one family of live objects is spoken to: module-level functions of the object whose source stands alone.
+
+    Tensors in and tensors out, in the object's own framework; every log-det exactly as the library returns it.
+
+    ``forward(obj, x, context) -> (y, ladj)`` and ``inverse(obj, y, context) -> (x, ladj)``; ladj None if none is offered.
+    ``log_prob(obj, x, context)``, ``sample(obj, n, context)``, ``base_log_prob(obj, z, context)``: densities.
+    ``parts(obj) -> [(name, part), ...]``: the bijections that a composite applies, in the order of ``forward``.
+    ``chain(parts)``: the library's own composition (first element first); ``invert(obj)``: its own inverse wrapper.
+    ``repair(obj)``: run after parameters were moved, to put them back into their valid set.
+    ``normalising``: which call maps data to latents, "forward" or "inverse"; it matters to densities and to warming up.
+    """
+
+    forward: Callable[..., Any] | None = None
+    inverse: Callable[..., Any] | None = None
+    log_prob: Callable[..., Any] | None = None
+    sample: Callable[..., Any] | None = None
+    base_log_prob: Callable[..., Any] | None = None
+    parts: Callable[[Any], Sequence[tuple[str, Any]]] | None = None
+    chain: Callable[[Sequence[Any]], Any] | None = None
+    invert: Callable[[Any], Any] | None = None
+    repair: Callable[[Any], None] | None = None
+    normalising: str = "forward"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a live object before it is called.
+
+    ``event_shape`` and ``latent_shape``: shapes of one input and one output of ``forward``, batch excluded.
+    ``codomain`` None: not declared, so ``inverse`` is fed only what ``forward`` produced.
+    ``declared``: whether ``domain`` was stated by someone (then a failure inside it counts) or assumed.
+    ``ladj_event``: trailing axes that a returned log-det keeps (elementwise transforms return one per coordinate).
+    ``knots``: coordinates where the map's formula changes (spline and tail bounds).
+    ``promises``: what the component documents, such as "volume-preserving", or settings such as "inverse_tolerance".
+    """
+
+    event_shape: Shape
+    latent_shape: Shape | None = None
+    domain: Support = REAL
+    codomain: Support | None = None
+    declared: bool = True
+    context_shape: Shape | None = None
+    ladj_event: Shape = ()
+    knots: tuple[float, ...] = ()
+    promises: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Component:
+    """One construction of a library, by name: a builder with keyword options, and the facts about what it builds.
+
+    ``build(**options)`` returns the live object; it is called under the wanted default dtype and a fixed random state.
+    ``facts`` are given, or computed from the options by a function.
+    """
+
+    name: str
+    build: Callable[..., Any]
+    dialect: Dialect
+    facts: Facts | Callable[..., Facts]
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A library that flowref knows by name.
+
+    ``package``: the import name of the library, whose classes ``recognises`` is asked about. ``title``: as the library
+    writes itself. ``components()``: name -> construction, importing the library only when called.
+    ``recognises(obj)``: the dialect of an object that a user built, or None. ``describe(obj, event_shape)``: its facts; the
+    shape is None where the user gave none, and `TargetError` says how to give it where the object does not tell.
+    """
+
+    name: str
+    package: str
+    title: str
+    components: Callable[[], Mapping[str, Component]]
+    recognises: Callable[[Any], Dialect | None]
+    describe: Callable[[Any, Shape | None], Facts]
+    backend: str = "torch"

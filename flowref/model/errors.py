@@ -1,0 +1,41 @@
+"""The errors a user can meet; each says what was given, what was expected and the way out."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class FlowrefError(Exception):
+    """Base of every error that flowref raises on purpose."""
+
+
+class SpecError(FlowrefError):
+    """A target spec, law name or option that cannot be understood."""
+
+
+class TargetError(FlowrefError):
+    """A target that was understood but cannot be loaded."""
+
+
+class ReportError(FlowrefError):
+    """A report file that cannot be read."""
+
+
+class Unsupported(FlowrefError):
+    """An ability that a live object turned out not to have; a law meeting it is not applicable, with this reason."""
+
+
+class Undecidable(FlowrefError):
+    """A measurement that cannot be judged here (a solver that does not settle under noise, say): inconclusive."""
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """A hint naming the closest known names, or an empty string.
+
+    >>> nearest("zukko", ["zuko", "nflows"])
+    ' (did you mean zuko?)'
+    """
+    names = {name.casefold(): name for name in known}
+    close = [names[key] for key in difflib.get_close_matches(given.casefold(), list(names), n=3, cutoff=0.5)]
+    return f" (did you mean {', '.join(close)}?)" if close else ""

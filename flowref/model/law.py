@@ -1,0 +1,123 @@
+"""Laws and mutants: statements with what they need, how they are measured and how they are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from flowref.model.subject import Array, Batch, Subject
+
+CLAIM, CONTRACT, ADVICE = "claim", "contract", "advice"
+ROUNDING, EXACT, BOUND, STATISTICAL = "rounding", "exact", "bound", "statistical"
+
+
+@dataclass(frozen=True)
+class Residual:
+    """What a law measured, one row per point.
+
+    ``value`` ``(batch, ...)``: should be zero. ``scale`` ``(batch,)``: the magnitude to which rounding is relative.
+    ``allowed`` ``(batch,)``: a closed bound, for laws with the "bound" tolerance, or an addition to the rounding
+    allowance (a promised inverse tolerance, the error estimate of a difference quotient).
+    ``decidable`` ``(batch,)``: False where the law says nothing (the map is not finite there); such rows are counted.
+    ``trivial`` ``(batch,)``: True where the law holds whatever the subject does; a pass needs a row that is not.
+    ``observed`` and ``expected``: named numbers per point, for the reader. ``note``: a sentence for the reader.
+    """
+
+    value: Array
+    scale: Array | float = 1.0
+    allowed: Array | float = 0.0
+    decidable: Array | None = None
+    trivial: Array | None = None
+    observed: dict[str, Array] = field(default_factory=dict)
+    note: str = ""
+
+    def per_row(self) -> Array:
+        """The largest absolute residual of each point, ``(batch,)`` float64; nan if any entry is nan."""
+        value = np.abs(np.asarray(self.value, dtype=np.float64))
+        return value.reshape(len(value), -1).max(1) if value.size else np.zeros(len(value))
+
+
+Measure = Callable[[Subject, Batch], Residual]
+
+
+@dataclass(frozen=True)
+class Law:
+    """One claim about a subject. The registry makes it picklable, by its id.
+
+    ``given``: "points" (in the domain), "beyond" (points outside it) or "samples" (a seed only).
+    ``history``: how the subject has lived before the measurement (see `Condition`).
+    ``local``: the law compares derivatives at a point, so a violation must persist beside it (else it is a kink).
+    ``scales``: the parameter perturbations to visit. ``effort``: batches measured in the standard profile.
+    ``promise``: for a contract, the promise that makes it judged. ``size``: the largest batch drawn.
+    ``applies``: returns a reason not to judge this subject, or None.
+    ``thorough``: measured in the thorough profile only (its cost is seconds). ``parted``: a violation of a composite is
+    searched for the first part that violates the same law.
+    """
+
+    id: str
+    measure: Measure
+    statement: str
+    needs: frozenset[str]
+    force: str = CLAIM
+    tolerance: str = ROUNDING
+    given: str = "points"
+    history: str = "warm"
+    local: bool = False
+    scales: tuple[float, ...] = (0.0, 0.1, 0.3, 1.0, 3.0)
+    effort: int = 10
+    size: int = 48
+    promise: str | None = None
+    applies: Callable[[Subject], str | None] | None = None
+    thorough: bool = False
+    parted: bool = False
+    source: str = ""
+    version: int = 1
+
+    @property
+    def family(self) -> str:
+        """The part of the id before the slash."""
+        return self.id.partition("/")[0]
+
+
+def law(law_id: str, *, needs: set[str], **details: Any) -> Callable[[Measure], Law]:
+    """Declare a law: the decorated function measures it, its docstring states it."""
+
+    def declare(measure: Measure) -> Law:
+        statement = " ".join((measure.__doc__ or "").split())
+        return Law(id=law_id, measure=measure, statement=statement, needs=frozenset(needs), **details)
+
+    return declare
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A defect put into a healthy subject, which the named law must catch.
+
+    ``apply(subject, size)`` returns the mutated subject; ``size`` scales the defect where it has one.
+    ``host``: the spec of a healthy target that shows it.
+    """
+
+    law: str
+    name: str
+    apply: Callable[..., Subject]
+    description: str
+    host: str
+    sizes: tuple[float, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """``law#name``."""
+        return f"{self.law}#{self.name}"
+
+
+def mutant(law_id: str, *, host: str, sizes: tuple[float, ...] = ()) -> Callable[[Callable[..., Subject]], Mutant]:
+    """Declare a mutant: the decorated function damages a subject, its docstring says how."""
+
+    def declare(apply: Callable[..., Subject]) -> Mutant:
+        description = " ".join((apply.__doc__ or "").split())
+        return Mutant(law_id, apply.__name__.replace("_", "-"), apply, description, host, sizes)
+
+    return declare

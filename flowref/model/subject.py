@@ -1,0 +1,127 @@
+"""Subjects: a live component as plain callables on numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from flowref.model.component import Shape
+from flowref.model.support import REAL, Support
+
+Array = npt.NDArray[Any]
+
+
+class Mapped(NamedTuple):
+    """What a map returned: the value, and the log-det exactly as returned (shape included; None if not offered)."""
+
+    value: Array
+    ladj: Array | float | None
+
+
+class Batch(NamedTuple):
+    """Inputs of one measurement: points ``(batch, *event)``, contexts ``(batch, *context)`` or None, and a seed."""
+
+    x: Array
+    context: Array | None
+    seed: int
+
+    def rows(self, index: Any) -> Batch:
+        """The batch restricted to some rows."""
+        return Batch(self.x[index], None if self.context is None else self.context[index], self.seed)
+
+
+class Observation(NamedTuple):
+    """What happened around one call.
+
+    ``printed``: characters written; ``rng``: whether global random state was consumed; ``globals``: names of the
+    process-wide settings that changed; ``mutated``: names of the arguments that were written to; ``dtypes``: of value
+    and log-det as returned; ``float32``: whether float32 arithmetic feeds the float64 outputs; ``operations``: how many
+    operators were dispatched; ``devices``: of value and log-det.
+    """
+
+    printed: str
+    rng: bool
+    globals: tuple[str, ...]
+    mutated: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    float32: bool
+    operations: int
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A live component. An ability that it lacks is None. Every call runs on a fresh copy of the loaded object.
+
+    ``forward(x, context)``, ``inverse(y, context)`` -> `Mapped`.
+    ``call(which, x, context, *, how, layout, dtype)`` -> `Mapped`: ``which`` "forward", "inverse" or "log_prob"; ``how`` one of
+    "plain", "train", "no_grad", "inference_mode", "checkpoint", "functional_call", "vmap", "compile"; ``layout`` one of
+    "contiguous", "transposed", "expanded", "strided"; for "log_prob" the value is ``(batch,)`` and the log-det None.
+    ``log_prob(x, context)`` -> ``(batch,)``; ``sample(n, seed, context)`` -> ``(n, *event)``; ``base_log_prob(z, context)``.
+    ``jacobian(which, x, context)`` -> ``(batch, outputs, inputs)`` by the library's autodiff; raises `Unsupported` where
+    the call records no graph.
+    ``vjp(which, x, context, value_cotangent, ladj_cotangent)`` -> gradient with respect to x, ``(batch, *event)``.
+    ``along(which, x, context, seed, t)`` -> `Mapped` with all trainable parameters moved by t times a seeded direction;
+    ``slope(which, x, context, seed, weights)`` -> autodiff's derivative at t = 0 of sum(weights * ladj).
+    ``play(steps, fresh=False)`` -> list of outcomes: a scenario on one object (see the backend); for laws of mode and state.
+    ``observe(which, x, context)`` -> `Observation`.
+    ``arrange(expression, x, context, which)`` -> `Mapped`: the library's own composition of this composite's parts; an
+    expression is a part's index, "self", ("chain", e1, e2, ...) or ("inverse", e).
+    ``noise(seed, magnitude)``: context manager under which this subject's callables are randomly rounded.
+    ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their `Mapped` functions.
+    """
+
+    name: str
+    event_shape: Shape
+    latent_shape: Shape
+    domain: Support = REAL
+    codomain: Support | None = None
+    declared: bool = True
+    context_shape: Shape | None = None
+    ladj_event: Shape = ()
+    knots: tuple[float, ...] = ()
+    dtype: str = "float64"
+    scale: float = 0.0
+    normalising: str = "forward"
+    promises: Mapping[str, Any] = field(default_factory=dict)
+    stateful: bool = False
+    trainable: bool = False
+
+    forward: Callable[..., Mapped] | None = None
+    inverse: Callable[..., Mapped] | None = None
+    call: Callable[..., Mapped] | None = None
+    log_prob: Callable[..., Array] | None = None
+    sample: Callable[..., Array] | None = None
+    base_log_prob: Callable[..., Array] | None = None
+    jacobian: Callable[..., Array] | None = None
+    vjp: Callable[..., Array] | None = None
+    along: Callable[..., Mapped] | None = None
+    slope: Callable[..., float] | None = None
+    play: Callable[..., list[Any]] | None = None
+    observe: Callable[..., Observation] | None = None
+    arrange: Callable[..., Mapped] | None = None
+    noise: Callable[[int, float], AbstractContextManager[None]] | None = None
+    parts: Sequence[str] = ()
+    part_maps: Sequence[Callable[..., Mapped]] = ()
+
+    def lacks(self, needs: frozenset[str]) -> list[str]:
+        """The abilities among ``needs`` that this subject does not have, sorted."""
+        return sorted(need for need in needs if not getattr(self, need))
+
+
+def per_point(ladj: Any, batch: int) -> npt.NDArray[np.float64]:
+    """A returned log-det as one float64 number per point: trailing axes are summed, constants are repeated.
+
+    Source: elementwise transforms return one log-derivative per coordinate, whose sum is the log-det.
+    """
+    array = np.asarray(ladj, dtype=np.float64)
+    if array.ndim == 0 or (array.shape[0] != batch and array.size == 1):
+        return np.full(batch, float(array.reshape(-1)[0]))
+    if array.shape[0] != batch:
+        array = np.broadcast_to(array, (batch, *array.shape))
+    return array.reshape(batch, -1).sum(1)

@@ -1,0 +1,82 @@
+"""Targets: what is audited, as a value that prints as, and parses from, what a user types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from flowref.model.errors import SpecError
+
+OBJECT = "object"
+USER = "user"
+
+
+@dataclass(frozen=True, order=True)
+class Target:
+    """One thing to audit: ``adapter:component?option=value``.
+
+    For user code the adapter is "user" and is not printed: the component is ``module.path:factory`` or
+    ``path/to/file.py:factory``. For a live object the adapter is "object" and the component ``Class#digest``.
+
+    >>> str(Target.parse("zuko:NSF?features=3", {"zuko"}))
+    'zuko:NSF?features=3'
+    >>> Target.parse("pkg.flows:make?event=4", {"zuko"}).adapter
+    'user'
+    """
+
+    adapter: str
+    component: str
+    options: tuple[tuple[str, str], ...] = field(default=())
+
+    @classmethod
+    def parse(cls, spec: str, adapters: set[str]) -> Target:
+        """Read a spec. ``adapters`` are the known adapter names, matched without regard to case.
+
+        Raises `SpecError` when the spec has no component or an option has no value.
+        """
+        head, _, query = spec.strip().partition("?")
+        options = []
+        for item in filter(None, query.split("&")):
+            key, equals, value = item.partition("=")
+            options.append((key.strip(), value.strip() if equals else "true"))
+            if not key.strip():
+                raise SpecError(f"the option {item!r} of {spec!r} has no name; expected ?name=value&name=value")
+        prefix, colon, component = head.partition(":") if not head.startswith(("/", ".")) else ("", ":", head)
+        known = {name.casefold(): name for name in adapters}
+        if colon and component and prefix.casefold() in known:
+            return cls(known[prefix.casefold()], component, tuple(sorted(options)))
+        place, colon, factory = head.rpartition(":")
+        if not colon or not place or not factory:
+            raise SpecError(
+                f"the target {spec!r} cannot be read; expected library:Component, package.module:factory "
+                "or path/to/file.py:factory"
+            )
+        return cls(USER, head, tuple(sorted(options)))
+
+    def option(self, name: str) -> str | None:
+        """The value of one option, or None."""
+        return dict(self.options).get(name)
+
+    def with_options(self, **options: str) -> Target:
+        """This target with options added or replaced."""
+        return replace(self, options=tuple(sorted({**dict(self.options), **options}.items())))
+
+    def __str__(self) -> str:
+        head = self.component if self.adapter == USER else f"{self.adapter}:{self.component}"
+        query = "&".join(f"{key}={value}" for key, value in self.options)
+        return f"{head}?{query}" if query else head
+
+
+@dataclass(frozen=True)
+class Condition:
+    """The circumstances under which a target is loaded.
+
+    ``scale``: standard deviation of the noise added to each trainable parameter; 0 leaves the weights as given.
+    ``history``: "warm" (two train-mode batches, then eval), "fresh" (as built, eval) or "train" (warm, left in train mode).
+    ``part``: index path of a sub-component, for the search for an offending layer.
+    """
+
+    dtype: str = "float64"
+    seed: int = 0
+    scale: float = 0.0
+    history: str = "warm"
+    part: tuple[int, ...] = ()

@@ -1,0 +1,107 @@
+"""Evidence, counterexamples and verdicts: plain values, no live objects."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from flowref.model.target import Condition
+
+
+class Status(enum.StrEnum):
+    """What became of one (target, law) pair."""
+
+    HOLDS = "HOLDS"
+    VIOLATED = "VIOLATED"
+    ADVICE = "ADVICE"  # an advice law that is not followed; never part of the exit code
+    INCONCLUSIVE = "INCONCLUSIVE"
+    NOT_APPLICABLE = "NOT_APPLICABLE"
+    ERROR = "ERROR"
+    TIMEOUT = "TIMEOUT"
+    CRASHED = "CRASHED"
+    NOT_RUN = "NOT_RUN"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Numbers behind a verdict: margin = residual / allowed; above 1, or nan, violates.
+
+    ``explained``: the part of ``allowed`` that measured rounding accounts for; ``unit``: the unit roundoff judged at;
+    ``replicas``: how many randomly rounded runs stand behind it (0: the screen, or an exact law, decided).
+    """
+
+    residual: float
+    allowed: float
+    scale: float = 1.0
+    unit: float = 2.0**-53
+    explained: float = 0.0
+    replicas: int = 0
+
+    @property
+    def margin(self) -> float:
+        """Residual over allowed."""
+        if self.residual == 0:
+            return 0.0
+        return self.residual / self.allowed if self.allowed else float("inf")
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Everything needed to measure a violation again without searching. Arrays are nested lists of floats."""
+
+    x: Any
+    context: Any
+    seed: int
+    condition: Condition
+    observed: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was looked at: batches, points decided, points not decided, points outside the map's domain, trivial points."""
+
+    batches: int = 0
+    held: int = 0
+    undecided: int = 0
+    dropped: int = 0
+    trivial: int = 0
+    scales: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of one pair."""
+
+    target: str
+    law: str
+    status: Status
+    reason: str = ""
+    counts: Counts = Counts()
+    evidence: Evidence | None = None
+    counterexample: Counterexample | None = None
+    part: str = ""
+    seconds: float = 0.0
+    law_version: int = 1
+    force: str = "claim"
+
+    @property
+    def id(self) -> str:
+        """A short name for a violation: four letters of a hash of target and law."""
+        return identity(self.target, self.law)
+
+    def without_time(self) -> Verdict:
+        """The verdict less its duration: what two runs must agree on."""
+        return replace(self, seconds=0.0)
+
+
+def identity(target: str, law: str) -> str:
+    """Four characters (base 32, no look-alikes) naming a pair.
+
+    >>> len(identity("zuko:NSF", "bijection/log-det"))
+    4
+    """
+    alphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
+    number = int.from_bytes(hashlib.sha256(f"{target}\0{law}".encode()).digest()[:8], "big")
+    return "".join(alphabet[(number >> (5 * place)) % 32] for place in range(4))
