@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from flowref.model.subject import Array, Batch, Subject
 
 CLAIM, CONTRACT, ADVICE = "claim", "contract", "advice"
@@ -47,14 +45,17 @@ Measure = Callable[[Subject, Batch], Residual]
 class Law:
     """One claim about a subject. The registry makes it picklable, by its id.
 
-    ``given``: "points" (in the domain), "beyond" (points outside it) or "samples" (a seed only).
+    ``given``: "points" (in the domain), "latents" (in the codomain where one is declared, else in the domain), "beyond"
+    (outside the domain) or "data" (where the log-density lives).
     ``history``: how the subject has lived before the measurement (see `Condition`).
     ``local``: the law compares derivatives at a point, so a violation must persist beside it (else it is a kink).
     ``scales``: the parameter perturbations to visit. ``effort``: batches measured in the standard profile.
     ``promise``: for a contract, the promise that makes it judged. ``size``: the largest batch drawn.
     ``applies``: returns a reason not to judge this subject, or None.
     ``thorough``: measured in the thorough profile only (its cost is seconds). ``parted``: a violation of a composite is
-    searched for the first part that violates the same law.
+    searched for the first part that violates the same law. ``arbitrate(subject, point)``: asked about a violation, names more
+    numbers for the reader, and a reason to doubt the accusation (empty if there is none). ``rebuild``: measured on the target
+    built larger, where it promises (by this name) which option sets its number of features.
     """
 
     id: str
@@ -73,6 +74,8 @@ class Law:
     applies: Callable[[Subject], str | None] | None = None
     thorough: bool = False
     parted: bool = False
+    arbitrate: Callable[[Subject, Batch], tuple[dict[str, Any], str]] | None = None
+    rebuild: str | None = None
     source: str = ""
     version: int = 1
 

@@ -109,6 +109,24 @@ class Subject:
     parts: Sequence[str] = ()
     part_maps: Sequence[Callable[..., Mapped]] = ()
 
+    @property
+    def density_support(self) -> Support:
+        """Where the log-density lives: the data side of the map."""
+        return self.domain if self.normalising == "forward" or self.forward is None else self.codomain or REAL
+
+    @property
+    def density_shape(self) -> Shape:
+        """Shape of one data point of the density."""
+        return self.event_shape if self.normalising == "forward" or self.forward is None else self.latent_shape
+
+    def drawn(self, given: str) -> tuple[Support, Shape]:
+        """The set and the event shape of the points that a law is given."""
+        if given == "latents" and self.codomain is not None:
+            return self.codomain, self.latent_shape
+        if given == "data":
+            return self.density_support, self.density_shape
+        return self.domain, self.event_shape
+
     def lacks(self, needs: frozenset[str]) -> list[str]:
         """The abilities among ``needs`` that this subject does not have, sorted."""
         return sorted(need for need in needs if not getattr(self, need))

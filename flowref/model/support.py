@@ -73,3 +73,23 @@ class Support:
 
 
 REAL = Support.parse("real")
+
+
+def draw(support: Support, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Ordinary points of a support: standard normal on the line, uniform and away from the ends where bounded.
+
+    ``shape`` is ``(batch, *event)``; joint sets act along the last axis.
+    """
+    if support.kind == "ordered":
+        return np.sort(rng.standard_normal(shape), axis=-1)
+    if support.kind == "simplex":
+        weights = rng.exponential(size=shape)
+        return np.asarray(weights / weights.sum(-1, keepdims=True))
+    low, high = support.low, support.high
+    if math.isfinite(low) and math.isfinite(high):
+        return low + (high - low) * (0.02 + 0.96 * rng.random(shape))
+    if math.isfinite(low):
+        return low + 0.1 + rng.exponential(size=shape)
+    if math.isfinite(high):
+        return high - 0.1 - rng.exponential(size=shape)
+    return rng.standard_normal(shape)

@@ -23,3 +23,171 @@ step                           outcome
 
 A step that the object cannot take (no modules, no state_dict) raises `Unsupported`; anything else it raises goes through.
 """
+
+from __future__ import annotations
+
+
+import gc
+import io
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from flowref.backends.torch.calls import MANNERS
+from flowref.backends.torch.guard import sandbox
+from flowref.backends.torch.live import DTYPES, Live, array, derive, mapped
+from flowref.backends.torch.state import duplicate, held, modules, move, named_state, trainable
+from flowref.model import Unsupported
+
+LEARNING_RATE = 1e-2
+
+
+class Stage:
+    """The object on which a scenario is played, and how each step acts on it."""
+
+    def __init__(self, live: Live, fresh: bool) -> None:
+        self.live = live
+        self.obj = live.fresh() if fresh else live.take()
+
+    def whole(self) -> list[Any]:
+        """The object's modules; a scenario of modes needs one."""
+        found = modules(self.obj)
+        if not found:
+            raise Unsupported("it holds no modules")
+        return found
+
+    def train(self) -> Any:
+        return self._mode(True)
+
+    def eval(self) -> Any:
+        return self._mode(False)
+
+    def _mode(self, training: bool) -> dict[str, bool]:
+        returned, recursed = True, True
+        for module in self.whole():
+            answer = module.train() if training else module.eval()
+            returned &= answer is module
+            recursed &= all(inner.training is training for inner in module.modules())
+        return {"returned_self": returned, "recursed": recursed}
+
+    def call(self, which: str, x: Any, context: Any = None, how: str = "plain") -> Any:
+        speak = self.live.speech(which)
+        return mapped(which, MANNERS[how](self.obj, speak, self.live.tensor(x), self.live.tensor(context)))
+
+    def step(self, x: Any, context: Any = None) -> Any:
+        named = trainable(self.obj)
+        if not named:
+            raise Unsupported("it has no trainable parameters")
+        loss = self.loss(self.live.tensor(x), self.live.tensor(context))
+        if not loss.requires_grad:
+            return {"loss": float(loss.detach()), "gradients": {name: None for name, _ in named}}
+        gradients = torch.autograd.grad(loss, [p for _, p in named], allow_unused=True)
+        with torch.no_grad():
+            for (_, parameter), gradient in zip(named, gradients, strict=True):
+                if gradient is not None and bool(torch.isfinite(gradient).all()):
+                    parameter.sub_(LEARNING_RATE * gradient)
+        return {
+            "loss": float(loss.detach()),
+            "gradients": {name: array(g) for (name, _), g in zip(named, gradients, strict=True)},
+        }
+
+    def loss(self, x: Any, context: Any) -> torch.Tensor:
+        """The negative log-likelihood, under a standard normal base where the object is no density."""
+        if self.live.dialect.log_prob is not None:
+            return -torch.as_tensor(self.live.dialect.log_prob(self.obj, x, context)).mean()
+        which = self.live.dialect.normalising if self.live.dialect.inverse is not None else "forward"
+        z, ladj = self.live.speech(which)(self.obj, x, context)
+        total = 0.5 * z.square().sum() / len(x)
+        if isinstance(ladj, torch.Tensor):
+            total = total - (ladj.sum() / len(x) if ladj.dim() and ladj.shape[0] == len(x) else ladj.sum())
+        return torch.as_tensor(total)
+
+    def nudge(self, seed: int, scale: float) -> None:
+        move(self.obj, scale, seed)
+
+    def state(self) -> dict[str, Any]:
+        return {name: array(tensor) for name, tensor in named_state(self.obj).items() if isinstance(tensor, torch.Tensor)}
+
+    def reload(self) -> None:
+        saved = [{k: duplicate(v) for k, v in module.state_dict().items()} for module in self.whole()]
+        training = [module.training for module in self.whole()]
+        self.obj = self.live.fresh()
+        for module, values, mode in zip(self.whole(), saved, training, strict=True):
+            module.load_state_dict(values, strict=True)
+            module.train(mode)
+
+    def deepcopy(self) -> None:
+        import copy
+
+        self.obj = copy.deepcopy(self.obj)
+
+    def pickle(self) -> None:
+        try:
+            data = pickle.dumps(self.obj)
+        except (AttributeError, TypeError, pickle.PicklingError) as error:
+            # A class or function that pickle cannot find by name (a lambda, a local class) is the author's choice.
+            raise Unsupported(f"it cannot be pickled: {error}") from error
+        self.obj = pickle.loads(data)
+
+    def torch_save(self) -> None:
+        buffer = io.BytesIO()
+        try:
+            torch.save(self.obj, buffer)
+        except (AttributeError, TypeError, pickle.PicklingError) as error:
+            raise Unsupported(f"it cannot be saved whole: {error}") from error
+        buffer.seek(0)
+        self.obj = torch.load(buffer, weights_only=False)  # it was saved a line above, by this process
+
+    def graph(self) -> dict[str, bool]:
+        found = {}
+        for module in modules(self.obj):
+            for name, buffer in module.named_buffers():
+                if buffer.requires_grad or buffer.grad_fn is not None:
+                    found[name] = True
+        for place, (container, key, tensor) in enumerate(held(self.obj)):
+            if tensor.grad_fn is not None and not isinstance(container, torch.Tensor):
+                found.setdefault(str(key) if key is not None else str(place), True)
+        return found
+
+    def cast(self, dtype: str) -> None:
+        for module in self.whole():
+            module.to(DTYPES[dtype])
+
+    def dtypes(self) -> dict[str, str]:
+        named = named_state(self.obj)
+        return {
+            name: str(t.dtype).removeprefix("torch.")
+            for name, t in named.items()
+            if isinstance(t, torch.Tensor) and t.is_floating_point()
+        }
+
+    def meta(self) -> dict[str, str]:
+        for module in self.whole():
+            module.to("meta")
+        return {str(key): str(tensor.device) for _, key, tensor in held(self.obj)}
+
+    def count(self) -> int:
+        gc.collect()
+        return sum(1 for item in gc.get_objects() if isinstance(item, torch.Tensor))
+
+
+def play(live: Live, steps: Sequence[tuple[Any, ...]], fresh: bool = False) -> list[Any]:
+    """Play the steps in order on one private copy (``fresh``: on the object as built, before any history)."""
+    with sandbox(derive(live.seed, 23), live.dtype):
+        stage = Stage(live, fresh)
+        outcomes = []
+        for place, (name, *arguments) in enumerate(steps):
+            action: Callable[..., Any] = getattr(stage, name)
+            # Each step has its own fixed random state, so that two scenarios that differ earlier meet the same draws.
+            torch.manual_seed(derive(live.seed, 29, _kind(steps, place)))
+            np.random.seed(derive(live.seed, 31, _kind(steps, place)) % 2**32)
+            outcomes.append(action(*arguments))
+        return outcomes
+
+
+def _kind(steps: Sequence[tuple[Any, ...]], place: int) -> int:
+    """How many steps of the same name came before: what keys a step's random state."""
+    return sum(1 for step in steps[:place] if step[0] == steps[place][0])

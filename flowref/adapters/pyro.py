@@ -1,0 +1,317 @@
+"""Pyro: transform modules, whose forward call maps latents to data, conditional ones among them, and densities over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flowref.adapters import _pyro_constructions as constructions
+from flowref.adapters._described import described, lineage
+from flowref.adapters._torch_transforms import (
+    CONSTANT,
+    ELEMENTWISE,
+    VOLUME,
+    Traits,
+    composed,
+    declared_traits,
+    distribution_facts,
+    event_of,
+    facts_of,
+    transform_facts,
+    unknown_shape,
+)
+from flowref.model import REAL, Adapter, Component, Dialect, Facts, Shape, TargetError
+
+
+def forward(obj: Any, x: Any, context: Any = None) -> Any:
+    y = obj(x)
+    return y, obj.log_abs_det_jacobian(x, y)
+
+
+def inverse(obj: Any, y: Any, context: Any = None) -> Any:
+    x = obj.inv(y)
+    return x, obj.inv.log_abs_det_jacobian(y, x)
+
+
+def conditional_forward(obj: Any, x: Any, context: Any = None) -> Any:
+    transform = obj.condition(context)
+    y = transform(x)
+    return y, transform.log_abs_det_jacobian(x, y)
+
+
+def conditional_inverse(obj: Any, y: Any, context: Any = None) -> Any:
+    transform = obj.condition(context).inv
+    x = transform(y)
+    return x, transform.log_abs_det_jacobian(y, x)
+
+
+def parts(obj: Any) -> Any:
+    return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(getattr(obj, "parts", ()))]
+
+
+def chain(parts: Sequence[Any]) -> Any:
+    from pyro.distributions.torch_transform import ComposeTransformModule
+
+    return ComposeTransformModule(list(parts))
+
+
+def invert(obj: Any) -> Any:
+    return obj.inv
+
+
+def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
+    return obj.log_prob(x)
+
+
+def sample(obj: Any, n: int, context: Any = None) -> Any:
+    return obj.sample((n,))
+
+
+def conditional_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
+    return obj.condition(context).log_prob(x)
+
+
+def conditional_sample(obj: Any, n: int, context: Any = None) -> Any:
+    # One context per sample, so that the base distribution is drawn once for each.
+    return obj.condition(context).sample((n,))
+
+
+def flow_forward(obj: Any, z: Any, context: Any = None) -> Any:
+    from torch.distributions import ComposeTransform
+
+    transform = ComposeTransform(list(obj.transforms))
+    x = transform(z)
+    return x, transform.log_abs_det_jacobian(z, x)
+
+
+def flow_inverse(obj: Any, x: Any, context: Any = None) -> Any:
+    from torch.distributions import ComposeTransform
+
+    transform = ComposeTransform(list(obj.transforms)).inv
+    z = transform(x)
+    return z, transform.log_abs_det_jacobian(x, z)
+
+
+def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
+    return obj.base_dist.log_prob(z)
+
+
+def flow_parts(obj: Any) -> Any:
+    return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(obj.transforms)]
+
+
+TRANSFORM = Dialect(
+    forward=forward, inverse=inverse, parts=parts, chain=chain, invert=invert, normalising="inverse"
+)
+# Without an inverse the one call there is does the warming up.
+ONE_WAY = Dialect(forward=forward, chain=chain)
+CONDITIONAL = Dialect(forward=conditional_forward, inverse=conditional_inverse, normalising="inverse")
+CONDITIONAL_ONE_WAY = Dialect(forward=conditional_forward)
+DENSITY = Dialect(log_prob=log_prob, sample=sample)
+CONDITIONAL_DENSITY = Dialect(log_prob=conditional_log_prob, sample=conditional_sample)
+FLOW = Dialect(
+    forward=flow_forward,
+    inverse=flow_inverse,
+    log_prob=log_prob,
+    sample=sample,
+    base_log_prob=flow_base_log_prob,
+    parts=flow_parts,
+    chain=chain,
+    normalising="inverse",
+)
+
+# Their inverse raises, except for an output that the same object has just computed.
+NO_INVERSE = ("Planar", "Radial", "Sylvester", "Polynomial", "BlockAutoregressive", "NeuralAutoregressive")
+# A truncated power series: below this many terms its documented error is larger than rounding.
+TERMS = 48
+STRAIGHT = frozenset({"straight-through"})
+PROMISES: dict[str, frozenset[str]] = {
+    "BatchNorm": CONSTANT | ELEMENTWISE,
+    # Scales are clamped in the forward pass and not in the backward pass, on purpose.
+    "AffineAutoregressive": STRAIGHT | {"batch-dims"},
+    "AffineCoupling": STRAIGHT | {"batch-dims"},
+    **dict.fromkeys(("ConditionedHouseholder", "Permute", "DiscreteCosineTransform", "HaarTransform"), VOLUME | {"batch-dims"}),
+    **dict.fromkeys(("ConditionedGeneralizedChannelPermute", "LowerCholeskyAffine"), CONSTANT | {"batch-dims"}),
+    "ConditionedMatrixExponential": CONSTANT,
+    **dict.fromkeys(
+        ("ConditionedSpline", "PositivePowerTransform", "SoftplusTransform", "ELUTransform", "LeakyReLUTransform"),
+        ELEMENTWISE | {"batch-dims"},
+    ),
+    **dict.fromkeys(("OrderedTransform", "SplineAutoregressive", "SplineCoupling"), frozenset({"batch-dims"})),
+    **dict.fromkeys(("ConditionedPlanar", "ConditionedRadial", "Polynomial"), frozenset({"batch-dims"})),
+}
+TORCH_ELEMENTWISE = ("ExpTransform", "SigmoidTransform", "SoftplusTransform", "TanhTransform")
+
+
+def traits(transform: Any) -> Traits:
+    """What is known of a transform."""
+    names = lineage(transform)
+    if "_InverseTransform" in names:
+        return traits(transform.inv).inverted()
+    if "ComposeTransform" in names:
+        return composed([traits(part) for part in transform.parts])
+    if "IndependentTransform" in names:
+        return traits(transform.base_transform)
+    if "Sylvester" in names:  # a Householder transform by inheritance only
+        names -= {"Householder", "ConditionedHouseholder"}
+    promises = frozenset[str]().union(*(PROMISES[name] for name in names & set(PROMISES)))
+    if names & set(TORCH_ELEMENTWISE):
+        promises |= ELEMENTWISE | {"batch-dims"}
+    if _ordered(transform, names):
+        promises |= {"autoregressive"}
+    if "ConditionedMatrixExponential" in names and transform.iterations < TERMS:
+        promises |= {"estimator"}
+    known = declared_traits(transform, promises)
+    if "ELUTransform" in names:  # declared onto the positive numbers, where it maps onto (-1, inf)
+        return replace(known, codomain=None)
+    if "LeakyReLUTransform" in names:
+        return replace(known, knots=(0.0,))
+    bound = _bound(transform, names)
+    if bound:
+        return replace(known, knots=(-bound, bound))
+    return replace(known, codomain=None) if one_way(transform) else known
+
+
+def _ordered(transform: Any, names: set[str]) -> bool:
+    """Whether coordinates depend on those before them, in their own order."""
+    if "BlockAutoregressive" in names:
+        return True
+    order = getattr(getattr(transform, "arn", None), "permutation", None)
+    return order is not None and order.tolist() == list(range(len(order)))
+
+
+def _bound(transform: Any, names: set[str]) -> float:
+    for inner in (transform, *(getattr(transform, name, None) for name in ("spline", "lower_spline"))):
+        if names & {"ConditionedSpline", "SplineAutoregressive", "SplineCoupling"} and hasattr(inner, "bound"):
+            return float(inner.bound)
+    return 0.0
+
+
+def one_way(transform: Any) -> bool:
+    """Whether a transform, conditional or not, has no inverse to speak of."""
+    names = {name.removeprefix("Conditional").removeprefix("Conditioned") for name in lineage(transform)}
+    if "MatrixExponential" in names:
+        return int(getattr(transform, "iterations", 0)) < TERMS
+    if "Inverse" in names or "_InverseTransform" in names:
+        return one_way(transform.inv)
+    return bool(names & set(NO_INVERSE)) or any(one_way(part) for part in getattr(transform, "parts", ()))
+
+
+def own_event(transform: Any) -> Shape | None:
+    """The event shape that a class of this library tells."""
+    names = {name.removeprefix("Conditional").removeprefix("Conditioned") for name in lineage(transform)}
+    net = getattr(transform, "nn", None)
+    if "SplineCoupling" in names:
+        return (int(transform.split_dim + transform.upper_spline.input_dim),)
+    if "AffineCoupling" in names:
+        known = getattr(transform, "dim", transform.kwargs.get("dim", -1) if hasattr(transform, "kwargs") else -1) == -1
+        dims = getattr(net, "param_dims", None)
+        return (int(transform.split_dim + dims[0]),) if known and dims is not None else None
+    for name in ("input_dim",):
+        for holder in (transform, getattr(transform, "arn", None), net):
+            if isinstance(getattr(holder, name, None), int):
+                return (int(getattr(holder, name)),)
+    for name in ("u", "x0", "u_unnormed", "weights", "loc"):
+        value = getattr(transform, name, None)
+        if hasattr(value, "shape") and names & {"Planar", "Radial", "Householder", "MatrixExponential", "LowerCholeskyAffine"}:
+            return (int(value.shape[-1]),)
+    if "Permute" in names and transform.dim == -1:
+        return (len(transform.permutation),)
+    return None
+
+
+def describe(obj: Any, event_shape: Shape | None) -> Facts:
+    """The facts of a transform, a conditional transform or a density."""
+    names = lineage(obj)
+    if names & {"ConditionalTransform", "ConditionalDistribution"}:
+        return _conditional_facts(obj, event_shape)
+    if "Distribution" in names:
+        facts = distribution_facts(obj, event_shape)
+        if recognises(obj) is not FLOW:
+            return facts
+        known = composed([traits(one) for one in obj.transforms])
+        whole = chain(obj.transforms)
+        return replace(transform_facts(whole, facts.event_shape, known), latent_shape=facts.event_shape)
+    return transform_facts(obj, event_shape or event_of(obj, own_event), traits(obj))
+
+
+def _conditional_facts(obj: Any, event: Shape | None) -> Facts:
+    """The facts of a conditional object, those of what it gives for a context of zeros."""
+    import torch
+
+    if "ConditionalDistribution" in lineage(obj):
+        sizes = {size for one in obj.transforms if (size := _context_size(one))}
+        inner = next((found for one in obj.transforms if (found := own_event(one))), event)
+    else:
+        sizes, inner = {size for size in (_context_size(obj),) if size}, event or own_event(obj)
+    if len(sizes) != 1:
+        raise TargetError(
+            f"{type(obj).__name__} does not tell the size of its context; wrap it as a module whose forward takes one"
+        )
+    if inner is None:
+        raise unknown_shape(obj)
+    context = (sizes.pop(),)
+    if "ConditionalDistribution" in lineage(obj):
+        return facts_of(Traits(), inner, inner, context=context)
+    parameter = next(iter(obj.parameters()), torch.zeros(()))
+    conditioned = obj.condition(torch.zeros(1, *context, dtype=parameter.dtype))
+    return transform_facts(conditioned, inner, traits(conditioned), context)
+
+
+def _context_size(obj: Any) -> int:
+    for inner in obj.modules() if hasattr(obj, "modules") else ():
+        if isinstance(getattr(inner, "context_dim", None), int) and inner.context_dim:
+            return int(inner.context_dim)
+    # A conditional transform whose parameters depend on nothing but the context reads it with an ordinary network.
+    net = getattr(obj, "nn", None)
+    return int(net.input_dim) if isinstance(getattr(net, "input_dim", None), int) else 0
+
+
+def recognises(obj: Any) -> Dialect | None:
+    """The dialect of a bijective transform, conditional or not, or of a density, or None."""
+    from pyro.distributions.conditional import ConditionalDistribution, ConditionalTransform
+    from torch.distributions import Distribution, Transform
+
+    if isinstance(obj, ConditionalTransform):
+        return CONDITIONAL_ONE_WAY if one_way(obj) else CONDITIONAL
+    if isinstance(obj, ConditionalDistribution):
+        return CONDITIONAL_DENSITY
+    if isinstance(obj, Transform):
+        return (ONE_WAY if one_way(obj) else TRANSFORM) if obj.bijective else None
+    if isinstance(obj, Distribution):
+        return FLOW if _on_the_line(obj) else DENSITY
+    return None
+
+
+def _on_the_line(obj: Any) -> bool:
+    """Whether data and latents have one shape and live on the whole line, so that which is which matters to no one."""
+    transforms = getattr(obj, "transforms", None)
+    if not transforms or obj.event_shape != obj.base_dist.event_shape or len(obj.batch_shape):
+        return False
+    known = composed([traits(one) for one in transforms])
+    return known.domain == REAL and known.codomain == REAL and known.declared
+
+
+def components() -> Mapping[str, Component]:
+    """The transforms of the library, and densities over some of them."""
+    found = {}
+    for name, (build, event) in constructions.transforms().items():
+        dialect = ONE_WAY if name.partition("[")[0] in NO_INVERSE or name == "MatrixExponential" else TRANSFORM
+        found[name] = described(name, build, dialect, describe, event)
+    for name, build in constructions.conditionals().items():
+        dialect = CONDITIONAL_ONE_WAY if name.removeprefix("Conditional") in NO_INVERSE else CONDITIONAL
+        found[name] = described(name, build, dialect, describe)
+    for name, build in constructions.densities().items():
+        found[name] = described(name, build, DENSITY if "exp" in name else FLOW, describe)
+    return found
+
+
+ADAPTER = Adapter(
+    name="pyro",
+    package="pyro",
+    title="Pyro",
+    components=components,
+    recognises=recognises,
+    describe=describe,
+)

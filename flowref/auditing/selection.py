@@ -1,0 +1,97 @@
+"""From what a user types to targets and laws; whatever cannot be understood becomes one sentence and is set aside."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flowref import registry
+from flowref.model import OBJECT, USER, FlowrefError, Law, SpecError, Target
+from flowref.reporting.report import Problem
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is to be audited, without repetition, and what could not be understood."""
+
+    targets: tuple[Target, ...]
+    problems: tuple[Problem, ...]
+
+
+def installed_libraries() -> list[str]:
+    """The names of the supported libraries that can be imported here."""
+    return [name for name, adapter in registry.adapters().items() if adapter.package and registry.installed(name)]
+
+
+def select(wanted: Iterable[Any] | None, defaults: Mapping[str, str] | None = None) -> Selection:
+    """The targets meant by specs, `Target` values and live objects; by default every installed library.
+
+    ``defaults`` are options such as ``event`` for targets that do not give them; they concern user code, unless only
+    constructions of libraries are named.
+    """
+    items = installed_libraries() if wanted is None else list(wanted)
+    if wanted is None and not items:
+        raise SpecError("no supported library is installed here; install one, or name a target such as path/to/file.py:make")
+    targets: list[Target] = []
+    problems: list[Problem] = []
+    for item in items:
+        try:
+            targets += _targets(item)
+        except FlowrefError as error:
+            problems.append(Problem(item if isinstance(item, str) else type(item).__name__, str(error)))
+        except Exception as error:  # a library that fails while it is imported
+            problems.append(Problem(str(item), f"{item} cannot be listed: {type(error).__name__}: {error}"))
+    return Selection(tuple(dict.fromkeys(_with_defaults(targets, defaults or {}))), tuple(problems))
+
+
+def _targets(item: Any) -> list[Target]:
+    if isinstance(item, Target):
+        return [item]
+    if isinstance(item, str):
+        return registry.expand(item)
+    from flowref import loading
+
+    return [loading.snapshot(item)]
+
+
+def _with_defaults(targets: list[Target], defaults: Mapping[str, str]) -> list[Target]:
+    own = any(target.adapter in (USER, OBJECT) for target in targets)
+    chosen = []
+    for target in targets:
+        known = dict(target.options)
+        more = {
+            key: value
+            for key, value in defaults.items()
+            if key not in known and (key == "dtype" or not own or target.adapter in (USER, OBJECT))
+        }
+        chosen.append(_renamed(target, target.with_options(**more)) if more else target)
+    return chosen
+
+
+def _renamed(target: Target, renamed: Target) -> Target:
+    """A target with other options; a live object stays registered under its new name."""
+    if target.adapter == OBJECT:
+        from flowref import loading
+
+        loading.LIVE[renamed] = loading.LIVE[target]
+    return renamed
+
+
+def select_laws(globs: str | Law | Iterable[str | Law]) -> tuple[Law, ...]:
+    """The laws that match any of the globs, sorted by id.
+
+    Raises: `SpecError` for a glob that matches nothing.
+    """
+    wanted = [globs] if isinstance(globs, str | Law) else list(globs)
+    texts = tuple(part for item in wanted if isinstance(item, str) for part in item.split(",") if part)
+    laws = {law.id: law for law in wanted if isinstance(law, Law)}
+    if texts or not laws:
+        laws |= {law.id: law for law in registry.select_laws(texts)}
+    return tuple(laws[key] for key in sorted(laws))
+
+
+def mutated(target: Target, mutant: str) -> Target:
+    """A target with a defect put into it."""
+    return dataclasses.replace(target.with_options(mutant=mutant))

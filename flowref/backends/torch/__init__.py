@@ -1,0 +1,1 @@
+"""PyTorch: how live torch objects become subjects."""

@@ -1,0 +1,206 @@
+r"""Monte-Carlo arithmetic: every floating-point operation is randomly rounded, to measure what rounding alone can do.
+
+Each result becomes $\mathrm{fl}(op)(1 + \eta\xi)$ with $\xi$ uniform in $[-1, 1]$ and $\eta$ the magnitude asked for (a multiple of the
+unit roundoff). Reductions and matrix products also have their inputs rounded, since they round inside; factorisations
+get normwise noise, since their backward error is normwise. What is exact in floating point stays exact: copies, views,
+comparisons, clamps, products with powers of two, sums with zero, sums of integers.
+
+Source: Parker, Pierce and Eggert, Monte Carlo Arithmetic (2000); Verificarlo (arXiv:1509.01347).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from flowref.model import Undecidable
+
+FLOATS = (torch.float64, torch.float32)
+
+# Operators that move, select or compare, and so round nothing. Names are those of the overload packets.
+EXACT = frozenset(
+    """
+    _adaptive_avg_pool2d_copy _conj _local_scalar_dense _reshape_alias _reshape_copy _to_copy _unsafe_index
+    _unsafe_view abs alias amax amin arange argmax argmin argsort as_strided as_strided_scatter bernoulli bernoulli_
+    block_diag broadcast_to bucketize cat ceil clamp clamp_max clamp_min clone constant_pad_nd contiguous copy copy_
+    copysign cummax cummin detach detach_ diag diag_embed diagonal diagonal_backward diagonal_copy diagonal_scatter
+    embedding empty empty_like empty_permuted empty_strided equal expand eye fill fill_ flip floor fmax fmin fmod frac
+    full full_like gather heaviside index index_copy index_fill index_put index_put_ _index_put_impl_ index_select
+    isfinite isinf isnan item lift lift_fresh lift_fresh_copy linspace masked_fill masked_fill_
+    masked_scatter masked_select max maximum median min minimum movedim multinomial nan_to_num narrow neg
+    new_empty new_empty_strided new_full new_ones new_zeros nonzero normal_ one_hot ones ones_like permute pixel_shuffle
+    pixel_unshuffle positive rand rand_like randint randn randn_like randperm relu relu_ remainder repeat
+    repeat_interleave reshape resize_ roll rot90 round scalar_tensor scatter scatter_ searchsorted select
+    select_backward select_scatter set_ sgn sign signbit slice slice_backward slice_scatter sort split
+    split_with_sizes squeeze squeeze_ squeeze_copy stack swapaxes t take to topk transpose transpose_ tril tril_indices
+    triu triu_indices trunc unbind unfold unfold_backward uniform_ unsqueeze unsqueeze_ view view_as view_copy where
+    zero_ zeros zeros_like threshold threshold_backward hardtanh_backward clamp_ clamp_min_ clamp_max_ tril_ triu_ neg_
+    abs_ sign_ index_fill_ exponential_ random_ random resolve_conj resolve_neg im2col pad reflection_pad2d
+    replication_pad2d max_pool2d_with_indices upsample_nearest2d unique _unique2 is_same_size
+    """.split()
+)
+# Operators that round inside: their inputs are rounded as well as their outputs.
+INSIDE = frozenset(
+    """
+    sum mean mm bmm addmm baddbmm addmv mv dot vdot cumsum cumprod logcumsumexp prod var std var_mean std_mean norm
+    linalg_vector_norm logsumexp native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training
+    cudnn_batch_norm native_batch_norm_backward native_layer_norm native_layer_norm_backward native_group_norm
+    convolution convolution_backward mkldnn_convolution einsum cdist _cdist_forward index_add scatter_add
+    scatter_add_ polyval trace avg_pool2d _softmax _log_softmax
+    """.split()
+)
+# Factorisations and solvers: errors are relative to the norm of the whole matrix.
+NORMWISE = frozenset(
+    """
+    linalg_lu_factor_ex linalg_lu linalg_inv_ex linalg_solve_triangular triangular_solve _linalg_solve_ex
+    linalg_solve_ex _linalg_slogdet _linalg_det linalg_lu_solve linalg_householder_product linalg_qr _linalg_svd
+    linalg_matrix_exp linalg_cholesky_ex cholesky_inverse cholesky_solve _linalg_eigh linalg_eig linalg_ldl_factor_ex
+    lu_unpack _fft_r2c _fft_c2r _fft_c2c
+    """.split()
+)
+NORMWISE_CONSTANT = 8.0
+# Functions whose implementations are good to a few units in the last place rather than one.
+SPECIAL = frozenset("erfinv lgamma digamma polygamma special_ndtri special_log_ndtr igamma igammac i0 i1 erfc".split())
+SPECIAL_CONSTANT = 8.0
+BOUNDED = {"tanh": (-1.0, 1.0), "sigmoid": (0.0, 1.0), "erf": (-1.0, 1.0)}
+SUMS = frozenset({"add", "sub", "rsub", "add_", "sub_"})
+PRODUCTS = frozenset({"mul", "mul_"})
+QUOTIENTS = frozenset({"div", "div_"})
+
+
+class RandomRounding(TorchDispatchMode):
+    """Randomly round every floating-point operation dispatched under it.
+
+    ``magnitude``: half-width of the relative error. ``only``: restrict the noise to results of one dtype. ``budget``: the
+    number of operations after which `Undecidable` is raised (an iteration that does not settle under noise).
+    ``operations`` counts what was dispatched, ``rounded`` what was noised.
+    """
+
+    def __init__(
+        self, magnitude: float, seed: int, *, only: torch.dtype | None = None, budget: int | None = None
+    ) -> None:
+        super().__init__()
+        self.magnitude = magnitude
+        self.only = only
+        self.budget = budget
+        self.generator = torch.Generator().manual_seed(seed)
+        self.operations = 0
+        self.rounded = 0
+
+    def concerns(self, value: Any) -> bool:
+        """Whether a value is a floating tensor that this mode rounds."""
+        return (
+            isinstance(value, torch.Tensor)
+            and value.dtype in FLOATS
+            and (self.only is None or value.dtype == self.only)
+            and value.numel() > 0
+            and value.device.type == "cpu"
+        )
+
+    def uniform(self, like: torch.Tensor) -> torch.Tensor:
+        """Uniform in [-1, 1], of the shape and dtype of a tensor."""
+        return torch.rand(like.shape, generator=self.generator, dtype=like.dtype).mul_(2).sub_(1)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        self.operations += 1
+        if self.budget is not None and self.operations > self.budget:
+            raise Undecidable("an iteration did not settle under random rounding")
+        name = func.overloadpacket.__name__
+        if name in EXACT or self.magnitude == 0:
+            return func(*args, **(kwargs or {}))
+        if name in INSIDE:
+            args = tuple(self._rounded_input(value) for value in args)
+        elif name in NORMWISE:
+            args = tuple(self._normwise(value) for value in args)
+        out = func(*args, **(kwargs or {}))
+        if isinstance(out, torch.Tensor):
+            return self._rounded(name, args, out)
+        if isinstance(out, (tuple, list)):
+            return type(out)(self._rounded(name, args, value) for value in out)
+        return out
+
+    def _rounded_input(self, value: Any) -> Any:
+        if not self.concerns(value):
+            return value
+        return value * (1 + self.magnitude * self.uniform(value))
+
+    def _normwise(self, value: Any) -> Any:
+        if not self.concerns(value) or value.dim() < 2:
+            return value
+        largest = value.abs().amax(dim=(-2, -1), keepdim=True)
+        return value + NORMWISE_CONSTANT * self.magnitude * largest * self.uniform(value)
+
+    def _rounded(self, name: str, args: tuple[Any, ...], out: Any) -> Any:
+        if not self.concerns(out):
+            return out
+        self.rounded += 1
+        factor = self.magnitude * self.uniform(out)
+        if name in SPECIAL:
+            factor = factor * SPECIAL_CONSTANT
+        exact = _exact(name, args, out)
+        if exact is not None:
+            factor = torch.where(exact, torch.zeros((), dtype=out.dtype), factor)
+        if name.endswith("_") and not name.startswith("_"):
+            return out.mul_(1 + factor)
+        # inf * (1 + factor) is inf, nan stays nan: noise never makes a finite value of either.
+        result = out * (1 + factor)
+        if name in ("softplus", "softplus_backward"):
+            result = self._softplus(name, args, out, result)
+        if name in ("_log_softmax", "log_sigmoid_forward"):
+            result = result + self.magnitude * self.uniform(out)
+        if name in BOUNDED:
+            low, high = BOUNDED[name]
+            result = result.clamp(low, high)
+        return result
+
+    def _softplus(self, name: str, args: tuple[Any, ...], out: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+        # torch documents that softplus is replaced by the identity where beta * x > threshold: an error of e^-threshold
+        # that no rounding explains. It is the same in every run, so it enters in full and not as a multiple of the noise.
+        at = 0 if name == "softplus" else 1
+        beta = float(args[at + 1]) if len(args) > at + 1 else 1.0
+        threshold = float(args[at + 2]) if len(args) > at + 2 else 20.0
+        cut = math.exp(-threshold) * self.magnitude / _unit(out.dtype)
+        unsure = torch.rand(out.shape, generator=self.generator, dtype=out.dtype) * cut
+        linear = args[at] * beta > threshold
+        moved = result + unsure / beta if name == "softplus" else result * (1 - unsure)
+        return torch.where(linear, moved, result)
+
+
+def _unit(dtype: torch.dtype) -> float:
+    return 2.0**-53 if dtype == torch.float64 else 2.0**-24
+
+
+def _exact(name: str, args: tuple[Any, ...], out: torch.Tensor) -> torch.Tensor | None:
+    """Where the operation has no rounding error at all; None if nowhere."""
+    if name in SUMS and len(args) >= 2:
+        first, second = _tensor(args[0], out), _tensor(args[1], out)
+        whole = (first.trunc() == first) & (second.trunc() == second) & (out.abs() < 2.0**24)
+        return (first == 0) | (second == 0) | whole
+    if name in PRODUCTS and len(args) >= 2:
+        return _power_of_two(args[0], out) | _power_of_two(args[1], out)
+    if name in QUOTIENTS and len(args) >= 2:
+        return _power_of_two(args[1], out)
+    if name == "sum" and isinstance(args[0], torch.Tensor) and args[0].numel() and args[0].shape == out.shape:
+        return torch.ones_like(out, dtype=torch.bool)
+    return None
+
+
+def _tensor(value: Any, like: torch.Tensor) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        return value
+    return torch.tensor(float(value), dtype=like.dtype)
+
+
+def _power_of_two(value: Any, like: torch.Tensor) -> torch.Tensor:
+    if not isinstance(value, torch.Tensor):
+        return torch.tensor(abs(math.frexp(float(value))[0]) == 0.5)
+    if not value.dtype.is_floating_point:
+        return torch.tensor(False)
+    mantissa: torch.Tensor = torch.frexp(value)[0]
+    return mantissa.abs() == 0.5

@@ -1,0 +1,141 @@
+"""Life and state of live torch objects: copying, casting, moving parameters, and the tensors they hold."""
+
+from __future__ import annotations
+
+import copy
+import types
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+# Objects that hold no tensors of the component's own; the walk stops at them.
+OPAQUE = (str, bytes, int, float, complex, type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
+OPAQUE += (torch.dtype, torch.device, torch.Generator, torch.Size, weakref.ref, type(None))
+
+
+def duplicate(obj: Any) -> Any:
+    """An independent copy of a live object.
+
+    Tensors that an object caches from an earlier call are no leaves and refuse ``deepcopy``: they are detached in the copy.
+    """
+    try:
+        return copy.deepcopy(obj)
+    except RuntimeError as error:
+        if "deepcopy protocol" not in str(error):
+            raise
+    memo: dict[int, Any] = {}
+    for tensor in tensors(obj):
+        if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
+            memo[id(tensor)] = tensor.detach().clone()
+    return copy.deepcopy(obj, memo)
+
+
+def held(obj: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Every (container, key, tensor) reachable from an object through attributes, lists, tuples and dicts."""
+    seen: set[int] = set()
+    stack: list[Any] = [obj]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, OPAQUE) or id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, dict):
+            entries = list(item.items())
+        elif isinstance(item, (list, tuple, set, frozenset)):
+            entries = list(enumerate(item))
+        elif isinstance(item, (types.MethodType,)):
+            entries = [(None, item.__self__)]
+        elif hasattr(item, "__dict__"):
+            entries = list(vars(item).items())
+        else:
+            continue
+        for key, value in entries:
+            if isinstance(value, torch.Tensor):
+                yield item, key, value
+            else:
+                stack.append(value)
+
+
+def tensors(obj: Any) -> list[torch.Tensor]:
+    """Every tensor reachable from an object."""
+    return [obj] if isinstance(obj, torch.Tensor) else [tensor for _, _, tensor in held(obj)]
+
+
+def cast(obj: Any, dtype: torch.dtype) -> Any:
+    """Cast an object in place to a floating dtype, plain tensor attributes included; returns the object."""
+    if isinstance(obj, nn.Module):
+        obj.to(dtype)
+    for container, key, tensor in list(held(obj)):
+        if not tensor.is_floating_point() or tensor.dtype == dtype or isinstance(tensor, nn.Parameter):
+            continue
+        moved = tensor.detach().to(dtype).requires_grad_(tensor.requires_grad)
+        if isinstance(container, (dict, list)):
+            container[key] = moved
+        elif not isinstance(container, (tuple, set, frozenset)) and key is not None:
+            object.__setattr__(container, key, moved)
+    return obj
+
+
+def modules(obj: Any) -> list[nn.Module]:
+    """The outermost modules of an object: itself, or those among its attributes."""
+    if isinstance(obj, nn.Module):
+        return [obj]
+    found: list[nn.Module] = []
+    seen: set[int] = set()
+    stack = [obj]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, OPAQUE) or id(item) in seen or isinstance(item, torch.Tensor):
+            continue
+        seen.add(id(item))
+        if isinstance(item, nn.Module):
+            found.append(item)
+        elif isinstance(item, dict):
+            stack.extend(item.values())
+        elif isinstance(item, (list, tuple)):
+            stack.extend(item)
+        elif hasattr(item, "__dict__"):
+            stack.extend(vars(item).values())
+    return found
+
+
+def trainable(obj: Any) -> list[tuple[str, torch.Tensor]]:
+    """Named parameters that require a gradient, in a stable order.
+
+    Frozen parameters stay out: some libraries keep permutations and wavelets in them.
+    """
+    named = []
+    for place, module in enumerate(modules(obj)):
+        prefix = "" if module is obj else f"{place}."
+        named += [(prefix + name, p) for name, p in module.named_parameters() if p.requires_grad]
+    return [(name, p) for name, p in named if p.is_floating_point()]
+
+
+def move(obj: Any, scale: float, seed: int) -> None:
+    """Add scale times a seeded standard normal direction to every trainable parameter, in place."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for _, parameter in trainable(obj):
+            step = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.add_((scale * step).to(parameter.dtype))
+
+
+def set_mode(obj: Any, training: bool) -> None:
+    """Put every module of an object into train or eval mode."""
+    for module in modules(obj):
+        module.train(training)
+
+
+def named_state(obj: Any) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by name; the tensor attributes of what is no module."""
+    if isinstance(obj, nn.Module):
+        return dict(obj.state_dict(keep_vars=True))
+    named: dict[str, torch.Tensor] = {}
+    for place, module in enumerate(modules(obj)):
+        named |= {f"{place}.{name}": value for name, value in module.state_dict(keep_vars=True).items()}
+    if not named:
+        named = {f"{place}.{key}": tensor for place, (_, key, tensor) in enumerate(held(obj))}
+    return named

@@ -1,0 +1,153 @@
+"""Bijections: forward and inverse undo each other, and different points stay different."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws._arithmetic import finite_rows, latents, reported, rows_max
+from flowref.model import CONTRACT, EXACT, Array, Batch, Residual, Subject, law
+
+ROUND_TRIP = "change of variables: a flow is a bijection; NICE (arXiv:1410.8516), Real NVP (arXiv:1605.08803)"
+# Slack, in nats, between what a log-det claims and what outputs that coincide bit for bit can mean.
+FLAT_SLACK = 10.0
+ULP = 2.0**-53
+
+
+def inverse_tolerance(subject: Subject, value: Array) -> Array:
+    """What an iterative inverse promises, per point: absolute and relative alike."""
+    promised = float(subject.promises.get("inverse_tolerance", 0.0))
+    return promised * (1 + rows_max(value))
+
+
+@law(
+    "bijection/inverse-roundtrip",
+    needs={"forward", "inverse"},
+    source=ROUND_TRIP,
+    parted=True,
+)
+def inverse_roundtrip(subject: Subject, batch: Batch) -> Residual:
+    r"""$f^{-1}(f(x)) = x$ for every $x$ in the domain."""
+    assert subject.forward is not None and subject.inverse is not None
+    y = subject.forward(batch.x, batch.context).value
+    back = subject.inverse(y + 0.0, batch.context).value
+    return Residual(
+        same_shape(back, batch.x) - batch.x,
+        scale=rows_max(batch.x),
+        allowed=inverse_tolerance(subject, batch.x),
+        decidable=finite_rows(y),
+        observed={"x": batch.x, "f(x)": y, "inverse(f(x))": back},
+    )
+
+
+@law(
+    "bijection/forward-roundtrip",
+    needs={"forward", "inverse"},
+    given="latents",
+    source=ROUND_TRIP,
+    parted=True,
+)
+def forward_roundtrip(subject: Subject, batch: Batch) -> Residual:
+    r"""$f(f^{-1}(z)) = z$ for every $z$ in the codomain."""
+    assert subject.forward is not None and subject.inverse is not None
+    z = latents(subject, batch.x, batch.context)
+    x = subject.inverse(z + 0.0, batch.context).value
+    again = subject.forward(x + 0.0, batch.context).value
+    slack = 0.0
+    if subject.promises.get("inverse_tolerance"):
+        # An error within the promise in x moves f(x) by about as much again at the neighbouring points.
+        tolerance = inverse_tolerance(subject, x).reshape(-1, *[1] * (x.ndim - 1))
+        moved = [subject.forward(x + sign * tolerance, batch.context).value for sign in (1.0, -1.0)]
+        slack = 2 * np.maximum(*(rows_max(value - again) for value in moved)) + inverse_tolerance(subject, z)
+    return Residual(
+        same_shape(again, z) - z,
+        scale=rows_max(z),
+        allowed=slack,
+        decidable=finite_rows(z) & (finite_rows(x) if subject.codomain is None else True),
+        observed={"z": z, "inverse(z)": x, "f(inverse(z))": again},
+    )
+
+
+def same_shape(value: Array, like: Array) -> Array:
+    """The value, or nan everywhere if it has another shape: then nothing came back."""
+    return value if value.shape == like.shape else np.full(like.shape, np.nan)
+
+
+@law("bijection/injective", needs={"forward", "jacobian"}, tolerance=EXACT, effort=6, source="definition of a bijection")
+def injective(subject: Subject, batch: Batch) -> Residual:
+    r"""Different points have different images: $f(x) \ne f(x')$ where the log-det says that volume is kept.
+
+    One coordinate is mirrored or moved. Images that coincide because the map saturates are excused: there the log-det must
+    be about as small as one unit in the last place over the step; a log-det far above that accuses.
+    """
+    assert subject.forward is not None and subject.jacobian is not None
+    rng = np.random.default_rng(batch.seed)
+    flat = batch.x.reshape(len(batch.x), -1)
+    other = flat.copy()
+    rows = np.arange(len(flat))
+    column = rng.integers(0, flat.shape[1], size=len(flat))
+    old = flat[rows, column]
+    mirrored = rng.random(len(flat)) < 0.5
+    other[rows, column] = np.where(mirrored, -old, old + np.sign(old + (old == 0)) * (1 + 0.5 * np.abs(old)))
+    other = other.reshape(batch.x.shape)
+    middle = (batch.x + other) / 2
+    step = np.abs(other.reshape(flat.shape)[rows, column] - old)
+    apart = (step > 1e-3 * (1 + np.abs(old))) & (rows_max(flat) <= 16) & subject.domain.holds(other)
+    first, second = subject.forward(batch.x, batch.context), subject.forward(other, batch.context)
+    between = subject.forward(middle, batch.context)
+    equal = (first.value == second.value).reshape(len(flat), -1).all(1)
+    decidable = apart & finite_rows(first.value, second.value)
+    guilty = np.zeros(len(flat))
+    for row in np.flatnonzero(equal & decidable):
+        one = slice(row, row + 1)
+        context = None if batch.context is None else batch.context[one]
+        claims = [float(reported(subject, out, len(flat))[row]) for out in (first, second, between)]
+        bounds = []
+        for point in (batch.x[one], other[one]):
+            columns = np.linalg.norm(subject.jacobian("forward", point, context)[0], axis=0)
+            columns[column[row]] = max(ULP * float(rows_max(first.value[one])[0]) / step[row], ULP**2)
+            with np.errstate(all="ignore"):
+                bounds.append(float(np.log(columns).sum()))
+        # A mirror image shares its value with a point whose log-det is honest at both ends and dishonest between them.
+        guilty[row] = float(all(np.isfinite(claims)) and min(claims[:2]) > max(bounds) + FLAT_SLACK)
+    return Residual(
+        guilty,
+        decidable=decidable,
+        observed={"x": batch.x, "x'": other, "f(x) = f(x')": first.value},
+        note="two different points have the same image",
+    )
+
+
+@law("bijection/monotone", needs={"forward"}, force=CONTRACT, promise="monotone", tolerance=EXACT, effort=4)
+def monotone(subject: Subject, batch: Batch) -> Residual:
+    r"""An increasing elementwise map keeps order: $x_1 \le x_2 \Rightarrow f(x_1) \le f(x_2)$."""
+    assert subject.forward is not None
+    order = np.sort(batch.x, axis=0)
+    y = subject.forward(order, batch.context if batch.context is None else batch.context[:1].repeat(len(order), 0)).value
+    fall = np.zeros_like(y)
+    # Rounding may turn neighbours around by a few units in the last place; order is asked for beyond that.
+    slack = 64 * ULP * np.maximum(np.abs(y[1:]), np.abs(y[:-1]))
+    fall[1:] = np.maximum(y[:-1] - y[1:] - slack, 0.0)
+    return Residual(
+        fall, decidable=finite_rows(y), observed={"f(x)": y}, note="a larger input has a smaller output", trivial=None
+    )
+
+
+@law("bijection/batch-dimensions", needs={"forward"}, force=CONTRACT, promise="batch-dims", effort=4)
+def batch_dimensions(subject: Subject, batch: Batch) -> Residual:
+    r"""Several batch dimensions are one: $f$ on $(b_1, b_2, \dots)$ is $f$ on $(b_1 b_2, \dots)$, reshaped."""
+    assert subject.forward is not None
+    flat = subject.forward(batch.x, batch.context)
+    lead = (2, len(batch.x) // 2) if len(batch.x) % 2 == 0 else (1, len(batch.x))
+    context = None if batch.context is None else batch.context.reshape(*lead, *subject.context_shape or ())
+    deep = subject.forward(batch.x.reshape(*lead, *subject.event_shape), context)
+    value = np.asarray(deep.value)
+    if value.shape[:2] != lead or value.size != flat.value.size:
+        return Residual(np.full(len(batch.x), np.inf), note=f"the value came back in shape {value.shape}")
+    difference = (value.reshape(flat.value.shape) - flat.value).reshape(len(batch.x), -1)
+    if flat.ladj is not None and np.ndim(flat.ladj) and np.shape(flat.ladj)[0] == len(batch.x):
+        ladj = np.asarray(deep.ladj, dtype=np.float64)
+        if ladj.shape[:2] != lead:
+            return Residual(np.full(len(batch.x), np.inf), note=f"the log-det came back in shape {ladj.shape}")
+        gap = ladj.reshape(len(batch.x), -1) - np.asarray(flat.ladj, dtype=np.float64).reshape(len(batch.x), -1)
+        difference = np.concatenate([difference, gap], axis=1)
+    return Residual(difference, scale=4 + rows_max(flat.value), decidable=finite_rows(flat.value))

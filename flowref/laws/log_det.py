@@ -1,0 +1,297 @@
+"""Log-determinants: a returned log-det is log|det d output / d input| of the call that returned it, in either direction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flowref.laws._arithmetic import (
+    differences,
+    finite_rows,
+    latents,
+    log_abs_det,
+    reported,
+    resolvable,
+    rows_max,
+    square,
+)
+from flowref.laws.bijection import inverse_tolerance
+from flowref.model import CONTRACT, EXACT, Array, Batch, Residual, Subject, Unsupported, law
+
+FORMULA = "change of variables; Rezende and Mohamed, Variational Inference with Normalizing Flows (arXiv:1505.05770)"
+# Differences accuse only beyond this many times their own error estimate, and never alone.
+DIFFERENCE_FACTOR = 20.0
+# The largest event whose Jacobian is taken apart by differences for the reader.
+DIFFERENCE_SIZE = 128
+
+
+def compared(subject: Subject, which: str, x: Array, context: Array | None) -> Residual:
+    """Reported minus autograd's log|det J| of one call."""
+    assert subject.jacobian is not None
+    call = getattr(subject, which)
+    out = call(x, context)
+    claimed = reported(subject, out, len(x))
+    matrices = subject.jacobian(which, x, context)
+    square(matrices[:0])
+    truth = log_abs_det(matrices)
+    decidable = finite_rows(out.value) & resolvable(matrices, truth)
+    return Residual(
+        np.where(decidable, claimed - np.where(decidable, truth, 0.0), 0.0),
+        scale=4 + np.where(np.isfinite(truth), np.abs(truth), 0.0),
+        decidable=decidable,
+        observed={"reported": claimed, "autograd": truth},
+    )
+
+
+def arbitrated(subject: Subject, which: str, x: Array, context: Array | None) -> tuple[dict[str, Any], str]:
+    """Central differences beside the two other oracles, and whether they side with the report against autograd."""
+    call = getattr(subject, which)
+    assert subject.jacobian is not None
+    claimed = float(reported(subject, call(x, context), 1)[0])
+    matrix = subject.jacobian(which, x, context)
+    truth = float(log_abs_det(matrix)[0])
+    observed: dict[str, Any] = {"reported": claimed, "autograd": truth}
+    if x.size > DIFFERENCE_SIZE:
+        return observed, ""
+    estimate, error = differences(call, x, context)
+    measured = float(log_abs_det(estimate)[0])
+    with np.errstate(all="ignore"):
+        doubt = DIFFERENCE_FACTOR * (error * float(np.abs(np.linalg.pinv(estimate[0])).sum()) + 1e-12 * (1 + abs(measured)))
+    observed |= {"differences": measured, "differences' error": doubt}
+    gap = abs(claimed - truth)
+    if not np.isfinite(measured) or not np.isfinite(doubt) or doubt > gap / 2:
+        observed["disagrees"] = "reported or autograd (differences cannot tell)"
+        return observed, ""
+    near_truth, near_claim = abs(measured - truth) <= doubt, abs(measured - claimed) <= doubt
+    if near_claim and not near_truth:
+        observed["disagrees"] = "autograd"
+        return observed, "autograd's Jacobian disagrees with differences, and the log-det agrees with them"
+    observed["disagrees"] = "reported" if near_truth else "all three"
+    opposite = abs(claimed + truth) <= 1e-6 * (1 + abs(truth)) and abs(truth) > 1e-6
+    if opposite:
+        observed["note"] = "it is the log-det of the opposite map (declare ?ladj=inverse if that is documented)"
+    return observed, ""
+
+
+def arbitrate_forward(subject: Subject, batch: Batch) -> tuple[dict[str, Any], str]:
+    """The three oracles for the forward call at one point."""
+    return arbitrated(subject, "forward", batch.x, batch.context)
+
+
+def arbitrate_inverse(subject: Subject, batch: Batch) -> tuple[dict[str, Any], str]:
+    """The three oracles for the inverse call at one point."""
+    return arbitrated(subject, "inverse", latents(subject, batch.x, batch.context), batch.context)
+
+
+def is_estimator(subject: Subject) -> str | None:
+    """Estimated log-dets are not held to exact ones."""
+    return "its log-det is promised to be an estimate" if subject.promises.get("estimator") else None
+
+
+@law(
+    "bijection/log-det",
+    needs={"forward", "jacobian"},
+    local=True,
+    parted=True,
+    applies=is_estimator,
+    arbitrate=arbitrate_forward,
+    source=FORMULA,
+)
+def log_det(subject: Subject, batch: Batch) -> Residual:
+    r"""The log-det returned by forward is $\log|\det \partial f / \partial x|$, as autograd and differences measure it."""
+    return compared(subject, "forward", batch.x, batch.context)
+
+
+def no_iteration(subject: Subject) -> str | None:
+    """An iterative inverse is differentiated only as far as it converged."""
+    if subject.promises.get("inverse_tolerance"):
+        return "its inverse is promised to be iterative; bijection/log-det-antisymmetry judges its log-det"
+    return is_estimator(subject)
+
+
+@law(
+    "bijection/inverse-log-det",
+    needs={"forward", "inverse", "jacobian"},
+    given="latents",
+    local=True,
+    parted=True,
+    applies=no_iteration,
+    arbitrate=arbitrate_inverse,
+    source=FORMULA,
+)
+def inverse_log_det(subject: Subject, batch: Batch) -> Residual:
+    r"""The log-det returned by inverse is $\log|\det \partial f^{-1} / \partial z|$, as autograd and differences measure it."""
+    return compared(subject, "inverse", latents(subject, batch.x, batch.context), batch.context)
+
+
+@law(
+    "bijection/log-det-antisymmetry",
+    needs={"forward", "inverse"},
+    parted=True,
+    applies=is_estimator,
+    source="inverse function theorem",
+)
+def log_det_antisymmetry(subject: Subject, batch: Batch) -> Residual:
+    r"""The log-dets of the two directions cancel: $\mathrm{ladj}_{f^{-1}}(f(x)) = -\mathrm{ladj}_f(x)$."""
+    assert subject.forward is not None and subject.inverse is not None
+    out = subject.forward(batch.x, batch.context)
+    back = subject.inverse(out.value + 0.0, batch.context)
+    forward, inverse = reported(subject, out, len(batch.x)), reported(subject, back, len(batch.x))
+    slack: Array | float = 0.0
+    tolerance = inverse_tolerance(subject, batch.x)
+    if tolerance.any():
+        step = tolerance.reshape(-1, *[1] * (batch.x.ndim - 1))
+        moved = [reported(subject, subject.forward(batch.x + s * step, batch.context), len(step)) for s in (1.0, -1.0)]
+        slack = 4 * np.maximum(*(np.abs(value - forward) for value in moved)) + tolerance
+    return Residual(
+        forward + inverse,
+        scale=4 + np.where(np.isfinite(forward), np.abs(forward), 0.0),
+        allowed=slack,
+        decidable=finite_rows(out.value, forward),
+        observed={"forward's log-det": forward, "inverse's log-det": inverse},
+    )
+
+
+@law(
+    "bijection/jacobian-inverse-product",
+    needs={"forward", "inverse", "jacobian"},
+    local=True,
+    applies=no_iteration,
+    effort=6,
+    source="inverse function theorem",
+)
+def jacobian_inverse_product(subject: Subject, batch: Batch) -> Residual:
+    r"""The derivatives of the two directions are inverse matrices: $J_{f^{-1}}(f(x))\, J_f(x) = I$."""
+    assert subject.forward is not None and subject.jacobian is not None
+    y = subject.forward(batch.x, batch.context).value
+    forward = square(subject.jacobian("forward", batch.x, batch.context))
+    inverse = square(subject.jacobian("inverse", y + 0.0, batch.context))
+    product = inverse @ forward
+    size = (np.abs(inverse) @ np.abs(forward)).reshape(len(y), -1).max(1)
+    return Residual(
+        product - np.eye(product.shape[-1]),
+        scale=np.maximum(1.0, size.astype(np.float64)),
+        decidable=finite_rows(y, forward, inverse) & resolvable(forward.astype(np.float64), log_abs_det(forward)),
+        observed={"J of inverse": inverse.astype(np.float64), "J of forward": forward.astype(np.float64)},
+    )
+
+
+@law("bijection/log-det-shape", needs={"forward"}, tolerance=EXACT, effort=10, size=7, scales=(0.0,))
+def log_det_shape(subject: Subject, batch: Batch) -> Residual:
+    """A log-det comes back as one number per point, in the batch shape (plus the event axes of an elementwise transform)."""
+    wrong = []
+    for which in ("forward", "inverse"):
+        call = getattr(subject, which)
+        if call is None:
+            continue
+        x = batch.x if which == "forward" else subject.forward(batch.x, batch.context).value  # type: ignore[misc]  # needed
+        ladj = call(x, batch.context).ladj
+        if ladj is None:
+            continue
+        shape, expected = np.shape(ladj), (len(batch.x), *subject.ladj_event)
+        constant = np.size(ladj) == 1 and (subject.promises.get("scalar-ladj") or not np.any(ladj))
+        if shape != expected and not (constant and len(shape) <= 1):
+            wrong.append(f"{which} returned a log-det of shape {shape} for {len(batch.x)} points; expected {expected}")
+    if not wrong and subject.forward is not None and subject.forward(batch.x, batch.context).ladj is None:
+        raise Unsupported("it returns no log-det")
+    return Residual(np.full(len(batch.x), float(bool(wrong))), note="; ".join(wrong))
+
+
+@law("bijection/volume-preserving", needs={"forward"}, force=CONTRACT, promise="volume-preserving", effort=6)
+def volume_preserving(subject: Subject, batch: Batch) -> Residual:
+    r"""A map that promises to preserve volume has log-det 0."""
+    assert subject.forward is not None
+    claimed = reported(subject, subject.forward(batch.x, batch.context), len(batch.x))
+    return Residual(claimed, scale=1.0, observed={"reported": claimed})
+
+
+@law("bijection/constant-jacobian", needs={"forward"}, force=CONTRACT, promise="constant-jacobian", effort=6)
+def constant_jacobian(subject: Subject, batch: Batch) -> Residual:
+    r"""A linear map has the same log-det everywhere."""
+    assert subject.forward is not None
+    claimed = reported(subject, subject.forward(batch.x, batch.context), len(batch.x))
+    if batch.context is not None:
+        raise Unsupported("its Jacobian depends on the context")
+    return Residual(claimed - claimed[:1], scale=4 + np.abs(claimed), observed={"reported": claimed})
+
+
+@law("bijection/log-det-additive", needs={"forward"}, force=CONTRACT, promise="elementwise", effort=4)
+def log_det_additive(subject: Subject, batch: Batch) -> Residual:
+    r"""The log-det of an elementwise map is a sum over coordinates: swapping coordinates between two points keeps the total."""
+    assert subject.forward is not None
+    other = np.roll(batch.x, 1, axis=0)
+    swap = np.zeros(batch.x[0].size, dtype=bool)
+    swap[: max(1, swap.size // 2)] = True
+    swap = swap.reshape(batch.x.shape[1:])
+    if batch.context is not None or batch.x[0].size < 2:
+        raise Unsupported("it has a context or a single coordinate")
+    points = (batch.x, other, np.where(swap, batch.x, other), np.where(swap, other, batch.x))
+    first, second, mixed, rest = (reported(subject, subject.forward(p, None), len(p)) for p in points)
+    return Residual(
+        first + second - mixed - rest,
+        scale=4 + np.abs(first) + np.abs(second),
+        decidable=finite_rows(first, second, mixed, rest),
+    )
+
+
+@law("bijection/log-det-wide", needs={"forward"}, tolerance=EXACT, effort=2, size=3, scales=(0.0, 0.1), rebuild="wide")
+def log_det_wide(subject: Subject, batch: Batch) -> Residual:
+    """In several hundred dimensions the log-det is still finite wherever the value is: it is no logarithm of a product.
+
+    Source: a determinant of 400 factors of 0.1 underflows, while its logarithm is -921.
+    """
+    assert subject.forward is not None
+    out = subject.forward(batch.x, batch.context)
+    claimed = reported(subject, out, len(batch.x))
+    ordinary = finite_rows(out.value) & (rows_max(batch.x) <= 16)
+    return Residual(
+        (~np.isfinite(claimed)).astype(float),
+        decidable=ordinary,
+        observed={"reported": claimed},
+        note="the log-det is not finite in many dimensions",
+    )
+
+
+@law("bijection/log-det-gradient", needs={"forward", "slope", "along"}, effort=4, size=16, applies=is_estimator)
+def log_det_gradient(subject: Subject, batch: Batch) -> Residual:
+    r"""Autograd's derivative of the log-det with respect to the parameters is its derivative: $\partial_\theta \mathrm{ladj}$.
+
+    Measured along one direction of parameter space, against Richardson-extrapolated differences of the returned log-det.
+    """
+    assert subject.slope is not None and subject.along is not None
+    base = reported(subject, subject.along("forward", batch.x, batch.context, batch.seed, 0.0), len(batch.x))
+    usable = np.isfinite(base) & (np.abs(base) < 1e3)
+    if not usable.any():
+        return Residual(np.zeros(len(base)), decidable=usable)
+    sign = -1.0 if subject.promises.get("ladj") == "inverse" else 1.0
+    slope = sign * subject.slope("forward", batch.x[usable], _rows(batch.context, usable), batch.seed, np.ones(usable.sum()))
+    estimates = []
+    for exponent in (-8, -11, -14, -17):
+        step = 2.0**exponent
+        values = [
+            reported(
+                subject,
+                subject.along("forward", batch.x[usable], _rows(batch.context, usable), batch.seed, t),
+                int(usable.sum()),
+            ).sum()
+            for t in (step, -step, step / 2, -step / 2)
+        ]
+        estimates.append((4 * (values[2] - values[3]) / step - (values[0] - values[1]) / (2 * step)) / 3)
+    gaps = np.abs(np.diff(estimates))
+    best = int(np.argmin(np.where(np.isfinite(gaps), gaps, np.inf)))
+    estimate, error = estimates[best + 1], float(gaps[best])
+    total = float(np.abs(base[usable]).sum())
+    scale = 1 + abs(slope) + total
+    settled = error < 1e-3 * scale
+    return Residual(
+        np.full(len(base), slope - estimate),
+        scale=scale,
+        allowed=DIFFERENCE_FACTOR * error + 1e-7 * scale,
+        decidable=usable & settled,
+        observed={"autograd": np.full(len(base), slope), "differences": np.full(len(base), estimate)},
+    )
+
+
+def _rows(context: Array | None, index: Array) -> Array | None:
+    return None if context is None else context[index]

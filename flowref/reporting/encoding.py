@@ -1,0 +1,175 @@
+"""Verdicts as JSON and back, exactly: every float is a hexadecimal string."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+from flowref.model import Condition, Counterexample, Counts, Evidence, ReportError, Status, Verdict
+
+Json = Any
+
+
+def hexed(value: float) -> str:
+    """A float as text that loses nothing.
+
+    >>> hexed(0.1), hexed(-0.0), hexed(float("nan"))
+    ('0x1.999999999999ap-4', '-0x0.0p+0', 'nan')
+    """
+    return float(value).hex()
+
+
+def unhexed(text: Json) -> float:
+    """The float that `hexed` wrote; a nan comes back as `math.nan`."""
+    if not isinstance(text, str):
+        raise ReportError(f"a number was written as {text!r}; expected a hexadecimal float such as '0x1.8p+1'")
+    value = float.fromhex(text)
+    return math.nan if math.isnan(value) else value
+
+
+def packed(value: Any) -> Json:
+    """Any plain value as JSON: floats, tuples, sets and mappings are tagged, arrays become lists, the rest its ``repr``.
+
+    >>> packed({"got": (1, 0.5)})
+    {'dict': [['got', {'tuple': [1, {'float': '0x1.0000000000000p-1'}]}]]}
+    """
+    if value is None or isinstance(value, bool | str) or type(value) is int:
+        return value
+    if isinstance(value, float):
+        return {"float": hexed(value)}
+    if isinstance(value, int):  # an IntEnum, say
+        return int(value)
+    if isinstance(value, tuple):
+        return {"tuple": [packed(item) for item in value]}
+    if isinstance(value, list):
+        return [packed(item) for item in value]
+    if isinstance(value, Mapping):
+        return {"dict": [[packed(key), packed(item)] for key, item in value.items()]}
+    if hasattr(value, "tolist"):  # numpy scalars and arrays, without importing numpy here
+        return packed(value.tolist())
+    return repr(value)
+
+
+def unpacked(data: Json) -> Any:
+    """The value that `packed` wrote."""
+    if isinstance(data, list):
+        return [unpacked(item) for item in data]
+    if isinstance(data, dict):
+        ((tag, content),) = data.items()
+        if tag == "float":
+            return unhexed(content)
+        if tag == "tuple":
+            return tuple(unpacked(item) for item in content)
+        if tag == "dict":
+            return {unpacked(key): unpacked(item) for key, item in content}
+        raise ReportError(f"a value is tagged {tag!r}; expected float, tuple or dict")
+    return data
+
+
+def packed_array(value: Any) -> Json:
+    """Nested lists of numbers, floats as bare hexadecimal strings: shorter than `packed` for points."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [packed_array(item) for item in value]
+    return hexed(value) if isinstance(value, float) else value
+
+
+def unpacked_array(data: Json) -> Any:
+    """The nested lists that `packed_array` wrote."""
+    if isinstance(data, list):
+        return [unpacked_array(item) for item in data]
+    return unhexed(data) if isinstance(data, str) else data
+
+
+def _plain(record: Any, **special: Json) -> dict[str, Json]:
+    """The fields of a dataclass that differ from their defaults, floats in hexadecimal, ``special`` ones as given."""
+    row: dict[str, Json] = {}
+    for item in fields(record):
+        value = getattr(record, item.name)
+        default = item.default_factory() if item.default_factory is not MISSING else item.default
+        if item.name in special:
+            row[item.name] = special[item.name]
+        elif default is MISSING or type(value) is not type(default) or not _same(value, default):
+            row[item.name] = hexed(value) if isinstance(value, float) else value
+    return row
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equality that tells -0.0 from 0.0."""
+    return bool(one == other) and not (isinstance(one, float) and math.copysign(1, one) != math.copysign(1, other))
+
+
+def _build(kind: type, row: Json, **special: Any) -> Any:
+    """The inverse of `_plain`."""
+    if not isinstance(row, dict):
+        raise ReportError(f"a {kind.__name__.lower()} was written as {row!r}; expected an object")
+    known = {item.name: item for item in fields(kind)}
+    if unknown := sorted(set(row) - set(known)):
+        raise ReportError(f"a {kind.__name__.lower()} has the unknown field {unknown[0]!r}; is the report from a newer flowref?")
+    values = dict(special)
+    for name, value in row.items():
+        if name in special:
+            continue
+        expected = str(known[name].type)
+        values[name] = unhexed(value) if expected == "float" else value
+        if expected in ("int", "str") and type(value) is not {"int": int, "str": str}[expected]:
+            raise ReportError(f"the {name} of a {kind.__name__.lower()} is {value!r}; expected {expected}")
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise ReportError(f"a {kind.__name__.lower()} is incomplete: {error}") from None
+
+
+def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
+    """One verdict as a JSON object; fields at their defaults are left out."""
+    row = _plain(verdict, status=str(verdict.status), counts=None, evidence=None, counterexample=None)
+    for name in ("counts", "evidence", "counterexample"):
+        del row[name]
+    counts = _plain(verdict.counts, scales=[hexed(scale) for scale in verdict.counts.scales])
+    if not counts["scales"]:
+        del counts["scales"]
+    if counts:
+        row["counts"] = counts
+    if verdict.evidence is not None:
+        row["evidence"] = _plain(verdict.evidence)
+    if (case := verdict.counterexample) is not None:
+        row["counterexample"] = {
+            "x": packed_array(case.x),
+            "context": packed_array(case.context),
+            "seed": case.seed,
+            "condition": _plain(case.condition, part=list(case.condition.part)),
+            "observed": packed(case.observed),
+        }
+    return row
+
+
+def verdict_from_json(row: Json) -> Verdict:
+    """The verdict that `verdict_to_json` wrote.
+
+    Raises: `ReportError` for anything else.
+    """
+    try:
+        special: dict[str, Any] = {"status": Status(row["status"])}
+        if "counts" in row:
+            scales = tuple(unhexed(scale) for scale in row["counts"].get("scales", ()))
+            special["counts"] = _build(Counts, row["counts"], scales=scales)
+        if "evidence" in row:
+            special["evidence"] = _build(Evidence, row["evidence"])
+        if "counterexample" in row:
+            case = row["counterexample"]
+            condition = _build(Condition, case["condition"], part=tuple(case["condition"].get("part", ())))
+            special["counterexample"] = Counterexample(
+                x=unpacked_array(case["x"]),
+                context=unpacked_array(case["context"]),
+                seed=case["seed"],
+                condition=condition,
+                observed=unpacked(case["observed"]),
+            )
+        verdict = _build(Verdict, row, **special)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ReportError(f"a verdict cannot be read ({type(error).__name__}: {error})") from None
+    assert isinstance(verdict, Verdict)
+    return verdict

@@ -1,0 +1,39 @@
+"""A report on a screen: one line per target, and only failures expand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flowref.model import Status, Verdict
+from flowref.reporting.report import Report
+from flowref.reporting.words import FAILURES, clean, examples, failure, reasons, tally
+
+
+def target_lines(
+    target: str, verdicts: Sequence[Verdict], statements: dict[str, str], *, verbose: bool = False
+) -> list[str]:
+    """One line about a target, then its failures; ``verbose`` adds what was not decided, advised or run, and why."""
+    seconds = sum(verdict.seconds for verdict in verdicts)
+    lines = [f"{clean(target)}   {tally(verdicts)}   {examples(verdicts)} examples  {seconds:.1f}s"]
+    for verdict in verdicts:
+        if verdict.status in FAILURES:
+            lines += [f"  {line}" for line in failure(verdict, statements.get(verdict.law, ""))]
+    quiet = (Status.INCONCLUSIVE, Status.ADVICE, Status.NOT_RUN, Status.NOT_APPLICABLE) if verbose else (Status.NOT_RUN,)
+    for status in quiet:
+        for reason, laws in reasons(verdicts, status):
+            listed = ", ".join(laws) if verbose or len(laws) < 4 else f"{len(laws)} laws"
+            lines.append(f"  {str(status).lower().replace('_', ' ')}: {listed}: {reason}")
+    return lines
+
+
+def summary_lines(report: Report) -> list[str]:
+    """The end of an audit: totals, what could not be loaded, and what the exit code means."""
+    number = len(report.targets)
+    lines = [
+        f"{number} target{'' if number == 1 else 's'}: {tally(report.verdicts)}   "
+        f"{examples(report.verdicts)} examples  {report.environment.seconds:.1f}s"
+    ]
+    lines += [f"cannot be audited: {clean(problem.message)}" for problem in report.problems]
+    if report.exit_code == 5:
+        lines.append("nothing meaningful was checked: no law held and none was violated")
+    return lines

@@ -1,0 +1,177 @@
+r"""How a residual is judged: exactly, by a closed bound, or against what rounding was measured to do.
+
+Rounding laws: a residual r of a point with scale S is first screened, $|r| \le 16uS$. What is left is measured again R times under
+Monte-Carlo arithmetic with noise $Mu$; with $s = \mathrm{rms}_i(r_i - r)$ the residual is a violation iff
+$|r| > k\,(s/M + uS/4)$, and is then confirmed with more runs and fresh noise. Where the response to the noise is no longer
+small (s > S/100), only a residual k times the *amplified* response accuses; otherwise nothing can be said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from flowref.model import BOUND, EXACT, STATISTICAL, Array, Batch, Evidence, Law, Residual, Subject
+from flowref.strategies import seed_of
+
+SCREEN = 16.0
+RESPONSE_LIMIT = 0.01
+# Points with coordinates up to here must not turn into nan or inf on the way back; farther out they may overflow.
+FINITE_REACH, FINITE_SCALE = 16.0, 1e6
+
+
+@dataclass(frozen=True)
+class Precision:
+    """A floating-point format to judge at: unit roundoff, noise amplification M, and the factor k."""
+
+    unit: float
+    amplify: float
+    factor: float
+
+
+DOUBLE = Precision(2.0**-53, 2.0**10, 64.0)
+# Noise cannot be amplified below what float32 itself rounds to, so M = 1 there.
+SINGLE = Precision(2.0**-24, 1.0, 32.0)
+QUICK_REPLICAS, CONFIRM_REPLICAS = 6, 32
+
+HELD, VIOLATED, UNDECIDED, DROPPED, TRIVIAL = "held", "violated", "undecided", "dropped", "trivial"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One outcome per point, with the numbers behind it; all arrays are ``(batch,)``."""
+
+    outcome: Array
+    residual: Array
+    allowed: Array
+    explained: Array
+    scale: Array
+    replicas: int
+    precision: Precision
+    reason: str = ""
+
+    @property
+    def margin(self) -> Array:
+        """Residual over allowed; inf where nothing is allowed or the residual is not finite."""
+        with np.errstate(all="ignore"):
+            ratio = self.residual / self.allowed
+        return np.where(np.isfinite(ratio), ratio, np.where(self.residual == 0, 0.0, np.inf))
+
+    def worst(self) -> int:
+        """The violated point with the largest finite margin, else any violated point."""
+        margin = np.where(self.outcome == VIOLATED, self.margin, -1.0)
+        finite = np.where(np.isfinite(margin), margin, -1.0)
+        return int(finite.argmax() if (finite > 0).any() else margin.argmax())
+
+    def evidence(self, row: int) -> Evidence:
+        """The numbers of one point."""
+        return Evidence(
+            residual=float(self.residual[row]),
+            allowed=float(self.allowed[row]),
+            scale=float(self.scale[row]),
+            unit=self.precision.unit,
+            explained=float(self.explained[row]),
+            replicas=self.replicas,
+        )
+
+
+def judge(
+    law: Law,
+    subject: Subject,
+    batch: Batch,
+    residual: Residual,
+    precision: Precision = DOUBLE,
+    replicas: int = QUICK_REPLICAS,
+    seed: int = 0,
+) -> Judgement:
+    """Judge every point of a measured residual."""
+    size = residual.per_row()
+    rows = len(size)
+    scale = np.broadcast_to(np.asarray(residual.scale, dtype=np.float64), (rows,))
+    extra = np.broadcast_to(np.asarray(residual.allowed, dtype=np.float64), (rows,))
+    zero = np.zeros(rows)
+    if law.tolerance in (EXACT, BOUND, STATISTICAL):
+        allowed = extra if law.tolerance != EXACT else zero
+        outcome = np.where(size <= allowed, HELD, VIOLATED)
+        verdict = Judgement(outcome, size, allowed, zero, scale, 0, precision, residual.note)
+        return _masked(verdict, residual)
+    screened = size <= SCREEN * precision.unit * scale + extra
+    allowed = SCREEN * precision.unit * scale + extra
+    verdict = Judgement(np.where(screened, HELD, UNDECIDED), size, allowed, zero, scale, 0, precision)
+    open_rows = ~screened & _decidable(residual, rows)
+    if not open_rows.any():
+        return _masked(verdict, residual)
+    if subject.noise is None:
+        return _masked(replace(verdict, reason="no random rounding is available for it"), residual)
+    response, finite = respond(law, subject, batch, residual, precision, replicas, seed)
+    return _masked(_against(verdict, residual, batch, response, finite, open_rows, extra, replicas), residual)
+
+
+def respond(
+    law: Law, subject: Subject, batch: Batch, residual: Residual, precision: Precision, replicas: int, seed: int
+) -> tuple[Array, Array]:
+    """Root mean square change of the residual under noise, ``(batch,)``, and how many runs were finite there.
+
+    Noise seeds are a hash of the seed and the input bytes, so that they do not depend on what was measured before.
+    """
+    base = np.asarray(residual.value, dtype=np.float64).reshape(len(batch.x), -1)
+    total = np.zeros_like(base)
+    finite = np.zeros(len(base), dtype=np.int64)
+    digest = seed_of(seed, law.id, batch.x.tobytes().hex() if batch.x.size < 4096 else batch.x.sum())
+    assert subject.noise is not None
+    for run in range(replicas):
+        with subject.noise(seed_of(digest, run), precision.amplify * precision.unit), np.errstate(all="ignore"):
+            noisy = np.asarray(law.measure(subject, batch).value, dtype=np.float64).reshape(base.shape)
+        ok = np.isfinite(noisy).all(1)
+        finite += ok
+        difference = np.where(np.isfinite(noisy) & np.isfinite(base), noisy - base, 0.0)
+        total += difference**2
+    rms = np.sqrt(total / replicas)
+    return (rms.max(1) if rms.shape[1] else np.zeros(len(base))), finite
+
+
+def _against(
+    verdict: Judgement,
+    residual: Residual,
+    batch: Batch,
+    response: Array,
+    finite: Array,
+    open_rows: Array,
+    extra: Array,
+    replicas: int,
+) -> Judgement:
+    precision, size, scale = verdict.precision, verdict.residual, verdict.scale
+    linear = response <= RESPONSE_LIMIT * scale if precision.amplify > 1 else np.ones(len(size), dtype=bool)
+    explained = precision.factor * np.where(linear, response / precision.amplify, response)
+    allowed = explained + precision.factor * precision.unit * scale / 4 + extra
+    steady = finite == replicas
+    is_finite = np.isfinite(size)
+    violated = is_finite & steady & (size > allowed)
+    held = is_finite & steady & linear & ~violated
+    # A value that never is finite, whatever the rounding, at a point of ordinary size: rounding is no excuse.
+    flat = np.abs(batch.x).reshape(len(size), -1)
+    ordinary = (flat.max(1) if flat.shape[1] else np.zeros(len(size))) <= FINITE_REACH
+    violated |= ~is_finite & (finite == 0) & ordinary & np.isfinite(scale) & (scale <= FINITE_SCALE)
+    outcome = np.where(violated, VIOLATED, np.where(held, HELD, UNDECIDED))
+    return replace(
+        verdict,
+        outcome=np.where(open_rows, outcome, verdict.outcome),
+        allowed=np.where(open_rows, allowed, verdict.allowed),
+        explained=np.where(open_rows, explained, 0.0),
+        replicas=replicas,
+        reason="rounding alone moves the result too much to tell",
+    )
+
+
+def _decidable(residual: Residual, rows: int) -> Array:
+    return np.ones(rows, dtype=bool) if residual.decidable is None else np.asarray(residual.decidable, dtype=bool)
+
+
+def _masked(verdict: Judgement, residual: Residual) -> Judgement:
+    """Rows about which the law says nothing, and rows that hold whatever the subject does."""
+    outcome = verdict.outcome.astype(object)
+    if residual.trivial is not None:
+        outcome[(outcome == HELD) & np.asarray(residual.trivial, dtype=bool)] = TRIVIAL
+    outcome[~_decidable(residual, len(outcome))] = DROPPED
+    return replace(verdict, outcome=outcome)
