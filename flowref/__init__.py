@@ -1,0 +1,61 @@
+"""flowref: laws that normalizing flows must satisfy, checked on any library's components and on your own.
+
+Nothing is imported here until it is used: ``import flowref`` loads no framework.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from flowref.auditing.running import audit as audit
+    from flowref.auditing.running import check_flow as check_flow
+    from flowref.checking import Settings as Settings
+    from flowref.checking import check as check
+    from flowref.model import Adapter as Adapter
+    from flowref.model import Component as Component
+    from flowref.model import Dialect as Dialect
+    from flowref.model import Facts as Facts
+    from flowref.model import FlowrefError as FlowrefError
+    from flowref.model import Law as Law
+    from flowref.model import Mutant as Mutant
+    from flowref.model import Residual as Residual
+    from flowref.model import Status as Status
+    from flowref.model import Subject as Subject
+    from flowref.model import Target as Target
+    from flowref.model import Verdict as Verdict
+    from flowref.model import law as law
+    from flowref.model import mutant as mutant
+    from flowref.reporting.report import FlowrefViolation as FlowrefViolation
+    from flowref.reporting.report import Report as Report
+
+# Public name -> the module that defines it. No module bears the name of a public function, which it would shadow.
+_HOMES = {
+    "audit": "flowref.auditing.running",
+    "check_flow": "flowref.auditing.running",
+    "Settings": "flowref.checking",
+    "check": "flowref.checking",
+    **dict.fromkeys(
+        ("Adapter", "Component", "Dialect", "Facts", "FlowrefError", "Law", "Mutant", "Residual", "Status", "Subject"),
+        "flowref.model",
+    ),
+    **dict.fromkeys(("Target", "Verdict", "law", "mutant"), "flowref.model"),
+    "FlowrefViolation": "flowref.reporting.report",
+    "Report": "flowref.reporting.report",
+}
+__all__ = [*_HOMES, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'flowref' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

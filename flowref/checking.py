@@ -45,6 +45,7 @@ from flowref.tolerance import (
     DROPPED,
     HELD,
     QUICK_REPLICAS,
+    ROUGH_REPLICAS,
     SINGLE,
     TRIVIAL,
     UNDECIDED,
@@ -446,11 +447,12 @@ def _violation(
     """Simplify a confirmed violation and write it down."""
     precision = judgement.precision
 
-    def margins(candidate: Batch) -> Judgement | None:
+    def margins(candidate: Batch, sure: bool) -> Judgement | None:
         try:
             residual = _quietly(law, subject, candidate)
-            found = judge(law, subject, candidate, residual, precision, QUICK_REPLICAS, seed)
-            if law.local and (found.outcome == VIOLATED).any():
+            replicas = QUICK_REPLICAS if sure else ROUGH_REPLICAS
+            found = judge(law, subject, candidate, residual, precision, replicas, seed)
+            if sure and law.local and (found.outcome == VIOLATED).any():
                 found = _aside(law, subject, candidate, found, precision, seed)
         except Exception:  # a simpler input on which the law cannot be measured is no simpler input
             return None

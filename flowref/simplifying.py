@@ -15,7 +15,8 @@ from flowref.tolerance import VIOLATED, Judgement
 
 EVALUATIONS = 200
 ROWS = 48
-Margins = Callable[[Batch], Judgement | None]
+# Judges a batch; surely (more noise, beside the point) or roughly, to sort candidates.
+Margins = Callable[[Batch, bool], Judgement | None]
 
 
 def simplify(
@@ -45,7 +46,7 @@ def simplify(
         if np.array_equal(before, point) or left <= 0:
             break
     simple = batch._replace(x=point[None])
-    final = margins(simple)
+    final = margins(simple, True)
     if final is None or not (final.outcome == VIOLATED).any():
         return batch, judgement
     return simple, final
@@ -59,7 +60,7 @@ def _fewer_rows(batch: Batch, judgement: Judgement, margins: Margins) -> tuple[B
         if len(rows) >= len(batch.x):
             break
         small = batch.rows(np.array(rows))
-        found = margins(small)
+        found = margins(small, True)
         if found is not None and (found.outcome == VIOLATED).any():
             return small, found
     return batch, judgement
@@ -72,11 +73,11 @@ def _first_convincing(
     for start in range(0, len(candidates), ROWS):
         chunk = candidates[start : start + ROWS]
         given = None if context is None else np.repeat(context[:1], len(chunk), axis=0)
-        found = margins(Batch(chunk, given, batch.seed))
+        found = margins(Batch(chunk, given, batch.seed), False)
         if found is None:
             continue
         for row in np.flatnonzero((found.outcome == VIOLATED) & (found.margin >= floor)):
-            alone = margins(Batch(chunk[row : row + 1], None if given is None else given[:1], batch.seed))
+            alone = margins(Batch(chunk[row : row + 1], None if given is None else given[:1], batch.seed), True)
             if alone is not None and alone.outcome[0] == VIOLATED and alone.margin[0] >= floor:
                 return np.asarray(chunk[row])
     return None

@@ -91,7 +91,10 @@ def explore(law: Law, subject: Subject, root_seed: int, target: str, effort: int
         Example, st.sampled_from(scales), st.sampled_from(sizes), st.sampled_from(REACHES), st.sampled_from(SEEDS)
     )
     # Hypothesis begins with the simplest example of a strategy; that one is made explicit so that none is wasted.
-    body = given(drawn)(visit)
+    def examine(plan: Example) -> None:
+        visit(plan)
+
+    body = given(drawn)(examine)
     configured = settings(
         max_examples=remaining,
         database=None,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flowref.model import BOUND, EXACT, STATISTICAL, Array, Batch, Evidence, Law, Residual, Subject
+from flowref.model import BOUND, EXACT, STATISTICAL, Array, Batch, Evidence, Law, Residual, Subject, Undecidable
 from flowref.strategies import seed_of
 
 SCREEN = 16.0
@@ -33,7 +33,7 @@ class Precision:
 DOUBLE = Precision(2.0**-53, 2.0**10, 64.0)
 # Noise cannot be amplified below what float32 itself rounds to, so M = 1 there.
 SINGLE = Precision(2.0**-24, 1.0, 32.0)
-QUICK_REPLICAS, CONFIRM_REPLICAS = 6, 32
+QUICK_REPLICAS, CONFIRM_REPLICAS, ROUGH_REPLICAS = 6, 32, 3
 
 HELD, VIOLATED, UNDECIDED, DROPPED, TRIVIAL = "held", "violated", "undecided", "dropped", "trivial"
 
@@ -104,12 +104,19 @@ def judge(
         return _masked(verdict, residual)
     if subject.noise is None:
         return _masked(replace(verdict, reason="no random rounding is available for it"), residual)
-    response, finite = respond(law, subject, batch, residual, precision, replicas, seed)
+    response, finite = respond(law, subject, batch, residual, open_rows, precision, replicas, seed)
     return _masked(_against(verdict, residual, batch, response, finite, open_rows, extra, replicas), residual)
 
 
 def respond(
-    law: Law, subject: Subject, batch: Batch, residual: Residual, precision: Precision, replicas: int, seed: int
+    law: Law,
+    subject: Subject,
+    batch: Batch,
+    residual: Residual,
+    rows: Array,
+    precision: Precision,
+    replicas: int,
+    seed: int,
 ) -> tuple[Array, Array]:
     """Root mean square change of the residual under noise, ``(batch,)``, and how many runs were finite there.
 
@@ -122,13 +129,30 @@ def respond(
     assert subject.noise is not None
     for run in range(replicas):
         with subject.noise(seed_of(digest, run), precision.amplify * precision.unit), np.errstate(all="ignore"):
-            noisy = np.asarray(law.measure(subject, batch).value, dtype=np.float64).reshape(base.shape)
+            noisy = _noisy(law, subject, batch, base.shape, rows)
         ok = np.isfinite(noisy).all(1)
         finite += ok
         difference = np.where(np.isfinite(noisy) & np.isfinite(base), noisy - base, 0.0)
         total += difference**2
     rms = np.sqrt(total / replicas)
     return (rms.max(1) if rms.shape[1] else np.zeros(len(base))), finite
+
+
+def _noisy(law: Law, subject: Subject, batch: Batch, shape: tuple[int, ...], rows: Array) -> Array:
+    """The residual under the noise that is on. Where rounding pushes a point over the edge of a domain and the call raises,
+    the rows in question are measured one by one, and those that raise come back as nan.
+    """
+    try:
+        return np.asarray(law.measure(subject, batch).value, dtype=np.float64).reshape(shape)
+    except Undecidable:
+        raise
+    except Exception:
+        if len(batch.x) == 1:
+            return np.full(shape, np.nan)
+    noisy = np.full(shape, np.nan)
+    for row in np.flatnonzero(rows):
+        noisy[row] = _noisy(law, subject, batch.rows(slice(row, row + 1)), (1, *shape[1:]), np.ones(1, dtype=bool))[0]
+    return noisy
 
 
 def _against(

@@ -202,8 +202,14 @@ def _composed(maps: Sequence[_Map]) -> _Map:
         codomain=maps[-1].codomain if fits else None,
         knots=maps[0].knots,
         promises=frozenset(promises),
-        declared=all(one.declared for one in maps) and (fits or all(one.domain == REAL for one in maps)),
+        declared=all(one.declared for one in maps)
+        and all(_inside(first.codomain, second.domain) for first, second in pairwise(maps)),
     )
+
+
+def _inside(codomain: Support | None, domain: Support) -> bool:
+    """Whether what one map returns is surely where the next one is defined."""
+    return domain == REAL or (codomain is not None and domain.low <= codomain.low and codomain.high <= domain.high)
 
 
 def _base_shape(obj: Any) -> Shape | None:

@@ -135,16 +135,17 @@ def _spline(obj: Any) -> _Map:
     A product set has one interval for all coordinates: with some circular, all are kept within the bound.
     """
     every: list[Any] = []
+    bounds: list[float] = []
     for part in (obj, getattr(obj, "unconditional_transform", None)):
         if part is not None:
             every += list(part.tails) if isinstance(part.tails, (list, tuple)) else [part.tails]
+            bounds += _numbers(part.tail_bound)
     promises = set()
     net = getattr(obj, "autoregressive_net", None)
     if net is not None and _triangular(net):
         promises.add("autoregressive")
     if None in every:
         return _Map(UNIT, UNIT, promises=frozenset(promises))
-    bounds = _numbers(obj.tail_bound)
     knots = tuple(sorted({sign * bound for bound in bounds for sign in (-1.0, 1.0)}))
     if "circular" not in every:
         return _Map(knots=knots, promises=frozenset(promises))
@@ -199,8 +200,14 @@ def _composed(maps: Sequence[_Map]) -> _Map:
         knots=maps[0].knots,
         promises=frozenset(promises),
         tolerance=10 * max(one.tolerance for one in maps) if len(maps) > 1 else maps[0].tolerance,
-        declared=all(one.declared for one in maps) and (fits or all(one.domain == REAL for one in maps)),
+        declared=all(one.declared for one in maps)
+        and all(_inside(first.codomain, second.domain) for first, second in pairwise(maps)),
     )
+
+
+def _inside(codomain: Support | None, domain: Support) -> bool:
+    """Whether what one map returns is surely where the next one is defined."""
+    return domain == REAL or (codomain is not None and domain.low <= codomain.low and codomain.high <= domain.high)
 
 
 def _event(obj: Any) -> Shape | None:

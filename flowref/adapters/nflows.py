@@ -52,7 +52,7 @@ def components() -> Mapping[str, Component]:
         "Flow[features=2]": lambda features=2, hidden=16: _flow(features, hidden),
         "SimpleRealNVP": _real_nvp,
         "SimpleRealNVP[features=2]": lambda features=2, hidden=16: _real_nvp(features, hidden),
-        "SimpleRealNVP[batch norm]": lambda features=4, hidden=16: _real_nvp(features, hidden, batch_norm=True),
+        "SimpleRealNVP[batch_norm]": lambda features=4, hidden=16: _real_nvp(features, hidden, batch_norm=True),
         "MaskedAutoregressiveFlow": _autoregressive_flow,
         "MaskedAutoregressiveFlow[features=2]": lambda features=2, hidden=16: _autoregressive_flow(features, hidden),
     }.items():

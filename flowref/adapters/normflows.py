@@ -92,6 +92,7 @@ MODEL = Dialect(
     normalising="inverse",
 )
 CONDITIONAL = replace(MODEL, parts=None, chain=None)
+SAMPLER = replace(MODEL, inverse=None, log_prob=None)
 
 NO_INVERSE = ("BatchNorm", "Planar[tanh]", "Radial")
 COMPOSITES = ("Composite", "GlowBlock", "GlowBlock[checkerboard]")
@@ -122,17 +123,25 @@ def components() -> Mapping[str, Component]:
 def recognises(obj: Any) -> Dialect | None:
     """The dialect of a flow or a model of normflows, or None (as for layers that split a tensor in two)."""
     from normflows import ConditionalNormalizingFlow, NormalizingFlow, flows
+    from torch.nn import Module
 
+    one_way = isinstance(obj, Module) and any(
+        isinstance(module, (flows.BatchNorm, flows.Radial))
+        or (isinstance(module, flows.Planar) and module.act != "leaky_relu")
+        for module in obj.modules()
+    )
     if isinstance(obj, NormalizingFlow):
+        if one_way:
+            return SAMPLER
         return CONDITIONAL if isinstance(obj, ConditionalNormalizingFlow) and takes_context(obj) else MODEL
     if isinstance(
         obj, (flows.Split, flows.Merge, flows.AffineCoupling, flows.MetropolisHastings, flows.HamiltonianMonteCarlo)
     ):
         return None
+    if one_way and isinstance(obj, flows.base.Flow):
+        return ONE_WAY
     if isinstance(obj, (flows.Composite, flows.GlowBlock)):
         return COMPOSITE
-    if isinstance(obj, (flows.BatchNorm, flows.Radial)) or (isinstance(obj, flows.Planar) and obj.act != "leaky_relu"):
-        return ONE_WAY
     if isinstance(obj, flows.base.Flow):
         return CONTEXTUAL if takes_context(obj) else FLOW
     return None

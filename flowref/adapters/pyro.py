@@ -153,11 +153,15 @@ def traits(transform: Any) -> Traits:
         return composed([traits(part) for part in transform.parts])
     if "IndependentTransform" in names:
         return traits(transform.base_transform)
+    if getattr(transform, "stable", False):
+        names -= {"AffineAutoregressive"}
     if "Sylvester" in names:  # a Householder transform by inheritance only
         names -= {"Householder", "ConditionedHouseholder"}
     promises = frozenset[str]().union(*(PROMISES[name] for name in names & set(PROMISES)))
     if names & set(TORCH_ELEMENTWISE):
         promises |= ELEMENTWISE | {"batch-dims"}
+    if getattr(transform, "stable", False):
+        promises |= {"batch-dims"}
     if _ordered(transform, names):
         promises |= {"autoregressive"}
     if "ConditionedMatrixExponential" in names and transform.iterations < TERMS:
@@ -256,7 +260,10 @@ def _conditional_facts(obj: Any, event: Shape | None) -> Facts:
         return facts_of(Traits(), inner, inner, context=context)
     parameter = next(iter(obj.parameters()), torch.zeros(()))
     conditioned = obj.condition(torch.zeros(1, *context, dtype=parameter.dtype))
-    return transform_facts(conditioned, inner, traits(conditioned), context)
+    known = traits(conditioned)
+    if "volume-preserving" not in known.promises:  # constant in x, and different for each context
+        known = replace(known, promises=known.promises - {"constant-jacobian"})
+    return transform_facts(conditioned, inner, known, context)
 
 
 def _context_size(obj: Any) -> int:

@@ -26,7 +26,13 @@ class Pair:
         """A verdict on this pair that no measurement stands behind."""
         assert self.law is not None
         return Verdict(
-            str(self.target), self.law.id, status, reason, seconds=seconds, law_version=self.law.version, force=self.law.force
+            str(self.target),
+            self.law.id,
+            status,
+            reason,
+            seconds=seconds,
+            law_version=self.law.version,
+            force=self.law.force,
         )
 
 
@@ -94,6 +100,8 @@ class Schedule:
     def broken_probe(self, target: Target, status: Status, reason: str, seconds: float) -> Iterator[Verdict]:
         """Loading a target ended its process: its first pair bears that, and the others are not run."""
         group = self.groups[target]
+        if not group.pending:  # given up meanwhile, for want of time
+            return
         yield Pair(target, group.pending.popleft()).verdict(status, f"while loading the target, {reason}", seconds)
         yield from self.abandon(target, f"loading the target ended in {status}: {reason}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +32,9 @@ def select(wanted: Iterable[Any] | None, defaults: Mapping[str, str] | None = No
     """
     items = installed_libraries() if wanted is None else list(wanted)
     if wanted is None and not items:
-        raise SpecError("no supported library is installed here; install one, or name a target such as path/to/file.py:make")
+        raise SpecError(
+            "no supported library is installed here; install one, or name a target such as path/to/file.py:make"
+        )
     targets: list[Target] = []
     problems: list[Problem] = []
     for item in items:
@@ -94,4 +95,4 @@ def select_laws(globs: str | Law | Iterable[str | Law]) -> tuple[Law, ...]:
 
 def mutated(target: Target, mutant: str) -> Target:
     """A target with a defect put into it."""
-    return dataclasses.replace(target.with_options(mutant=mutant))
+    return target.with_options(mutant=mutant)

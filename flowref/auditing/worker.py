@@ -1,7 +1,7 @@
 """One worker process: reads pairs from its parent, checks them, and answers in JSON lines; foreign code runs only here.
 
-The parent's two pipes arrive as standard input and output. They are moved out of the way first, so that whatever a target
-prints or reads goes nowhere.
+The parent's two pipes arrive as standard input and output. They are moved out of the way first, so that whatever a
+target prints or reads goes nowhere.
 """
 
 from __future__ import annotations
@@ -11,22 +11,19 @@ import importlib
 import json
 import os
 import pickle
-import re
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import IO, Any
 
-from flowref.model import USER, FlowrefError, Law, Status, Target, Verdict
+from flowref.model import USER, FlowrefError, Target, Verdict
+from flowref.reporting.encoding import verdict_to_json
 
 MEBIBYTE = 2**20
-OUT_OF_MEMORY = re.compile(
-    r"MemoryError|can't allocate memory|cannot allocate memory|unable to allocate|not enough memory|bad_alloc", re.IGNORECASE
-)
-Entry = Callable[[Target, Law | None, Any], Verdict | None]
+Entry = Callable[[Target, str | None, Any], Verdict | None]
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,16 @@ class Start:
     parent: int
 
 
-def check_pair(target: Target, law: Law | None, settings: Any) -> Verdict | None:
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a pair: its verdict, or the sentence of what it raised; neither for a probe that went well."""
+
+    verdict: Verdict | None = None
+    raised: str = ""
+    seconds: float = 0.0
+
+
+def check_pair(target: Target, law: str | None, settings: Any) -> Verdict | None:
     """Check one pair; without a law, only load the target and raise if that fails."""
     from flowref import checking
     from flowref.model import Condition
@@ -50,79 +56,51 @@ def check_pair(target: Target, law: Law | None, settings: Any) -> Verdict | None
     return checking.check(target, law, settings)
 
 
-def guarded(entry: Entry, target: Target, law: Law | None, settings: Any) -> tuple[Verdict | None, str]:
-    """Run ``entry``; whatever it raises becomes a verdict, or for a probe a sentence. One of the two is returned."""
+def guarded(entry: Entry, target: Target, law: str | None, settings: Any) -> Outcome:
+    """Run ``entry`` and take whatever it raises."""
     began = time.perf_counter()
     try:
         with undisturbed():
             verdict = entry(target, law, settings)
     except FlowrefError as error:
         said = str(error)
-    except MemoryError as error:
-        said = f"MemoryError: {error}"
-    except (Exception, SystemExit, KeyboardInterrupt) as error:
+    except (Exception, SystemExit) as error:
         said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        if law is None:
-            said = f"{target} cannot be loaded: {said}"
     else:
-        return (_memory_aware(verdict) if verdict is not None else None), ""
-    if law is None:
-        return None, said
-    failed = Verdict(
-        str(target),
-        law.id,
-        Status.ERROR,
-        said,
-        seconds=time.perf_counter() - began,
-        law_version=law.version,
-        force=law.force,
-    )
-    return _memory_aware(failed), ""
-
-
-def _memory_aware(verdict: Verdict) -> Verdict:
-    """A failed allocation is the memory limit's doing: it accuses nobody."""
-    if verdict.status in (Status.ERROR, Status.VIOLATED) and OUT_OF_MEMORY.search(verdict.reason):
-        reason = f"memory limit: {verdict.reason}"
-        return replace(verdict, status=Status.CRASHED, reason=reason, evidence=None, counterexample=None)
-    return verdict
+        return Outcome(verdict, seconds=time.perf_counter() - began)
+    return Outcome(raised=said, seconds=time.perf_counter() - began)
 
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """Put global settings and random states back afterwards: a pair must not see what another one did."""
-    environment, path, handlers = dict(os.environ), list(sys.path), {}
+    environment, path, folder = dict(os.environ), list(sys.path), os.getcwd()
+    handlers: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    folder = os.getcwd()
     try:
-        if "torch" in sys.modules:
-            yield from _undisturbed_torch()
-        else:
+        with contextlib.ExitStack() as stack:
+            if "torch" in sys.modules:
+                from flowref.backends.torch.guard import sandbox
+
+                stack.enter_context(sandbox(0))
             yield
     finally:
         if dict(os.environ) != environment:
             os.environ.clear()
             os.environ.update(environment)
-        if sys.path != path:
+        if sys.path != path:  # places that were added stay, behind: modules may still import lazily from them
             sys.path[:] = [*path, *(place for place in sys.path if place not in path)]
         for number, handler in handlers.items():
             if signal.getsignal(number) is not handler and handler is not None:
                 signal.signal(number, handler)
-        if os.getcwd() != folder:
+        with contextlib.suppress(OSError):
             os.chdir(folder)
-
-
-def _undisturbed_torch() -> Iterator[None]:
-    from flowref.backends.torch.guard import sandbox
-
-    with sandbox(0):
-        yield
 
 
 def main(start_text: str) -> None:
     """The life of a worker."""
-    start = Start(**{key: tuple(value) if key == "path" else value for key, value in json.loads(start_text).items()})
+    start = Start(**json.loads(start_text))
     orders, answers = _private_pipes()
     _confine(start.parent)
     module, _, name = start.entry.partition(":")
@@ -131,7 +109,7 @@ def main(start_text: str) -> None:
     # Libraries are imported before the limit is set: it is about what a target takes, not about what an import maps.
     with contextlib.suppress(ImportError):
         importlib.import_module("torch").set_num_threads(1)
-    _answer(answers, {"ready": _resident(pid)})
+    _answer(answers, {"ready": resident(pid)})
     while True:
         try:
             target, law, settings = pickle.load(orders)
@@ -142,16 +120,11 @@ def main(start_text: str) -> None:
             _import_library(target)
             imported = target.adapter
             _limit_memory(start.memory)
-        verdict, said = guarded(entry, target, law, settings)
+        outcome = guarded(entry, target, law, settings)
         if os.getpid() != pid:  # the target forked, and this is the child
             os._exit(0)
-        _answer(answers, _message(verdict, said))
-
-
-def _message(verdict: Verdict | None, said: str) -> dict[str, Any]:
-    from flowref.reporting.encoding import verdict_to_json
-
-    return {"problem": said} if said else {"verdict": verdict_to_json(verdict)} if verdict is not None else {"loaded": True}
+        verdict = None if outcome.verdict is None else verdict_to_json(outcome.verdict)
+        _answer(answers, {"verdict": verdict, "raised": outcome.raised, "seconds": outcome.seconds})
 
 
 def _answer(answers: IO[bytes], message: dict[str, Any]) -> None:
@@ -216,7 +189,7 @@ def _address_space() -> int:
         return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _resident(pid: int) -> int:
+def resident(pid: int) -> int:
     """Resident bytes of a process, 0 where that cannot be told."""
     try:
         with open(f"/proc/{pid}/statm", encoding="ascii") as file:

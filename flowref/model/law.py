@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from flowref.model.subject import Array, Batch, Subject
 
 CLAIM, CONTRACT, ADVICE = "claim", "contract", "advice"

@@ -30,7 +30,7 @@ def unhexed(text: Json) -> float:
 
 
 def packed(value: Any) -> Json:
-    """Any plain value as JSON: floats, tuples, sets and mappings are tagged, arrays become lists, the rest its ``repr``.
+    """Any plain value as JSON: floats, tuples and mappings are tagged, arrays become lists, the rest its ``repr``.
 
     >>> packed({"got": (1, 0.5)})
     {'dict': [['got', {'tuple': [1, {'float': '0x1.0000000000000p-1'}]}]]}
@@ -108,7 +108,9 @@ def _build(kind: type, row: Json, **special: Any) -> Any:
         raise ReportError(f"a {kind.__name__.lower()} was written as {row!r}; expected an object")
     known = {item.name: item for item in fields(kind)}
     if unknown := sorted(set(row) - set(known)):
-        raise ReportError(f"a {kind.__name__.lower()} has the unknown field {unknown[0]!r}; is the report from a newer flowref?")
+        raise ReportError(
+            f"a {kind.__name__.lower()} has the unknown field {unknown[0]!r}; is the report from a newer flowref?"
+        )
     values = dict(special)
     for name, value in row.items():
         if name in special:

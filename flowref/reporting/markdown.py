@@ -69,7 +69,7 @@ def _head(report: Report) -> list[str]:
         f"**{verdict}** in {len(report.targets)} targets and {len(report.laws)} laws: {tally(report.verdicts)}.",
         "",
         "flowref measures laws of normalizing flows on a component and compares what it finds with what rounding can",
-        "explain. A law is a statement that must hold for every input; a violation comes with one input where it does not.",
+        "explain. A law is a statement that must hold for every input; a violation comes with one input that breaks it.",
         "",
     ]
     if not report.complete:
@@ -155,5 +155,6 @@ def _laws(report: Report) -> list[str]:
         return []
     lines = ["## Laws", "", "| law | statement | force |", "|---|---|---|"]
     for note in report.laws:
-        lines.append(f"| {code(note.id)} | {note_text(note.statement).replace('|', chr(92) + '|') if '$' in note.statement else escaped(note.statement)} | {note.force} |")
+        statement = note_text(note.statement).replace("|", "\\|") if "$" in note.statement else escaped(note.statement)
+        lines.append(f"| {code(note.id)} | {statement} | {note.force} |")
     return lines

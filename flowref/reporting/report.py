@@ -18,7 +18,7 @@ OK, VIOLATION, USAGE, CRASH, NOTHING = 0, 1, 2, 3, 5
 
 
 class FlowrefViolation(FlowrefError, AssertionError):
-    """A law is violated (or a target broke); the message lists every failure. Also an AssertionError, for test runners."""
+    """A law is violated, or a target broke; the message lists every failure. Test runners see an AssertionError."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Targets x laws. ``complete`` is False for an audit that was interrupted; then the pairs not reached are NOT_RUN."""
+    """Targets x laws. ``complete`` is False for an interrupted audit, whose pairs not reached are NOT_RUN."""
 
     environment: Environment
     laws: tuple[LawNote, ...] = ()
@@ -133,7 +133,7 @@ class Report:
             raise FlowrefViolation("\n".join(lines))
 
     def without_time(self) -> Report:
-        """This report less its durations and date: what two runs of the same audit must agree on."""
+        """The report less its durations and date: what two runs of the same audit must agree on."""
         verdicts = tuple(verdict.without_time() for verdict in self.verdicts)
         return replace(self, environment=replace(self.environment, started="", seconds=0.0), verdicts=verdicts)
 
@@ -166,9 +166,13 @@ class Report:
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ReportError(f"{origin} is not JSON ({error}); expected a report written by flowref audit --json") from None
+            raise ReportError(
+                f"{origin} is not JSON ({error}); expected a report written by flowref audit --json"
+            ) from None
         if not isinstance(data, dict) or "flowref-report" not in data:
-            raise ReportError(f"{origin} is JSON but no flowref report; expected a file written by flowref audit --json")
+            raise ReportError(
+                f"{origin} is JSON but no flowref report; expected a file written by flowref audit --json"
+            )
         if data["flowref-report"] != SCHEMA:
             raise ReportError(
                 f"{origin} has report schema {data['flowref-report']!r}, and this flowref reads schema {SCHEMA}; "

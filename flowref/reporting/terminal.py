@@ -18,7 +18,9 @@ def target_lines(
     for verdict in verdicts:
         if verdict.status in FAILURES:
             lines += [f"  {line}" for line in failure(verdict, statements.get(verdict.law, ""))]
-    quiet = (Status.INCONCLUSIVE, Status.ADVICE, Status.NOT_RUN, Status.NOT_APPLICABLE) if verbose else (Status.NOT_RUN,)
+    quiet = (
+        (Status.INCONCLUSIVE, Status.ADVICE, Status.NOT_RUN, Status.NOT_APPLICABLE) if verbose else (Status.NOT_RUN,)
+    )
     for status in quiet:
         for reason, laws in reasons(verdicts, status):
             listed = ", ".join(laws) if verbose or len(laws) < 4 else f"{len(laws)} laws"

@@ -103,9 +103,9 @@ def _listed(value: Any, left: list[int]) -> str:
 
 
 def bits(evidence: Evidence) -> str:
-    """How many of the bits of the format were lost, and how many of those rounding explains; empty if that says nothing.
+    """How many bits of the format were lost, and how many of those rounding explains; empty if that says nothing.
 
-    With unit roundoff u: lost = log2(residual / (u scale)), explained = log2(explained / (u scale)), within [0, -log2 u].
+    With unit roundoff u: lost = log2(residual / (u scale)), explained = log2(explained / (u scale)), in [0, -log2 u].
     """
     whole = round(-math.log2(evidence.unit)) if 0 < evidence.unit < 1 else 0
     floor = evidence.unit * evidence.scale
@@ -139,7 +139,9 @@ def circumstances(case: Counterexample, part: str = "") -> str:
     'parameters moved by 0.3 (seed 7), float64'
     """
     condition = case.condition
-    moved = f"parameters moved by {condition.scale:g} (seed {condition.seed})" if condition.scale else "weights as given"
+    moved = (
+        f"parameters moved by {condition.scale:g} (seed {condition.seed})" if condition.scale else "weights as given"
+    )
     history = {"fresh": "as built, in eval mode", "train": "in train mode"}.get(condition.history, "")
     where = f"in {clean(part)}" if part else ""
     return ", ".join(filter(None, [moved, condition.dtype, history, where]))
@@ -226,7 +228,11 @@ def failures(report: Report) -> list[str]:
     if not found and not report.problems:
         return []
     violated = len(report.violations)
-    counts = [(violated, "violation"), (len(found) - violated, "broken check"), (len(report.problems), "unloadable target")]
+    counts = [
+        (violated, "violation"),
+        (len(found) - violated, "broken check"),
+        (len(report.problems), "unloadable target"),
+    ]
     lines = [", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts if count)]
     lines += [f"  {clean(problem.message)}" for problem in report.problems]
     for target, verdicts in report.by_target().items():

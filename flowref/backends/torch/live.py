@@ -18,7 +18,7 @@ import torch
 from flowref.backends.torch.guard import sandbox
 from flowref.backends.torch.noise import RandomRounding
 from flowref.backends.torch.state import cast, duplicate, move, set_mode
-from flowref.model import Array, Dialect, Facts, Mapped, Undecidable, Unsupported
+from flowref.model import Array, Dialect, Facts, Mapped, Support, Undecidable, Unsupported
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # A noised call may take this many times the operations of a clean one before it counts as an iteration that does not settle.
@@ -58,8 +58,13 @@ class Live:
             raise Unsupported(f"it offers no {which}")
         return speak  # type: ignore[no-any-return]  # getattr on a frozen dataclass of callables
 
-    def tensor(self, array: Array | None, dtype: torch.dtype | None = None, jitter: int = 0) -> torch.Tensor | None:
-        """An array as a tensor of the subject's dtype; under noise, jittered so that kinks and zeros are seen."""
+    def tensor(
+        self, array: Array | None, dtype: torch.dtype | None = None, jitter: int = 0, support: Support | None = None
+    ) -> torch.Tensor | None:
+        """An array as a tensor of the subject's dtype; under noise, jittered so that kinks and zeros are seen.
+
+        Jitter does not leave a ``support`` that the point was in.
+        """
         if array is None:
             return None
         tensor = torch.from_numpy(np.array(array, dtype=np.float64, order="C", copy=True)).to(dtype or self.dtype)
@@ -71,7 +76,15 @@ class Live:
         largest = flat.abs().amax(1, keepdim=True) if flat.shape[1] else flat
         size = flat.abs() + 2.0**-6 * largest + 2.0**-20
         xi = torch.rand(flat.shape, generator=generator, dtype=flat.dtype).mul_(2).sub_(1)
-        return (flat + magnitude * size * xi).reshape(tensor.shape)
+        moved = flat + magnitude * size * xi
+        if support is not None and support.bounded:
+            inside = (flat > support.low) & (flat < support.high)
+            moved = torch.where(inside & ((moved <= support.low) | (moved >= support.high)), flat, moved)
+        return moved.reshape(tensor.shape)
+
+    def given(self, which: str) -> Support | None:
+        """The set that the inputs of a call come from, if it is known."""
+        return self.facts.domain if which == "forward" else self.facts.codomain if which == "inverse" else None
 
     @contextlib.contextmanager
     def calling(self, what: str, dtype: torch.dtype | None = None) -> Iterator[None]:
@@ -126,7 +139,8 @@ def evaluate(live: Live, which: str, x: Array, context: Array | None = None) -> 
     speak = live.speech(which)
     live.count(which, lambda: evaluate(live, which, x, context))
     with live.calling(which):
-        return mapped(which, speak(live.take(), live.tensor(x), live.tensor(context, jitter=1)))
+        points = live.tensor(x, support=live.given(which))
+        return mapped(which, speak(live.take(), points, live.tensor(context, jitter=1)))
 
 
 def evaluate_log_prob(live: Live, x: Array, context: Array | None = None) -> Array:
@@ -170,7 +184,7 @@ def jacobian(live: Live, which: str, x: Array, context: Array | None = None) -> 
     step = max(1, JACOBIAN_ROWS // max(1, outputs))
     with live.calling(f"jacobian {which}"):
         pieces = []
-        clean, ctx = live.tensor(x), live.tensor(context, jitter=1)
+        clean, ctx = live.tensor(x, support=live.given(which)), live.tensor(context, jitter=1)
         assert clean is not None
         for start in range(0, batch, step):
             rows = clean[start : start + step].repeat_interleave(outputs, 0).requires_grad_(True)

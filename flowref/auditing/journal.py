@@ -1,0 +1,152 @@
+"""What is kept on disk: verdicts as they come, so that an interrupted audit goes on, and the last report.
+
+A journal belongs to one audit: its name is a digest of everything that the verdicts depend on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.machinery
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import flowref
+from flowref.model import USER, Law, ReportError, Target, Verdict
+from flowref.reporting.encoding import verdict_from_json, verdict_to_json
+from flowref.reporting.report import Problem, Report
+
+FOLDER = ".flowref"
+LAST = "report.json"
+SCHEMA = 1
+FILES = 2000
+
+
+class Journal:
+    """An append-only file of JSON lines: a header with the digest, then one line per verdict or unloadable target."""
+
+    def __init__(self, folder: Path, digest: str) -> None:
+        self.path = folder / f"audit-{digest[:16]}.jsonl"
+        self.digest = digest
+        self.file: IO[str] | None = None
+
+    def read(self) -> tuple[list[Verdict], list[Problem]]:
+        """What an earlier run of the same audit left; nothing where there is none, or where it is another's."""
+        verdicts: dict[tuple[str, str], Verdict] = {}
+        problems: dict[str, Problem] = {}
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+            if not lines or json.loads(lines[0]) != {"flowref-journal": SCHEMA, "digest": self.digest}:
+                return [], []
+        except (OSError, ValueError):
+            return [], []
+        for line in lines[1:]:
+            try:
+                row = json.loads(line)
+                if "problem" in row:
+                    problems[row["problem"]] = Problem(row["problem"], row["message"])
+                else:
+                    verdict = verdict_from_json(row)
+                    verdicts[verdict.target, verdict.law] = verdict
+            except (ValueError, KeyError, TypeError, ReportError):
+                break  # the line that was being written when the audit ended
+        return list(verdicts.values()), list(problems.values())
+
+    def open(self, verdicts: Iterable[Verdict] = (), problems: Iterable[Problem] = ()) -> None:
+        """Begin the file, with what is known already.
+
+        Raises: `ReportError` when the folder cannot be written.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            ignore = self.path.parent / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("*\n", encoding="utf-8")
+            self.file = self.path.open("w", encoding="utf-8")
+        except OSError as error:
+            raise ReportError(f"{self.path} cannot be written: {error.strerror}") from None
+        self._line({"flowref-journal": SCHEMA, "digest": self.digest})
+        for verdict in verdicts:
+            self.add(verdict)
+        for problem in problems:
+            self.fail(problem)
+
+    def add(self, verdict: Verdict) -> None:
+        """Keep a verdict."""
+        self._line(verdict_to_json(verdict))
+
+    def fail(self, problem: Problem) -> None:
+        """Keep what is said of a target that cannot be loaded."""
+        self._line({"problem": problem.spec, "message": problem.message})
+
+    def _line(self, row: dict[str, Any]) -> None:
+        if self.file is not None:
+            self.file.write(json.dumps(row) + "\n")
+            self.file.flush()
+
+    def close(self, *, finished: bool) -> None:
+        """Close the file; a finished audit has a report and needs no journal."""
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+            if finished:
+                with contextlib.suppress(OSError):
+                    self.path.unlink()
+
+
+def last_report(folder: Path | None = None) -> Report:
+    """The report of the last audit made in this folder.
+
+    Raises: `ReportError` when there is none.
+    """
+    path = (folder or Path(FOLDER)) / LAST
+    if not path.is_file():
+        raise ReportError(f"there is no {path} here; run flowref audit in this folder, or name a report file")
+    return Report.load(path)
+
+
+def digest(targets: Sequence[Target], laws: Sequence[Law], settings: Any, versions: Sequence[tuple[str, str]]) -> str:
+    """Of everything that the verdicts of an audit depend on, less what cannot be seen cheaply (data files, say)."""
+    state = hashlib.sha256()
+    for part in (
+        [str(target) for target in targets],
+        [(law.id, law.version) for law in laws],
+        repr(settings),
+        list(versions),
+        own_digest(),
+        [(place, _source_digest(place)) for place in sorted({t.component for t in targets if t.adapter == USER})],
+    ):
+        state.update(json.dumps(part).encode())
+    return state.hexdigest()
+
+
+@functools.cache
+def own_digest() -> str:
+    """Of flowref's own source."""
+    return _of_files(sorted(Path(flowref.__path__[0]).rglob("*.py")))
+
+
+def _source_digest(component: str) -> str:
+    """Of the source behind a user's target: its file and those beside it, or its whole package; nothing is imported."""
+    place = component.rpartition(":")[0]
+    if place.endswith(".py"):
+        return _of_files([Path(place), *sorted(Path(place).parent.glob("*.py"))])
+    top = place.partition(".")[0]
+    found = importlib.machinery.PathFinder.find_spec(top, ["", *sys.path])
+    if found is None:
+        return ""
+    folders = [Path(folder) for folder in found.submodule_search_locations or ()]
+    files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
+    return _of_files(files or [Path(found.origin or "")])
+
+
+def _of_files(files: Sequence[Path]) -> str:
+    state = hashlib.sha256()
+    for file in files[:FILES]:
+        with contextlib.suppress(OSError):
+            state.update(str(file.name).encode() + b"\0" + file.read_bytes() + b"\0")
+    return state.hexdigest()

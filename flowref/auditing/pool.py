@@ -1,0 +1,224 @@
+"""Worker processes with a hard time-out and a memory limit for each pair.
+
+One process, one pipe, one pair at a time: whatever ends a process is charged to the pair that it was given, and nothing
+is shared that a dying process could leave locked or half written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from flowref.auditing.schedule import Pair, Schedule
+from flowref.auditing.worker import MEBIBYTE, Outcome, Start, resident
+from flowref.model import FlowrefError, Status, Target
+from flowref.reporting.encoding import verdict_from_json
+
+CHECK = "flowref.auditing.worker:check_pair"
+BOOT = """import json, sys
+sys.path[:] = json.loads(sys.argv[1])["path"]
+from flowref.auditing.worker import main
+main(sys.argv[1])"""
+THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+STARTING = 180.0
+TICK = 0.02
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one pair may take: seconds of wall time, and mebibytes beyond what the imported libraries take."""
+
+    seconds: float = 60.0
+    memory: int = 2048
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A pair's process did not survive it."""
+
+    status: Status
+    reason: str
+    seconds: float
+
+
+@dataclass(eq=False)
+class Worker:
+    """The parent's side of one process."""
+
+    process: subprocess.Popen[bytes]
+    began: float
+    ready: bool = False
+    baseline: int = 0
+    pair: Pair | None = None
+    last: Target | None = None
+    retired: bool = False
+    listener: threading.Thread | None = None
+
+
+class Pool:
+    """Up to ``jobs`` workers that take pairs from a schedule. A context manager; leaving it ends every worker."""
+
+    def __init__(self, jobs: int, settings: Any, limits: Limits, entry: str = CHECK) -> None:
+        if not sys.executable:
+            raise FlowrefError(
+                "this Python does not know its own executable, so it cannot start workers; audit in-process"
+            )
+        self.jobs, self.settings, self.limits, self.entry = jobs, settings, limits, entry
+        self.workers: list[Worker] = []
+        self.messages: queue.SimpleQueue[tuple[Worker, bytes]] = queue.SimpleQueue()
+        self.failed_starts = 0
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in list(self.workers):
+            self._end(worker)
+
+    def run(self, schedule: Schedule) -> Iterator[tuple[Pair, Outcome | Broken | None]]:
+        """Run what the schedule hands out: yields (pair, None) when a pair starts, and what came of it when it ends.
+
+        The caller enters each outcome in the schedule before it asks for more.
+        """
+        while True:
+            self._staff(schedule)
+            for worker in self.workers:
+                if worker.ready and worker.pair is None and (pair := schedule.next(worker.last)) is not None:
+                    self._give(worker, pair)
+                    yield pair, None
+            if not schedule.left and not any(worker.pair for worker in self.workers):
+                return
+            with contextlib.suppress(queue.Empty):
+                worker, line = self.messages.get(timeout=TICK)
+                yield from self._hear(worker, line)
+                continue
+            for worker in list(self.workers):
+                yield from self._watch(worker)
+
+    def _staff(self, schedule: Schedule) -> None:
+        busy = sum(worker.pair is not None for worker in self.workers)
+        while len(self.workers) < min(self.jobs, busy + schedule.left):
+            self.workers.append(self._start())
+
+    def _start(self) -> Worker:
+        start = Start(tuple(sys.path), self.entry, self.limits.memory, os.getpid())
+        process = subprocess.Popen(
+            [sys.executable, "-c", BOOT, json.dumps(start.__dict__)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            # Thread counts are read when a library is loaded, so they must stand before the process starts.
+            env={**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONHASHSEED": "0"},
+            start_new_session=os.name == "posix",
+        )
+        worker = Worker(process, time.monotonic())
+        worker.listener = threading.Thread(target=self._listen, args=(worker,), daemon=True)
+        worker.listener.start()
+        return worker
+
+    def _listen(self, worker: Worker) -> None:
+        assert worker.process.stdout is not None
+        with contextlib.suppress(ValueError, OSError):
+            for line in worker.process.stdout:
+                self.messages.put((worker, line))
+
+    def _give(self, worker: Worker, pair: Pair) -> None:
+        worker.pair, worker.last, worker.began = pair, pair.target, time.monotonic()
+        order = (pair.target, pair.law.id if pair.law else None, self.settings)
+        assert worker.process.stdin is not None
+        with contextlib.suppress(OSError):  # it died meanwhile: the watch will see it
+            worker.process.stdin.write(pickle.dumps(order))
+            worker.process.stdin.flush()
+
+    def _hear(self, worker: Worker, line: bytes) -> Iterator[tuple[Pair, Outcome | Broken]]:
+        """One message; those of a worker that was ended meanwhile are ignored."""
+        if worker.retired:
+            return
+        try:
+            message = json.loads(line)
+            if "ready" in message:
+                worker.ready, worker.baseline, self.failed_starts = True, int(message["ready"]), 0
+                return
+            verdict = None if message["verdict"] is None else verdict_from_json(message["verdict"])
+            outcome: Outcome | Broken = Outcome(verdict, str(message["raised"]), float(message["seconds"]))
+        except (ValueError, KeyError, TypeError, FlowrefError):  # the target wrote into our pipe
+            self._end(worker)
+            outcome = Broken(Status.CRASHED, "the process answered with garbage", time.monotonic() - worker.began)
+        pair, worker.pair = worker.pair, None
+        if pair is not None:
+            yield pair, outcome
+
+    def _watch(self, worker: Worker) -> Iterator[tuple[Pair, Broken]]:
+        """Whether a worker died, takes too long or takes too much."""
+        if worker.retired:
+            return
+        code = worker.process.poll()
+        age = time.monotonic() - worker.began
+        broken = None
+        if code is not None:
+            assert worker.listener is not None
+            worker.listener.join(1.0)
+            if not self.messages.empty():  # it may have answered before it died
+                return
+            broken = Broken(Status.CRASHED, _ending(code), age)
+        elif worker.pair is not None and age > self.limits.seconds:
+            broken = Broken(Status.TIMEOUT, f"it took more than {self.limits.seconds:g} s", age)
+        elif worker.pair is not None and self._overweight(worker):
+            broken = Broken(Status.CRASHED, f"memory limit: it took more than {self.limits.memory} MiB", age)
+        elif not worker.ready and age > STARTING:
+            broken = Broken(Status.CRASHED, "the worker did not start", age)
+        if broken is None:
+            return
+        self._end(worker)
+        if worker.pair is not None:
+            yield worker.pair, broken
+        elif not worker.ready:
+            self.failed_starts += 1
+            if self.failed_starts >= 3:
+                raise FlowrefError(f"worker processes do not start ({broken.reason}); try --in-process")
+
+    def _overweight(self, worker: Worker) -> bool:
+        return bool(worker.baseline) and resident(worker.process.pid) > worker.baseline + self.limits.memory * MEBIBYTE
+
+    def _end(self, worker: Worker) -> None:
+        """Kill a worker with everything that it started, and take it off the list."""
+        worker.retired = True
+        if worker in self.workers:
+            self.workers.remove(worker)
+        with contextlib.suppress(OSError):
+            if os.name == "posix":  # it leads a session of its own
+                os.killpg(worker.process.pid, signal.SIGKILL)
+            else:
+                worker.process.kill()
+        worker.process.wait()
+        assert worker.process.stdin is not None
+        with contextlib.suppress(OSError):
+            worker.process.stdin.close()
+
+
+def _ending(code: int) -> str:
+    """How a process ended, in words."""
+    if code >= 0:
+        return f"the process ended itself with code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = str(-code)
+    return f"the process was killed by {name}"

@@ -1,0 +1,72 @@
+"""Replay: measure recorded violations again, without searching."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from flowref import registry
+from flowref.auditing.worker import undisturbed
+from flowref.model import OBJECT, FlowrefError, ReportError, Status, Verdict
+from flowref.reporting.report import Report
+
+STILL_FAILS, FIXED, ERROR = "STILL FAILS", "FIXED", "ERROR"
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What became of a recorded violation."""
+
+    recorded: Verdict
+    label: str
+    reason: str
+    seconds: float
+    now: Verdict | None = None
+
+
+def replay(verdicts: Iterable[Verdict], report: Report) -> Iterator[Replayed]:
+    """Measure each recorded violation again, with the settings of its report."""
+    from flowref.checking import Settings, remeasure
+
+    settings = Settings(report.environment.profile, report.environment.seed)
+    for recorded in verdicts:
+        began = time.perf_counter()
+        now, label = None, ERROR
+        if recorded.counterexample is None:
+            reason = f"it was {recorded.status}, which has no counterexample to measure again"
+        elif recorded.target.startswith(f"{OBJECT}:"):
+            reason = "it was a live object of another process; audit it again from Python"
+        else:
+            try:
+                law = registry.find_law(recorded.law)
+                with undisturbed():
+                    now = remeasure(registry.parse_target(recorded.target), law, recorded.counterexample, settings)
+                label, reason = _label(now)
+                if law.version != recorded.law_version:
+                    reason = "; ".join(filter(None, (reason, f"the law is now in version {law.version}")))
+            except FlowrefError as error:
+                reason = str(error)
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+        yield Replayed(recorded, label, reason, time.perf_counter() - began, now)
+
+
+def _label(now: Verdict) -> tuple[str, str]:
+    if now.status in (Status.VIOLATED, Status.ADVICE):
+        return STILL_FAILS, ""
+    if now.status is Status.HOLDS:
+        return FIXED, ""
+    return ERROR, now.reason or f"it is now {now.status}"
+
+
+def violation(report: Report, identity: str) -> tuple[Verdict, ...]:
+    """The recorded violations with this short name.
+
+    Raises: `ReportError` naming those that there are.
+    """
+    found = report.find(identity)
+    if not found:
+        known = ", ".join(sorted(verdict.id for verdict in report.violations)[:20])
+        raise ReportError(f"no violation {identity} in this report; {f'it has {known}' if known else 'it has none'}")
+    return found

@@ -1,0 +1,214 @@
+"""Laws of modes: what train() and eval() mean, and what they must not mean."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws._outcomes import (
+    attempt,
+    changed,
+    compared,
+    finite,
+    flags,
+    gap,
+    listed,
+    needs_modules,
+    not_estimator,
+    probes,
+    tolerance_of,
+)
+from flowref.model import EXACT, Array, Batch, Mapped, Residual, Subject, Unsupported, law
+
+# Rows of a batch that are also evaluated on their own, and twice in one batch.
+ALONE, TWICE = 3, 4
+MANNERS = ("no_grad", "inference_mode", "checkpoint")
+
+
+def has_steady_modes(subject: Subject) -> str | None:
+    """A module whose evaluation is deterministic."""
+    return needs_modules(subject) or not_estimator(subject)
+
+
+@law(
+    "mode/protocol",
+    needs={"play"},
+    tolerance=EXACT,
+    effort=1,
+    applies=needs_modules,
+    source="torch.nn.Module.train and .eval: both return the module; eval() is train(False) for it and all its children",
+)
+def protocol(subject: Subject, batch: Batch) -> Residual:
+    """train() and eval() can be called, return the module itself, and eval() reaches every submodule."""
+    assert subject.play is not None
+    outcomes, error = attempt(lambda: subject.play([("train",), ("eval",)]))  # type: ignore[misc]  # asserted above
+    if error.startswith("NotImplementedError"):
+        raise Unsupported(f"it documents that its mode is fixed ({error})")
+    if error:
+        return flags(True, len(batch.x), f"changing the mode raised {error}")
+    training, evaluating = outcomes
+    wrong = [name for name, out in (("train()", training), ("eval()", evaluating)) if not out["returned_self"]]
+    # Not asked of train(): keeping a frozen part in eval mode by overriding train() is an established idiom. Nor of
+    # estimators: a part that stays random in eval mode may be what they are made of.
+    stuck = not evaluating["recursed"] and not subject.promises.get("estimator")
+    note = f"{listed(wrong)} did not return the module" if wrong else "a submodule stayed in train mode after eval()"
+    return flags(bool(wrong) or stuck, len(batch.x), note)
+
+
+@law(
+    "mode/grad-modes-agree",
+    needs={"call"},
+    effort=6,
+    applies=not_estimator,
+    source="a module's mode is its .training flag, and whether a graph is recorded is no part of it",
+)
+def grad_modes_agree(subject: Subject, batch: Batch) -> Residual:
+    """In eval mode, values and log-dets are the same under no_grad, inference_mode and checkpointing as with gradients."""
+    assert subject.call is not None
+    rows, pairs, ran = len(batch.x), [], False
+    for which, points in probes(subject, batch):
+        plain = subject.call(which, points, batch.context)
+        for how in MANNERS:
+            # A solver that differentiates inside its forward pass may refuse to run without gradients: loud, not wrong.
+            other, _ = attempt(lambda how=how, which=which, at=points: subject.call(which, at, batch.context, how=how))
+            ran |= other is not None
+            pairs.append((plain, plain if other is None else other, tolerance_of(subject, which)))
+    if not ran:
+        raise Unsupported("it runs under no other gradient mode")
+    return compared(pairs, rows, "the result depends on whether gradients are recorded")
+
+
+@law(
+    "mode/train-ignores-grad-mode",
+    needs={"play"},
+    effort=3,
+    applies=has_steady_modes,
+    source="a training pass under no_grad (recalibrating statistics, re-entrant checkpointing) is still a training pass",
+)
+def train_ignores_grad_mode(subject: Subject, batch: Batch) -> Residual:
+    """In train mode, values, log-dets and updated buffers are the same under no_grad as with gradients."""
+    assert subject.play is not None
+    which, points = normalising_probe(subject, batch)
+    outcomes = []
+    for how in ("plain", "no_grad"):
+        steps = [("train",), ("call", which, points, batch.context, how), ("state",)]
+        played, error = attempt(lambda steps=steps: subject.play(steps))  # type: ignore[misc]  # asserted above
+        if error:
+            raise Unsupported(f"{which} refuses to run in train mode ({error})")
+        outcomes.append(played)
+    (_, plain, before), (_, bare, after) = outcomes
+    note = "a train-mode pass differs under no_grad"
+    return compared([(plain, bare, tolerance_of(subject, which))], len(batch.x), note, state_distance(before, after))
+
+
+def state_distance(first: dict[str, Array], second: dict[str, Array]) -> float:
+    """How far two states are apart; see `state_gap`."""
+    from flowref.laws._outcomes import state_gap
+
+    return state_gap(first, second)
+
+
+def normalising_probe(subject: Subject, batch: Batch) -> tuple[str, Array]:
+    """The call that training makes, and points for it."""
+    found = dict(probes(subject, batch))
+    which = subject.normalising if subject.normalising in found else next(iter(found))
+    return which, found[which]
+
+
+@law(
+    "mode/not-a-direction",
+    needs={"call", "forward", "inverse"},
+    tolerance=EXACT,
+    effort=4,
+    applies=needs_modules,
+    source="the direction of a flow is chosen by the method called; implementations that tie it to the training flag exist",
+)
+def not_a_direction(subject: Subject, batch: Batch) -> Residual:
+    """Train mode does not turn the forward map into the inverse map."""
+    assert subject.call is not None and subject.forward is not None and subject.inverse is not None
+    rows = len(batch.x)
+    here = subject.forward(batch.x, batch.context)
+    call, inverse = subject.call, subject.inverse
+    trained, _ = attempt(lambda: call("forward", batch.x, batch.context, how="train"))
+    back, _ = attempt(lambda: inverse(batch.x, batch.context))
+    if trained is None or back is None:
+        # One of them refuses these points, so the two are not the same map.
+        return flags(False, rows, trivial=np.ones(rows, dtype=bool))
+    away, near = gap(here, trained, rows)[:, 0], gap(back, trained, rows)[:, 0]
+    # Accused only where all points agree: one point may be fixed by chance, or be an involution's.
+    switched = bool((near < 1e-9).all() and (away > 1e-3).all())
+    note = "in train mode forward returned what inverse returns in eval mode"
+    return flags(switched, rows, note, decidable=finite(here, rows) & finite(back, rows))
+
+
+@law(
+    "mode/eval-is-pure",
+    needs={"play"},
+    tolerance=EXACT,
+    effort=3,
+    applies=needs_modules,
+    source="evaluation leaves a model as it was: running statistics belong to training",
+)
+def eval_is_pure(subject: Subject, batch: Batch) -> Residual:
+    """In eval mode, forward, inverse and log_prob change no parameter and no buffer, bit for bit."""
+    assert subject.play is not None
+    written: list[str] = []
+    for which, points in probes(subject, batch):
+        steps = [("eval",), ("state",), ("call", which, points, batch.context), ("state",)]
+        _, before, _, after = subject.play(steps)
+        written += [f"{name} (by {which})" for name in changed(before, after)]
+    return flags(bool(written), len(batch.x), f"evaluation changed {listed(written)}")
+
+
+@law(
+    "mode/rows-independent",
+    needs={"call"},
+    effort=8,
+    applies=not_estimator,
+    source="Ioffe and Szegedy 2015, section 3.1: at inference the output depends on the input alone",
+)
+def rows_independent(subject: Subject, batch: Batch) -> Residual:
+    """In eval mode, what a point maps to does not depend on the other points of its batch, nor on its place among them."""
+    rows = len(batch.x)
+    rng = np.random.default_rng(batch.seed)
+    order = rng.permutation(rows)
+    some = rng.permutation(rows)[:TWICE]
+    arrangements = [order, np.repeat(some, 2), *([row] for row in some[:ALONE])]
+    columns, good = [], np.zeros(rows, dtype=bool)
+    for which, points in probes(subject, batch):
+        whole = evaluated(subject, which, points, batch.context)
+        good |= finite(whole, rows)
+        for place, index in enumerate(arrangements):
+            index = np.asarray(index)
+            run = lambda w=which, i=index, p=points: evaluated(subject, w, p[i], _rows(batch.context, i))  # noqa: E731
+            # A batch of one that is refused is the business of another law.
+            part, _ = (run(), "") if place < 2 else attempt(run)
+            column = np.zeros((rows, 2))
+            if part is not None:
+                expected = Mapped(np.asarray(whole.value)[index], _ladj_rows(whole, rows, index, part))
+                got = Mapped(part.value, None if expected.ladj is None else part.ladj)
+                np.maximum.at(column, index, gap(expected, got, len(index), tolerance_of(subject, which)))
+            columns.append(column)
+    value = np.concatenate(columns, 1)
+    return Residual(value, 1.0, decidable=good, note="a point's result depends on its batch" if value.any() else "")
+
+
+def evaluated(subject: Subject, which: str, points: Array, context: Array | None) -> Mapped:
+    """One plain call."""
+    assert subject.call is not None
+    return subject.call(which, points, context)
+
+
+def _rows(context: Array | None, index: Array) -> Array | None:
+    return None if context is None else context[index]
+
+
+def _ladj_rows(whole: Mapped, rows: int, index: Array, part: Mapped) -> Array | float | None:
+    """The log-dets of some rows; None where a returned shape does not say which axis is the batch (another law's business)."""
+    first, second = np.asarray(whole.ladj, dtype=np.float64), np.asarray(part.ladj, dtype=np.float64)
+    if whole.ladj is None or part.ladj is None:
+        return None
+    if first.ndim == 0 and second.ndim == 0:
+        return float(first)
+    if first.ndim == 0 or second.ndim == 0 or len(first) != rows or len(second) != len(index):
+        return None
+    return first[index]

@@ -1,0 +1,68 @@
+"""The catalogue in words: what `flowref laws` and `flowref explain` print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flowref.model import ADVICE, BOUND, CLAIM, CONTRACT, EXACT, ROUNDING, STATISTICAL, Law, Mutant
+
+FORCES = {
+    CLAIM: "a claim: mathematics, or what the component documents; it can be VIOLATED",
+    CONTRACT: "a contract: judged only where the component promises it",
+    ADVICE: "advice: measured and listed, never a violation",
+}
+TOLERANCES = {
+    ROUNDING: "rounding: the law is evaluated again with every operation randomly rounded, and may be off by a fixed "
+    "multiple of the spread that this causes; a violation is confirmed with more replicas",
+    EXACT: "exact: bit for bit",
+    BOUND: "a bound: an error bound in closed form that the law states itself",
+    STATISTICAL: "statistical: a test whose chance of a false alarm is fixed beforehand",
+}
+HISTORIES = {
+    "warm": "after two batches in train mode, then in eval mode",
+    "fresh": "as built, in eval mode",
+    "train": "after two batches, in train mode",
+}
+
+
+def law_lines(laws: Sequence[Law], why_not: dict[str, str | None] | None = None) -> list[str]:
+    """One line per law; with reasons, whether it applies."""
+    width = max((len(law.id) for law in laws), default=0)
+    if why_not is None:
+        return [f"{law.id:<{width}}  {law.force:<8}  {law.statement}" for law in laws]
+    lines = []
+    for law in laws:
+        reason = why_not[law.id]
+        lines.append(f"{law.id:<{width}}  {'applies' if reason is None else f'not applicable: {reason}'}")
+    count = sum(reason is None for reason in why_not.values())
+    return [*lines, f"{count} of {len(laws)} laws apply"]
+
+
+def explanation(law: Law, mutants: Sequence[Mutant]) -> list[str]:
+    """Everything about one law."""
+    scales = ", ".join(f"{scale:g}" for scale in law.scales)
+    facts = [
+        ("force", FORCES.get(law.force, law.force)),
+        ("needs", ", ".join(sorted(law.needs)) or "nothing"),
+        ("promise", law.promise or ""),
+        ("tolerance", TOLERANCES.get(law.tolerance, law.tolerance)),
+        (
+            "inputs",
+            {"points": "points of the domain", "beyond": "points outside the declared domain"}.get(
+                law.given, law.given
+            ),
+        ),
+        ("history", HISTORIES.get(law.history, law.history)),
+        (
+            "weights",
+            f"as given, and moved by noise of standard deviation {scales}" if len(law.scales) > 1 else "as given",
+        ),
+        ("profile", "thorough only" if law.thorough else ""),
+        ("source", law.source),
+        ("version", str(law.version)),
+    ]
+    lines = [law.id, "", f"  {law.statement}", ""]
+    lines += [f"  {name + ':':<11}{text}" for name, text in facts if text]
+    lines += ["", "  mutants that it must catch:" if mutants else "  no mutant is recorded for this law"]
+    lines += [f"    {mutant.name}: {mutant.description} (on {mutant.host})" for mutant in mutants]
+    return lines
