@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
-import re
 import shlex
 import signal
 import sys
@@ -16,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flowref import __version__
+from flowref.parameters import Duration, Jobs
 
 if TYPE_CHECKING:
     from flowref.reporting.report import Report
 
-UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 INTERRUPTED = 130
 
 
@@ -38,35 +36,6 @@ class Commands(click.Group):
 
             click.echo(f"flowref: {clean(str(error))}", err=True)
             ctx.exit(2)
-
-
-class Duration(click.ParamType[float]):
-    """Seconds: 90, 90s, 5m or 1h."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read a duration."""
-        if isinstance(value, int | float):
-            return float(value)
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(value).strip())
-        if found is None or float(found[1]) <= 0:
-            self.fail(f"{value!r} is no duration; expected a positive number such as 90, 90s, 5m or 1h", param, ctx)
-        return float(found[1]) * UNITS[found[2]]
-
-
-class Jobs(click.ParamType[int]):
-    """A number of worker processes, or auto: one per processor."""
-
-    name = "jobs"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read a number of workers."""
-        if value == "auto":
-            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        if not str(value).isdigit() or int(value) < 1:
-            self.fail(f"{value!r} is no number of workers; expected auto, 1, 2, ...", param, ctx)
-        return int(value)
 
 
 PROFILE = click.Choice(["quick", "standard", "thorough"])
@@ -143,7 +112,8 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
     _write_formats(report, json_path, markdown_path)
     if not report.complete:
         click.echo("flowref: interrupted; the same command goes on from here:", err=True)
-        click.echo(f"    {command}", err=True)
+        resuming = shlex.join(["flowref", *(word for word in sys.argv[1:] if word != "--fresh")])
+        click.echo(f"    {resuming}", err=True)
         sys.exit(INTERRUPTED)
     sys.exit(report.exit_code)
 
@@ -256,12 +226,13 @@ def replay(what: str | None, everything: bool, path: str | None) -> None:
 def script(identity: str, path: str | None) -> None:
     """Print a stand-alone program that shows a violation; it needs only the library and its framework."""
     from flowref.auditing import replaying
-    from flowref.scripting import script as write_script
 
     found = replaying.violation(_report(path), identity)
     if len(found) > 1:
         pairs = "; ".join(f"{verdict.law} in {verdict.target}" for verdict in found)
         click.echo(f"flowref: {identity} names {len(found)} violations ({pairs}); this is the first", err=True)
+    from flowref.scripting import script as write_script
+
     click.echo(write_script(found[0]))
 
 

@@ -106,7 +106,9 @@ class Screen(Listener):
             self.bar.start()
 
     def target(self, target: Target, verdicts: Sequence[Verdict]) -> None:
-        """The line of a target."""
+        """The line of a target; one that was not begun is left to the summary."""
+        if all(verdict.status is Status.NOT_RUN for verdict in verdicts):
+            return
         self.say(target_lines(str(target), verdicts, self.statements, verbose=self.verbose))
 
     def notice(self, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,14 +13,19 @@ Builders = dict[str, tuple[Callable[..., Any], Shape | None]]
 IMAGE = (4, 4, 4)
 
 
+def library(name: str) -> Any:
+    """A module of Pyro, whose annotations are too partial to be checked against."""
+    return importlib.import_module(f"pyro.{name}")
+
+
 def transforms() -> Builders:
     """Name -> (builder, event shape); None stands for ``(features,)``."""
     return {**_networks(), **_autoregressive(), **_parametric(), **_fixed()}
 
 
 def _networks() -> Builders:
-    import pyro.distributions.transforms as pt
-    from pyro.nn import DenseNN
+    pt = library("distributions.transforms")
+    dense = library("nn").DenseNN
 
     def coupling(features: int = 4, hidden: int = 16) -> Any:
         return pt.affine_coupling(features, [hidden])
@@ -30,7 +36,7 @@ def _networks() -> Builders:
     def quadratic(features: int = 4, hidden: int = 16, bins: int = 8) -> Any:
         half = features // 2
         sizes = [(features - half) * count for count in (bins, bins, bins - 1)]
-        return pt.SplineCoupling(features, half, DenseNN(half, [hidden], sizes), bins, order="quadratic")
+        return pt.SplineCoupling(features, half, dense(half, [hidden], sizes), bins, order="quadratic")
 
     return {
         "AffineCoupling": (coupling, None),
@@ -41,13 +47,14 @@ def _networks() -> Builders:
 
 
 def _autoregressive() -> Builders:
-    import pyro.distributions.transforms as pt
+    pt = library("distributions.transforms")
     import torch
-    from pyro.nn import AutoRegressiveNN
+
+    masked = library("nn").AutoRegressiveNN
 
     def network(features: int, hidden: int, sizes: list[int]) -> Any:
         # In the order of the coordinates, so that the triangle of the Jacobian is known.
-        return AutoRegressiveNN(features, [max(hidden, features)], sizes, permutation=torch.arange(features))
+        return masked(features, [max(hidden, features)], sizes, permutation=torch.arange(features))
 
     def affine(stable: bool) -> Callable[..., Any]:
         return lambda features=4, hidden=16: pt.AffineAutoregressive(network(features, hidden, [1, 1]), stable=stable)
@@ -92,7 +99,7 @@ def _autoregressive() -> Builders:
 
 
 def _parametric() -> Builders:
-    import pyro.distributions.transforms as pt
+    pt = library("distributions.transforms")
 
     def exponential(features: int = 4, iterations: int = 64) -> Any:
         return pt.matrix_exponential(features, iterations=iterations)
@@ -112,7 +119,7 @@ def _parametric() -> Builders:
 
 
 def _fixed() -> Builders:
-    import pyro.distributions.transforms as pt
+    pt = library("distributions.transforms")
     import torch
 
     def cholesky(features: int = 4) -> Any:
@@ -140,7 +147,7 @@ def _fixed() -> Builders:
 
 def conditionals() -> dict[str, Callable[..., Any]]:
     """Name -> builder of a transform that is conditioned on a context."""
-    import pyro.distributions.transforms as pt
+    pt = library("distributions.transforms")
 
     def coupling(features: int = 4, context: int = 2, hidden: int = 16) -> Any:
         return pt.conditional_affine_coupling(features, context, [hidden])
@@ -164,8 +171,8 @@ def conditionals() -> dict[str, Callable[..., Any]]:
 
 def densities() -> dict[str, Callable[..., Any]]:
     """Name -> builder of a density; those whose name says exp live on the positive numbers."""
-    import pyro.distributions as dist
-    import pyro.distributions.transforms as pt
+    dist = library("distributions")
+    pt = library("distributions.transforms")
     import torch
 
     def over(features: int, *transforms: Any) -> Any:

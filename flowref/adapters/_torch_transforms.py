@@ -1,7 +1,8 @@
-"""What transforms and distributions that follow torch.distributions declare: supports, shapes, and what composes of them."""
+"""What transforms and distributions that follow torch.distributions declare: supports, shapes and compositions."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,8 @@ from flowref.model import REAL, Facts, Shape, Support, TargetError
 
 JOINT = ("volume-preserving", "constant-jacobian", "elementwise", "monotone", "straight-through")
 EITHER = ("estimator", "straight-through")
+# Zuko renames torch's wrapper of an inverse when it is imported.
+INVERSES = frozenset({"_InverseTransform", "Inverse"})
 VOLUME = frozenset({"volume-preserving", "constant-jacobian"})
 CONSTANT = frozenset({"constant-jacobian"})
 ELEMENTWISE = frozenset({"elementwise", "monotone"})
@@ -44,8 +47,8 @@ def interval(low: float, high: float) -> Support:
 def support_of(constraint: Any, whole: bool = True) -> Support | None:
     """The support that a constraint describes, or None where no support does.
 
-    A product set has one interval for all coordinates. Where theirs differ, the result is None, or with ``whole`` False the
-    intersection, in which the map is defined all the same.
+    A product set has one interval for all coordinates. Where theirs differ, the result is None, or with ``whole`` False
+    the intersection, in which the map is defined all the same.
     """
     kind = type(constraint).__name__.lstrip("_")
     if kind == "IndependentConstraint":
@@ -90,12 +93,12 @@ def declared_traits(transform: Any, promises: frozenset[str] = frozenset()) -> T
 def composed(maps: Sequence[Traits]) -> Traits:
     """The composition, first map first.
 
-    It is onto the last codomain only where each codomain is the next domain; its domain is the first one only where each
-    codomain lies in the next domain.
+    It is onto the last codomain only where each codomain is the next domain; its domain is the first one only where
+    each codomain lies in the next domain.
     """
     if not maps:
         return Traits(codomain=REAL, promises=VOLUME | ELEMENTWISE)
-    pairs = list(zip(maps, maps[1:], strict=False))
+    pairs = list(itertools.pairwise(maps))
     promises = {name for name in JOINT if all(name in one.promises for one in maps)}
     promises |= {name for name in EITHER if any(name in one.promises for one in maps)}
     if "batch-dims" in frozenset.intersection(*(one.promises for one in maps)):
@@ -123,7 +126,14 @@ def _inside(inner: Support | None, outer: Support) -> bool:
     return inner is not None and outer.kind not in joint and outer.low <= inner.low and inner.high <= outer.high
 
 
-def facts_of(traits: Traits, event: Shape, latent: Shape, ladj_event: Shape = (), context: Shape | None = None) -> Facts:
+def settled(facts: Facts) -> Facts:
+    """Facts of a user's object less what may differ the next time it is built: a random order of its coordinates."""
+    return replace(facts, promises={name: value for name, value in facts.promises.items() if name != "autoregressive"})
+
+
+def facts_of(
+    traits: Traits, event: Shape, latent: Shape, ladj_event: Shape = (), context: Shape | None = None
+) -> Facts:
     """Traits as facts."""
     promises: dict[str, Any] = dict.fromkeys(sorted(traits.promises), True)
     if traits.tolerance:
@@ -142,7 +152,7 @@ def facts_of(traits: Traits, event: Shape, latent: Shape, ladj_event: Shape = ()
 
 
 def transform_facts(transform: Any, event: Shape | None, traits: Traits, context: Shape | None = None) -> Facts:
-    """The facts of a transform: a log-det keeps the event axes that are left of the transform's own event dimensions."""
+    """The facts of a transform, whose log-det keeps the event axes left of the transform's own event dimensions."""
     event_dim = int(transform.domain.event_dim)
     shape = event if event is not None else event_of(transform)
     if shape is None:
@@ -178,7 +188,7 @@ def event_of(transform: Any, own: Callable[[Any], Shape | None] = lambda _: None
     if found is not None:
         return found
     names = lineage(transform)
-    if "_InverseTransform" in names:
+    if names & INVERSES:
         inner = event_of(transform.inv, own)
         return None if inner is None else tuple(transform.inv.forward_shape(_size(inner)))
     if "ReshapeTransform" in names:
@@ -210,11 +220,16 @@ def distribution_facts(distribution: Any, event: Shape | None) -> Facts:
     name = type(distribution).__name__
     if len(distribution.batch_shape):
         shape = tuple(distribution.batch_shape)
-        raise TargetError(f"{name} is a batch of distributions of shape {shape}; wrap it as Independent(it, {len(shape)})")
+        raise TargetError(
+            f"{name} is a batch of distributions of shape {shape}; wrap it as Independent(it, {len(shape)})"
+        )
     shape = tuple(distribution.event_shape)
     if event is not None and event != shape:
         raise TargetError(f"{name} has events of shape {shape}, but the shape {event} was given")
-    constraint = distribution.support
+    try:
+        constraint = distribution.support
+    except NotImplementedError:
+        constraint = None
     if constraint is not None and constraint.is_discrete:
         raise TargetError(f"{name} is discrete; only densities can be audited")
     support = None if constraint is None else support_of(constraint, whole=False)

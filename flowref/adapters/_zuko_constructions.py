@@ -59,7 +59,9 @@ def _univariate() -> Builders:
         "MonotonicAffineTransform": affine,
         "MonotonicRQSTransform": spline,
         "BernsteinTransform": lambda features=4, degree=10: zt.BernsteinTransform(randn(features, degree)),
-        "BoundedBernsteinTransform": lambda features=4, degree=10: zt.BoundedBernsteinTransform(randn(features, degree)),
+        "BoundedBernsteinTransform": lambda features=4, degree=10: zt.BoundedBernsteinTransform(
+            randn(features, degree)
+        ),
         "GaussianizationTransform": gaussianization,
         "SOSPolynomialTransform": lambda features=4: zt.SOSPolynomialTransform(randn(features, 2, 4)),
         "DependentTransform": lambda features=4: zt.DependentTransform(affine(features), 1),

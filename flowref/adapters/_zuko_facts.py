@@ -10,6 +10,7 @@ from flowref.adapters._described import lineage
 from flowref.adapters._torch_transforms import (
     CONSTANT,
     ELEMENTWISE,
+    INVERSES,
     VOLUME,
     Traits,
     composed,
@@ -25,11 +26,11 @@ from flowref.model import REAL, Facts, Shape
 
 # Bisection errors of one coordinate enter the parameters of the next ones, and those of one layer the next layer.
 SPREAD = 1e3
-# The adaptive solver keeps its local errors below about 1e-5 of the state; within this box they stay below the tolerance.
+# The adaptive solver keeps its local errors below about 1e-5 of the state, and within this box below the tolerance.
 SOLVER, BOX = 1e-2, interval(-10.0, 10.0)
 
 DIMS = frozenset({"batch-dims"})
-# Its steps are chosen for a whole batch, so that a point's result depends on its neighbours within the solver's tolerance.
+# Its steps are chosen for a whole batch: a point's result depends on its neighbours, within the solver's tolerance.
 ADAPTIVE = frozenset({"estimator", "adaptive-steps", "fixed", "truncated-domain"})
 # Its values are a quadrature and its derivative that of the exact integral, which agree while the integrand is tame:
 # moved parameters make it jump, and then the quadrature is not even monotone.
@@ -41,7 +42,8 @@ PROMISES: dict[str, frozenset[str]] = {
     "CircularShiftTransform": VOLUME | {"elementwise"},
     "MonotonicAffineTransform": CONSTANT | ELEMENTWISE,
     **dict.fromkeys(
-        ("CosTransform", "SinTransform", "SoftclipTransform", "SignedPowerTransform", "MonotonicRQSTransform"), ELEMENTWISE
+        ("CosTransform", "SinTransform", "SoftclipTransform", "SignedPowerTransform", "MonotonicRQSTransform"),
+        ELEMENTWISE,
     ),
     "MonotonicTransform": ELEMENTWISE,
     "PermutationTransform": VOLUME,
@@ -75,9 +77,9 @@ def _lazy_facts(obj: Any, event: Shape | None) -> Facts:
     if {"Partial", "LazyTransform"} <= names:  # a constant transform, which may be elementwise
         return transform_facts(obj(), shape, known)
     facts = facts_of(known, shape, shape, context=given)
-    slack = {"NCSF": 4e-6, "GF": 2e-6}
     # Per feature: the base distribution is wider than the image of the transform, or not all of it is reached.
-    extra = {"normalisation_tolerance": size * shape[0] for name, size in slack.items() if name in names}
+    slack = 4e-6 if "NCSF" in names else 2e-6 if "GF" in names else 0.0
+    extra = {"normalisation_tolerance": slack * shape[0]} if slack else {}
     return replace(facts, promises={**facts.promises, **extra})
 
 
@@ -150,7 +152,7 @@ def _univariate(obj: Any) -> Any:
 def traits(transform: Any) -> Traits:
     """What is known of a transform."""
     names = lineage(transform)
-    if "_InverseTransform" in names:
+    if names & INVERSES:
         return traits(transform.inv).inverted()
     if names & {"ComposedTransform", "ComposeTransform"}:
         stages = transform.transforms if "ComposedTransform" in names else transform.parts
@@ -183,7 +185,9 @@ def _bisected(transform: Any, known: Traits, names: set[str]) -> Traits:
         codomain = None if "BoundedBernsteinTransform" in names else REAL
         return replace(known, codomain=codomain, knots=(-bound, bound), tolerance=float(transform.eps))
     promises = known.promises | {"truncated-domain"}
-    return replace(known, domain=interval(-bound, bound), codomain=None, promises=promises, tolerance=float(transform.eps))
+    return replace(
+        known, domain=interval(-bound, bound), codomain=None, promises=promises, tolerance=float(transform.eps)
+    )
 
 
 def sizes(obj: Any) -> tuple[int, int]:
@@ -202,6 +206,8 @@ def sizes(obj: Any) -> tuple[int, int]:
         return features, int(obj.ode[0].in_features - features - 2 * len(obj.freqs))
     if "ElementWiseTransform" in names and not hasattr(obj, "hyper"):
         return int(obj.phi[0].shape[0]), 0
+    if "GMM" in names:
+        return int(obj.shapes[1][-1]), int(obj.hyper[0].in_features) if hasattr(obj, "hyper") else 0
     if hasattr(obj, "hyper") and hasattr(obj, "total"):
         inputs, outputs = int(obj.hyper[0].in_features), int(obj.hyper[-1].out_features) // int(obj.total)
         if "ElementWiseTransform" in names:
@@ -209,13 +215,9 @@ def sizes(obj: Any) -> tuple[int, int]:
         if "GeneralCouplingTransform" in names:
             return len(obj.mask), inputs - int(obj.mask.sum())
         return outputs, inputs - outputs
-    if "GMM" in names:
-        conditional = hasattr(obj, "hyper")
-        features = int(obj.shapes[1][-1])
-        return features, int(obj.hyper[0].in_features) if conditional else 0
     if {"Partial", "LazyTransform"} <= names:
-        shape = event_of(obj(), _own_event)
-        return (int(shape[0]) if shape else 0), 0
+        event = event_of(obj(), _own_event)
+        return (int(event[0]) if event else 0), 0
     return 0, 0
 
 

@@ -1,4 +1,4 @@
-"""Pyro: transform modules, whose forward call maps latents to data, conditional ones among them, and densities over them."""
+"""Pyro: transform modules, whose forward call maps latents to data, conditional ones, and densities over them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from flowref.adapters._described import described, lineage
 from flowref.adapters._torch_transforms import (
     CONSTANT,
     ELEMENTWISE,
+    INVERSES,
     VOLUME,
     Traits,
     composed,
@@ -18,6 +19,7 @@ from flowref.adapters._torch_transforms import (
     distribution_facts,
     event_of,
     facts_of,
+    settled,
     transform_facts,
     unknown_shape,
 )
@@ -51,9 +53,9 @@ def parts(obj: Any) -> Any:
 
 
 def chain(parts: Sequence[Any]) -> Any:
-    from pyro.distributions.torch_transform import ComposeTransformModule
+    from pyro.distributions import torch_transform
 
-    return ComposeTransformModule(list(parts))
+    return torch_transform.ComposeTransformModule(list(parts))  # type: ignore[no-untyped-call]  # Pyro is not typed
 
 
 def invert(obj: Any) -> Any:
@@ -80,7 +82,7 @@ def conditional_sample(obj: Any, n: int, context: Any = None) -> Any:
 def flow_forward(obj: Any, z: Any, context: Any = None) -> Any:
     from torch.distributions import ComposeTransform
 
-    transform = ComposeTransform(list(obj.transforms))
+    transform: Any = ComposeTransform(list(obj.transforms))
     x = transform(z)
     return x, transform.log_abs_det_jacobian(z, x)
 
@@ -88,7 +90,7 @@ def flow_forward(obj: Any, z: Any, context: Any = None) -> Any:
 def flow_inverse(obj: Any, x: Any, context: Any = None) -> Any:
     from torch.distributions import ComposeTransform
 
-    transform = ComposeTransform(list(obj.transforms)).inv
+    transform: Any = ComposeTransform(list(obj.transforms)).inv
     z = transform(x)
     return z, transform.log_abs_det_jacobian(x, z)
 
@@ -97,13 +99,17 @@ def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
     return obj.base_dist.log_prob(z)
 
 
+def flow_chain(parts: Sequence[Any]) -> Any:
+    from torch.distributions import ComposeTransform
+
+    return ComposeTransform([ComposeTransform(part.transforms) if hasattr(part, "base_dist") else part for part in parts])
+
+
 def flow_parts(obj: Any) -> Any:
     return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(obj.transforms)]
 
 
-TRANSFORM = Dialect(
-    forward=forward, inverse=inverse, parts=parts, chain=chain, invert=invert, normalising="inverse"
-)
+TRANSFORM = Dialect(forward=forward, inverse=inverse, parts=parts, chain=chain, invert=invert, normalising="inverse")
 # Without an inverse the one call there is does the warming up.
 ONE_WAY = Dialect(forward=forward, chain=chain)
 CONDITIONAL = Dialect(forward=conditional_forward, inverse=conditional_inverse, normalising="inverse")
@@ -117,7 +123,7 @@ FLOW = Dialect(
     sample=sample,
     base_log_prob=flow_base_log_prob,
     parts=flow_parts,
-    chain=chain,
+    chain=flow_chain,
     normalising="inverse",
 )
 
@@ -131,7 +137,9 @@ PROMISES: dict[str, frozenset[str]] = {
     # Scales are clamped in the forward pass and not in the backward pass, on purpose.
     "AffineAutoregressive": STRAIGHT | {"batch-dims"},
     "AffineCoupling": STRAIGHT | {"batch-dims"},
-    **dict.fromkeys(("ConditionedHouseholder", "Permute", "DiscreteCosineTransform", "HaarTransform"), VOLUME | {"batch-dims"}),
+    **dict.fromkeys(
+        ("ConditionedHouseholder", "Permute", "DiscreteCosineTransform", "HaarTransform"), VOLUME | {"batch-dims"}
+    ),
     **dict.fromkeys(("ConditionedGeneralizedChannelPermute", "LowerCholeskyAffine"), CONSTANT | {"batch-dims"}),
     "ConditionedMatrixExponential": CONSTANT,
     **dict.fromkeys(
@@ -141,13 +149,14 @@ PROMISES: dict[str, frozenset[str]] = {
     **dict.fromkeys(("OrderedTransform", "SplineAutoregressive", "SplineCoupling"), frozenset({"batch-dims"})),
     **dict.fromkeys(("ConditionedPlanar", "ConditionedRadial", "Polynomial"), frozenset({"batch-dims"})),
 }
+VECTORS = frozenset({"Planar", "Radial", "Householder", "MatrixExponential", "LowerCholeskyAffine"})
 TORCH_ELEMENTWISE = ("ExpTransform", "SigmoidTransform", "SoftplusTransform", "TanhTransform")
 
 
 def traits(transform: Any) -> Traits:
     """What is known of a transform."""
     names = lineage(transform)
-    if "_InverseTransform" in names:
+    if names & INVERSES:
         return traits(transform.inv).inverted()
     if "ComposeTransform" in names:
         return composed([traits(part) for part in transform.parts])
@@ -197,7 +206,7 @@ def one_way(transform: Any) -> bool:
     names = {name.removeprefix("Conditional").removeprefix("Conditioned") for name in lineage(transform)}
     if "MatrixExponential" in names:
         return int(getattr(transform, "iterations", 0)) < TERMS
-    if "Inverse" in names or "_InverseTransform" in names:
+    if names & (INVERSES | {"_ConditionalInverseTransformModule"}):
         return one_way(transform.inv)
     return bool(names & set(NO_INVERSE)) or any(one_way(part) for part in getattr(transform, "parts", ()))
 
@@ -205,20 +214,23 @@ def one_way(transform: Any) -> bool:
 def own_event(transform: Any) -> Shape | None:
     """The event shape that a class of this library tells."""
     names = {name.removeprefix("Conditional").removeprefix("Conditioned") for name in lineage(transform)}
-    net = getattr(transform, "nn", None)
+    net: Any = getattr(transform, "nn", None)
     if "SplineCoupling" in names:
         return (int(transform.split_dim + transform.upper_spline.input_dim),)
     if "AffineCoupling" in names:
         known = getattr(transform, "dim", transform.kwargs.get("dim", -1) if hasattr(transform, "kwargs") else -1) == -1
         dims = getattr(net, "param_dims", None)
         return (int(transform.split_dim + dims[0]),) if known and dims is not None else None
-    for name in ("input_dim",):
-        for holder in (transform, getattr(transform, "arn", None), net):
-            if isinstance(getattr(holder, name, None), int):
-                return (int(getattr(holder, name)),)
+    if names & {"Planar", "Radial"} and hasattr(net, "param_dims"):
+        return (int(max(net.param_dims)),)
+    # An ordinary network, whose input is a context, tells nothing of the events.
+    for holder in (transform, getattr(transform, "arn", None), net if getattr(net, "context_dim", 0) else None):
+        size: Any = getattr(holder, "input_dim", None)
+        if isinstance(size, int):
+            return (size,)
     for name in ("u", "x0", "u_unnormed", "weights", "loc"):
-        value = getattr(transform, name, None)
-        if hasattr(value, "shape") and names & {"Planar", "Radial", "Householder", "MatrixExponential", "LowerCholeskyAffine"}:
+        value: Any = getattr(transform, name, None)
+        if hasattr(value, "shape") and names & VECTORS:
             return (int(value.shape[-1]),)
     if "Permute" in names and transform.dim == -1:
         return (len(transform.permutation),)
@@ -226,7 +238,11 @@ def own_event(transform: Any) -> Shape | None:
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a transform, a conditional transform or a density."""
+    """The facts of a user's transform, conditional transform or density."""
+    return settled(_describe(obj, event_shape))
+
+
+def _describe(obj: Any, event_shape: Shape | None) -> Facts:
     names = lineage(obj)
     if names & {"ConditionalTransform", "ConditionalDistribution"}:
         return _conditional_facts(obj, event_shape)
@@ -271,8 +287,8 @@ def _context_size(obj: Any) -> int:
         if isinstance(getattr(inner, "context_dim", None), int) and inner.context_dim:
             return int(inner.context_dim)
     # A conditional transform whose parameters depend on nothing but the context reads it with an ordinary network.
-    net = getattr(obj, "nn", None)
-    return int(net.input_dim) if isinstance(getattr(net, "input_dim", None), int) else 0
+    size: Any = getattr(getattr(obj, "nn", None), "input_dim", None)
+    return size if isinstance(size, int) else 0
 
 
 def recognises(obj: Any) -> Dialect | None:
@@ -305,12 +321,12 @@ def components() -> Mapping[str, Component]:
     found = {}
     for name, (build, event) in constructions.transforms().items():
         dialect = ONE_WAY if name.partition("[")[0] in NO_INVERSE or name == "MatrixExponential" else TRANSFORM
-        found[name] = described(name, build, dialect, describe, event)
+        found[name] = described(name, build, dialect, _describe, event)
     for name, build in constructions.conditionals().items():
         dialect = CONDITIONAL_ONE_WAY if name.removeprefix("Conditional") in NO_INVERSE else CONDITIONAL
-        found[name] = described(name, build, dialect, describe)
+        found[name] = described(name, build, dialect, _describe)
     for name, build in constructions.densities().items():
-        found[name] = described(name, build, DENSITY if "exp" in name else FLOW, describe)
+        found[name] = described(name, build, DENSITY if "exp" in name else FLOW, _describe)
     return found
 
 

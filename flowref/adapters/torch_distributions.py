@@ -10,6 +10,7 @@ from flowref.adapters._described import described, lineage
 from flowref.adapters._torch_transforms import (
     CONSTANT,
     ELEMENTWISE,
+    INVERSES,
     VOLUME,
     Traits,
     composed,
@@ -92,7 +93,7 @@ def sample(obj: Any, n: int, context: Any = None) -> Any:
 def flow_forward(obj: Any, z: Any, context: Any = None) -> Any:
     from torch.distributions import ComposeTransform
 
-    transform = ComposeTransform(list(obj.transforms))
+    transform: Any = ComposeTransform(list(obj.transforms))
     x = transform(z)
     return x, transform.log_abs_det_jacobian(z, x)
 
@@ -100,7 +101,7 @@ def flow_forward(obj: Any, z: Any, context: Any = None) -> Any:
 def flow_inverse(obj: Any, x: Any, context: Any = None) -> Any:
     from torch.distributions import ComposeTransform
 
-    transform = ComposeTransform(list(obj.transforms)).inv
+    transform: Any = ComposeTransform(list(obj.transforms)).inv
     z = transform(x)
     return z, transform.log_abs_det_jacobian(x, z)
 
@@ -109,13 +110,17 @@ def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
     return obj.base_dist.log_prob(z)
 
 
+def flow_chain(parts: Sequence[Any]) -> Any:
+    from torch.distributions import ComposeTransform
+
+    return ComposeTransform([ComposeTransform(part.transforms) if hasattr(part, "base_dist") else part for part in parts])
+
+
 def flow_parts(obj: Any) -> Any:
     return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(obj.transforms)]
 
 
-TRANSFORM = Dialect(
-    forward=forward, inverse=inverse, parts=parts, chain=chain, invert=invert, normalising="inverse"
-)
+TRANSFORM = Dialect(forward=forward, inverse=inverse, parts=parts, chain=chain, invert=invert, normalising="inverse")
 SIMPLEX = Dialect(forward=simplex_forward, inverse=simplex_inverse, normalising="inverse")
 CHOLESKY = Dialect(forward=cholesky_forward, inverse=cholesky_inverse, normalising="inverse")
 DENSITY = Dialect(log_prob=log_prob, sample=sample)
@@ -126,7 +131,7 @@ FLOW = Dialect(
     sample=sample,
     base_log_prob=flow_base_log_prob,
     parts=flow_parts,
-    chain=chain,
+    chain=flow_chain,
     normalising="inverse",
 )
 
@@ -142,7 +147,7 @@ PROMISES: dict[str, frozenset[str]] = {
 def traits(transform: Any) -> Traits:
     """What is known of a transform of this library, or of the user's."""
     names = lineage(transform)
-    if "_InverseTransform" in names:
+    if names & INVERSES:
         return traits(transform.inv).inverted()
     if "ComposeTransform" in names:
         return composed([traits(part) for part in transform.parts])
@@ -152,7 +157,9 @@ def traits(transform: Any) -> Traits:
     if names & {"CatTransform", "StackTransform"}:
         promises |= frozenset.intersection(*(traits(part).promises for part in transform.transforms))
     slope = getattr(transform, "scale" if "AffineTransform" in names else "exponent", 0.0)
-    if names & {"AffineTransform", "PowerTransform"} and bool((slope > 0) if isinstance(slope, float) else (slope > 0).all()):
+    if names & {"AffineTransform", "PowerTransform"} and bool(
+        (slope > 0) if isinstance(slope, float) else (slope > 0).all()
+    ):
         promises |= {"monotone"}
     return declared_traits(transform, promises)
 
@@ -248,7 +255,7 @@ def _transforms() -> dict[str, tuple[Callable[..., Any], Shape | None]]:
         ),
         "CorrCholeskyTransform": (lambda: tt.CorrCholeskyTransform(), (6,)),
         "StickBreakingTransform": (lambda features=4: tt.StickBreakingTransform(), None),
-        "ReshapeTransform": (lambda: tt.ReshapeTransform((4,), (2, 2)), (4,)),
+        "ReshapeTransform": (lambda: tt.ReshapeTransform(torch.Size((4,)), torch.Size((2, 2))), (4,)),
         "IndependentTransform": (lambda features=4: tt.IndependentTransform(tt.TanhTransform(), 1), None),
         "ComposeTransform": (
             lambda features=4: tt.ComposeTransform([tt.AffineTransform(0.0, 2.0), tt.SigmoidTransform()]),
@@ -277,7 +284,10 @@ def _densities() -> dict[str, tuple[Callable[..., Any], Shape | None]]:
         return over(first, td.AffineTransform(torch.randn(features), -torch.rand(features) - 0.5), features=features)
 
     return {
-        "LogNormal": (lambda features=1: over(td.AffineTransform(0.3, 0.7), td.ExpTransform(), features=features), None),
+        "LogNormal": (
+            lambda features=1: over(td.AffineTransform(0.3, 0.7), td.ExpTransform(), features=features),
+            None,
+        ),
         "LogitNormal": (lambda features=2: over(td.SigmoidTransform(), features=features), None),
         "TransformedDistribution": (affine, None),
         "TransformedDistribution[features=2]": (lambda features=2: affine(features), None),

@@ -220,6 +220,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
                 for name in PROMISES if getattr(obj, name, None) is not None and not callable(getattr(obj, name))}  # fmt: skip
     offered = getattr(obj, "promises", ())
     promises |= dict(offered) if isinstance(offered, dict) else {str(name): True for name in offered}
+    promises["direction"] = "either"
     return Facts(
         event_shape=shape or (),
         domain=_support(domain) or REAL,

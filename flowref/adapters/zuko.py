@@ -8,8 +8,9 @@ from typing import Any
 
 from flowref.adapters import _zuko_constructions as constructions
 from flowref.adapters._described import described
+from flowref.adapters._torch_transforms import settled
 from flowref.adapters._zuko_facts import describe, reaches_everywhere
-from flowref.model import Adapter, Component, Dialect
+from flowref.model import Adapter, Component, Dialect, Facts, Shape
 
 
 def forward(obj: Any, x: Any, context: Any = None) -> Any:
@@ -74,6 +75,12 @@ def flow_parts(obj: Any) -> Any:
     return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(transforms)]
 
 
+def flow_chain(parts: Sequence[Any]) -> Any:
+    from zuko.lazy import LazyComposedTransform
+
+    return LazyComposedTransform(*(part.transform if hasattr(part, "base") else part for part in parts))
+
+
 def flow_invert(obj: Any) -> Any:
     return (obj.transform if hasattr(obj, "base") else obj).inv
 
@@ -95,7 +102,7 @@ FLOW = Dialect(
     sample=flow_sample,
     base_log_prob=flow_base_log_prob,
     parts=flow_parts,
-    chain=lazy_chain,
+    chain=flow_chain,
     invert=flow_invert,
 )
 # Its inverse reaches no further than a bound, as its documentation says, so that samples beyond would be clipped there.
@@ -120,6 +127,11 @@ def recognises(obj: Any) -> Dialect | None:
     return DENSITY if isinstance(obj, Distribution) else None
 
 
+def describe_users(obj: Any, event_shape: Shape | None) -> Facts:
+    """The facts of a user's transform or density."""
+    return settled(describe(obj, event_shape))
+
+
 def components() -> Mapping[str, Component]:
     """The transforms, the lazy transforms and the flows of the library."""
     found = {}
@@ -140,5 +152,5 @@ ADAPTER = Adapter(
     title="Zuko",
     components=components,
     recognises=recognises,
-    describe=describe,
+    describe=describe_users,
 )

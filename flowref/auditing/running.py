@@ -16,9 +16,9 @@ import flowref
 from flowref.auditing.journal import LAST, Journal, digest
 from flowref.auditing.pool import CHECK, Broken, Limits, Pool
 from flowref.auditing.schedule import Pair, Schedule
-from flowref.auditing.selection import Selection, select, select_laws
-from flowref.auditing.worker import Outcome, check_pair, guarded
-from flowref.model import OBJECT, USER, FlowrefError, Law, ReportError, SpecError, Status, Target, Verdict, nearest
+from flowref.auditing.selection import Selection, library_versions, select, select_laws
+from flowref.auditing.worker import Outcome, guarded, resolve
+from flowref.model import OBJECT, Law, ReportError, SpecError, Status, Target, Verdict, nearest
 from flowref.reporting.report import Environment, LawNote, Problem, Report
 
 OUT_OF_MEMORY = re.compile(
@@ -34,7 +34,7 @@ class Options:
 
     ``budget``: seconds after which no pair starts. ``folder``: where the journal and the report are kept, or None.
     ``fresh``: do not go on with an interrupted audit. ``defaults``: options for targets that do not give them.
-    ``entry``: what a worker calls for a pair.
+    ``entry``: the function that checks a pair, as "module:name".
     """
 
     profile: str = "standard"
@@ -84,7 +84,7 @@ def audit(
 ) -> Report:
     """Check every law on every target: specs such as "zuko:NSF?features=3", libraries, or live objects.
 
-    Arguments: ``laws`` ids or globs, all by default; ``profile`` quick, standard or thorough; ``jobs`` worker processes,
+    Arguments: ``laws`` ids or globs, all by default; ``profile`` quick, standard, thorough; ``jobs`` worker processes,
     0 for this process; ``timeout`` seconds and ``memory`` MiB for each pair, in workers only; ``budget`` seconds after
     which no pair starts. Live objects are copied first and stay in this process.
     Raises: `SpecError` for laws or options that do not exist. Targets that cannot be loaded are in ``report.problems``.
@@ -200,11 +200,11 @@ class _Audit:
 
     def _run_here(self) -> None:
         def here() -> Iterator[tuple[Pair, Outcome | Broken | None]]:
-            last = None
+            last, entry = None, resolve(self.options.entry)
             while (pair := self.schedule.next(last)) is not None:
                 yield pair, None
                 last = pair.target
-                yield pair, guarded(check_pair, pair.target, pair.law.id if pair.law else None, self.settings)
+                yield pair, guarded(entry, pair.target, pair.law.id if pair.law else None, self.settings)
 
         with contextlib.suppress(ImportError):  # so that settings are saved around the very first pair, too
             __import__("torch")
@@ -292,20 +292,3 @@ def settle(pair: Pair, outcome: Outcome | Broken) -> Verdict:
     if verdict.status in (Status.ERROR, Status.VIOLATED) and OUT_OF_MEMORY.search(verdict.reason):
         return pair.verdict(Status.CRASHED, f"memory limit: {verdict.reason}", verdict.seconds)
     return verdict
-
-
-def library_versions(targets: Sequence[Target]) -> tuple[tuple[str, str], ...]:
-    """The versions of the framework and of the libraries that the targets come from."""
-    import importlib.metadata
-
-    from flowref import registry
-
-    names = sorted({target.adapter for target in targets} - {USER, OBJECT}, key=str.casefold)
-    versions = {}
-    for framework in ("torch", "numpy"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[framework] = importlib.metadata.version(framework)
-    for name in names:
-        with contextlib.suppress(FlowrefError, KeyError):
-            versions.setdefault(registry.adapters()[name].package or name, registry.library_version(name))
-    return tuple(versions.items())

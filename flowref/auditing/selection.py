@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+import importlib.metadata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +93,19 @@ def select_laws(globs: str | Law | Iterable[str | Law]) -> tuple[Law, ...]:
     if texts or not laws:
         laws |= {law.id: law for law in registry.select_laws(texts)}
     return tuple(laws[key] for key in sorted(laws))
+
+
+def library_versions(targets: Sequence[Target]) -> tuple[tuple[str, str], ...]:
+    """The versions of the framework and of the libraries that the targets come from."""
+    names = sorted({target.adapter for target in targets} - {USER, OBJECT}, key=str.casefold)
+    versions = {}
+    for framework in ("torch", "numpy"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[framework] = importlib.metadata.version(framework)
+    for name in names:
+        with contextlib.suppress(FlowrefError, KeyError):
+            versions.setdefault(registry.adapters()[name].package or name, registry.library_version(name))
+    return tuple(versions.items())
 
 
 def mutated(target: Target, mutant: str) -> Target:

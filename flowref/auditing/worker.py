@@ -56,6 +56,13 @@ def check_pair(target: Target, law: str | None, settings: Any) -> Verdict | None
     return checking.check(target, law, settings)
 
 
+def resolve(name: str) -> Entry:
+    """The function that "module:name" names."""
+    module, _, attribute = name.partition(":")
+    entry: Entry = getattr(importlib.import_module(module), attribute)
+    return entry
+
+
 def guarded(entry: Entry, target: Target, law: str | None, settings: Any) -> Outcome:
     """Run ``entry`` and take whatever it raises."""
     began = time.perf_counter()
@@ -103,8 +110,7 @@ def main(start_text: str) -> None:
     start = Start(**json.loads(start_text))
     orders, answers = _private_pipes()
     _confine(start.parent)
-    module, _, name = start.entry.partition(":")
-    entry: Entry = getattr(importlib.import_module(module), name)
+    entry = resolve(start.entry)
     pid, imported = os.getpid(), ""
     # Libraries are imported before the limit is set: it is about what a target takes, not about what an import maps.
     with contextlib.suppress(ImportError):

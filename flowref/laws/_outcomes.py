@@ -54,18 +54,32 @@ def data(subject: Subject, batch: Batch) -> Array:
 
 
 def probes(subject: Subject, batch: Batch) -> list[tuple[str, Array]]:
-    """The calls that a subject offers, each with points to make it at: an inverse is fed what ``forward`` produced."""
+    """The calls that a subject offers, each with points to make it at: an inverse is fed what ``forward`` produced.
+
+    An inverse or a log_prob that raises at these points is left out: that it raises is the business of other laws.
+    """
     found: list[tuple[str, Array]] = []
     if subject.forward is not None:
         found.append(("forward", batch.x))
-    if subject.inverse is not None:
-        assert subject.forward is not None
-        found.append(("inverse", np.asarray(subject.forward(batch.x, batch.context).value)))
+    if subject.inverse is not None and subject.forward is not None:
+        latents = np.asarray(subject.forward(batch.x, batch.context).value)
+        inverse = subject.inverse
+        if not attempt(lambda: inverse(latents, batch.context))[1]:
+            found.append(("inverse", latents))
     if subject.log_prob is not None:
-        found.append(("log_prob", data(subject, batch)))
+        points, log_prob = data(subject, batch), subject.log_prob
+        if not found or not attempt(lambda: log_prob(points, batch.context))[1]:
+            found.append(("log_prob", points))
     if not found:
         raise Unsupported("it offers no call")
     return found
+
+
+def normalising_probe(subject: Subject, batch: Batch) -> tuple[str, Array]:
+    """The call that training makes, and points for it."""
+    found = dict(probes(subject, batch))
+    which = subject.normalising if subject.normalising in found else next(iter(found))
+    return which, found[which]
 
 
 def tolerance_of(subject: Subject, which: str) -> float:
@@ -111,11 +125,11 @@ def compared(
     pairs: Sequence[tuple[Mapped, Mapped, float]], rows: int, note: str = "", extra: float = 0.0
 ) -> Residual:
     """The rounding residual of outcomes that should agree; ``extra``: a difference that concerns every row."""
-    columns = [gap(first, second, rows, allowed) for first, second, allowed in pairs]
-    columns.append(np.full((rows, 1), extra))
+    worst = np.full(rows, extra)
+    for first, second, allowed in pairs:
+        worst = np.maximum(worst, gap(first, second, rows, allowed).max(1))
     good = np.stack([finite(first, rows) for first, _, _ in pairs]).any(0) if pairs else np.ones(rows, dtype=bool)
-    value = np.concatenate(columns, 1)
-    return Residual(value, 1.0, decidable=good, note=note if value.any() else "")
+    return Residual(worst, 1.0, decidable=good, note=note if worst.any() else "")
 
 
 def state_gap(first: Mapping[str, Array], second: Mapping[str, Array]) -> float:

@@ -13,11 +13,13 @@ from flowref.laws._outcomes import (
     gap,
     listed,
     needs_modules,
+    normalising_probe,
     not_estimator,
     probes,
+    state_gap,
     tolerance_of,
 )
-from flowref.model import EXACT, Array, Batch, Mapped, Residual, Subject, Unsupported, law
+from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Subject, Unsupported, law
 
 # Rows of a batch that are also evaluated on their own, and twice in one batch.
 ALONE, TWICE = 3, 4
@@ -97,21 +99,7 @@ def train_ignores_grad_mode(subject: Subject, batch: Batch) -> Residual:
         outcomes.append(played)
     (_, plain, before), (_, bare, after) = outcomes
     note = "a train-mode pass differs under no_grad"
-    return compared([(plain, bare, tolerance_of(subject, which))], len(batch.x), note, state_distance(before, after))
-
-
-def state_distance(first: dict[str, Array], second: dict[str, Array]) -> float:
-    """How far two states are apart; see `state_gap`."""
-    from flowref.laws._outcomes import state_gap
-
-    return state_gap(first, second)
-
-
-def normalising_probe(subject: Subject, batch: Batch) -> tuple[str, Array]:
-    """The call that training makes, and points for it."""
-    found = dict(probes(subject, batch))
-    which = subject.normalising if subject.normalising in found else next(iter(found))
-    return which, found[which]
+    return compared([(plain, bare, tolerance_of(subject, which))], len(batch.x), note, state_gap(before, after))
 
 
 @law(
@@ -124,15 +112,19 @@ def normalising_probe(subject: Subject, batch: Batch) -> tuple[str, Array]:
 )
 def not_a_direction(subject: Subject, batch: Batch) -> Residual:
     """Train mode does not turn the forward map into the inverse map."""
-    assert subject.call is not None and subject.forward is not None and subject.inverse is not None
+    assert subject.call is not None
+    assert subject.forward is not None
+    assert subject.inverse is not None
     rows = len(batch.x)
     here = subject.forward(batch.x, batch.context)
     call, inverse = subject.call, subject.inverse
     trained, _ = attempt(lambda: call("forward", batch.x, batch.context, how="train"))
     back, _ = attempt(lambda: inverse(batch.x, batch.context))
-    if trained is None or back is None:
-        # One of them refuses these points, so the two are not the same map.
-        return flags(False, rows, trivial=np.ones(rows, dtype=bool))
+    if trained is None:
+        raise Unsupported("forward refuses to run in train mode")
+    if back is None:
+        # The inverse refuses points that forward takes in train mode, so forward is not that map.
+        return flags(False, rows)
     away, near = gap(here, trained, rows)[:, 0], gap(back, trained, rows)[:, 0]
     # Accused only where all points agree: one point may be fixed by chance, or be an involution's.
     switched = bool((near < 1e-9).all() and (away > 1e-3).all())
@@ -157,6 +149,31 @@ def eval_is_pure(subject: Subject, batch: Batch) -> Residual:
         _, before, _, after = subject.play(steps)
         written += [f"{name} (by {which})" for name in changed(before, after)]
     return flags(bool(written), len(batch.x), f"evaluation changed {listed(written)}")
+
+
+# Advice: layers that initialise themselves from the first batch they see, in either mode, document that they do.
+@law(
+    "mode/first-call-in-eval",
+    needs={"play"},
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    history="fresh",
+    scales=(0.0,),
+    applies=needs_modules,
+    source="a layer that initialises itself from data should do so in training, not from the first validation batch",
+)
+def first_call_in_eval(subject: Subject, batch: Batch) -> Residual:
+    """In eval mode, the first call that an object ever gets changes no parameter and no buffer."""
+    assert subject.play is not None
+    play = subject.play
+    which, points = normalising_probe(subject, batch)
+    steps = [("eval",), ("state",), ("call", which, points, batch.context), ("state",)]
+    played, error = attempt(lambda: play(steps, fresh=True))
+    if error:
+        raise Unsupported(f"it refuses to be evaluated before training ({error})")
+    written = changed(played[1], played[3])
+    return flags(bool(written), len(batch.x), f"the first evaluation changed {listed(written)}")
 
 
 @law(
@@ -188,7 +205,7 @@ def rows_independent(subject: Subject, batch: Batch) -> Residual:
                 got = Mapped(part.value, None if expected.ladj is None else part.ladj)
                 np.maximum.at(column, index, gap(expected, got, len(index), tolerance_of(subject, which)))
             columns.append(column)
-    value = np.concatenate(columns, 1)
+    value = np.stack(columns).max(0).max(1)
     return Residual(value, 1.0, decidable=good, note="a point's result depends on its batch" if value.any() else "")
 
 

@@ -7,19 +7,34 @@ from collections.abc import Iterable
 
 from flowref.model import Status, Verdict
 from flowref.reporting.report import LawNote, Report
-from flowref.reporting.words import FAILURES, LABELS, again, circumstances, clean, inputs, measured, reasons, tally
+from flowref.reporting.words import (
+    FAILURES,
+    LABELS,
+    again,
+    circumstances,
+    clean,
+    inputs,
+    measured,
+    reasons,
+    remark,
+    tally,
+)
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$^=:@/&<>])")
-_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_SPECIAL = re.compile(r"([\\`*_{}\[\]|~$#@&<>]|(?<=:)//|(?<=www)\.)")
+_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "//": "\\/\\/"}
 
 
 def escaped(text: str) -> str:
-    r"""Text from a target as literal Markdown: no markup, no HTML, no table cell, no link, no mention, one line.
+    r"""Text from a target as literal Markdown within a line: no markup, no HTML, no table cell, no link, one line.
 
-    >>> escaped("<b>a|b</b> *c*")
-    '&lt;b&gt;a\\|b&lt;\\/b&gt; \\*c\\*'
+    >>> escaped("<b>a|b</b> *c* https://d")
+    '&lt;b&gt;a\\|b&lt;/b&gt; \\*c\\* https:\\/\\/d'
     """
-    return _SPECIAL.sub(lambda found: _HTML.get(found[1], "\\" + found[1]), clean(text))
+    return _literal(clean(text))
+
+
+def _literal(text: str) -> str:
+    return _SPECIAL.sub(lambda found: _HTML.get(found[1], "\\" + found[1]), text)
 
 
 def code(text: str) -> str:
@@ -69,7 +84,7 @@ def _head(report: Report) -> list[str]:
         f"**{verdict}** in {len(report.targets)} targets and {len(report.laws)} laws: {tally(report.verdicts)}.",
         "",
         "flowref measures laws of normalizing flows on a component and compares what it finds with what rounding can",
-        "explain. A law is a statement that must hold for every input; a violation comes with one input that breaks it.",
+        "explain. A law is a statement about every input; a violation comes with one input that breaks it.",
         "",
     ]
     if not report.complete:
@@ -118,10 +133,10 @@ def _failure(verdict: Verdict, note: LawNote | None) -> list[str]:
     lines = [f"### {name}{verdict.status}: {code(verdict.law)} in {code(verdict.target)}", ""]
     if note is not None:
         lines += [f"The law: {note_text(note.statement)}", ""]
-    if verdict.reason:
-        lines += [f"{escaped(verdict.reason)}", ""]
     if seen := measured(verdict):
         lines.append(f"- seen: {escaped(seen)}")
+    if said := remark(verdict):
+        lines.append(f"- remark: {escaped(said)}")
     if (case := verdict.counterexample) is not None:
         lines.append(f"- input: {code(inputs(case))}")
         lines.append(f"- circumstances: {escaped(circumstances(case, verdict.part))}")
@@ -135,7 +150,7 @@ def _failure(verdict: Verdict, note: LawNote | None) -> list[str]:
 def note_text(statement: str) -> str:
     """A law's own statement: prose with mathematics between dollars, which are kept."""
     pieces = clean(statement).split("$")
-    return "$".join(piece if place % 2 else escaped(piece) for place, piece in enumerate(pieces))
+    return "$".join(piece if place % 2 else _literal(piece) for place, piece in enumerate(pieces))
 
 
 def _quiet(report: Report, status: Status, title: str, text: str) -> list[str]:

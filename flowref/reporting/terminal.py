@@ -35,7 +35,9 @@ def summary_lines(report: Report) -> list[str]:
         f"{number} target{'' if number == 1 else 's'}: {tally(report.verdicts)}   "
         f"{examples(report.verdicts)} examples  {report.environment.seconds:.1f}s"
     ]
-    lines += [f"cannot be audited: {clean(problem.message)}" for problem in report.problems]
+    if report.problems:
+        names = ", ".join(clean(problem.spec) for problem in report.problems)
+        lines.append(f"{len(report.problems)} could not be audited: {names}")
     if report.exit_code == 5:
         lines.append("nothing meaningful was checked: no law held and none was violated")
     return lines

@@ -54,14 +54,15 @@ def rounded(value: float, digits: int = 4) -> str:
 
 
 def contrast(values: Sequence[tuple[str, Any]]) -> str:
-    """Named numbers with just enough digits that different ones look different.
+    """Named numbers, with just enough digits that the first is seen to differ from those that it differs from.
 
     >>> contrast([("got", 1.0000001), ("expected", 1.0)])
     'got 1.0000001, expected 1.0000000'
     """
     singles = [(name, scalar(value)) for name, value in values]
-    floats = {value for _, value in singles if isinstance(value, float)}
-    digits = next((d for d in range(4, 17) if len({rounded(value, d) for value in floats}) == len(floats)), 17)
+    first, *others = [value for _, value in singles if isinstance(value, float)] or [0.0]
+    different = [value for value in others if value != first]
+    digits = next((d for d in range(4, 17) if all(rounded(value, d) != rounded(first, d) for value in different)), 17)
     shape = f"{{:.{digits}g}}" if digits == 4 else f"{{:#.{digits}g}}"
     return ", ".join(
         f"{clean(name)} {shape.format(value) if isinstance(value, float) else shown(value)}" for name, value in singles
@@ -205,14 +206,22 @@ def reasons(verdicts: Iterable[Verdict], status: Status) -> list[tuple[str, list
     return sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
+def remark(verdict: Verdict) -> str:
+    """The reason of a verdict, less what `circumstances` says as well."""
+    told = ("at the weights as given", "after moving the parameters by") if verdict.counterexample is not None else ()
+    return "; ".join(
+        part for part in clean(verdict.reason).split("; ") if part and not (told and part.startswith(told))
+    )
+
+
 def failure(verdict: Verdict, statement: str = "", *, commands: bool = True) -> list[str]:
     """One failure in a few lines: name and numbers, the law in words, the reason, the case, how to see it again."""
     if verdict.status is Status.VIOLATED:
         lines = [f"{verdict.status}  {verdict.id}  {verdict.law}   {measured(verdict)}".rstrip()]
         if statement:
             lines.append(f"      the law: {clean(statement)}")
-        if verdict.reason:
-            lines.append(f"      {clean(verdict.reason)}")
+        if said := remark(verdict):
+            lines.append(f"      {said}")
     else:
         lines = [f"{verdict.status}  {verdict.law}   {clean(verdict.reason)}".rstrip()]
     if (case := verdict.counterexample) is not None:

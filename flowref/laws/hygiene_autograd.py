@@ -1,0 +1,288 @@
+"""Laws of gradients, against difference quotients, and of calls through vmap, compile and functional_call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flowref.laws._outcomes import (
+    attempt,
+    compared,
+    data,
+    finite,
+    flags,
+    listed,
+    log_det,
+    needs_modules,
+    needs_parameters,
+    not_estimator,
+    probes,
+    tolerance_of,
+)
+from flowref.model import ADVICE, CONTRACT, EXACT, Array, Batch, Mapped, Residual, Subject, Support, Unsupported, draw, law
+
+# Step of the difference quotients, relative to 1 + |x|; each is halved twice.
+STEP = 2.0**-12
+# A difference quotient accuses only above this many times its own error estimate.
+DOUBT = 20.0
+# Perturbations and steps after which a parameter without any gradient is called dead.
+SEEDS, STEPS = 4, 3
+
+
+def directions(shape: tuple[int, ...], seed: int) -> Array:
+    """A direction of unit length per point."""
+    direction = np.random.default_rng(seed).standard_normal(shape)
+    flat = direction.reshape(len(direction), -1)
+    length = np.linalg.norm(flat, axis=1, keepdims=True) if flat.shape[1] else 1.0
+    return np.asarray((flat / length).reshape(shape))
+
+
+def quotient(measure: Any, x: Array, direction: Array, support: Support | None) -> tuple[Array, Array, Array]:
+    r"""Central differences along a direction: the extrapolated derivative, its error estimate, and where steps stay inside.
+
+    $D = (4 D_{h/2} - D_h)/3$ has error $O(h^4)$; the distance to the same with halved steps estimates it.
+    """
+    rows = len(x)
+    size = 1 + np.abs(x).reshape(rows, -1).max(1)
+    unit = direction * (STEP * size).reshape(-1, *[1] * (x.ndim - 1))
+    inside = np.ones(rows, dtype=bool) if support is None else support.holds(x + unit) & support.holds(x - unit)
+    # Points that would leave the set stay where they are: a call refuses a whole batch for one of them.
+    unit[~inside] = 0.0
+    slopes = []
+    for halving in (1.0, 0.5, 0.25):
+        ahead, behind = measure(x + halving * unit), measure(x - halving * unit)
+        slopes.append((ahead - behind) / (2 * halving * STEP * size))
+    coarse, fine = (4 * slopes[1] - slopes[0]) / 3, (4 * slopes[2] - slopes[1]) / 3
+    # The two extrapolations may agree by chance; the change of the plain quotients bounds what they had to remove.
+    error = np.abs(fine - coarse) + 0.01 * np.abs(slopes[2] - slopes[1])
+    return fine, error, inside
+
+
+def gradient_residual(subject: Subject, batch: Batch, which: str, points: Array, of: str) -> Residual:
+    """Autograd's derivative along a direction less the difference quotient, of the value or of the log-det."""
+    assert subject.call is not None
+    assert subject.vjp is not None
+    call, rows = subject.call, len(points)
+    out = call(which, points, batch.context)
+    weights = directions(np.shape(out.value), batch.seed + 1) if of == "value" else np.ones(rows)
+    if of == "log-det" and (out.ladj is None or np.ndim(out.ladj) == 0):
+        raise Unsupported("its log-det is a constant")
+
+    def measure(at: Array) -> Array:
+        result = call(which, at, batch.context)
+        if of == "log-det":
+            return log_det(result, rows)
+        return np.asarray((np.asarray(result.value, dtype=np.float64) * weights).reshape(rows, -1).sum(1))
+
+    support = subject.density_support if which == "log_prob" else subject.domain
+    direction = directions(points.shape, batch.seed)
+    with np.errstate(all="ignore"):
+        slope, error, inside = quotient(measure, points, direction, support)
+    given = (weights, None) if of == "value" else (None, weights)
+    gradient = np.asarray(subject.vjp(which, points, batch.context, *given), dtype=np.float64)
+    with np.errstate(all="ignore"):
+        along = (gradient * direction).reshape(rows, -1).sum(1)
+        size = 1 + np.abs(points).reshape(rows, -1).max(1)
+        # An iterative inverse is as rough as its tolerance.
+        rough = tolerance_of(subject, which) * (1 + np.abs(slope)) / STEP
+        rounding = 2.0**-46 * (1 + np.abs(measure(points))) / (STEP * size)
+        allowed = DOUBT * (error + rounding) + rough + 1e-7 * np.abs(slope)
+    good = inside & finite(out, rows) & np.isfinite(slope) & np.isfinite(allowed) & (error < 1e-2 * (1 + np.abs(slope)))
+    note = f"autograd's derivative of the {of} of {which} differs from its difference quotient"
+    return Residual(
+        np.where(good, along - slope, 0.0),
+        1 + np.abs(slope),
+        allowed=np.where(good, allowed, 0.0),
+        decidable=good,
+        observed={"autograd": along, "difference": slope},
+        note=note,
+    )
+
+
+def differentiable(subject: Subject) -> str | None:
+    """A deterministic float64 call, smooth enough for difference quotients."""
+    if subject.dtype != "float64":
+        return "difference quotients need float64"
+    return not_estimator(subject)
+
+
+@law(
+    "hygiene/value-gradient",
+    needs={"call", "vjp", "forward"},
+    local=True,
+    effort=4,
+    size=16,
+    applies=differentiable,
+    source="torch.autograd.gradcheck: a backward pass is the derivative of its forward pass",
+)
+def value_gradient(subject: Subject, batch: Batch) -> Residual:
+    """Autograd's gradient of forward with respect to its input is finite, and is its derivative."""
+    return gradient_residual(subject, batch, "forward", batch.x, "value")
+
+
+@law(
+    "hygiene/log-det-gradient",
+    needs={"call", "vjp", "forward"},
+    local=True,
+    effort=4,
+    size=16,
+    applies=differentiable,
+    source="likelihood training differentiates the log-det; a detached one trains another objective",
+)
+def log_det_gradient(subject: Subject, batch: Batch) -> Residual:
+    """Autograd's gradient of the log-det with respect to the input is finite, and is its derivative."""
+    return gradient_residual(subject, batch, "forward", batch.x, "log-det")
+
+
+@law(
+    "hygiene/score",
+    needs={"call", "vjp", "log_prob"},
+    given="data",
+    local=True,
+    effort=4,
+    size=16,
+    applies=differentiable,
+    source="score matching and Langevin sampling follow the gradient of the log-density",
+)
+def score(subject: Subject, batch: Batch) -> Residual:
+    """Autograd's gradient of log_prob with respect to the point is finite, and is its derivative."""
+    return gradient_residual(subject, batch, "log_prob", batch.x, "value")
+
+
+@law(
+    "hygiene/gradients-finite",
+    needs={"play"},
+    tolerance=EXACT,
+    effort=4,
+    scales=(0.0, 0.1, 0.3),
+    applies=needs_parameters,
+    source="a nan in the branch that torch.where does not choose is still a nan in the gradient (flowjax issue 239)",
+)
+def gradients_finite(subject: Subject, batch: Batch) -> Residual:
+    """At ordinary points, where the loss is finite, its gradient is finite for every parameter."""
+    assert subject.play is not None
+    # Points without special values: where a map has a kink, a gradient may not exist.
+    points = draw(subject.domain, batch.x.shape, np.random.default_rng(batch.seed))
+    ordinary = Batch(points, batch.context, batch.seed)
+    (outcome,) = subject.play([("step", data(subject, ordinary), batch.context)])
+    broken = [] if not np.isfinite(outcome["loss"]) else _broken(outcome["gradients"])
+    note = f"the loss is {outcome['loss']:.4g}, and the gradient of {listed(broken)} is not finite"
+    decidable = np.full(len(batch.x), bool(np.isfinite(outcome["loss"])))
+    return flags(bool(broken), len(batch.x), note, decidable=decidable)
+
+
+def _broken(gradients: dict[str, Array | None]) -> list[str]:
+    return [name for name, gradient in gradients.items() if gradient is not None and not np.isfinite(gradient).all()]
+
+
+# Advice, because healthy tensors without any gradient exist: weights that a mask empties when there is one feature, the
+# only logit of a softmax, the parameters of a base that the loss does not reach, a context net without context.
+@law(
+    "hygiene/no-dead-parameters",
+    needs={"play"},
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    scales=(0.0,),
+    applies=needs_parameters,
+    source="zero-initialised factors that wait for each other never learn (a dead coupling)",
+)
+def no_dead_parameters(subject: Subject, batch: Batch) -> Residual:
+    """Every parameter tensor gets a gradient that is not zero, within a few steps and for some values of the others."""
+    assert subject.play is not None
+    play = subject.play
+    points = data(subject, batch)
+    step = ("step", points, batch.context)
+    alive: set[str] = set()
+    names: set[str] = set()
+    # As built: zero-initialised outputs hide what is behind them for one step, and dead pairs of zeros for ever. In
+    # either mode: some parameters matter in one of them only.
+    modes = [("train",), ("eval",)] if subject.stateful else []
+    for mode in modes or [("state",)]:
+        played, error = attempt(lambda mode=mode: play([mode, *([step] * STEPS)]))
+        for outcome in played[1:] if not error else []:
+            names |= set(outcome["gradients"])
+            alive |= {name for name, g in outcome["gradients"].items() if g is not None and np.any(g != 0)}
+    unmoved = names - alive
+    if unmoved and not subject.promises.get("fixed"):
+        # A tensor that stays at zero gradient only for the weights as given (units that happen to be off) is spared.
+        for seed in range(SEEDS):
+            played, error = attempt(lambda seed=seed: play([("nudge", batch.seed + seed, 0.5), *([step] * STEPS)]))
+            for outcome in played[1:] if not error else []:
+                alive |= {name for name, g in outcome["gradients"].items() if g is not None and np.any(g != 0)}
+    dead = sorted(names - alive)
+    return flags(bool(dead), len(batch.x), f"{listed(dead)} never received a gradient")
+
+
+@law(
+    "hygiene/all-parameters-used",
+    needs={"play"},
+    force=CONTRACT,
+    promise="ddp",
+    tolerance=EXACT,
+    effort=1,
+    applies=needs_parameters,
+    source="torch.nn.parallel.DistributedDataParallel waits for the gradient of every parameter",
+)
+def all_parameters_used(subject: Subject, batch: Batch) -> Residual:
+    """Every parameter takes part in every training step."""
+    assert subject.play is not None
+    (outcome,) = subject.play([("step", data(subject, batch), batch.context)])
+    unused = [name for name, gradient in outcome["gradients"].items() if gradient is None]
+    return flags(bool(unused), len(batch.x), f"{listed(unused)} took no part")
+
+
+def through(subject: Subject, batch: Batch, how: str, note: str, refusal: str = "") -> Residual:
+    """A plain call against the same call made in another manner. ``refusal``: why an error is no violation, if it is none."""
+    assert subject.call is not None
+    call, pairs = subject.call, []
+    for which, points in probes(subject, batch):
+        plain = call(which, points, batch.context)
+        other, error = attempt(lambda w=which, p=points: call(w, p, batch.context, how=how))
+        if error and refusal:
+            raise Unsupported(f"{refusal} ({error})")
+        if error:
+            note, other = f"{which} raised {error}", Mapped(np.full(np.shape(plain.value), np.nan), None)
+        pairs.append((plain, other, tolerance_of(subject, which)))
+    return compared(pairs, len(batch.x), note)
+
+
+@law(
+    "hygiene/functional-call",
+    needs={"call"},
+    effort=2,
+    applies=lambda subject: needs_modules(subject) or not_estimator(subject),
+    source="torch.func.functional_call; a derived weight computed ahead of the call does not follow",
+)
+def functional_call(subject: Subject, batch: Batch) -> Residual:
+    """Parameters handed in through functional_call have the effect of the same parameters stored in the object."""
+    return through(subject, batch, "functional_call", "stored parameters were used in place of those handed in", "it refuses")
+
+
+@law(
+    "hygiene/vmap-compatible",
+    needs={"call"},
+    force=CONTRACT,
+    promise="vmap",
+    effort=2,
+    source="torch.func.vmap",
+)
+def vmap_compatible(subject: Subject, batch: Batch) -> Residual:
+    """A call mapped over single points by vmap returns what the batched call returns."""
+    return through(subject, batch, "vmap", "the mapped call differs")
+
+
+@law(
+    "hygiene/compile-equal",
+    needs={"call"},
+    force=CONTRACT,
+    promise="compile",
+    effort=1,
+    size=7,
+    thorough=True,
+    source="torch.compile keeps the meaning of what it compiles",
+)
+def compile_equal(subject: Subject, batch: Batch) -> Residual:
+    """The compiled call returns what the plain call returns."""
+    return through(subject, batch, "compile", "the compiled call differs")

@@ -1,0 +1,1 @@
+"""Targets that misbehave, and a stand-in for the check that lets them."""

@@ -1,0 +1,255 @@
+"""Auditing: isolation, order, budget, journal and selection."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import flowref
+from flowref.auditing.journal import Journal
+from flowref.auditing.pool import Limits
+from flowref.auditing.running import Listener, Options, conduct
+from flowref.auditing.schedule import Pair, Schedule
+from flowref.auditing.selection import select, select_laws
+from flowref.model import Status, Target, Verdict
+from flowref.reporting.report import Report
+
+HERE = Path(__file__).parent
+LAWS = ("bijection/inverse-log-det", "bijection/inverse-roundtrip", "bijection/log-det", "bijection/log-det-shape")
+FATAL = {
+    "segfault": (Status.CRASHED, "SIGSEGV"),
+    "endless": (Status.TIMEOUT, "more than 3 s"),
+    "endless_in_c": (Status.TIMEOUT, "more than 3 s"),
+    "exit_quietly": (Status.CRASHED, "code 0"),
+    "exit_loudly": (Status.CRASHED, "code 7"),
+    "system_exit": (Status.ERROR, "SystemExit"),
+    "memory_bomb": (Status.CRASHED, "memory limit"),
+    "unlimited_bomb": (Status.CRASHED, "memory limit"),
+    "close_everything": (Status.CRASHED, "process"),
+}
+HARMLESS = ("fork", "print_much", "read_input", "default_dtype", "random_numbers", "surroundings", "innocent")
+
+
+def spec(name: str) -> str:
+    """The spec of a hostile target; the file need not hold it, since the stand-in goes by the name."""
+    return f"hostile/entry.py:{name}"
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Iterator[Options]:
+    """Options under which the stand-in is called instead of the check."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(HERE))
+        yield Options(jobs=2, limits=Limits(seconds=3, memory=300), entry="hostile.entry:check")
+
+
+@pytest.fixture(scope="module")
+def aftermath(hostile: Options) -> Report:
+    """One audit of every kind of misbehaviour, in workers."""
+    names = [*FATAL, *HARMLESS, "always_exit_loudly", "loading_segfault", "unloadable"]
+    return conduct([spec(name) for name in names], LAWS, hostile, Listener())
+
+
+@pytest.fixture
+def alone(hostile: Options) -> Iterator[Options]:
+    """The same in this process, with its calls counted from zero."""
+    from hostile import entry
+
+    entry.CALLS.clear()
+    entry.INTERRUPT_AT.clear()
+    yield replace(hostile, jobs=0)
+    entry.INTERRUPT_AT.clear()
+
+
+def calls() -> list[tuple[str, str | None]]:
+    """The pairs that the stand-in was asked about in this process, probes excluded."""
+    from hostile import entry
+
+    return [call for call in entry.CALLS if call[1] is not None]
+
+
+@pytest.mark.parametrize(("name", "expected"), FATAL.items())
+def test_a_fatal_pair_costs_its_own_verdict_only(aftermath: Report, name: str, expected: tuple[Status, str]) -> None:
+    """Whatever ends a process costs the pair in hand one verdict that says how, and its neighbours hold."""
+    first, *others = aftermath.of(spec(name))
+    assert first.status is expected[0]
+    assert expected[1] in first.reason
+    assert [verdict.status for verdict in others] == [Status.HOLDS] * 3
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_a_pair_leaves_behind_is_invisible_to_the_next(aftermath: Report, name: str) -> None:
+    """Settings, random states, folder and environment are the same for every pair, whoever ran before."""
+    innocent = aftermath.of(spec("innocent"))[0].reason
+    verdicts = aftermath.of(spec(name))
+    assert [verdict.status for verdict in verdicts] == [Status.HOLDS] * 4
+    assert {verdict.reason for verdict in verdicts[1:]} == {innocent}
+
+
+def test_a_target_that_breaks_twice_is_left_alone(aftermath: Report) -> None:
+    """After two crashes the other pairs of a target are not run, and say why."""
+    verdicts = aftermath.of(spec("always_exit_loudly"))
+    assert [verdict.status for verdict in verdicts] == [Status.CRASHED] * 2 + [Status.NOT_RUN] * 2
+    assert "broke twice" in verdicts[3].reason
+
+
+def test_a_crash_while_loading_is_charged_to_the_first_pair(aftermath: Report) -> None:
+    """A target whose loading crashes has one CRASHED pair, and the others are not run."""
+    verdicts = aftermath.of(spec("loading_segfault"))
+    assert [verdict.status for verdict in verdicts] == [Status.CRASHED] + [Status.NOT_RUN] * 3
+    assert "while loading" in verdicts[0].reason
+
+
+def test_an_unloadable_target_is_one_sentence(aftermath: Report) -> None:
+    """A target that cannot be loaded has no verdicts, is named as a problem, and decides the exit code."""
+    assert [problem.spec for problem in aftermath.problems] == [spec("unloadable")]
+    assert spec("unloadable") not in aftermath.targets
+    assert aftermath.exit_code == 2
+
+
+def test_the_report_is_in_order(aftermath: Report) -> None:
+    """Verdicts come target by target as asked, laws sorted, whichever worker was faster."""
+    expected = [(target, law) for target in aftermath.targets for law in sorted(LAWS)]
+    assert [(verdict.target, verdict.law) for verdict in aftermath.verdicts] == expected
+    assert list(aftermath.targets) == [spec(n) for n in (*FATAL, *HARMLESS, "always_exit_loudly", "loading_segfault")]
+
+
+def test_this_process_is_left_as_it_was(alone: Options) -> None:
+    """An audit in this process restores the caller's random states and settings."""
+    torch.manual_seed(3), np.random.seed(3), random.seed(3)
+    expected = torch.rand(()).item(), np.random.rand(), random.random()
+    torch.manual_seed(3), np.random.seed(3), random.seed(3)
+    conduct([spec("random_numbers"), spec("default_dtype"), spec("surroundings")], LAWS, alone, Listener())
+    assert (torch.rand(()).item(), np.random.rand(), random.random()) == expected
+    assert torch.get_default_dtype() is torch.float32
+
+
+@pytest.mark.parametrize("at", [2, 4, 7, 10])
+def test_an_interrupted_audit_goes_on(alone: Options, tmp_path: Path, at: int) -> None:
+    """Interrupted anywhere and run again, an audit repeats no pair and ends with the report of an undisturbed run."""
+    from hostile import entry
+
+    targets = [spec(name) for name in ("innocent", "print_much", "unloadable")]
+    kept = replace(alone, folder=tmp_path)
+    undisturbed = conduct(targets, LAWS, alone, Listener())
+    entry.CALLS.clear()
+    entry.INTERRUPT_AT.append(at)
+    partial = conduct(targets, LAWS, kept, Listener())
+    entry.INTERRUPT_AT.clear()
+    assert not partial.complete
+    assert Report.load(tmp_path / "report.json") == partial
+    whole = conduct(targets, LAWS, kept, Listener())
+    assert whole.without_time() == undisturbed.without_time()
+    assert partial.complete or len(calls()) <= 2 * len(LAWS) + 1  # the pair that was interrupted starts again
+    assert not list(tmp_path.glob("*.jsonl"))
+
+
+def test_a_stale_journal_is_not_used(alone: Options, tmp_path: Path) -> None:
+    """Another seed, other laws or an edited file are another audit: nothing of the interrupted one is taken over."""
+    from hostile import entry
+
+    file = tmp_path / "flows.py"
+    file.write_text("one = 1\n")
+    kept = replace(alone, folder=tmp_path / "kept")
+    targets = [f"{file}:innocent"]
+
+    def interrupted(options: Options, laws: tuple[str, ...] = LAWS) -> int:
+        """How many pairs a run that is interrupted at its fourth call was asked about."""
+        entry.CALLS.clear()
+        entry.INTERRUPT_AT[:] = [4]
+        conduct(targets, laws, options, Listener())
+        return len(calls())
+
+    assert interrupted(kept) == 3
+    assert interrupted(replace(kept, seed=1)) == 3
+    assert interrupted(kept, LAWS[:3]) == 3
+    file.write_text("one = 2\n")
+    assert interrupted(kept) == 3
+    assert interrupted(replace(kept, fresh=True)) == 3
+    assert interrupted(kept) == 2
+
+
+def test_a_journal_survives_being_cut_off(tmp_path: Path) -> None:
+    """A journal whose last line is half written gives everything before it."""
+    journal = Journal(tmp_path, "d" * 64)
+    verdicts = [Verdict("t", f"l{place}", Status.HOLDS) for place in range(4)]
+    journal.open(verdicts)
+    journal.close(finished=False)
+    text = journal.path.read_text()
+    journal.path.write_text(text[:-9])
+    assert journal.read() == (verdicts[:3], [])
+    journal.path.write_text("garbage\n" + text)
+    assert journal.read() == ([], [])
+
+
+def test_budget_keeps_pairs_from_starting(alone: Options) -> None:
+    """Pairs that would start after the budget is spent are not run, and say so."""
+    report = conduct([spec("innocent")], LAWS, replace(alone, budget=1e-9), Listener())
+    assert report.counts[Status.NOT_RUN] == 4
+    assert "budget" in report.verdicts[0].reason
+    assert report.exit_code == 5
+
+
+def test_workers_and_this_process_agree() -> None:
+    """The same audit gives the same report, to the bit, in workers and in this process."""
+    here, there = (
+        flowref.audit("torch:SoftplusTransform", laws="bijection/log-det*", profile="quick", jobs=jobs)
+        for jobs in (0, 1)
+    )
+    assert here.without_time() == there.without_time()
+    assert here.counts[Status.HOLDS]
+
+
+def test_live_objects_stay_in_this_process() -> None:
+    """Asked for workers, an audit of a live object says that it runs here, and judges it."""
+    flow = torch.distributions.ExpTransform()
+    report = flowref.audit(flow, laws="bijection/log-det-shape", jobs=1, profile="quick")
+    assert report.targets[0].startswith("object:ExpTransform#")
+    assert report.exit_code in (0, 5)
+
+
+def test_public_functions_can_be_called_twice() -> None:
+    """No module shadows a public function once it was imported."""
+    for _ in range(2):
+        assert callable(flowref.audit)
+        assert callable(flowref.check)
+        assert callable(flowref.check_flow)
+    assert set(flowref.__all__) <= set(dir(flowref))
+
+
+def test_a_worker_stays_with_its_target() -> None:
+    """Pairs are handed out target by target, and helpers join the target with most left."""
+    laws = select_laws(LAWS)
+    one, two = Target("user", "a.py:one"), Target("user", "a.py:two")
+    schedule = Schedule([one, two], laws)
+    assert schedule.next() == Pair(one, None)
+    assert schedule.next() == Pair(two, None)
+    assert schedule.next() is None
+    schedule.loaded(one)
+    schedule.loaded(two)
+    assert [schedule.next(two) for _ in laws] == [Pair(two, law) for law in laws]
+    assert schedule.next(two) == Pair(one, laws[0])
+
+
+def test_selection_sets_mistakes_aside() -> None:
+    """A bad spec becomes a sentence, repetitions are dropped, and defaults go to those who do not say otherwise."""
+    chosen = select(["a.py:f?event=3", "a.py:g", "a.py:g", "nosuchlibrary"], {"event": "5"})
+    assert [str(target) for target in chosen.targets] == ["a.py:f?event=3", "a.py:g?event=5"]
+    assert [problem.spec for problem in chosen.problems] == ["nosuchlibrary"]
+
+
+def test_the_journal_holds_no_pickles(alone: Options, tmp_path: Path) -> None:
+    """What is kept on disk is JSON."""
+    from hostile import entry
+
+    entry.INTERRUPT_AT[:] = [3]
+    conduct([spec("innocent")], LAWS, replace(alone, folder=tmp_path), Listener())
+    (file,) = tmp_path.glob("*.jsonl")
+    assert all(json.loads(line) for line in file.read_text().splitlines())

@@ -1,0 +1,296 @@
+"""Reports: JSON is exact, errors are sentences, and nothing from a target can act as markup or steer a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import re
+import shlex
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flowref.model import Condition, Counterexample, Counts, Evidence, ReportError, Status, Verdict
+from flowref.reporting.encoding import packed, unpacked, verdict_from_json, verdict_to_json
+from flowref.reporting.markdown import code, escaped, to_markdown
+from flowref.reporting.report import Environment, FlowrefViolation, LawNote, Problem, Report
+from flowref.reporting.terminal import summary_lines, target_lines
+from flowref.reporting.words import bits, clean, contrast, failures
+
+words = st.text(max_size=20)
+floats = st.floats(allow_nan=False)
+any_float = st.floats()
+counts = st.integers(0, 10**6)
+points = st.recursive(any_float, lambda inner: st.lists(inner, max_size=3), max_leaves=6)
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | floats | words,
+    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=6,
+)
+conditions = st.builds(
+    Condition,
+    dtype=st.sampled_from(["float64", "float32"]),
+    seed=counts,
+    scale=floats,
+    history=st.sampled_from(["warm", "fresh", "train"]),
+    part=st.lists(counts, max_size=2).map(tuple),
+)
+cases = st.builds(
+    Counterexample,
+    x=points,
+    context=st.none() | points,
+    seed=counts,
+    condition=conditions,
+    observed=st.dictionaries(words, plain, max_size=3),
+)
+evidence = st.builds(
+    Evidence,
+    residual=any_float,
+    allowed=any_float,
+    scale=any_float,
+    unit=st.sampled_from([2.0**-53, 2.0**-24]),
+    explained=any_float,
+    replicas=counts,
+)
+verdicts = st.builds(
+    Verdict,
+    target=words,
+    law=words,
+    status=st.sampled_from(list(Status)),
+    reason=words,
+    counts=st.builds(Counts, counts, counts, counts, counts, counts, st.lists(floats, max_size=3).map(tuple)),
+    evidence=st.none() | evidence,
+    counterexample=st.none() | cases,
+    part=words,
+    seconds=floats,
+    law_version=st.integers(1, 9),
+    force=st.sampled_from(["claim", "contract", "advice"]),
+)
+environments = st.builds(
+    Environment,
+    flowref=words,
+    python=words,
+    platform=words,
+    versions=st.lists(st.tuples(words, words), max_size=3).map(tuple),
+    command=words,
+    profile=st.sampled_from(["quick", "standard", "thorough"]),
+    seed=st.integers(),
+    started=words,
+    seconds=floats,
+)
+reports = st.builds(
+    Report,
+    environment=environments,
+    laws=st.lists(st.builds(LawNote, words, counts, words, words, words, words), max_size=2).map(tuple),
+    targets=st.lists(words, max_size=2).map(tuple),
+    verdicts=st.lists(verdicts, max_size=3).map(tuple),
+    problems=st.lists(st.builds(Problem, words, words), max_size=2).map(tuple),
+    complete=st.booleans(),
+)
+
+HOSTILE = "<script>alert(1)</script> | `code` **bold** [link](http://evil) \x1b[31m\n# heading\n| a | b |"
+VIOLATION = Verdict(
+    "pkg:make?event=4&domain=(0,1)",
+    "bijection/log-det",
+    Status.VIOLATED,
+    HOSTILE,
+    evidence=Evidence(0.0988, 1e-14, scale=1.0),
+    counterexample=Counterexample(
+        [[0.0, 3.125]], None, 0, Condition(scale=0.3, seed=3), {"reported": -0.0988, "autograd": -0.1976}
+    ),
+    part=HOSTILE,
+)
+
+
+def report_of(*found: Verdict) -> Report:
+    """A small report with these verdicts."""
+    targets = tuple(dict.fromkeys(verdict.target for verdict in found))
+    note = LawNote("bijection/log-det", 1, "The log-det is $\\log|\\det J|$.", "claim", "rounding")
+    return Report(Environment("0", "3.11", "here"), (note,), targets, found)
+
+
+@settings(max_examples=60, deadline=None)
+@given(verdicts)
+def test_a_verdict_survives_json(verdict: Verdict) -> None:
+    """A verdict read back from JSON writes the same JSON, nan, infinities and minus zero included."""
+    text = json.dumps(verdict_to_json(verdict), allow_nan=False)
+    back = verdict_from_json(json.loads(text))
+    assert json.dumps(verdict_to_json(back)) == text
+    assert repr(back) == repr(verdict)
+
+
+@settings(max_examples=40, deadline=None)
+@given(reports)
+def test_a_report_survives_json(report: Report) -> None:
+    """Report.from_json(report.to_json()) == report, exactly; its text is ASCII."""
+    text = report.to_json()
+    back = Report.from_json(text)
+    assert back == report
+    assert repr(back) == repr(report)
+    assert text.isascii()
+
+
+@settings(max_examples=40, deadline=None)
+@given(plain)
+def test_plain_values_survive_json(value: object) -> None:
+    """Tuples stay tuples and floats stay floats in what a law observed."""
+    assert repr(unpacked(json.loads(json.dumps(packed(value))))) == repr(value)
+
+
+def test_equality_of_reports_can_fail() -> None:
+    """Reports that differ in one bit, or in the sign of a zero, are not equal."""
+    one, other = (
+        report_of(Verdict("t", "l", Status.HOLDS, evidence=Evidence(value, 1.0)))
+        for value in (0.1, math.nextafter(0.1, 1))
+    )
+    assert one != other
+    plus, minus = (report_of(Verdict("t", "l", Status.HOLDS, evidence=Evidence(zero, 1.0))) for zero in (0.0, -0.0))
+    assert plus != minus
+
+
+@settings(max_examples=60, deadline=None)
+@given(reports, st.data())
+def test_a_damaged_report_is_one_sentence(report: Report, data: st.DataObject) -> None:
+    """A report cut off anywhere, or with a value exchanged, is read or refused in one sentence, and never otherwise."""
+    text = report.to_json()
+    cut = text[: data.draw(st.integers(0, len(text) - 3))]
+    with pytest.raises(ReportError) as caught:
+        Report.from_json(cut)
+    assert "\n" not in str(caught.value)
+    rows = json.loads(text)
+    rows[data.draw(st.sampled_from(sorted(rows)))] = data.draw(st.none() | st.integers() | words | st.lists(words))
+    with contextlib.suppress(ReportError):
+        Report.from_json(json.dumps(rows))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", '{"a": 1}', "null", "[" * 100000, '{"flowref-report": 99}'])
+def test_a_foreign_file_is_one_sentence(text: str) -> None:
+    """What is no report of this schema is refused with the way out."""
+    with pytest.raises(ReportError, match="report"):
+        Report.from_json(text, "some.json")
+
+
+def test_the_terminal_shows_a_failure_in_full() -> None:
+    """A violation shows its name, both numbers, the bits, the law in words, the input and the commands."""
+    shown = "\n".join(target_lines(VIOLATION.target, [VIOLATION], {"bijection/log-det": "The law."}))
+    for part in ("1 VIOLATED", VIOLATION.id, "reported -0.0988, autograd -0.1976", "of 53 bits", "the law: The law."):
+        assert part in shown
+    for part in ("x = [0, 3.125]", "parameters moved by 0.3 (seed 3)", "float64", f"flowref replay {VIOLATION.id}"):
+        assert part in shown
+
+
+def test_the_terminal_cannot_be_steered() -> None:
+    """No control character of a target reaches the screen."""
+    shown = target_lines("evil\x1b[2J", [VIOLATION], {})
+    assert all(letter.isprintable() for line in shown for letter in line)
+
+
+def test_only_failures_expand() -> None:
+    """A target where nothing failed is one line."""
+    fine = [
+        Verdict("t", f"l{n}", status) for n, status in enumerate((Status.HOLDS, Status.ADVICE, Status.INCONCLUSIVE))
+    ]
+    assert len(target_lines("t", fine, {})) == 1
+    assert len(target_lines("t", [*fine, replace_status(fine[0], Status.CRASHED)], {})) > 1
+
+
+def replace_status(verdict: Verdict, status: Status) -> Verdict:
+    """The verdict with another status."""
+    return Verdict(verdict.target, verdict.law, status, "the process was killed")
+
+
+def test_markdown_escapes_everything_from_a_target() -> None:
+    """No HTML, link, heading, table row or control character of a target survives in Markdown."""
+    text = to_markdown(report_of(VIOLATION, Verdict(HOSTILE, HOSTILE, Status.INCONCLUSIVE, HOSTILE)))
+    # What stands in code spans and blocks is literal anyway.
+    outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text.replace("\\`", ""))
+    assert "<script>" not in outside
+    assert not re.search(r"(?<!\\)\]\(", outside)
+    assert "http://" not in outside
+    assert "\x1b" not in text
+    assert not any(line.startswith("# heading") for line in text.splitlines())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(alphabet="`|\\<>&*_[]()#ab\n\x1b", max_size=12))
+def test_code_spans_cannot_be_closed_from_inside(text: str) -> None:
+    """A code span has a fence longer than any run of backticks within, and stays on its line."""
+    span = code(text)
+    fence = re.match("`+", span)
+    assert fence is not None
+    assert span.endswith(fence[0])
+    assert fence[0] not in span[len(fence[0]) : -len(fence[0])]
+    assert "\n" not in span
+    assert "<" not in escaped(text)
+
+
+def test_commands_are_quoted() -> None:
+    """A printed command line gives back the spec when a shell splits it."""
+    crashed = replace_status(VIOLATION, Status.CRASHED)
+    lines = target_lines(VIOLATION.target, [crashed], {})
+    (line,) = (line.strip() for line in lines if "flowref audit" in line)
+    assert shlex.split(line) == ["flowref", "audit", VIOLATION.target, "--laws", VIOLATION.law]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        ((Status.HOLDS, Status.ADVICE, Status.NOT_APPLICABLE, Status.INCONCLUSIVE), 0),
+        ((Status.HOLDS, Status.VIOLATED, Status.CRASHED), 1),
+        ((Status.HOLDS, Status.CRASHED), 3),
+        ((Status.HOLDS, Status.TIMEOUT), 3),
+        ((Status.HOLDS, Status.ERROR), 3),
+        ((Status.ADVICE, Status.NOT_APPLICABLE, Status.INCONCLUSIVE, Status.NOT_RUN), 5),
+        ((), 5),
+    ],
+)
+def test_exit_codes(statuses: tuple[Status, ...], expected: int) -> None:
+    """The exit code tells violations, crashes and vacuous audits apart; advice never counts."""
+    report = report_of(*(Verdict("t", f"l{n}", status) for n, status in enumerate(statuses)))
+    assert report.exit_code == expected
+    assert summary_lines(report)
+
+
+def test_raising_names_every_failure() -> None:
+    """raise_for_violations is silent on a clean report and names every failure on another."""
+    report_of(Verdict("t", "l", Status.HOLDS), Verdict("t", "m", Status.ADVICE)).raise_for_violations()
+    broken = report_of(VIOLATION, Verdict("t", "l", Status.TIMEOUT, "it took more than 60 s"))
+    with pytest.raises(FlowrefViolation, match=r"1 violation, 1 broken check") as caught:
+        broken.raise_for_violations()
+    assert isinstance(caught.value, AssertionError)
+    assert VIOLATION.id in str(caught.value)
+    assert "more than 60 s" in str(caught.value)
+    assert failures(report_of()) == []
+
+
+@pytest.mark.parametrize(
+    ("residual", "explained", "expected"),
+    [
+        (2.0**-27, 2.0**-51, "26 of 53 bits lost; rounding explains 2"),
+        (0.0, 0.0, "0 of 53 bits lost; rounding explains 0"),
+        (1e300, 1e300, "53 of 53 bits lost; rounding explains 53"),
+        (math.inf, 0.0, ""),
+        (math.nan, 0.0, ""),
+    ],
+)
+def test_bits(residual: float, explained: float, expected: str) -> None:
+    """Bits lost are the logarithm of the residual in units of roundoff."""
+    assert bits(Evidence(residual, 1.0, explained=explained)) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(words, any_float), max_size=4))
+def test_different_numbers_look_different(values: list[tuple[str, float]]) -> None:
+    """The first number never prints like one that differs from it by more than the last digit."""
+    shown = contrast([(f"n{place}", value) for place, (_, value) in enumerate(values)])
+    texts = [item.split()[1] for item in shown.split(", ")] if values else []
+    for (_, value), text in zip(values[1:], texts[1:], strict=True):
+        if not math.isnan(value) and value != values[0][1] and not math.isnan(values[0][1]):
+            assert text != texts[0]
+
+
+def test_clean_keeps_ordinary_text() -> None:
+    """Cleaning leaves printable text as it is."""
+    assert clean("zuko:NSF?features=3 é ∂") == "zuko:NSF?features=3 é ∂"
