@@ -45,13 +45,13 @@ from flowref.tolerance import (
     DROPPED,
     HELD,
     QUICK_REPLICAS,
-    ROUGH_REPLICAS,
     SINGLE,
     TRIVIAL,
     UNDECIDED,
     VIOLATED,
     Judgement,
     Precision,
+    guess,
     judge,
 )
 
@@ -294,6 +294,8 @@ def _measure(
     except Undecidable as reason:
         tally.undecided(str(reason), len(batch.x))
         return None
+    except MemoryError:
+        raise
     except Exception as first:
         good, bad, error = _bisect(law, subject, batch, first)
     if moved:
@@ -447,18 +449,21 @@ def _violation(
     """Simplify a confirmed violation and write it down."""
     precision = judgement.precision
 
+    worst = judgement.evidence(judgement.worst())
+
     def margins(candidate: Batch, sure: bool) -> Judgement | None:
         try:
             residual = _quietly(law, subject, candidate)
-            replicas = QUICK_REPLICAS if sure else ROUGH_REPLICAS
-            found = judge(law, subject, candidate, residual, precision, replicas, seed)
-            if sure and law.local and (found.outcome == VIOLATED).any():
-                found = _aside(law, subject, candidate, found, precision, seed)
+            if not sure:
+                return guess(law, residual, worst, precision)
+            return judge(law, subject, candidate, residual, precision, QUICK_REPLICAS, seed)
         except Exception:  # a simpler input on which the law cannot be measured is no simpler input
             return None
-        return found
 
-    small, final = simplify(subject.drawn(law.given)[0], batch, judgement, margins, exact=law.tolerance != ROUNDING)
+    support = subject.drawn(law.given)[0]
+    small, final = simplify(support, batch, judgement, margins, exact=law.tolerance != ROUNDING)
+    if law.local and not (_aside(law, subject, small, final, precision, seed).outcome == VIOLATED).any():
+        small, final = batch, judgement  # simplified onto a kink
     row = final.worst()
     observed, note = _observations(law, subject, small, row)
     part = offending_part(target, law, settings, small, condition, precision) if law.parted and subject.parts else ""

@@ -32,6 +32,8 @@ from flowref.model import (
 
 # Live objects handed to the Python API, by target; they never leave the process.
 LIVE: dict[Target, Any] = {}
+# In which random state an object is built anew to load saved state into it (see `present`).
+SAME_SEED, OTHER_SEED = 3, 4
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,10 @@ def load(target: Target, condition: Condition) -> Subject:
     found = plan(target)
     if found.dtype != condition.dtype and condition.dtype == "float64":
         condition = replace(condition, dtype=found.dtype)
-    subject: Subject = present(str(target), found.build, found.dialect, found.facts, condition, found.resolve)
+    rebuild_seed = OTHER_SEED if target.adapter == USER else SAME_SEED
+    subject: Subject = present(
+        str(target), found.build, found.dialect, found.facts, condition, found.resolve, rebuild_seed
+    )
     return subject
 
 

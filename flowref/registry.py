@@ -100,7 +100,8 @@ def find_mutant(mutant_id: str) -> Mutant:
 
 def installed(name: str) -> bool:
     """Whether the library of an adapter can be imported."""
-    return importlib.util.find_spec(adapters()[name].package) is not None
+    package = adapters()[name].package
+    return not package or importlib.util.find_spec(package) is not None
 
 
 def library_version(name: str) -> str:
@@ -145,9 +146,9 @@ def expand(spec: str) -> list[Target]:
     if spec.casefold() in names:
         spec = f"{names[spec.casefold()]}:*"
     if ":" not in spec and not spec.endswith(".py"):
-        known = [*adapters(), *(f"{name}:…" for name in ())]
+        known = [name for name, adapter in adapters().items() if adapter.package]
         raise SpecError(
-            f"{spec!r} names no library{nearest(spec, known)}; expected one of {', '.join(adapters())}, "
+            f"{spec!r} names no library{nearest(spec, known)}; expected one of {', '.join(known)}, "
             "library:Component, package.module:factory or path/to/file.py:factory"
         )
     target = parse_target(spec)

@@ -15,6 +15,8 @@ from flowref.tolerance import VIOLATED, Judgement
 
 EVALUATIONS = 200
 ROWS = 48
+# Of the candidates that look convincing, at most this many in a row are judged surely.
+TRIES = 3
 # Judges a batch; surely (more noise, beside the point) or roughly, to sort candidates.
 Margins = Callable[[Batch, bool], Judgement | None]
 
@@ -33,7 +35,7 @@ def simplify(
     floor = 1.0 if exact or not np.isfinite(first) else min(first, max(10.0, first / 10))
     left = EVALUATIONS
     point, context = batch.x[0], batch.context
-    for _ in range(4):
+    for _ in range(3):
         before = point
         for candidates in _rounds(support, point):
             candidates = candidates[:left]
@@ -76,7 +78,7 @@ def _first_convincing(
         found = margins(Batch(chunk, given, batch.seed), False)
         if found is None:
             continue
-        for row in np.flatnonzero((found.outcome == VIOLATED) & (found.margin >= floor)):
+        for row in np.flatnonzero((found.outcome == VIOLATED) & (found.margin >= floor))[:TRIES]:
             alone = margins(Batch(chunk[row : row + 1], None if given is None else given[:1], batch.seed), True)
             if alone is not None and alone.outcome[0] == VIOLATED and alone.margin[0] >= floor:
                 return np.asarray(chunk[row])

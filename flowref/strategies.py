@@ -166,7 +166,7 @@ def edges(subject: Subject, support: Support) -> list[float]:
     """Coordinates at which formulas change: knots and their neighbours, zeros, ones; those inside the set."""
     values: list[float] = []
     for knot in subject.knots:
-        values += [knot, -knot, np.nextafter(knot, np.inf), np.nextafter(knot, -np.inf), 1.5 * knot, -2.0 * knot]
+        values += [knot, -knot, np.nextafter(knot, np.inf), np.nextafter(knot, -np.inf), 0.98 * knot, -0.98 * knot, 1.5 * knot, -2.0 * knot]
     values += [0.0, -0.0, 1.0, -1.0, 0.5, 1e-30, 20.5, -20.5]
     return [float(value) for value in values if support.low < value < support.high]
 

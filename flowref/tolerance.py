@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flowref.model import BOUND, EXACT, STATISTICAL, Array, Batch, Evidence, Law, Residual, Subject, Undecidable
+from flowref.model import BOUND, EXACT, ROUNDING, STATISTICAL, Array, Batch, Evidence, Law, Residual, Subject, Undecidable
 from flowref.strategies import seed_of
 
 SCREEN = 16.0
@@ -33,7 +33,7 @@ class Precision:
 DOUBLE = Precision(2.0**-53, 2.0**10, 64.0)
 # Noise cannot be amplified below what float32 itself rounds to, so M = 1 there.
 SINGLE = Precision(2.0**-24, 1.0, 32.0)
-QUICK_REPLICAS, CONFIRM_REPLICAS, ROUGH_REPLICAS = 6, 32, 3
+QUICK_REPLICAS, CONFIRM_REPLICAS = 6, 32
 
 HELD, VIOLATED, UNDECIDED, DROPPED, TRIVIAL = "held", "violated", "undecided", "dropped", "trivial"
 
@@ -108,6 +108,17 @@ def judge(
     return _masked(_against(verdict, residual, batch, response, finite, open_rows, extra, replicas), residual)
 
 
+def guess(law: Law, residual: Residual, like: Evidence, precision: Precision) -> Judgement:
+    """A judgement without noise, by the allowance of a point already judged: good enough to sort candidates."""
+    size = residual.per_row()
+    scale = np.broadcast_to(np.asarray(residual.scale, dtype=np.float64), size.shape)
+    extra = np.broadcast_to(np.asarray(residual.allowed, dtype=np.float64), size.shape)
+    grown = like.allowed * np.maximum(1.0, scale / like.scale if like.scale > 0 else 1.0)
+    allowed = extra if law.tolerance != ROUNDING else np.maximum(grown, extra)
+    outcome = np.where(size <= allowed, HELD, VIOLATED)
+    return _masked(Judgement(outcome, size, allowed, np.zeros(len(size)), scale, 0, precision), residual)
+
+
 def respond(
     law: Law,
     subject: Subject,
@@ -132,8 +143,9 @@ def respond(
             noisy = _noisy(law, subject, batch, base.shape, rows)
         ok = np.isfinite(noisy).all(1)
         finite += ok
-        difference = np.where(np.isfinite(noisy) & np.isfinite(base), noisy - base, 0.0)
-        total += difference**2
+        with np.errstate(all="ignore"):
+            difference = np.where(np.isfinite(noisy) & np.isfinite(base), noisy - base, 0.0)
+            total += difference**2
     rms = np.sqrt(total / replicas)
     return (rms.max(1) if rms.shape[1] else np.zeros(len(base))), finite
 

@@ -135,7 +135,7 @@ class Pool:
 
     def _listen(self, worker: Worker) -> None:
         assert worker.process.stdout is not None
-        with contextlib.suppress(ValueError, OSError):
+        with contextlib.suppress(ValueError, OSError), worker.process.stdout:
             for line in worker.process.stdout:
                 self.messages.put((worker, line))
 
@@ -211,6 +211,8 @@ class Pool:
         assert worker.process.stdin is not None
         with contextlib.suppress(OSError):
             worker.process.stdin.close()
+        if worker.listener is not None:
+            worker.listener.join(1.0)
 
 
 def _ending(code: int) -> str:

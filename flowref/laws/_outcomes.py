@@ -16,14 +16,14 @@ def flags(bad: object, rows: int, note: str = "", **details: Any) -> Residual:
     return Residual(value.copy(), note=note if value.any() else "", **details)
 
 
-def attempt(run: Callable[[], Any]) -> tuple[Any, str]:
+def attempt(run: Callable[..., Any], *given: Any, **named: Any) -> tuple[Any, str]:
     """What a call returned and an empty string, or None and what it raised.
 
     For laws in which a refusal is no violation, or is the very thing that the law is about. What flowref raises on
     purpose goes through.
     """
     try:
-        return run(), ""
+        return run(*given, **named), ""
     except (Unsupported, Undecidable):
         raise
     except Exception as error:
@@ -63,12 +63,11 @@ def probes(subject: Subject, batch: Batch) -> list[tuple[str, Array]]:
         found.append(("forward", batch.x))
     if subject.inverse is not None and subject.forward is not None:
         latents = np.asarray(subject.forward(batch.x, batch.context).value)
-        inverse = subject.inverse
-        if not attempt(lambda: inverse(latents, batch.context))[1]:
+        if not attempt(subject.inverse, latents, batch.context)[1]:
             found.append(("inverse", latents))
     if subject.log_prob is not None:
-        points, log_prob = data(subject, batch), subject.log_prob
-        if not found or not attempt(lambda: log_prob(points, batch.context))[1]:
+        points = data(subject, batch)
+        if not found or not attempt(subject.log_prob, points, batch.context)[1]:
             found.append(("log_prob", points))
     if not found:
         raise Unsupported("it offers no call")
@@ -121,14 +120,14 @@ def gap(first: Mapped, second: Mapped, rows: int, allowed: float = 0.0) -> Array
     return columns
 
 
-def compared(
-    pairs: Sequence[tuple[Mapped, Mapped, float]], rows: int, note: str = "", extra: float = 0.0
-) -> Residual:
+def compared(pairs: Sequence[tuple[Mapped, Mapped, float]], rows: int, note: str = "", extra: float = 0.0) -> Residual:
     """The rounding residual of outcomes that should agree; ``extra``: a difference that concerns every row."""
     worst = np.full(rows, extra)
     for first, second, allowed in pairs:
         worst = np.maximum(worst, gap(first, second, rows, allowed).max(1))
-    good = np.stack([finite(first, rows) for first, _, _ in pairs]).any(0) if pairs else np.ones(rows, dtype=bool)
+    good = np.zeros(rows, dtype=bool)
+    for first, _, _ in pairs:
+        good |= finite(first, rows)
     return Residual(worst, 1.0, decidable=good, note=note if worst.any() else "")
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from flowref.laws._arithmetic import finite_rows, latents, reported, rows_max
-from flowref.model import CONTRACT, EXACT, Array, Batch, Residual, Subject, law
+from flowref.laws._arithmetic import TINY, finite_rows, latents, reported, rows_max
+from flowref.model import CONTRACT, EXACT, Array, Batch, Mapped, Residual, Subject, law
 
 ROUND_TRIP = "change of variables: a flow is a bijection; NICE (arXiv:1410.8516), Real NVP (arXiv:1605.08803)"
 # Slack, in nats, between what a log-det claims and what outputs that coincide bit for bit can mean.
 FLAT_SLACK = 10.0
 ULP = 2.0**-53
+# Points this far apart, relatively, count as not brought back; images this many units apart as the same.
+FAR, FLAT = 1e-6, 16.0
 
 
 def inverse_tolerance(subject: Subject, value: Array) -> Array:
@@ -30,11 +34,12 @@ def inverse_roundtrip(subject: Subject, batch: Batch) -> Residual:
     assert subject.forward is not None and subject.inverse is not None
     y = subject.forward(batch.x, batch.context).value
     back = subject.inverse(y + 0.0, batch.context).value
+    back = same_shape(back, batch.x)
     return Residual(
-        same_shape(back, batch.x) - batch.x,
+        back - batch.x,
         scale=rows_max(batch.x),
         allowed=inverse_tolerance(subject, batch.x),
-        decidable=finite_rows(y),
+        decidable=finite_rows(y) & ~saturated(subject.forward, batch.x, back, y, batch.context),
         observed={"x": batch.x, "f(x)": y, "inverse(f(x))": back},
     )
 
@@ -58,13 +63,35 @@ def forward_roundtrip(subject: Subject, batch: Batch) -> Residual:
         tolerance = inverse_tolerance(subject, x).reshape(-1, *[1] * (x.ndim - 1))
         moved = [subject.forward(x + sign * tolerance, batch.context).value for sign in (1.0, -1.0)]
         slack = 2 * np.maximum(*(rows_max(value - again) for value in moved)) + inverse_tolerance(subject, z)
+    again = same_shape(again, z)
     return Residual(
-        same_shape(again, z) - z,
+        again - z,
         scale=rows_max(z),
         allowed=slack,
-        decidable=finite_rows(z) & (finite_rows(x) if subject.codomain is None else True),
+        decidable=finite_rows(z)
+        & (finite_rows(x) if subject.codomain is None else True)
+        & ~saturated(subject.inverse, z, again, x, batch.context),
         observed={"z": z, "inverse(z)": x, "f(inverse(z))": again},
     )
+
+
+def saturated(call: Callable[..., Mapped], start: Array, end: Array, image: Array, context: Array | None) -> Array:
+    """Where a point and what came back for it are far apart, and the map is flat to rounding all the way between them.
+
+    There the point is lost in the image (a sigmoid of 50), and no inverse could bring it back. A fold is no excuse: between
+    two points with the same image it takes other values.
+    """
+    gap = rows_max(end - start)
+    far = np.isfinite(gap) & (gap > FAR * (1 + rows_max(start))) & finite_rows(image)
+    flat = far.copy()
+    if not far.any():
+        return flat
+    given = None if context is None else context[far]
+    slack = FLAT * ULP * (rows_max(image[far]) + np.finfo(float).tiny)
+    for share in (0.25, 0.5, 0.75, 1.0):
+        between = call(start[far] + share * (end[far] - start[far]), given).value
+        flat[far] &= rows_max(between - image[far]) <= slack
+    return flat
 
 
 def same_shape(value: Array, like: Array) -> Array:
@@ -97,7 +124,7 @@ def injective(subject: Subject, batch: Batch) -> Residual:
     other = np.where(inside.reshape(-1, *[1] * (batch.x.ndim - 1)), other, batch.x)
     middle = (batch.x + other) / 2
     step = np.abs(other.reshape(flat.shape)[rows, column] - old)
-    apart = (step > 1e-3 * (1 + np.abs(old))) & (rows_max(flat) <= 16) & inside
+    apart = (step > 1e-3 * (1 + np.abs(old))) & inside
     first, second = subject.forward(batch.x, batch.context), subject.forward(other, batch.context)
     between = subject.forward(middle, batch.context)
     equal = (first.value == second.value).reshape(len(flat), -1).all(1)
@@ -110,6 +137,8 @@ def injective(subject: Subject, batch: Batch) -> Residual:
         bounds = []
         for point in (batch.x[one], other[one]):
             columns = np.linalg.norm(subject.jacobian("forward", point, context)[0], axis=0)
+            # Another coordinate whose derivative underflows makes the bound meaningless.
+            columns[columns < TINY] = np.inf
             columns[column[row]] = max(ULP * float(rows_max(first.value[one])[0]) / step[row], ULP**2)
             with np.errstate(all="ignore"):
                 bounds.append(float(np.log(columns).sum()))

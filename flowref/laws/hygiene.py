@@ -17,9 +17,10 @@ def watched(subject: Subject, batch: Batch) -> tuple[list[tuple[str, Observation
     Calls are watched under the float32 default dtype, as users have it; a float64 object may be refused there.
     """
     assert subject.observe is not None
-    observe, seen, errors = subject.observe, [], []
+    seen: list[tuple[str, Observation]] = []
+    errors: list[str] = []
     for which, points in probes(subject, batch):
-        observation, error = attempt(lambda w=which, p=points: observe(w, p, batch.context))
+        observation, error = attempt(subject.observe, which, points, batch.context)
         errors += [f"{which} raised {error}"] if error else []
         seen += [] if error else [(which, observation)]
     return seen, "; ".join(errors)

@@ -20,7 +20,20 @@ from flowref.laws._outcomes import (
     probes,
     tolerance_of,
 )
-from flowref.model import ADVICE, CONTRACT, EXACT, Array, Batch, Mapped, Residual, Subject, Support, Unsupported, draw, law
+from flowref.model import (
+    ADVICE,
+    CONTRACT,
+    EXACT,
+    Array,
+    Batch,
+    Mapped,
+    Residual,
+    Subject,
+    Support,
+    Unsupported,
+    draw,
+    law,
+)
 
 # Step of the difference quotients, relative to 1 + |x|; each is halved twice.
 STEP = 2.0**-12
@@ -39,7 +52,7 @@ def directions(shape: tuple[int, ...], seed: int) -> Array:
 
 
 def quotient(measure: Any, x: Array, direction: Array, support: Support | None) -> tuple[Array, Array, Array]:
-    r"""Central differences along a direction: the extrapolated derivative, its error estimate, and where steps stay inside.
+    r"""Central differences along a direction: the derivative, its error estimate, and where steps stay inside.
 
     $D = (4 D_{h/2} - D_h)/3$ has error $O(h^4)$; the distance to the same with halved steps estimates it.
     """
@@ -200,7 +213,7 @@ def no_dead_parameters(subject: Subject, batch: Batch) -> Residual:
     # either mode: some parameters matter in one of them only.
     modes = [("train",), ("eval",)] if subject.stateful else []
     for mode in modes or [("state",)]:
-        played, error = attempt(lambda mode=mode: play([mode, *([step] * STEPS)]))
+        played, error = attempt(play, [mode, *([step] * STEPS)])
         for outcome in played[1:] if not error else []:
             names |= set(outcome["gradients"])
             alive |= {name for name, g in outcome["gradients"].items() if g is not None and np.any(g != 0)}
@@ -208,7 +221,7 @@ def no_dead_parameters(subject: Subject, batch: Batch) -> Residual:
     if unmoved and not subject.promises.get("fixed"):
         # A tensor that stays at zero gradient only for the weights as given (units that happen to be off) is spared.
         for seed in range(SEEDS):
-            played, error = attempt(lambda seed=seed: play([("nudge", batch.seed + seed, 0.5), *([step] * STEPS)]))
+            played, error = attempt(play, [("nudge", batch.seed + seed, 0.5), *([step] * STEPS)])
             for outcome in played[1:] if not error else []:
                 alive |= {name for name, g in outcome["gradients"].items() if g is not None and np.any(g != 0)}
     dead = sorted(names - alive)
@@ -234,12 +247,12 @@ def all_parameters_used(subject: Subject, batch: Batch) -> Residual:
 
 
 def through(subject: Subject, batch: Batch, how: str, note: str, refusal: str = "") -> Residual:
-    """A plain call against the same call made in another manner. ``refusal``: why an error is no violation, if it is none."""
+    """A plain call against one in another manner. ``refusal``: why an error is no violation, if it is none."""
     assert subject.call is not None
     call, pairs = subject.call, []
     for which, points in probes(subject, batch):
         plain = call(which, points, batch.context)
-        other, error = attempt(lambda w=which, p=points: call(w, p, batch.context, how=how))
+        other, error = attempt(call, which, points, batch.context, how=how)
         if error and refusal:
             raise Unsupported(f"{refusal} ({error})")
         if error:
@@ -257,7 +270,9 @@ def through(subject: Subject, batch: Batch, how: str, note: str, refusal: str = 
 )
 def functional_call(subject: Subject, batch: Batch) -> Residual:
     """Parameters handed in through functional_call have the effect of the same parameters stored in the object."""
-    return through(subject, batch, "functional_call", "stored parameters were used in place of those handed in", "it refuses")
+    return through(
+        subject, batch, "functional_call", "stored parameters were used in place of those handed in", "it refuses"
+    )
 
 
 @law(

@@ -26,18 +26,18 @@ def layouts_of(points: Array) -> tuple[str, ...]:
     source="a tensor's values are its meaning; strides are storage",
 )
 def strides_agree(subject: Subject, batch: Batch) -> Residual:
-    """Values and log-dets are the same for transposed, strided, channels-last and expanded inputs as for contiguous ones."""
+    """Values and log-dets are the same for transposed, strided, channels-last, expanded and contiguous inputs."""
     assert subject.call is not None
     call, pairs = subject.call, []
     for which, points in probes(subject, batch):
         plain = call(which, points, batch.context)
         for layout in layouts_of(points):
-            other, _ = attempt(lambda w=which, p=points, at=layout: call(w, p, batch.context, layout=at))
+            other, _ = attempt(call, which, points, batch.context, layout=layout)
             pairs.append((plain, plain if other is None else other, tolerance_of(subject, which)))
         # An expanded input repeats its first row.
         repeated = np.repeat(points[:1], len(points), 0)
         plain = call(which, repeated, batch.context)
-        other, _ = attempt(lambda w=which, p=repeated: call(w, p, batch.context, layout="expanded"))
+        other, _ = attempt(call, which, repeated, batch.context, layout="expanded")
         pairs.append((plain, plain if other is None else other, tolerance_of(subject, which)))
     return compared(pairs, len(batch.x), "the result depends on the memory layout of the input")
 
@@ -55,7 +55,7 @@ def strides_accepted(subject: Subject, batch: Batch) -> Residual:
     call, seen = subject.call, []
     for which, points in probes(subject, batch):
         for layout in layouts_of(points):
-            _, error = attempt(lambda w=which, p=points, at=layout: call(w, p, batch.context, layout=at))
+            _, error = attempt(call, which, points, batch.context, layout=layout)
             if VIEW_ERROR in error:
                 seen.append(f"{which} of a {layout} input")
     return flags(bool(seen), len(batch.x), f"{listed(seen)} raised that a view is not compatible with its strides")
@@ -77,7 +77,8 @@ def empty_batch(subject: Subject, batch: Batch) -> Residual:
     context = None if batch.context is None else batch.context[:0]
     for which, points in probes(subject, batch):
         expected = (0, *call(which, points, batch.context).value.shape[1:])
-        got, error = attempt(lambda w=which, p=points: call(w, p[:0], context).value.shape)
+        out, error = attempt(call, which, points[:0], context)
+        got = None if out is None else out.value.shape
         if got != expected:
             wrong.append(f"{which}: {error or f'shape {got}, expected {expected}'}")
     return flags(bool(wrong), len(batch.x), "; ".join(wrong))
@@ -99,10 +100,10 @@ def batch_one(subject: Subject, batch: Batch) -> Residual:
     for which, points in probes(subject, batch):
         for row in range(min(rows, 4)):
             one, two = np.array([row]), np.array([row, row])
-            pair, refused = attempt(lambda w=which, p=points, i=two: call(w, p[i], _context(batch, i)))
+            pair, refused = attempt(call, which, points[two], _context(batch, two))
             if refused or not finite(pair, 2).all():
                 continue
-            alone, error = attempt(lambda w=which, p=points, i=one: call(w, p[i], _context(batch, i)))
+            alone, error = attempt(call, which, points[one], _context(batch, one))
             wrong = error or _wrong_alone(pair, alone)
             if wrong:
                 bad[row] = 1
@@ -114,11 +115,16 @@ def _wrong_alone(pair: Mapped, alone: Mapped) -> str:
     """What is wrong with the outcome of one point, given that of the same point twice; empty if nothing is."""
     if alone.value.shape != (1, *pair.value.shape[1:]):
         return f"shape {alone.value.shape}, expected {(1, *pair.value.shape[1:])}"
-    two, one = np.shape(pair.ladj), np.shape(alone.ladj)
+    two, one = ladj_shape(pair), ladj_shape(alone)
     # A log-det that has no batch axis has the same shape in both.
     if one != two and one != (1, *two[1:]):
         return f"log-det of shape {one}, expected {(1, *two[1:])}"
     return "" if finite(alone, 1).all() else "not finite"
+
+
+def ladj_shape(out: Mapped) -> tuple[int, ...]:
+    """The shape of a log-det as returned; empty for numbers and where none is offered."""
+    return () if out.ladj is None else np.shape(out.ladj)
 
 
 def _context(batch: Batch, index: Array) -> Array | None:
@@ -144,15 +150,15 @@ def nan_containment(subject: Subject, batch: Batch) -> Residual:
         spoilt[row] = np.nan
         clean = call(which, points, batch.context)
         # Refusing a nan is as good as containing it. What a nan does to a batch-less log-det is not about containment.
-        dirty, refused = attempt(lambda w=which, p=spoilt: call(w, p, batch.context))
+        dirty, refused = attempt(call, which, spoilt, batch.context)
         others = np.arange(rows) != row
         if refused:
             judged |= others
             continue
-        if np.shape(dirty.ladj) != np.shape(clean.ladj) or len(dirty.value) != rows:
+        if ladj_shape(dirty) != ladj_shape(clean) or len(dirty.value) != rows:
             continue
         judged |= others & finite(clean, rows)
-        dirt = dirty if np.shape(dirty.ladj)[:1] == (rows,) else Mapped(dirty.value, None)
+        dirt = dirty if ladj_shape(dirty)[:1] == (rows,) else Mapped(dirty.value, None)
         bad = np.maximum(bad, others & finite(clean, rows) & ~finite(dirt, rows))
     return flags(bad, rows, "a nan in one point reached another", trivial=~judged)
 
@@ -160,10 +166,9 @@ def nan_containment(subject: Subject, batch: Batch) -> Residual:
 def one_by_one(subject: Subject, batch: Batch, points: Array, which: str = "forward") -> Iterator[Mapped | None]:
     """Outcomes of points called one at a time; None where the call raises."""
     assert subject.call is not None
-    call = subject.call
     for row in range(len(points)):
         index = np.array([row])
-        yield attempt(lambda i=index: call(which, points[i], _context(batch, i)))[0]
+        yield attempt(subject.call, which, points[index], _context(batch, index))[0]
 
 
 @law(
@@ -225,7 +230,7 @@ def wrong_shape_refused(subject: Subject, batch: Batch) -> Residual:
     assert subject.call is not None
     call, silent = subject.call, []
     for points in (batch.x[..., :1], np.concatenate([batch.x, batch.x[..., :1]], -1)):
-        out, _ = attempt(lambda p=points: call("forward", p, batch.context))
+        out, _ = attempt(call, "forward", points, batch.context)
         # A coordinatewise map takes any number of features, and returns as many.
         if out is not None and out.value.shape != points.shape and subject.latent_shape == subject.event_shape:
             silent.append(f"{points.shape[-1]} features were mapped to shape {out.value.shape}")

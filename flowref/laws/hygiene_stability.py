@@ -27,7 +27,7 @@ def judged(subject: Subject) -> str | None:
 
 
 def spread(subject: Subject, batch: Batch, which: str, points: Array, exact: Mapped) -> tuple[Array, Array]:
-    """How far value and log-det move when inputs, contexts and parameters move by one float32 unit, ``(rows,)`` each."""
+    """How far value and log-det move when inputs, contexts and parameters move by one float32 unit."""
     assert subject.call is not None
     rows, rng = len(points), np.random.default_rng(batch.seed)
     value, ladj = np.zeros(rows), np.zeros(rows)
@@ -86,13 +86,18 @@ def float32_agrees(subject: Subject, batch: Batch) -> Residual:
         context = None if batch.context is None else batch.context.astype(np.float32).astype(np.float64)
         given = Batch(points, context, batch.seed)
         exact = call(which, points, context)
-        single, error = attempt(lambda w=which, p=points, c=context: call(w, p, c, dtype="float32"))
+        single, error = attempt(call, which, points, context, dtype="float32")
         if error or np.shape(single.value) != np.shape(exact.value):
             raise Unsupported(f"it does not run in float32 ({error or 'another shape'})")
         moved = spread(subject, given, which, points, exact)
-        here = finite(exact, rows) & finite(single, rows) & (magnitude(points) <= REACH) & np.isfinite(moved[0] + moved[1])
+        here = (
+            finite(exact, rows) & finite(single, rows) & (magnitude(points) <= REACH) & np.isfinite(moved[0] + moved[1])
+        )
         here &= (magnitude(np.asarray(exact.value)) <= LARGEST) & (np.abs(log_det(exact, rows)) <= LARGEST)
-        floors = (np.maximum(np.maximum(1, magnitude(points)), magnitude(np.asarray(exact.value))), 4 + np.abs(log_det(exact, rows)))
+        floors = (
+            np.maximum(np.maximum(1, magnitude(points)), magnitude(np.asarray(exact.value))),
+            4 + np.abs(log_det(exact, rows)),
+        )
         for column, apart in enumerate(distance(exact, single, rows)):
             allowed = PATIENCE * (moved[column] + UNIT * floors[column])
             worse = here & (apart * bound[:, column] > residual[:, column] * allowed)

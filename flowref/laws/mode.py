@@ -37,12 +37,12 @@ def has_steady_modes(subject: Subject) -> str | None:
     tolerance=EXACT,
     effort=1,
     applies=needs_modules,
-    source="torch.nn.Module.train and .eval: both return the module; eval() is train(False) for it and all its children",
+    source="torch.nn.Module.train and .eval: both return the module; eval() is train(False) for all of its parts",
 )
 def protocol(subject: Subject, batch: Batch) -> Residual:
     """train() and eval() can be called, return the module itself, and eval() reaches every submodule."""
     assert subject.play is not None
-    outcomes, error = attempt(lambda: subject.play([("train",), ("eval",)]))  # type: ignore[misc]  # asserted above
+    outcomes, error = attempt(subject.play, [("train",), ("eval",)])
     if error.startswith("NotImplementedError"):
         raise Unsupported(f"it documents that its mode is fixed ({error})")
     if error:
@@ -64,14 +64,14 @@ def protocol(subject: Subject, batch: Batch) -> Residual:
     source="a module's mode is its .training flag, and whether a graph is recorded is no part of it",
 )
 def grad_modes_agree(subject: Subject, batch: Batch) -> Residual:
-    """In eval mode, values and log-dets are the same under no_grad, inference_mode and checkpointing as with gradients."""
+    """In eval mode, values and log-dets are the same with gradients, without, in inference mode and checkpointed."""
     assert subject.call is not None
     rows, pairs, ran = len(batch.x), [], False
     for which, points in probes(subject, batch):
         plain = subject.call(which, points, batch.context)
         for how in MANNERS:
             # A solver that differentiates inside its forward pass may refuse to run without gradients: loud, not wrong.
-            other, _ = attempt(lambda how=how, which=which, at=points: subject.call(which, at, batch.context, how=how))
+            other, _ = attempt(subject.call, which, points, batch.context, how=how)
             ran |= other is not None
             pairs.append((plain, plain if other is None else other, tolerance_of(subject, which)))
     if not ran:
@@ -84,7 +84,7 @@ def grad_modes_agree(subject: Subject, batch: Batch) -> Residual:
     needs={"play"},
     effort=3,
     applies=has_steady_modes,
-    source="a training pass under no_grad (recalibrating statistics, re-entrant checkpointing) is still a training pass",
+    source="a training pass under no_grad (recalibrated statistics, re-entrant checkpoints) is a training pass",
 )
 def train_ignores_grad_mode(subject: Subject, batch: Batch) -> Residual:
     """In train mode, values, log-dets and updated buffers are the same under no_grad as with gradients."""
@@ -93,7 +93,7 @@ def train_ignores_grad_mode(subject: Subject, batch: Batch) -> Residual:
     outcomes = []
     for how in ("plain", "no_grad"):
         steps = [("train",), ("call", which, points, batch.context, how), ("state",)]
-        played, error = attempt(lambda steps=steps: subject.play(steps))  # type: ignore[misc]  # asserted above
+        played, error = attempt(subject.play, steps)
         if error:
             raise Unsupported(f"{which} refuses to run in train mode ({error})")
         outcomes.append(played)
@@ -108,7 +108,7 @@ def train_ignores_grad_mode(subject: Subject, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=4,
     applies=needs_modules,
-    source="the direction of a flow is chosen by the method called; implementations that tie it to the training flag exist",
+    source="a flow's direction is chosen by the method called; some implementations tie it to the training flag",
 )
 def not_a_direction(subject: Subject, batch: Batch) -> Residual:
     """Train mode does not turn the forward map into the inverse map."""
@@ -117,9 +117,8 @@ def not_a_direction(subject: Subject, batch: Batch) -> Residual:
     assert subject.inverse is not None
     rows = len(batch.x)
     here = subject.forward(batch.x, batch.context)
-    call, inverse = subject.call, subject.inverse
-    trained, _ = attempt(lambda: call("forward", batch.x, batch.context, how="train"))
-    back, _ = attempt(lambda: inverse(batch.x, batch.context))
+    trained, _ = attempt(subject.call, "forward", batch.x, batch.context, how="train")
+    back, _ = attempt(subject.inverse, batch.x, batch.context)
     if trained is None:
         raise Unsupported("forward refuses to run in train mode")
     if back is None:
@@ -166,10 +165,9 @@ def eval_is_pure(subject: Subject, batch: Batch) -> Residual:
 def first_call_in_eval(subject: Subject, batch: Batch) -> Residual:
     """In eval mode, the first call that an object ever gets changes no parameter and no buffer."""
     assert subject.play is not None
-    play = subject.play
     which, points = normalising_probe(subject, batch)
     steps = [("eval",), ("state",), ("call", which, points, batch.context), ("state",)]
-    played, error = attempt(lambda: play(steps, fresh=True))
+    played, error = attempt(subject.play, steps, fresh=True)
     if error:
         raise Unsupported(f"it refuses to be evaluated before training ({error})")
     written = changed(played[1], played[3])
@@ -184,7 +182,8 @@ def first_call_in_eval(subject: Subject, batch: Batch) -> Residual:
     source="Ioffe and Szegedy 2015, section 3.1: at inference the output depends on the input alone",
 )
 def rows_independent(subject: Subject, batch: Batch) -> Residual:
-    """In eval mode, what a point maps to does not depend on the other points of its batch, nor on its place among them."""
+    """In eval mode, what a point maps to does not depend on the rest of its batch, nor on its place in it."""
+    assert subject.call is not None
     rows = len(batch.x)
     rng = np.random.default_rng(batch.seed)
     order = rng.permutation(rows)
@@ -192,13 +191,13 @@ def rows_independent(subject: Subject, batch: Batch) -> Residual:
     arrangements = [order, np.repeat(some, 2), *([row] for row in some[:ALONE])]
     columns, good = [], np.zeros(rows, dtype=bool)
     for which, points in probes(subject, batch):
-        whole = evaluated(subject, which, points, batch.context)
+        whole = subject.call(which, points, batch.context)
         good |= finite(whole, rows)
         for place, index in enumerate(arrangements):
             index = np.asarray(index)
-            run = lambda w=which, i=index, p=points: evaluated(subject, w, p[i], _rows(batch.context, i))  # noqa: E731
+            given = (which, points[index], _rows(batch.context, index))
             # A batch of one that is refused is the business of another law.
-            part, _ = (run(), "") if place < 2 else attempt(run)
+            part = subject.call(*given) if place < 2 else attempt(subject.call, *given)[0]
             column = np.zeros((rows, 2))
             if part is not None:
                 expected = Mapped(np.asarray(whole.value)[index], _ladj_rows(whole, rows, index, part))
@@ -209,18 +208,12 @@ def rows_independent(subject: Subject, batch: Batch) -> Residual:
     return Residual(value, 1.0, decidable=good, note="a point's result depends on its batch" if value.any() else "")
 
 
-def evaluated(subject: Subject, which: str, points: Array, context: Array | None) -> Mapped:
-    """One plain call."""
-    assert subject.call is not None
-    return subject.call(which, points, context)
-
-
 def _rows(context: Array | None, index: Array) -> Array | None:
     return None if context is None else context[index]
 
 
 def _ladj_rows(whole: Mapped, rows: int, index: Array, part: Mapped) -> Array | float | None:
-    """The log-dets of some rows; None where a returned shape does not say which axis is the batch (another law's business)."""
+    """The log-dets of some rows; None where a returned shape does not say which axis is the batch."""
     first, second = np.asarray(whole.ladj, dtype=np.float64), np.asarray(part.ladj, dtype=np.float64)
     if whole.ladj is None or part.ladj is None:
         return None

@@ -75,7 +75,7 @@ def reload_equals(subject: Subject, batch: Batch) -> Residual:
     """A new object that is given the state_dict, strictly, returns in eval mode what the saved object returned."""
     assert subject.play is not None
     play = subject.play
-    _, error = attempt(lambda: play([("reload",)]))
+    _, error = attempt(play, [("reload",)])
     if refused(error):
         return Residual(np.full(len(batch.x), np.inf), note="a new object refuses the state_dict of the old one")
     note = "after loading its state_dict into a new object the result differs"
@@ -87,7 +87,7 @@ def reload_equals(subject: Subject, batch: Batch) -> Residual:
     needs={"play"},
     effort=3,
     applies=needs_modules,
-    source="first-call flags and counters are state: an ActNorm that forgets them initialises itself again after loading",
+    source="first-call flags and counters are state: an ActNorm without them initialises itself again after loading",
 )
 def resume_equals_continue(subject: Subject, batch: Batch) -> Residual:
     """After saving and loading, the next training step returns and updates the same as without."""
@@ -97,10 +97,10 @@ def resume_equals_continue(subject: Subject, batch: Batch) -> Residual:
     asked: Steps = [("train",), ("call", which, points, batch.context), ("state",)]
     if subject.trainable and not subject.promises.get("fixed"):
         asked += [("step", data(subject, batch), batch.context), ("state",)]
-    kept, error = attempt(lambda: play(asked))
+    kept, error = attempt(play, asked)
     if error:
         raise Unsupported(f"it refuses to be trained here ({error})")
-    resumed, error = attempt(lambda: play([("reload",), *asked]))
+    resumed, error = attempt(play, [("reload",), *asked])
     if refused(error):
         raise Unsupported("a new object refuses the state_dict of the old one, which another law reports")
     if error:
@@ -119,7 +119,7 @@ def resume_equals_continue(subject: Subject, batch: Batch) -> Residual:
     source="running statistics that are not detached keep every past batch alive (nflows issue 10, d2l-en issue 1342)",
 )
 def no_graph_in_buffers(subject: Subject, batch: Batch) -> Residual:
-    """After train-mode passes no buffer requires a gradient or holds a graph, and no step meets the graph of an earlier one."""
+    """After training no buffer holds a graph or requires a gradient, and no step meets the graph of an earlier one."""
     assert subject.play is not None
     play, rows = subject.play, len(batch.x)
     which, points = normalising_probe(subject, batch)
@@ -127,7 +127,7 @@ def no_graph_in_buffers(subject: Subject, batch: Batch) -> Residual:
     steps = [step] * 3 if subject.trainable else []
     # Checkpointing makes the input require a gradient, as the input of an inner layer does.
     played, error = attempt(
-        lambda: play([("train",), *steps, ("call", which, points, batch.context, "checkpoint"), ("state",), ("graph",)])
+        play, [("train",), *steps, ("call", which, points, batch.context, "checkpoint"), ("state",), ("graph",)]
     )
     if "second time" in error:
         return flags(True, rows, "a training step ran into the graph of an earlier one")
@@ -139,7 +139,7 @@ def no_graph_in_buffers(subject: Subject, batch: Batch) -> Residual:
     buffers = [name for name in played[-1] if _is_buffer(name, set(played[-2]) - parameters)]
     if buffers or not steps:
         return flags(bool(buffers), rows, f"{listed(buffers)} hold an autograd graph after training")
-    _, error = attempt(lambda: play([("train",), *steps, ("eval",), step]))
+    _, error = attempt(play, [("train",), *steps, ("eval",), step])
     return flags("second time" in error, rows, "a step in eval mode ran into the graph of a training step")
 
 
@@ -164,19 +164,21 @@ def copies_equal(subject: Subject, batch: Batch) -> Residual:
     original, pairs, copied = play(asked), [], False
     for way in ("deepcopy", "pickle", "torch_save"):
         # A copy that is refused (a lambda inside, a cached tensor that is no leaf) is loud and no wrong copy.
-        played, error = _copied(lambda way=way: play([(way,), *asked]))
+        played, error = _copied(play, [(way,), *asked])
         copied |= not error
         for place, (which, _) in enumerate(found):
-            pairs.append((original[place], played[place + 1] if played else original[place], tolerance_of(subject, which)))
+            pairs.append(
+                (original[place], played[place + 1] if played else original[place], tolerance_of(subject, which))
+            )
     if not copied:
         raise Unsupported("it refuses to be copied")
     return compared(pairs, rows, "a copy returns something else")
 
 
-def _copied(run: Any) -> tuple[Any, str]:
+def _copied(play: Any, steps: Steps) -> tuple[Any, str]:
     """Like `attempt`, but an ability that the object lacks is a refusal too: there are other ways to copy."""
     try:
-        return attempt(run)
+        return attempt(play, steps)
     except Unsupported as error:
         return None, str(error)
 
@@ -232,12 +234,12 @@ def can_be_copied(subject: Subject, batch: Batch) -> Residual:
     assert subject.play is not None
     play, points = subject.play, data(subject, batch)
     lived: Steps = [("train",), *([("step", points, batch.context)] * 2 if subject.trainable else [])]
-    _, error = attempt(lambda: play(lived))
+    _, error = attempt(play, lived)
     if error:
         raise Unsupported(f"it refuses to be trained here ({error})")
     refusals = []
     for way in ("deepcopy", "pickle", "torch_save"):
-        _, error = _copied(lambda way=way: play([*lived, (way,)]))
+        _, error = _copied(play, [*lived, (way,)])
         if error:
             refusals.append(f"{way}: {error}")
     return flags(bool(refusals), len(batch.x), "; ".join(refusals[:1]))
@@ -260,7 +262,7 @@ def memory_flat(subject: Subject, batch: Batch) -> Residual:
     step = ("step", data(subject, batch), batch.context)
     play, rows = subject.play, len(batch.x)
     steps = [("train",), *([step] * SETTLE), ("count",), *([step] * WATCH), ("count",)]
-    played, error = attempt(lambda: play(steps))
+    played, error = attempt(play, steps)
     if error:
         raise Unsupported(f"it refuses to be trained here ({error})")
     grown = int(played[-1]) - int(played[1 + SETTLE])

@@ -15,6 +15,11 @@ COUPLING = "nflows:AffineCouplingTransform"
 AFFINE = "torch:AffineTransform"
 
 
+def around(wrapper: Callable[..., Any], ability: Any, *given: Any) -> Any:
+    """An ability behind a wrapper: it takes the ability, then what is given here, then the call's arguments."""
+    return partial(wrapper, ability, *given)
+
+
 def observed(observe: Callable[..., Observation], changes: dict[str, Any], *given: Any) -> Observation:
     """An observation with some of what was seen changed."""
     return observe(*given)._replace(**changes)
@@ -22,7 +27,7 @@ def observed(observe: Callable[..., Observation], changes: dict[str, Any], *give
 
 def watching(subject: Subject, **changes: Any) -> Subject:
     """The subject with altered observations."""
-    return replace(subject, observe=partial(observed, subject.observe, changes))
+    return replace(subject, observe=around(observed, subject.observe, changes))
 
 
 @mutant("hygiene/input-not-mutated", host=AFFINE)
@@ -39,7 +44,7 @@ def prints(subject: Subject, size: float = 1.0) -> Subject:
 
 @mutant("hygiene/no-global-settings", host=AFFINE)
 def sets_the_default_dtype(subject: Subject, size: float = 1.0) -> Subject:
-    """forward sets the default dtype of the process."""
+    """Calling forward sets the default dtype of the process."""
     return watching(subject, globals=("torch default dtype",))
 
 
@@ -61,14 +66,18 @@ def float32_constant_inside(subject: Subject, size: float = 1.0) -> Subject:
     return watching(subject, float32=True)
 
 
-def _played(play: Callable[..., list[Any]], change: Callable[..., Any], size: float, steps: Any, fresh: bool = False) -> list[Any]:
+def _played(
+    play: Callable[..., list[Any]], change: Callable[..., Any], size: float, steps: Any, fresh: bool = False
+) -> list[Any]:
     outcomes = play(steps, fresh)
-    return [change(place, step, outcome, size) for place, (step, outcome) in enumerate(zip(steps, outcomes, strict=True))]
+    return [
+        change(place, step, outcome, size) for place, (step, outcome) in enumerate(zip(steps, outcomes, strict=True))
+    ]
 
 
 def playing(subject: Subject, change: Callable[..., Any], size: float = 1.0) -> Subject:
     """The subject with altered outcomes of its scenarios."""
-    return replace(subject, play=partial(_played, subject.play, change, size))
+    return replace(subject, play=around(_played, subject.play, change, size))
 
 
 def _noisy(place: int, step: Any, outcome: Any, size: float) -> Any:
@@ -112,7 +121,7 @@ def _relaid(call: Callable[..., Mapped], size: float, *given: Any, **named: Any)
 @mutant("hygiene/strides-agree", host=COUPLING, sizes=(1e-8, 1e-3))
 def reads_raw_storage(subject: Subject, size: float = 1e-3) -> Subject:
     """A kernel reads the storage of its input in order, whatever the strides."""
-    return replace(subject, call=partial(_relaid, subject.call, size))
+    return replace(subject, call=around(_relaid, subject.call, size))
 
 
 def _viewed(call: Callable[..., Mapped], *given: Any, **named: Any) -> Mapped:
@@ -123,8 +132,8 @@ def _viewed(call: Callable[..., Mapped], *given: Any, **named: Any) -> Mapped:
 
 @mutant("hygiene/strides-accepted", host=COUPLING)
 def view_for_reshape(subject: Subject, size: float = 1.0) -> Subject:
-    """view is used where reshape is meant."""
-    return replace(subject, call=partial(_viewed, subject.call))
+    """Tensor.view is used where reshape is meant."""
+    return replace(subject, call=around(_viewed, subject.call))
 
 
 def promising(subject: Subject, promise: str, **abilities: Any) -> Subject:
@@ -141,18 +150,18 @@ def _refuses_nothing(call: Callable[..., Mapped], which: str, x: Array, *rest: A
 @mutant("hygiene/empty-batch", host=AFFINE)
 def empty_batch_refused(subject: Subject, size: float = 1.0) -> Subject:
     """A maximum over the batch is taken."""
-    return promising(subject, "empty-batch", call=partial(_refuses_nothing, subject.call))
+    return promising(subject, "empty-batch", call=around(_refuses_nothing, subject.call))
 
 
 def _squeezed(call: Callable[..., Mapped], which: str, x: Array, *rest: Any, **named: Any) -> Mapped:
     out = call(which, x, *rest, **named)
-    return Mapped(out.value, np.squeeze(out.ladj)) if len(x) == 1 else out
+    return Mapped(out.value, np.squeeze(np.asarray(out.ladj))) if len(x) == 1 else out
 
 
 @mutant("hygiene/batch-one", host=COUPLING)
 def batch_axis_squeezed(subject: Subject, size: float = 1.0) -> Subject:
-    """squeeze() drops the axis of a batch of one from the log-det."""
-    return replace(subject, call=partial(_squeezed, subject.call))
+    """Squeezing drops the axis of a batch of one from the log-det."""
+    return replace(subject, call=around(_squeezed, subject.call))
 
 
 def _spread(call: Callable[..., Mapped], which: str, x: Array, *rest: Any, **named: Any) -> Mapped:
@@ -163,10 +172,12 @@ def _spread(call: Callable[..., Mapped], which: str, x: Array, *rest: Any, **nam
 @mutant("hygiene/nan-containment", host=COUPLING)
 def nan_spreads_through_a_mean(subject: Subject, size: float = 1.0) -> Subject:
     """The mean of the batch is added with weight zero."""
-    return replace(subject, call=partial(_spread, subject.call))
+    return replace(subject, call=around(_spread, subject.call))
 
 
-def _silent(call: Callable[..., Mapped], low: float, high: float, which: str, x: Array, *rest: Any, **named: Any) -> Mapped:
+def _silent(
+    call: Callable[..., Mapped], low: float, high: float, which: str, x: Array, *rest: Any, **named: Any
+) -> Mapped:
     inside = np.clip(x, low, high)
     out = call(which, inside, *rest, **named)
     return Mapped(np.where(inside == x, out.value, np.nan), out.ladj)
@@ -175,7 +186,7 @@ def _silent(call: Callable[..., Mapped], low: float, high: float, which: str, x:
 @mutant("hygiene/outside-domain", host="nflows:PiecewiseRationalQuadraticCDF")
 def silent_nan_outside(subject: Subject, size: float = 1.0) -> Subject:
     """Points outside the domain are mapped to nan."""
-    return replace(subject, call=partial(_silent, subject.call, subject.domain.low, subject.domain.high))
+    return replace(subject, call=around(_silent, subject.call, subject.domain.low, subject.domain.high))
 
 
 def _overflowing(call: Callable[..., Mapped], which: str, x: Array, *rest: Any, **named: Any) -> Mapped:
@@ -188,7 +199,7 @@ def _overflowing(call: Callable[..., Mapped], which: str, x: Array, *rest: Any, 
 @mutant("hygiene/extremes", host=AFFINE)
 def overflow_of_a_square(subject: Subject, size: float = 1.0) -> Subject:
     """A square overflows on the way, and infinity is subtracted from infinity."""
-    return replace(subject, call=partial(_overflowing, subject.call))
+    return replace(subject, call=around(_overflowing, subject.call))
 
 
 def _broadcast(call: Callable[..., Mapped], features: int, which: str, x: Array, *rest: Any, **named: Any) -> Mapped:
@@ -199,7 +210,7 @@ def _broadcast(call: Callable[..., Mapped], features: int, which: str, x: Array,
 @mutant("hygiene/wrong-shape-refused", host=COUPLING)
 def one_feature_broadcast(subject: Subject, size: float = 1.0) -> Subject:
     """A point of one feature is broadcast against weights of several."""
-    return replace(subject, call=partial(_broadcast, subject.call, subject.event_shape[-1]))
+    return replace(subject, call=around(_broadcast, subject.call, subject.event_shape[-1]))
 
 
 def _scaled_vjp(vjp: Callable[..., Array], factor: float, *given: Any) -> Array:
@@ -209,23 +220,27 @@ def _scaled_vjp(vjp: Callable[..., Array], factor: float, *given: Any) -> Array:
 @mutant("hygiene/value-gradient", host=COUPLING, sizes=(1e-4, 1e-1))
 def backward_off_by_a_factor(subject: Subject, size: float = 1e-3) -> Subject:
     """A hand-written backward pass is off by a factor."""
-    return replace(subject, vjp=partial(_scaled_vjp, subject.vjp, 1 + size))
+    return replace(subject, vjp=around(_scaled_vjp, subject.vjp, 1 + size))
 
 
 @mutant("hygiene/log-det-gradient", host=COUPLING)
 def log_det_detached(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is computed without a graph."""
-    return replace(subject, vjp=partial(_scaled_vjp, subject.vjp, 0.0))
+    return replace(subject, vjp=around(_scaled_vjp, subject.vjp, 0.0))
 
 
 @mutant("hygiene/score", host="nflows:SimpleRealNVP", sizes=(1e-4, 1e-1))
 def score_off_by_a_factor(subject: Subject, size: float = 1e-3) -> Subject:
     """A part of the gradient of log_prob is detached."""
-    return replace(subject, vjp=partial(_scaled_vjp, subject.vjp, 1 + size))
+    return replace(subject, vjp=around(_scaled_vjp, subject.vjp, 1 + size))
 
 
 def _spoilt(place: int, step: Any, outcome: Any, size: float) -> Any:
-    return {**outcome, "gradients": dict.fromkeys(outcome["gradients"], np.array(np.nan))} if step[0] == "step" else outcome
+    return (
+        {**outcome, "gradients": dict.fromkeys(outcome["gradients"], np.array(np.nan))}
+        if step[0] == "step"
+        else outcome
+    )
 
 
 @mutant("hygiene/gradients-finite", host=COUPLING)
@@ -257,8 +272,8 @@ def one_tensor_unused(subject: Subject, size: float = 1.0) -> Subject:
     return promising(playing(subject, _unused), "ddp")
 
 
-def _manner(call: Callable[..., Mapped], how: str, size: float, *given: Any, **named: Any) -> Mapped:
-    if named.get("how") != how:
+def _manner(call: Callable[..., Mapped], wanted: str, size: float, *given: Any, **named: Any) -> Mapped:
+    if named.get("how") != wanted:
         return call(*given, **named)
     # Measured on the plain call, so that the defect alone is seen.
     out = call(*given, **{**named, "how": "plain"})
@@ -268,19 +283,19 @@ def _manner(call: Callable[..., Mapped], how: str, size: float, *given: Any, **n
 @mutant("hygiene/functional-call", host=COUPLING, sizes=(1e-8, 1e-3))
 def derived_weight_kept(subject: Subject, size: float = 1e-3) -> Subject:
     """A weight derived from stored parameters is used in place of those handed in."""
-    return replace(subject, call=partial(_manner, subject.call, "functional_call", size))
+    return replace(subject, call=around(_manner, subject.call, "functional_call", size))
 
 
 @mutant("hygiene/vmap-compatible", host=COUPLING, sizes=(1e-8, 1e-3))
 def vmap_sees_another_batch(subject: Subject, size: float = 1e-3) -> Subject:
     """The number of points in the batch enters the result."""
-    return promising(subject, "vmap", call=partial(_manner, subject.call, "vmap", size))
+    return promising(subject, "vmap", call=around(_manner, subject.call, "vmap", size))
 
 
 @mutant("hygiene/compile-equal", host=COUPLING, sizes=(1e-8, 1e-3))
 def constant_folded_at_compilation(subject: Subject, size: float = 1e-3) -> Subject:
     """A value read in Python is frozen into the compiled call."""
-    return promising(subject, "compile", call=partial(_manner, subject.call, "compile", size))
+    return promising(subject, "compile", call=around(_manner, subject.call, "compile", size))
 
 
 def _narrow(call: Callable[..., Mapped], size: float, *given: Any, **named: Any) -> Mapped:
@@ -293,4 +308,4 @@ def _narrow(call: Callable[..., Mapped], size: float, *given: Any, **named: Any)
 @mutant("hygiene/float32-agrees", host=COUPLING, sizes=(1e4, 1e6))
 def digits_cancelled(subject: Subject, size: float = 1e5) -> Subject:
     """A difference of large numbers loses digits that float64 has to spare."""
-    return replace(subject, call=partial(_narrow, subject.call, size))
+    return replace(subject, call=around(_narrow, subject.call, size))

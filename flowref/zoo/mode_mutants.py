@@ -17,12 +17,19 @@ Steps = Sequence[tuple[Any, ...]]
 Change = Callable[[Steps, list[Any], float], list[Any]]
 
 
+def around(wrapper: Callable[..., Any], ability: Any, *given: Any) -> Any:
+    """An ability behind a wrapper: it takes the ability, then what is given here, then the call's arguments."""
+    return partial(wrapper, ability, *given)
+
+
 def shifted(out: Mapped, size: float) -> Mapped:
     """An outcome whose value is off by ``size``."""
     return Mapped(np.asarray(out.value) + size, out.ladj)
 
 
-def altered(play: Callable[..., list[Any]], change: Change, size: float, steps: Steps, fresh: bool = False) -> list[Any]:
+def altered(
+    play: Callable[..., list[Any]], change: Change, size: float, steps: Steps, fresh: bool = False
+) -> list[Any]:
     """Play a scenario, then change what came out of it."""
     return change(steps, play(steps, fresh), size)
 
@@ -30,7 +37,7 @@ def altered(play: Callable[..., list[Any]], change: Change, size: float, steps: 
 def playing(subject: Subject, change: Change, size: float) -> Subject:
     """The subject with altered scenarios."""
     assert subject.play is not None
-    return replace(subject, play=partial(altered, subject.play, change, size))
+    return replace(subject, play=around(altered, subject.play, change, size))
 
 
 def after(step: str, steps: Steps, outcomes: list[Any], size: float) -> list[Any]:
@@ -43,7 +50,9 @@ def after(step: str, steps: Steps, outcomes: list[Any], size: float) -> list[Any
 
 
 def _mode_broken(steps: Steps, outcomes: list[Any], size: float) -> list[Any]:
-    return [{**out, "returned_self": False} if step[0] == "eval" else out for step, out in zip(steps, outcomes, strict=True)]
+    return [
+        {**out, "returned_self": False} if step[0] == "eval" else out for step, out in zip(steps, outcomes, strict=True)
+    ]
 
 
 @mutant("mode/protocol", host=COUPLING)
@@ -71,7 +80,7 @@ def _train_shadowed(play: Callable[..., list[Any]], steps: Steps, fresh: bool = 
 @mutant("mode/protocol", host=COUPLING)
 def train_shadowed(subject: Subject, size: float = 1.0) -> Subject:
     """A flag named ``train`` hides the method of that name."""
-    return replace(subject, play=partial(_train_shadowed, subject.play))
+    return replace(subject, play=around(_train_shadowed, subject.play))
 
 
 def _shifted_call(call: Callable[..., Mapped], hows: tuple[str, ...], size: float, *given: Any, **named: Any) -> Mapped:
@@ -82,7 +91,7 @@ def _shifted_call(call: Callable[..., Mapped], hows: tuple[str, ...], size: floa
 @mutant("mode/grad-modes-agree", host=COUPLING, sizes=(1e-6, 1e-3))
 def mode_is_gradient_recording(subject: Subject, size: float = 1e-3) -> Subject:
     """Whether gradients are recorded decides which statistics are used (``mode = torch.is_grad_enabled()``)."""
-    return replace(subject, call=partial(_shifted_call, subject.call, ("no_grad", "inference_mode"), size))
+    return replace(subject, call=around(_shifted_call, subject.call, ("no_grad", "inference_mode"), size))
 
 
 def _bare_training(steps: Steps, outcomes: list[Any], size: float) -> list[Any]:
@@ -114,7 +123,9 @@ def no_update_without_gradients(subject: Subject, size: float = 1e-3) -> Subject
     return playing(subject, _frozen_statistics, size)
 
 
-def _turned(call: Callable[..., Mapped], inverse: Callable[..., Mapped], which: str, x: Array, *rest: Any, **named: Any) -> Mapped:
+def _turned(
+    call: Callable[..., Mapped], inverse: Callable[..., Mapped], which: str, x: Array, *rest: Any, **named: Any
+) -> Mapped:
     if named.get("how") == "train" and which == "forward":
         return inverse(x, *rest)
     return call(which, x, *rest, **named)
@@ -123,13 +134,14 @@ def _turned(call: Callable[..., Mapped], inverse: Callable[..., Mapped], which: 
 @mutant("mode/not-a-direction", host=COUPLING)
 def train_is_a_direction(subject: Subject, size: float = 1.0) -> Subject:
     """The training flag chooses the direction."""
-    return replace(subject, call=partial(_turned, subject.call, subject.inverse))
+    return replace(subject, call=around(_turned, subject.call, subject.inverse))
 
 
 def _written(steps: Steps, outcomes: list[Any], size: float) -> list[Any]:
     names = [name for name, *_ in steps]
     return [
-        moved(out, size) if names[place] == "state" and "call" in names[:place] else out for place, out in enumerate(outcomes)
+        moved(out, size) if names[place] == "state" and "call" in names[:place] else out
+        for place, out in enumerate(outcomes)
     ]
 
 
@@ -153,7 +165,7 @@ def _coupled(call: Callable[..., Mapped], size: float, which: str, x: Array, *re
 @mutant("mode/rows-independent", host=COUPLING, sizes=(1e-8, 1e-3))
 def batch_statistics_in_eval(subject: Subject, size: float = 1e-3) -> Subject:
     """The mean of the batch enters every point."""
-    return replace(subject, call=partial(_coupled, subject.call, size))
+    return replace(subject, call=around(_coupled, subject.call, size))
 
 
 def _summed(call: Callable[..., Mapped], which: str, x: Array, *rest: Any, **named: Any) -> Mapped:
@@ -164,7 +176,7 @@ def _summed(call: Callable[..., Mapped], which: str, x: Array, *rest: Any, **nam
 @mutant("mode/rows-independent", host=COUPLING)
 def log_det_summed_over_batch(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is summed over the batch as well as over the event."""
-    return replace(subject, call=partial(_summed, subject.call))
+    return replace(subject, call=around(_summed, subject.call))
 
 
 @mutant("state/reload-equals", host=NORMALISER, sizes=(1e-8, 1e-3))
@@ -182,7 +194,7 @@ def _refused(play: Callable[..., list[Any]], steps: Steps, fresh: bool = False) 
 @mutant("state/reload-equals", host=NORMALISER)
 def state_dict_refused(subject: Subject, size: float = 1.0) -> Subject:
     """A buffer that is registered at the first call is unknown to a new object."""
-    return replace(subject, play=partial(_refused, subject.play))
+    return replace(subject, play=around(_refused, subject.play))
 
 
 def _training_forgot(steps: Steps, outcomes: list[Any], size: float) -> list[Any]:
@@ -218,6 +230,7 @@ class Shared:
     """A subject's abilities over one object that is never copied."""
 
     def __init__(self, subject: Subject, size: float) -> None:
+        """Start where the subject is."""
         self.subject, self.size, self.offset = subject, size, 0.0
 
     def play(self, steps: Steps, fresh: bool = False) -> list[Any]:
@@ -248,7 +261,7 @@ def _uncopied(play: Callable[..., list[Any]], steps: Steps, fresh: bool = False)
 @mutant("state/can-be-copied", host=COUPLING)
 def cached_tensor_refuses_a_copy(subject: Subject, size: float = 1.0) -> Subject:
     """A cached tensor that is no leaf makes deepcopy fail."""
-    return replace(subject, play=partial(_uncopied, subject.play))
+    return replace(subject, play=around(_uncopied, subject.play))
 
 
 def _growing(steps: Steps, outcomes: list[Any], size: float) -> list[Any]:
@@ -269,6 +282,7 @@ class Unseeded:
     """Scenarios of which fresh objects come out differently each time."""
 
     def __init__(self, play: Callable[..., list[Any]]) -> None:
+        """Count from zero."""
         self.inner, self.times = play, 0
 
     def play(self, steps: Steps, fresh: bool = False) -> list[Any]:

@@ -91,6 +91,12 @@ class RandomRounding(TorchDispatchMode):
         self.operations = 0
         self.rounded = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # The wrapper that keeps the compiler out costs as much as the rounding, and importing it takes a second;
+        # nothing is compiled under this mode.
+        return False
+
     def concerns(self, value: Any) -> bool:
         """Whether a value is a floating tensor that this mode rounds."""
         return (

@@ -26,12 +26,17 @@ def present(
     facts: Facts,
     condition: Condition,
     resolve: Callable[[Any], Dialect | None] = lambda _: None,
+    rebuild_seed: int = 3,
 ) -> Subject:
-    """The subject of a built object in the given condition. ``resolve`` finds the dialect of a sub-component."""
+    """The subject of a built object in the given condition. ``resolve`` finds the dialect of a sub-component.
+
+    ``rebuild_seed`` fixes the random state in which objects are built anew for laws of state. User code is built anew
+    in another one: what it draws while it is built, and does not save, is lost when it is loaded in another process.
+    """
     dtype = DTYPES[condition.dtype]
 
     def fresh() -> Any:
-        with sandbox(derive(condition.seed, 3), dtype):
+        with sandbox(derive(condition.seed, rebuild_seed), dtype):
             obj = cast(build(), dtype)
             set_mode(obj, False)
             return obj

@@ -1,0 +1,135 @@
+"""Which room of flowref may import which, read off the source: the rules that `test_floors` holds the tree to."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = "flowref"
+
+# Room -> the rooms that it may import, besides itself and the version in `flowref`. Read downwards: nobody imports upwards.
+# The registry and loading are one floor in two files: each finds through the other, inside functions.
+FLOORS: dict[str, set[str]] = {
+    "model": set(),
+    "strategies": {"model"},
+    "tolerance": {"model", "strategies"},
+    "simplifying": {"model", "tolerance"},
+    "backends": {"model"},
+    "laws": {"model"},
+    "adapters": {"model"},
+    "zoo": {"model"},
+    "registry": {"model", "loading"},
+    "loading": {"model", "strategies", "backends", "adapters", "registry"},
+    "checking": {"model", "strategies", "tolerance", "simplifying", "registry", "loading"},
+    "reporting": {"model"},
+    "auditing": {"model", "backends", "registry", "loading", "checking", "reporting"},
+    "scripting": {"model", "strategies", "backends", "registry", "loading", "checking", "reporting"},
+    "parameters": set(),
+    "console": {"model", "auditing", "reporting"},
+    "cli": {"model", "registry", "checking", "reporting", "auditing", "scripting", "console", "parameters"},
+    "__main__": {"cli"},
+    "__init__": {"model", "checking", "reporting", "auditing"},
+}
+# Adapter module -> the library that it alone may import. Helpers `_X_...` belong to the adapter X.
+LIBRARIES = {
+    "nflows": "nflows",
+    "normflows": "normflows",
+    "zuko": "zuko",
+    "freia": "FrEIA",
+    "pyro": "pyro",
+    "glasflow": "glasflow",
+    "torchflows": "torchflows",
+}
+# Third-party packages -> the rooms that may import them at all.
+FOREIGN: dict[str, set[str]] = {
+    "torch": {"backends", "adapters", "zoo", "loading", "scripting"},
+    "hypothesis": {"strategies"},
+    "numpy": {"model", "laws", "strategies", "tolerance", "simplifying", "backends", "adapters", "zoo", "loading",
+              "checking", "scripting"},
+    "click": {"cli", "parameters", "console"},
+    "rich": {"console"},
+}  # fmt: skip
+
+
+@dataclass(frozen=True, order=True)
+class Import:
+    """One import of one module: by whom, of what, and whether it runs when the importer is imported."""
+
+    by: str
+    line: int
+    of: str
+    eager: bool
+
+
+def modules(root: Path) -> Iterator[tuple[str, ast.Module]]:
+    """The dotted name and the syntax tree of every module of the package in a folder."""
+    for path in sorted((root / PACKAGE).rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        yield ".".join(parts), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports(name: str, tree: ast.Module) -> Iterator[Import]:
+    """The imports of a module; ``from a import b`` counts as an import of a.b. Those for type checkers are left out."""
+    for node, eager in _walk(tree, True):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(name, node.lineno, alias.name, eager)
+        if isinstance(node, ast.ImportFrom):
+            home = name.split(".")[: -node.level] if node.level else []
+            place = ".".join([*home, *filter(None, [node.module])])
+            for alias in node.names:
+                yield Import(name, node.lineno, f"{place}.{alias.name}", eager)
+
+
+def _walk(node: ast.AST, eager: bool) -> Iterator[tuple[ast.AST, bool]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            continue
+        yield child, eager
+        yield from _walk(child, eager and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+
+
+def faults(root: Path) -> list[str]:
+    """Every import that breaks a rule, as "module:line: why", sorted."""
+    found = (fault for name, tree in modules(root) for item in imports(name, tree) for fault in _faults(item))
+    return sorted(set(found))
+
+
+def _faults(item: Import) -> Iterator[str]:
+    here, of = item.by.split("."), item.of.split(".")
+    room, place = here[1], f"{item.by}:{item.line}"
+    if room not in FLOORS:
+        yield f"{place}: the room {room} has no floor; give it one in properties/floors.py"
+    elif of[0] == PACKAGE:
+        yield from _inside(place, here, of)
+    elif of[0] in LIBRARIES.values():
+        if room != "adapters" or LIBRARIES.get(_adapter(here)) != of[0]:
+            yield f"{place}: only the adapter of {of[0]} imports it"
+        elif item.eager:
+            yield f"{place}: {of[0]} is imported inside functions only, so that naming the adapter does not load it"
+    elif of[0] in FOREIGN:
+        if room not in FOREIGN[of[0]]:
+            yield f"{place}: {room} does not import {of[0]}"
+        elif of[0] == "torch" and room in ("adapters", "loading") and item.eager:
+            yield f"{place}: torch is imported inside functions only, so that listing names does not load it"
+    elif of[0] not in sys.stdlib_module_names and of[0] != "__future__":
+        yield f"{place}: no room may import {of[0]}; it is no dependency of flowref"
+
+
+def _inside(place: str, here: list[str], of: list[str]) -> Iterator[str]:
+    """Faults of an import within the package."""
+    room, target = here[1], of[1] if len(of) > 1 else "__init__"
+    if target in FLOORS and target != room and target != "__init__" and target not in FLOORS[room]:
+        yield f"{place}: {room} does not import {target}"
+    if room == "adapters" == target and len(of) > 2 and not of[2].startswith("_"):
+        yield f"{place}: an adapter imports no other adapter, only private helpers"
+    if room == "laws" == target and here[2].startswith("_") and len(of) > 2 and not of[2].startswith("_"):
+        yield f"{place}: a private helper of the laws imports no law"
+
+
+def _adapter(here: list[str]) -> str:
+    """The adapter that a module of the adapters belongs to."""
+    return here[2].removeprefix("_").partition("_")[0] if here[2].startswith("_") else here[2]

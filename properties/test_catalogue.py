@@ -1,0 +1,185 @@
+"""The catalogue proves itself: every law catches its mutants, leaves healthy flows alone, and says the same everywhere."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flowref import checking, registry
+from flowref.checking import Settings
+from flowref.model import ADVICE, BOUND, CLAIM, CONTRACT, EXACT, ROUNDING, STATISTICAL, Law, Mutant, Status, Verdict
+from flowref.reporting.encoding import verdict_to_json
+from flowref.zoo.specimen import Specimen
+
+LAWS = registry.laws()
+MUTANTS = registry.mutants()
+# One row per mutant and size of its defect; a mutant without sizes has one row.
+DAMAGE = [(mutant, size) for mutant in MUTANTS for size in (mutant.sizes or (None,))]
+CAUGHT = (Status.VIOLATED, Status.ADVICE)
+FINE = (Status.HOLDS, Status.INCONCLUSIVE, Status.NOT_APPLICABLE, Status.ADVICE)
+QUICK = Settings("quick")
+
+
+def specimens() -> list[tuple[str, Specimen]]:
+    """Every specimen of the zoo with the name of its module, sorted."""
+    modules = registry._modules("flowref.zoo")
+    found = [(module.__name__, specimen) for module in modules for specimen in getattr(module, "SPECIMENS", ())]
+    return sorted(found, key=lambda pair: (pair[0], pair[1].factory))
+
+
+# The first defect of each specimen, and its twin under the laws of that defect's families. `flowref selftest` does all.
+DEFECTS = [next(iter(specimen.specs(module).items())) for module, specimen in specimens() if specimen.defects]
+TWINS = [f"{module}:{specimen.factory}" for module, specimen in specimens()]
+# Where a law of every family has something to say, and the check takes a second.
+WITNESSES = (
+    ("nflows:AffineCouplingTransform", "bijection/log-det"),
+    ("nflows:BatchNorm", "state/reload-equals"),
+    ("nflows:CompositeTransform", "composition/in-order"),
+    ("torch:LogNormal", "density/normalises"),
+    ("nflows:AffineCouplingTransform?mutant=bijection/log-det#log-det-relative@1e-06", "bijection/log-det"),
+    ("flowref.zoo.specimens_spline:rational_quadratic?defect=off-by-one-bin", "bijection/inverse-roundtrip"),
+)
+
+
+def settings_for(law: Law) -> Settings:
+    """The quick profile, or the thorough one for laws that are measured in no other."""
+    return Settings("thorough") if law.thorough else QUICK
+
+
+def exactly(verdict: Verdict) -> dict[str, Any]:
+    """Everything in a verdict but its duration, to the bit: nan equals nan here, and 0.0 is not -0.0."""
+    return verdict_to_json(verdict.without_time())
+
+
+def short(spec: str) -> str:
+    """A test id from a spec: the module path of the zoo is left out."""
+    return spec.removeprefix("flowref.zoo.")
+
+
+@pytest.fixture
+def unsimplified(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep counterexamples as they were found: what is in question is that they are found, and simplifying takes longest."""
+
+    def keep(support: Any, batch: Any, judgement: Any, margins: Any, *, exact: bool) -> tuple[Any, Any]:
+        return batch, judgement
+
+    monkeypatch.setattr(checking, "simplify", keep)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.id)
+def test_a_law_is_stated(law: Law) -> None:
+    """Every law has a statement that ends as a sentence does, a known force and tolerance, and a promise if a contract."""
+    assert law.statement.endswith((".", "$"))
+    assert law.force in (CLAIM, CONTRACT, ADVICE)
+    assert law.tolerance in (ROUNDING, EXACT, BOUND, STATISTICAL)
+    assert (law.force == CONTRACT) == (law.promise is not None)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.id)
+def test_a_law_has_a_mutant(law: Law) -> None:
+    """Every law is shown to be able to fail: some mutant is recorded for it."""
+    assert [mutant for mutant in MUTANTS if mutant.law == law.id]
+
+
+def test_ids_are_unique_and_sorted() -> None:
+    """Laws and mutants come sorted by id, and no id is used twice."""
+    ids = [law.id for law in LAWS]
+    assert ids == sorted(set(ids))
+    names = [mutant.id for mutant in MUTANTS]
+    assert names == sorted(set(names))
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.id)
+def test_a_mutant_is_found_by_its_name(mutant: Mutant) -> None:
+    """Every mutant names a law that exists, says what it does, and is found again by its id, as a worker finds it."""
+    assert registry.find_law(mutant.law).id == mutant.law
+    assert mutant.description
+    target = registry.parse_target(mutant.host).with_options(mutant=mutant.id)
+    travelled = pickle.loads(pickle.dumps(target))
+    assert registry.find_mutant(travelled.option("mutant")) is mutant
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.id)
+def test_a_law_pickles_by_name(law: Law) -> None:
+    """A pickled law is its id: it comes back as the very law of the catalogue."""
+    data = pickle.dumps(law)
+    assert pickle.loads(data) is law
+    assert len(data) < 200
+
+
+@pytest.mark.usefixtures("unsimplified")
+@pytest.mark.parametrize(
+    ("mutant", "size"), DAMAGE, ids=[m.id if size is None else f"{m.id}@{size!r}" for m, size in DAMAGE]
+)
+def test_a_mutant_is_caught(mutant: Mutant, size: float | None) -> None:
+    """The law of a mutant is violated on its host, at every recorded size of the defect."""
+    name = mutant.id if size is None else f"{mutant.id}@{size!r}"
+    target = registry.parse_target(mutant.host).with_options(mutant=name)
+    law = registry.find_law(mutant.law)
+    verdict = checking.check(target, law, settings_for(law))
+    assert verdict.status is (Status.ADVICE if law.force == ADVICE else Status.VIOLATED), verdict.reason
+    assert verdict.evidence is not None
+    assert not verdict.evidence.margin <= 1
+
+
+@pytest.mark.parametrize(("host", "law"), sorted({(m.host, m.law) for m in MUTANTS}), ids=lambda value: value)
+def test_a_law_holds_on_the_host_of_its_mutant(host: str, law: str) -> None:
+    """What the law sees is the defect: without it, the same law does not accuse the same host."""
+    verdict = checking.check(host, law, settings_for(registry.find_law(law)))
+    assert verdict.status in FINE, verdict.reason
+    if registry.find_law(law).force == CLAIM:
+        assert verdict.status is Status.HOLDS, verdict.reason
+
+
+@pytest.mark.usefixtures("unsimplified")
+@pytest.mark.parametrize(("spec", "laws"), DEFECTS, ids=[short(spec) for spec, _ in DEFECTS])
+def test_a_defect_of_a_specimen_is_caught(spec: str, laws: tuple[str, ...]) -> None:
+    """A slip in a flow written as users write them violates one of the laws named for it."""
+    found = [checking.check(spec, law, settings_for(registry.find_law(law))) for law in laws]
+    assert any(verdict.status in CAUGHT for verdict in found), [(v.law, v.status, v.reason) for v in found]
+
+
+@pytest.mark.parametrize("spec", TWINS, ids=short)
+@pytest.mark.parametrize(
+    "law",
+    ["bijection/inverse-roundtrip", "bijection/log-det", "mode/rows-independent", "state/reload-equals"],
+)
+def test_a_healthy_twin_is_not_accused(spec: str, law: str) -> None:
+    """The same flow without its slip satisfies the laws that catch most slips."""
+    verdict = checking.check(spec, law, QUICK)
+    assert verdict.status in FINE, verdict.reason
+
+
+@pytest.mark.parametrize(("spec", "law"), WITNESSES, ids=[f"{law}-{short(spec)}" for spec, law in WITNESSES])
+def test_a_verdict_is_the_same_twice(spec: str, law: str) -> None:
+    """Checked again from nothing, a pair gets the same verdict to the last bit, counterexample included."""
+    first = checking.check(spec, law, QUICK)
+    checking.forget()
+    assert exactly(checking.check(spec, law, QUICK)) == exactly(first)
+
+
+def test_a_verdict_is_the_same_in_another_process() -> None:
+    """A process that has imported other things, in which other pairs ran before, gives the same verdicts to the last bit."""
+    pairs = [(registry.parse_target(spec), registry.find_law(law), QUICK) for spec, law in WITNESSES]
+    here = [checking.check(*pair) for pair in pairs]
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        there = pool.starmap(checking.check, reversed(pairs))
+    assert [exactly(verdict) for verdict in reversed(there)] == [exactly(verdict) for verdict in here]
+
+
+def test_witnesses_include_both_outcomes() -> None:
+    """The test of the two tests above: among the pairs compared, some hold and some are violated."""
+    statuses = [checking.check(spec, law, QUICK).status for spec, law in WITNESSES]
+    assert statuses == [Status.HOLDS] * 4 + [Status.VIOLATED] * 2
+
+
+def test_another_seed_draws_other_points() -> None:
+    """The seed matters: the counterexamples of two seeds differ, and the verdict does not."""
+    spec, law = WITNESSES[-1]
+    found = [checking.check(spec, law, replace(QUICK, seed=seed)) for seed in (0, 1)]
+    assert {verdict.status for verdict in found} == {Status.VIOLATED}
+    assert found[0].counterexample != found[1].counterexample
