@@ -43,7 +43,9 @@ def test_nobody_imports_upwards() -> None:
     assert faults(ROOT) == []
 
 
-@pytest.mark.parametrize(("planted", "said"), PLANTED.items(), ids=[f"{path}-{n}" for n, (path, _) in enumerate(PLANTED)])
+@pytest.mark.parametrize(
+    ("planted", "said"), PLANTED.items(), ids=[f"{path}-{n}" for n, (path, _) in enumerate(PLANTED)]
+)
 def test_a_planted_violation_is_reported(tmp_path: Path, planted: tuple[str, str], said: str) -> None:
     """The test of the test: one import that breaks a rule is the one fault that is found."""
     path = tmp_path / PACKAGE / planted[0]

@@ -88,7 +88,7 @@ def _blocks() -> Builders:
     def block(**fixed: Any) -> Callable[..., Any]:
         return lambda features=4, hidden=16: fm.AllInOneBlock([(features,)], subnet_constructor=dense(hidden), **fixed)
 
-    def residual(features: int = 4, samples: int = 10) -> Any:
+    def residual(features: int = 4, samples: int = 2) -> Any:
         layer = fm.IResNetLayer([(features,)], hutchinson_samples=samples)
         # Its author is to do this after each gradient step; without it the layer need not be invertible.
         for _ in range(20):

@@ -136,10 +136,8 @@ def _fixed() -> Builders:
         "DiscreteCosineTransform[smooth=1]": (lambda features=4: pt.DiscreteCosineTransform(smooth=1.0), None),
         "HaarTransform": (lambda features=4: pt.HaarTransform(), None),
         "HaarTransform[flip]": (lambda features=4: pt.HaarTransform(flip=True), None),
-        "PositivePowerTransform": (
-            lambda features=4, exponent=1.7: pt.PositivePowerTransform(torch.tensor(exponent)),
-            None,
-        ),
+        # Singular at zero, as documented, and so almost surely near it in many dimensions: not built wide.
+        "PositivePowerTransform": (lambda exponent=1.7: pt.PositivePowerTransform(torch.tensor(exponent)), (4,)),
         "SoftplusTransform": (lambda features=4: pt.SoftplusTransform(), None),
         "LeakyReLUTransform": (lambda features=4: pt.leaky_relu(), None),
     }
@@ -153,7 +151,7 @@ def conditionals() -> dict[str, Callable[..., Any]]:
         return pt.conditional_affine_coupling(features, context, [hidden])
 
     def autoregressive(features: int = 4, context: int = 2, hidden: int = 16) -> Any:
-        return pt.conditional_affine_autoregressive(features, context, [hidden])
+        return pt.conditional_affine_autoregressive(features, context, [max(hidden, features)])
 
     def spline(features: int = 4, context: int = 2, hidden: int = 16, bins: int = 8) -> Any:
         return pt.conditional_spline(features, context, [hidden], count_bins=bins)
@@ -187,7 +185,7 @@ def densities() -> dict[str, Callable[..., Any]]:
         return over(features, pt.Spline(features), pt.spline_coupling(features, hidden_dims=[hidden]))
 
     def normalised(features: int = 4) -> Any:
-        return over(features, pt.BatchNorm(features), pt.affine_autoregressive(features, [16]))
+        return over(features, pt.BatchNorm(features), pt.affine_autoregressive(features, [max(16, features)]))
 
     return {
         "TransformedDistribution": affine,

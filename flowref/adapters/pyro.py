@@ -55,7 +55,8 @@ def parts(obj: Any) -> Any:
 def chain(parts: Sequence[Any]) -> Any:
     from pyro.distributions import torch_transform
 
-    return torch_transform.ComposeTransformModule(list(parts))  # type: ignore[no-untyped-call]  # Pyro is not typed
+    compose: Any = torch_transform.ComposeTransformModule
+    return compose(list(parts))
 
 
 def invert(obj: Any) -> Any:
@@ -102,7 +103,9 @@ def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
 def flow_chain(parts: Sequence[Any]) -> Any:
     from torch.distributions import ComposeTransform
 
-    return ComposeTransform([ComposeTransform(part.transforms) if hasattr(part, "base_dist") else part for part in parts])
+    return ComposeTransform(
+        [ComposeTransform(part.transforms) if hasattr(part, "base_dist") else part for part in parts]
+    )
 
 
 def flow_parts(obj: Any) -> Any:

@@ -113,7 +113,9 @@ def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
 def flow_chain(parts: Sequence[Any]) -> Any:
     from torch.distributions import ComposeTransform
 
-    return ComposeTransform([ComposeTransform(part.transforms) if hasattr(part, "base_dist") else part for part in parts])
+    return ComposeTransform(
+        [ComposeTransform(part.transforms) if hasattr(part, "base_dist") else part for part in parts]
+    )
 
 
 def flow_parts(obj: Any) -> Any:

@@ -136,7 +136,8 @@ def components() -> Mapping[str, Component]:
     """The transforms, the lazy transforms and the flows of the library."""
     found = {}
     for name, build in constructions.transforms().items():
-        found[name] = described(name, build, TRANSFORM, describe)
+        event = (4,) if name == "SignedPowerTransform" else None
+        found[name] = described(name, build, TRANSFORM, describe, event)
     for name, build in constructions.lazy_transforms().items():
         found[name] = described(name, build, LAZY, describe)
     for name, build in constructions.flows().items():

@@ -10,6 +10,10 @@ import numpy as np
 from flowref.model import Array, Batch, Mapped, Residual, Subject, Undecidable, Unsupported, per_point
 
 
+# After so many refused points in a row, a call counts as refusing all.
+GIVE_UP = 6
+
+
 def flags(bad: object, rows: int, note: str = "", **details: Any) -> Residual:
     """An exact residual: 1 where something was seen that should not be, 0 elsewhere; one flag, or one per row."""
     value = np.broadcast_to(np.asarray(bad, dtype=np.float64), (rows,))
@@ -53,30 +57,55 @@ def data(subject: Subject, batch: Batch) -> Array:
     return np.asarray(subject.forward(batch.x, batch.context).value)
 
 
-def probes(subject: Subject, batch: Batch) -> list[tuple[str, Array]]:
+def probes(subject: Subject, batch: Batch, complete: bool = True) -> list[tuple[str, Array]]:
     """The calls that a subject offers, each with points to make it at: an inverse is fed what ``forward`` produced.
 
-    An inverse or a log_prob that raises at these points is left out: that it raises is the business of other laws.
+    Points that an inverse or a log_prob refuses are replaced by points that it takes: that it refuses them is the
+    business of other laws. Where it takes none the call is left out; `Undecidable` if the set is to be ``complete``,
+    as rounding laws need it: a call that is there without noise and not under it would look like rounding.
     """
     found: list[tuple[str, Array]] = []
+    asked: list[tuple[str, Callable[..., Any], Array]] = []
     if subject.forward is not None:
         found.append(("forward", batch.x))
-    if subject.inverse is not None and subject.forward is not None:
-        latents = np.asarray(subject.forward(batch.x, batch.context).value)
-        if not attempt(subject.inverse, latents, batch.context)[1]:
-            found.append(("inverse", latents))
+        if subject.inverse is not None:
+            latents = np.asarray(subject.forward(batch.x, batch.context).value)
+            asked.append(("inverse", subject.inverse, latents))
     if subject.log_prob is not None:
-        points = data(subject, batch)
-        if not found or not attempt(subject.log_prob, points, batch.context)[1]:
-            found.append(("log_prob", points))
+        asked.append(("log_prob", subject.log_prob, data(subject, batch)))
+    for which, ability, points in asked:
+        taken, error = accepted(ability, points, batch.context)
+        if taken is not None:
+            found.append((which, taken))
+        elif complete:
+            raise Undecidable(f"{which} raises {error}")
     if not found:
-        raise Unsupported("it offers no call")
+        raise Unsupported("it offers no call that can be made here")
     return found
+
+
+def accepted(ability: Callable[..., Any], points: Array, context: Array | None) -> tuple[Array | None, str]:
+    """The points, with those that a call refuses replaced by one that it takes; None and the error if it takes none."""
+    _, error = attempt(ability, points, context)
+    if not error:
+        return points, ""
+    good: list[int] = []
+    for row in range(len(points)):
+        index = np.array([row])
+        if not attempt(ability, points[index], None if context is None else context[index])[1]:
+            good.append(row)
+        elif not good and row >= GIVE_UP:
+            break
+    if not good:
+        return None, error
+    replaced = np.repeat(points[good[:1]], len(points), 0)
+    replaced[good] = points[good]
+    return (None, error) if attempt(ability, replaced, context)[1] else (replaced, "")
 
 
 def normalising_probe(subject: Subject, batch: Batch) -> tuple[str, Array]:
     """The call that training makes, and points for it."""
-    found = dict(probes(subject, batch))
+    found = dict(probes(subject, batch, complete=False))
     which = subject.normalising if subject.normalising in found else next(iter(found))
     return which, found[which]
 
@@ -102,7 +131,7 @@ def gap(first: Mapped, second: Mapped, rows: int, allowed: float = 0.0) -> Array
     """How far two outcomes of one batch are apart, relative to their own size, ``(rows, 2)``: value and log-det.
 
     ``allowed``: an absolute error that the values may have anyway; log-dets are then not compared, since how far that
-    error moves them is not known. inf where the shapes differ, or where only the first is finite.
+    error moves them is not known. inf where the shapes differ, or where only the first is finite; nan where it is not.
     """
     one, two = np.asarray(first.value, dtype=np.float64), np.asarray(second.value, dtype=np.float64)
     if one.shape != two.shape or len(one) != rows:
@@ -116,7 +145,7 @@ def gap(first: Mapped, second: Mapped, rows: int, allowed: float = 0.0) -> Array
         ladj = np.abs(a - b) / (4 + np.abs(a)) if not allowed else np.zeros(rows)
     columns = np.stack([value, ladj], 1)
     columns = np.where(np.isnan(columns), np.inf, columns)
-    columns[~finite(first, rows)] = 0.0
+    columns[~finite(first, rows)] = np.nan
     return columns
 
 
@@ -125,10 +154,10 @@ def compared(pairs: Sequence[tuple[Mapped, Mapped, float]], rows: int, note: str
     worst = np.full(rows, extra)
     for first, second, allowed in pairs:
         worst = np.maximum(worst, gap(first, second, rows, allowed).max(1))
-    good = np.zeros(rows, dtype=bool)
+    good = np.ones(rows, dtype=bool)
     for first, _, _ in pairs:
-        good |= finite(first, rows)
-    return Residual(worst, 1.0, decidable=good, note=note if worst.any() else "")
+        good &= finite(first, rows)
+    return Residual(worst, 1.0, decidable=good, note=note if worst[good].any() else "")
 
 
 def state_gap(first: Mapping[str, Array], second: Mapping[str, Array]) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from flowref.laws._outcomes import attempt, compared, flags, listed, needs_modules, not_estimator, probes, tolerance_of
-from flowref.model import ADVICE, EXACT, Batch, Observation, Residual, Subject, Unsupported, law
+from flowref.model import ADVICE, EXACT, Batch, Observation, Residual, Subject, Unsupported, law, per_point
 
 
 def double_only(subject: Subject) -> str | None:
@@ -19,7 +21,7 @@ def watched(subject: Subject, batch: Batch) -> tuple[list[tuple[str, Observation
     assert subject.observe is not None
     seen: list[tuple[str, Observation]] = []
     errors: list[str] = []
-    for which, points in probes(subject, batch):
+    for which, points in probes(subject, batch, complete=False):
         observation, error = attempt(subject.observe, which, points, batch.context)
         errors += [f"{which} raised {error}"] if error else []
         seen += [] if error else [(which, observation)]
@@ -112,6 +114,38 @@ def no_random_numbers(subject: Subject, batch: Batch) -> Residual:
 NARROW = ("float32", "float16", "bfloat16")
 
 
+# Float32 leaves errors of about 1e-7 in a float64 result; rounding in float64 at ordinary points stays far below this.
+TORN = 1e-10
+
+
+def torn(subject: Subject, batch: Batch) -> bool:
+    """Whether forward and inverse, or log-det and Jacobian, part ways under the float32 default dtype and only there."""
+    if subject.forward is None or subject.usual is None:
+        return False
+    with subject.usual():
+        usual = _gap(subject, batch)
+    return usual > TORN and _gap(subject, batch) < TORN / 100
+
+
+def _gap(subject: Subject, batch: Batch) -> float:
+    """The typical error of the round trip and of the log-det at ordinary points."""
+    assert subject.forward is not None
+    x = batch.x if subject.domain.bounded else np.clip(batch.x, -2.0, 2.0)
+    gaps = [0.0]
+    with np.errstate(all="ignore"):
+        out = subject.forward(x, batch.context)
+        if subject.inverse is not None:
+            back = subject.inverse(out.value + 0.0, batch.context).value
+            gaps.append(float(np.median(np.abs(back - x).reshape(len(x), -1).max(1))) if back.shape == x.shape else 0.0)
+        if subject.jacobian is not None and out.ladj is not None:
+            try:
+                truth = np.linalg.slogdet(subject.jacobian("forward", x, batch.context))[1]
+                gaps.append(float(np.median(np.abs(per_point(out.ladj, len(x)) - truth))))
+            except (Unsupported, np.linalg.LinAlgError):
+                pass
+    return max(gap for gap in gaps if np.isfinite(gap))
+
+
 @law(
     "hygiene/dtype-follow",
     needs={"observe"},
@@ -132,9 +166,12 @@ def dtype_follow(subject: Subject, batch: Batch) -> Residual:
         for name, dtype in zip(names, observation.dtypes, strict=False)
         if dtype in NARROW
     ]
-    # Float32 inside a float64 result: shown by disturbing the float32 results only, which moves it.
+    # Float32 inside a float64 result is shown by disturbing what was narrowed to float32, which moves it. Constants of the
+    # default dtype are another matter: where all use the same rounded constant the map is another, and a sound one.
     inside = [] if seen else [which for which, observation in observations if observation.float32]
     seen += [f"float32 arithmetic feeds the float64 result of {which}" for which in inside]
+    if not seen and torn(subject, batch):
+        seen.append("under the float32 default dtype forward, inverse and log-det part ways, as with a constant rounded in one")
     return flags(bool(seen), len(batch.x), listed(seen))
 
 

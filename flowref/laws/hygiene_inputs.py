@@ -23,13 +23,14 @@ def layouts_of(points: Array) -> tuple[str, ...]:
     "hygiene/strides-agree",
     needs={"call"},
     effort=4,
+    applies=not_estimator,
     source="a tensor's values are its meaning; strides are storage",
 )
 def strides_agree(subject: Subject, batch: Batch) -> Residual:
     """Values and log-dets are the same for transposed, strided, channels-last, expanded and contiguous inputs."""
     assert subject.call is not None
     call, pairs = subject.call, []
-    for which, points in probes(subject, batch):
+    for which, points in probes(subject, batch, complete=False):
         plain = call(which, points, batch.context)
         for layout in layouts_of(points):
             other, _ = attempt(call, which, points, batch.context, layout=layout)
@@ -53,7 +54,7 @@ def strides_accepted(subject: Subject, batch: Batch) -> Residual:
     """An input that is not contiguous is not refused for that."""
     assert subject.call is not None
     call, seen = subject.call, []
-    for which, points in probes(subject, batch):
+    for which, points in probes(subject, batch, complete=False):
         for layout in layouts_of(points):
             _, error = attempt(call, which, points, batch.context, layout=layout)
             if VIEW_ERROR in error:
@@ -75,7 +76,7 @@ def empty_batch(subject: Subject, batch: Batch) -> Residual:
     assert subject.call is not None
     call, wrong = subject.call, []
     context = None if batch.context is None else batch.context[:0]
-    for which, points in probes(subject, batch):
+    for which, points in probes(subject, batch, complete=False):
         expected = (0, *call(which, points, batch.context).value.shape[1:])
         out, error = attempt(call, which, points[:0], context)
         got = None if out is None else out.value.shape
@@ -97,7 +98,7 @@ def batch_one(subject: Subject, batch: Batch) -> Residual:
     assert subject.call is not None
     call, rows = subject.call, len(batch.x)
     bad, notes = np.zeros(rows), []
-    for which, points in probes(subject, batch):
+    for which, points in probes(subject, batch, complete=False):
         for row in range(min(rows, 4)):
             one, two = np.array([row]), np.array([row, row])
             pair, refused = attempt(call, which, points[two], _context(batch, two))
@@ -144,7 +145,7 @@ def nan_containment(subject: Subject, batch: Batch) -> Residual:
     assert subject.call is not None
     call, rows = subject.call, len(batch.x)
     bad, judged = np.zeros(rows), np.zeros(rows, dtype=bool)
-    for which, points in probes(subject, batch):
+    for which, points in probes(subject, batch, complete=False):
         row = batch.seed % rows
         spoilt = points.astype(np.float64)
         spoilt[row] = np.nan

@@ -143,7 +143,7 @@ def eval_is_pure(subject: Subject, batch: Batch) -> Residual:
     """In eval mode, forward, inverse and log_prob change no parameter and no buffer, bit for bit."""
     assert subject.play is not None
     written: list[str] = []
-    for which, points in probes(subject, batch):
+    for which, points in probes(subject, batch, complete=False):
         steps = [("eval",), ("state",), ("call", which, points, batch.context), ("state",)]
         _, before, _, after = subject.play(steps)
         written += [f"{name} (by {which})" for name in changed(before, after)]
@@ -189,10 +189,10 @@ def rows_independent(subject: Subject, batch: Batch) -> Residual:
     order = rng.permutation(rows)
     some = rng.permutation(rows)[:TWICE]
     arrangements = [order, np.repeat(some, 2), *([row] for row in some[:ALONE])]
-    columns, good = [], np.zeros(rows, dtype=bool)
+    columns, good = [], np.ones(rows, dtype=bool)
     for which, points in probes(subject, batch):
         whole = subject.call(which, points, batch.context)
-        good |= finite(whole, rows)
+        good &= finite(whole, rows)
         for place, index in enumerate(arrangements):
             index = np.asarray(index)
             given = (which, points[index], _rows(batch.context, index))
@@ -205,7 +205,9 @@ def rows_independent(subject: Subject, batch: Batch) -> Residual:
                 np.maximum.at(column, index, gap(expected, got, len(index), tolerance_of(subject, which)))
             columns.append(column)
     value = np.stack(columns).max(0).max(1)
-    return Residual(value, 1.0, decidable=good, note="a point's result depends on its batch" if value.any() else "")
+    return Residual(
+        value, 1.0, decidable=good, note="a point's result depends on its batch" if value[good].any() else ""
+    )
 
 
 def _rows(context: Array | None, index: Array) -> Array | None:

@@ -214,7 +214,7 @@ def copies_independent(subject: Subject, batch: Batch) -> Residual:
 def caches_follow_parameters(subject: Subject, batch: Batch) -> Residual:
     """After an optimiser moved the parameters, the next calls do not depend on calls made before it did."""
     found = probes(subject, batch)
-    # Parameters move in train mode, as in training: a cache that lives from eval() to train() by its documentation is fine.
+    # Parameters move in train mode, as in training: a cache documented to live from eval() to train() is fine.
     moved: Steps = [("train",), ("nudge", batch.seed, NUDGE), ("eval",)]
     note = "a call made before the parameters moved changes the result of a call made after"
     return lives_agree(subject, batch, [("eval",), *moved], [("eval",), *calls(found, batch.context), *moved], note)

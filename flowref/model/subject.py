@@ -73,6 +73,7 @@ class Subject:
     ``arrange(expression, x, context, which)`` -> `Mapped`: the library's own composition of this composite's parts; an
     expression is a part's index, "self", ("chain", e1, e2, ...) or ("inverse", e).
     ``noise(seed, magnitude)``: context manager under which this subject's callables are randomly rounded.
+    ``usual()``: context manager under which calls are made in the float32 default dtype, as users have it.
     ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their `Mapped` functions.
     """
 
@@ -106,6 +107,7 @@ class Subject:
     observe: Callable[..., Observation] | None = None
     arrange: Callable[..., Mapped] | None = None
     noise: Callable[[int, float], AbstractContextManager[None]] | None = None
+    usual: Callable[[], AbstractContextManager[None]] | None = None
     parts: Sequence[str] = ()
     part_maps: Sequence[Callable[..., Mapped]] = ()
 

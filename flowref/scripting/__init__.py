@@ -10,6 +10,7 @@ def script(verdict: Verdict) -> str:
 
     Raises: `FlowrefError` in one sentence where there is no case, or none that another process can build.
     """
-    from flowref.scripting.writing import case_of, program
+    from flowref.scripting.cases import case_of
+    from flowref.scripting.writing import program
 
     return program(case_of(verdict))

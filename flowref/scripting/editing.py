@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 
+from flowref.scripting.scopes import COMPREHENSIONS, arguments, bound, plain, undocumented
 from flowref.scripting.sources import Edit, Source
 
 MISSING = object()
 # Parameters of the conversion of inputs that only random rounding reads.
 NOISE_KEYWORDS = ("jitter", "support")
-SCOPES = (ast.FunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.ClassDef)
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class Resolver(Protocol):
@@ -77,7 +76,9 @@ class Editor:
 
     def body_of(self, node: ast.FunctionDef) -> None:
         """Edit the signature's annotations and the body of a function."""
-        defaulted = {self.source.span(default)[0] for default in [*node.args.defaults, *filter(None, node.args.kw_defaults)]}
+        defaulted = {
+            self.source.span(default)[0] for default in [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+        }
         for argument in arguments(node.args):
             if argument.annotation is not None:
                 start, end = self.source.span(argument)[0] + len(argument.arg), self.source.span(argument.annotation)[1]
@@ -110,9 +111,11 @@ class Editor:
         self.scopes.pop()
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        """Keep the methods that are needed; annotations of fields stay."""
+        """Keep the methods that are needed."""
         for outer in [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]:
             self.visit(outer)
+        # Annotations make the fields of data classes and named tuples; elsewhere they only inform.
+        fields = bool(node.decorator_list) or any("Tuple" in ast.unparse(base) for base in node.bases)
         for statement in undocumented(node.body):
             if isinstance(statement, ast.FunctionDef):
                 dunder = statement.name.startswith("__") and statement.name.endswith("__")
@@ -121,9 +124,10 @@ class Editor:
                     continue
                 first = min([statement.lineno, *(decorator.lineno for decorator in statement.decorator_list)])
                 self.edits.append((self.source.starts[first - 1], self.source.span(statement)[1], ""))
-            elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-                self.visit(statement.value)
-            elif not isinstance(statement, ast.AnnAssign):
+            elif isinstance(statement, ast.AnnAssign) and fields:
+                if statement.value is not None:
+                    self.visit(statement.value)
+            else:
                 self.visit(statement)
 
     def visit_Assert(self, node: ast.Assert) -> None:
@@ -198,7 +202,7 @@ class Editor:
             return self.known(node.id)
         if isinstance(node, ast.JoinedStr):
             parts = [
-                self.constant(part.value) if isinstance(part, ast.FormattedValue) and plain(part) else self.constant(part)  # type: ignore[arg-type]
+                self.constant(part.value if isinstance(part, ast.FormattedValue) and plain(part) else part)
                 for part in node.values
             ]
             return "".join(map(str, parts)) if not any(part is MISSING for part in parts) else MISSING
@@ -273,44 +277,3 @@ class _Renaming(ast.NodeTransformer):
         text = node.id if value is MISSING else self.editor.resolver.express(value, node.id)
         self.changed |= text != node.id
         return node if text == node.id else ast.parse(text, mode="eval").body
-
-
-def plain(part: ast.FormattedValue) -> bool:
-    """Whether a part of a formatted string is a value without format."""
-    return part.format_spec is None and part.conversion == -1
-
-
-def arguments(args: ast.arguments) -> Iterator[ast.arg]:
-    """Every parameter of a signature."""
-    yield from [*args.posonlyargs, *args.args, *filter(None, [args.vararg]), *args.kwonlyargs]
-    yield from filter(None, [args.kwarg])
-
-
-def undocumented(body: list[ast.stmt]) -> list[ast.stmt]:
-    """A body without its docstring, whose words are no names."""
-    first = body[0]
-    documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-    return body[1:] if documented else body
-
-
-def bound(scope: ast.AST) -> set[str]:
-    """The names that a scope binds itself; what flowref's own modules are asked for is no local name."""
-    names: set[str] = set()
-    if isinstance(scope, ast.FunctionDef | ast.Lambda):
-        names |= {argument.arg for argument in arguments(scope.args)}
-    stack = list(ast.iter_child_nodes(scope))
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
-            names.add(node.id)
-        if isinstance(node, ast.Import | ast.ImportFrom) and (getattr(node, "module", "") or "").partition(".")[0] != "flowref":
-            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-        if isinstance(node, ast.ExceptHandler) and node.name:
-            names.add(node.name)
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
-        if not isinstance(node, SCOPES):
-            stack += ast.iter_child_nodes(node)
-        elif isinstance(node, COMPREHENSIONS):
-            stack += [inner for inner in ast.walk(node) if isinstance(inner, ast.NamedExpr)]
-    return names

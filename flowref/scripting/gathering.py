@@ -11,7 +11,6 @@ import ast
 import builtins
 import dataclasses
 import functools
-import importlib
 import math
 import sys
 import types
@@ -19,12 +18,15 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from flowref.model import FlowrefError, Law, Target, Dialect, Facts
+from flowref.model import Dialect, Facts, FlowrefError, Law, Target
 from flowref.scripting import sources
 from flowref.scripting.editing import MISSING, Editor
+from flowref.scripting.scopes import argument_of, arguments
 
 # The facts that abilities look up; whatever laws look up is the subject's.
 SHAPES = ("event_shape", "latent_shape")
+# Where things are looked for that do not tell the module they are offered by.
+NAMELESS = ("torch", "numpy", "math", "types")
 
 
 @dataclasses.dataclass
@@ -90,6 +92,7 @@ class Gathering:
             return "{" + ", ".join(f"{self.express(k)}: {self.express(v)}" for k, v in self._spoken_of(value)) + "}"
         if isinstance(value, functools.partial):
             self.imports.add("from functools import partial")
+            self.mentions.words |= {item for item in value.args if isinstance(item, str)}
             given = [self.express(value.func), *map(self.express, value.args)]
             given += [f"{key}={self.express(item, key)}" for key, item in value.keywords.items()]
             return f"partial({', '.join(given)})" if len(given) > 1 else given[0]
@@ -150,26 +153,27 @@ class Gathering:
 
     def _imported(self, value: Any) -> str:
         """A function, class or other named object of another package."""
-        module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", getattr(value, "__name__", None))
+        module, name = (
+            getattr(value, "__module__", None),
+            getattr(value, "__qualname__", getattr(value, "__name__", None)),
+        )
         if getattr(builtins, str(name), MISSING) is value:
             return str(name)
         if type(value).__module__ == "torch" and type(value).__name__ in ("dtype", "device"):
             self.imports.add("import torch")
             return repr(value)
-        for place in filter(None, (module, "types")):
+        short = getattr(value, "__name__", None)
+        for place in filter(None, (module, *NAMELESS)):
             holder = sys.modules.get(place)
-            keys = [str(name)] if place != "types" else [key for key, item in vars(types).items() if item is value]
-            for key in keys:
+            keys = [name, short] if place != "types" else [key for key, item in vars(types).items() if item is value]
+            for key in filter(None, keys):
                 if holder is not None and getattr(holder, key, MISSING) is value and not place.startswith("__"):
-                    self.imports.add(f"from {place} import {key}")
-                    return self.claim(value, key) if key not in self.taken else self._aliased(value, place, key)
-        raise FlowrefError(f"a {type(value).__name__} that the audited object is built from cannot be written as source")
-
-    def _aliased(self, value: Any, place: str, key: str) -> str:
-        self.imports.discard(f"from {place} import {key}")
-        name = self.claim(value, key)
-        self.imports.add(f"from {place} import {key} as {name}")
-        return name
+                    claimed = self.claim(value, key)
+                    self.imports.add(f"from {place} import {key}" + (f" as {claimed}" if claimed != key else ""))
+                    return claimed
+        raise FlowrefError(
+            f"a {type(value).__name__} that the audited object is built from cannot be written as source"
+        )
 
     def _constant(self, value: Any, name: str, module: str) -> str:
         key = (module, name)
@@ -180,23 +184,27 @@ class Gathering:
         place = None if table or isinstance(value, Dialect) else sources.constant_node(module, name)
         if place is not None:
             source, node = place
-            text, editor = self._edited(source, node, lambda free: vars(sys.modules[module]).get(free, MISSING), module)
+            text = self._edited(source, node, lambda free: vars(sys.modules[module]).get(free, MISSING), module)
         else:
             text = self.literal(value)
         claimed = self.claim(_Constant(key), name)
         self.definitions.append(f"{claimed} = {text}")
         return claimed
 
-    def _edited(self, source: sources.Source, node: Any, lookup: Callable[[str], Any], module: str) -> tuple[str, Editor]:
+    def _edited(self, source: sources.Source, node: Any, lookup: Callable[[str], Any], module: str) -> str:
         editor = Editor(source, _Resolver(self, lookup, module))
         editor.visit(node)
-        return source.edited(*source.span(node), editor.edits), editor
+        return source.edited(*source.span(node), editor.edits)
 
     def _function(self, function: FunctionType) -> str:
         code = sources.written(function)
         source, node = sources.function_node(code)
         nested = node not in source.tree.body
-        wanted = "make" if nested and code.__name__ in ("<lambda>", "build") else self.called.get(id(function), code.__name__)
+        wanted = (
+            "make"
+            if nested and code.__name__ in ("<lambda>", "build")
+            else self.called.get(id(function), code.__name__)
+        )
         name = self.claim(function, wanted)
         closed = dict(zip(code.__code__.co_freevars, code.__closure__ or (), strict=True))
         module = sources.home(code)
@@ -208,10 +216,12 @@ class Gathering:
 
         resolver = _Resolver(self, lookup, module, set(closed))
         editor = Editor(source, resolver)
-        defaults = dict(zip(reversed([*node.args.posonlyargs, *node.args.args]), reversed(code.__defaults__ or ()), strict=False))
+        defaults = dict(
+            zip(reversed([*node.args.posonlyargs, *node.args.args]), reversed(code.__defaults__ or ()), strict=False)
+        )
         values = {argument.arg: value for argument, value in defaults.items()} | (code.__kwdefaults__ or {})
         if isinstance(node, ast.Lambda):
-            editor.scopes.append({argument.arg for argument in _all(node.args)})
+            editor.scopes.append({argument.arg for argument in arguments(node.args)})
             editor.visit(node.body)
             body = source.edited(*source.span(node.body), editor.edits)
             body = f"(\n        {body}\n    )" if "\n" in body else body
@@ -226,7 +236,7 @@ class Gathering:
                 editor.visit(decorator)
         if nested:
             for default in [*node.args.defaults, *filter(None, node.args.kw_defaults)]:
-                argument = _argument_of(node.args, default)
+                argument = argument_of(node.args, default)
                 editor.replace(default, self.express(values[argument], argument))
         else:
             for default in [*node.args.defaults, *filter(None, node.args.kw_defaults)]:
@@ -237,22 +247,26 @@ class Gathering:
 
     def _signature(self, args: ast.arguments, values: dict[str, Any]) -> str:
         listed = [
-            f"{argument.arg}={self.express(values[argument.arg], argument.arg)}" if argument.arg in values else argument.arg
+            f"{argument.arg}={self.express(values[argument.arg], argument.arg)}"
+            if argument.arg in values
+            else argument.arg
             for argument in args.args
         ]
         listed += [f"*{args.vararg.arg}"] if args.vararg else []
         listed += ["*"] if args.kwonlyargs and not args.vararg else []
         listed += [
-            f"{argument.arg}={self.express(values[argument.arg], argument.arg)}" if argument.arg in values else argument.arg
+            f"{argument.arg}={self.express(values[argument.arg], argument.arg)}"
+            if argument.arg in values
+            else argument.arg
             for argument in args.kwonlyargs
         ]
         return ", ".join([*listed, *([f"**{args.kwarg.arg}"] if args.kwarg else [])])
 
     def _class(self, kind: type) -> str:
-        if kind.__base__ is tuple and hasattr(kind, "_fields") and not sources.source_of(kind.__module__).text.count(f"class {kind.__name__}("):
+        if sources.defined_by_call(kind):
             name = self.claim(kind, kind.__name__)
             self.imports.add("from collections import namedtuple")
-            self.definitions.append(f'{name} = namedtuple("{name}", "{" ".join(kind._fields)}")')
+            self.definitions.append(f'{name} = namedtuple("{name}", "{" ".join(vars(kind)["_fields"])}")')
             return name
         source, node = sources.class_node(kind)
         name = self.claim(kind, kind.__name__)
@@ -281,7 +295,9 @@ class _Constant:
 class _Resolver:
     """The names of one definition."""
 
-    def __init__(self, gathering: Gathering, lookup: Callable[[str], Any], module: str, closed: set[str] | None = None) -> None:
+    def __init__(
+        self, gathering: Gathering, lookup: Callable[[str], Any], module: str, closed: set[str] | None = None
+    ) -> None:
         self.gathering, self.lookup, self.module = gathering, lookup, module
         self.closed = closed or set()
 
@@ -306,21 +322,13 @@ class _Resolver:
             self.gathering.mentions.of_subject.add(attribute)
 
 
-def _all(args: ast.arguments) -> list[ast.arg]:
-    return [*args.posonlyargs, *args.args, *args.kwonlyargs, *filter(None, [args.vararg, args.kwarg])]
-
-
-def _argument_of(args: ast.arguments, default: ast.expr) -> str:
-    """The parameter that a default belongs to."""
-    positional = [*args.posonlyargs, *args.args]
-    pairs = dict(zip(reversed(args.defaults), reversed(positional), strict=False))
-    pairs |= {value: argument for argument, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value is not None}
-    return pairs[default].arg
-
-
 def packages_of(target: Target, law: Law, adapter: Any) -> set[str]:
     """The packages whose code moves into the program: flowref, and those that a law or adapter from elsewhere is in."""
     found = {"flowref", sources.home(law.measure).partition(".")[0]}  # type: ignore[arg-type]  # measures are functions
     if adapter is not None:
-        found.add(sources.home(adapter.components).partition(".")[0] if isinstance(adapter.components, FunctionType) else "flowref")
+        found.add(
+            sources.home(adapter.components).partition(".")[0]
+            if isinstance(adapter.components, FunctionType)
+            else "flowref"
+        )
     return found

@@ -10,7 +10,7 @@ import sys
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 Function = ast.FunctionDef | ast.Lambda
@@ -81,7 +81,12 @@ def home(function: FunctionType) -> str:
 
 def function_node(function: FunctionType) -> tuple[Source, Function]:
     """The definition of a function, nested ones and lambdas included."""
-    source, code = source_of(home(function)), function.__code__
+    return _node_of(function.__code__, home(function))
+
+
+@functools.cache
+def _node_of(code: CodeType, module: str) -> tuple[Source, Function]:
+    source = source_of(module)
     found: list[Function] = []
     for node in ast.walk(source.tree):
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
@@ -110,6 +115,14 @@ def class_node(kind: type) -> tuple[Source, ast.ClassDef]:
         if isinstance(node, ast.ClassDef) and node.name == kind.__name__:
             return source, node
     raise LookupError(f"{kind.__qualname__} is defined inside a function")
+
+
+def defined_by_call(kind: type) -> bool:
+    """Whether a class comes from a call of ``namedtuple`` rather than from a class statement."""
+    body = source_of(kind.__module__).tree.body
+    return hasattr(kind, "_fields") and not any(
+        isinstance(node, ast.ClassDef) and node.name == kind.__name__ for node in body
+    )
 
 
 def constant_node(module: str, name: str) -> tuple[Source, ast.expr] | None:

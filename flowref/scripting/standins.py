@@ -42,7 +42,7 @@ class Undecidable(Exception):
 class Plain:
     """Named values; what was not given is None, and nothing is promised."""
 
-    promises = {}  # noqa: RUF012  read only
+    promises: dict[str, Any] = {}  # noqa: RUF012  read only
 
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(values)

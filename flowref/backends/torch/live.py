@@ -41,6 +41,7 @@ class Live:
     fresh: Callable[[], Any]
     resolve: Callable[[Any], Dialect | None]
     rounding: tuple[int, float, torch.dtype | None] | None = None
+    default: torch.dtype | None = None
     calls: int = 0
     clean_operations: dict[str, int] = field(default_factory=dict)
 
@@ -90,7 +91,7 @@ class Live:
     def calling(self, what: str, dtype: torch.dtype | None = None) -> Iterator[None]:
         """The circumstances of one call: fixed random state, default dtype, noise if it is on."""
         self.calls += 1
-        with sandbox(derive(self.seed, 17), dtype or self.dtype):
+        with sandbox(derive(self.seed, 17), self.default or dtype or self.dtype):
             if self.rounding is None:
                 yield
                 return
@@ -274,6 +275,16 @@ def noise(live: Live, seed: int, magnitude: float) -> Iterator[None]:
         yield
     finally:
         live.rounding, live.calls = before, calls
+
+
+@contextlib.contextmanager
+def usual(live: Live) -> Iterator[None]:
+    """Call the subject under the float32 default dtype, as users have it."""
+    before, live.default = live.default, torch.float32
+    try:
+        yield
+    finally:
+        live.default = before
 
 
 def in_mode(live: Live, training: bool) -> Any:

@@ -90,6 +90,9 @@ class RandomRounding(TorchDispatchMode):
         self.generator = torch.Generator().manual_seed(seed)
         self.operations = 0
         self.rounded = 0
+        # With ``only``: results of that dtype into which values of another floating dtype were narrowed, kept alive so that
+        # their ids stay theirs. Constants that were never wider are exact as far as anybody can tell.
+        self.narrowed: dict[int, torch.Tensor] = {}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -118,6 +121,8 @@ class RandomRounding(TorchDispatchMode):
         if self.budget is not None and self.operations > self.budget:
             raise Undecidable("an iteration did not settle under random rounding")
         name = func.overloadpacket.__name__
+        if self.only is not None and self.magnitude:
+            return self._narrowing(func, name, args, kwargs)
         if name in EXACT or self.magnitude == 0:
             return func(*args, **(kwargs or {}))
         if name in INSIDE:
@@ -130,6 +135,28 @@ class RandomRounding(TorchDispatchMode):
         if isinstance(out, (tuple, list)):
             return type(out)(self._rounded(name, args, value) for value in out)
         return out
+
+    def _narrowing(self, func: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> Any:
+        """Disturb the results of the one dtype that come from wider values, casts included."""
+        given = [value for value in _flat(args) if isinstance(value, torch.Tensor) and value.is_floating_point()]
+        wider = any(value.dtype != self.only or id(value) in self.narrowed for value in given)
+        out = func(*args, **(kwargs or {}))
+        if not wider:
+            return out
+        cast = name == "_to_copy" or (name == "copy_" and isinstance(out, torch.Tensor))
+        results = []
+        for value in _flat((out,)):
+            if not self.concerns(value):
+                results.append(value)
+                continue
+            if name not in EXACT or cast:
+                self.rounded += 1
+                noise = 1 + self.magnitude * self.uniform(value)
+                in_place = name.endswith("_") and not name.startswith("_")
+                value = value.mul_(noise) if in_place else value * noise
+            self.narrowed[id(value)] = value
+            results.append(value)
+        return type(out)(results) if isinstance(out, (tuple, list)) else results[0]
 
     def _rounded_input(self, value: Any) -> Any:
         if not self.concerns(value):
@@ -176,6 +203,14 @@ class RandomRounding(TorchDispatchMode):
         linear = args[at] * beta > threshold
         moved = result + unsure / beta if name == "softplus" else result * (1 - unsure)
         return torch.where(linear, moved, result)
+
+
+def _flat(values: Any) -> list[Any]:
+    """The entries of nested lists and tuples."""
+    found: list[Any] = []
+    for value in values:
+        found += _flat(value) if isinstance(value, (tuple, list)) else [value]
+    return found
 
 
 def _unit(dtype: torch.dtype) -> float:

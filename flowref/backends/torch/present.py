@@ -123,6 +123,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         observe=partial(calls.observe, live),
         arrange=able(dialect.chain and dialect.parts and maps or dialect.invert, arrange),
         noise=partial(life.noise, live),
+        usual=partial(life.usual, live),
         parts=names,
         part_maps=part_maps,
     )
