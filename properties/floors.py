@@ -26,7 +26,7 @@ FLOORS: dict[str, set[str]] = {
     "checking": {"model", "strategies", "tolerance", "simplifying", "registry", "loading"},
     "reporting": {"model"},
     "auditing": {"model", "backends", "registry", "loading", "checking", "reporting"},
-    "scripting": {"model", "strategies", "backends", "registry", "loading", "checking", "reporting"},
+    "scripting": {"model", "strategies", "tolerance", "backends", "registry", "loading", "checking", "reporting"},
     "parameters": set(),
     "console": {"model", "auditing", "reporting"},
     "cli": {"model", "registry", "checking", "reporting", "auditing", "scripting", "console", "parameters"},

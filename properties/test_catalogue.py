@@ -31,9 +31,9 @@ def specimens() -> list[tuple[str, Specimen]]:
     return sorted(found, key=lambda pair: (pair[0], pair[1].factory))
 
 
-# The first defect of each specimen, and its twin under the laws of that defect's families. `flowref selftest` does all.
-DEFECTS = [next(iter(specimen.specs(module).items())) for module, specimen in specimens() if specimen.defects]
-TWINS = [f"{module}:{specimen.factory}" for module, specimen in specimens()]
+# The first defect of each specimen, and every healthy twin but one, whose solver takes a minute; `flowref selftest` does all.
+DEFECTS = [next(iter(specimen.specs(module).items())) for module, specimen in specimens()]
+TWINS = [f"{module}:{specimen.factory}" for module, specimen in specimens() if specimen.factory != "residual"]
 # Where a law of every family has something to say, and the check takes a second.
 WITNESSES = (
     ("nflows:AffineCouplingTransform", "bijection/log-det"),
@@ -144,14 +144,11 @@ def test_a_defect_of_a_specimen_is_caught(spec: str, laws: tuple[str, ...]) -> N
 
 
 @pytest.mark.parametrize("spec", TWINS, ids=short)
-@pytest.mark.parametrize(
-    "law",
-    ["bijection/inverse-roundtrip", "bijection/log-det", "mode/rows-independent", "state/reload-equals"],
-)
-def test_a_healthy_twin_is_not_accused(spec: str, law: str) -> None:
-    """The same flow without its slip satisfies the laws that catch most slips."""
-    verdict = checking.check(spec, law, QUICK)
-    assert verdict.status in FINE, verdict.reason
+def test_a_healthy_twin_is_not_accused(spec: str) -> None:
+    """No law of the catalogue accuses the same flow without its slip, nor breaks on it, and most of the laws have a say."""
+    verdicts = [checking.check(spec, law, QUICK) for law in LAWS]
+    assert [(v.law, v.status, v.reason) for v in verdicts if v.status not in FINE] == []
+    assert sum(verdict.status is Status.HOLDS for verdict in verdicts) > 10
 
 
 @pytest.mark.parametrize(("spec", "law"), WITNESSES, ids=[f"{law}-{short(spec)}" for spec, law in WITNESSES])

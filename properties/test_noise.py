@@ -167,12 +167,17 @@ def test_special_values_stay_what_they_are(special: float) -> None:
     assert torch.signbit(noised(lambda x: x * 3, x)) == torch.signbit(x)
 
 
-def test_noise_can_be_kept_to_one_dtype() -> None:
-    """With ``only``, results of other dtypes are exact."""
+def test_noise_can_be_kept_to_what_is_narrowed() -> None:
+    """With ``only``, a float64 value cast to float32 is disturbed, and so is what is computed from it; nothing else is."""
+    single = values(torch.float32)
     with RandomRounding(1e-3, 0, only=torch.float32):
-        double, single = values() * 0.3, values(torch.float32) * 0.3
+        double = values() * 0.3
+        narrowed = values().to(torch.float32)
+        after, alone = narrowed * 0.3, single * 0.3
     assert torch.equal(double, values() * 0.3)
-    assert not torch.equal(single, values(torch.float32) * 0.3)
+    assert torch.equal(alone, single * 0.3)
+    assert not torch.equal(narrowed, single)
+    assert not torch.equal(after, narrowed * 0.3)
 
 
 def test_a_budget_ends_an_iteration_that_does_not_settle() -> None:

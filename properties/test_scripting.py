@@ -99,6 +99,14 @@ class Picky(Scaled):
         raise ValueError("no inverse for you")
 
 
+class Narrow(Scaled):
+    def forward(self, x):
+        return (x.float() / 3).to(x.dtype), x.new_full((len(x),), -3 * math.log(3))
+
+    def inverse(self, z):
+        return 3 * z, z.new_full((len(z),), 3 * math.log(3))
+
+
 ready = Scaled(3.0)
 '''
 
@@ -109,6 +117,7 @@ VIOLATIONS = (
     ("FILE:ready", "bijection/log-det"),
     ("FILE:Sloppy", "density/normalises"),
     ("FILE:Forgetful", "state/reload-equals"),
+    ("FILE:Narrow", "hygiene/dtype-follow"),
     ("FILE:Scaled?factor=0.5", "bijection/log-det"),
 )
 ERROR = ("FILE:Picky?domain=real", "bijection/inverse-roundtrip")

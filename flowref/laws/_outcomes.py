@@ -9,7 +9,6 @@ import numpy as np
 
 from flowref.model import Array, Batch, Mapped, Residual, Subject, Undecidable, Unsupported, per_point
 
-
 # After so many refused points in a row, a call counts as refusing all.
 GIVE_UP = 6
 

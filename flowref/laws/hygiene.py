@@ -171,7 +171,9 @@ def dtype_follow(subject: Subject, batch: Batch) -> Residual:
     inside = [] if seen else [which for which, observation in observations if observation.float32]
     seen += [f"float32 arithmetic feeds the float64 result of {which}" for which in inside]
     if not seen and torn(subject, batch):
-        seen.append("under the float32 default dtype forward, inverse and log-det part ways, as with a constant rounded in one")
+        seen.append(
+            "under the float32 default dtype forward, inverse and log-det part ways, as with a constant rounded in one"
+        )
     return flags(bool(seen), len(batch.x), listed(seen))
 
 

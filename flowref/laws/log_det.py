@@ -292,7 +292,14 @@ def log_det_wide(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-@law("bijection/log-det-gradient", needs={"forward", "slope", "along"}, effort=4, size=16, applies=is_estimator)
+def true_gradients(subject: Subject) -> str | None:
+    """Clamps that let gradients through on purpose are documented by a promise."""
+    if subject.promises.get("straight-through"):
+        return "its gradients are promised to pass straight through a clamp"
+    return is_estimator(subject)
+
+
+@law("bijection/log-det-gradient", needs={"forward", "slope", "along"}, effort=4, size=16, applies=true_gradients)
 def log_det_gradient(subject: Subject, batch: Batch) -> Residual:
     r"""Autograd's derivative of the log-det with respect to the parameters is its derivative: $\partial_\theta \mathrm{ladj}$.
 

@@ -113,7 +113,7 @@ class Live:
     def __init__(self, rebuild: Any, dialect: Any, facts: Any, dtype: Any, seed: int, fresh: Any, resolve: Any) -> None:
         self.rebuild, self.dialect, self.facts, self.dtype, self.seed = rebuild, dialect, facts, dtype, seed
         self.fresh, self.resolve = fresh, resolve
-        self.pristine = rebuild()
+        self.default, self.pristine = None, rebuild()
 
     def take(self) -> Any:
         try:
@@ -134,7 +134,7 @@ class Live:
 
     @contextlib.contextmanager
     def calling(self, what: str, dtype: Any = None) -> Any:
-        with sandbox(derive(self.seed, 17), dtype or self.dtype):
+        with sandbox(derive(self.seed, 17), self.default or dtype or self.dtype):
             yield
 
 
@@ -151,7 +151,7 @@ def warm(obj: Any, speak: Any, support: Any, shape: Any, context_shape: Any, dty
             speak(obj, x, context)
 
 
-def observe(live: Any, which: str, x: Any, context: Any = None, default: str = "float32") -> Any:
+def observe_conduct(live: Any, which: str, x: Any, context: Any = None, default: str = "float32") -> Any:
     """What one call does besides returning, under the float32 default dtype, as users have it."""
     speak, obj = live.speech(which), live.take()
     inputs = [tensor for tensor in (live.tensor(x), live.tensor(context)) if tensor is not None]
@@ -174,7 +174,7 @@ def observe(live: Any, which: str, x: Any, context: Any = None, default: str = "
 def observe_precision(live: Any, which: str, x: Any, context: Any = None, default: str = "float32") -> Any:
     """The same, with whether float32 arithmetic feeds a float64 result."""
     narrow = live.dtype == torch.float64 and feeds_float32(live, which, x, context, getattr(torch, default))
-    return observe(live, which, x, context, default)._replace(float32=narrow)
+    return observe_conduct(live, which, x, context, default)._replace(float32=narrow)
 
 
 def draw_normal(support: Any, shape: Any, rng: Any) -> Any:
@@ -207,8 +207,11 @@ def state_of_module(obj: Any) -> Any:
     return dict(obj.state_dict(keep_vars=True))
 
 
-def substitutes(obj: Any, facts: model.Facts, dtype: Any) -> dict[Any, Any]:
-    """What stands in for what, for one object: the walks through attributes are only for those that need them."""
+def substitutes(obj: Any, facts: model.Facts, precision: bool) -> dict[Any, Any]:
+    """What stands in for what, for one object: the walks through attributes are only for those that need them.
+
+    ``precision``: whether the law asks if float32 arithmetic feeds a result, which takes random rounding to see.
+    """
     found: dict[Any, Any] = {
         model.Mapped: Mapped,
         model.Batch: Batch,
@@ -223,7 +226,7 @@ def substitutes(obj: Any, facts: model.Facts, dtype: Any) -> dict[Any, Any]:
         live.Live: Live,
         guard.sandbox: sandbox,
         present.warm: warm,
-        calls.observe: observe,
+        calls.observe: observe_precision if precision else observe_conduct,
     }
     supports = {facts.domain.kind, facts.codomain.kind if facts.codomain is not None else "real"}
     if supports == {"real"}:

@@ -38,8 +38,8 @@ def docstring(case: Case) -> list[str]:
     place = case.target.component.rpartition(":")[0]
     where = f" in the folder from which {place} is found" if case.target.adapter == USER else ""
     text += textwrap.wrap(
-        f"Run it with Python{where}: it exits with 1 as long as the law is violated, with 0 once it holds, and with 2 where nothing "
-        "can be said. It needs the audited code, torch and numpy, and was written by flowref.",
+        f"Run it with Python{where}: it exits with 1 as long as the law is violated, with 0 once it holds, and with 2 where "
+        "nothing can be said. It needs the audited code, torch and numpy, and was written by flowref.",
         WIDTH,
     )
     body = "\n".join(text).replace('"""', "'''")

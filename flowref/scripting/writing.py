@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from flowref import registry
-from flowref.backends.torch.live import DTYPES
 from flowref.model import BOUND, STATISTICAL, Batch, Status, Subject, Undecidable, Unsupported
 from flowref.scripting.building import building
 from flowref.scripting.cases import Case
@@ -70,7 +69,7 @@ def _gathered(case: Case, mentions: Mentions) -> tuple[Gathering, list[str]]:
     subject, plan = case.subject, case.plan
     adapter = registry.adapters().get(case.target.adapter)
     gathering = Gathering(
-        substitutes(case.live.pristine, plan.facts, DTYPES[case.condition.dtype]),
+        substitutes(case.live.pristine, plan.facts, "float32" in mentions.in_laws),
         mentions,
         packages_of(case.target, case.law, adapter),
         RESERVED,

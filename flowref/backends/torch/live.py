@@ -166,9 +166,11 @@ def draw_samples(live: Live, n: int, seed: int, context: Array | None = None) ->
             return np.asarray(array(speak(live.take(), n, live.tensor(context))))
 
 
-def _graphed(live: Live, which: str, x: torch.Tensor, context: torch.Tensor | None) -> tuple[torch.Tensor, Any]:
-    """Value and log-det of a call, with the graph kept."""
-    out = live.speech(which)(live.take(), x, context)
+def _graphed(
+    live: Live, obj: Any, which: str, x: torch.Tensor, context: torch.Tensor | None
+) -> tuple[torch.Tensor, Any]:
+    """Value and log-det of a call, with the graph kept. The caller keeps ``obj`` alive: some graphs refer to it weakly."""
+    out = live.speech(which)(obj, x, context)
     return (out, None) if which == "log_prob" else (out[0], out[1])
 
 
@@ -190,7 +192,8 @@ def jacobian(live: Live, which: str, x: Array, context: Array | None = None) -> 
         for start in range(0, batch, step):
             rows = clean[start : start + step].repeat_interleave(outputs, 0).requires_grad_(True)
             given = None if ctx is None else ctx[start : start + step].repeat_interleave(outputs, 0)
-            value, _ = _graphed(live, which, rows, given)
+            obj = live.take()
+            value, _ = _graphed(live, obj, which, rows, given)
             if not value.requires_grad:
                 raise Unsupported(f"{which} records no autograd graph")
             if value.reshape(len(rows), -1).shape[1] != outputs:
@@ -218,7 +221,8 @@ def vjp(
         leaf, given = live.tensor(x), live.tensor(context, jitter=1)
         assert leaf is not None
         leaf.requires_grad_(True)
-        value, ladj = _graphed(live, which, leaf, given)
+        obj = live.take()
+        value, ladj = _graphed(live, obj, which, leaf, given)
         total = _weighted(value, value_cotangent, len(x)) + _weighted(ladj, ladj_cotangent, len(x))
         if not isinstance(total, torch.Tensor) or not total.requires_grad:
             raise Unsupported(f"{which} records no autograd graph")

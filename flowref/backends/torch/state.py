@@ -66,8 +66,8 @@ def tensors(obj: Any) -> list[torch.Tensor]:
 
 def cast(obj: Any, dtype: torch.dtype) -> Any:
     """Cast an object in place to a floating dtype, plain tensor attributes included; returns the object."""
-    if isinstance(obj, nn.Module):
-        obj.to(dtype)
+    for module in modules(obj):
+        module.to(dtype)
     for container, key, tensor in list(held(obj)):
         if not tensor.is_floating_point() or tensor.dtype == dtype or isinstance(tensor, nn.Parameter):
             continue
