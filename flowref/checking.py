@@ -119,9 +119,7 @@ def check(target: Target | Any, law: Law | str, settings: Settings | None = None
     place = as_target(target)
     began = time.perf_counter()
     verdict = _check(place, chosen, settings)
-    return replace(
-        verdict, seconds=time.perf_counter() - began, law_version=chosen.version, force=chosen.force
-    )
+    return replace(verdict, seconds=time.perf_counter() - began, law_version=chosen.version, force=chosen.force)
 
 
 def as_target(target: Target | Any) -> Target:
@@ -319,7 +317,9 @@ def _measure(
 def _quietly(law: Law, subject: Subject, batch: Batch) -> Residual:
     """Measure on a copy of the inputs: a subject that works in place must not corrupt its own counterexample."""
     with np.errstate(all="ignore"):
-        return law.measure(subject, Batch(batch.x.copy(), None if batch.context is None else batch.context.copy(), batch.seed))
+        return law.measure(
+            subject, Batch(batch.x.copy(), None if batch.context is None else batch.context.copy(), batch.seed)
+        )
 
 
 def _bisect(law: Law, subject: Subject, batch: Batch, error: Exception) -> tuple[Array, Array, Exception]:
@@ -367,7 +367,9 @@ def _review(
         # float32 arithmetic inside: `hygiene/dtype-follow` reports it, and every other law is judged at float32's roundoff.
         precision = replace(SINGLE, factor=2 * SINGLE.factor)
     confirmed = judge(law, subject, batch, residual, precision, CONFIRM_REPLICAS, seed_of(seed, "confirm"))
-    outcome = np.where(suspected & (confirmed.outcome == VIOLATED), VIOLATED, np.where(suspected, UNDECIDED, judgement.outcome))
+    outcome = np.where(
+        suspected & (confirmed.outcome == VIOLATED), VIOLATED, np.where(suspected, UNDECIDED, judgement.outcome)
+    )
     outcome = np.where(suspected & (confirmed.outcome == HELD), HELD, outcome)
     if moved:
         outcome = np.where((outcome == VIOLATED) & ~np.isfinite(confirmed.residual), UNDECIDED, outcome)
@@ -400,13 +402,17 @@ def leaks(subject: Subject, batch: Batch) -> bool:
     return False
 
 
-def _aside(law: Law, subject: Subject, batch: Batch, judgement: Judgement, precision: Precision, seed: int) -> Judgement:
+def _aside(
+    law: Law, subject: Subject, batch: Batch, judgement: Judgement, precision: Precision, seed: int
+) -> Judgement:
     """Keep violations of derivative laws that persist beside the point; the others sit on a kink, where any one-sided
     derivative is right.
     """
     rows = np.flatnonzero(judgement.outcome == VIOLATED)
     rng = np.random.default_rng(seed_of(seed, "aside") % 2**63)
-    step = ASIDE * (1 + np.abs(batch.x)) * rng.choice((-1.0, 1.0), size=batch.x.shape) * rng.uniform(0.5, 1, batch.x.shape)
+    step = (
+        ASIDE * (1 + np.abs(batch.x)) * rng.choice((-1.0, 1.0), size=batch.x.shape) * rng.uniform(0.5, 1, batch.x.shape)
+    )
     persists = np.zeros(len(batch.x), dtype=bool)
     support, _ = subject.drawn(law.given)
     if support.kind in ("simplex", "ordered"):
@@ -473,9 +479,7 @@ def _violation(
     where = "at the weights as given" if condition.scale == 0 else f"after moving the parameters by {condition.scale:g}"
     reason = "; ".join(filter(None, (note, where)))
     case = _case(small, replace(condition, dtype=subject.dtype), observed)
-    return Verdict(
-        str(target), law.id, status, reason, evidence=final.evidence(row), counterexample=case, part=part
-    )
+    return Verdict(str(target), law.id, status, reason, evidence=final.evidence(row), counterexample=case, part=part)
 
 
 def _observations(law: Law, subject: Subject, batch: Batch, row: int) -> tuple[dict[str, Any], str]:

@@ -79,10 +79,10 @@ def plan(target: Target) -> Plan:
             facts = component.facts(**options) if callable(component.facts) else component.facts
         except TypeError as error:
             raise SpecError(f"{target}: {error}; check the options after ?") from error
-        build = functools.partial(component.build, **options)
+        construct = functools.partial(component.build, **options)
         adapter = registry.adapters()[target.adapter]
         overridden = override(facts, overrides, str(target))
-        return settled(target, build, component.dialect, overridden, adapter.recognises)
+        return settled(target, construct, component.dialect, overridden, adapter.recognises)
     build = live_builder(target) if target.adapter == OBJECT else factory(target)
     obj = attempt(target, build, "float32")
     adapter, dialect = speaker(obj, str(target))
@@ -332,9 +332,9 @@ def import_file(path: Path) -> ModuleType:
     if not path.is_file():
         folder = path.parent if path.parent.is_dir() else Path()
         raise TargetError(f"there is no file {path}{nearest(path.name, [p.name for p in folder.glob('*.py')])}")
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    home = str(path.resolve().parent)
+    if home not in sys.path:
+        sys.path.insert(0, home)
     name = f"flowref_user_{abs(_stable(str(path.resolve()))):x}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

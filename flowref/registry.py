@@ -30,7 +30,20 @@ from flowref.model import (
 )
 
 # Options of a spec that speak to flowref; all others go to the builder or factory.
-RESERVED = ("event", "latent", "domain", "codomain", "support", "context", "promises", "ladj", "perturb", "kind", "dtype", "mutant")
+RESERVED = (
+    "event",
+    "latent",
+    "domain",
+    "codomain",
+    "support",
+    "context",
+    "promises",
+    "ladj",
+    "perturb",
+    "kind",
+    "dtype",
+    "mutant",
+)
 
 
 @functools.cache
@@ -125,7 +138,9 @@ def components(name: str) -> Mapping[str, Component]:
     """The constructions of a library by name; imports it. `TargetError` if it is not installed."""
     adapter = adapters()[name]
     if not installed(name):
-        raise TargetError(f"{adapter.title} is not installed; `pip install 'flowref[libraries]'` installs what flowref knows")
+        raise TargetError(
+            f"{adapter.title} is not installed; `pip install 'flowref[libraries]'` installs what flowref knows"
+        )
     return adapter.components()
 
 
@@ -146,9 +161,9 @@ def expand(spec: str) -> list[Target]:
     if spec.casefold() in names:
         spec = f"{names[spec.casefold()]}:*"
     if ":" not in spec and not spec.endswith(".py"):
-        known = [name for name, adapter in adapters().items() if adapter.package]
+        libraries = [name for name, adapter in adapters().items() if adapter.package]
         raise SpecError(
-            f"{spec!r} names no library{nearest(spec, known)}; expected one of {', '.join(known)}, "
+            f"{spec!r} names no library{nearest(spec, libraries)}; expected one of {', '.join(libraries)}, "
             "library:Component, package.module:factory or path/to/file.py:factory"
         )
     target = parse_target(spec)

@@ -96,7 +96,13 @@ def _rounds(support: Support, point: Array) -> Iterator[Array]:
         stacked = np.stack(kept).reshape(-1, *point.shape)
         return stacked[support.holds(stacked)]
 
-    together = [np.zeros_like(flat), np.ones_like(flat), np.full_like(flat, 0.5), np.round(flat), np.round(flat * 8) / 8]
+    together = [
+        np.zeros_like(flat),
+        np.ones_like(flat),
+        np.full_like(flat, 0.5),
+        np.round(flat),
+        np.round(flat * 8) / 8,
+    ]
     together += [_digits(flat, 1), _digits(flat, 2), _digits(flat, 3)]
     alone = []
     for place in np.argsort(-np.abs(flat))[:8]:

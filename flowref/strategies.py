@@ -57,7 +57,7 @@ SCHEDULE = (
 )
 
 
-class PlainProvider(providers.HypothesisProvider):  # type: ignore[misc]  # untyped base class
+class PlainProvider(providers.HypothesisProvider):
     """Hypothesis's generator without the constants that it collects from imported modules.
 
     Those depend on what a process imported so far, so that the same seed would draw differently in two processes.
@@ -76,7 +76,9 @@ def seed_of(*parts: object) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
-def explore(law: Law, subject: Subject, root_seed: int, target: str, effort: int, visit: Callable[[Example], None]) -> None:
+def explore(
+    law: Law, subject: Subject, root_seed: int, target: str, effort: int, visit: Callable[[Example], None]
+) -> None:
     """Call ``visit`` with ``effort`` examples: the schedule, then what Hypothesis draws. ``visit`` may raise to stop."""
     scales = law.scales if subject.trainable else (0.0,)
     planned = [replace(plan, batch=min(plan.batch, law.size)) for plan in SCHEDULE if plan.scale in scales]
@@ -90,6 +92,7 @@ def explore(law: Law, subject: Subject, root_seed: int, target: str, effort: int
     drawn = st.builds(
         Example, st.sampled_from(scales), st.sampled_from(sizes), st.sampled_from(REACHES), st.sampled_from(SEEDS)
     )
+
     # Hypothesis begins with the simplest example of a strategy; that one is made explicit so that none is wasted.
     def examine(plan: Example) -> None:
         visit(plan)
@@ -117,7 +120,11 @@ def points(subject: Subject, plan: Example, given_as: str = "points") -> Batch:
     count = min(plan.batch, max(1, ENTRIES // max(1, numel)))
     rng = np.random.default_rng(seed_of(plan.seed, count, plan.reach, *event) % 2**63)
     shape = (count, *event)
-    x = beyond(support, shape, rng) if given_as == "beyond" else inside(support, edges(subject, support), plan.reach, shape, rng)
+    x = (
+        beyond(support, shape, rng)
+        if given_as == "beyond"
+        else inside(support, edges(subject, support), plan.reach, shape, rng)
+    )
     context = None
     if subject.context_shape is not None:
         context = rng.standard_normal((count, *subject.context_shape))
@@ -166,7 +173,16 @@ def edges(subject: Subject, support: Support) -> list[float]:
     """Coordinates at which formulas change: knots and their neighbours, zeros, ones; those inside the set."""
     values: list[float] = []
     for knot in subject.knots:
-        values += [knot, -knot, np.nextafter(knot, np.inf), np.nextafter(knot, -np.inf), 0.98 * knot, -0.98 * knot, 1.5 * knot, -2.0 * knot]
+        values += [
+            knot,
+            -knot,
+            np.nextafter(knot, np.inf),
+            np.nextafter(knot, -np.inf),
+            0.98 * knot,
+            -0.98 * knot,
+            1.5 * knot,
+            -2.0 * knot,
+        ]
     values += [0.0, -0.0, 1.0, -1.0, 0.5, 1e-30, 20.5, -20.5]
     return [float(value) for value in values if support.low < value < support.high]
 

@@ -12,7 +12,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flowref.model import BOUND, EXACT, ROUNDING, STATISTICAL, Array, Batch, Evidence, Law, Residual, Subject, Undecidable
+from flowref.model import (
+    BOUND,
+    EXACT,
+    ROUNDING,
+    STATISTICAL,
+    Array,
+    Batch,
+    Evidence,
+    Law,
+    Residual,
+    Subject,
+    Undecidable,
+)
 from flowref.strategies import seed_of
 
 SCREEN = 16.0

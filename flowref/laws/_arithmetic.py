@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from flowref.model import Array, Mapped, Subject, Unsupported, per_point
+from flowref.model import Array, Mapped, Subject, Undecidable, Unsupported, per_point
 
 # Up to this size log-determinants are eliminated in extended precision; beyond, by LAPACK with an error term.
 EXTENDED_SIZE = 96
@@ -17,12 +18,13 @@ TINY = 1e-280
 def rows_max(value: Any) -> Array:
     """The largest absolute entry of each point, ``(batch,)``."""
     flat = np.abs(np.asarray(value, dtype=np.float64)).reshape(len(value), -1)
-    return flat.max(1) if flat.shape[1] else np.zeros(len(flat))
+    return np.asarray(flat.max(1) if flat.shape[1] else np.zeros(len(flat)))
 
 
 def finite_rows(*values: Any) -> Array:
     """Where every entry of a point is finite in all the given arrays, ``(batch,)``."""
-    return np.logical_and.reduce([np.isfinite(np.asarray(v, float).reshape(len(v), -1)).all(1) for v in values])
+    every = [np.isfinite(np.asarray(v, float).reshape(len(v), -1)).all(1) for v in values]
+    return np.asarray(np.logical_and.reduce(every))
 
 
 def reported(subject: Subject, out: Mapped, batch: int) -> Array:
@@ -42,6 +44,24 @@ def latents(subject: Subject, x: Array, context: Array | None) -> Array:
         return x
     assert subject.forward is not None
     return subject.forward(x, context).value + 0.0
+
+
+def inside(subject: Subject, y: Array) -> tuple[Array, Array]:
+    """Images that an inverse can be asked about, and where they are the real ones, ``(batch,)``.
+
+    Rounding takes images of a saturating map onto the edge of an open codomain, which an inverse may refuse; such rows are
+    replaced by another image, so that the rest of the batch can be measured.
+    """
+    usable = finite_rows(y)
+    if subject.codomain is not None and subject.codomain.kind in ("unit", "positive", "interval"):
+        usable = usable & subject.codomain.holds(y)
+    if usable.all():
+        return y + 0.0, usable
+    if not usable.any():
+        raise Undecidable("every image lies on the edge of the codomain, or is not finite")
+    image = y + 0.0
+    image[~usable] = y[usable][0]
+    return image, usable
 
 
 def square(jacobian: Array) -> Array:
@@ -90,10 +110,10 @@ def resolvable(jacobian: Array, log_det: Array) -> Array:
     smallest = np.where(size > 0, size, np.inf).min(1)
     with np.errstate(all="ignore"):
         cancelled = np.log(np.abs(jacobian).max(2)).sum(1) - log_det
-    return np.isfinite(log_det) & (smallest > TINY) & (cancelled < 24.0)
+    return np.asarray(np.isfinite(log_det) & (smallest > TINY) & (cancelled < 24.0))
 
 
-def differences(call: Any, x: Array, context: Array | None) -> tuple[Array, Array]:
+def differences(call: Any, x: Array, context: Array | None) -> tuple[Array, float]:
     """The Jacobian at one point by central differences with Richardson's extrapolation, and its error estimate.
 
     Three step sizes, each extrapolated from the next; the error is the largest disagreement of the last two estimates.
@@ -111,6 +131,6 @@ def differences(call: Any, x: Array, context: Array | None) -> tuple[Array, Arra
         wide = (plus - minus) / (2 * step)[:, None]
         narrow = (half_plus - half_minus) / step[:, None]
         estimates.append(((4 * narrow - wide) / 3).T)
-    gaps = [float(np.abs(a - b).max()) for a, b in zip(estimates, estimates[1:], strict=False)]
+    gaps = [float(np.abs(a - b).max()) for a, b in pairwise(estimates)]
     best = int(np.argmin(gaps))
     return estimates[best + 1][None], gaps[best]

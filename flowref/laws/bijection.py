@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flowref.laws._arithmetic import TINY, finite_rows, latents, reported, rows_max
+from flowref.laws._arithmetic import TINY, finite_rows, inside, latents, reported, rows_max
 from flowref.model import CONTRACT, EXACT, Array, Batch, Mapped, Residual, Subject, law
 
 ROUND_TRIP = "change of variables: a flow is a bijection; NICE (arXiv:1410.8516), Real NVP (arXiv:1605.08803)"
@@ -33,13 +33,14 @@ def inverse_roundtrip(subject: Subject, batch: Batch) -> Residual:
     r"""$f^{-1}(f(x)) = x$ for every $x$ in the domain."""
     assert subject.forward is not None and subject.inverse is not None
     y = subject.forward(batch.x, batch.context).value
-    back = subject.inverse(y + 0.0, batch.context).value
+    image, usable = inside(subject, y)
+    back = subject.inverse(image, batch.context).value
     back = same_shape(back, batch.x)
     return Residual(
         back - batch.x,
         scale=rows_max(batch.x),
         allowed=inverse_tolerance(subject, batch.x),
-        decidable=finite_rows(y) & ~saturated(subject.forward, batch.x, back, y, batch.context),
+        decidable=usable & ~saturated(subject.forward, batch.x, back, y, batch.context),
         observed={"x": batch.x, "f(x)": y, "inverse(f(x))": back},
     )
 
@@ -57,7 +58,7 @@ def forward_roundtrip(subject: Subject, batch: Batch) -> Residual:
     z = latents(subject, batch.x, batch.context)
     x = subject.inverse(z + 0.0, batch.context).value
     again = subject.forward(x + 0.0, batch.context).value
-    slack = 0.0
+    slack: Array | float = 0.0
     if subject.promises.get("inverse_tolerance"):
         # An error within the promise in x moves f(x) by about as much again at the neighbouring points.
         tolerance = inverse_tolerance(subject, x).reshape(-1, *[1] * (x.ndim - 1))
@@ -99,7 +100,9 @@ def same_shape(value: Array, like: Array) -> Array:
     return value if value.shape == like.shape else np.full(like.shape, np.nan)
 
 
-@law("bijection/injective", needs={"forward", "jacobian"}, tolerance=EXACT, effort=6, source="definition of a bijection")
+@law(
+    "bijection/injective", needs={"forward", "jacobian"}, tolerance=EXACT, effort=6, source="definition of a bijection"
+)
 def injective(subject: Subject, batch: Batch) -> Residual:
     r"""Different points have different images: $f(x) \ne f(x')$ where the log-det says that volume is kept.
 
@@ -119,13 +122,13 @@ def injective(subject: Subject, batch: Batch) -> Residual:
         other[rows, column] = np.where(mirrored, low + high - old, (old + low) / 2)
     else:
         other[rows, column] = np.where(mirrored, -old, old + np.sign(old + (old == 0)) * (1 + 0.5 * np.abs(old)))
-    other = other.reshape(batch.x.shape)
-    inside = subject.domain.holds(other) & subject.domain.holds((batch.x + other) / 2)
-    other = np.where(inside.reshape(-1, *[1] * (batch.x.ndim - 1)), other, batch.x)
-    middle = (batch.x + other) / 2
-    step = np.abs(other.reshape(flat.shape)[rows, column] - old)
-    apart = (step > 1e-3 * (1 + np.abs(old))) & inside
-    first, second = subject.forward(batch.x, batch.context), subject.forward(other, batch.context)
+    there = other.reshape(batch.x.shape)
+    within = subject.domain.holds(there) & subject.domain.holds((batch.x + there) / 2)
+    there = np.where(within.reshape(-1, *[1] * (batch.x.ndim - 1)), there, batch.x)
+    middle = (batch.x + there) / 2
+    step = np.abs(there.reshape(flat.shape)[rows, column] - old)
+    apart = (step > 1e-3 * (1 + np.abs(old))) & within
+    first, second = subject.forward(batch.x, batch.context), subject.forward(there, batch.context)
     between = subject.forward(middle, batch.context)
     equal = (first.value == second.value).reshape(len(flat), -1).all(1)
     decidable = apart & finite_rows(first.value, second.value)
@@ -135,7 +138,7 @@ def injective(subject: Subject, batch: Batch) -> Residual:
         context = None if batch.context is None else batch.context[one]
         claims = [float(reported(subject, out, len(flat))[row]) for out in (first, second, between)]
         bounds = []
-        for point in (batch.x[one], other[one]):
+        for point in (batch.x[one], there[one]):
             columns = np.linalg.norm(subject.jacobian("forward", point, context)[0], axis=0)
             # Another coordinate whose derivative underflows makes the bound meaningless.
             columns[columns < TINY] = np.inf
@@ -147,7 +150,7 @@ def injective(subject: Subject, batch: Batch) -> Residual:
     return Residual(
         guilty,
         decidable=decidable,
-        observed={"x": batch.x, "x'": other, "f(x) = f(x')": first.value},
+        observed={"x": batch.x, "x'": there, "f(x) = f(x')": first.value},
         note="two different points have the same image",
     )
 
@@ -157,11 +160,17 @@ def monotone(subject: Subject, batch: Batch) -> Residual:
     r"""An increasing elementwise map keeps order: $x_1 \le x_2 \Rightarrow f(x_1) \le f(x_2)$."""
     assert subject.forward is not None
     order = np.sort(batch.x, axis=0)
-    y = subject.forward(order, batch.context if batch.context is None else batch.context[:1].repeat(len(order), 0)).value
+    y = subject.forward(
+        order, batch.context if batch.context is None else batch.context[:1].repeat(len(order), 0)
+    ).value
     fall = np.zeros_like(y)
     fall[1:] = np.maximum(y[:-1] - y[1:], 0.0)
     return Residual(
-        fall, scale=rows_max(y), decidable=finite_rows(y), observed={"f(x)": y}, note="a larger input has a smaller output"
+        fall,
+        scale=rows_max(y),
+        decidable=finite_rows(y),
+        observed={"f(x)": y},
+        note="a larger input has a smaller output",
     )
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws._arithmetic import finite_rows, reported, rows_max
-from flowref.laws.log_det import is_estimator
+from flowref.laws._arithmetic import finite_rows, inside, reported, rows_max
 from flowref.model import Array, Batch, Mapped, Residual, Subject, Unsupported, law
 
 CHAIN_RULE = "chain rule: log|det J(g o f)(x)| = log|det J g(f(x))| + log|det J f(x)|"
@@ -64,21 +63,34 @@ def additive(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-@law("composition/inverse-reverses", needs={"inverse", "part_maps", "forward"}, applies=needs_parts, effort=4, source=CHAIN_RULE)
+@law(
+    "composition/inverse-reverses",
+    needs={"inverse", "part_maps", "forward"},
+    applies=needs_parts,
+    effort=4,
+    source=CHAIN_RULE,
+)
 def inverse_reverses(subject: Subject, batch: Batch) -> Residual:
     r"""The inverse of a composite is the inverses of its parts in reverse order."""
     assert subject.inverse is not None and subject.forward is not None
-    z = subject.forward(batch.x, batch.context).value
-    whole = subject.inverse(z + 0.0, batch.context).value
+    z, usable = inside(subject, subject.forward(batch.x, batch.context).value)
+    whole = subject.inverse(z, batch.context).value
     x = z + 0.0
     for part in reversed(subject.part_maps):
         x = part(x, batch.context, "inverse").value
     if x.shape != whole.shape:
         raise Unsupported("its parts do not act one after the other on the whole event")
-    return Residual(whole - x, scale=rows_max(z) + rows_max(x), decidable=finite_rows(z, whole, x))
+    return Residual(whole - x, scale=rows_max(z) + rows_max(x), decidable=usable & finite_rows(whole, x))
 
 
-@law("composition/associative", needs={"arrange", "part_maps"}, applies=needs_parts, effort=2, scales=(0.0, 0.3), source=CHAIN_RULE)
+@law(
+    "composition/associative",
+    needs={"arrange", "part_maps"},
+    applies=needs_parts,
+    effort=2,
+    scales=(0.0, 0.3),
+    source=CHAIN_RULE,
+)
 def associative(subject: Subject, batch: Batch) -> Residual:
     """Nesting does not matter: chain(f, chain(g, h)) = chain(chain(f, g), h) = chain(f, g, h)."""
     count = len(subject.parts)
@@ -93,7 +105,14 @@ def associative(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-@law("composition/in-order", needs={"arrange", "part_maps"}, applies=needs_parts, effort=2, scales=(0.0, 0.3), source=CHAIN_RULE)
+@law(
+    "composition/in-order",
+    needs={"arrange", "part_maps"},
+    applies=needs_parts,
+    effort=2,
+    scales=(0.0, 0.3),
+    source=CHAIN_RULE,
+)
 def in_order(subject: Subject, batch: Batch) -> Residual:
     """A chain applies its first element first: chain(f, g)(x) = g(f(x))."""
     first, second = subject.part_maps[0], subject.part_maps[1]
@@ -114,14 +133,26 @@ def empty_is_identity(subject: Subject, batch: Batch) -> Residual:
     return differing(out, Mapped(batch.x, np.zeros(len(batch.x))), batch.x)
 
 
-@law("composition/single-is-itself", needs={"arrange", "forward"}, effort=2, scales=(0.0, 0.3), source="the identity is neutral")
+@law(
+    "composition/single-is-itself",
+    needs={"arrange", "forward"},
+    effort=2,
+    scales=(0.0, 0.3),
+    source="the identity is neutral",
+)
 def single_is_itself(subject: Subject, batch: Batch) -> Residual:
     """A chain of one element is that element: chain(f)(x) = f(x), value and log-det."""
     assert subject.forward is not None
     return differing(arranged(subject, ("chain", "self"), batch), subject.forward(batch.x, batch.context), batch.x)
 
 
-@law("composition/double-inverse", needs={"arrange", "forward", "inverse"}, effort=2, scales=(0.0, 0.3), source="definition")
+@law(
+    "composition/double-inverse",
+    needs={"arrange", "forward", "inverse"},
+    effort=2,
+    scales=(0.0, 0.3),
+    source="definition",
+)
 def double_inverse(subject: Subject, batch: Batch) -> Residual:
     """The inverse of the inverse is the map itself, value and log-det."""
     assert subject.forward is not None

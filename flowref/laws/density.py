@@ -124,7 +124,8 @@ def samples_consistent(subject: Subject, batch: Batch) -> Residual:
 
     Two stages at level 1e-3 each; violated only if fresh and larger samples confirm the first.
     """
-    worst, size, told = 0.0, 0.0, {}
+    worst, size = 0.0, 0.0
+    told: dict[str, Any] = {}
     for stage, count in enumerate(STAGES):
         score, smallest, told = ratio_scores(subject, count, batch.seed + 1000 * stage)
         limit = critical(told.pop("tests"))

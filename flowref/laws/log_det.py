@@ -9,6 +9,7 @@ import numpy as np
 from flowref.laws._arithmetic import (
     differences,
     finite_rows,
+    inside,
     latents,
     log_abs_det,
     reported,
@@ -24,7 +25,8 @@ FORMULA = "change of variables; Rezende and Mohamed, Variational Inference with 
 DIFFERENCE_FACTOR = 20.0
 # The largest event whose Jacobian is taken apart by differences for the reader.
 DIFFERENCE_SIZE = 128
-# An inverse that comes back this close, relatively, is at the same point; beyond this condition a product of Jacobians says nothing.
+# An inverse that comes back this close, relatively, is at the same point; beyond this condition number a product of
+# Jacobians says nothing.
 RETURNED, CONDITION = 1e-4, 1e8
 
 
@@ -148,7 +150,8 @@ def log_det_antisymmetry(subject: Subject, batch: Batch) -> Residual:
     r"""The log-dets of the two directions cancel: $\mathrm{ladj}_{f^{-1}}(f(x)) = -\mathrm{ladj}_f(x)$."""
     assert subject.forward is not None and subject.inverse is not None
     out = subject.forward(batch.x, batch.context)
-    back = subject.inverse(out.value + 0.0, batch.context)
+    image, usable = inside(subject, out.value)
+    back = subject.inverse(image, batch.context)
     forward, inverse = reported(subject, out, len(batch.x)), reported(subject, back, len(batch.x))
     slack: Array | float = 0.0
     tolerance = inverse_tolerance(subject, batch.x)
@@ -160,7 +163,7 @@ def log_det_antisymmetry(subject: Subject, batch: Batch) -> Residual:
         forward + inverse,
         scale=4 + np.where(np.isfinite(forward), np.abs(forward), 0.0),
         allowed=slack,
-        decidable=finite_rows(out.value, forward) & brought_back(back.value, batch.x),
+        decidable=usable & finite_rows(forward) & brought_back(back.value, batch.x),
         observed={"forward's log-det": forward, "inverse's log-det": inverse},
     )
 
@@ -178,17 +181,18 @@ def jacobian_inverse_product(subject: Subject, batch: Batch) -> Residual:
     assert subject.forward is not None and subject.jacobian is not None
     assert subject.inverse is not None
     y = subject.forward(batch.x, batch.context).value
-    back = subject.inverse(y + 0.0, batch.context).value
+    image, usable = inside(subject, y)
+    back = subject.inverse(image, batch.context).value
     forward = square(subject.jacobian("forward", batch.x, batch.context))
     try:
-        inverse = square(subject.jacobian("inverse", y + 0.0, batch.context))
+        inverse = square(subject.jacobian("inverse", image, batch.context))
     except Unsupported:
-        if not cut_off(subject, batch, y):
+        if not cut_off(subject, batch, image):
             raise
         inverse = np.zeros_like(forward)
     product = inverse @ forward
     size = (np.abs(inverse) @ np.abs(forward)).reshape(len(y), -1).max(1)
-    usable = finite_rows(y, forward, inverse) & brought_back(back, batch.x) & (size < CONDITION)
+    usable &= finite_rows(forward, inverse) & brought_back(back, batch.x) & (size < CONDITION)
     return Residual(
         product - np.eye(product.shape[-1]),
         scale=np.maximum(1.0, size.astype(np.float64)),
@@ -224,7 +228,10 @@ def log_det_shape(subject: Subject, batch: Batch) -> Residual:
         call = getattr(subject, which)
         if call is None:
             continue
-        x = batch.x if which == "forward" else subject.forward(batch.x, batch.context).value  # type: ignore[misc]  # needed
+        x = batch.x
+        if which == "inverse":
+            assert subject.forward is not None
+            x, _ = inside(subject, subject.forward(batch.x, batch.context).value)
         ladj = call(x, batch.context).ladj
         if ladj is None:
             continue
@@ -311,7 +318,9 @@ def log_det_gradient(subject: Subject, batch: Batch) -> Residual:
     if not usable.any():
         return Residual(np.zeros(len(base)), decidable=usable)
     sign = -1.0 if subject.promises.get("ladj") == "inverse" else 1.0
-    slope = sign * subject.slope("forward", batch.x[usable], _rows(batch.context, usable), batch.seed, np.ones(usable.sum()))
+    slope = sign * subject.slope(
+        "forward", batch.x[usable], _rows(batch.context, usable), batch.seed, np.ones(usable.sum())
+    )
     estimates = []
     for exponent in (-8, -11, -14, -17):
         step = 2.0**exponent

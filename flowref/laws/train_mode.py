@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws._arithmetic import finite_rows, latents, reported, rows_max
+from flowref.laws._arithmetic import finite_rows, inside, reported, rows_max
 from flowref.laws.log_det import is_estimator
 from flowref.model import EXACT, Array, Batch, Mapped, Residual, Subject, Unsupported, law
 
@@ -42,7 +42,14 @@ def beyond(difference: Array, size: Array) -> Array:
     return np.where(excess > 0, excess, 0.0 * excess)
 
 
-@law("mode/train-log-det", needs={"forward", "call"}, applies=has_modes, tolerance=EXACT, effort=4, scales=(0.0, 0.3, 1.0))
+@law(
+    "mode/train-log-det",
+    needs={"forward", "call"},
+    applies=has_modes,
+    tolerance=EXACT,
+    effort=4,
+    scales=(0.0, 0.3, 1.0),
+)
 def train_log_det(subject: Subject, batch: Batch) -> Residual:
     """Where forward returns the same value in train and in eval mode, it returns the same log-det."""
     assert subject.forward is not None
@@ -71,11 +78,11 @@ def train_inverse(subject: Subject, batch: Batch) -> Residual:
     calm = subject.forward(batch.x, batch.context)
     training = in_training(subject, "forward", batch, batch.x)
     same = unchanged(calm.value, training.value)
-    z = latents(subject, calm.value, batch.context) if subject.codomain is not None else calm.value
-    first = subject.inverse(z + 0.0, batch.context)
+    z, usable = inside(subject, calm.value)
+    first = subject.inverse(z, batch.context)
     second = in_training(subject, "inverse", batch, z + 0.0)
     return Residual(
         beyond(first.value - second.value, rows_max(z) + rows_max(first.value)),
-        decidable=same & finite_rows(calm.value, first.value),
+        decidable=same & usable & finite_rows(first.value),
         observed={"in eval mode": first.value, "in train mode": second.value},
     )

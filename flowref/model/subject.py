@@ -144,4 +144,4 @@ def per_point(ladj: Any, batch: int) -> npt.NDArray[np.float64]:
         return np.full(batch, float(array.reshape(-1)[0]))
     if array.shape[0] != batch:
         array = np.broadcast_to(array, (batch, *array.shape))
-    return array.reshape(batch, -1).sum(1)
+    return np.asarray(array.reshape(batch, -1).sum(1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +44,7 @@ class Support:
         if isinstance(text, str) and text in NAMED:
             return cls(text, *NAMED[text])
         try:
-            value = ast.literal_eval(text.replace("inf", "1e999")) if isinstance(text, str) else text
+            value: Any = ast.literal_eval(text.replace("inf", "1e999")) if isinstance(text, str) else text
             low, high = (float(end) for end in value)
         except (ValueError, SyntaxError, TypeError):
             raise SpecError(
@@ -61,12 +62,12 @@ class Support:
     def holds(self, x: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         """Whether each point of ``x`` ``(batch, *event)`` lies strictly inside. Shape ``(batch,)``."""
         flat = x.reshape(len(x), -1)
-        inside = np.isfinite(flat).all(1) & (flat > self.low).all(1) & (flat < self.high).all(1)
+        inside: Any = np.isfinite(flat).all(1) & (flat > self.low).all(1) & (flat < self.high).all(1)
         if self.kind == "ordered":
             inside &= (np.diff(x, axis=-1) > 0).reshape(len(x), -1).all(1)
         if self.kind == "simplex":
             inside &= (np.abs(x.sum(-1) - 1) < 1e-6).reshape(len(x), -1).all(1)
-        return inside
+        return np.asarray(inside)
 
     def __str__(self) -> str:
         return f"({self.low:g},{self.high:g})" if self.kind == "interval" else self.kind

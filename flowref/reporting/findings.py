@@ -56,14 +56,20 @@ def read(path: Path) -> tuple[Finding, ...]:
     found = []
     for row in rows:
         name = row.get("id", "?")
-        missing = [key for key in ("id", "title", "class", "library", "targets", "laws", "cause", "documentation") if key not in row]
+        missing = [
+            key
+            for key in ("id", "title", "class", "library", "targets", "laws", "cause", "documentation")
+            if key not in row
+        ]
         if missing:
             raise ReportError(f"the finding {name!r} in {path} lacks {', '.join(missing)}")
         if row["class"] not in CLASSES:
             raise ReportError(f"the finding {name!r} has class {row['class']!r}; expected one of {', '.join(CLASSES)}")
         script = row.get("script", "")
         if row["class"] == "confirmed" and not script:
-            raise ReportError(f"the finding {name!r} is confirmed but names no script; only what a script showed is confirmed")
+            raise ReportError(
+                f"the finding {name!r} is confirmed but names no script; only what a script showed is confirmed"
+            )
         if script and not (path.parent / script).is_file():
             raise ReportError(f"the finding {name!r} names the script {script}, which is not beside {path}")
         found.append(
@@ -114,7 +120,12 @@ def page(report: Report, findings: Sequence[Finding], explained: dict[str, list[
     for finding in kinds["confirmed"]:
         lines += _section(finding, explained[finding.id])
     for kind in CLASSES[1:]:
-        lines += [f"## {kind.capitalize()}", "", "| cause | library | violations | why it is not counted as confirmed |", "|---|---|---|---|"]
+        lines += [
+            f"## {kind.capitalize()}",
+            "",
+            "| cause | library | violations | why it is not counted as confirmed |",
+            "|---|---|---|---|",
+        ]
         lines += [
             f"| {escaped(finding.title)} | {finding.library} | {len(explained[finding.id])} | {escaped(finding.documentation)} |"
             for finding in kinds[kind]
@@ -137,10 +148,15 @@ def _section(finding: Finding, verdicts: Sequence[Verdict]) -> list[str]:
     lines = [f"### {escaped(finding.title)}", "", f"Library: {finding.library}. {escaped(finding.cause)}", ""]
     lines += [f"Documentation: {escaped(finding.documentation)}", ""]
     lines += [f"Script: [`{finding.script}`]({finding.script})", ""]
-    best = max(verdicts, key=lambda verdict: (verdict.law.startswith(("bijection", "density")), verdict.counterexample is not None))
+    best = max(
+        verdicts,
+        key=lambda verdict: (verdict.law.startswith(("bijection", "density")), verdict.counterexample is not None),
+    )
     lines += ["For example:", "", f"- {code(best.target)} violates {code(best.law)}: {escaped(measured(best))}"]
     if best.counterexample is not None:
-        lines.append(f"- at {code(inputs(best.counterexample))}, {escaped(circumstances(best.counterexample, best.part))}")
+        lines.append(
+            f"- at {code(inputs(best.counterexample))}, {escaped(circumstances(best.counterexample, best.part))}"
+        )
     lines += [f"- {code(line)}" for line in again(best)[:1]]
     shown: dict[str, list[str]] = {}
     for verdict in verdicts:
@@ -158,8 +174,8 @@ def _undecided(report: Report) -> list[str]:
     lines = [
         "## What was not decided",
         "",
-        f"{len(unsure)} pairs are inconclusive as a whole; of the points measured in all pairs {points} of {points + decided} could "
-        "not be decided. Reasons for each are in `audit.md`.",
+        f"{len(unsure)} pairs are inconclusive as a whole; of the points measured in all pairs {points} of "
+        f"{points + decided} could not be decided. Reasons for each are in `audit.md`.",
         "",
     ]
     if broken:
@@ -177,7 +193,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("report", type=Path, help="the JSON of an audit")
     parser.add_argument("findings", type=Path, help="the TOML of known causes")
     parser.add_argument("--page", type=Path, help="write the page for people here")
-    parser.add_argument("--partial", action="store_true", help="the audit covers only some targets: idle findings are no error")
+    parser.add_argument(
+        "--partial", action="store_true", help="the audit covers only some targets: idle findings are no error"
+    )
     given = parser.parse_args(arguments)
     try:
         report = Report.from_json(given.report.read_text(encoding="utf-8"))
@@ -193,9 +211,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"no finding explains: {verdict.target} violates {verdict.law}: {measured(verdict)}")
     if not given.partial:
         for finding in idle:
-            print(f"the finding {finding.id!r} explains no violation of this audit: it is fixed, or its globs are wrong")
+            print(
+                f"the finding {finding.id!r} explains no violation of this audit: it is fixed, or its globs are wrong"
+            )
     total = sum(len(found) for found in explained.values())
-    print(f"{len(findings) - len(idle)} findings explain {total} violations; {len(unexplained)} violations are unexplained")
+    print(
+        f"{len(findings) - len(idle)} findings explain {total} violations; {len(unexplained)} violations are unexplained"
+    )
     return 1 if unexplained or (idle and not given.partial) else 0
 
 

@@ -21,12 +21,16 @@ def _value_scaled(call: Callable[..., Mapped], factor: float, x: Array, context:
     return Mapped(out.value * factor, out.ladj)
 
 
-def _value_beyond(call: Callable[..., Mapped], bound: float, shift: float, x: Array, context: Array | None = None) -> Mapped:
+def _value_beyond(
+    call: Callable[..., Mapped], bound: float, shift: float, x: Array, context: Array | None = None
+) -> Mapped:
     out = call(x, context)
     return Mapped(np.where(np.abs(out.value) > bound, out.value + shift, out.value), out.ladj)
 
 
-def _ladj_mapped(call: Callable[..., Mapped], change: Callable[..., Any], x: Array, context: Array | None = None) -> Mapped:
+def _ladj_mapped(
+    call: Callable[..., Mapped], change: Callable[..., Any], x: Array, context: Array | None = None
+) -> Mapped:
     out = call(x, context)
     return Mapped(out.value, change(out.ladj, x))
 

@@ -13,7 +13,13 @@ HOST = "nflows:AffineCouplingTransform"
 
 
 def _off_in_training(
-    call: Callable[..., Mapped], value: float, ladj: float, which: str, x: Array, context: Array | None = None, **manner: Any
+    call: Callable[..., Mapped],
+    value: float,
+    ladj: float,
+    which: str,
+    x: Array,
+    context: Array | None = None,
+    **manner: Any,
 ) -> Mapped:
     out = call(which, x, context, **manner)
     if manner.get("how") != "train":

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from flowref.backends.torch.guard import random_state, sandbox, settings
-from flowref.backends.torch.live import DTYPES, Live, array, derive, mapped
+from flowref.backends.torch.live import DTYPES, Live, derive, mapped
 from flowref.backends.torch.noise import RandomRounding
 from flowref.backends.torch.state import cast, modules, set_mode
 from flowref.model import Array, Mapped, Observation, Unsupported
@@ -52,7 +52,9 @@ def arranged(x: torch.Tensor | None, layout: str) -> torch.Tensor:
     if layout == "expanded":
         return x[:1].expand(x.shape)
     if layout == "strided":
-        wide = torch.full((2 * x.shape[0], *x.shape[1:-1], 2 * x.shape[-1] if x.dim() > 1 else 1), torch.nan, dtype=x.dtype)
+        wide = torch.full(
+            (2 * x.shape[0], *x.shape[1:-1], 2 * x.shape[-1] if x.dim() > 1 else 1), torch.nan, dtype=x.dtype
+        )
         view = wide[::2, ..., ::2] if x.dim() > 1 else wide[::2].reshape(x.shape)
         view.copy_(x)
         return view

@@ -64,7 +64,9 @@ def sandbox(seed: int, dtype: torch.dtype | None = None) -> Iterator[io.StringIO
     states = torch.get_rng_state(), np.random.get_state(), random.getstate()
     printed = io.StringIO()
     try:
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed also queues for CUDA, with a stack trace each time
+        torch.default_generator.manual_seed(
+            seed
+        )  # torch.manual_seed also queues for CUDA, with a stack trace each time
         np.random.seed(seed % 2**32)
         random.seed(seed)
         if dtype is not None:

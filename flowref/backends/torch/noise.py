@@ -1,9 +1,9 @@
 r"""Monte-Carlo arithmetic: every floating-point operation is randomly rounded, to measure what rounding alone can do.
 
-Each result becomes $\mathrm{fl}(op)(1 + \eta\xi)$ with $\xi$ uniform in $[-1, 1]$ and $\eta$ the magnitude asked for (a multiple of the
-unit roundoff). Reductions and matrix products also have their inputs rounded, since they round inside; factorisations
-get normwise noise, since their backward error is normwise. What is exact in floating point stays exact: copies, views,
-comparisons, clamps, products with powers of two, sums with zero, sums of integers.
+Each result becomes $\mathrm{fl}(op)(1 + \eta\xi)$ with $\xi$ uniform in $[-1, 1]$ and $\eta$ the magnitude asked for, a
+multiple of the unit roundoff. Reductions and matrix products also have their inputs rounded, since they round inside;
+factorisations get normwise noise, since their backward error is normwise. What is exact in floating point stays
+exact: copies, views, comparisons, clamps, products with powers of two, sums with zero, sums of integers.
 
 Source: Parker, Pierce and Eggert, Monte Carlo Arithmetic (2000); Verificarlo (arXiv:1509.01347).
 """
@@ -83,7 +83,7 @@ class RandomRounding(TorchDispatchMode):
     def __init__(
         self, magnitude: float, seed: int, *, only: torch.dtype | None = None, budget: int | None = None
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
         self.magnitude = magnitude
         self.only = only
         self.budget = budget

@@ -26,7 +26,6 @@ A step that the object cannot take (no modules, no state_dict) raises `Unsupport
 
 from __future__ import annotations
 
-
 import gc
 import io
 import pickle
@@ -109,7 +108,9 @@ class Stage:
         move(self.obj, scale, seed)
 
     def state(self) -> dict[str, Any]:
-        return {name: array(tensor) for name, tensor in named_state(self.obj).items() if isinstance(tensor, torch.Tensor)}
+        return {
+            name: array(tensor) for name, tensor in named_state(self.obj).items() if isinstance(tensor, torch.Tensor)
+        }
 
     def reload(self) -> None:
         saved = [{k: duplicate(v) for k, v in module.state_dict().items()} for module in self.whole()]

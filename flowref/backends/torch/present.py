@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowref.backends.torch import calls, live as life, play
+from flowref.backends.torch import calls, play
+from flowref.backends.torch import live as life
 from flowref.backends.torch.guard import sandbox
 from flowref.backends.torch.live import DTYPES, Live, derive
 from flowref.backends.torch.state import cast, duplicate, modules, move, set_mode, trainable
-from flowref.model import REAL, Array, Condition, Dialect, Facts, Mapped, Subject, TargetError, draw
+from flowref.model import REAL, Array, Condition, Dialect, Facts, Mapped, Subject, TargetError, Unsupported, draw
 
 WARM_BATCH = 16
 
@@ -121,7 +122,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         slope=able(trainable(live.pristine), life.slope),
         play=partial(play.play, live),
         observe=partial(calls.observe, live),
-        arrange=able(dialect.chain and dialect.parts and maps or dialect.invert, arrange),
+        arrange=able((dialect.chain and dialect.parts and maps) or dialect.invert, arrange),
         noise=partial(life.noise, live),
         usual=partial(life.usual, live),
         parts=names,
@@ -178,7 +179,7 @@ def arranged(expression: Any, obj: Any, parts: Sequence[Any], dialect: Dialect) 
     built = [arranged(operand, obj, parts, dialect) for operand in operands]
     combine = dialect.chain if kind == "chain" else dialect.invert
     if combine is None:
-        raise life.Unsupported(f"its library offers no {kind}")
+        raise Unsupported(f"its library offers no {kind}")
     return combine(built) if kind == "chain" else combine(built[0])
 
 

@@ -12,7 +12,17 @@ import torch
 from torch import nn
 
 # Objects that hold no tensors of the component's own; the walk stops at them.
-OPAQUE = (str, bytes, int, float, complex, type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
+OPAQUE: tuple[type, ...] = (
+    str,
+    bytes,
+    int,
+    float,
+    complex,
+    type,
+    types.ModuleType,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+)
 OPAQUE += (torch.dtype, torch.device, torch.Generator, torch.Size, weakref.ref, type(None))
 
 
