@@ -177,7 +177,7 @@ def first_call_in_eval(subject: Subject, batch: Batch) -> Residual:
 @law(
     "mode/rows-independent",
     needs={"call"},
-    effort=8,
+    effort=6,
     applies=not_estimator,
     source="Ioffe and Szegedy 2015, section 3.1: at inference the output depends on the input alone",
 )
