@@ -49,6 +49,7 @@ FOREIGN: dict[str, set[str]] = {
     "hypothesis": {"strategies"},
     "numpy": {"model", "laws", "strategies", "tolerance", "simplifying", "backends", "adapters", "zoo", "loading",
               "checking", "scripting"},
+    "scipy": {"laws"},
     "click": {"cli", "parameters", "console"},
     "rich": {"console"},
 }  # fmt: skip

@@ -111,7 +111,7 @@ SPECIMENS = (
         "actnorm",
         {
             "flag-not-saved": ("state/resume-equals-continue",),
-            "initialised-in-eval": ("mode/eval-is-pure",),
+            "initialised-in-eval": ("mode/first-call-in-eval",),
             "batch-statistics-in-eval": ("mode/rows-independent", "mode/eval-is-pure"),
             "pixels-missing": ("bijection/log-det",),
             "eps-in-inverse": ("bijection/inverse-roundtrip",),
