@@ -43,6 +43,8 @@ from flowref.tolerance import (
     CONFIRM_REPLICAS,
     DOUBLE,
     DROPPED,
+    FINE,
+    FINE_REPLICAS,
     HELD,
     QUICK_REPLICAS,
     SINGLE,
@@ -371,6 +373,11 @@ def _review(
         suspected & (confirmed.outcome == VIOLATED), VIOLATED, np.where(suspected, UNDECIDED, judgement.outcome)
     )
     outcome = np.where(suspected & (confirmed.outcome == HELD), HELD, outcome)
+    if precision is DOUBLE and (outcome == VIOLATED).any():
+        # Where errors grow until they saturate, amplified noise saturates too and looks small when it is scaled back; noise
+        # of nearly the size of rounding itself does not.
+        fine = judge(law, subject, batch, residual, FINE, FINE_REPLICAS, seed_of(seed, "fine"))
+        outcome = np.where((outcome == VIOLATED) & (fine.outcome != VIOLATED), UNDECIDED, outcome)
     if moved:
         outcome = np.where((outcome == VIOLATED) & ~np.isfinite(confirmed.residual), UNDECIDED, outcome)
     reviewed = replace(confirmed, outcome=outcome.astype(object))

@@ -43,9 +43,11 @@ class Precision:
 
 
 DOUBLE = Precision(2.0**-53, 2.0**10, 64.0)
+# Noise of nearly the size of rounding: it tells errors that have saturated from errors that nothing explains.
+FINE = Precision(2.0**-53, 4.0, 64.0)
 # Noise cannot be amplified below what float32 itself rounds to, so M = 1 there.
 SINGLE = Precision(2.0**-24, 1.0, 32.0)
-QUICK_REPLICAS, CONFIRM_REPLICAS = 6, 32
+QUICK_REPLICAS, CONFIRM_REPLICAS, FINE_REPLICAS = 6, 32, 16
 # A first glance: this many runs settle residuals that are this many times smaller than what they allow.
 GLANCE_REPLICAS, GLANCE_FACTOR = 2, 4.0
 

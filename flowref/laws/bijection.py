@@ -26,6 +26,7 @@ def inverse_tolerance(subject: Subject, value: Array) -> Array:
 @law(
     "bijection/inverse-roundtrip",
     needs={"forward", "inverse"},
+    local=False,
     source=ROUND_TRIP,
     parted=True,
 )
@@ -49,6 +50,7 @@ def inverse_roundtrip(subject: Subject, batch: Batch) -> Residual:
     "bijection/forward-roundtrip",
     needs={"forward", "inverse"},
     given="latents",
+    local=False,
     source=ROUND_TRIP,
     parted=True,
 )

@@ -121,6 +121,11 @@ def in_order(subject: Subject, batch: Batch) -> Residual:
     return differing(Mapped(chained.value, None), Mapped(nested, None), batch.x)
 
 
+def single_map(subject: Subject) -> str | None:
+    """Whole densities are no elements of a chain, even where they have a map inside."""
+    return "it is a density, which its library does not compose" if subject.log_prob is not None else None
+
+
 @law("composition/empty-is-identity", needs={"arrange"}, effort=2, scales=(0.0,), source="the identity is neutral")
 def empty_is_identity(subject: Subject, batch: Batch) -> Residual:
     """The empty chain is the identity, with log-det 0."""
@@ -136,6 +141,7 @@ def empty_is_identity(subject: Subject, batch: Batch) -> Residual:
 @law(
     "composition/single-is-itself",
     needs={"arrange", "forward"},
+    applies=single_map,
     effort=2,
     scales=(0.0, 0.3),
     source="the identity is neutral",
@@ -149,6 +155,7 @@ def single_is_itself(subject: Subject, batch: Batch) -> Residual:
 @law(
     "composition/double-inverse",
     needs={"arrange", "forward", "inverse"},
+    applies=single_map,
     effort=2,
     scales=(0.0, 0.3),
     source="definition",

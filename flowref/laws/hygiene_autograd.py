@@ -144,7 +144,6 @@ def differentiable(subject: Subject) -> str | None:
 @law(
     "hygiene/value-gradient",
     needs={"call", "vjp", "forward"},
-    local=True,
     scales=(0.0,),
     effort=4,
     size=16,
@@ -159,7 +158,6 @@ def value_gradient(subject: Subject, batch: Batch) -> Residual:
 @law(
     "hygiene/log-det-gradient",
     needs={"call", "vjp", "forward"},
-    local=True,
     scales=(0.0,),
     effort=4,
     size=16,
@@ -175,7 +173,6 @@ def log_det_gradient(subject: Subject, batch: Batch) -> Residual:
     "hygiene/score",
     needs={"call", "vjp", "log_prob"},
     given="data",
-    local=True,
     scales=(0.0,),
     effort=4,
     size=16,

@@ -106,7 +106,6 @@ def is_estimator(subject: Subject) -> str | None:
 @law(
     "bijection/log-det",
     needs={"forward", "jacobian"},
-    local=True,
     parted=True,
     applies=is_estimator,
     arbitrate=arbitrate_forward,
@@ -128,7 +127,6 @@ def no_iteration(subject: Subject) -> str | None:
     "bijection/inverse-log-det",
     needs={"forward", "inverse", "jacobian"},
     given="latents",
-    local=True,
     parted=True,
     applies=no_iteration,
     arbitrate=arbitrate_inverse,
@@ -171,7 +169,6 @@ def log_det_antisymmetry(subject: Subject, batch: Batch) -> Residual:
 @law(
     "bijection/jacobian-inverse-product",
     needs={"forward", "inverse", "jacobian"},
-    local=True,
     applies=no_iteration,
     effort=6,
     source="inverse function theorem",

@@ -50,7 +50,8 @@ class Law:
     ``given``: "points" (in the domain), "latents" (in the codomain where one is declared, else in the domain), "beyond"
     (outside the domain) or "data" (where the log-density lives).
     ``history``: how the subject has lived before the measurement (see `Condition`).
-    ``local``: the law compares derivatives at a point, so a violation must persist beside it (else it is a kink).
+    ``local``: a violation must persist beside the point (else it is a kink, or a jump of the log-det, where rounding
+    decides on which side a call falls); False for laws of values, which hold at every single point.
     ``scales``: the parameter perturbations to visit. ``effort``: batches measured in the standard profile.
     ``promise``: for a contract, the promise that makes it judged. ``size``: the largest batch drawn.
     ``applies``: returns a reason not to judge this subject, or None.
@@ -68,7 +69,7 @@ class Law:
     tolerance: str = ROUNDING
     given: str = "points"
     history: str = "warm"
-    local: bool = False
+    local: bool = True
     scales: tuple[float, ...] = (0.0, 0.1, 0.3, 1.0, 3.0)
     effort: int = 10
     size: int = 48

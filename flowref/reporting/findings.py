@@ -214,11 +214,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(
                 f"the finding {finding.id!r} explains no violation of this audit: it is fixed, or its globs are wrong"
             )
+    broken = [verdict for verdict in report.verdicts if verdict.status is Status.CRASHED]
+    for verdict in broken:
+        print(f"crashed: {verdict.target} in {verdict.law}: {verdict.reason}")
+    for problem in report.problems:
+        print(f"could not be audited: {problem.spec}: {problem.message}")
+    sound = report.complete and not broken and not report.problems
     total = sum(len(found) for found in explained.values())
     print(
         f"{len(findings) - len(idle)} findings explain {total} violations; {len(unexplained)} violations are unexplained"
     )
-    return 1 if unexplained or (idle and not given.partial) else 0
+    return 1 if unexplained or not sound or (idle and not given.partial) else 0
 
 
 if __name__ == "__main__":
