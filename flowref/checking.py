@@ -368,6 +368,12 @@ def _review(
     if precision is DOUBLE and leaks(subject, batch):
         # float32 arithmetic inside: `hygiene/dtype-follow` reports it, and every other law is judged at float32's roundoff.
         precision = replace(SINGLE, factor=2 * SINGLE.factor)
+        judgement = judge(law, subject, batch, residual, precision, seed=seed)
+    if law.local:
+        judgement = _aside(law, subject, batch, judgement, precision, seed)
+    suspected = judgement.outcome == VIOLATED
+    if not suspected.any():
+        return judgement
     confirmed = judge(law, subject, batch, residual, precision, CONFIRM_REPLICAS, seed_of(seed, "confirm"))
     outcome = np.where(
         suspected & (confirmed.outcome == VIOLATED), VIOLATED, np.where(suspected, UNDECIDED, judgement.outcome)
@@ -381,8 +387,6 @@ def _review(
     if moved:
         outcome = np.where((outcome == VIOLATED) & ~np.isfinite(confirmed.residual), UNDECIDED, outcome)
     reviewed = replace(confirmed, outcome=outcome.astype(object))
-    if law.local and (outcome == VIOLATED).any():
-        reviewed = _aside(law, subject, batch, reviewed, precision, seed)
     if law.arbitrate is not None and (reviewed.outcome == VIOLATED).any():
         worst = reviewed.worst()
         doubt = law.arbitrate(subject, batch.rows(slice(worst, worst + 1)))[1]
