@@ -178,6 +178,8 @@ def edges(subject: Subject, support: Support) -> list[float]:
             -knot,
             np.nextafter(knot, np.inf),
             np.nextafter(knot, -np.inf),
+            0.999 * knot,
+            -0.999 * knot,
             0.98 * knot,
             -0.98 * knot,
             1.5 * knot,

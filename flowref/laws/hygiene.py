@@ -13,7 +13,7 @@ def double_only(subject: Subject) -> str | None:
     return None if subject.dtype == "float64" else "it runs in float32 only"
 
 
-def watched(subject: Subject, batch: Batch) -> tuple[list[tuple[str, Observation]], str]:
+def watched(subject: Subject, batch: Batch, **manner: str) -> tuple[list[tuple[str, Observation]], str]:
     """What each call that the subject offers does besides returning, and the error of a call that was refused.
 
     Calls are watched under the float32 default dtype, as users have it; a float64 object may be refused there.
@@ -22,7 +22,7 @@ def watched(subject: Subject, batch: Batch) -> tuple[list[tuple[str, Observation
     seen: list[tuple[str, Observation]] = []
     errors: list[str] = []
     for which, points in probes(subject, batch, complete=False):
-        observation, error = attempt(subject.observe, which, points, batch.context)
+        observation, error = attempt(subject.observe, which, points, batch.context, **manner)
         errors += [f"{which} raised {error}"] if error else []
         seen += [] if error else [(which, observation)]
     return seen, "; ".join(errors)
@@ -90,7 +90,10 @@ def no_printing(subject: Subject, batch: Batch) -> Residual:
 )
 def no_global_settings(subject: Subject, batch: Batch) -> Residual:
     """No call leaves a process-wide setting (default dtype, gradient mode, threads) other than it found it."""
-    seen = [f"{name} (by {which})" for which, seen in conduct(subject, batch) for name in seen.globals]
+    # Whoever sets the default dtype to float32 is only seen where it was another one.
+    others, _ = watched(subject, batch, default="float64")
+    watch = [*conduct(subject, batch), *others]
+    seen = sorted({f"{name} (by {which})" for which, seen in watch for name in seen.globals})
     return flags(bool(seen), len(batch.x), f"it changed {listed(seen)}")
 
 
