@@ -19,7 +19,6 @@ from flowref import registry
 from flowref.model import (
     ADVICE,
     CONTRACT,
-    EXACT,
     ROUNDING,
     Array,
     Batch,
@@ -37,29 +36,24 @@ from flowref.model import (
     Unsupported,
     Verdict,
 )
-from flowref.simplifying import simplify
+from flowref.recording import case_of, observations, said, violation
+from flowref.reviewing import leaks, measured, review
 from flowref.strategies import Example, explore, points, seed_of
 from flowref.tolerance import (
     CONFIRM_REPLICAS,
     DOUBLE,
     DROPPED,
-    FINE,
-    FINE_REPLICAS,
     HELD,
-    QUICK_REPLICAS,
     SINGLE,
     TRIVIAL,
     UNDECIDED,
     VIOLATED,
     Judgement,
     Precision,
-    guess,
     judge,
 )
 
 PROFILES = {"quick": 0.5, "standard": 1.0, "thorough": 3.0}
-# How far beside a point a law of derivatives is measured again, relative to 1 + |x|.
-ASIDE = 2.0**-16
 # A batch that raises is cut down to its raising rows in at most this many measurements.
 BISECTIONS = 24
 # The number of features of a target that is built large.
@@ -151,13 +145,13 @@ def not_applicable(law: Law, subject: Subject, settings: Settings) -> str | None
 
 def _check(target: Target, law: Law, settings: Settings) -> Verdict:
     name = str(target)
-    subject = load(target, Condition(history=law.history))
+    subject = registry.load(target, Condition(history=law.history))
     if law.rebuild is not None:
         wider = larger(target, subject, law.rebuild)
         if wider is None:
             return Verdict(name, law.id, Status.NOT_APPLICABLE, "it cannot be built with another number of features")
         target = wider
-        subject = load(target, Condition(history=law.history))
+        subject = registry.load(target, Condition(history=law.history))
     reason = not_applicable(law, subject, settings)
     if reason is not None:
         return Verdict(name, law.id, Status.NOT_APPLICABLE, reason)
@@ -180,24 +174,6 @@ def larger(target: Target, subject: Subject, promise: str) -> Target | None:
         return None
     name = option if isinstance(option, str) else "features"
     return target.with_options(**{name: str(MANY_FEATURES)})
-
-
-def load(target: Target, condition: Condition) -> Subject:
-    """A fresh subject; snapshots of built objects are kept by the process, the abilities copy them at each call."""
-    return _loaded(target, condition)
-
-
-@functools.lru_cache(maxsize=24)
-def _loaded(target: Target, condition: Condition) -> Subject:
-    return registry.load(target, condition)
-
-
-def forget() -> None:
-    """Drop cached subjects, laws' inputs and plans (after files changed)."""
-    from flowref import loading
-
-    _loaded.cache_clear()
-    loading.forget()
 
 
 def conclude(name: str, law: Law, tally: Tally) -> Verdict:
@@ -228,16 +204,20 @@ def _abstained(tally: Tally) -> str:
 
 def _visit(target: Target, law: Law, settings: Settings, tally: Tally, precision: Precision, plan: Example) -> None:
     """Measure one example and enter it in the tally; raises `Found` on a violation."""
+
+    def applies(part: Subject) -> bool:
+        return not_applicable(law, part, settings) is None
+
     condition = Condition(scale=plan.scale, history=law.history, seed=settings.seed)
     moved = plan.scale > 0
     try:
-        subject = load(target, condition)
+        subject = registry.load(target, condition)
     except FlowrefError:
         raise
     except Exception as error:
         if not moved:
             raise
-        tally.undecided(f"after moving the parameters it cannot be built: {_said(error)}", plan.batch)
+        tally.undecided(f"after moving the parameters it cannot be built: {said(error)}", plan.batch)
         return
     batch = points(subject, plan, law.given)
     if not len(batch.x):
@@ -251,7 +231,7 @@ def _visit(target: Target, law: Law, settings: Settings, tally: Tally, precision
     try:
         seed = seed_of(settings.seed, law.id)
         judgement = judge(law, subject, batch, residual, precision, seed=seed)
-        judgement = _review(law, subject, batch, residual, judgement, precision, seed, moved, tally)
+        judgement = review(law, subject, batch, residual, judgement, seed, moved)
     except Unsupported as reason:
         tally.unsupported.append(str(reason))
         return
@@ -260,7 +240,7 @@ def _visit(target: Target, law: Law, settings: Settings, tally: Tally, precision
         return
     _enter(tally, judgement)
     if (judgement.outcome == VIOLATED).any():
-        tally.violation = _violation(target, law, settings, subject, batch, judgement, condition, seed)
+        tally.violation = violation(target, law, subject, batch, judgement, condition, seed, applies)
         raise Found
 
 
@@ -278,16 +258,12 @@ def _enter(tally: Tally, judgement: Judgement) -> None:
             tally.closest = evidence
 
 
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
-
-
 def _measure(
     law: Law, subject: Subject, batch: Batch, tally: Tally, moved: bool, condition: Condition
 ) -> tuple[Batch, Residual] | None:
     """The residual of the rows that can be measured; rows that raise are counted or become an error."""
     try:
-        return batch, _quietly(law, subject, batch)
+        return batch, measured(law, subject, batch)
     except Unsupported as reason:
         tally.unsupported.append(str(reason))
         return None
@@ -299,29 +275,21 @@ def _measure(
     except Exception as first:
         good, bad, error = _bisect(law, subject, batch, first)
     if moved:
-        tally.undecided(f"after moving the parameters it raises {_said(error)}", len(bad))
+        tally.undecided(f"after moving the parameters it raises {said(error)}", len(bad))
     elif subject.declared or not len(good):
-        case = _case(batch.rows(bad[:1]), condition, {})
+        case = case_of(batch.rows(bad[:1]), condition, {})
         if tally.error is None:
-            tally.error = (f"it raises {_said(error)}", case)
+            tally.error = (f"it raises {said(error)}", case)
     else:
         tally.points[DROPPED] += len(bad)
     if not len(good):
         return None
     try:
         kept = batch.rows(good)
-        return kept, _quietly(law, subject, kept)
+        return kept, measured(law, subject, kept)
     except Exception as error:
-        tally.undecided(f"it raises {_said(error)} on some batches", len(good))
+        tally.undecided(f"it raises {said(error)} on some batches", len(good))
         return None
-
-
-def _quietly(law: Law, subject: Subject, batch: Batch) -> Residual:
-    """Measure on a copy of the inputs: a subject that works in place must not corrupt its own counterexample."""
-    with np.errstate(all="ignore"):
-        return law.measure(
-            subject, Batch(batch.x.copy(), None if batch.context is None else batch.context.copy(), batch.seed)
-        )
 
 
 def _bisect(law: Law, subject: Subject, batch: Batch, error: Exception) -> tuple[Array, Array, Exception]:
@@ -337,7 +305,7 @@ def _bisect(law: Law, subject: Subject, batch: Batch, error: Exception) -> tuple
         left -= 1
         try:
             if len(rows) < len(batch.x):
-                _quietly(law, subject, batch.rows(rows))
+                measured(law, subject, batch.rows(rows))
                 good += rows.tolist()
                 continue
         except Exception as raised:
@@ -350,207 +318,12 @@ def _bisect(law: Law, subject: Subject, batch: Batch, error: Exception) -> tuple
     return np.array(sorted(good), dtype=int), np.array(sorted(bad), dtype=int), error
 
 
-def _review(
-    law: Law,
-    subject: Subject,
-    batch: Batch,
-    residual: Residual,
-    judgement: Judgement,
-    precision: Precision,
-    seed: int,
-    moved: bool,
-    tally: Tally,
-) -> Judgement:
-    """Confirm what was judged a violation: more noise, the target's real precision, beside the point, by a second oracle."""
-    suspected = judgement.outcome == VIOLATED
-    if not suspected.any() or law.tolerance != ROUNDING:
-        return judgement
-    if precision is DOUBLE and leaks(subject, batch):
-        # float32 arithmetic inside: `hygiene/dtype-follow` reports it, and every other law is judged at float32's roundoff.
-        precision = replace(SINGLE, factor=2 * SINGLE.factor)
-        judgement = judge(law, subject, batch, residual, precision, seed=seed)
-    if law.local:
-        judgement = _aside(law, subject, batch, judgement, precision, seed)
-    suspected = judgement.outcome == VIOLATED
-    if not suspected.any():
-        return judgement
-    confirmed = judge(law, subject, batch, residual, precision, CONFIRM_REPLICAS, seed_of(seed, "confirm"))
-    outcome = np.where(
-        suspected & (confirmed.outcome == VIOLATED), VIOLATED, np.where(suspected, UNDECIDED, judgement.outcome)
-    )
-    outcome = np.where(suspected & (confirmed.outcome == HELD), HELD, outcome)
-    if precision is DOUBLE and (outcome == VIOLATED).any():
-        # Where errors grow until they saturate, amplified noise saturates too and looks small when it is scaled back; noise
-        # of nearly the size of rounding itself does not.
-        fine = judge(law, subject, batch, residual, FINE, FINE_REPLICAS, seed_of(seed, "fine"))
-        outcome = np.where((outcome == VIOLATED) & (fine.outcome != VIOLATED), UNDECIDED, outcome)
-    if moved:
-        outcome = np.where((outcome == VIOLATED) & ~np.isfinite(confirmed.residual), UNDECIDED, outcome)
-    reviewed = replace(confirmed, outcome=outcome.astype(object))
-    if law.arbitrate is not None and (reviewed.outcome == VIOLATED).any():
-        worst = reviewed.worst()
-        doubt = law.arbitrate(subject, batch.rows(slice(worst, worst + 1)))[1]
-        if doubt:
-            outcome = np.where(reviewed.outcome == VIOLATED, UNDECIDED, reviewed.outcome)
-            reviewed = replace(reviewed, outcome=outcome, reason=doubt)
-    return reviewed
-
-
-def leaks(subject: Subject, batch: Batch) -> bool:
-    """Whether float32 arithmetic feeds the outputs of a float64 subject."""
-    if subject.observe is None:
-        return False
-    rows = batch.rows(slice(0, 2))
-    for which in ("forward", "inverse", "log_prob"):
-        if getattr(subject, which) is None:
-            continue
-        try:
-            x = rows.x if which != "inverse" or subject.forward is None else subject.forward(rows.x, rows.context).value
-            if subject.observe(which, x, rows.context, default=subject.dtype).float32:
-                return True
-        except Exception:  # what a call does is the laws' affair; here only its precision is asked for
-            continue
-    return False
-
-
-def _aside(
-    law: Law, subject: Subject, batch: Batch, judgement: Judgement, precision: Precision, seed: int
-) -> Judgement:
-    """Keep violations of derivative laws that persist beside the point; the others sit on a kink, where any one-sided
-    derivative is right.
-    """
-    rows = np.flatnonzero(judgement.outcome == VIOLATED)
-    rng = np.random.default_rng(seed_of(seed, "aside") % 2**63)
-    step = (
-        ASIDE * (1 + np.abs(batch.x)) * rng.choice((-1.0, 1.0), size=batch.x.shape) * rng.uniform(0.5, 1, batch.x.shape)
-    )
-    persists = np.zeros(len(batch.x), dtype=bool)
-    support, _ = subject.drawn(law.given)
-    if support.kind in ("simplex", "ordered"):
-        return judgement
-    for sign in (1.0, -1.0):
-        beside = batch._replace(x=batch.x + sign * step)
-        inside = support.holds(beside.x) | ~support.holds(batch.x)
-        beside = beside._replace(x=np.where(inside.reshape(-1, *[1] * (batch.x.ndim - 1)), beside.x, batch.x))
-        try:
-            residual = _quietly(law, subject, beside)
-            again = judge(law, subject, beside, residual, precision, QUICK_REPLICAS, seed)
-        except Exception:  # the law could not be measured there: the point itself decides
-            continue
-        persists |= again.outcome == VIOLATED
-    outcome = judgement.outcome.copy()
-    outcome[rows[~persists[rows]]] = UNDECIDED
-    return replace(judgement, outcome=outcome, reason="the map has a kink at the point, where no derivative exists")
-
-
-def _case(batch: Batch, condition: Condition, observed: dict[str, Any]) -> Counterexample:
-    return Counterexample(
-        x=batch.x.tolist(),
-        context=None if batch.context is None else batch.context.tolist(),
-        seed=batch.seed,
-        condition=condition,
-        observed=observed,
-    )
-
-
-def _violation(
-    target: Target,
-    law: Law,
-    settings: Settings,
-    subject: Subject,
-    batch: Batch,
-    judgement: Judgement,
-    condition: Condition,
-    seed: int,
-) -> Verdict:
-    """Simplify a confirmed violation and write it down."""
-    precision = judgement.precision
-
-    worst = judgement.evidence(judgement.worst())
-
-    def margins(candidate: Batch, sure: bool) -> Judgement | None:
-        try:
-            residual = _quietly(law, subject, candidate)
-            if not sure:
-                return guess(law, residual, worst, precision)
-            return judge(law, subject, candidate, residual, precision, QUICK_REPLICAS, seed)
-        except Exception:  # a simpler input on which the law cannot be measured is no simpler input
-            return None
-
-    small, final = batch, judgement
-    if law.tolerance in (ROUNDING, EXACT):  # integrals and sample means have no point to make simpler
-        support = subject.drawn(law.given)[0]
-        small, final = simplify(support, batch, judgement, margins, exact=law.tolerance == EXACT)
-    if law.local and not (_aside(law, subject, small, final, precision, seed).outcome == VIOLATED).any():
-        small, final = batch, judgement  # simplified onto a kink
-    row = final.worst()
-    observed, note = _observations(law, subject, small, row)
-    part = offending_part(target, law, settings, small, condition, precision) if law.parted and subject.parts else ""
-    status = Status.ADVICE if law.force == ADVICE else Status.VIOLATED
-    where = "at the weights as given" if condition.scale == 0 else f"after moving the parameters by {condition.scale:g}"
-    reason = "; ".join(filter(None, (note, where)))
-    case = _case(small, replace(condition, dtype=subject.dtype), observed)
-    return Verdict(str(target), law.id, status, reason, evidence=final.evidence(row), counterexample=case, part=part)
-
-
-def _observations(law: Law, subject: Subject, batch: Batch, row: int) -> tuple[dict[str, Any], str]:
-    """The numbers that a reader wants to see beside the violation, and the law's own sentence."""
-    try:
-        residual = _quietly(law, subject, batch)
-        observed = {name: _plain(np.asarray(value)[row]) for name, value in residual.observed.items()}
-        note = residual.note
-        if law.arbitrate is not None:
-            more, _ = law.arbitrate(subject, batch.rows(slice(row, row + 1)))
-            observed |= {name: _plain(value) for name, value in more.items()}
-    except Exception as error:
-        return {}, _said(error)
-    return observed, note
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
-
-
-def offending_part(
-    target: Target, law: Law, settings: Settings, batch: Batch, condition: Condition, precision: Precision
-) -> str:
-    """The first part of a composite that violates the same law at the point it is reached with."""
-    whole = load(target, condition)
-    names = whole.parts
-    try:
-        points_in = _reached(whole, batch)
-    except Exception:  # the parts cannot be run one by one
-        return ""
-    for place, reached in enumerate(points_in):
-        try:
-            part = load(target, replace(condition, part=(place,)))
-            part = replace(part, event_shape=reached.x.shape[1:], latent_shape=part.latent_shape)
-            if not_applicable(law, part, settings) is not None:
-                continue
-            residual = _quietly(law, part, reached)
-            found = judge(law, part, reached, residual, precision, CONFIRM_REPLICAS, settings.seed)
-        except Exception:  # this part cannot be judged alone
-            continue
-        if (found.outcome == VIOLATED).any():
-            return f"part {place + 1} of {len(names)} ({names[place]})"
-    return ""
-
-
-def _reached(whole: Subject, batch: Batch) -> list[Batch]:
-    """The inputs with which each part is reached."""
-    reached, x = [], batch.x
-    for part in whole.part_maps:
-        reached.append(batch._replace(x=x))
-        x = part(x, batch.context).value
-    return reached
-
-
 def remeasure(target: Target | Any, law: Law | str, case: Counterexample, settings: Settings | None = None) -> Verdict:
     """Measure one recorded counterexample again, without searching: VIOLATED as before, HOLDS if it is fixed."""
     settings = settings or Settings()
     chosen = registry.find_law(law) if isinstance(law, str) else law
     place = as_target(target)
-    subject = load(place, replace(case.condition, dtype="float64"))
+    subject = registry.load(place, replace(case.condition, dtype="float64"))
     batch = Batch(
         np.asarray(case.x, dtype=np.float64),
         None if case.context is None else np.asarray(case.context, dtype=np.float64),
@@ -559,7 +332,7 @@ def remeasure(target: Target | Any, law: Law | str, case: Counterexample, settin
     precision = DOUBLE if subject.dtype == "float64" else SINGLE
     name = str(place)
     try:
-        residual = _quietly(chosen, subject, batch)
+        residual = measured(chosen, subject, batch)
         seed = seed_of(settings.seed, chosen.id)
         judgement = judge(chosen, subject, batch, residual, precision, CONFIRM_REPLICAS, seed)
         if chosen.tolerance == ROUNDING and precision is DOUBLE and leaks(subject, batch):
@@ -567,11 +340,11 @@ def remeasure(target: Target | Any, law: Law | str, case: Counterexample, settin
     except (Unsupported, Undecidable) as error:
         return Verdict(name, chosen.id, Status.INCONCLUSIVE, str(error), force=chosen.force)
     except Exception as error:
-        return Verdict(name, chosen.id, Status.ERROR, _said(error), force=chosen.force, counterexample=case)
+        return Verdict(name, chosen.id, Status.ERROR, said(error), force=chosen.force, counterexample=case)
     if (judgement.outcome == VIOLATED).any():
         row = judgement.worst()
         status = Status.ADVICE if chosen.force == ADVICE else Status.VIOLATED
-        observed, note = _observations(chosen, subject, batch, row)
+        observed, note = observations(chosen, subject, batch, row)
         again = replace(case, observed=observed)
         return Verdict(
             name, chosen.id, status, note, evidence=judgement.evidence(row), counterexample=again, force=chosen.force
@@ -582,4 +355,4 @@ def remeasure(target: Target | Any, law: Law | str, case: Counterexample, settin
 
 
 Check = Callable[[Target, Law, Settings], Verdict]
-__all__ = ["EXACT", "Check", "Settings", "as_target", "check", "forget", "not_applicable", "remeasure"]
+__all__ = ["Check", "Settings", "as_target", "check", "larger", "not_applicable", "remeasure"]

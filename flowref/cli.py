@@ -165,12 +165,11 @@ def list_laws(spec: str | None, profile: str) -> None:
         _print(law_lines(laws))
         return
     from flowref.auditing.worker import undisturbed
-    from flowref.checking import Settings, load, not_applicable
-    from flowref.model import Condition
+    from flowref.checking import Settings, not_applicable
 
     for target in registry.expand(spec):
         with undisturbed():
-            subject = load(target, Condition())
+            subject = registry.load(target)
             why = {law.id: not_applicable(law, subject, Settings(profile)) for law in laws}
         _print([f"{target}:", *law_lines(laws, why)])
 

@@ -199,16 +199,32 @@ def literal(text: str) -> Any:
 
 
 def load(target: Target, condition: Condition | None = None) -> Subject:
-    """The subject of a target, in the given condition; its mutation, if it names one, comes last."""
+    """The subject of a target, in the given condition; its mutation, if it names one, comes last.
+
+    Recent ones are kept: a subject copies what it is made of at each call, so that no use of one shows in the next.
+    """
+    return _loaded(target, condition or Condition())
+
+
+@functools.lru_cache(maxsize=24)
+def _loaded(target: Target, condition: Condition) -> Subject:
     from flowref import loading
 
-    subject = loading.load(target, condition or Condition())
+    subject = loading.load(target, condition)
     mutation = target.option("mutant")
     if mutation is None:
         return subject
     name, _, size = mutation.partition("@")
     found = find_mutant(name)
     return found.apply(subject, float(size)) if size else found.apply(subject)
+
+
+def forget() -> None:
+    """Drop what was loaded (after files changed)."""
+    from flowref import loading
+
+    _loaded.cache_clear()
+    loading.forget()
 
 
 # Constructions of torch.distributions that are confirmed findings (reports/findings.toml).
@@ -228,6 +244,6 @@ def healthy() -> tuple[str, ...]:
 
 __all__ = [
     "OBJECT", "RESERVED", "adapters", "builder_options", "components", "expand", "find_component", "find_law",
-    "find_mutant", "healthy", "installed", "laws", "library_version", "literal", "load", "mutants", "parse_target",
+    "find_mutant", "forget", "healthy", "installed", "laws", "library_version", "literal", "load", "mutants", "parse_target",
     "select_laws",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flowref import checking, registry
+from flowref import checking, recording, registry
 from flowref.checking import Settings
 from flowref.model import ADVICE, BOUND, CLAIM, CONTRACT, EXACT, ROUNDING, STATISTICAL, Law, Mutant, Status, Verdict
 from flowref.reporting.encoding import verdict_to_json
@@ -67,7 +67,7 @@ def unsimplified(monkeypatch: pytest.MonkeyPatch) -> None:
     def keep(support: Any, batch: Any, judgement: Any, margins: Any, *, exact: bool) -> tuple[Any, Any]:
         return batch, judgement
 
-    monkeypatch.setattr(checking, "simplify", keep)
+    monkeypatch.setattr(recording, "simplify", keep)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.id)
@@ -155,7 +155,7 @@ def test_a_healthy_twin_is_not_accused(spec: str) -> None:
 def test_a_verdict_is_the_same_twice(spec: str, law: str) -> None:
     """Checked again from nothing, a pair gets the same verdict to the last bit, counterexample included."""
     first = checking.check(spec, law, QUICK)
-    checking.forget()
+    registry.forget()
     assert exactly(checking.check(spec, law, QUICK)) == exactly(first)
 
 

@@ -180,7 +180,7 @@ def verdict_on(target: str, law: str, scale: float) -> tuple[Verdict, np.ndarray
     """A verdict that is made up, on three points, and what flowref measures at them."""
     chosen, place = registry.find_law(law), checking.as_target(target)
     condition = Condition(scale=scale, history=chosen.history)
-    subject = checking.load(place, condition)
+    subject = registry.load(place, condition)
     batch = points(subject, Example(scale, 3, "near", 5), chosen.given)
     context = None if batch.context is None else batch.context.tolist()
     case = Counterexample(batch.x.tolist(), context, batch.seed, replace(condition, dtype=subject.dtype))

@@ -47,11 +47,10 @@ class Outcome:
 
 def check_pair(target: Target, law: str | None, settings: Any) -> Verdict | None:
     """Check one pair; without a law, only load the target and raise if that fails."""
-    from flowref import checking
-    from flowref.model import Condition
+    from flowref import checking, registry
 
     if law is None:
-        checking.load(target, Condition())
+        registry.load(target)
         return None
     return checking.check(target, law, settings)
 

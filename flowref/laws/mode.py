@@ -22,7 +22,7 @@ from flowref.laws._outcomes import (
 from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Subject, Unsupported, law
 
 # Rows of a batch that are also evaluated on their own, and twice in one batch.
-ALONE, TWICE = 3, 4
+ALONE, TWICE = 2, 4
 MANNERS = ("no_grad", "inference_mode", "checkpoint")
 
 
@@ -187,8 +187,7 @@ def rows_independent(subject: Subject, batch: Batch) -> Residual:
     rows = len(batch.x)
     rng = np.random.default_rng(batch.seed)
     order = rng.permutation(rows)
-    some = rng.permutation(rows)[:TWICE]
-    arrangements = [order, np.repeat(some, 2), *([row] for row in some[:ALONE])]
+    arrangements = [np.concatenate([order, order[:TWICE]]), *([row] for row in order[-ALONE:])]
     columns, good = [], np.ones(rows, dtype=bool)
     for which, points in probes(subject, batch):
         whole = subject.call(which, points, batch.context)
@@ -197,7 +196,7 @@ def rows_independent(subject: Subject, batch: Batch) -> Residual:
             index = np.asarray(index)
             given = (which, points[index], _rows(batch.context, index))
             # A batch of one that is refused is the business of another law.
-            part = subject.call(*given) if place < 2 else attempt(subject.call, *given)[0]
+            part = subject.call(*given) if place == 0 else attempt(subject.call, *given)[0]
             column = np.zeros((rows, 2))
             if part is not None:
                 expected = Mapped(np.asarray(whole.value)[index], _ladj_rows(whole, rows, index, part))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowref import checking, loading, registry
+from flowref.loading.settling import Plan
 from flowref.model import OBJECT, Condition, Counterexample, FlowrefError, Law, Subject, Target, Verdict
 
 
@@ -17,7 +18,7 @@ class Case:
     found: Counterexample
     law: Law
     target: Target
-    plan: loading.Plan
+    plan: Plan
     condition: Condition
     subject: Subject
 
@@ -43,7 +44,7 @@ def case_of(verdict: Verdict) -> Case:
     if target.option("mutant") is not None:
         raise FlowrefError(f"{target} is a mutant, and mutants live only inside flowref")
     if law.rebuild is not None:
-        plain = checking.load(target, Condition(history=law.history))
+        plain = registry.load(target, Condition(history=law.history))
         target = checking.larger(target, plain, law.rebuild) or target
     plan = loading.plan(target)
     # Cases of objects that run in float32 only may say float64, as they were asked for.

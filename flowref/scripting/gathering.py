@@ -63,6 +63,8 @@ class Gathering:
     def express(self, value: Any, name: str = "value", module: str = "") -> str:
         """A value as an expression, once what it needs is defined. ``module``: where it is a global of that name."""
         value = self._substituted(value)
+        if hasattr(value, "cache_info"):  # a function with a cache is that function
+            value = value.__wrapped__
         if id(value) in self.names:
             return self.names[id(value)]
         if isinstance(value, Law):

@@ -17,7 +17,7 @@ import torch
 
 from flowref.backends.torch.guard import sandbox
 from flowref.backends.torch.noise import RandomRounding
-from flowref.backends.torch.state import cast, duplicate, move, set_mode
+from flowref.backends.torch.state import duplicate, move, trainable
 from flowref.model import Array, Dialect, Facts, Mapped, Support, Undecidable, Unsupported
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -251,8 +251,6 @@ def along(live: Live, which: str, x: Array, context: Array | None, seed: int, t:
 
 def slope(live: Live, which: str, x: Array, context: Array | None, seed: int, weights: Array) -> float:
     """Autograd's derivative at t = 0 of sum(weights * ladj) (of log_prob itself for "log_prob") in the direction of `along`."""
-    from flowref.backends.torch.state import trainable
-
     with live.calling(f"slope {which}"):
         obj = live.take()
         out = live.speech(which)(obj, live.tensor(x), live.tensor(context))
@@ -289,15 +287,3 @@ def usual(live: Live) -> Iterator[None]:
         yield
     finally:
         live.default = before
-
-
-def in_mode(live: Live, training: bool) -> Any:
-    """A fresh copy in train or eval mode."""
-    obj = live.take()
-    set_mode(obj, training)
-    return obj
-
-
-def in_dtype(live: Live, dtype: str) -> Any:
-    """A fresh copy cast to a dtype."""
-    return cast(live.take(), DTYPES[dtype])

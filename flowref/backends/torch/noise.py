@@ -10,10 +10,12 @@ Source: Parker, Pierce and Eggert, Monte Carlo Arithmetic (2000); Verificarlo (a
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -66,6 +68,8 @@ NORMWISE_CONSTANT = 8.0
 # Functions whose implementations are good to a few units in the last place rather than one.
 SPECIAL = frozenset("erfinv lgamma digamma polygamma special_ndtri special_log_ndtr igamma igammac i0 i1 erfc".split())
 SPECIAL_CONSTANT = 8.0
+# Random numbers drawn at a time.
+BLOCK = 2048
 BOUNDED = {"tanh": (-1.0, 1.0), "sigmoid": (0.0, 1.0), "erf": (-1.0, 1.0)}
 SUMS = frozenset({"add", "sub", "rsub", "add_", "sub_"})
 PRODUCTS = frozenset({"mul", "mul_"})
@@ -87,7 +91,8 @@ class RandomRounding(TorchDispatchMode):
         self.magnitude = magnitude
         self.only = only
         self.budget = budget
-        self.generator = torch.Generator().manual_seed(seed)
+        self.generator = np.random.Generator(np.random.SFC64(seed))
+        self.pool = np.empty(0)
         self.operations = 0
         self.rounded = 0
         # With ``only``: results of that dtype into which values of another floating dtype were narrowed, kept alive so that
@@ -110,9 +115,13 @@ class RandomRounding(TorchDispatchMode):
             and value.device.type == "cpu"
         )
 
-    def uniform(self, like: torch.Tensor) -> torch.Tensor:
-        """Uniform in [-1, 1], of the shape and dtype of a tensor."""
-        return torch.rand(like.shape, generator=self.generator, dtype=like.dtype).mul_(2).sub_(1)
+    def uniform(self, like: Any) -> Any:
+        """Uniform in [-1, 1], of the shape and dtype of an array; drawn in blocks, since most tensors are small."""
+        size = math.prod(like.shape)
+        if size > len(self.pool):
+            self.pool = self.generator.random(max(size, BLOCK)) * 2 - 1
+        drawn, self.pool = self.pool[:size], self.pool[size:]
+        return drawn.reshape(like.shape).astype(like.dtype, copy=False)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -123,7 +132,7 @@ class RandomRounding(TorchDispatchMode):
         name = func.overloadpacket.__name__
         if self.only is not None and self.magnitude:
             return self._narrowing(func, name, args, kwargs)
-        if name in EXACT or self.magnitude == 0:
+        if name in EXACT or self.magnitude == 0 or _views(func):
             return func(*args, **(kwargs or {}))
         if name in INSIDE:
             args = tuple(self._rounded_input(value) for value in args)
@@ -151,9 +160,10 @@ class RandomRounding(TorchDispatchMode):
                 continue
             if name not in EXACT or cast:
                 self.rounded += 1
-                noise = 1 + self.magnitude * self.uniform(value)
-                in_place = name.endswith("_") and not name.startswith("_")
-                value = value.mul_(noise) if in_place else value * noise
+                if cast:
+                    value = value.clone()  # a cast to the dtype that a value has already gives the value itself
+                array = _array(value)
+                array *= 1 + self.magnitude * self.uniform(array)
             self.narrowed[id(value)] = value
             results.append(value)
         return type(out)(results) if isinstance(out, (tuple, list)) else results[0]
@@ -161,48 +171,54 @@ class RandomRounding(TorchDispatchMode):
     def _rounded_input(self, value: Any) -> Any:
         if not self.concerns(value):
             return value
-        return value * (1 + self.magnitude * self.uniform(value))
+        array = _array(value)
+        return torch.from_numpy(array * (1 + self.magnitude * self.uniform(array)))
 
     def _normwise(self, value: Any) -> Any:
         if not self.concerns(value) or value.dim() < 2:
             return value
-        largest = value.abs().amax(dim=(-2, -1), keepdim=True)
-        return value + NORMWISE_CONSTANT * self.magnitude * largest * self.uniform(value)
+        array = _array(value)
+        largest = np.abs(array).max(axis=(-2, -1), keepdims=True)
+        return torch.from_numpy(array + NORMWISE_CONSTANT * self.magnitude * largest * self.uniform(array))
 
     def _rounded(self, name: str, args: tuple[Any, ...], out: Any) -> Any:
+        """A result with its error. What is not exact writes to memory of its own, so the error is put in there."""
         if not self.concerns(out):
             return out
         self.rounded += 1
-        factor = self.magnitude * self.uniform(out)
-        if name in SPECIAL:
-            factor = factor * SPECIAL_CONSTANT
-        exact = _exact(name, args, out)
-        if exact is not None:
-            factor = torch.where(exact, torch.zeros((), dtype=out.dtype), factor)
-        if name.endswith("_") and not name.startswith("_"):
-            return out.mul_(1 + factor)
-        # inf * (1 + factor) is inf, nan stays nan: noise never makes a finite value of either.
-        result = out * (1 + factor)
+        array = _array(out)
+        factor = self.uniform(array)
+        factor = 1 + (self.magnitude * SPECIAL_CONSTANT if name in SPECIAL else self.magnitude) * factor
+        # inf times a factor is inf, nan stays nan: noise never makes a finite value of either.
+        exact = _exact(name, args, array)
+        if exact is None:
+            array *= factor
+        else:
+            np.multiply(array, factor, out=array, where=~exact)
         if name in ("softplus", "softplus_backward"):
-            result = self._softplus(name, args, out, result)
+            self._softplus(name, args, array)
         if name in ("_log_softmax", "log_sigmoid_forward"):
-            result = result + self.magnitude * self.uniform(out)
+            array += self.magnitude * self.uniform(array)
         if name in BOUNDED:
-            low, high = BOUNDED[name]
-            result = result.clamp(low, high)
-        return result
+            np.clip(array, *BOUNDED[name], out=array)
+        return out
 
-    def _softplus(self, name: str, args: tuple[Any, ...], out: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    def _softplus(self, name: str, args: tuple[Any, ...], array: Any) -> None:
         # torch documents that softplus is replaced by the identity where beta * x > threshold: an error of e^-threshold
         # that no rounding explains. It is the same in every run, so it enters in full and not as a multiple of the noise.
         at = 0 if name == "softplus" else 1
         beta = float(args[at + 1]) if len(args) > at + 1 else 1.0
         threshold = float(args[at + 2]) if len(args) > at + 2 else 20.0
-        cut = math.exp(-threshold) * self.magnitude / _unit(out.dtype)
-        unsure = torch.rand(out.shape, generator=self.generator, dtype=out.dtype) * cut
-        linear = args[at] * beta > threshold
-        moved = result + unsure / beta if name == "softplus" else result * (1 - unsure)
-        return torch.where(linear, moved, result)
+        unit = 2.0**-53 if array.dtype == np.float64 else 2.0**-24
+        unsure = np.abs(self.uniform(array)) * (math.exp(-threshold) * self.magnitude / unit)
+        linear = _array(args[at]) * beta > threshold
+        array[...] = np.where(linear, array + unsure / beta if name == "softplus" else array * (1 - unsure), array)
+
+
+@functools.cache
+def _views(func: Any) -> bool:
+    """Whether an operator gives back an argument's memory without writing to it."""
+    return any(given.alias_info is not None and not given.alias_info.is_write for given in func._schema.returns)
 
 
 def _flat(values: Any) -> list[Any]:
@@ -213,35 +229,37 @@ def _flat(values: Any) -> list[Any]:
     return found
 
 
-def _unit(dtype: torch.dtype) -> float:
-    return 2.0**-53 if dtype == torch.float64 else 2.0**-24
+def _array(value: torch.Tensor) -> Any:
+    """The memory of a tensor as an array: on small tensors numpy is several times faster."""
+    return (value.detach() if value.requires_grad else value).numpy()
 
 
-def _exact(name: str, args: tuple[Any, ...], out: torch.Tensor) -> torch.Tensor | None:
+def _exact(name: str, args: tuple[Any, ...], out: Any) -> Any:
     """Where the operation has no rounding error at all; None if nowhere."""
     if name in SUMS and len(args) >= 2:
-        first, second = _tensor(args[0], out), _tensor(args[1], out)
-        whole = (first.trunc() == first) & (second.trunc() == second) & (out.abs() < 2.0**24)
+        first, second = _operand(args[0]), _operand(args[1])
+        whole = (np.trunc(first) == first) & (np.trunc(second) == second) & (np.abs(out) < 2.0**24)
         return (first == 0) | (second == 0) | whole
     if name in PRODUCTS and len(args) >= 2:
-        return _power_of_two(args[0], out) | _power_of_two(args[1], out)
+        return _power_of_two(_operand(args[0])) | _power_of_two(_operand(args[1]))
     if name in QUOTIENTS and len(args) >= 2:
-        return _power_of_two(args[1], out)
+        return _power_of_two(_operand(args[1]))
     if name == "sum" and isinstance(args[0], torch.Tensor) and args[0].numel() and args[0].shape == out.shape:
-        return torch.ones_like(out, dtype=torch.bool)
+        return np.ones(out.shape, dtype=bool)
     return None
 
 
-def _tensor(value: Any, like: torch.Tensor) -> torch.Tensor:
-    if isinstance(value, torch.Tensor):
-        return value
-    return torch.tensor(float(value), dtype=like.dtype)
-
-
-def _power_of_two(value: Any, like: torch.Tensor) -> torch.Tensor:
+def _operand(value: Any) -> Any:
+    """A number or a tensor as an array."""
     if not isinstance(value, torch.Tensor):
-        return torch.tensor(abs(math.frexp(float(value))[0]) == 0.5)
-    if not value.dtype.is_floating_point:
-        return torch.tensor(False)
-    mantissa: torch.Tensor = torch.frexp(value)[0]
-    return mantissa.abs() == 0.5
+        return np.asarray(float(value))
+    return _array(value) if value.device.type == "cpu" and value.dtype != torch.bfloat16 else np.asarray(value.tolist())
+
+
+def _power_of_two(value: Any) -> Any:
+    """Where an entry is a power of two (or 0, which a product keeps as exactly)."""
+    if value.dtype == np.float64:
+        return value.view(np.int64) & 0xFFFFFFFFFFFFF == 0
+    if value.dtype == np.float32:
+        return value.view(np.int32) & 0x7FFFFF == 0
+    return np.zeros((), dtype=bool)
