@@ -28,6 +28,8 @@ from flowref.tolerance import (
 
 # How far beside a point a law of derivatives is measured again, relative to 1 + |x|.
 ASIDE = 2.0**-16
+# A second look with this many runs dismisses most suspicions before the full number is spent.
+SECOND_REPLICAS = 8
 
 
 def measured(law: Law, subject: Subject, batch: Batch) -> Residual:
@@ -61,7 +63,9 @@ def review(
     suspected = judgement.outcome == VIOLATED
     if not suspected.any():
         return judgement
-    confirmed = judge(law, subject, batch, residual, precision, CONFIRM_REPLICAS, seed_of(seed, "confirm"))
+    confirmed = judge(law, subject, batch, residual, precision, SECOND_REPLICAS, seed_of(seed, "second"))
+    if (suspected & (confirmed.outcome == VIOLATED)).any():
+        confirmed = judge(law, subject, batch, residual, precision, CONFIRM_REPLICAS, seed_of(seed, "confirm"))
     outcome = np.where(
         suspected & (confirmed.outcome == VIOLATED), VIOLATED, np.where(suspected, UNDECIDED, judgement.outcome)
     )

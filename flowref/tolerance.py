@@ -115,7 +115,9 @@ def judge(
     screened = size <= SCREEN * precision.unit * scale + extra
     allowed = SCREEN * precision.unit * scale + extra
     verdict = Judgement(np.where(screened, HELD, UNDECIDED), size, allowed, zero, scale, 0, precision)
-    open_rows = ~screened & _decidable(residual, rows)
+    if screened.all():
+        return _masked(verdict, residual)
+    open_rows = ~screened & ~residual.silent
     if not open_rows.any():
         return _masked(verdict, residual)
     if subject.noise is None:
@@ -174,7 +176,7 @@ def respond(
 
 def _noisy(law: Law, subject: Subject, batch: Batch, shape: tuple[int, ...], rows: Array) -> Array:
     """The residual under the noise that is on. Where rounding pushes a point over the edge of a domain and the call raises,
-    the rows in question are measured one by one, and those that raise come back as nan.
+    the rows in question are measured in halves, and those that raise alone come back as nan.
     """
     try:
         return np.asarray(law.measure(subject, batch).value, dtype=np.float64).reshape(shape)
@@ -184,8 +186,11 @@ def _noisy(law: Law, subject: Subject, batch: Batch, shape: tuple[int, ...], row
         if len(batch.x) == 1:
             return np.full(shape, np.nan)
     noisy = np.full(shape, np.nan)
-    for row in np.flatnonzero(rows):
-        noisy[row] = _noisy(law, subject, batch.rows(slice(row, row + 1)), (1, *shape[1:]), np.ones(1, dtype=bool))[0]
+    wanted = np.flatnonzero(rows)
+    for half in (wanted[: len(wanted) // 2], wanted[len(wanted) // 2 :]):
+        if len(half):
+            every = np.ones(len(half), dtype=bool)
+            noisy[half] = _noisy(law, subject, batch.rows(half), (len(half), *shape[1:]), every)
     return noisy
 
 
@@ -222,14 +227,13 @@ def _against(
     )
 
 
-def _decidable(residual: Residual, rows: int) -> Array:
-    return np.ones(rows, dtype=bool) if residual.decidable is None else np.asarray(residual.decidable, dtype=bool)
-
-
 def _masked(verdict: Judgement, residual: Residual) -> Judgement:
     """Rows about which the law says nothing, and rows that hold whatever the subject does."""
     outcome = verdict.outcome.astype(object)
     if residual.trivial is not None:
         outcome[(outcome == HELD) & np.asarray(residual.trivial, dtype=bool)] = TRIVIAL
-    outcome[~_decidable(residual, len(outcome))] = DROPPED
+    # An excuse is needed only where something is not held.
+    unheld = residual.excused is None or ((outcome != HELD) & (outcome != TRIVIAL)).any()
+    silent = residual.silent if unheld else replace(residual, excused=None).silent
+    outcome[silent] = DROPPED
     return replace(verdict, outcome=outcome)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ class Residual:
     ``allowed`` ``(batch,)``: a closed bound, for laws with the "bound" tolerance, or an addition to the rounding
     allowance (a promised inverse tolerance, the error estimate of a difference quotient).
     ``decidable`` ``(batch,)``: False where the law says nothing (the map is not finite there); such rows are counted.
+    ``excused``: gives further rows ``(batch,)`` where the law says nothing; asked only where a residual is conspicuous.
     ``trivial`` ``(batch,)``: True where the law holds whatever the subject does; a pass needs a row that is not.
     ``observed`` and ``expected``: named numbers per point, for the reader. ``note``: a sentence for the reader.
     """
@@ -30,6 +32,7 @@ class Residual:
     scale: Array | float = 1.0
     allowed: Array | float = 0.0
     decidable: Array | None = None
+    excused: Callable[[], Array] | None = None
     trivial: Array | None = None
     observed: dict[str, Array] = field(default_factory=dict)
     note: str = ""
@@ -38,6 +41,13 @@ class Residual:
         """The largest absolute residual of each point, ``(batch,)`` float64; nan if any entry is nan."""
         value = np.abs(np.asarray(self.value, dtype=np.float64))
         return value.reshape(len(value), -1).max(1) if value.size else np.zeros(len(value))
+
+    @cached_property
+    def silent(self) -> Array:
+        """Where the law says nothing, ``(batch,)``."""
+        rows = len(self.value)
+        silent = np.zeros(rows, dtype=bool) if self.decidable is None else ~np.asarray(self.decidable, dtype=bool)
+        return silent if self.excused is None else silent | np.asarray(self.excused(), dtype=bool)
 
 
 Measure = Callable[[Subject, Batch], Residual]

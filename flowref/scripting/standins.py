@@ -73,7 +73,7 @@ class Support:
 
 
 class Residual(Plain):
-    """What was measured, a row per point: `value` should be zero; `decidable` is False where the law says nothing."""
+    """What was measured, a row per point: `value` should be zero; the law says nothing in rows that are `silent`."""
 
     def __init__(self, value: Any, scale: Any = 1.0, **others: Any) -> None:
         super().__init__(value=value, scale=scale, **{"allowed": 0.0, "observed": {}, **others})
@@ -81,6 +81,13 @@ class Residual(Plain):
     def per_row(self) -> Any:
         value = np.abs(np.asarray(self.value, dtype=np.float64))
         return value.reshape(len(value), -1).max(1) if value.size else np.zeros(len(value))
+
+    @property
+    def silent(self) -> Any:
+        silent = np.zeros(len(self.value), dtype=bool)
+        if self.decidable is not None:
+            silent |= ~np.asarray(self.decidable, dtype=bool)
+        return silent if self.excused is None else silent | self.excused()
 
 
 @contextlib.contextmanager

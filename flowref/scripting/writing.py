@@ -157,8 +157,7 @@ def _row(case: Case) -> int:
         with np.errstate(all="ignore"):
             residual = case.law.measure(case.subject, batch)
             size = residual.per_row()
-            if residual.decidable is not None:
-                size = np.where(residual.decidable, size, -1.0)
+            size = np.where(residual.silent, -1.0, size)
     except Exception:  # the program will show what it raises
         return 0
     gap = np.abs(size - case.verdict.evidence.residual)
@@ -208,7 +207,7 @@ def _ending(case: Case, law: str, batch: str, gathering: Gathering) -> list[str]
         "    off = float(residual.per_row()[ROW])",
         *allowed,
         '    print(f"off by {off!r}, allowed {allowed!r}")',
-        "    if residual.decidable is not None and not residual.decidable[ROW]:",
+        "    if residual.silent[ROW]:",
         '        print("NOT MEASURED: the law says nothing at this point")',
         "        return 2",
         "    if not off <= allowed:",

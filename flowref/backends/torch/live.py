@@ -23,8 +23,8 @@ from flowref.model import Array, Dialect, Facts, Mapped, Support, Undecidable, U
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # A noised call may take this many times the operations of a clean one before it counts as an iteration that does not settle.
 BUDGET_FACTOR, BUDGET_FLOOR = 20, 2000
-# Rows of one backward pass of a Jacobian; more are taken in chunks.
-JACOBIAN_ROWS = 4096
+# Rows and numbers of one backward pass of a Jacobian; more are taken in chunks.
+JACOBIAN_ROWS, JACOBIAN_SIZE = 1024, 2**18
 WHICH = ("forward", "inverse", "log_prob")
 
 
@@ -184,7 +184,7 @@ def jacobian(live: Live, which: str, x: Array, context: Array | None = None) -> 
     shape = live.facts.latent_shape or live.facts.event_shape
     outputs = int(np.prod(shape if which == "forward" else live.facts.event_shape))
     live.count(f"jacobian {which}", lambda: jacobian(live, which, x, context))
-    step = max(1, JACOBIAN_ROWS // max(1, outputs))
+    step = max(1, min(JACOBIAN_ROWS, JACOBIAN_SIZE // max(1, outputs)) // max(1, outputs))
     with live.calling(f"jacobian {which}"):
         pieces = []
         clean, ctx = live.tensor(x, support=live.given(which)), live.tensor(context, jitter=1)
