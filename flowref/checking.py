@@ -54,6 +54,8 @@ from flowref.tolerance import (
 )
 
 PROFILES = {"quick": 0.5, "standard": 1.0, "thorough": 3.0}
+# From this many operations on, as iterative inverses and solvers take them, fewer batches are measured, down to a share.
+HEAVY, LEAST_SHARE = 1500, 0.3
 # A batch that raises is cut down to its raising rows in at most this many measurements.
 BISECTIONS = 24
 # The number of features of a target that is built large.
@@ -67,9 +69,10 @@ class Settings:
     profile: str = "standard"
     seed: int = 0
 
-    def effort(self, law: Law) -> int:
-        """Batches to measure for a law."""
-        return max(2, round(law.effort * PROFILES[self.profile])) if law.effort > 1 else 1
+    def effort(self, law: Law, operations: int = 0) -> int:
+        """Batches to measure for a law on a subject of which a round trip takes so many operations."""
+        share = 1.0 if self.profile == "thorough" else min(1.0, max(LEAST_SHARE, HEAVY / max(1, operations)))
+        return max(2, round(law.effort * PROFILES[self.profile] * share)) if law.effort > 1 else 1
 
 
 class Found(Exception):
@@ -160,11 +163,11 @@ def _check(target: Target, law: Law, settings: Settings) -> Verdict:
     visit = functools.partial(_visit, target, law, settings, tally, precision)
     fixed = replace(subject, trainable=subject.trainable and not subject.promises.get("fixed"))
     try:
-        explore(law, fixed, settings.seed, name, settings.effort(law), visit)
+        explore(law, fixed, settings.seed, name, settings.effort(law, subject.operations), visit)
     except Found:
         assert tally.violation is not None
         return replace(tally.violation, counts=tally.counts())
-    return conclude(name, law, tally)
+    return conclude(name, law, tally, subject.declared)
 
 
 def larger(target: Target, subject: Subject, promise: str) -> Target | None:
@@ -176,7 +179,7 @@ def larger(target: Target, subject: Subject, promise: str) -> Target | None:
     return target.with_options(**{name: str(MANY_FEATURES)})
 
 
-def conclude(name: str, law: Law, tally: Tally) -> Verdict:
+def conclude(name: str, law: Law, tally: Tally, declared: bool) -> Verdict:
     """The verdict where no violation was found."""
     counts = tally.counts()
     if tally.error is not None:
@@ -191,7 +194,8 @@ def conclude(name: str, law: Law, tally: Tally) -> Verdict:
     elif counts.undecided:
         reason = max(tally.reasons, key=lambda key: (tally.reasons[key], key))
     else:
-        reason = "no point could be measured: the map is not finite there; a domain can be declared (?domain=)"
+        reason = "no point could be measured: what comes back is not finite, or too large to be compared"
+        reason += "" if declared else "; a domain can be declared (?domain=)"
     return Verdict(name, law.id, Status.INCONCLUSIVE, reason, counts, tally.closest)
 
 

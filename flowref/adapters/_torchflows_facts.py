@@ -9,6 +9,8 @@ from flowref.model import REAL, Facts, Shape, Support, TargetError
 
 # Its sigmoidal transformers are meant for |x| < 10, where their inverse bisects until steps are below 1e-5 |x|.
 SIGMOIDAL = Support.parse((-10.0, 10.0))
+# What a first layer makes of these stays within the range of the next.
+SIGMOIDAL_STACK = Support.parse((-9.0, 9.0))
 SIGMOIDAL_TOLERANCE = 2e-4
 # Integrated transformers bisect [-bound, bound] down to eps.
 INTEGRAL_TOLERANCE = 1e-5
@@ -47,6 +49,8 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     promises: dict[str, Any] = dict.fromkeys(sorted(_promises(bijection) | {"batch-dims"}), True)
     if tolerance:
         promises["inverse_tolerance"] = tolerance
+        if "InverseMaskedAutoregressiveBijection" in lineage(bijection):
+            promises["iterative-forward"] = True
     if domain != REAL and "BijectiveComposition" in lineage(bijection):
         promises["perturb"] = 0.0  # moved affine layers carry their outputs out of the range of the next transformer
     return Facts(
@@ -98,7 +102,8 @@ def _reach(obj: Any) -> tuple[Support, tuple[float, ...], float]:
     if "MonotonicSpline" in kinds:
         knots = {float(transformer.min_input), float(transformer.max_input)}
     if kinds & {"Sigmoid", "DeepSigmoid", "DenseSigmoid", "DeepDenseSigmoid"}:
-        domain, tolerance = SIGMOIDAL, SIGMOIDAL_TOLERANCE * compounding
+        domain = SIGMOIDAL_STACK if kinds & {"DeepSigmoid", "DeepDenseSigmoid"} else SIGMOIDAL
+        tolerance = SIGMOIDAL_TOLERANCE * compounding
     if "Integration" in kinds:
         bound = float(transformer.bound)
         domain, tolerance = Support.parse((-bound, bound)), INTEGRAL_TOLERANCE * compounding

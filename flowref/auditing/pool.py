@@ -58,6 +58,11 @@ class Broken:
     seconds: float
 
 
+# A worker that has grown by this share of the memory limit is replaced between two pairs: what earlier pairs left behind
+# is no fault of the next.
+REPLACED = 0.4
+
+
 @dataclass(eq=False)
 class Worker:
     """The parent's side of one process."""
@@ -162,6 +167,8 @@ class Pool:
             self._end(worker)
             outcome = Broken(Status.CRASHED, "the process answered with garbage", time.monotonic() - worker.began)
         pair, worker.pair = worker.pair, None
+        if not worker.retired and self._overweight(worker, REPLACED):
+            self._end(worker)
         if pair is not None:
             yield pair, outcome
 
@@ -194,8 +201,9 @@ class Pool:
             if self.failed_starts >= 3:
                 raise FlowrefError(f"worker processes do not start ({broken.reason}); try --in-process")
 
-    def _overweight(self, worker: Worker) -> bool:
-        return bool(worker.baseline) and resident(worker.process.pid) > worker.baseline + self.limits.memory * MEBIBYTE
+    def _overweight(self, worker: Worker, share: float = 1.0) -> bool:
+        allowed = worker.baseline + share * self.limits.memory * MEBIBYTE
+        return bool(worker.baseline) and resident(worker.process.pid) > allowed
 
     def _end(self, worker: Worker) -> None:
         """Kill a worker with everything that it started, and take it off the list."""

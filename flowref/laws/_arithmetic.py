@@ -11,6 +11,8 @@ from flowref.model import Array, Mapped, Subject, Undecidable, Unsupported, per_
 
 # Up to this size log-determinants are eliminated in extended precision; beyond, by LAPACK with an error term.
 EXTENDED_SIZE = 96
+# Supports with an edge, and how near to it, relative to 1 + |edge|, rounding may take a point.
+EDGED, EDGE = ("unit", "positive", "interval"), 1e-12
 # Entries below this are close to the subnormal range, where rounding is no longer relative.
 TINY = 1e-280
 
@@ -53,15 +55,36 @@ def inside(subject: Subject, y: Array) -> tuple[Array, Array]:
     replaced by another image, so that the rest of the batch can be measured.
     """
     usable = finite_rows(y)
-    if subject.codomain is not None and subject.codomain.kind in ("unit", "positive", "interval"):
+    if subject.codomain is not None and subject.codomain.kind in EDGED:
         usable = usable & subject.codomain.holds(y)
-    if usable.all():
-        return y + 0.0, usable
     if not usable.any():
         raise Undecidable("every image lies on the edge of the codomain, or is not finite")
-    image = y + 0.0
-    image[~usable] = y[usable][0]
-    return image, usable
+    return _replaced(y, usable)
+
+
+def back_inside(subject: Subject, x: Array) -> tuple[Array, Array]:
+    """Points that an inverse gave back, as the forward map can be asked about, and where they are the real ones.
+
+    Those beyond the edge of the domain by no more than rounding are replaced by another point; those far beyond it stay.
+    """
+    domain = subject.domain
+    if domain.kind not in EDGED:
+        return x + 0.0, np.ones(len(x), dtype=bool)
+    flat = x.reshape(len(x), -1)
+    near = (np.abs(flat - domain.low) <= EDGE * (1 + abs(domain.low))) if np.isfinite(domain.low) else False
+    near |= (np.abs(flat - domain.high) <= EDGE * (1 + abs(domain.high))) if np.isfinite(domain.high) else False
+    beyond = (flat <= domain.low) | (flat >= domain.high)
+    usable = np.asarray(~(near & beyond).any(1))
+    if not usable.any():
+        raise Undecidable("every point that the inverse gives lies on the edge of the domain")
+    return _replaced(x, usable)
+
+
+def _replaced(values: Array, usable: Array) -> tuple[Array, Array]:
+    """The values with the others replaced by the first usable one."""
+    kept = values + 0.0
+    kept[~usable] = values[usable][0]
+    return kept, usable
 
 
 def square(jacobian: Array) -> Array:

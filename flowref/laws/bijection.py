@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flowref.laws._arithmetic import TINY, finite_rows, inside, latents, reported, rows_max
+from flowref.laws._arithmetic import TINY, back_inside, finite_rows, inside, latents, reported, rows_max
 from flowref.model import CONTRACT, EXACT, Array, Batch, Mapped, Residual, Subject, law
 
 ROUND_TRIP = "change of variables: a flow is a bijection; NICE (arXiv:1410.8516), Real NVP (arXiv:1605.08803)"
@@ -61,7 +61,7 @@ def forward_roundtrip(subject: Subject, batch: Batch) -> Residual:
     assert subject.forward is not None and subject.inverse is not None
     inverse = subject.inverse
     z = latents(subject, batch.x, batch.context)
-    x = inverse(z + 0.0, batch.context).value
+    x, usable = back_inside(subject, inverse(z + 0.0, batch.context).value)
     again = subject.forward(x + 0.0, batch.context).value
     slack: Array | float = 0.0
     if subject.promises.get("inverse_tolerance"):
@@ -74,7 +74,7 @@ def forward_roundtrip(subject: Subject, batch: Batch) -> Residual:
         again - z,
         scale=rows_max(z),
         allowed=slack,
-        decidable=finite_rows(z) & (finite_rows(x) if subject.codomain is None else True),
+        decidable=usable & finite_rows(z) & (finite_rows(x) if subject.codomain is None else True),
         excused=lambda: saturated(inverse, z, again, x, batch.context),
         observed={"z": z, "inverse(z)": x, "f(inverse(z))": again},
     )
@@ -92,9 +92,11 @@ def saturated(call: Callable[..., Mapped], start: Array, end: Array, image: Arra
     if not far.any():
         return flat
     given = None if context is None else context[far]
-    slack = FLAT * ULP * (rows_max(image[far]) + np.finfo(float).tiny)
-    for share in (0.25, 0.5, 0.75, 1.0):
-        between = call(start[far] + share * (end[far] - start[far]), given).value
+    # Where a map turns flat, its image is known no better than its argument: 16 units of either.
+    slack = FLAT * ULP * (rows_max(image[far]) + np.finfo(float).tiny) * (1 + rows_max(end[far]))
+    ways = [start[far] + share * (end[far] - start[far]) for share in (0.25, 0.5, 0.75)]
+    for way in (*ways, end[far]):
+        between = call(way + 0.0, given).value
         flat[far] &= rows_max(between - image[far]) <= slack
     return flat
 

@@ -121,13 +121,18 @@ NARROW = ("float32", "float16", "bfloat16")
 TORN = 1e-10
 
 
-def torn(subject: Subject, batch: Batch) -> bool:
-    """Whether forward and inverse, or log-det and Jacobian, part ways under the float32 default dtype and only there."""
+def torn(subject: Subject, batch: Batch) -> str:
+    """How forward and inverse, or log-det and Jacobian, part ways under the float32 default dtype and only there."""
     if subject.forward is None or subject.usual is None:
-        return False
+        return ""
     with subject.usual():
         usual = _gap(subject, batch)
-    return usual > TORN and _gap(subject, batch) < TORN / 100
+    if usual <= TORN or (plain := _gap(subject, batch)) >= TORN / 100:
+        return ""
+    return (
+        f"under the float32 default dtype forward, inverse and log-det part ways by {usual:.1e}, as with a constant rounded in "
+        f"one; under the float64 default dtype by {plain:.1e}"
+    )
 
 
 def _gap(subject: Subject, batch: Batch) -> float:
@@ -173,10 +178,8 @@ def dtype_follow(subject: Subject, batch: Batch) -> Residual:
     # default dtype are another matter: where all use the same rounded constant the map is another, and a sound one.
     inside = [] if seen else [which for which, observation in observations if observation.float32]
     seen += [f"float32 arithmetic feeds the float64 result of {which}" for which in inside]
-    if not seen and torn(subject, batch):
-        seen.append(
-            "under the float32 default dtype forward, inverse and log-det part ways, as with a constant rounded in one"
-        )
+    if not seen and (apart := torn(subject, batch)):
+        seen.append(apart)
     return flags(bool(seen), len(batch.x), listed(seen))
 
 

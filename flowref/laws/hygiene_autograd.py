@@ -199,7 +199,12 @@ def gradients_finite(subject: Subject, batch: Batch) -> Residual:
     # Points without special values: where a map has a kink, a gradient may not exist.
     points = draw(subject.domain, batch.x.shape, np.random.default_rng(batch.seed))
     ordinary = Batch(points, batch.context, batch.seed)
-    (outcome,) = subject.play([("step", data(subject, ordinary), batch.context)])
+    outcomes, error = attempt(subject.play, [("step", data(subject, ordinary), batch.context)])
+    if error.startswith(("ValueError", "NotImplementedError")):
+        raise Unsupported(f"it refuses to be trained in eval mode ({error})")
+    if error:
+        raise RuntimeError(error)
+    (outcome,) = outcomes
     broken = [] if not np.isfinite(outcome["loss"]) else _broken(outcome["gradients"])
     note = f"the loss is {outcome['loss']:.4g}, and the gradient of {listed(broken)} is not finite"
     decidable = np.full(len(batch.x), bool(np.isfinite(outcome["loss"])))

@@ -25,6 +25,7 @@ FORMULA = "change of variables; Rezende and Mohamed, Variational Inference with 
 DIFFERENCE_FACTOR = 20.0
 # The largest event whose Jacobian is taken apart by differences for the reader.
 DIFFERENCE_SIZE = 128
+CANNOT_TELL = "reported or autograd (differences cannot tell)"
 # An inverse that comes back this close, relatively, is at the same point; beyond this condition number a product of
 # Jacobians says nothing.
 RETURNED, CONDITION = 1e-4, 1e8
@@ -58,7 +59,11 @@ def arbitrated(subject: Subject, which: str, x: Array, context: Array | None) ->
     observed: dict[str, Any] = {"reported": claimed, "autograd": truth}
     if x.size > DIFFERENCE_SIZE:
         return observed, ""
-    estimate, error = differences(call, x, context)
+    try:
+        estimate, error = differences(call, x, context)
+    except Exception:  # a step beside the point is refused, at the edge of a domain
+        observed["disagrees"] = CANNOT_TELL
+        return observed, ""
     measured = float(log_abs_det(estimate)[0])
     try:
         sensitivity = float(np.abs(np.linalg.inv(estimate[0])).sum())
@@ -68,7 +73,7 @@ def arbitrated(subject: Subject, which: str, x: Array, context: Array | None) ->
     observed |= {"differences": measured, "differences' error": doubt}
     gap = abs(claimed - truth)
     if not np.isfinite(measured) or not np.isfinite(doubt) or doubt > gap / 2:
-        observed["disagrees"] = "reported or autograd (differences cannot tell)"
+        observed["disagrees"] = CANNOT_TELL
         return observed, ""
     near_truth, near_claim = abs(measured - truth) <= doubt, abs(measured - claimed) <= doubt
     if near_claim and not near_truth:
@@ -221,6 +226,8 @@ def true_gradients(subject: Subject) -> str | None:
     """Clamps that let gradients through on purpose are documented by a promise."""
     if subject.promises.get("straight-through"):
         return "its gradients are promised to pass straight through a clamp"
+    if subject.promises.get("iterative-forward"):
+        return "its forward map is iterative, and what autograd records of it is not its derivative"
     return is_estimator(subject)
 
 

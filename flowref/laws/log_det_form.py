@@ -70,17 +70,24 @@ def log_det_additive(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-@law("bijection/log-det-wide", needs={"forward"}, tolerance=EXACT, effort=2, size=3, scales=(0.0, 0.1), rebuild="wide")
+@law(
+    "bijection/log-det-wide",
+    needs={"forward", "call"},
+    tolerance=EXACT,
+    effort=2,
+    size=3,
+    scales=(0.0, 0.1),
+    rebuild="wide",
+)
 def log_det_wide(subject: Subject, batch: Batch) -> Residual:
     """In several hundred dimensions the log-det is still finite wherever the value is: it is no logarithm of a product.
 
     Source: a determinant of 400 factors of 0.1 underflows, while its logarithm is -921.
     """
-    assert subject.forward is not None
-    out = None
-    if subject.call is not None:  # the graph of several hundred sequential steps takes gigabytes
-        out, _ = attempt(subject.call, "forward", batch.x, batch.context, how="no_grad")
-    out = out or subject.forward(batch.x, batch.context)
+    assert subject.call is not None
+    # The graph of several hundred sequential steps takes gigabytes; solvers that differentiate inside may need one.
+    out, _ = attempt(subject.call, "forward", batch.x, batch.context, how="no_grad")
+    out = out or subject.call("forward", batch.x, batch.context)
     claimed = reported(subject, out, len(batch.x))
     ordinary = finite_rows(out.value) & (rows_max(batch.x) <= 16)
     return Residual(

@@ -31,7 +31,7 @@ def load(target: Target, condition: Condition) -> Subject:
     subject: Subject = present(
         str(target), found.build, found.dialect, found.facts, condition, found.resolve, rebuild_seed
     )
-    return subject
+    return replace(subject, operations=found.operations)
 
 
 def forget() -> None:

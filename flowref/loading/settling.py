@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,6 +30,7 @@ class Plan:
     facts: Facts
     resolve: Callable[[Any], Dialect | None]
     dtype: str
+    operations: int = 0
 
 
 def settle_user(
@@ -100,28 +102,34 @@ def settled(
             raise SpecError(f"{target}: dtype was given as {dtype!r}; expected float64 or float32")
         try:
             subject = present(str(target), build, dialect, facts, Condition(dtype=dtype), resolve)
-            probe(subject)
+            operations = probe(subject)
         except FlowrefError:
             raise
         except Exception as error:
             failures.append(error)
             continue
-        return Plan(build, dialect, facts, resolve, dtype)
+        return Plan(build, dialect, facts, resolve, dtype, operations)
     raise misfit(target, facts.event_shape, failures[0]) from failures[0]
 
 
-def probe(subject: Subject) -> None:
-    """One ordinary call, to see that there is something to audit."""
+def probe(subject: Subject) -> int:
+    """Ordinary calls, to see that there is something to audit; returns how many operations a round trip takes."""
     import numpy as np
 
+    from flowref.backends.torch.noise import RandomRounding
     from flowref.model import draw
 
     rng = np.random.default_rng(1)
     x = draw(subject.domain, (3, *subject.event_shape), rng)
     context = None if subject.context_shape is None else rng.standard_normal((3, *subject.context_shape))
-    if subject.forward is not None:
-        subject.forward(x, context)
-    elif subject.log_prob is not None:
-        subject.log_prob(x, context)
-    else:
-        raise Unsupported("it has neither forward nor log_prob")
+    with RandomRounding(0.0, 0) as counter:
+        if subject.forward is not None:
+            y = subject.forward(x, context).value
+            if subject.inverse is not None:
+                with contextlib.suppress(Exception):  # what an inverse does is the laws' affair
+                    subject.inverse(y + 0.0, context)
+        elif subject.log_prob is not None:
+            subject.log_prob(x, context)
+        else:
+            raise Unsupported("it has neither forward nor log_prob")
+    return int(counter.operations)

@@ -74,6 +74,7 @@ class Subject:
     expression is a part's index, "self", ("chain", e1, e2, ...) or ("inverse", e).
     ``noise(seed, magnitude)``: context manager under which this subject's callables are randomly rounded.
     ``usual()``: context manager under which calls are made in the float32 default dtype, as users have it.
+    ``operations``: how many operations of the library one round trip takes.
     ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their `Mapped` functions.
     """
 
@@ -92,6 +93,7 @@ class Subject:
     promises: Mapping[str, Any] = field(default_factory=dict)
     stateful: bool = False
     trainable: bool = False
+    operations: int = 0
 
     forward: Callable[..., Mapped] | None = None
     inverse: Callable[..., Mapped] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flowref.model import ADVICE, BOUND, CLAIM, CONTRACT, EXACT, ROUNDING, STATISTICAL, Law, Mutant
+from flowref.reporting.words import plain
 
 FORCES = {
     CLAIM: "a claim: mathematics, or what the component documents; it can be VIOLATED",
@@ -29,7 +30,7 @@ def law_lines(laws: Sequence[Law], why_not: dict[str, str | None] | None = None)
     """One line per law; with reasons, whether it applies."""
     width = max((len(law.id) for law in laws), default=0)
     if why_not is None:
-        return [f"{law.id:<{width}}  {law.force:<8}  {law.statement}" for law in laws]
+        return [f"{law.id:<{width}}  {law.force:<8}  {plain(law.statement)}" for law in laws]
     lines = []
     for law in laws:
         reason = why_not[law.id]
@@ -61,7 +62,7 @@ def explanation(law: Law, mutants: Sequence[Mutant]) -> list[str]:
         ("source", law.source),
         ("version", str(law.version)),
     ]
-    lines = [law.id, "", f"  {law.statement}", ""]
+    lines = [law.id, "", f"  {plain(law.statement)}", ""]
     lines += [f"  {name + ':':<11}{text}" for name, text in facts if text]
     lines += ["", "  mutants that it must catch:" if mutants else "  no mutant is recorded for this law"]
     lines += [f"    {mutant.name}: {mutant.description} (on {mutant.host})" for mutant in mutants]

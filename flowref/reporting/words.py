@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -34,6 +35,37 @@ def clean(text: str) -> str:
     """
     flat = " ".join(text.split())
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in flat)
+
+
+# The mathematics of the laws' statements, where no TeX is read.
+TEX = (
+    (r"\\mathrm\{(\w+)\}", r"\1"),
+    (r"\^\{-1\}", "⁻¹"),
+    (r"\\partial_\\theta ?", "∂θ "),
+    (r"\\partial ?", "∂"),
+    (r"\\(log|det)\b", r"\1"),
+    (r"\\ne\b", "≠"),
+    (r"\\le\b", "≤"),
+    (r"\\sim\b", "~"),
+    (r"\\Rightarrow\b", "⇒"),
+    (r"\\int\b", "∫"),
+    (r"\\dots\b", "..."),
+    (r"\\[, ]", " "),
+    (r"\^\{([^}]*)\}", r"^(\1)"),
+    (r"_\{([^}]*)\}", r"_\1"),
+    (r"\$", ""),
+)
+
+
+def plain(statement: str) -> str:
+    r"""A statement with its mathematics in letters.
+
+    >>> plain(r"The log-det is $\log|\det \partial f^{-1} / \partial z|$.")
+    'The log-det is log|det ∂f⁻¹ / ∂z|.'
+    """
+    for pattern, letters in TEX:
+        statement = re.sub(pattern, letters, statement)
+    return clean(statement)
 
 
 def number(value: Any) -> str:
@@ -219,7 +251,7 @@ def failure(verdict: Verdict, statement: str = "", *, commands: bool = True) -> 
     if verdict.status is Status.VIOLATED:
         lines = [f"{verdict.status}  {verdict.id}  {verdict.law}   {measured(verdict)}".rstrip()]
         if statement:
-            lines.append(f"      the law: {clean(statement)}")
+            lines.append(f"      the law: {plain(statement)}")
         if said := remark(verdict):
             lines.append(f"      {said}")
     else:

@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import math
 import sys
+import traceback
 import types
 from collections.abc import Callable
 from types import FunctionType, ModuleType
@@ -25,6 +26,8 @@ from flowref.scripting.scopes import argument_of, arguments
 
 # The facts that abilities look up; whatever laws look up is the subject's.
 SHAPES = ("event_shape", "latent_shape")
+# Modules that every program imports under their own names, which are taken.
+STANDARD = (sys, traceback)
 # Where things are looked for that do not tell the module they are offered by.
 NAMELESS = ("torch", "numpy", "math", "types")
 
@@ -142,6 +145,9 @@ class Gathering:
     def _module(self, module: ModuleType, alias: str) -> str:
         if self.is_owned(module.__name__):
             raise FlowrefError(f"{module.__name__} is used as a whole, which a program of its own cannot do")
+        if module in STANDARD:
+            self.imports.add(f"import {module.__name__}")
+            return module.__name__
         last = module.__name__.rpartition(".")[2]
         name = self.claim(module, alias if alias.isidentifier() and alias != "value" else last)
         package = module.__name__.rpartition(".")[0]

@@ -22,7 +22,7 @@ from flowref.backends.torch import calls, guard, live, present, state
 from flowref.backends.torch.calls import feeds_float32
 from flowref.backends.torch.guard import random_state, settings
 from flowref.backends.torch.live import derive
-from flowref.backends.torch.present import WARM_BATCH
+from flowref.backends.torch.present import WARM_BATCH, WARM_SIZE
 from flowref.backends.torch.state import duplicate, set_mode
 from flowref.model import draw
 
@@ -149,11 +149,12 @@ def warm(obj: Any, speak: Any, support: Any, shape: Any, context_shape: Any, dty
     """Two batches in train mode, so that first-call and running state are what they are in use."""
     set_mode(obj, True)
     rng = np.random.default_rng(derive(seed, 7) % 2**32)
+    rows = WARM_BATCH if np.prod(shape) < WARM_SIZE else 2
     for _ in range(2):
-        x = torch.from_numpy(draw(support, (WARM_BATCH, *shape), rng)).to(dtype)
+        x = torch.from_numpy(draw(support, (rows, *shape), rng)).to(dtype)
         context = None
         if context_shape is not None:
-            context = torch.from_numpy(rng.standard_normal((WARM_BATCH, *context_shape))).to(dtype)
+            context = torch.from_numpy(rng.standard_normal((rows, *context_shape))).to(dtype)
         with contextlib.suppress(Exception):  # a train-mode pass may be refused
             speak(obj, x, context)
 

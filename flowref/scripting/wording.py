@@ -12,6 +12,7 @@ import numpy as np
 
 from flowref import registry
 from flowref.model import USER, Status
+from flowref.reporting.words import circumstances, plain
 from flowref.scripting.cases import Case
 
 WIDTH = 116
@@ -22,10 +23,10 @@ def docstring(case: Case) -> list[str]:
     verdict, evidence = case.verdict, case.verdict.evidence
     verb = "raises an error" if verdict.status is Status.ERROR else "does not hold"
     text = [f"The law {verdict.law} {verb} in {shown(verdict.target)}.", ""]
-    text += textwrap.wrap(f"The law: {case.law.statement}", WIDTH, break_long_words=False)
+    text += textwrap.wrap(f"The law: {plain(case.law.statement)}", WIDTH, break_long_words=False)
     if case.law.source:
         text += textwrap.wrap(f"Source: {case.law.source}", WIDTH, break_long_words=False)
-    text.append("")
+    text += ["", f"Recorded with {circumstances(case.found)}.", ""]
     if verdict.reason:
         text += textwrap.wrap(f"Seen: {verdict.reason}", WIDTH)
     for name, value in case.found.observed.items():

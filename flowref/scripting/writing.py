@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from flowref import registry
-from flowref.model import BOUND, STATISTICAL, Batch, Status, Subject, Undecidable, Unsupported
+from flowref.model import BOUND, ROUNDING, STATISTICAL, Batch, Evidence, Law, Status, Subject, Undecidable, Unsupported
+from flowref.reporting.words import circumstances, plain
 from flowref.scripting.building import building
 from flowref.scripting.cases import Case
 from flowref.scripting.gathering import Gathering, Mentions, packages_of
@@ -20,12 +21,13 @@ RESERVED = {
     "X", "CONTEXT", "SEED", "ROW", "ALLOWED", "DTYPE", "OBJECT_SEED", "build", "fresh", "main", "live", "subject", "residual",
     "obj", "imported", "audited", "sys", "traceback",
 }  # fmt: skip
+LEEWAY = 32
 CALLS = ("forward", "inverse", "log_prob")
 
 
 def program(case: Case) -> str:
     """The whole program."""
-    mentions, before = Mentions({"per_row"}), -1
+    mentions, before = Mentions({"per_row", "silent"}), -1
     while mentions.size() != before:
         before = mentions.size()
         gathering, parts = _gathered(case, mentions)
@@ -140,11 +142,23 @@ def _inputs(case: Case) -> list[str]:
     if evidence is not None:
         allowed = evidence.allowed if np.isfinite(evidence.allowed) else SCREEN * evidence.unit
         rows = len(found.x)
-        lines.append(f"ALLOWED = {allowed!r}  # how far off rounding (or the law itself) lets the residual be")
+        lines += _allowed(case.law, evidence, allowed)
         lines.append(
             f"ROW = {_row(case)}" + ("  # the point that is judged; the others are its batch" if rows > 1 else "")
         )
     return lines
+
+
+def _allowed(law: Law, evidence: Evidence, allowed: float) -> list[str]:
+    """The bound that the program judges by. It measures no rounding, so a small part of what was seen passes as well."""
+    leeway = evidence.residual / LEEWAY
+    if law.tolerance != ROUNDING or not np.isfinite(leeway) or leeway <= allowed:
+        return [f"ALLOWED = {allowed!r}  # how far off rounding (or the law itself) lets the residual be"]
+    return [
+        f"# Rounding explains {allowed:.3g} of the {evidence.residual:.3g} that were seen. How it acts on mended code is not",
+        f"# measured here, so that a {LEEWAY}nd of what was seen counts as mended.",
+        f"ALLOWED = {leeway!r}",
+    ]
 
 
 def _row(case: Case) -> int:
@@ -170,8 +184,8 @@ def _ending(case: Case, law: str, batch: str, gathering: Gathering) -> list[str]
     name, statement = case.verdict.law, case.law.statement
     unsure = [gathering.express(kind) for kind in (Unsupported, Undecidable) if gathering.wrote(kind)]
     lines = [
-        *wrapped("print(", quoted(f"{name}: {statement}"), ")", comma=""),
-        *wrapped("print(", quoted(f"target: {shown(case.verdict.target)}"), ")", comma=""),
+        *wrapped("print(", quoted(f"{name}: {plain(statement)}"), ")", comma=""),
+        *wrapped("print(", quoted(f"target: {shown(case.verdict.target)}, {circumstances(case.found)}"), ")", comma=""),
         '    print("x =", X.tolist(), "" if CONTEXT is None else f"context = {CONTEXT.tolist()}")',
         "    try:",
         '        with np.errstate(all="ignore"):',

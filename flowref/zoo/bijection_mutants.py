@@ -210,11 +210,20 @@ def coordinates_mixed(subject: Subject, size: float = 1.0) -> Subject:
     return replace(subject, forward=partial(_ladj_mapped, subject.forward, _coupled), ladj_event=())
 
 
+def _called(
+    call: Callable[..., Mapped], change: Callable[..., Any], which: str, x: Array, *given: Any, **named: Any
+) -> Mapped:
+    def run(points: Array, *_: Any) -> Mapped:
+        return call(which, points, *given, **named)
+
+    return _ladj_mapped(run, change, x)
+
+
 @mutant("bijection/log-det-wide", host=AFFINE)
 def logarithm_of_a_product(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is the logarithm of a determinant, which underflows in many dimensions."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_ladj_mapped, subject.forward, _product_log))
+    assert subject.call is not None
+    return replace(subject, call=partial(_called, subject.call, _product_log))
 
 
 def _no_slope(*_: Any) -> float:

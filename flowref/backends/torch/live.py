@@ -237,7 +237,7 @@ def _weighted(value: Any, weights: Array | None, batch: int) -> Any:
     rows = torch.from_numpy(np.array(weights)).to(value.dtype)
     if value.dim() and value.shape[0] == batch:
         return (value.reshape(batch, -1) * rows.reshape(batch, -1)).sum()
-    return value.sum() * rows.sum() / (1 if value.dim() == 0 else value.shape[0])
+    return value.sum() * rows.sum()
 
 
 def along(live: Live, which: str, x: Array, context: Array | None, seed: int, t: float) -> Mapped:

@@ -93,7 +93,7 @@ class RandomRounding(TorchDispatchMode):
         self.budget = budget
         self.generator = np.random.Generator(np.random.SFC64(seed))
         self.pool = np.empty(0)
-        self.operations = 0
+        self.operations: int = 0
         self.rounded = 0
         # With ``only``: results of that dtype into which values of another floating dtype were narrowed, kept alive so that
         # their ids stay theirs. Constants that were never wider are exact as far as anybody can tell.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from flowref.backends.torch.live import DTYPES, Live, derive
 from flowref.backends.torch.state import cast, duplicate, modules, move, set_mode, trainable
 from flowref.model import REAL, Array, Condition, Dialect, Facts, Mapped, Subject, TargetError, Unsupported, draw
 
-WARM_BATCH = 16
+WARM_BATCH, WARM_SIZE = 16, 256
 
 
 def present(
@@ -75,11 +76,13 @@ def warm(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int
     support = facts.domain if forwards else (facts.codomain or REAL)
     shape = facts.event_shape if forwards else (facts.latent_shape or facts.event_shape)
     rng = np.random.default_rng(derive(seed, 7) % 2**32)
+    # Few rows of many features: the graph of as many sequential steps takes gigabytes.
+    rows = WARM_BATCH if math.prod(shape) < WARM_SIZE else 2
     for _ in range(2):
-        x = torch.from_numpy(draw(support, (WARM_BATCH, *shape), rng)).to(dtype)
+        x = torch.from_numpy(draw(support, (rows, *shape), rng)).to(dtype)
         context = None
         if facts.context_shape is not None:
-            context = torch.from_numpy(rng.standard_normal((WARM_BATCH, *facts.context_shape))).to(dtype)
+            context = torch.from_numpy(rng.standard_normal((rows, *facts.context_shape))).to(dtype)
         # A train-mode pass may be refused (an inverse in train mode, say); the object is then audited without one.
         with contextlib.suppress(Exception):
             speak(obj, x, context)
