@@ -1,4 +1,4 @@
-"""torch.distributions: transforms, whose forward call maps latents to data in a density, and distributions."""
+"""torch: transforms, whose forward call maps latents to data in a density, distributions, and batch normalisers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flowref.adapters import _normalisers, _torch_normalisers
 from flowref.adapters._described import described, lineage
 from flowref.adapters._torch_transforms import (
     CONSTANT,
@@ -168,6 +169,8 @@ def traits(transform: Any) -> Traits:
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a transform or distribution, its event shape inferred where it tells one."""
+    if _normalisers.is_normaliser(obj):
+        return _normalisers.facts(obj, event_shape or (obj.num_features,))
     names = lineage(obj)
     if "Distribution" in names:
         facts = distribution_facts(obj, event_shape)
@@ -187,9 +190,11 @@ def _flow_facts(obj: Any, facts: Facts) -> Facts:
 
 
 def recognises(obj: Any) -> Dialect | None:
-    """The dialect of a bijective transform or a distribution, or None."""
+    """The dialect of a bijective transform, a distribution or a batch normaliser, or None."""
     from torch.distributions import Distribution, Transform, TransformedDistribution
 
+    if _normalisers.is_normaliser(obj):
+        return _normalisers.DIALECT
     if isinstance(obj, Transform):
         names = lineage(obj)
         if "StickBreakingTransform" in names:
@@ -210,8 +215,10 @@ def _on_the_line(obj: Any) -> bool:
 
 
 def components() -> Mapping[str, Component]:
-    """The bijective transforms, and densities over them."""
+    """The bijective transforms, densities over them, and the batch normalisers of torch.nn."""
     found = {}
+    for name, (build, event) in _torch_normalisers.constructions().items():
+        found[name] = described(name, build, _normalisers.DIALECT, describe, event)
     for name, (build, event) in {**_transforms(), **_densities()}.items():
         dialect = {"StickBreakingTransform": SIMPLEX, "CorrCholeskyTransform": CHOLESKY}.get(name, TRANSFORM)
         if name in _densities():

@@ -24,15 +24,16 @@ from flowref.model.law import (
     law,
     mutant,
 )
+from flowref.model.normaliser import ROLES, Normaliser
 from flowref.model.subject import Array, Batch, Mapped, Observation, Subject, per_point
 from flowref.model.support import REAL, Support, draw
 from flowref.model.target import OBJECT, USER, Condition, Target
 from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verdict, identity
 
 __all__ = [
-    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "EXACT", "OBJECT", "REAL", "ROUNDING", "STATISTICAL", "USER",
+    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "EXACT", "OBJECT", "REAL", "ROLES", "ROUNDING", "STATISTICAL", "USER",
     "Adapter", "Array", "Batch", "Component", "Condition", "Counterexample", "Counts", "Dialect", "Evidence", "Facts",
-    "FlowrefError", "Law", "Mapped", "Mutant", "Observation", "ReportError", "Residual", "Shape", "SpecError",
+    "FlowrefError", "Law", "Mapped", "Mutant", "Normaliser", "Observation", "ReportError", "Residual", "Shape", "SpecError",
     "Status", "Subject", "Support", "Target", "TargetError", "Undecidable", "Unsupported", "Verdict", "draw", "identity",
     "law", "mutant", "nearest", "per_point",
 ]  # fmt: skip

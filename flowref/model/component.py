@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flowref.model.normaliser import Normaliser
 from flowref.model.support import REAL, Support
 
 Shape = tuple[int, ...]
@@ -47,6 +48,7 @@ class Facts:
     ``ladj_event``: trailing axes that a returned log-det keeps (elementwise transforms return one per coordinate).
     ``knots``: coordinates where the map's formula changes (spline and tail bounds).
     ``promises``: what the component documents, such as "volume-preserving", or settings such as "inverse_tolerance".
+    ``normaliser``: how it normalises batches, if it does.
     """
 
     event_shape: Shape
@@ -58,6 +60,7 @@ class Facts:
     ladj_event: Shape = ()
     knots: tuple[float, ...] = ()
     promises: Mapping[str, Any] = field(default_factory=dict)
+    normaliser: Normaliser | None = None
 
 
 @dataclass(frozen=True)

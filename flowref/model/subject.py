@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flowref.model.component import Shape
+from flowref.model.normaliser import Normaliser
 from flowref.model.support import REAL, Support
 
 Array = npt.NDArray[Any]
@@ -74,6 +75,7 @@ class Subject:
     expression is a part's index, "self", ("chain", e1, e2, ...) or ("inverse", e).
     ``noise(seed, magnitude)``: context manager under which this subject's callables are randomly rounded.
     ``usual()``: context manager under which calls are made in the float32 default dtype, as users have it.
+    ``normaliser``: what is known of a batch normaliser; its laws play scenarios (see the steps "roles" to "pullback").
     ``operations``: how many operations of the library one round trip takes.
     ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their `Mapped` functions.
     """
@@ -94,6 +96,7 @@ class Subject:
     stateful: bool = False
     trainable: bool = False
     operations: int = 0
+    normaliser: Normaliser | None = None
 
     forward: Callable[..., Mapped] | None = None
     inverse: Callable[..., Mapped] | None = None

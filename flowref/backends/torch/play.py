@@ -18,6 +18,11 @@ step                           outcome
 ("cast", dtype)                None; ``.to(dtype)``
 ("dtypes",)                    {name: dtype}: of every floating parameter and buffer
 ("meta",)                      {name: device}: of every tensor the object holds, after ``.to("meta")``
+("roles",)                     {role: array, number or None}: of a batch normaliser, by its `Normaliser`; absent: None
+("assign", role, value)        None; a parameter, buffer or constant of a batch normaliser is set in place
+("normalise", x)               the value of the call that normalises, in the current mode
+("normalise", x, how)          the same under "no_grad", "inference_mode" or "checkpoint"
+("pullback", x, cotangent)     {"value", "x", "weight", "bias"}: of the normalising call and of its vector-Jacobian product
 ("count",)                     number of tensors alive in the process, after a garbage collection
 =============================  ===============================================================================
 
@@ -36,10 +41,9 @@ import numpy as np
 import torch
 
 from flowref.backends.torch.calls import MANNERS
-from flowref.backends.torch.guard import sandbox
 from flowref.backends.torch.live import DTYPES, Live, array, derive, mapped
 from flowref.backends.torch.state import duplicate, held, modules, move, named_state, trainable
-from flowref.model import Unsupported
+from flowref.model import ROLES, Normaliser, Unsupported
 
 LEARNING_RATE = 1e-2
 
@@ -106,6 +110,61 @@ class Stage:
 
     def nudge(self, seed: int, scale: float) -> None:
         move(self.obj, scale, seed)
+
+    def roles(self) -> dict[str, Any]:
+        return {role: self._role(role) for role in ROLES}
+
+    def _role(self, role: str) -> Any:
+        owner, name = self._place(role)
+        value = None if owner is None else getattr(owner, name)
+        return array(value) if isinstance(value, torch.Tensor) else value
+
+    def _place(self, role: str) -> tuple[Any, str]:
+        """The object and the attribute that play a role; None where nothing does."""
+        path = (self._normaliser().roles.get(role) or "").split(".")
+        owner = self.obj
+        for step in path[:-1]:
+            owner = getattr(owner, step)
+        return (owner, path[-1]) if path[-1] else (None, "")
+
+    def _normaliser(self) -> Normaliser:
+        found = self.live.facts.normaliser
+        if found is None:
+            raise Unsupported("it is no batch normaliser")
+        return found
+
+    def assign(self, role: str, value: Any) -> None:
+        owner, name = self._place(role)
+        if owner is None:
+            raise Unsupported(f"it has no {role}")
+        held_value = getattr(owner, name)
+        if not isinstance(held_value, torch.Tensor):
+            setattr(owner, name, value)
+            return
+        if not any(held_value is tensor for _, _, tensor in held(owner)):
+            raise Unsupported(f"its {role} is computed from something else")
+        with torch.no_grad():
+            held_value.copy_(torch.as_tensor(np.asarray(value)).reshape(held_value.shape))
+
+    def normalise(self, x: Any, how: str = "plain") -> Any:
+        return self.call(self._normaliser().call, x, None, how).value
+
+    def pullback(self, x: Any, cotangent: Any) -> dict[str, Any]:
+        """The value of the normalising call, and what its vector-Jacobian product gives for input and parameters."""
+        leaf = self.live.tensor(x)
+        assert leaf is not None
+        leaf.requires_grad_(True)
+        value = self.live.speech(self._normaliser().call)(self.obj, leaf, None)[0]
+        wanted: dict[str, torch.Tensor] = {"x": leaf}
+        for role in ("weight", "bias"):
+            owner, name = self._place(role)
+            parameter = None if owner is None else getattr(owner, name)
+            if isinstance(parameter, torch.Tensor) and parameter.is_leaf and parameter.requires_grad:
+                wanted[role] = parameter
+        rows = torch.from_numpy(np.array(cotangent)).to(value.dtype)
+        found = torch.autograd.grad(value, list(wanted.values()), rows, allow_unused=True)
+        gradients = {role: array(gradient) for role, gradient in zip(wanted, found, strict=True)}
+        return {"value": array(value), "x": None, "weight": None, "bias": None, **gradients}
 
     def state(self) -> dict[str, Any]:
         return {
@@ -177,16 +236,16 @@ class Stage:
 
 def play(live: Live, steps: Sequence[tuple[Any, ...]], fresh: bool = False) -> list[Any]:
     """Play the steps in order on one private copy (``fresh``: on the object as built, before any history)."""
-    with sandbox(derive(live.seed, 23), live.dtype):
-        stage = Stage(live, fresh)
-        outcomes = []
+    stage = Stage(live, fresh)
+    outcomes = []
+    with live.calling("play"):
         for place, (name, *arguments) in enumerate(steps):
             action: Callable[..., Any] = getattr(stage, name)
             # Each step has its own fixed random state, so that two scenarios that differ earlier meet the same draws.
             torch.manual_seed(derive(live.seed, 29, _kind(steps, place)))
             np.random.seed(derive(live.seed, 31, _kind(steps, place)) % 2**32)
             outcomes.append(action(*arguments))
-        return outcomes
+    return outcomes
 
 
 def _kind(steps: Sequence[tuple[Any, ...]], place: int) -> int:

@@ -111,6 +111,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         scale=condition.scale,
         normalising=dialect.normalising,
         promises=facts.promises,
+        normaliser=facts.normaliser,
         stateful=bool(modules(live.pristine)),
         trainable=bool(trainable(live.pristine)),
         forward=partial(life.evaluate, live, "forward") if maps else None,
