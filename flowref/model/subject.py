@@ -67,6 +67,8 @@ class Subject:
     ``jacobian(which, x, context)`` -> ``(batch, outputs, inputs)`` by the library's autodiff; raises `Unsupported` where
     the call records no graph.
     ``vjp(which, x, context, value_cotangent, ladj_cotangent)`` -> gradient with respect to x, ``(batch, *event)``.
+    ``curvature(which, x, context, value_cotangent, ladj_cotangent, direction)`` -> derivative of <vjp, direction> with
+    respect to x, ``(batch, *event)``.
     ``along(which, x, context, seed, t)`` -> `Mapped` with all trainable parameters moved by t times a seeded direction;
     ``slope(which, x, context, seed, weights)`` -> autodiff's derivative at t = 0 of sum(weights * ladj).
     ``play(steps, fresh=False)`` -> list of outcomes: a scenario on one object (see the backend); for laws of mode and state.
@@ -106,6 +108,7 @@ class Subject:
     base_log_prob: Callable[..., Array] | None = None
     jacobian: Callable[..., Array] | None = None
     vjp: Callable[..., Array] | None = None
+    curvature: Callable[..., Array] | None = None
     along: Callable[..., Mapped] | None = None
     slope: Callable[..., float] | None = None
     play: Callable[..., list[Any]] | None = None

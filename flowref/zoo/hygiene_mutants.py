@@ -229,6 +229,12 @@ def log_det_detached(subject: Subject, size: float = 1.0) -> Subject:
     return replace(subject, vjp=around(_scaled_vjp, subject.vjp, 0.0))
 
 
+@mutant("hygiene/double-backward", host=COUPLING)
+def gradient_detached(subject: Subject, size: float = 1.0) -> Subject:
+    """A hand-written backward pass works on detached tensors: its own derivative is lost."""
+    return promising(subject, "double-backward", curvature=around(_scaled_vjp, subject.curvature, 0.0))
+
+
 @mutant("hygiene/score", host="nflows:SimpleRealNVP", sizes=(1e-4, 1e-1))
 def score_off_by_a_factor(subject: Subject, size: float = 1e-3) -> Subject:
     """A part of the gradient of log_prob is detached."""

@@ -230,6 +230,33 @@ def vjp(
         return np.zeros(x.shape) if gradient is None else np.asarray(array(gradient))
 
 
+def curvature(
+    live: Live,
+    which: str,
+    x: Array,
+    context: Array | None,
+    value_cotangent: Array | None,
+    ladj_cotangent: Array | None,
+    direction: Array,
+) -> Array:
+    """The derivative with respect to the input of <gradient, direction>, where the gradient is that of `vjp`."""
+    with live.calling(f"curvature {which}"):
+        leaf, given = live.tensor(x), live.tensor(context, jitter=1)
+        assert leaf is not None
+        leaf.requires_grad_(True)
+        obj = live.take()
+        value, ladj = _graphed(live, obj, which, leaf, given)
+        total = _weighted(value, value_cotangent, len(x)) + _weighted(ladj, ladj_cotangent, len(x))
+        if not isinstance(total, torch.Tensor) or not total.requires_grad:
+            raise Unsupported(f"{which} records no autograd graph")
+        (gradient,) = torch.autograd.grad(total, leaf, create_graph=True, allow_unused=True)
+        if gradient is None or not gradient.requires_grad:
+            return np.zeros(x.shape)
+        along = (gradient * torch.from_numpy(np.array(direction)).to(gradient.dtype)).sum()
+        (second,) = torch.autograd.grad(along, leaf, allow_unused=True)
+        return np.zeros(x.shape) if second is None else np.asarray(array(second))
+
+
 def _weighted(value: Any, weights: Array | None, batch: int) -> Any:
     """Sum of a returned quantity, weighted per point; zero if nothing was returned or asked."""
     if weights is None or not isinstance(value, torch.Tensor):

@@ -122,6 +122,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         base_log_prob=able(dialect.base_log_prob, life.evaluate_base),
         jacobian=able(maps, life.jacobian),
         vjp=partial(life.vjp, live),
+        curvature=partial(life.curvature, live),
         along=able(trainable(live.pristine), life.along),
         slope=able(trainable(live.pristine), life.slope),
         play=partial(play.play, live),
