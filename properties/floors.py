@@ -19,7 +19,8 @@ FLOORS: dict[str, set[str]] = {
     "simplifying": {"model", "tolerance"},
     "backends": {"model"},
     "laws": {"model"},
-    "adapters": {"model"},
+    "reference": {"model"},
+    "adapters": {"model", "reference"},
     "zoo": {"model"},
     "registry": {"model", "loading"},
     "loading": {"model", "strategies", "backends", "adapters", "registry"},
@@ -47,7 +48,7 @@ LIBRARIES = {
 }
 # Third-party packages -> the rooms that may import them at all.
 FOREIGN: dict[str, set[str]] = {
-    "torch": {"backends", "adapters", "zoo", "loading", "scripting"},
+    "torch": {"backends", "reference", "adapters", "zoo", "loading", "scripting"},
     "hypothesis": {"strategies"},
     "numpy": {"model", "laws", "strategies", "tolerance", "simplifying", "backends", "adapters", "zoo", "loading",
               "reviewing", "recording", "checking", "scripting"},

@@ -9,7 +9,7 @@ from flowref.model import Shape
 
 Builders = dict[str, tuple[Callable[..., Any], Shape | None]]
 
-IMAGE = (4, 4, 4)
+IMAGE = (2, 4, 4)
 
 LAYERS = (
     "ElementwiseAffine", "ElementwiseInverseAffine", "ElementwiseScale", "ElementwiseShift", "ElementwiseRQSpline",

@@ -138,6 +138,8 @@ def differentiable(subject: Subject) -> str | None:
         return "difference quotients need float64"
     if subject.promises.get("straight-through"):
         return "its gradients are promised to pass straight through a clamp"
+    if subject.promises.get("iterative-forward"):
+        return "its forward map is iterative, and what autograd records of it is not its derivative"
     return not_estimator(subject)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +20,10 @@ from flowref.model import (
     TargetError,
     Unsupported,
 )
+
+
+# Beyond so many coordinates an inverse that solves them one by one is not called for the sake of counting.
+LARGE = 64
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ def settle_user(
     import numpy as np
     import torch
 
-    from flowref.adapters import user
+    from flowref.adapters import _normalisers, user
     from flowref.backends.torch.guard import sandbox
     from flowref.backends.torch.state import cast, set_mode
     from flowref.model import draw
@@ -49,7 +54,7 @@ def settle_user(
         obj = cast(build(), torch.float64)
         set_mode(obj, False)
         if not facts.event_shape:
-            facts = replace(facts, event_shape=user.infer_shape(obj, dialect))
+            facts = replace(facts, event_shape=user.infer_shape(obj, dialect, facts.normaliser is not None))
         rng = np.random.default_rng(0)
         x = torch.from_numpy(draw(facts.domain, (3, *facts.event_shape), rng))
         context = None
@@ -66,6 +71,8 @@ def settle_user(
                     dialect, latent = user.settle(again, dialect, x32, context32)
             except Exception:
                 raise misfit(target, facts.event_shape, error) from error
+    if facts.normaliser is not None and (reason := _normalisers.misfit(obj, facts.normaliser, facts.event_shape)):
+        raise TargetError(f"{target}: {reason}. Give the shape of one event as ?event=3 or ?event=2,4,4 (or --event 3)")
     if latent is not None:
         facts = replace(facts, latent_shape=tuple(latent.shape[1:]))
         if latent[0].numel() != x[0].numel():
@@ -125,7 +132,7 @@ def probe(subject: Subject) -> int:
     with RandomRounding(0.0, 0) as counter:
         if subject.forward is not None:
             y = subject.forward(x, context).value
-            if subject.inverse is not None:
+            if subject.inverse is not None and math.prod(subject.event_shape) <= LARGE:
                 with contextlib.suppress(Exception):  # what an inverse does is the laws' affair
                     subject.inverse(y + 0.0, context)
         elif subject.log_prob is not None:

@@ -149,13 +149,14 @@ def warm(obj: Any, speak: Any, support: Any, shape: Any, context_shape: Any, dty
     """Two batches in train mode, so that first-call and running state are what they are in use."""
     set_mode(obj, True)
     rng = np.random.default_rng(derive(seed, 7) % 2**32)
-    rows = WARM_BATCH if np.prod(shape) < WARM_SIZE else 2
+    large = np.prod(shape) >= WARM_SIZE
+    rows = 2 if large else WARM_BATCH
     for _ in range(2):
         x = torch.from_numpy(draw(support, (rows, *shape), rng)).to(dtype)
         context = None
         if context_shape is not None:
             context = torch.from_numpy(rng.standard_normal((rows, *context_shape))).to(dtype)
-        with contextlib.suppress(Exception):  # a train-mode pass may be refused
+        with contextlib.suppress(Exception), torch.set_grad_enabled(not large):  # a train-mode pass may be refused
             speak(obj, x, context)
 
 

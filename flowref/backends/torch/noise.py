@@ -55,6 +55,8 @@ INSIDE = frozenset(
     scatter_add_ polyval trace avg_pool2d _softmax _log_softmax
     """.split()
 )
+# Arguments that an operator of these writes to, by place: running statistics, which a rounded copy would not bring back.
+WRITTEN = dict.fromkeys(("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm"), (3, 4))
 # Factorisations and solvers: errors are relative to the norm of the whole matrix.
 NORMWISE = frozenset(
     """
@@ -68,8 +70,9 @@ NORMWISE_CONSTANT = 8.0
 # Functions whose implementations are good to a few units in the last place rather than one.
 SPECIAL = frozenset("erfinv lgamma digamma polygamma special_ndtri special_log_ndtr igamma igammac i0 i1 erfc".split())
 SPECIAL_CONSTANT = 8.0
-# Random numbers drawn at a time.
-BLOCK = 2048
+# Random numbers drawn at a time, and how many there are before they repeat within one large tensor (a prime, so that
+# the rows of a batch do not meet the same ones).
+BLOCK, PERIOD = 2048, 65521
 BOUNDED = {"tanh": (-1.0, 1.0), "sigmoid": (0.0, 1.0), "erf": (-1.0, 1.0)}
 SUMS = frozenset({"add", "sub", "rsub", "add_", "sub_"})
 PRODUCTS = frozenset({"mul", "mul_"})
@@ -118,6 +121,9 @@ class RandomRounding(TorchDispatchMode):
     def uniform(self, like: Any) -> Any:
         """Uniform in [-1, 1], of the shape and dtype of an array; drawn in blocks, since most tensors are small."""
         size = math.prod(like.shape)
+        if size > PERIOD:
+            drawn = np.resize(self.generator.random(PERIOD) * 2 - 1, like.shape)
+            return drawn.astype(like.dtype, copy=False)
         if size > len(self.pool):
             self.pool = self.generator.random(max(size, BLOCK)) * 2 - 1
         drawn, self.pool = self.pool[:size], self.pool[size:]
@@ -135,7 +141,10 @@ class RandomRounding(TorchDispatchMode):
         if name in EXACT or self.magnitude == 0 or _views(func):
             return func(*args, **(kwargs or {}))
         if name in INSIDE:
-            args = tuple(self._rounded_input(value) for value in args)
+            kept = WRITTEN.get(name, ())
+            args = tuple(
+                value if place in kept else self._rounded_input(value) for place, value in enumerate(args)
+            )
         elif name in NORMWISE:
             args = tuple(self._normwise(value) for value in args)
         out = func(*args, **(kwargs or {}))

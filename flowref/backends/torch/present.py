@@ -76,15 +76,16 @@ def warm(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int
     support = facts.domain if forwards else (facts.codomain or REAL)
     shape = facts.event_shape if forwards else (facts.latent_shape or facts.event_shape)
     rng = np.random.default_rng(derive(seed, 7) % 2**32)
-    # Few rows of many features: the graph of as many sequential steps takes gigabytes.
-    rows = WARM_BATCH if math.prod(shape) < WARM_SIZE else 2
+    # Few rows and no graph for many features: that of as many sequential steps takes gigabytes.
+    large = math.prod(shape) >= WARM_SIZE
+    rows = 2 if large else WARM_BATCH
     for _ in range(2):
         x = torch.from_numpy(draw(support, (rows, *shape), rng)).to(dtype)
         context = None
         if facts.context_shape is not None:
             context = torch.from_numpy(rng.standard_normal((rows, *facts.context_shape))).to(dtype)
         # A train-mode pass may be refused (an inverse in train mode, say); the object is then audited without one.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception), torch.set_grad_enabled(not large):
             speak(obj, x, context)
 
 
