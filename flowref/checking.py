@@ -151,8 +151,8 @@ def _check(target: Target, law: Law, settings: Settings) -> Verdict:
     subject = registry.load(target, Condition(history=law.history))
     if law.rebuild is not None:
         if subject.operations > WIDEST and settings.profile != "thorough":
-            reason = f"a round trip takes {subject.operations} operations with few features: thorough profile only"
-            return Verdict(name, law.id, Status.NOT_APPLICABLE, reason)
+            costly = f"a round trip takes {subject.operations} operations with few features: thorough profile only"
+            return Verdict(name, law.id, Status.NOT_APPLICABLE, costly)
         wider = larger(target, subject, law.rebuild)
         if wider is None:
             return Verdict(name, law.id, Status.NOT_APPLICABLE, "it cannot be built with another number of features")

@@ -232,14 +232,15 @@ UNHEALTHY = ("AffineTransform[0-d tensor,event_dim=1]", "StackTransform[dim=-1]"
 
 
 def healthy() -> tuple[str, ...]:
-    """Specs of subjects for which every law must hold: torch.distributions, and the healthy twins of the zoo."""
+    """Specs of subjects for which every law must hold: torch's own, the reference, and the healthy twins of the zoo."""
     twins = [
         f"{module.__name__}:{specimen.factory}"
         for module in _modules("flowref.zoo")
         for specimen in getattr(module, "SPECIMENS", ())
     ]
     sound = [f"torch:{name}" for name in components("torch") if name not in UNHEALTHY]
-    return (*sound, *sorted(twins))
+    ours = [f"reference:{name}" for name in components("reference")]
+    return (*sound, *ours, *sorted(twins))
 
 
 __all__ = [

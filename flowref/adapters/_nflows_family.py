@@ -12,7 +12,8 @@ from itertools import pairwise
 from typing import Any
 
 from flowref.adapters._described import lineage
-from flowref.model import REAL, Facts, Shape, Support, TargetError
+from flowref.adapters._normalisers import of_library
+from flowref.model import REAL, Facts, Normaliser, Shape, Support, TargetError
 
 UNIT = Support.parse("unit")
 
@@ -106,6 +107,11 @@ TRAITS: dict[str, frozenset[str]] = {
     "AutoregressiveTransform": frozenset({"autoregressive"}),
 }
 
+# The weight is computed from an unconstrained one. Its documentation says nothing of conventions.
+BATCH_NORM = Normaliser(
+    roles={name: name for name in ("weight", "bias", "running_mean", "running_var", "eps", "momentum")},
+)
+
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a transform or flow, its event shape inferred where the class tells it."""
@@ -125,6 +131,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         context_shape=_context(obj),
         knots=seen.knots,
         promises=dict.fromkeys(sorted(seen.promises), True),
+        normaliser=of_library(obj, "nflows", BATCH_NORM),
     )
 
 

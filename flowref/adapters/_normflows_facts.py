@@ -9,7 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 from flowref.adapters._described import lineage
-from flowref.model import REAL, Facts, Shape, Support, TargetError
+from flowref.adapters._normalisers import of_library
+from flowref.model import REAL, Facts, Normaliser, Shape, Support, TargetError
 
 UNIT = Support.parse("unit")
 
@@ -37,6 +38,9 @@ TRAITS: dict[str, frozenset[str]] = {
     # The statistics of the batch count as constants in its log-det, which its documentation says.
     "BatchNorm": frozenset({"estimator", "batch-statistics"}),
 }
+
+# It has neither parameters nor running statistics.
+BATCH_NORM = Normaliser(roles={"eps": "eps"})
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         context_shape=_context(obj),
         knots=seen.knots,
         promises=promises,
+        normaliser=of_library(obj, "normflows", BATCH_NORM),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from flowref.adapters import _pyro_constructions as constructions
 from flowref.adapters._described import described, lineage
+from flowref.adapters._normalisers import of_library
 from flowref.adapters._torch_transforms import (
     CONSTANT,
     ELEMENTWISE,
@@ -23,7 +24,7 @@ from flowref.adapters._torch_transforms import (
     transform_facts,
     unknown_shape,
 )
-from flowref.model import REAL, Adapter, Component, Dialect, Facts, Shape, TargetError
+from flowref.model import REAL, Adapter, Component, Dialect, Facts, Normaliser, Shape, TargetError
 
 
 def forward(obj: Any, x: Any, context: Any = None) -> Any:
@@ -240,6 +241,20 @@ def own_event(transform: Any) -> Shape | None:
     return None
 
 
+# The inverse normalises, as densities ask for latents. Its documentation says nothing of conventions.
+BATCH_NORM = Normaliser(
+    call="inverse",
+    roles={
+        "weight": "constrained_gamma",
+        "bias": "beta",
+        "running_mean": "moving_mean",
+        "running_var": "moving_variance",
+        "eps": "epsilon",
+        "momentum": "momentum",
+    },
+)
+
+
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a user's transform, conditional transform or density."""
     return settled(_describe(obj, event_shape))
@@ -256,7 +271,8 @@ def _describe(obj: Any, event_shape: Shape | None) -> Facts:
         known = composed([traits(one) for one in obj.transforms])
         whole = chain(obj.transforms)
         return replace(transform_facts(whole, facts.event_shape, known), latent_shape=facts.event_shape)
-    return transform_facts(obj, event_shape or event_of(obj, own_event), traits(obj))
+    facts = transform_facts(obj, event_shape or event_of(obj, own_event), traits(obj))
+    return replace(facts, normaliser=of_library(obj, "pyro", BATCH_NORM))
 
 
 def _conditional_facts(obj: Any, event: Shape | None) -> Facts:

@@ -169,8 +169,11 @@ def traits(transform: Any) -> Traits:
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a transform or distribution, its event shape inferred where it tells one."""
-    if _normalisers.is_normaliser(obj):
-        return _normalisers.facts(obj, event_shape or (obj.num_features,))
+    if _normalisers.of_torch(obj):
+        facts = _normalisers.facts(obj, event_shape)
+        if not facts.event_shape:
+            raise unknown_shape(obj)
+        return facts
     names = lineage(obj)
     if "Distribution" in names:
         facts = distribution_facts(obj, event_shape)
@@ -193,7 +196,7 @@ def recognises(obj: Any) -> Dialect | None:
     """The dialect of a bijective transform, a distribution or a batch normaliser, or None."""
     from torch.distributions import Distribution, Transform, TransformedDistribution
 
-    if _normalisers.is_normaliser(obj):
+    if _normalisers.of_torch(obj):
         return _normalisers.DIALECT
     if isinstance(obj, Transform):
         names = lineage(obj)

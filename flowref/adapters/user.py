@@ -2,7 +2,8 @@
 
 A bijection is ``forward(x) -> (z, log_det)`` with ``inverse(z) -> (x, log_det)``, or ``forward(x) -> z``, ``inverse(z) -> x``
 with ``log_abs_det_jacobian(x, z)``; ``inverse`` may be missing. A density is ``log_prob(x)`` with ``sample(n)`` or
-``sample((n,))``. An object may be both.
+``sample((n,))``. A batch normaliser is a module with ``forward(x) -> y``, or one of the former that normalises. An object may be
+all of them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from flowref.adapters import _normalisers
 from flowref.model import REAL, Adapter, Dialect, Facts, Shape, Support, TargetError
 
 # Attributes that commonly name the number of features.
@@ -178,10 +180,12 @@ def shapes(obj: Any) -> Iterator[Shape]:
             yield (2 * count, side, side)
 
 
-def infer_shape(obj: Any, dialect: Dialect) -> Shape:
+def infer_shape(obj: Any, dialect: Dialect, normalises: bool = False) -> Shape:
     """The first shape at which every call works and keeps the number of entries; `TargetError` if there is none."""
     import torch
 
+    if normalises and (shape := _normalisers.infer_shape(obj)):
+        return shape
     tried: set[Shape] = set()
     for shape in shapes(obj):
         if shape in tried:
@@ -221,6 +225,8 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     offered = getattr(obj, "promises", ())
     promises |= dict(offered) if isinstance(offered, dict) else {str(name): True for name in offered}
     promises["direction"] = "either"
+    normaliser, coupled = _normalisers.known(obj) if _normalisers.is_normaliser(obj) else (None, {})
+    promises = {**coupled, **promises}
     return Facts(
         event_shape=shape or (),
         domain=_support(domain) or REAL,
@@ -229,6 +235,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         context_shape=None if context is None else tuple(context),
         knots=knots(obj),
         promises={key: value for key, value in promises.items() if value is not False},
+        normaliser=normaliser,
     )
 
 

@@ -48,6 +48,8 @@ def protocol(subject: Subject, batch: Batch) -> Residual:
     if error:
         return flags(True, len(batch.x), f"changing the mode raised {error}")
     training, evaluating = outcomes
+    if raised := evaluating.get("raised") or training.get("raised"):
+        return flags(True, len(batch.x), f"changing the mode raised {raised}")
     wrong = [name for name, out in (("train()", training), ("eval()", evaluating)) if not out["returned_self"]]
     # Not asked of train(): keeping a frozen part in eval mode by overriding train() is an established idiom. Nor of
     # estimators: a part that stays random in eval mode may be what they are made of.

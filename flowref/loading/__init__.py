@@ -60,7 +60,7 @@ def plan(target: Target) -> Plan:
     obj = attempt(target, build, "float32")
     adapter, dialect = speaker(obj, str(target))
     shape = event_option(overrides)
-    facts = override(adapter.describe(obj, shape), overrides, str(target))
+    facts = override(adapter.describe(obj, shape), overrides, str(target), obj)
     if shape is not None:
         facts = replace(facts, event_shape=shape)
     if adapter.name == USER:

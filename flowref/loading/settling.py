@@ -21,7 +21,6 @@ from flowref.model import (
     Unsupported,
 )
 
-
 # Beyond so many coordinates an inverse that solves them one by one is not called for the sake of counting.
 LARGE = 64
 

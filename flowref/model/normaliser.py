@@ -20,7 +20,8 @@ class Normaliser:
     ``statistics``: where train mode takes its statistics from: "batch", or "running" for a running average that the batch
     has entered already (Real NVP, appendix E).
     ``declared``: deviations from torch that the documentation declares: "momentum" "keep" (the factor of the old value) or
-    "running_var" "biased"; "single" "accepted" (a batch of one value per channel is normalised).
+    "running_var" "biased"; "variance" "unbiased" (a batch is normalised with n - 1); "single" "accepted" (a batch of one
+    value per channel is normalised).
     """
 
     call: str = "forward"

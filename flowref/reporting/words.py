@@ -40,21 +40,26 @@ def clean(text: str) -> str:
 # The mathematics of the laws' statements, where no TeX is read.
 TEX = (
     (r"\\mathrm\{(\w+)\}", r"\1"),
+    (r"\\hat ?(\w)", r"\1" + "\u0302"),
+    (r"\\overline\{([^{}]*)\}", r"mean(\1)"),
+    (r"\\frac12 ?", "1/2 "),
+    (r"\\frac\{([^{}]*)\}\{([^{}]*)\}", r"(\1)/(\2)"),
     (r"\^\{-1\}", "⁻¹"),
     (r"\\partial_\\theta ?", "∂θ "),
     (r"\\partial ?", "∂"),
     (r"\\(log|det)\b", r"\1"),
-    (r"\\ne\b", "≠"),
-    (r"\\le\b", "≤"),
-    (r"\\sim\b", "~"),
-    (r"\\Rightarrow\b", "⇒"),
-    (r"\\int\b", "∫"),
-    (r"\\dots\b", "..."),
+    (r"\\sqrt\{([^{}]*)\}", r"√(\1)"),
+    (r"\^\{([^{}]*)\}", r"^(\1)"),
+    (r"_\{([^{}]*)\}", r"_\1"),
     (r"\\[, ]", " "),
-    (r"\^\{([^}]*)\}", r"^(\1)"),
-    (r"_\{([^}]*)\}", r"_\1"),
     (r"\$", ""),
 )
+LETTERS = {
+    "mu": "μ", "epsilon": "ε", "eta": "η", "sum": "Σ", "int": "∫", "ne": "≠",
+    "gamma": "γ", "sigma": "σ", "beta": "β",  # noqa: RUF001  Greek letters are meant
+    "le": "≤", "sim": "~", "Rightarrow": "⇒", "leftarrow": "←", "pm": "±", "langle": "<", "rangle": ">", "dots": "...",
+    "|": "‖",
+}  # fmt: skip
 
 
 def plain(statement: str) -> str:
@@ -63,6 +68,7 @@ def plain(statement: str) -> str:
     >>> plain(r"The log-det is $\log|\det \partial f^{-1} / \partial z|$.")
     'The log-det is log|det ∂f⁻¹ / ∂z|.'
     """
+    statement = re.sub(r"\\([A-Za-z]+|\|)", lambda found: LETTERS.get(found[1], found[0]), statement)
     for pattern, letters in TEX:
         statement = re.sub(pattern, letters, statement)
     return clean(statement)

@@ -19,13 +19,13 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from flowref.model import Dialect, Facts, FlowrefError, Law, Target
+from flowref.model import Dialect, Facts, FlowrefError, Law, Normaliser, Target
 from flowref.scripting import sources
 from flowref.scripting.editing import MISSING, Editor
 from flowref.scripting.scopes import argument_of, arguments
 
 # The facts that abilities look up; whatever laws look up is the subject's.
-SHAPES = ("event_shape", "latent_shape")
+SHAPES = ("event_shape", "latent_shape", "normaliser")
 # Modules that every program imports under their own names, which are taken.
 STANDARD = (sys, traceback)
 # Where things are looked for that do not tell the module they are offered by.
@@ -101,9 +101,11 @@ class Gathering:
             given = [self.express(value.func), *map(self.express, value.args)]
             given += [f"{key}={self.express(item, key)}" for key, item in value.keywords.items()]
             return f"partial({', '.join(given)})" if len(given) > 1 else given[0]
-        if isinstance(value, Dialect | Facts):
+        if isinstance(value, Dialect | Facts | Normaliser):
             fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-            spoken_of = SHAPES if isinstance(value, Facts) else self.mentions.words
+            spoken_of = (
+                SHAPES if isinstance(value, Facts) else self.mentions.words if isinstance(value, Dialect) else fields
+            )
             wanted = {k: v for k, v in fields.items() if v is not None and k in spoken_of}
             listed = ", ".join(f"{key}={self.express(item, key)}" for key, item in wanted.items())
             return f"{self.express(type(value))}({listed})"

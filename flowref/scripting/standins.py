@@ -230,6 +230,7 @@ def substitutes(obj: Any, facts: model.Facts, precision: bool) -> dict[Any, Any]
         model.Subject: Plain,
         model.Dialect: Plain,
         model.Facts: Plain,
+        model.Normaliser: Plain,
         model.Support: Support,
         model.Residual: Residual,
         live.Live: Live,
@@ -243,10 +244,11 @@ def substitutes(obj: Any, facts: model.Facts, precision: bool) -> dict[Any, Any]
     if isinstance(obj, torch.nn.Module):
         found |= {
             state.modules: module_itself,
-            state.set_mode: set_mode_of_module,
             state.trainable: trainable_of_module,
             state.named_state: state_of_module,
         }
+        if all(callable(part.train) for part in obj.modules()):
+            found[state.set_mode] = set_mode_of_module
         if _casts(obj):
             found[state.cast] = cast_module
     with contextlib.suppress(Exception):

@@ -120,6 +120,8 @@ def _gathered(case: Case, mentions: Mentions) -> tuple[Gathering, list[str]]:
 def _abilities(case: Case, mentions: Mentions) -> set[str]:
     """The abilities that the law may ask for by a name it was given, rather than as an attribute."""
     asked = set(case.law.needs) & set(CALLS)
+    if "normaliser" in case.law.needs and case.subject.normaliser is not None:
+        asked.add(case.subject.normaliser.call)
     return asked | ({case.subject.normalising} if "normalising" in mentions.of_subject else set())
 
 

@@ -103,7 +103,7 @@ def _functional_call(obj: Any, speak: Callable[..., Any], x: torch.Tensor, conte
             return speak(obj, points, context)
 
     speaker = Speaker()
-    speaker.train(found[0].training)
+    set_mode(speaker, found[0].training)
     values = {name: p.detach().clone() for name, p in speaker.named_parameters()}
     with torch.no_grad():
         for parameter in speaker.parameters():

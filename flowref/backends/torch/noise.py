@@ -142,9 +142,7 @@ class RandomRounding(TorchDispatchMode):
             return func(*args, **(kwargs or {}))
         if name in INSIDE:
             kept = WRITTEN.get(name, ())
-            args = tuple(
-                value if place in kept else self._rounded_input(value) for place, value in enumerate(args)
-            )
+            args = tuple(value if place in kept else self._rounded_input(value) for place, value in enumerate(args))
         elif name in NORMWISE:
             args = tuple(self._normwise(value) for value in args)
         out = func(*args, **(kwargs or {}))

@@ -5,7 +5,8 @@ A scenario is a list of steps, played in order on one private copy; the outcome 
 =============================  ===============================================================================
 step                           outcome
 =============================  ===============================================================================
-("train",), ("eval",)          {"returned_self": bool, "recursed": bool}: what ``.train()`` / ``.eval()`` did
+("train",), ("eval",)          {"returned_self": bool, "recursed": bool, "raised": str}: what ``.train()`` / ``.eval()`` did;
+                               what a flag that hides ``train`` makes it raise is told, and the mode set by that flag
 ("call", which, x, context)    `Mapped`, in the current mode; which "forward", "inverse" or "log_prob"
 ("call", which, x, ctx, how)   the same under "no_grad", "inference_mode" or "checkpoint"
 ("step", x, context)           one SGD step of size 1e-2 on the loss; {"loss", "gradients": {name: array or None}}
@@ -15,7 +16,7 @@ step                           outcome
 ("deepcopy",) ("pickle",)      None; the copy plays on
 ("torch_save",)                None; saved and loaded through torch, the copy plays on
 ("graph",)                     {name: True}: the buffers and tensor attributes that hold an autograd graph
-("cast", dtype)                None; ``.to(dtype)``
+("cast", dtype)                None; ``.to(dtype)``, after which calls are given inputs of that dtype
 ("dtypes",)                    {name: dtype}: of every floating parameter and buffer
 ("meta",)                      {name: device}: of every tensor the object holds, after ``.to("meta")``
 ("roles",)                     {role: array, number or None}: of a batch normaliser, by its `Normaliser`; absent: None
@@ -42,7 +43,7 @@ import torch
 
 from flowref.backends.torch.calls import MANNERS
 from flowref.backends.torch.live import DTYPES, Live, array, derive, mapped
-from flowref.backends.torch.state import duplicate, held, modules, move, named_state, trainable
+from flowref.backends.torch.state import duplicate, held, modules, move, named_state, set_mode, trainable
 from flowref.model import ROLES, Normaliser, Unsupported
 
 LEARNING_RATE = 1e-2
@@ -54,6 +55,7 @@ class Stage:
     def __init__(self, live: Live, fresh: bool) -> None:
         self.live = live
         self.obj = live.fresh() if fresh else live.take()
+        self.dtype = live.dtype
 
     def whole(self) -> list[Any]:
         """The object's modules; a scenario of modes needs one."""
@@ -68,17 +70,25 @@ class Stage:
     def eval(self) -> Any:
         return self._mode(False)
 
-    def _mode(self, training: bool) -> dict[str, bool]:
-        returned, recursed = True, True
+    def _mode(self, training: bool) -> dict[str, Any]:
+        returned, recursed, raised = True, True, ""
         for module in self.whole():
-            answer = module.train() if training else module.eval()
+            try:
+                answer = module.train() if training else module.eval()
+            except TypeError as error:
+                if all(callable(inner.train) for inner in module.modules()):
+                    raise
+                # A flag hides the method. The rest of the scenario is judged in the mode that was asked for.
+                answer, raised = None, f"TypeError: {error}"
+                set_mode(module, training)
             returned &= answer is module
             recursed &= all(inner.training is training for inner in module.modules())
-        return {"returned_self": returned, "recursed": recursed}
+        return {"returned_self": returned, "recursed": recursed, "raised": raised}
 
     def call(self, which: str, x: Any, context: Any = None, how: str = "plain") -> Any:
         speak = self.live.speech(which)
-        return mapped(which, MANNERS[how](self.obj, speak, self.live.tensor(x), self.live.tensor(context)))
+        points, given = self.live.tensor(x, self.dtype), self.live.tensor(context, self.dtype)
+        return mapped(which, MANNERS[how](self.obj, speak, points, given))
 
     def step(self, x: Any, context: Any = None) -> Any:
         named = trainable(self.obj)
@@ -151,7 +161,7 @@ class Stage:
 
     def pullback(self, x: Any, cotangent: Any) -> dict[str, Any]:
         """The value of the normalising call, and what its vector-Jacobian product gives for input and parameters."""
-        leaf = self.live.tensor(x)
+        leaf = self.live.tensor(x, self.dtype)
         assert leaf is not None
         leaf.requires_grad_(True)
         value = self.live.speech(self._normaliser().call)(self.obj, leaf, None)[0]
@@ -177,7 +187,7 @@ class Stage:
         self.obj = self.live.fresh()
         for module, values, mode in zip(self.whole(), saved, training, strict=True):
             module.load_state_dict(values, strict=True)
-            module.train(mode)
+            set_mode(module, mode)
 
     def deepcopy(self) -> None:
         import copy
@@ -215,6 +225,7 @@ class Stage:
     def cast(self, dtype: str) -> None:
         for module in self.whole():
             module.to(DTYPES[dtype])
+        self.dtype = DTYPES[dtype]
 
     def dtypes(self) -> dict[str, str]:
         named = named_state(self.obj)

@@ -169,9 +169,21 @@ def move(obj: Any, scale: float, seed: int) -> None:
 
 
 def set_mode(obj: Any, training: bool) -> None:
-    """Put every module of an object into train or eval mode."""
+    """Put every module of an object into train or eval mode.
+
+    A flag stored under the name of the method hides it; it is then set as its author would, so that all but the protocol of
+    modes can still be judged.
+    """
     for module in modules(obj):
-        module.train(training)
+        inner = list(module.modules())
+        hiding = [part for part in inner if isinstance(vars(part).get("train"), bool)]
+        if not hiding:
+            module.train(training)
+            continue
+        for part in inner:
+            part.training = training
+        for part in hiding:
+            vars(part)["train"] = training
 
 
 def fingerprint(obj: Any) -> str:

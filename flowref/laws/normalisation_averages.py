@@ -1,0 +1,162 @@
+"""Laws of flow layers that normalise by running averages in train mode, as Real NVP does."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws._normalisation import (
+    WHOLE,
+    apart,
+    channels,
+    drawn,
+    epsilon,
+    held,
+    largest,
+    moments,
+    per_channel,
+    play,
+    single,
+    spec,
+    standardised,
+    summed,
+    told,
+    wide,
+)
+from flowref.laws._normalisers import effective
+from flowref.laws.normalisation_flow import log_dets, tracked_layer
+from flowref.model import Array, Batch, Residual, Subject, Undecidable, law
+
+APPENDIX = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E"
+
+
+def averaged(subject: Subject) -> str | None:
+    """Running averages, which the batch has entered, are what train mode normalises by."""
+    if spec(subject).statistics != "running":
+        return "in train mode it normalises by the statistics of the batch alone"
+    return tracked_layer(subject)
+
+
+@law(
+    "normalisation/running-average-used",
+    needs={"normaliser", "play"},
+    applies=averaged,
+    effort=4,
+    source=APPENDIX,
+    **WHOLE,
+)
+def running_average_used(subject: Subject, batch: Batch) -> Residual:
+    """Where train mode normalises by running averages, these are the averages that the batch has entered already."""
+    x, count = drawn(subject, np.random.default_rng(batch.seed)), channels(subject)
+    _, y, roles = play(subject, [("train",), ("normalise", x), ("roles",)])
+    known = held(roles)
+    assert known.running_mean is not None
+    assert known.running_var is not None
+    weight, bias = known.scale(count), known.shift(count)
+    hat = standardised(x, known.running_mean, known.running_var, epsilon(subject, known))
+    size = np.abs(weight) * (1 + largest(hat)) + np.abs(bias)
+    note = "train mode does not normalise by the running averages after the batch has entered them"
+    return told(apart(y, wide(weight, x) * hat + wide(bias, x), size), note)
+
+
+@law(
+    "normalisation/running-average-log-det",
+    needs={"normaliser", "play"},
+    applies=averaged,
+    effort=4,
+    source=APPENDIX,
+    **WHOLE,
+)
+def running_average_log_det(subject: Subject, batch: Batch) -> Residual:
+    """Where train mode normalises by running averages, the log-det has the variance that the output has."""
+    x = drawn(subject, np.random.default_rng(batch.seed))
+    _, out, roles = play(subject, [("train",), ("call", spec(subject).call, x), ("roles",)])
+    known, y = held(roles), per_channel(np.asarray(out.value))
+    # The slope of the map is that of the output over the input, whatever the variance is.
+    points = per_channel(x)
+    points, y = points - points.mean(1, keepdims=True), y - y.mean(1, keepdims=True)
+    slope = np.abs((points * y).sum(1) / (points**2).sum(1)).astype(np.float64)
+    if not (slope > 0).all() or not (np.abs(known.scale(channels(subject))) > 1e-6).all():
+        raise Undecidable("a weight is zero, and the map no bijection")
+    positions = int(np.prod(subject.event_shape[1:]))
+    expected, size = positions * np.log(slope).sum(), positions * (1 + np.abs(np.log(slope)).sum())
+    got = log_dets(subject, out, len(x))
+    note = "the log-det in train mode has another variance than the output"
+    return told(np.abs(got - expected) / size, note, log_det=got[0], expected=expected)
+
+
+@law(
+    "normalisation/running-average-gradient",
+    needs={"normaliser", "play"},
+    applies=averaged,
+    effort=4,
+    source=APPENDIX,
+    **WHOLE,
+)
+def running_average_gradient(subject: Subject, batch: Batch) -> Residual:
+    """Where train mode normalises by running averages, the gradient passes through the statistics of the batch with the fraction
+    with which they enter, and not into older averages.
+    """
+    rng, count = np.random.default_rng(batch.seed), channels(subject)
+    x = drawn(subject, rng)
+    dy = single(rng.standard_normal(x.shape))
+    before, _, out, after = play(subject, [("roles",), ("train",), ("pullback", x, dy), ("roles",)])
+    old, new = held(before), held(after)
+    assert old.running_mean is not None
+    assert new.running_mean is not None
+    assert old.running_var is not None
+    assert new.running_var is not None
+    weight, eps = new.scale(count), epsilon(subject, new)
+    mean, _ = moments(x)
+    way = mean - old.running_mean
+    part = float((way * (new.running_mean - old.running_mean)).sum() / (way**2).sum())
+    deviation, centred = np.sqrt(new.running_var + eps), x - wide(mean, x)
+    dhat = wide(weight, x) * dy
+    by_mean = -summed(dhat) / deviation
+    by_var = -0.5 * summed(dhat * (x - wide(new.running_mean, x))) / deviation**3
+    values = x[:, 0].size
+    dx = np.asarray(out["x"], dtype=np.float64) if out["x"] is not None else np.zeros_like(x)
+    size = largest(dhat) / deviation + np.abs(by_mean) + np.abs(by_var) * largest(centred)
+    found = []
+    for freedom in (1, 0):
+        through = wide(by_mean / values, x) + wide(2 * by_var / (values - freedom), x) * centred
+        found.append(apart(dx, dhat / wide(deviation, x) + part * through, size))
+    best = min(found, key=lambda row: float(row.max()))
+    return told(best, "the gradient does not pass through the running averages as the batch entered them")
+
+
+def limited(subject: Subject) -> str | None:
+    """Running averages whose momentum can be set."""
+    return averaged(subject) or effective("momentum", (0.25, 0.5))(subject)
+
+
+@law(
+    "normalisation/running-average-limits",
+    needs={"normaliser", "play"},
+    applies=limited,
+    effort=3,
+    source=APPENDIX,
+    **WHOLE,
+)
+def running_average_limits(subject: Subject, batch: Batch) -> Residual:
+    """Where train mode normalises by running averages, one end of the momentum makes it plain batch normalisation and the other
+    a fixed affine map by the old averages.
+    """
+    x, count = drawn(subject, np.random.default_rng(batch.seed)), channels(subject)
+    known = held(play(subject, [("roles",)])[0])
+    assert known.running_mean is not None
+    assert known.running_var is not None
+    eps, weight, bias = epsilon(subject, known), known.scale(count), known.shift(count)
+    ends = [play(subject, [("assign", "momentum", m), ("train",), ("normalise", x)])[-1] for m in (0.0, 1.0)]
+
+    def off(y: Array, mean: Array, var: Array) -> Array:
+        hat = standardised(x, mean, var, eps)
+        return apart(y, wide(weight, x) * hat + wide(bias, x), np.abs(weight) * (1 + largest(hat)) + np.abs(bias))
+
+    fixed = (known.running_mean, known.running_var)
+    found = [
+        np.stack([off(still, *fixed), off(plain, *moments(x, freedom))])
+        for still, plain in (tuple(ends), tuple(ends[::-1]))
+        for freedom in (0, 1)
+    ]
+    best = min(found, key=lambda rows: float(np.nan_to_num(rows, nan=np.inf).max()))
+    return told(best, "the ends of the momentum are not batch normalisation and a fixed map")
