@@ -1,0 +1,1 @@
+"""What `reports/batch_norm.py` writes: the claims with their measurements, by theme, and the pictures."""
