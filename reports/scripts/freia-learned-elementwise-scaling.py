@@ -1,8 +1,9 @@
-r"""The law bijection/inverse-log-det does not hold in FrEIA:LearnedElementwiseScaling.
+"""The law bijection/inverse-log-det does not hold in FrEIA:LearnedElementwiseScaling.
 
-The law: The log-det returned by inverse is $\log|\det \partial f^{-1} / \partial z|$, as autograd and differences
-measure it.
+The law: The log-det returned by inverse is log|det ∂f⁻¹ / ∂z|, as autograd and differences measure it.
 Source: change of variables; Rezende and Mohamed, Variational Inference with Normalizing Flows (arXiv:1505.05770)
+
+Recorded with parameters moved by 0.3 (seed 0), float64.
 
 Seen: after moving the parameters by 0.3
   reported: 0.3710800036413586
@@ -11,7 +12,7 @@ Seen: after moving the parameters by 0.3
   differences' error: 2.7461893635055384e-11
   disagrees: 'reported'
   note: 'it is the log-det of the opposite map (declare ?ladj=inverse if that is documented)'
-  off by 0.74216, allowed 1.84726e-14
+  off by 0.74216, allowed 1.87145e-14
 
 With Python 3.11.7, FrEIA 0.2, torch 2.13.0+cpu, numpy 2.4.6.
 
@@ -128,7 +129,7 @@ class Plain:
 
 
 class Residual(Plain):
-    """What was measured, a row per point: `value` should be zero; `decidable` is False where the law says nothing."""
+    """What was measured, a row per point: `value` should be zero; the law says nothing in rows that are `silent`."""
 
     def __init__(self, value, scale=1.0, **others):
         super().__init__(value=value, scale=scale, **{"allowed": 0.0, "observed": {}, **others})
@@ -136,6 +137,13 @@ class Residual(Plain):
     def per_row(self):
         value = np.abs(np.asarray(self.value, dtype=np.float64))
         return value.reshape(len(value), -1).max(1) if value.size else np.zeros(len(value))
+
+    @property
+    def silent(self):
+        silent = np.zeros(len(self.value), dtype=bool)
+        if self.decidable is not None:
+            silent |= ~np.asarray(self.decidable, dtype=bool)
+        return silent if self.excused is None else silent | self.excused()
 
 
 def compared(subject, which, x, context):
@@ -200,7 +208,8 @@ def evaluate(live, which, x, context=None):
         return mapped(which, speak(live.take(), points, live.tensor(context)))
 
 
-JACOBIAN_ROWS = 4096
+JACOBIAN_ROWS = 1024
+JACOBIAN_SIZE = 262144
 
 
 def _graphed(
@@ -220,7 +229,7 @@ def jacobian(live, which, x, context=None):
     batch = len(x)
     shape = live.facts.latent_shape or live.facts.event_shape
     outputs = int(np.prod(shape if which == "forward" else live.facts.event_shape))
-    step = max(1, JACOBIAN_ROWS // max(1, outputs))
+    step = max(1, min(JACOBIAN_ROWS, JACOBIAN_SIZE // max(1, outputs)) // max(1, outputs))
     with live.calling(f"jacobian {which}"):
         pieces = []
         clean, ctx = live.tensor(x), live.tensor(context)
@@ -345,6 +354,7 @@ def draw(support, shape, rng):
     return rng.standard_normal(shape)
 
 
+WARM_SIZE = 256
 WARM_BATCH = 16
 
 
@@ -352,11 +362,12 @@ def warm(obj, speak, support, shape, context_shape, dtype, seed):
     """Two batches in train mode, so that first-call and running state are what they are in use."""
     set_mode(obj, True)
     rng = np.random.default_rng(derive(seed, 7) % 2**32)
+    rows = WARM_BATCH if np.prod(shape) < WARM_SIZE else 2
     for _ in range(2):
-        x = torch.from_numpy(draw(support, (WARM_BATCH, *shape), rng)).to(dtype)
+        x = torch.from_numpy(draw(support, (rows, *shape), rng)).to(dtype)
         context = None
         if context_shape is not None:
-            context = torch.from_numpy(rng.standard_normal((WARM_BATCH, *context_shape))).to(dtype)
+            context = torch.from_numpy(rng.standard_normal((rows, *context_shape))).to(dtype)
         with contextlib.suppress(Exception):  # a train-mode pass may be refused
             speak(obj, x, context)
 
@@ -399,7 +410,9 @@ CONTEXT = None
 SEED = 3
 DTYPE = torch.float64
 OBJECT_SEED = 0
-ALLOWED = 1.847261933041278e-14  # how far off rounding (or the law itself) lets the residual be
+# Rounding explains 1.87e-14 of the 0.742 that were seen. How it acts on mended code is not
+# measured here, so that a 32nd of what was seen counts as mended.
+ALLOWED = 0.02319250022758492
 ROW = 0
 
 
@@ -433,10 +446,10 @@ def main():
         promises={},
     )
     print(
-        "bijection/inverse-log-det: The log-det returned by inverse is $\\log|\\det \\partial f^{-1} / "
-        "\\partial z|$, as autograd and differences measure it."
+        "bijection/inverse-log-det: The log-det returned by inverse is log|det ∂f⁻¹ / ∂z|, as "
+        "autograd and differences measure it."
     )
-    print("target: FrEIA:LearnedElementwiseScaling")
+    print("target: FrEIA:LearnedElementwiseScaling, parameters moved by 0.3 (seed 0), float64")
     print("x =", X.tolist(), "" if CONTEXT is None else f"context = {CONTEXT.tolist()}")
     try:
         with np.errstate(all="ignore"):
@@ -455,7 +468,7 @@ def main():
     off = float(residual.per_row()[ROW])
     allowed = ALLOWED
     print(f"off by {off!r}, allowed {allowed!r}")
-    if residual.decidable is not None and not residual.decidable[ROW]:
+    if residual.silent[ROW]:
         print("NOT MEASURED: the law says nothing at this point")
         return 2
     if not off <= allowed:

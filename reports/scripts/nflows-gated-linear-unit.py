@@ -1,16 +1,17 @@
-r"""The law bijection/log-det does not hold in nflows:GatedLinearUnit[ctx].
+"""The law bijection/log-det does not hold in nflows:GatedLinearUnit[ctx].
 
-The law: The log-det returned by forward is $\log|\det \partial f / \partial x|$, as autograd and differences
-measure it.
+The law: The log-det returned by forward is log|det ∂f / ∂x|, as autograd and differences measure it.
 Source: change of variables; Rezende and Mohamed, Variational Inference with Normalizing Flows (arXiv:1505.05770)
 
+Recorded with weights as given, float64.
+
 Seen: at the weights as given
-  reported: -1.0543709737135076
-  autograd: -4.2174838948540305
-  differences: -4.217483894853982
-  differences' error: 1.0434967789707963e-10
+  reported: -1.6658279622539407
+  autograd: -6.663311849015763
+  differences: -6.663311849015763
+  differences' error: 1.5326623698031527e-10
   disagrees: 'reported'
-  off by 3.16311, allowed 2.97156e-14
+  off by 4.99748, allowed 5.47519e-14
 
 With Python 3.11.7, nflows 0.14, torch 2.13.0+cpu, numpy 2.4.6.
 
@@ -126,7 +127,7 @@ class Plain:
 
 
 class Residual(Plain):
-    """What was measured, a row per point: `value` should be zero; `decidable` is False where the law says nothing."""
+    """What was measured, a row per point: `value` should be zero; the law says nothing in rows that are `silent`."""
 
     def __init__(self, value, scale=1.0, **others):
         super().__init__(value=value, scale=scale, **{"allowed": 0.0, "observed": {}, **others})
@@ -134,6 +135,13 @@ class Residual(Plain):
     def per_row(self):
         value = np.abs(np.asarray(self.value, dtype=np.float64))
         return value.reshape(len(value), -1).max(1) if value.size else np.zeros(len(value))
+
+    @property
+    def silent(self):
+        silent = np.zeros(len(self.value), dtype=bool)
+        if self.decidable is not None:
+            silent |= ~np.asarray(self.decidable, dtype=bool)
+        return silent if self.excused is None else silent | self.excused()
 
 
 def compared(subject, which, x, context):
@@ -184,7 +192,8 @@ def evaluate(live, which, x, context=None):
         return mapped(which, speak(live.take(), points, live.tensor(context)))
 
 
-JACOBIAN_ROWS = 4096
+JACOBIAN_ROWS = 1024
+JACOBIAN_SIZE = 262144
 
 
 def _graphed(
@@ -204,7 +213,7 @@ def jacobian(live, which, x, context=None):
     batch = len(x)
     shape = live.facts.latent_shape or live.facts.event_shape
     outputs = int(np.prod(shape if which == "forward" else live.facts.event_shape))
-    step = max(1, JACOBIAN_ROWS // max(1, outputs))
+    step = max(1, min(JACOBIAN_ROWS, JACOBIAN_SIZE // max(1, outputs)) // max(1, outputs))
     with live.calling(f"jacobian {which}"):
         pieces = []
         clean, ctx = live.tensor(x), live.tensor(context)
@@ -315,6 +324,7 @@ def draw(support, shape, rng):
     return rng.standard_normal(shape)
 
 
+WARM_SIZE = 256
 WARM_BATCH = 16
 
 
@@ -322,11 +332,12 @@ def warm(obj, speak, support, shape, context_shape, dtype, seed):
     """Two batches in train mode, so that first-call and running state are what they are in use."""
     set_mode(obj, True)
     rng = np.random.default_rng(derive(seed, 7) % 2**32)
+    rows = WARM_BATCH if np.prod(shape) < WARM_SIZE else 2
     for _ in range(2):
-        x = torch.from_numpy(draw(support, (WARM_BATCH, *shape), rng)).to(dtype)
+        x = torch.from_numpy(draw(support, (rows, *shape), rng)).to(dtype)
         context = None
         if context_shape is not None:
-            context = torch.from_numpy(rng.standard_normal((WARM_BATCH, *context_shape))).to(dtype)
+            context = torch.from_numpy(rng.standard_normal((rows, *context_shape))).to(dtype)
         with contextlib.suppress(Exception):  # a train-mode pass may be refused
             speak(obj, x, context)
 
@@ -336,12 +347,14 @@ Batch = namedtuple("Batch", "x context seed")
 
 # What is measured: the object in the condition that was recorded, and the points.
 
-X = np.array([[0.0, 0.0, 1.0, 0.0]])
-CONTEXT = np.array([[-0.626028894207356]])
+X = np.zeros((1, 4))
+CONTEXT = np.array([[-1.456298714201403]])
 SEED = 1
 DTYPE = torch.float64
 OBJECT_SEED = 0
-ALLOWED = 2.971557127667117e-14  # how far off rounding (or the law itself) lets the residual be
+# Rounding explains 5.48e-14 of the 5 that were seen. How it acts on mended code is not
+# measured here, so that a 32nd of what was seen counts as mended.
+ALLOWED = 0.15617137146130694
 ROW = 0
 
 
@@ -366,10 +379,10 @@ def main():
     )
     subject = Plain(forward=partial(evaluate, live, 'forward'), jacobian=partial(jacobian, live), promises={})
     print(
-        "bijection/log-det: The log-det returned by forward is $\\log|\\det \\partial f / \\partial x|$, "
-        "as autograd and differences measure it."
+        "bijection/log-det: The log-det returned by forward is log|det ∂f / ∂x|, as autograd and "
+        "differences measure it."
     )
-    print("target: nflows:GatedLinearUnit[ctx]")
+    print("target: nflows:GatedLinearUnit[ctx], weights as given, float64")
     print("x =", X.tolist(), "" if CONTEXT is None else f"context = {CONTEXT.tolist()}")
     try:
         with np.errstate(all="ignore"):
@@ -388,7 +401,7 @@ def main():
     off = float(residual.per_row()[ROW])
     allowed = ALLOWED
     print(f"off by {off!r}, allowed {allowed!r}")
-    if residual.decidable is not None and not residual.decidable[ROW]:
+    if residual.silent[ROW]:
         print("NOT MEASURED: the law says nothing at this point")
         return 2
     if not off <= allowed:

@@ -1,0 +1,346 @@
+"""The law bijection/log-det-shape does not hold in pyro:BatchNorm.
+
+The law: A log-det comes back as one number per point, in the batch shape (plus the event axes of an elementwise
+transform).
+
+Recorded with weights as given, float64.
+
+Seen: forward returned a log-det of shape (4,) for 1 points; expected (1, 4); inverse returned a log-det of shape
+(4,) for 1 points; expected (1, 4); at the weights as given
+  off by 1, allowed 0
+
+With Python 3.11.7, Pyro 1.9.2, torch 2.13.0+cpu, numpy 2.4.6.
+
+Run it with Python: it exits with 1 as long as the law is violated, with 0 once it holds, and with 2 where nothing
+can be said. It needs the audited code, torch and numpy, and was written by flowref.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import numpy as np
+import pyro.distributions.transforms as pt
+import random
+import sys
+import torch
+import traceback
+import warnings
+from collections import namedtuple
+from copy import deepcopy
+from functools import partial
+
+# How the law is measured: flowref's code, as far as it is needed here.
+
+def finite_rows(*values):
+    """Where every entry of a point is finite in all the given arrays, ``(batch,)``."""
+    every = [np.isfinite(np.asarray(v, float).reshape(len(v), -1)).all(1) for v in values]
+    return np.asarray(np.logical_and.reduce(every))
+
+
+EDGED = ('unit', 'positive', 'interval')
+
+
+class Undecidable(Exception):
+    """What was measured cannot be judged."""
+
+
+def _replaced(values, usable):
+    """The values with the others replaced by the first usable one."""
+    kept = values + 0.0
+    kept[~usable] = values[usable][0]
+    return kept, usable
+
+
+def inside(subject, y):
+    """Images that an inverse can be asked about, and where they are the real ones, ``(batch,)``."""
+    usable = finite_rows(y)
+    if subject.codomain is not None and subject.codomain.kind in EDGED:
+        usable = usable & subject.codomain.holds(y)
+    if not usable.any():
+        raise Undecidable("every image lies on the edge of the codomain, or is not finite")
+    return _replaced(y, usable)
+
+
+class Unsupported(Exception):
+    """The object cannot do what is asked of it, so that the law says nothing."""
+
+
+class Plain:
+    """Named values; what was not given is None, and nothing is promised."""
+
+    promises = {}
+
+    def __init__(self, **values):
+        self.__dict__.update(values)
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+
+class Residual(Plain):
+    """What was measured, a row per point: `value` should be zero; the law says nothing in rows that are `silent`."""
+
+    def __init__(self, value, scale=1.0, **others):
+        super().__init__(value=value, scale=scale, **{"allowed": 0.0, "observed": {}, **others})
+
+    def per_row(self):
+        value = np.abs(np.asarray(self.value, dtype=np.float64))
+        return value.reshape(len(value), -1).max(1) if value.size else np.zeros(len(value))
+
+    @property
+    def silent(self):
+        silent = np.zeros(len(self.value), dtype=bool)
+        if self.decidable is not None:
+            silent |= ~np.asarray(self.decidable, dtype=bool)
+        return silent if self.excused is None else silent | self.excused()
+
+
+def log_det_shape(subject, batch):
+    """A log-det comes back as one number per point, in the batch shape (plus the event axes of an elementwise transform)."""
+    wrong = []
+    for which in ("forward", "inverse"):
+        call = getattr(subject, which)
+        if call is None:
+            continue
+        x = batch.x
+        if which == "inverse":
+            x, _ = inside(subject, subject.forward(batch.x, batch.context).value)
+        ladj = call(x, batch.context).ladj
+        if ladj is None:
+            continue
+        shape, expected = np.shape(ladj), (len(batch.x), *subject.ladj_event)
+        constant = np.size(ladj) == 1 and (subject.promises.get("scalar-ladj") or not np.any(ladj))
+        if shape != expected and not (constant and len(shape) <= 1):
+            wrong.append(f"{which} returned a log-det of shape {shape} for {len(batch.x)} points; expected {expected}")
+    if not wrong and subject.forward is not None and subject.forward(batch.x, batch.context).ladj is None:
+        raise Unsupported("it returns no log-det")
+    return Residual(np.full(len(batch.x), float(bool(wrong))), note="; ".join(wrong))
+
+
+class Support:
+    """The points with every coordinate in (low, high), or a subset of them."""
+
+    def __init__(self, kind, low, high):
+        self.kind, self.low, self.high = kind, low, high
+
+    def holds(self, x):
+        flat = x.reshape(len(x), -1)
+        inside = np.isfinite(flat).all(1) & (flat > self.low).all(1) & (flat < self.high).all(1)
+        if self.kind == "ordered":
+            inside &= (np.diff(x, axis=-1) > 0).reshape(len(x), -1).all(1)
+        if self.kind == "simplex":
+            inside &= (np.abs(x.sum(-1) - 1) < 1e-6).reshape(len(x), -1).all(1)
+        return inside
+
+
+Mapped = namedtuple("Mapped", "value ladj")
+
+
+def array(value):
+    """A tensor as an array; Python numbers stay what they are."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu().numpy().copy()
+    return value
+
+
+def mapped(which, out):
+    """The outcome of a call as plain values."""
+    if which == "log_prob":
+        return Mapped(array(out), None)
+    value, ladj = out
+    return Mapped(array(value), array(ladj))
+
+
+def evaluate(live, which, x, context=None):
+    """Call forward, inverse or log_prob on a fresh copy."""
+    speak = live.speech(which)
+    with live.calling(which):
+        points = live.tensor(x)
+        return mapped(which, speak(live.take(), points, live.tensor(context)))
+
+
+@contextlib.contextmanager
+def sandbox(seed, dtype=None):
+    """Fixed random states and a default dtype, put back afterwards; yields what is printed."""
+    before, states, printed = torch.get_default_dtype(), (np.random.get_state(), random.getstate()), io.StringIO()
+    with (
+        torch.random.fork_rng(devices=[]),
+        torch.enable_grad(),
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+    ):
+        warnings.simplefilter("ignore")
+        torch.default_generator.manual_seed(seed)
+        np.random.seed(seed % 2**32)
+        random.seed(seed)
+        try:
+            torch.set_default_dtype(dtype or before)
+            yield printed
+        finally:
+            torch.set_default_dtype(before)
+            np.random.set_state(states[0])
+            random.setstate(states[1])
+
+
+def derive(*parts):
+    """A 63-bit seed from integers, the same in every process."""
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "big") >> 1
+
+
+class Live:
+    """The object in the recorded condition; every call is made on a fresh copy of it, under fixed random states."""
+
+    def __init__(self, rebuild, dialect, facts, dtype, seed, fresh, resolve):
+        self.rebuild, self.dialect, self.facts, self.dtype, self.seed = rebuild, dialect, facts, dtype, seed
+        self.fresh, self.resolve = fresh, resolve
+        self.default, self.pristine = None, rebuild()
+
+    def take(self):
+        try:
+            return deepcopy(self.pristine)
+        except Exception:
+            return self.rebuild()
+
+    def speech(self, which):
+        speak = getattr(self.dialect, which)
+        if speak is None:
+            raise Unsupported(f"it offers no {which}")
+        return speak
+
+    def tensor(self, array, dtype=None):
+        if array is None:
+            return None
+        return torch.from_numpy(np.array(array, dtype=np.float64, order="C", copy=True)).to(dtype or self.dtype)
+
+    @contextlib.contextmanager
+    def calling(self, what, dtype=None):
+        with sandbox(derive(self.seed, 17), self.default or dtype or self.dtype):
+            yield
+
+
+def forward(obj, x, context=None):
+    y = obj(x)
+    return y, obj.log_abs_det_jacobian(x, y)
+
+
+def inverse(obj, y, context=None):
+    x = obj.inv(y)
+    return x, obj.inv.log_abs_det_jacobian(y, x)
+
+
+def make(features=4):
+    return pt.BatchNorm(features)
+
+
+def cast(obj, dtype):
+    """Cast parameters and buffers."""
+    return obj.to(dtype)
+
+
+def set_mode(obj, training):
+    """Put the object into train or eval mode."""
+    obj.train(training)
+
+
+def draw(support, shape, rng):
+    """Ordinary points of the real line."""
+    return rng.standard_normal(shape)
+
+
+WARM_SIZE = 256
+WARM_BATCH = 16
+
+
+def warm(obj, speak, support, shape, context_shape, dtype, seed):
+    """Two batches in train mode, so that first-call and running state are what they are in use."""
+    set_mode(obj, True)
+    rng = np.random.default_rng(derive(seed, 7) % 2**32)
+    rows = WARM_BATCH if np.prod(shape) < WARM_SIZE else 2
+    for _ in range(2):
+        x = torch.from_numpy(draw(support, (rows, *shape), rng)).to(dtype)
+        context = None
+        if context_shape is not None:
+            context = torch.from_numpy(rng.standard_normal((rows, *context_shape))).to(dtype)
+        with contextlib.suppress(Exception):  # a train-mode pass may be refused
+            speak(obj, x, context)
+
+
+Batch = namedtuple("Batch", "x context seed")
+
+
+# What is measured: the object in the condition that was recorded, and the points.
+
+X = np.array([[0.0, 0.0, 0.2601025266401358, 0.0]])
+CONTEXT = None
+SEED = 1
+DTYPE = torch.float64
+OBJECT_SEED = 0
+ALLOWED = 0.0  # how far off rounding (or the law itself) lets the residual be
+ROW = 0
+
+
+def build():
+    """The object after two train-mode batches, in eval mode."""
+    with sandbox(derive(OBJECT_SEED, 3), DTYPE):
+        obj = cast(make(), DTYPE)
+        warm(obj, inverse, None, (4,), None, DTYPE, OBJECT_SEED)
+        set_mode(obj, False)
+        return obj
+
+
+def main():
+    live = Live(
+        build,
+        Plain(forward=forward, inverse=inverse),
+        Plain(event_shape=(4,), latent_shape=(4,)),
+        DTYPE,
+        OBJECT_SEED,
+        build,
+        None,
+    )
+    subject = Plain(
+        codomain=Support('real', float("-inf"), float("inf")),
+        forward=partial(evaluate, live, 'forward'),
+        ladj_event=(4,),
+        promises={},
+    )
+    print(
+        "bijection/log-det-shape: A log-det comes back as one number per point, in the batch shape "
+        "(plus the event axes of an elementwise transform)."
+    )
+    print("target: pyro:BatchNorm, weights as given, float64")
+    print("x =", X.tolist(), "" if CONTEXT is None else f"context = {CONTEXT.tolist()}")
+    try:
+        with np.errstate(all="ignore"):
+            residual = log_det_shape(subject, Batch(X.copy(), None if CONTEXT is None else CONTEXT.copy(), SEED))
+    except (Unsupported, Undecidable) as reason:
+        print(f"NOT MEASURED: {reason}")
+        return 2
+    except Exception as error:
+        traceback.print_exc()
+        print(f"RAISED {type(error).__name__}: {error}")
+        return 1
+    for name, values in residual.observed.items():
+        print(f"{name}: {np.asarray(values)[ROW].tolist()}")
+    if residual.note:
+        print("note:", residual.note)
+    off = float(residual.per_row()[ROW])
+    allowed = ALLOWED
+    print(f"off by {off!r}, allowed {allowed!r}")
+    if residual.silent[ROW]:
+        print("NOT MEASURED: the law says nothing at this point")
+        return 2
+    if not off <= allowed:
+        print(f"VIOLATED bijection/log-det-shape: off by {off:.6g}, allowed {allowed:.6g}")
+        return 1
+    print("the law holds here")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+
