@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from flowref.reference.batch_norm import check_input, moments, per_channel, widened
+from flowref.reference.bijection import Bijection
 
 
-class ActNorm(nn.Module):
+class ActNorm(Bijection):
     r"""Per channel, $y = (x - a)\,e^{s}$ with parameters $a$ (shift) and $s$ (log_scale).
 
     ladj: $S \sum_c s_c$ for events of $S$ positions ($H W$ for images).  Inverse: $x = y\,e^{-s} + a$.

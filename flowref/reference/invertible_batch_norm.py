@@ -9,13 +9,14 @@ from torch import Tensor, nn
 
 from flowref.model import FlowrefError
 from flowref.reference.batch_norm import check_count, check_input, moments, per_channel, widened
+from flowref.reference.bijection import Bijection
 
 
 class InverseNotAvailable(FlowrefError):
     """An inverse that does not exist in the present mode."""
 
 
-class InvertibleBatchNorm(nn.Module):
+class InvertibleBatchNorm(Bijection):
     r"""Per channel, $y = w\,(x - \mu) / \sqrt{v + \epsilon} + b$ with a log-determinant.
 
     ladj: $S \sum_c (\log|w_c| - \tfrac12 \log(v_c + \epsilon))$ for events of $S$ positions ($H W$ for images), with the

@@ -1,0 +1,104 @@
+"""Bijections: an invertible map with its log-determinant; the reversal of one, and several in a row."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from torch import Tensor, nn
+
+
+class Bijection(nn.Module, ABC):
+    r"""An invertible map $f$ from data $x$ to latents $z$, with $\log|\det J|$ of each call beside its value.
+
+    ``forward(x) -> (z, ladj)`` and ``inverse(z) -> (x, ladj)``; ladj belongs to the call that returned it, so that of the
+    inverse at $z = f(x)$ is minus that of the forward map at $x$.
+    Shapes: the first axis is the batch and all others are the event: x `(N, ...)`, ladj `(N,)`.  Units: nats.
+    Nothing is written to, and the results are of the dtype of the input.
+    """
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Data to latents, `(z, ladj)`."""
+
+    @abstractmethod
+    def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Latents to data, `(x, ladj)`."""
+
+
+class Inverse(Bijection):
+    r"""The same map the other way round, $f^{-1}$.
+
+    >>> z, ladj = Inverse(Inverse(Chain()))(torch.ones(2, 3))
+    >>> z.shape, ladj.shape
+    (torch.Size([2, 3]), torch.Size([2]))
+    """
+
+    def __init__(self, bijection: Bijection) -> None:
+        super().__init__()
+        self.bijection = bijection
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What `inverse` of the given map does."""
+        return self.bijection.inverse(x)
+
+    def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """What `forward` of the given map does."""
+        x, ladj = self.bijection(z)
+        return x, ladj
+
+
+class Chain(Bijection):
+    r"""Several maps from left to right, $f = f_n \circ \dots \circ f_1$; the empty chain is the identity.
+
+    ladj: $\sum_k \mathrm{ladj}_k$, each at the point that its map is given.  Inverse: $f_1^{-1} \circ \dots \circ f_n^{-1}$.
+    """
+
+    def __init__(self, *bijections: Bijection) -> None:
+        super().__init__()
+        self.bijections = nn.ModuleList(bijections)
+
+    def __iter__(self) -> Iterator[nn.Module]:
+        return iter(self.bijections)
+
+    def __len__(self) -> int:
+        return len(self.bijections)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Data to latents, `(z, ladj)`."""
+        total = no_ladj(x)
+        for bijection in self.bijections:
+            x, ladj = bijection(x)
+            total = total + ladj
+        return x, total
+
+    def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Latents to data, `(x, ladj)`."""
+        total = no_ladj(z)
+        for bijection in reversed(self.bijections):
+            z, ladj = bijection.inverse(z)  # type: ignore[operator]  # a bijection, as given
+            total = total + ladj
+        return z, total
+
+
+def no_ladj(x: Tensor) -> Tensor:
+    """A log-determinant of 0 for each row, `(N,)`."""
+    return x.new_zeros(len(x))
+
+
+def over_event(terms: Tensor) -> Tensor:
+    """The sum of each row over its event, `(N,)`."""
+    return terms.flatten(1).sum(1)
+
+
+def repeated(ladj: Tensor, x: Tensor) -> Tensor:
+    """One log-determinant for all rows, `(N,)`, in the dtype of x."""
+    return ladj.to(x.dtype).repeat(len(x))
+
+
+def check_event(x: Tensor, shape: tuple[int, ...], what: str) -> None:
+    """Raise `ValueError` unless x is a batch of events of this shape."""
+    if tuple(x.shape[1:]) != shape:
+        raise ValueError(
+            f"got a batch of shape {tuple(x.shape)} for {what}; expected (N, {', '.join(map(str, shape))})"
+        )
