@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flowref.adapters import _normalisers
+from flowref.adapters import _reference_constructions as constructions
 from flowref.adapters._described import described
-from flowref.model import Adapter, Component, Dialect, Facts, Shape
-
-VECTOR, SEQUENCE, IMAGE, VOLUME = (3,), (3, 4), (3, 2, 2), (2, 2, 1, 2)
-# Construction -> class, options of its constructor besides the number of channels, shape of an event.
-CONSTRUCTIONS: dict[str, tuple[str, dict[str, Any], Shape]] = {
-    "BatchNorm": ("BatchNorm", {}, VECTOR),
-    "BatchNorm[image]": ("BatchNorm", {}, IMAGE),
-    "BatchNorm[sequence]": ("BatchNorm", {}, SEQUENCE),
-    "BatchNorm[volume]": ("BatchNorm", {}, VOLUME),
-    "BatchNorm[affine=False]": ("BatchNorm", {"affine": False}, IMAGE),
-    "BatchNorm[momentum=None]": ("BatchNorm", {"momentum": None}, IMAGE),
-    "BatchNorm[track_running_stats=False]": ("BatchNorm", {"track_running_stats": False}, IMAGE),
-    "InvertibleBatchNorm": ("InvertibleBatchNorm", {"affine": True}, VECTOR),
-    "InvertibleBatchNorm[img]": ("InvertibleBatchNorm", {"affine": True}, IMAGE),
-    "InvertibleBatchNorm[running]": ("InvertibleBatchNorm", {"stats": "running"}, IMAGE),
-    "ActNorm": ("ActNorm", {}, VECTOR),
-    "ActNorm[img]": ("ActNorm", {}, IMAGE),
-}
-# Of the flow layers, whose eval mode is an affine map of each channel.
-PROMISES = {"elementwise": True, "constant-jacobian": True}
+from flowref.adapters._reference_facts import describe
+from flowref.model import Adapter, Component, Dialect
 
 
 def forward(obj: Any, x: Any, context: Any) -> Any:
@@ -41,44 +22,71 @@ def inverse(obj: Any, y: Any, context: Any) -> Any:
     return x, ladj
 
 
-LAYER = Dialect(forward=forward, inverse=inverse)
+def parts(obj: Any) -> Any:
+    return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(getattr(obj, "bijections", ()))]
+
+
+def chain(parts: Sequence[Any]) -> Any:
+    from flowref.reference import Chain
+
+    return Chain(*parts)
+
+
+def invert(obj: Any) -> Any:
+    from flowref.reference import Inverse
+
+    return Inverse(obj)
+
+
+def flow_parts(obj: Any) -> Any:
+    return parts(obj.bijection)
+
+
+def log_prob(obj: Any, x: Any, context: Any) -> Any:
+    return obj.log_prob(x)
+
+
+def sample(obj: Any, n: int, context: Any) -> Any:
+    return obj.sample(n)
+
+
+def base_log_prob(obj: Any, z: Any, context: Any) -> Any:
+    return obj.base.log_prob(z)
+
+
+LAYER = Dialect(forward=forward, inverse=inverse, parts=parts, chain=chain, invert=invert)
+FLOW = Dialect(
+    forward=forward,
+    inverse=inverse,
+    log_prob=log_prob,
+    sample=sample,
+    base_log_prob=base_log_prob,
+    parts=flow_parts,
+)
 
 
 def components() -> Mapping[str, Component]:
-    """Every layer that is a map, in every rank and with every option that changes what it computes."""
+    """Every layer that is a map, in every rank and with every option that changes what it computes; and the densities."""
     found = {}
-    for name, (kind, options, event) in CONSTRUCTIONS.items():
-        dialect = _normalisers.DIALECT if kind == "BatchNorm" else LAYER
-        build = partial(_build, kind, event[0], options)
+    for name, (build, event) in constructions.normalisers().items():
+        dialect = _normalisers.DIALECT if name.startswith("BatchNorm") else LAYER
         found[name] = described(name, build, dialect, describe, event)
+    for name, (build, event) in constructions.bijections().items():
+        found[name] = described(name, build, LAYER, describe, event)
+    for name, (build, event) in constructions.flows().items():
+        found[name] = described(name, build, FLOW, describe, event)
     return found
-
-
-def _build(kind: str, channels: int, options: dict[str, Any]) -> Any:
-    from flowref import reference
-
-    layer: Callable[..., Any] = getattr(reference, kind)
-    return layer(channels, **options)
 
 
 def recognises(obj: Any) -> Dialect | None:
     """The dialect of a reference layer or of a subclass of one; None for all else, that of this package included."""
-    from flowref.reference import ActNorm, BatchNorm, InvertibleBatchNorm
+    from flowref.reference import BatchNorm, Bijection, Flow
 
     if isinstance(obj, BatchNorm):
         return _normalisers.DIALECT
-    return LAYER if isinstance(obj, ActNorm | InvertibleBatchNorm) else None
-
-
-def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a reference layer; where no shape is given, an event is an image of its channels."""
-    shape = event_shape or _normalisers.infer_shape(obj) or (obj.num_features,)
-    facts = _normalisers.facts(obj, shape) if _normalisers.is_normaliser(obj) else Facts(event_shape=shape)
-    if not callable(getattr(obj, "inverse", None)):
-        return facts
-    if facts.normaliser is None:
-        return replace(facts, promises={**PROMISES, "monotone": True})
-    return replace(facts, promises=PROMISES, normaliser=replace(facts.normaliser, statistics=obj.stats))
+    if isinstance(obj, Flow):
+        return FLOW
+    return LAYER if isinstance(obj, Bijection) else None
 
 
 ADAPTER = Adapter(
