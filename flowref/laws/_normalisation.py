@@ -5,17 +5,18 @@ Shapes: x and y `(batch, channels, *positions)`; anything kept per channel `(cha
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from flowref.model import Array, Normaliser, Residual, Subject, Unsupported
+from flowref.model import Array, Normaliser, Residual, Subject, Unsupported, law
 
 Steps = list[tuple[Any, ...]]
 # Batches that find out what is not told: spread so wide that eps does not count, and so narrow that nothing else does.
 WIDE_SPREAD, NARROW_SPREAD = 1e3, 1e-7
 # Laws of whole batches: one residual each, on batches of their own.
-WHOLE: dict[str, Any] = {"size": 1, "local": False}
+normaliser_law = partial(law, needs={"normaliser", "play"}, size=1, local=False)
 
 
 class Held(NamedTuple):

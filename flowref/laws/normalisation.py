@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws._normalisation import (
-    WHOLE,
     apart,
     channels,
     drawn,
@@ -15,6 +14,7 @@ from flowref.laws._normalisation import (
     largest,
     measured_freedom,
     moments,
+    normaliser_law,
     ordinary,
     per_channel,
     play,
@@ -26,7 +26,7 @@ from flowref.laws._normalisation import (
     wide,
 )
 from flowref.laws._normalisers import both, normalises, refused, understood
-from flowref.model import BOUND, Array, Batch, Residual, Subject, law
+from flowref.model import BOUND, Array, Batch, Residual, Subject
 
 IOFFE = "Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167), algorithm 1"
 # The unit roundoff of float32, and the factor of the bound on what an offset may cost.
@@ -38,9 +38,7 @@ SAME = 1e-6
 OFFSETS = (0.0, 1.0, 1e2, 1e3, 1e4)
 
 
-@law(
-    "normalisation/matches-reference", needs={"normaliser", "play"}, applies=understood, effort=8, source=IOFFE, **WHOLE
-)
+@normaliser_law("normalisation/matches-reference", applies=understood, effort=8, source=IOFFE)
 def matches_reference(subject: Subject, batch: Batch) -> Residual:
     r"""The output is $w (x - \mu) / \sqrt{v + \epsilon} + b$ per channel, with mean and biased variance of the batch in train
     mode and with the running statistics in eval mode.
@@ -72,7 +70,7 @@ def matches_reference(subject: Subject, batch: Batch) -> Residual:
     return told(np.stack(rows), notes[worst])
 
 
-@law("normalisation/moments", needs={"normaliser", "play"}, applies=understood, effort=6, source=IOFFE, **WHOLE)
+@normaliser_law("normalisation/moments", applies=understood, effort=6, source=IOFFE)
 def output_moments(subject: Subject, batch: Batch) -> Residual:
     r"""In train mode, before weight and bias, every channel of the output has mean 0 and variance $v / (v + \epsilon)$."""
     x, count = drawn(subject, np.random.default_rng(batch.seed)), channels(subject)
@@ -92,14 +90,12 @@ def output_moments(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-@law(
+@normaliser_law(
     "normalisation/shape-of-distribution",
-    needs={"normaliser", "play"},
     applies=normalises,
     effort=4,
     scales=(0.0, 0.3),
     source="an affine map moves mean and variance and nothing else: normalised values are not made Gaussian",
-    **WHOLE,
 )
 def shape_of_distribution(subject: Subject, batch: Batch) -> Residual:
     """In train mode the standardised third and fourth moments of every channel are those of the input, but for the sign of
@@ -123,15 +119,13 @@ def higher(x: Array) -> tuple[Array, Array]:
     return np.asarray((rows**3).mean(1), dtype=np.float64), np.asarray((rows**4).mean(1), dtype=np.float64)
 
 
-@law(
+@normaliser_law(
     "normalisation/offset-stability",
-    needs={"normaliser", "play"},
     applies=understood,
     tolerance=BOUND,
     effort=6,
     scales=(0.0, 0.3),
     source="the difference E[x^2] - E[x]^2 cancels: its relative error grows as (mean/std)^2, that of two passes as mean/std",
-    **WHOLE,
 )
 def offset_stability(subject: Subject, batch: Batch) -> Residual:
     r"""In float32, an offset of the input costs no more than $16u(1 + |\mu|/\sigma)(1 + |y|)$, for offsets up to $10^4\sigma$."""
@@ -143,15 +137,13 @@ def offset_stability(subject: Subject, batch: Batch) -> Residual:
     return borne(subject, single(wide(offset, z) + wide(spread, z) * z))
 
 
-@law(
+@normaliser_law(
     "normalisation/constant-channel",
-    needs={"normaliser", "play"},
     applies=understood,
     tolerance=BOUND,
     effort=4,
     scales=(0.0, 0.3),
     source="a constant has variance 0, which the difference E[x^2] - E[x]^2 makes negative in floating point",
-    **WHOLE,
 )
 def constant_channel(subject: Subject, batch: Batch) -> Residual:
     """In float32, a channel that is constant over the batch becomes its bias, up to the rounding of its mean."""
@@ -201,14 +193,12 @@ def restores(subject: Subject) -> str | None:
     return None
 
 
-@law(
+@normaliser_law(
     "normalisation/identity-recovery",
-    needs={"normaliser", "play"},
     applies=both(normalises, restores, understood),
     effort=4,
     scales=(0.0,),
     source="Ioffe and Szegedy 2015, section 3: scale and shift can represent the identity, for one batch",
-    **WHOLE,
 )
 def identity_recovery(subject: Subject, batch: Batch) -> Residual:
     r"""With the weight $\sqrt{v + \epsilon}$ and the bias $\mu$ of a batch, that batch is returned as it is."""
@@ -221,13 +211,11 @@ def identity_recovery(subject: Subject, batch: Batch) -> Residual:
     return told(apart(y, x, largest(x) + weight), "the batch does not come back")
 
 
-@law(
+@normaliser_law(
     "normalisation/two-values",
-    needs={"normaliser", "play"},
     applies=understood,
     effort=4,
     source="algorithm 1 for two values: mean (a + b)/2, biased variance ((a - b)/2)^2",
-    **WHOLE,
 )
 def two_values(subject: Subject, batch: Batch) -> Residual:
     r"""Two values $a, b$ per channel become $\pm d / \sqrt{d^2 + 4\epsilon}$ with $d = a - b$, before weight and bias."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws._normalisation import (
-    WHOLE,
     apart,
     channels,
     drawn,
     held,
     largest,
     moments,
+    normaliser_law,
     per_channel,
     play,
     ratio,
@@ -20,7 +20,7 @@ from flowref.laws._normalisation import (
 )
 from flowref.laws._normalisers import both, effective, normalises, tracks, usual
 from flowref.laws._outcomes import flags, state_gap
-from flowref.model import EXACT, Array, Batch, Residual, Subject, law
+from flowref.model import EXACT, Array, Batch, Residual, Subject
 
 FACTORS = (-1.0, 0.03, -0.5, 7.0, -40.0)
 
@@ -31,13 +31,11 @@ def centred(y: Array) -> tuple[Array, Array]:
     return middle, largest(y) + largest(middle)
 
 
-@law(
+@normaliser_law(
     "normalisation/scale-law",
-    needs={"normaliser", "play"},
     applies=both(normalises, effective("eps", (1e-3, 1e-2))),
     effort=6,
     source="Ioffe and Szegedy 2015, section 3.3, BN((aW)u) = BN(Wu), made exact for every eps and every sign",
-    **WHOLE,
 )
 def scale_law(subject: Subject, batch: Batch) -> Residual:
     r"""$\mathrm{BN}_\epsilon(a x) = \mathrm{sign}(a)\,\mathrm{BN}_{\epsilon/a^2}(x)$ in train mode, apart from the bias, for
@@ -54,13 +52,11 @@ def scale_law(subject: Subject, batch: Batch) -> Residual:
     return told(apart(one, np.sign(factor) * other, size), note)
 
 
-@law(
+@normaliser_law(
     "normalisation/shift-law",
-    needs={"normaliser", "play"},
     applies=normalises,
     effort=4,
     source="the mean of the batch moves with the batch",
-    **WHOLE,
 )
 def shift_law(subject: Subject, batch: Batch) -> Residual:
     r"""$\mathrm{BN}(x + c) = \mathrm{BN}(x)$ in train mode, for any constant $c$ per channel."""
@@ -71,13 +67,11 @@ def shift_law(subject: Subject, batch: Batch) -> Residual:
     return told(apart(other, one, largest(one) + centred(one)[1]), "a constant added to a channel changes the output")
 
 
-@law(
+@normaliser_law(
     "normalisation/permutation-equivariance",
-    needs={"normaliser", "play"},
     applies=usual,
     effort=4,
     source="mean and variance of a batch are symmetric in its samples",
-    **WHOLE,
 )
 def permutation_equivariance(subject: Subject, batch: Batch) -> Residual:
     """Samples in another order give the same outputs in that order, and the same state afterwards, in train mode."""
@@ -97,13 +91,11 @@ def spatial(subject: Subject) -> str | None:
     return reason or (None if positions > 1 else "its events have one position")
 
 
-@law(
+@normaliser_law(
     "normalisation/positions-are-samples",
-    needs={"normaliser", "play"},
     applies=spatial,
     effort=4,
     source="Ioffe and Szegedy 2015, section 3.2: all positions of a feature map are normalised together",
-    **WHOLE,
 )
 def positions_are_samples(subject: Subject, batch: Batch) -> Residual:
     """In train mode a channel is normalised over samples and positions alike: values moved among them, in each channel on its
@@ -130,13 +122,11 @@ def several(subject: Subject) -> str | None:
     return usual(subject) or (None if channels(subject) > 1 else "it has one channel")
 
 
-@law(
+@normaliser_law(
     "normalisation/channel-independence",
-    needs={"normaliser", "play"},
     applies=several,
     effort=4,
     source="Ioffe and Szegedy 2015, section 3: each feature is normalised independently",
-    **WHOLE,
 )
 def channel_independence(subject: Subject, batch: Batch) -> Residual:
     """In train mode another content of one channel changes the output of that channel only."""
@@ -151,15 +141,13 @@ def channel_independence(subject: Subject, batch: Batch) -> Residual:
     return told(value, f"channel {place} enters other channels")
 
 
-@law(
+@normaliser_law(
     "normalisation/nan-containment",
-    needs={"normaliser", "play"},
     tolerance=EXACT,
     applies=several,
     effort=2,
     scales=(0.0, 0.3),
     source="each feature is normalised independently, so that what is not a number spoils its own channel only",
-    **WHOLE,
 )
 def nan_containment(subject: Subject, batch: Batch) -> Residual:
     """In train mode a nan in one channel leaves outputs and running statistics of all other channels finite."""
@@ -178,13 +166,11 @@ def nan_containment(subject: Subject, batch: Batch) -> Residual:
     return flags(bool(bad), 1, f"a nan in channel {place} reached {', '.join(bad)} of other channels")
 
 
-@law(
+@normaliser_law(
     "normalisation/eval-affine-map",
-    needs={"normaliser", "play"},
     applies=tracks,
     effort=6,
     source="Ioffe and Szegedy 2015, algorithm 2: with fixed statistics normalisation is one affine map per channel",
-    **WHOLE,
 )
 def eval_affine_map(subject: Subject, batch: Batch) -> Residual:
     """In eval mode every channel of the output is one fixed affine function of the same entry of the input."""

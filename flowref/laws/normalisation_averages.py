@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws._normalisation import (
-    WHOLE,
     apart,
     channels,
     drawn,
@@ -13,6 +12,7 @@ from flowref.laws._normalisation import (
     held,
     largest,
     moments,
+    normaliser_law,
     per_channel,
     play,
     single,
@@ -24,7 +24,7 @@ from flowref.laws._normalisation import (
 )
 from flowref.laws._normalisers import effective
 from flowref.laws.normalisation_flow import log_dets, tracked_layer
-from flowref.model import Array, Batch, Residual, Subject, Undecidable, law
+from flowref.model import Array, Batch, Residual, Subject, Undecidable
 
 APPENDIX = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E"
 
@@ -36,13 +36,11 @@ def averaged(subject: Subject) -> str | None:
     return tracked_layer(subject)
 
 
-@law(
+@normaliser_law(
     "normalisation/running-average-used",
-    needs={"normaliser", "play"},
     applies=averaged,
     effort=4,
     source=APPENDIX,
-    **WHOLE,
 )
 def running_average_used(subject: Subject, batch: Batch) -> Residual:
     """Where train mode normalises by running averages, these are the averages that the batch has entered already."""
@@ -58,13 +56,11 @@ def running_average_used(subject: Subject, batch: Batch) -> Residual:
     return told(apart(y, wide(weight, x) * hat + wide(bias, x), size), note)
 
 
-@law(
+@normaliser_law(
     "normalisation/running-average-log-det",
-    needs={"normaliser", "play"},
     applies=averaged,
     effort=4,
     source=APPENDIX,
-    **WHOLE,
 )
 def running_average_log_det(subject: Subject, batch: Batch) -> Residual:
     """Where train mode normalises by running averages, the log-det has the variance that the output has."""
@@ -84,13 +80,11 @@ def running_average_log_det(subject: Subject, batch: Batch) -> Residual:
     return told(np.abs(got - expected) / size, note, log_det=got[0], expected=expected)
 
 
-@law(
+@normaliser_law(
     "normalisation/running-average-gradient",
-    needs={"normaliser", "play"},
     applies=averaged,
     effort=4,
     source=APPENDIX,
-    **WHOLE,
 )
 def running_average_gradient(subject: Subject, batch: Batch) -> Residual:
     """Where train mode normalises by running averages, the gradient passes through the statistics of the batch with the fraction
@@ -129,13 +123,11 @@ def limited(subject: Subject) -> str | None:
     return averaged(subject) or effective("momentum", (0.25, 0.5))(subject)
 
 
-@law(
+@normaliser_law(
     "normalisation/running-average-limits",
-    needs={"normaliser", "play"},
     applies=limited,
     effort=3,
     source=APPENDIX,
-    **WHOLE,
 )
 def running_average_limits(subject: Subject, batch: Batch) -> Residual:
     """Where train mode normalises by running averages, one end of the momentum makes it plain batch normalisation and the other

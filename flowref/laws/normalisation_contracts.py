@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from flowref.laws._normalisation import (
-    WHOLE,
     Held,
     Steps,
     apart,
@@ -18,6 +17,7 @@ from flowref.laws._normalisation import (
     largest,
     measured_freedom,
     moments,
+    normaliser_law,
     ordinary,
     play,
     single,
@@ -27,7 +27,7 @@ from flowref.laws._normalisation import (
 )
 from flowref.laws._normalisers import channelled, normalises, tracks, unexplained, usual
 from flowref.laws._outcomes import attempt, flags, listed
-from flowref.model import ADVICE, EXACT, Array, Batch, Residual, Subject, Unsupported, law
+from flowref.model import ADVICE, EXACT, Array, Batch, Residual, Subject, Unsupported
 
 TORCH = "torch.nn.BatchNorm1d, BatchNorm2d and BatchNorm3d"
 STATISTICS = ("running_mean", "running_var")
@@ -51,16 +51,14 @@ def spoilt(before: Held, after: Held) -> list[str]:
     return found
 
 
-@law(
+@normaliser_law(
     "normalisation/single-value-refused",
-    needs={"normaliser", "play"},
     force=ADVICE,
     tolerance=EXACT,
     applies=usual,
     effort=1,
     scales=(0.0,),
     source=f"{TORCH} raise ValueError: one value is its own mean, and the output would be the bias whatever comes in",
-    **WHOLE,
 )
 def single_value_refused(subject: Subject, batch: Batch) -> Residual:
     """A train-mode batch of one value per channel raises an error, or the documentation says that it is accepted."""
@@ -72,16 +70,14 @@ def single_value_refused(subject: Subject, batch: Batch) -> Residual:
 
 # This law and those of empty batches and of the number of channels are advice: they speak of batches that no paper does, and a
 # layer that takes such a batch is right on all others.
-@law(
+@normaliser_law(
     "normalisation/single-value-keeps-statistics",
-    needs={"normaliser", "play"},
     force=ADVICE,
     tolerance=EXACT,
     applies=tracks,
     effort=1,
     scales=(0.0,),
     source="the unbiased variance of one value is 0/0",
-    **WHOLE,
 )
 def single_value_keeps_statistics(subject: Subject, batch: Batch) -> Residual:
     """A train-mode batch of one value per channel raises an error or leaves the running statistics finite."""
@@ -93,16 +89,14 @@ def single_value_keeps_statistics(subject: Subject, batch: Batch) -> Residual:
     return flags(bool(bad), 1, f"after one value per channel it holds nan or inf in its {listed(bad)}")
 
 
-@law(
+@normaliser_law(
     "normalisation/empty-batch",
-    needs={"normaliser", "play"},
     force=ADVICE,
     tolerance=EXACT,
     applies=usual,
     effort=1,
     scales=(0.0,),
     source=f"{TORCH} return an empty batch and leave the running statistics as they are",
-    **WHOLE,
 )
 def empty_batch(subject: Subject, batch: Batch) -> Residual:
     """A train-mode batch without samples raises an error, or returns an empty batch and leaves the running statistics as they
@@ -130,16 +124,14 @@ def sized(subject: Subject) -> str | None:
     return reason
 
 
-@law(
+@normaliser_law(
     "normalisation/channel-count",
-    needs={"normaliser", "play"},
     force=ADVICE,
     tolerance=EXACT,
     applies=sized,
     effort=1,
     scales=(0.0,),
     source=f"{TORCH} refuse a wrong number of channels; parameters of shape (1, C, 1, 1) broadcast against one channel",
-    **WHOLE,
 )
 def channel_count(subject: Subject, batch: Batch) -> Residual:
     """A batch with another number of channels raises an error in train and in eval mode; it is never broadcast."""
@@ -154,16 +146,14 @@ def channel_count(subject: Subject, batch: Batch) -> Residual:
     return flags(bool(taken), 1, f"a layer of {count} channels accepted {listed(taken)}")
 
 
-@law(
+@normaliser_law(
     "normalisation/ranks",
-    needs={"normaliser", "play"},
     force=ADVICE,
     tolerance=EXACT,
     applies=channelled,
     effort=1,
     scales=(0.0,),
     source=f"{TORCH} check the rank in every mode; a check in train mode alone lets eval mode broadcast along a wrong axis",
-    **WHOLE,
 )
 def ranks(subject: Subject, batch: Batch) -> Residual:
     """A batch of a rank that is refused in one mode is refused in the other."""
@@ -186,14 +176,12 @@ def plain(subject: Subject) -> str | None:
     return normalises(subject)
 
 
-@law(
+@normaliser_law(
     "normalisation/without-affine",
-    needs={"normaliser", "play"},
     applies=plain,
     effort=3,
     scales=(0.0,),
     source=f"{TORCH}: affine=False",
-    **WHOLE,
 )
 def without_affine(subject: Subject, batch: Batch) -> Residual:
     r"""Without weight and bias, train mode returns $\hat x = (x - \mu) / \sqrt{v + \epsilon}$ itself."""
@@ -214,14 +202,12 @@ def untracked(subject: Subject) -> str | None:
     return normalises(subject)
 
 
-@law(
+@normaliser_law(
     "normalisation/without-tracking",
-    needs={"normaliser", "play"},
     applies=untracked,
     effort=3,
     scales=(0.0, 0.3),
     source=f"{TORCH}: track_running_stats=False",
-    **WHOLE,
 )
 def without_tracking(subject: Subject, batch: Batch) -> Residual:
     """Without running statistics, eval mode normalises by the batch, as train mode does."""

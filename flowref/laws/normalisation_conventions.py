@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws._normalisation import (
-    WHOLE,
     apart,
     channels,
     drawn,
@@ -13,6 +12,7 @@ from flowref.laws._normalisation import (
     held,
     largest,
     measured_freedom,
+    normaliser_law,
     play,
     spec,
     told,
@@ -21,7 +21,7 @@ from flowref.laws._normalisation import (
 from flowref.laws._normalisers import normalises, tracks, understood_and_tracks, usual
 from flowref.laws._outcomes import flags, listed
 from flowref.laws._running import EXPLAINS, KEEP, Convention, explained, lived
-from flowref.model import ADVICE, EXACT, Batch, Residual, Subject, Undecidable, law
+from flowref.model import ADVICE, EXACT, Batch, Residual, Subject, Undecidable
 
 TORCH = "torch.nn.BatchNorm1d, BatchNorm2d and BatchNorm3d"
 KEYS = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
@@ -41,16 +41,14 @@ def has_momentum(subject: Subject) -> str | None:
     return tracks(subject) or (None if "momentum" in spec(subject).roles else "its momentum is not known")
 
 
-@law(
+@normaliser_law(
     "normalisation/momentum-convention",
-    needs={"normaliser", "play"},
     force=ADVICE,
     tolerance=EXACT,
     applies=has_momentum,
     effort=1,
     scales=(0.0,),
     source=f"{TORCH}: new = (1 - momentum) old + momentum batch; Keras: new = momentum old + (1 - momentum) batch",
-    **WHOLE,
 )
 def momentum_convention(subject: Subject, batch: Batch) -> Residual:
     """The momentum is the fraction with which a batch enters the running statistics, as in torch, or the documentation says that
@@ -61,16 +59,14 @@ def momentum_convention(subject: Subject, batch: Batch) -> Residual:
     return flags(undeclared, 1, "the momentum is the fraction of the old value that is kept: one minus torch's")
 
 
-@law(
+@normaliser_law(
     "normalisation/running-variance-convention",
-    needs={"normaliser", "play"},
     force=ADVICE,
     tolerance=EXACT,
     applies=tracks,
     effort=1,
     scales=(0.0,),
     source=f"Ioffe and Szegedy 2015, algorithm 2, and {TORCH}: the variance used in inference is the unbiased estimate",
-    **WHOLE,
 )
 def running_variance_convention(subject: Subject, batch: Batch) -> Residual:
     """The running variance averages the unbiased variances of the batches, or the documentation says that it averages the
@@ -81,16 +77,14 @@ def running_variance_convention(subject: Subject, batch: Batch) -> Residual:
     return flags(undeclared, 1, "the running variance averages biased variances: (n - 1)/n times torch's")
 
 
-@law(
+@normaliser_law(
     "normalisation/variance-convention",
-    needs={"normaliser", "play"},
     force=ADVICE,
     tolerance=EXACT,
     applies=normalises,
     effort=1,
     scales=(0.0,),
     source="Ioffe and Szegedy 2015, algorithm 1: a batch is normalised by its biased variance",
-    **WHOLE,
 )
 def variance_convention(subject: Subject, batch: Batch) -> Residual:
     """A batch is normalised by its biased variance, or the documentation says that it is by the unbiased one."""
@@ -99,9 +93,8 @@ def variance_convention(subject: Subject, batch: Batch) -> Residual:
     return flags(undeclared, 1, "batches are normalised by their unbiased variance: n/(n - 1) times the paper's")
 
 
-@law(
+@normaliser_law(
     "normalisation/initial-values",
-    needs={"normaliser", "play"},
     force=ADVICE,
     tolerance=EXACT,
     applies=usual,
@@ -109,7 +102,6 @@ def variance_convention(subject: Subject, batch: Batch) -> Residual:
     scales=(0.0,),
     history="fresh",
     source=f"{TORCH}: a new layer has weight 1, bias 0, running mean 0 and running variance 1",
-    **WHOLE,
 )
 def initial_values(subject: Subject, batch: Batch) -> Residual:
     """A new layer has weight 1, bias 0, running mean 0 and running variance 1."""
@@ -124,16 +116,14 @@ def initial_values(subject: Subject, batch: Batch) -> Residual:
     return flags(bool(wrong), 1, f"as built it has {listed(wrong)}")
 
 
-@law(
+@normaliser_law(
     "normalisation/eval-before-training",
-    needs={"normaliser", "play"},
     force=ADVICE,
     applies=understood_and_tracks,
     effort=2,
     scales=(0.0,),
     history="fresh",
     source=f"{TORCH}: with running mean 0 and running variance 1, a new layer in eval mode hardly changes its input",
-    **WHOLE,
 )
 def eval_before_training(subject: Subject, batch: Batch) -> Residual:
     r"""Evaluated before any training, a new layer returns $w\,x / \sqrt{1 + \epsilon} + b$."""
@@ -154,16 +144,14 @@ def bare(subject: Subject) -> str | None:
     return usual(subject)
 
 
-@law(
+@normaliser_law(
     "normalisation/state-dict-keys",
-    needs={"normaliser", "play"},
     force=ADVICE,
     tolerance=EXACT,
     applies=bare,
     effort=1,
     scales=(0.0,),
     source=f"{TORCH}: weight, bias, running_mean, running_var of shape (C,), and num_batches_tracked",
-    **WHOLE,
 )
 def state_dict_keys(subject: Subject, batch: Batch) -> Residual:
     """The state_dict has names and shapes of that of nn.BatchNorm with the same options, so that weights can be exchanged."""

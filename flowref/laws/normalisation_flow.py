@@ -6,7 +6,6 @@ import numpy as np
 
 from flowref.laws._arithmetic import reported
 from flowref.laws._normalisation import (
-    WHOLE,
     Held,
     Steps,
     apart,
@@ -15,6 +14,7 @@ from flowref.laws._normalisation import (
     epsilon,
     held,
     largest,
+    normaliser_law,
     ordinary,
     play,
     spec,
@@ -22,7 +22,7 @@ from flowref.laws._normalisation import (
 )
 from flowref.laws._normalisers import affine, channelled
 from flowref.laws._outcomes import attempt, flags
-from flowref.model import ADVICE, BOUND, EXACT, Array, Batch, Mapped, Residual, Subject, Undecidable, Unsupported, law
+from flowref.model import ADVICE, BOUND, EXACT, Array, Batch, Mapped, Residual, Subject, Undecidable, Unsupported
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.7"
 OPPOSITE = {"forward": "inverse", "inverse": "forward"}
@@ -59,13 +59,11 @@ def log_det_of(subject: Subject, known: Held, var: Array, eps: float) -> tuple[f
     return float(positions * logs.sum()), float(positions * np.abs(logs).sum()) + positions
 
 
-@law(
+@normaliser_law(
     "normalisation/log-det",
-    needs={"normaliser", "play"},
     applies=tracked_layer,
     effort=4,
     source=DINH,
-    **WHOLE,
 )
 def log_det(subject: Subject, batch: Batch) -> Residual:
     r"""In eval mode the log-det is $S \sum_c (\log|w_c| - \frac12 \log(v_c + \epsilon))$ for events of S positions, the same for
@@ -82,15 +80,13 @@ def log_det(subject: Subject, batch: Batch) -> Residual:
     return told(np.abs(got - expected) / size, "the log-det is not that of the map", log_det=got[0], expected=expected)
 
 
-@law(
+@normaliser_law(
     "normalisation/regular-in-eval",
-    needs={"normaliser", "play"},
     tolerance=EXACT,
     applies=tracked_layer,
     effort=2,
     scales=(0.0,),
     source="normalisation over the features of one sample (layer or instance norm) loses its mean and scale: it has no inverse",
-    **WHOLE,
 )
 def regular_in_eval(subject: Subject, batch: Batch) -> Residual:
     """In eval mode samples that differ in their mean or in their scale have different outputs."""
@@ -104,15 +100,13 @@ def regular_in_eval(subject: Subject, batch: Batch) -> Residual:
     return flags(bool(lost), 1, f"the output does not tell the {' or the '.join(lost)} of a sample")
 
 
-@law(
+@normaliser_law(
     "normalisation/train-inverse-policy",
-    needs={"normaliser", "play"},
     force=ADVICE,
     applies=layer,
     effort=2,
     scales=(0.0, 0.3),
     source="the statistics of a batch are not known to the inverse; libraries refuse it in train mode or document what it is",
-    **WHOLE,
 )
 def train_inverse_policy(subject: Subject, batch: Batch) -> Residual:
     """In train mode the call that undoes normalisation raises an error, or gives back the batch that was normalised."""
@@ -131,15 +125,13 @@ def train_inverse_policy(subject: Subject, batch: Batch) -> Residual:
     return told(apart(back, x, largest(x)), note)
 
 
-@law(
+@normaliser_law(
     "normalisation/inverse-keeps-statistics",
-    needs={"normaliser", "play"},
     tolerance=EXACT,
     applies=tracked_layer,
     effort=2,
     scales=(0.0,),
     source="statistics belong to the data that is normalised; a step that also inverts must not count its batch twice",
-    **WHOLE,
 )
 def inverse_keeps_statistics(subject: Subject, batch: Batch) -> Residual:
     """In train mode the call that undoes normalisation leaves the running statistics as they are."""
@@ -165,9 +157,8 @@ def small(subject: Subject) -> str | None:
     return layer(subject)
 
 
-@law(
+@normaliser_law(
     "normalisation/batch-jacobian",
-    needs={"normaliser", "play"},
     force=ADVICE,
     tolerance=BOUND,
     applies=small,
@@ -175,7 +166,6 @@ def small(subject: Subject) -> str | None:
     scales=(0.0,),
     source="the log-det of normalisation with its statistics held fixed is no likelihood of the batch; the gap shrinks as the "
     "batch enters its statistics with a smaller weight",
-    **WHOLE,
 )
 def batch_jacobian(subject: Subject, batch: Batch) -> Residual:
     """In train mode the log-dets of a batch add up to that of the map of the whole batch, so that they are likelihoods."""

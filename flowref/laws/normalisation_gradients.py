@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from flowref.laws._normalisation import (
-    WHOLE,
     apart,
     channels,
     drawn,
@@ -20,6 +19,7 @@ from flowref.laws._normalisation import (
     largest,
     measured_freedom,
     moments,
+    normaliser_law,
     play,
     ratio,
     single,
@@ -30,7 +30,7 @@ from flowref.laws._normalisation import (
 )
 from flowref.laws._normalisers import normalises, understood, understood_and_tracks
 from flowref.laws._outcomes import attempt, changed, listed
-from flowref.model import Array, Batch, Residual, Subject, Undecidable, law
+from flowref.model import Array, Batch, Residual, Subject, Undecidable
 
 IOFFE = "Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167), section 3"
 # The size of a step of gradient descent, relative to the spread of the input.
@@ -80,13 +80,11 @@ def pulled(subject: Subject, x: Array, rng: np.random.Generator) -> Pulled:
     return Pulled(x, dy, dx, gradients[0], gradients[1], weight, eps, freedom, var, hat, wide(weight, x) * dy)
 
 
-@law(
+@normaliser_law(
     "normalisation/backward-closed-form",
-    needs={"normaliser", "play"},
     applies=understood,
     effort=6,
     source=f"{IOFFE}, the gradients of the transform",
-    **WHOLE,
 )
 def backward_closed_form(subject: Subject, batch: Batch) -> Residual:
     r"""The train-mode gradients are $dx = (d\hat x - \overline{d\hat x} - \hat x\,\overline{d\hat x\,\hat x}) / \sqrt{v +
@@ -108,13 +106,11 @@ def backward_closed_form(subject: Subject, batch: Batch) -> Residual:
     return told(np.stack(rows), notes[worst], largest_dx=largest(found.dx), expected_largest_dx=largest(closed))
 
 
-@law(
+@normaliser_law(
     "normalisation/gradient-sums-to-zero",
-    needs={"normaliser", "play"},
     applies=normalises,
     effort=4,
     source="the output does not depend on a constant added to a channel",
-    **WHOLE,
 )
 def gradient_sums_to_zero(subject: Subject, batch: Batch) -> Residual:
     """In train mode the gradients of the inputs of each channel sum to zero over samples and positions."""
@@ -130,13 +126,11 @@ def gradient_sums_to_zero(subject: Subject, batch: Batch) -> Residual:
     return told(ratio(total, size), "a constant added to a channel has a gradient", sum=total)
 
 
-@law(
+@normaliser_law(
     "normalisation/gradient-along-output",
-    needs={"normaliser", "play"},
     applies=understood,
     effort=4,
     source="the derivative of the variance takes out of the gradient what points along the output, up to eps",
-    **WHOLE,
 )
 def gradient_along_output(subject: Subject, batch: Batch) -> Residual:
     r"""In train mode $\sum dx\,\hat x = \epsilon\,(v + \epsilon)^{-3/2} \sum d\hat x\,\hat x$ in every channel."""
@@ -149,14 +143,12 @@ def gradient_along_output(subject: Subject, batch: Batch) -> Residual:
     return told(ratio(got - expected, size), note, got=got, expected=expected)
 
 
-@law(
+@normaliser_law(
     "normalisation/bias-before-is-idle",
-    needs={"normaliser", "play"},
     applies=normalises,
     effort=3,
     scales=(0.0, 0.3),
     source="Ioffe and Szegedy 2015, section 2: without the gradient of the mean, a bias grows while the loss stays",
-    **WHOLE,
 )
 def bias_before_is_idle(subject: Subject, batch: Batch) -> Residual:
     """In train mode, gradient descent on a bias that is added before the layer leaves the bias where it is."""
@@ -177,13 +169,11 @@ def bias_before_is_idle(subject: Subject, batch: Batch) -> Residual:
     return told(ratio(moves, spread), "a bias before the layer is driven away by its gradient", bias=bias)
 
 
-@law(
+@normaliser_law(
     "normalisation/eval-still-trains",
-    needs={"normaliser", "play"},
     applies=understood_and_tracks,
     effort=4,
     source="layers are put into eval mode inside a model in training to freeze their statistics, not their parameters",
-    **WHOLE,
 )
 def eval_still_trains(subject: Subject, batch: Batch) -> Residual:
     r"""In eval mode the statistics stay as they are while gradients flow: $dx = w\,dy / \sqrt{v + \epsilon}$, $dw = \sum

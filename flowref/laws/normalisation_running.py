@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws._normalisation import (
-    WHOLE,
     apart,
     channels,
     drawn,
@@ -13,6 +12,7 @@ from flowref.laws._normalisation import (
     held,
     largest,
     moments,
+    normaliser_law,
     ordinary,
     play,
     ratio,
@@ -23,21 +23,19 @@ from flowref.laws._normalisation import (
 from flowref.laws._normalisers import effective, tracks, understood_and_tracks
 from flowref.laws._outcomes import flags
 from flowref.laws._running import AVERAGE, EXPLAINS, KEEP, NEW, explained, fractions, lived
-from flowref.model import BOUND, EXACT, Array, Batch, Residual, Subject, Unsupported, law
+from flowref.model import BOUND, EXACT, Array, Batch, Residual, Subject, Unsupported
 
 TORCH = "torch.nn.BatchNorm1d: running statistics, momentum and num_batches_tracked"
 # How often one batch is shown until running statistics are compared with its own.
 SHOWN = 60
 
 
-@law(
+@normaliser_law(
     "normalisation/running-update",
-    needs={"normaliser", "play"},
     applies=tracks,
     effort=4,
     scales=(0.0, 0.3),
     source=f"{TORCH}; Keras calls momentum what torch calls one minus it, and both kinds of variance are kept by some",
-    **WHOLE,
 )
 def running_update(subject: Subject, batch: Batch) -> Residual:
     r"""Each train-mode batch moves the running mean and variance once, $r \leftarrow (1 - f)\,r + f\,s$, with one f for both: the
@@ -67,14 +65,12 @@ def limited(subject: Subject) -> str | None:
     return tracks(subject) or effective("momentum", (0.25, 0.5))(subject)
 
 
-@law(
+@normaliser_law(
     "normalisation/momentum-limits",
-    needs={"normaliser", "play"},
     applies=limited,
     effort=3,
     scales=(0.0,),
     source=TORCH,
-    **WHOLE,
 )
 def momentum_limits(subject: Subject, batch: Batch) -> Residual:
     """At one end of the momentum, 0 or 1, the running statistics are those of the last batch; at the other they stay."""
@@ -117,14 +113,12 @@ def averages(subject: Subject) -> str | None:
     return reason
 
 
-@law(
+@normaliser_law(
     "normalisation/plain-average",
-    needs={"normaliser", "play"},
     applies=averages,
     effort=3,
     scales=(0.0,),
     source=f"{TORCH}: momentum=None",
-    **WHOLE,
 )
 def plain_average(subject: Subject, batch: Batch) -> Residual:
     """Without a momentum, the running statistics are the plain average of those of all batches, whatever their sizes."""
@@ -133,15 +127,13 @@ def plain_average(subject: Subject, batch: Batch) -> Residual:
     return told(gap, "the running statistics are not the average over the batches")
 
 
-@law(
+@normaliser_law(
     "normalisation/average-warms-up",
-    needs={"normaliser", "play"},
     applies=tracks,
     effort=2,
     scales=(0.0,),
     history="fresh",
     source="after t batches of mean a, an average that starts at 0 is (1 - (1 - m)^t) a; a corrected one is a",
-    **WHOLE,
 )
 def average_warms_up(subject: Subject, batch: Batch) -> Residual:
     r"""Shown one batch t times, a new layer's running statistics are $r_0 + (1 - (1 - f)^t)(s - r_0)$, or s where the start is
@@ -181,15 +173,13 @@ def counts(subject: Subject) -> str | None:
     return tracks(subject) or (None if "num_batches" in spec(subject).roles else "it does not count batches")
 
 
-@law(
+@normaliser_law(
     "normalisation/batch-counter",
-    needs={"normaliser", "play"},
     tolerance=EXACT,
     applies=counts,
     effort=2,
     scales=(0.0,),
     source=TORCH,
-    **WHOLE,
 )
 def batch_counter(subject: Subject, batch: Batch) -> Residual:
     """The number of batches grows by one in every train-mode call, and in no call in eval mode."""
@@ -204,14 +194,12 @@ def batch_counter(subject: Subject, batch: Batch) -> Residual:
     return flags(wrong, 1, f"the counter was {seen}")
 
 
-@law(
+@normaliser_law(
     "normalisation/updates-without-gradients",
-    needs={"normaliser", "play"},
     applies=tracks,
     effort=3,
     scales=(0.0, 0.3),
     source="torch.optim.swa_utils.update_bn recomputes running statistics by train-mode passes under no_grad",
-    **WHOLE,
 )
 def updates_without_gradients(subject: Subject, batch: Batch) -> Residual:
     """A train-mode pass under no_grad normalises by the batch and moves the running statistics as any train-mode pass does."""
@@ -227,15 +215,13 @@ def updates_without_gradients(subject: Subject, batch: Batch) -> Residual:
     return told(np.nan_to_num(np.stack(rows), nan=np.inf), note)
 
 
-@law(
+@normaliser_law(
     "normalisation/eval-approaches-train",
-    needs={"normaliser", "play"},
     applies=understood_and_tracks,
     tolerance=BOUND,
     effort=2,
     scales=(0.0, 0.3),
     source="on stationary data the running statistics become those of the batches, so that the two modes agree",
-    **WHOLE,
 )
 def eval_approaches_train(subject: Subject, batch: Batch) -> Residual:
     """After many train-mode passes over one batch, eval mode returns for it what train mode does, up to what the average still

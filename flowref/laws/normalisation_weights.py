@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from flowref.laws._normalisation import (
-    WHOLE,
     channels,
     largest,
+    normaliser_law,
     per_channel,
     play,
     ratio,
@@ -19,7 +19,7 @@ from flowref.laws._normalisation import (
 )
 from flowref.laws._normalisers import both, effective, normalises, understood
 from flowref.laws.normalisation_gradients import pulled
-from flowref.model import Array, Batch, Residual, Subject, law
+from flowref.model import Array, Batch, Residual, Subject
 
 # Features before the layer, and the size of a step of gradient descent on their weights.
 INPUTS, RATE = 4, 0.1
@@ -48,13 +48,11 @@ def fed(subject: Subject, rng: np.random.Generator, rows: int) -> Fed:
     return Fed(rng.standard_normal((values, INPUTS)), matrix)
 
 
-@law(
+@normaliser_law(
     "normalisation/weight-before-orthogonality",
-    needs={"normaliser", "play"},
     applies=understood,
     effort=4,
     source="Ioffe and Szegedy 2015, section 3.3: the scale of a weight before the layer has no effect, up to eps",
-    **WHOLE,
 )
 def weight_before_orthogonality(subject: Subject, batch: Batch) -> Residual:
     r"""For $x = uW$ the gradient of a column of $W$ is orthogonal to it, up to $\epsilon$: $\langle W_k, dW_k \rangle =
@@ -72,13 +70,11 @@ def weight_before_orthogonality(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-@law(
+@normaliser_law(
     "normalisation/weight-before-scale",
-    needs={"normaliser", "play"},
     applies=both(normalises, effective("eps", (1e-3, 1e-2))),
     effort=4,
     source="Ioffe and Szegedy 2015, section 3.3: larger weights lead to smaller gradients, and the gradient of u is unchanged",
-    **WHOLE,
 )
 def weight_before_scale(subject: Subject, batch: Batch) -> Residual:
     r"""For $x = uW$, with $aW$ for $W$ and $a^2\epsilon$ for $\epsilon$, the gradient of the weights is $1/a$ times what it was
@@ -107,13 +103,11 @@ def weight_before_scale(subject: Subject, batch: Batch) -> Residual:
     return told(np.stack(value), f"scaling the weights by {factor:g} does not scale their gradient by {1 / factor:g}")
 
 
-@law(
+@normaliser_law(
     "normalisation/weight-before-growth",
-    needs={"normaliser", "play"},
     applies=understood,
     effort=3,
     source="a gradient orthogonal to a weight can only lengthen it: the effective learning rate of normalised weights decays",
-    **WHOLE,
 )
 def weight_before_growth(subject: Subject, batch: Batch) -> Residual:
     r"""For $x = uW$, a step of gradient descent makes $\|W_k\|^2$ larger by $\eta^2 \|dW_k\|^2$, less $2\eta\,\epsilon/(v_k +
