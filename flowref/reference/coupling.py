@@ -37,11 +37,10 @@ class Partition(nn.Module):
             self.register_buffer("kept", kept, persistent=False)
             self.register_buffer("changed", changed, persistent=False)
             self.register_buffer("back", torch.cat((kept, changed)).argsort(), persistent=False)
-            self.slices = evenly(kept), evenly(changed)
-            # Halves, the usual case, are put together by one copy.
-            self.halves = {len(mask) - len(changed): "kept first", 0: "changed first"}.get(int(changed[0]), "")
-            if not all(part is not None and part.step == 1 for part in self.slices):
-                self.halves = ""
+            # Two runs of entries, the usual case, are taken apart as views and put together by one copy.
+            self.runs = [len(kept), len(changed)] if bool(mask[0]) else [len(changed), len(kept)]
+            self.in_runs = int((mask[1:] != mask[:-1]).sum()) == 1
+            self.kept_first = bool(mask[0])
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """What the conditioner sees of x, and what is transformed."""
@@ -57,30 +56,22 @@ class Partition(nn.Module):
             raise ValueError(
                 f"got a batch of shape {tuple(x.shape)} for a mask of {len(self.mask)} entries; expected as many along axis 1"
             )
-        kept, changed = self.slices
-        return (
-            x.index_select(1, self.kept) if kept is None else x[:, kept],
-            x.index_select(1, self.changed) if changed is None else x[:, changed],
-        )
+        if not self.in_runs:
+            return x.index_select(1, self.kept), x.index_select(1, self.changed)
+        first, second = x.split(self.runs, 1)
+        return (first, second) if self.kept_first else (second, first)
 
     def join(self, kept: Tensor, changed: Tensor, x: Tensor) -> Tensor:
         """The event of both parts, given the x that was split."""
         if not self.by_index:
             return torch.where(self.mask, x, changed)
-        if self.halves:
-            return torch.cat((kept, changed) if self.halves == "kept first" else (changed, kept), 1)
-        return torch.cat((kept, changed), 1).index_select(1, self.back)
+        if not self.in_runs:
+            return torch.cat((kept, changed), 1).index_select(1, self.back)
+        return torch.cat((kept, changed) if self.kept_first else (changed, kept), 1)
 
     def free(self, values: Tensor) -> Tensor:
         """Zeros in place of what was computed for entries that are kept."""
         return values if self.by_index else torch.where(self.mask, 0.0, values)
-
-
-def evenly(indices: Tensor) -> slice | None:
-    """The slice that selects these ascending indices, or None if their distances differ: views cost less than copies."""
-    first, last = int(indices[0]), int(indices[-1])
-    step = max((last - first) // max(len(indices) - 1, 1), 1)
-    return slice(first, last + 1, step) if indices.tolist() == list(range(first, last + 1, step)) else None
 
 
 class AffineCoupling(Bijection):
@@ -107,7 +98,7 @@ class AffineCoupling(Bijection):
         """Data to latents, `(z, ladj)`."""
         kept, changed = self.partition.split(x)
         s, t = self._log_scale_and_shift(kept, changed)
-        return self.partition.join(kept, changed * s.exp() + t, x), over_event(s)
+        return self.partition.join(kept, torch.addcmul(t, changed, s.exp()), x), over_event(s)
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Latents to data, `(x, ladj)`."""
@@ -117,8 +108,9 @@ class AffineCoupling(Bijection):
 
     def _log_scale_and_shift(self, kept: Tensor, changed: Tensor) -> tuple[Tensor, Tensor]:
         raw, shift = conditioned(self.conditioner, kept, changed, 2).chunk(2, 1)
-        scale = self.scale.view(-1, *[1] * (raw.dim() - 2))
-        return self.partition.free(scale * raw.tanh()), self.partition.free(shift)
+        scale = self.scale if raw.dim() == 2 else self.scale.view(-1, *[1] * (raw.dim() - 2))
+        # Half of each row is no contiguous memory, over which tanh would not be vectorised.
+        return self.partition.free(scale * raw.contiguous().tanh()), self.partition.free(shift)
 
 
 class AdditiveCoupling(Bijection):
