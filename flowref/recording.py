@@ -26,6 +26,9 @@ from flowref.reviewing import beside, measured
 from flowref.simplifying import simplify
 from flowref.tolerance import CONFIRM_REPLICAS, QUICK_REPLICAS, VIOLATED, Judgement, Precision, guess, judge
 
+# Candidates for a simpler input that may be judged surely, times the operations of a round trip; and those granted in any case.
+ATTEMPT_OPERATIONS, LEAST_ATTEMPTS = 16_000, 4
+
 
 def said(error: BaseException) -> str:
     """An exception in one line."""
@@ -69,7 +72,8 @@ def violation(
     small, final = batch, judgement
     if law.tolerance in (ROUNDING, EXACT):  # integrals and sample means have no point to make simpler
         support = subject.drawn(law.given)[0]
-        small, final = simplify(support, batch, judgement, margins, exact=law.tolerance == EXACT)
+        attempts = max(LEAST_ATTEMPTS, ATTEMPT_OPERATIONS // max(1, subject.operations))
+        small, final = simplify(support, batch, judgement, margins, exact=law.tolerance == EXACT, attempts=attempts)
     if law.local and not (beside(law, subject, small, final, precision, seed).outcome == VIOLATED).any():
         small, final = batch, judgement  # simplified onto a kink
     row = final.worst()

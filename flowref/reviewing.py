@@ -30,6 +30,8 @@ from flowref.tolerance import (
 ASIDE = 2.0**-16
 # A second look with this many runs dismisses most suspicions before the full number is spent.
 SECOND_REPLICAS = 8
+# Doubts are costly: they are tried on this many rows first.
+FOREMOST = 3
 
 
 def measured(law: Law, subject: Subject, batch: Batch) -> Residual:
@@ -38,6 +40,33 @@ def measured(law: Law, subject: Subject, batch: Batch) -> Residual:
         return law.measure(
             subject, Batch(batch.x.copy(), None if batch.context is None else batch.context.copy(), batch.seed)
         )
+
+
+def reviewed(
+    law: Law,
+    subject: Subject,
+    batch: Batch,
+    residual: Residual,
+    judgement: Judgement,
+    seed: int,
+    moved: bool,
+) -> tuple[Batch, Judgement]:
+    """Review what was judged a violation, and the batch on which that was done: the rows that violate most, where these show
+    the violation by themselves and keep it, and the whole batch otherwise.
+    """
+    violating = np.flatnonzero(judgement.outcome == VIOLATED)
+    if law.tolerance == ROUNDING and len(violating) and len(batch.x) > FOREMOST:
+        margin = np.nan_to_num(judgement.margin[violating], nan=np.inf)
+        few = batch.rows(np.sort(violating[np.argsort(-margin, kind="stable")[:FOREMOST]]))
+        try:
+            found = measured(law, subject, few)
+            suspicion = judge(law, subject, few, found, judgement.precision, seed=seed)
+            confirmed = review(law, subject, few, found, suspicion, seed, moved)
+        except Exception:  # what happens with fewer rows says nothing about the batch
+            return batch, review(law, subject, batch, residual, judgement, seed, moved)
+        if (confirmed.outcome == VIOLATED).any():
+            return few, confirmed
+    return batch, review(law, subject, batch, residual, judgement, seed, moved)
 
 
 def review(

@@ -22,11 +22,12 @@ Margins = Callable[[Batch, bool], Judgement | None]
 
 
 def simplify(
-    support: Support, batch: Batch, judgement: Judgement, margins: Margins, *, exact: bool
+    support: Support, batch: Batch, judgement: Judgement, margins: Margins, *, exact: bool, attempts: int = EVALUATIONS
 ) -> tuple[Batch, Judgement]:
     """The simplest batch found that still violates, and its judgement.
 
-    The margin may not fall below min(first, max(10, first / 10)); exact laws only need to stay violated.
+    The margin may not fall below min(first, max(10, first / 10)); exact laws only need to stay violated. ``attempts``: how many
+    candidates may be judged surely, which costs many times as much as a rough look.
     """
     batch, judgement = _fewer_rows(batch, judgement, margins)
     if len(batch.x) != 1 or not batch.x.size:
@@ -42,10 +43,11 @@ def simplify(
             left -= len(candidates)
             if not len(candidates):
                 break
-            chosen = _first_convincing(batch, candidates, context, margins, floor)
+            chosen, spent = _first_convincing(batch, candidates, context, margins, floor, attempts)
+            attempts -= spent
             if chosen is not None:
                 point = chosen
-        if np.array_equal(before, point) or left <= 0:
+        if np.array_equal(before, point) or min(left, attempts) <= 0:
             break
     simple = batch._replace(x=point[None])
     final = margins(simple, True)
@@ -69,9 +71,12 @@ def _fewer_rows(batch: Batch, judgement: Judgement, margins: Margins) -> tuple[B
 
 
 def _first_convincing(
-    batch: Batch, candidates: Array, context: Array | None, margins: Margins, floor: float
-) -> Array | None:
-    """The first candidate, in order of simplicity, that violates by enough: measured together, then alone."""
+    batch: Batch, candidates: Array, context: Array | None, margins: Margins, floor: float, attempts: int
+) -> tuple[Array | None, int]:
+    """The first candidate, in order of simplicity, that violates by enough: measured together, then alone. And the number of
+    those that were judged surely.
+    """
+    spent = 0
     for start in range(0, len(candidates), ROWS):
         chunk = candidates[start : start + ROWS]
         given = None if context is None else np.repeat(context[:1], len(chunk), axis=0)
@@ -79,10 +84,13 @@ def _first_convincing(
         if found is None:
             continue
         for row in np.flatnonzero((found.outcome == VIOLATED) & (found.margin >= floor))[:TRIES]:
+            if spent >= attempts:
+                return None, spent
+            spent += 1
             alone = margins(Batch(chunk[row : row + 1], None if given is None else given[:1], batch.seed), True)
             if alone is not None and alone.outcome[0] == VIOLATED and alone.margin[0] >= floor:
-                return np.asarray(chunk[row])
-    return None
+                return np.asarray(chunk[row]), spent
+    return None, spent
 
 
 def _rounds(support: Support, point: Array) -> Iterator[Array]:

@@ -30,6 +30,8 @@ BATCHES = (1, 2, 3, 7, 16, 48)
 SEEDS = tuple(range(1000))
 # A batch holds at most this many coordinates in all.
 ENTRIES = 1024
+# Rows times operations of a round trip that a batch may hold, and the rows that it holds in any case.
+ROW_OPERATIONS, LEAST_ROWS = 200_000, 12
 
 
 @dataclass(frozen=True, order=True)
@@ -113,11 +115,12 @@ def explore(
 def points(subject: Subject, plan: Example, given_as: str = "points") -> Batch:
     """The batch of an example: points of the set that the law is given, contexts, and the seed.
 
-    Large events get fewer points, so that a batch of Jacobians stays small.
+    Large events get fewer points, so that a batch of Jacobians stays small, and so do solvers of thousands of operations.
     """
     support, event = subject.drawn(given_as)
     numel = math.prod(event)
-    count = min(plan.batch, max(1, ENTRIES // max(1, numel)))
+    affordable = max(LEAST_ROWS, ROW_OPERATIONS // max(1, subject.operations))
+    count = min(plan.batch, affordable, max(1, ENTRIES // max(1, numel)))
     rng = np.random.default_rng(seed_of(plan.seed, count, plan.reach, *event) % 2**63)
     shape = (count, *event)
     x = (

@@ -48,8 +48,8 @@ FINE = Precision(2.0**-53, 4.0, 64.0)
 # Noise cannot be amplified below what float32 itself rounds to, so M = 1 there.
 SINGLE = Precision(2.0**-24, 1.0, 32.0)
 QUICK_REPLICAS, CONFIRM_REPLICAS, FINE_REPLICAS = 6, 32, 16
-# A first glance: this many runs settle residuals that are this many times smaller than what they allow.
-GLANCE_REPLICAS, GLANCE_FACTOR = 2, 4.0
+# A first glance: this many runs settle residuals that are this many times smaller than what they allow, or larger.
+GLANCE_REPLICAS, GLANCE_FACTOR, CLEAR_FACTOR = 2, 4.0, 1000.0
 
 HELD, VIOLATED, UNDECIDED, DROPPED, TRIVIAL = "held", "violated", "undecided", "dropped", "trivial"
 
@@ -123,10 +123,13 @@ def judge(
     if subject.noise is None:
         return _masked(replace(verdict, reason="no random rounding is available for it"), residual)
     if replicas > GLANCE_REPLICAS:
-        # Most residuals are far below what a glance allows; only the others pay for the full number of runs.
+        # Most residuals are far from what a glance allows; only the others pay for the full number of runs.
         response, finite = respond(law, subject, batch, residual, open_rows, precision, GLANCE_REPLICAS, seed)
         glance = _against(verdict, residual, batch, response, finite, open_rows, extra, GLANCE_REPLICAS)
-        if ((glance.outcome == HELD) & (GLANCE_FACTOR * size <= glance.allowed) | ~open_rows | screened).all():
+        clear = (glance.outcome == HELD) & (GLANCE_FACTOR * size <= glance.allowed)
+        if replicas <= QUICK_REPLICAS:  # an accusation is confirmed by many more
+            clear |= (glance.outcome == VIOLATED) & np.isfinite(size) & (size >= CLEAR_FACTOR * glance.allowed)
+        if (clear | ~open_rows | screened).all():
             return _masked(glance, residual)
     response, finite = respond(law, subject, batch, residual, open_rows, precision, replicas, seed)
     return _masked(_against(verdict, residual, batch, response, finite, open_rows, extra, replicas), residual)

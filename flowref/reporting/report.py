@@ -12,7 +12,7 @@ from typing import Any
 from flowref.model import FlowrefError, ReportError, Status, Verdict
 from flowref.reporting.encoding import hexed, unhexed, verdict_from_json, verdict_to_json
 
-SCHEMA = 1
+SCHEMA = 2
 BROKEN = (Status.ERROR, Status.TIMEOUT, Status.CRASHED)
 OK, VIOLATION, USAGE, CRASH, NOTHING = 0, 1, 2, 3, 5
 
@@ -46,6 +46,11 @@ class LawNote:
     force: str
     tolerance: str
     source: str = ""
+
+
+def idle_verdict(target: str, note: LawNote, reason: str) -> Verdict:
+    """That a law does not apply, and nothing else."""
+    return Verdict(target, note.id, Status.NOT_APPLICABLE, reason, law_version=note.version, force=note.force)
 
 
 @dataclass(frozen=True)
@@ -138,7 +143,11 @@ class Report:
         return replace(self, environment=replace(self.environment, started="", seconds=0.0), verdicts=verdicts)
 
     def to_json(self) -> str:
-        """The report as JSON text, ASCII, one verdict per line; floats are hexadecimal, so it reads back exactly."""
+        """The report as JSON text, ASCII, one verdict per line; floats are hexadecimal, so it reads back exactly.
+
+        Laws that do not apply, most of the pairs of an audit, share a line per target and reason, and carry no time.
+        """
+        apart, idle = self._idle()
         environment = {**asdict(self.environment), "seconds": hexed(self.environment.seconds)}
         head: list[tuple[str, Any]] = [
             ("flowref-report", SCHEMA),
@@ -149,13 +158,30 @@ class Report:
             ("laws", (asdict(note) for note in self.laws)),
             ("targets", self.targets),
             ("problems", (asdict(problem) for problem in self.problems)),
-            ("verdicts", (verdict_to_json(verdict) for verdict in self.verdicts)),
+            ("verdicts", (verdict_to_json(verdict) for verdict in apart)),
+            (
+                "not_applicable",
+                ({"target": target, "reason": reason, "laws": laws} for (target, reason), laws in idle.items()),
+            ),
         ]
         parts = [f"{json.dumps(name)}: {_dump(value)}" for name, value in head]
         for name, values in rows:
             lines = ",\n".join(_dump(value) for value in values)
             parts.append(f"{json.dumps(name)}: [\n{lines}\n]" if lines else f"{json.dumps(name)}: []")
         return "{\n" + ",\n".join(parts) + "\n}\n"
+
+    def _idle(self) -> tuple[list[Verdict], dict[tuple[str, str], list[str]]]:
+        """The verdicts to be written one by one, and the laws that do not apply by target and reason."""
+        notes = {note.id: note for note in self.laws}
+        apart: list[Verdict] = []
+        idle: dict[tuple[str, str], list[str]] = {}
+        for verdict in self.verdicts:
+            note = notes.get(verdict.law)
+            if note is not None and verdict.without_time() == idle_verdict(verdict.target, note, verdict.reason):
+                idle.setdefault((verdict.target, verdict.reason), []).append(verdict.law)
+            else:
+                apart.append(verdict)
+        return apart, idle
 
     @classmethod
     def from_json(cls, text: str, origin: str = "the text") -> Report:
@@ -180,6 +206,19 @@ class Report:
             )
         try:
             environment = data["environment"]
+            laws = tuple(LawNote(**note) for note in data["laws"])
+            notes = {note.id: note for note in laws}
+            places = {name: place for place, name in enumerate([*data["targets"], *notes])}
+
+            def place(verdict: Verdict) -> tuple[int, int]:
+                return places.get(verdict.target, -1), places.get(verdict.law, -1)
+
+            verdicts = [verdict_from_json(row) for row in data["verdicts"]]
+            ordered = verdicts == sorted(verdicts, key=place)
+            for row in data["not_applicable"]:
+                verdicts += [idle_verdict(row["target"], notes[law], row["reason"]) for law in row["laws"]]
+            if ordered:  # as an audit writes them, target by target
+                verdicts.sort(key=place)
             return cls(
                 environment=Environment(
                     **{
@@ -188,9 +227,9 @@ class Report:
                         "seconds": unhexed(environment["seconds"]),
                     }
                 ),
-                laws=tuple(LawNote(**note) for note in data["laws"]),
+                laws=laws,
                 targets=tuple(str(target) for target in data["targets"]),
-                verdicts=tuple(verdict_from_json(row) for row in data["verdicts"]),
+                verdicts=tuple(verdicts),
                 problems=tuple(Problem(**problem) for problem in data["problems"]),
                 complete=bool(data["complete"]),
             )
