@@ -11,6 +11,7 @@ import importlib.metadata
 import importlib.util
 import pkgutil
 from collections.abc import Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -36,11 +37,14 @@ RESERVED = (
     "domain",
     "codomain",
     "support",
+    "squeeze",
     "context",
     "promises",
     "ladj",
+    "kept",
     "perturb",
     "kind",
+    "preprocessing",
     "dtype",
     "mutant",
 )
@@ -160,11 +164,13 @@ def expand(spec: str) -> list[Target]:
     names = {name.casefold(): name for name in adapters()}
     if spec.casefold() in names:
         spec = f"{names[spec.casefold()]}:*"
+    if is_run(spec.partition("?")[0]):
+        spec = run_spec(spec)
     if ":" not in spec and not spec.endswith(".py"):
         libraries = [name for name, adapter in adapters().items() if adapter.package]
         raise SpecError(
             f"{spec!r} names no library{nearest(spec, libraries)}; expected one of {', '.join(libraries)}, "
-            "library:Component, package.module:factory or path/to/file.py:factory"
+            "library:Component, package.module:factory, path/to/file.py:factory or the folder of a run"
         )
     target = parse_target(spec)
     if target.adapter == USER:
@@ -176,6 +182,21 @@ def expand(spec: str) -> list[Target]:
     if not matched or not any(c in target.component for c in "*?"):
         find_component(target)
     return [Target(target.adapter, name, target.options) for name in matched]
+
+
+def is_run(spec: str) -> bool:
+    """Whether a spec is the folder of a training run."""
+    return (Path(spec) / "config.json").is_file()
+
+
+def run_spec(spec: str) -> str:
+    """A folder of a run, with options, as the call that loads it."""
+    folder, _, query = spec.partition("?")
+    path = Path(folder).as_posix()
+    if any(sign in path for sign in "&?"):
+        raise SpecError(f"the folder {path!r} has a sign that options are written with; rename it")
+    path = path if "/" in path else f"./{path}"  # no number, whatever its name
+    return f"flowref.training.runs:load?path={path}{'&' if query else ''}{query}"
 
 
 def _literal_brackets(glob: str) -> str:

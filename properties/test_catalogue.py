@@ -64,7 +64,7 @@ def short(spec: str) -> str:
 def unsimplified(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep counterexamples as they were found: what is in question is that they are found, and simplifying takes longest."""
 
-    def keep(support: Any, batch: Any, judgement: Any, margins: Any, *, exact: bool) -> tuple[Any, Any]:
+    def keep(support: Any, batch: Any, judgement: Any, margins: Any, *, exact: bool, attempts: int) -> tuple[Any, Any]:
         return batch, judgement
 
     monkeypatch.setattr(recording, "simplify", keep)

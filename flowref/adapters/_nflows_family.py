@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from flowref.adapters import _couplings, _multi_scales
+from flowref.adapters._bases import base_promises
 from flowref.adapters._described import lineage
 from flowref.adapters._normalisers import of_library
-from flowref.model import REAL, Facts, Normaliser, Shape, Support, TargetError
+from flowref.model import REAL, Facts, Normaliser, Preprocessing, Shape, Support, TargetError
 
 UNIT = Support.parse("unit")
 
@@ -69,6 +71,11 @@ def flow_sample(obj: Any, n: int, context: Any = None) -> Any:
         return obj.sample(n)
     draws = obj.sample(n // len(context), context=context)
     return draws.reshape(n, *draws.shape[2:])
+
+
+def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
+    """Draw the noise that samples are made of."""
+    return obj._distribution.sample(n)
 
 
 def flow_parts(obj: Any) -> Any:
@@ -130,9 +137,27 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         declared=seen.declared,
         context_shape=_context(obj),
         knots=seen.knots,
-        promises=dict.fromkeys(sorted(seen.promises), True),
+        promises={**dict.fromkeys(sorted(seen.promises), True), **_density_promises(obj)},
+        preprocessing=_preprocessing(obj),
         normaliser=of_library(obj, "nflows", BATCH_NORM),
+        coupling=_couplings.of_library(obj, shape, "nflows", "glasflow"),
+        squeezing=_multi_scales.squeezing(obj),
+        multi_scale=_multi_scales.multi_scale(obj),
     )
+
+
+def _density_promises(obj: Any) -> dict[str, Any]:
+    """What the base of a flow is, and that samples are its noise taken through the inverse; nothing for a transform."""
+    if not hasattr(obj, "_distribution"):
+        return {}
+    return {**base_promises(obj._distribution), "samples-from-base": True}
+
+
+def _preprocessing(obj: Any) -> Preprocessing | None:
+    """A logit of numbers between zero and one, at the temperature that is the default."""
+    if "Logit" not in lineage(obj) or float(obj._transform.temperature.detach()) != 1:
+        return None
+    return Preprocessing()
 
 
 def _seen(obj: Any) -> _Map:

@@ -195,3 +195,22 @@ def conditional_flow(features: int = 4, hidden: int = 16, context_features: int 
         nf.flows.CoupledRationalQuadraticSpline(features, 1, hidden, num_context_channels=context_features),
     ]
     return nf.ConditionalNormalizingFlow(nf.distributions.DiagGaussian(features, trainable=False), layers)
+
+
+def multi_scale(hidden: int = 8) -> Any:
+    """Glow in two levels, over a diagonal Gaussian at each."""
+    import normflows as nf
+
+    flows: list[list[Any]] = [
+        [nf.flows.GlowBlock(8, hidden), nf.flows.Squeeze()],
+        [nf.flows.GlowBlock(4, hidden), nf.flows.Squeeze()],
+    ]
+    bases = [nf.distributions.DiagGaussian((8, 1, 1)), nf.distributions.DiagGaussian((2, 2, 2))]
+    return nf.MultiscaleFlow(bases, flows, [nf.flows.Merge()], class_cond=False)
+
+
+def promised(name: str) -> dict[str, bool]:
+    """What a construction promises by its options: the mask of an image, or a start as the identity."""
+    if name.startswith("AffineCouplingBlock[img,"):
+        return {"checkerboard-mask" if "checkerboard" in name else "channel-mask": True}
+    return {}

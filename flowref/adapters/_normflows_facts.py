@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from flowref.adapters import _couplings, _multi_scales
+from flowref.adapters._bases import base_promises
 from flowref.adapters._described import lineage
 from flowref.adapters._normalisers import of_library
-from flowref.model import REAL, Facts, Normaliser, Shape, Support, TargetError
+from flowref.model import REAL, Facts, Normaliser, Preprocessing, Shape, Support, TargetError
 
 UNIT = Support.parse("unit")
 
@@ -66,6 +68,9 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     promises: dict[str, Any] = dict.fromkeys(sorted(seen.promises), True)
     if seen.tolerance:
         promises["inverse_tolerance"] = seen.tolerance
+    if "NormalizingFlow" in lineage(obj):
+        promises |= {**base_promises(obj.q0), "samples-from-base": True}
+    logit = Preprocessing(float(obj.alpha)) if "Logit" in lineage(obj) else None
     return Facts(
         event_shape=shape,
         latent_shape=_after(obj, shape),
@@ -76,6 +81,29 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         knots=seen.knots,
         promises=promises,
         normaliser=of_library(obj, "normflows", BATCH_NORM),
+        preprocessing=logit,
+        coupling=_couplings.of_library(obj, shape, "normflows"),
+        squeezing=_multi_scales.squeezing(obj),
+        multi_scale=_multi_scales.multi_scale(obj),
+    )
+
+
+def describe_levels(obj: Any, event_shape: Shape | None) -> Facts:
+    """The facts of a multi-scale model, whose latents are those of all levels flattened, as listed: the last level first."""
+    shapes = _multi_scales.level_shapes(obj)
+    data = shapes[0]
+    estimators: set[str] = set()
+    for index, flows in enumerate(obj.flows):
+        data = data if index == 0 else (data[0] + shapes[index][0], *data[1:])
+        for flow in flows:
+            estimators |= _seen(flow, data).promises & {"estimator"}
+            data = _after(flow, data)
+    return Facts(
+        event_shape=(sum(math.prod(shape) for shape in shapes),),
+        latent_shape=data,
+        codomain=REAL if obj.transform is None else None,
+        promises=dict.fromkeys(sorted(estimators), True),
+        multi_scale=_multi_scales.multi_scale(obj),
     )
 
 

@@ -20,6 +20,7 @@ MASKS: dict[str, Shape] = {
     "channels": WIDE_IMAGE,
     "checkerboard": PIXELS,
 }
+MEAN, COVARIANCE = [0.5, -1.0, 0.0], [[2.0, 0.6, -0.4], [0.6, 1.0, 0.3], [-0.4, 0.3, 1.5]]
 Construction = tuple[Callable[[], Any], Shape]
 
 # Construction -> class, options of its constructor besides the number of channels, shape of an event.
@@ -60,6 +61,7 @@ PLAIN: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Shape]] = {
     "VectorRealNVP[norm=None]": ("VectorRealNVP", (4, 3, (8,), None, False), {}, FEATURES),
     "RealNVP": ("RealNVP", ((1, 4, 4),), TWO, (1, 4, 4)),
     "RealNVP[scales=1]": ("RealNVP", ((2, 2, 4),), {"scales": 1, "final": 3, **NETS}, (2, 2, 4)),
+    "RealNVP[as published]": ("RealNVP", ((1, 2, 4),), {"bins": BINS, **NETS}, (1, 2, 4)),
     "RealNVP[norm=None]": ("RealNVP", ((1, 4, 4),), {**TWO, "conditioner_norm": "batch", "norm": None}, (1, 4, 4)),
 }  # fmt: skip
 
@@ -81,8 +83,12 @@ def bijections() -> Mapping[str, Construction]:
     for kind in ("AffineCoupling", "AdditiveCoupling"):
         for mask, event in MASKS.items():
             found[f"{kind}[{mask}]"] = partial(_coupling, kind, mask, event), event
+    for name, parameters in {"Normal": (0.3, 1.2), "Exponential": (1.5,), "Laplace": (0.3, 1.2)}.items():
+        found[f"ElementwiseCDF[{name}]"] = partial(_elementwise_cdf, name, parameters), FEATURES
+    found["Rosenblatt"] = _rosenblatt, VECTOR
     found["MultiScale"] = _multi_scale, (1, 4, 4)
     found["Chain"] = _chain, FEATURES
+    found["Chain[squeeze]"] = _level, (1, 4, 4)
     found["Inverse"] = _inverse, FEATURES
     return found
 
@@ -90,12 +96,47 @@ def bijections() -> Mapping[str, Construction]:
 def flows() -> Mapping[str, Construction]:
     """Densities."""
     return {
+        "Flow[affine]": (_affine_flow, VECTOR),
+        "Flow[uniform]": (_uniform_flow, (2,)),
+        "Flow[logit]": (_logit_flow, VECTOR),
         "StandardNormalFlow": (partial(_flow, "Chain", (), {}, (2,)), (2,)),
         "Flow[VectorRealNVP]": (
             partial(_flow, "VectorRealNVP", (), {"features": 2, "depth": 3, "hidden": (8,)}, (2,)),
             (2,),
         ),
         "Flow[RealNVP]": (partial(_flow, *PLAIN["RealNVP"][:3], (16,)), (1, 4, 4)),
+    }
+
+
+def promised(name: str) -> dict[str, Any]:
+    """What a construction promises besides what its class does: the names of masks, a start as the identity, ..."""
+    if name == "Rosenblatt":
+        return {"rosenblatt": {"mean": MEAN, "covariance": COVARIANCE}}
+    if name == "Flow[uniform]":
+        return {"uniform-data": 256.0}
+    masks = {"alternating": "alternating-mask", "channels": "channel-mask", "checkerboard": "checkerboard-mask"}
+    if "Coupling[" in name:
+        mask = name.partition("[")[2].rstrip("]")
+        return {"identity-init": True, **({masks[mask]: True} if mask in masks else {})}
+    published = {"real-nvp": True} if name.endswith("[as published]") else {}
+    return {"transforms-all": True, **published} if "RealNVP" in name else {}
+
+
+def univariate() -> Mapping[str, Construction]:
+    """Distributions of numbers, with their distribution functions and quantiles."""
+    return {"Exponential": (partial(_plain, "Exponential", (1.5,), {}), ()), "Atoms": (_atoms, ())}
+
+
+def latent_models() -> Mapping[str, Construction]:
+    """Models whose likelihood is known and can be estimated."""
+    return {"GaussianLatentModel": (_latent_model, (2,))}
+
+
+def surjections() -> Mapping[str, Construction]:
+    """Maps with an inverse on one side, whose noise is an argument."""
+    return {
+        "Dequantize": (partial(_plain, "Dequantize", (), {}), VECTOR),
+        "Dequantize[bins]": (partial(_plain, "Dequantize", (BINS,), {}), PIXELS),
     }
 
 
@@ -141,10 +182,73 @@ def _chain() -> Any:
     )
 
 
+def _level() -> Any:
+    """Couplings of both checkerboards, a squeeze, and couplings of both halves of the channels."""
+    from flowref.reference import AffineCoupling, Chain, ResNet, Squeeze, channel_mask, checkerboard_mask
+
+    boards = [AffineCoupling(checkerboard_mask(4, 4, k), ResNet(1, 2, hidden=4, blocks=1, norm=None)) for k in range(2)]
+    halves = [AffineCoupling(channel_mask(4, k), ResNet(2, 4, hidden=4, blocks=1, norm=None)) for k in range(2)]
+    return Chain(*boards, Squeeze(), *halves)
+
+
 def _inverse() -> Any:
     from flowref.reference import Inverse
 
     return Inverse(_coupling("AffineCoupling", "alternating", FEATURES))
+
+
+def _elementwise_cdf(name: str, parameters: Iterable[float]) -> Any:
+    from torch import distributions
+
+    from flowref.reference import ElementwiseCDF
+
+    return ElementwiseCDF(getattr(distributions, name)(*parameters))
+
+
+def _rosenblatt() -> Any:
+    import torch
+
+    from flowref.reference import Rosenblatt
+
+    return Rosenblatt(torch.tensor(MEAN), torch.tensor(COVARIANCE))
+
+
+def _atoms() -> Any:
+    import torch
+
+    from flowref.reference import Atoms
+
+    return Atoms(torch.tensor([-1.0, 0.0, 0.5, 2.0]), torch.tensor([0.1, 0.3, 0.2, 0.4]))
+
+
+def _latent_model() -> Any:
+    import torch
+
+    from flowref.reference import GaussianLatentModel
+
+    return GaussianLatentModel(torch.tensor([[1.0], [-0.5]]), torch.tensor([0.3, 0.0]), noise=0.8)
+
+
+def _affine_flow() -> Any:
+    from flowref.reference import Affine, Chain, Flow, InvertibleConv1x1, StandardNormal
+
+    return Flow(StandardNormal(VECTOR), Chain(Affine(0.5, -2.0), InvertibleConv1x1(3), Affine(-1.0, 0.7)))
+
+
+def _logit_flow() -> Any:
+    from flowref.reference import Affine, Chain, Flow, InvertibleConv1x1, Logit, StandardNormal
+
+    return Flow(StandardNormal(VECTOR), Chain(Logit(), Affine(0.5, 0.4), InvertibleConv1x1(3)))
+
+
+def _uniform_flow() -> Any:
+    """The uniform density of pixels, whose bits per dimension are eight."""
+    from torch.distributions import Normal, Uniform
+
+    from flowref.reference import Chain, ElementwiseCDF, Flow, Inverse, StandardNormal
+
+    flatten = ElementwiseCDF(Uniform(0.0, 256.0))
+    return Flow(StandardNormal((2,)), Chain(flatten, Inverse(ElementwiseCDF(Normal(0.0, 1.0)))))
 
 
 def _flow(kind: str, arguments: Iterable[Any], options: Mapping[str, Any], latents: Shape) -> Any:

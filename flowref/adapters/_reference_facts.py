@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flowref.adapters import _normalisers
+from flowref.adapters import _couplings, _multi_scales, _normalisers
+from flowref.adapters._bases import base_promises
 from flowref.adapters._described import lineage
-from flowref.model import REAL, Facts, Shape, Support, TargetError
+from flowref.adapters._torch_transforms import interval
+from flowref.model import REAL, Facts, Preprocessing, Shape, Support, TargetError
 
 ELEMENTWISE = frozenset({"elementwise"})
 CONSTANT = frozenset({"constant-jacobian"})
@@ -20,11 +22,13 @@ TRAITS: dict[str, frozenset[str]] = {
     "ActNorm": ELEMENTWISE | CONSTANT | MONOTONE,
     "AdditiveCoupling": VOLUME,
     "Affine": ELEMENTWISE | CONSTANT,
+    "ElementwiseCDF": ELEMENTWISE | MONOTONE,
     "Exp": ELEMENTWISE | MONOTONE,
     "InvertibleBatchNorm": ELEMENTWISE | CONSTANT,
     "InvertibleConv1x1": CONSTANT,
     "Logit": ELEMENTWISE | MONOTONE,
     "Permute": VOLUME | CONSTANT,
+    "Rosenblatt": frozenset({"autoregressive"}),
     "Squeeze": VOLUME | CONSTANT,
 }
 
@@ -50,18 +54,63 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         assert facts.normaliser is not None
         promises = dict.fromkeys(sorted(TRAITS["InvertibleBatchNorm"]), True)
         return replace(facts, promises=promises, normaliser=replace(facts.normaliser, statistics=obj.stats))
+    if lineage(obj) & {"Exponential", "Atoms"}:
+        return _univariate(obj)
     if shape is None:
         raise TargetError(
             f"{type(obj).__name__} does not tell the shape of its events; give it, as in ?event=4 or ?event=4,4,4"
         )
+    if "Dequantize" in lineage(obj):
+        return Facts(event_shape=shape, preprocessing=Preprocessing(0.0, float(obj.bins), obj.bins))
+    if "GaussianLatentModel" in lineage(obj):
+        return Facts(event_shape=shape)
     seen = _seen(obj, shape)
     return Facts(
         event_shape=shape,
         latent_shape=seen.latent_shape,
         domain=seen.domain,
         codomain=seen.codomain,
-        promises=dict.fromkeys(sorted(seen.promises), True),
+        promises={**dict.fromkeys(sorted(seen.promises), True), **_declared(obj)},
+        preprocessing=_preprocessing(obj),
+        squeezing=_multi_scales.squeezing(obj),
+        multi_scale=_multi_scales.multi_scale(obj),
+        coupling=_couplings.of_library(obj, shape, "flowref"),
     )
+
+
+def _univariate(obj: Any) -> Facts:
+    """The facts of a distribution of numbers."""
+    if "Atoms" in lineage(obj):
+        return Facts(event_shape=(), promises={"atoms": "exact"})
+    return Facts(
+        event_shape=(), domain=Support.parse("positive"), promises={"exponential-rate": float(obj.rate.detach())}
+    )
+
+
+def _declared(obj: Any) -> dict[str, Any]:
+    """What a density or a map with a closed form says of itself."""
+    names = lineage(obj)
+    if "Rosenblatt" in names:
+        # Facts are read off a copy in float32.
+        factor = obj.factor.double()
+        known = {"mean": obj.mean.tolist(), "covariance": (factor @ factor.mT).tolist(), "precision": 1e-5}
+        return {"rosenblatt": known}
+    if "Flow" in names:
+        # Bits per dimension are by default those of levels that are one apart.
+        return {**base_promises(obj.base), "samples-from-base": True, "rsample": True, "level": 1.0}
+    return {}
+
+
+def _preprocessing(obj: Any) -> Preprocessing | None:
+    """The logit that a layer is, or that a flow begins with."""
+    names = lineage(obj)
+    if "Logit" in names:
+        return Preprocessing(obj.alpha, obj.bound)
+    inner = obj.bijection if "Flow" in names else obj.preprocessing if "RealNVP" in names else None
+    if "Chain" in names:
+        inner = next(iter(obj), None)
+    known = None if inner is None else _preprocessing(inner)
+    return None if known is None else replace(known, alone=False)
 
 
 def _seen(obj: Any, shape: Shape) -> _Map:
@@ -82,6 +131,10 @@ def _seen(obj: Any, shape: Shape) -> _Map:
         return _Map(shape, inner.codomain, inner.domain, inner.promises)
     if "Logit" in names:
         return _Map(shape, domain=Support.parse(obj.domain), promises=promises)
+    if "ElementwiseCDF" in names:
+        return _Map(shape, interval(*obj.domain), Support.parse("unit"), promises)
+    if "Rosenblatt" in names:
+        return _Map(shape, codomain=Support.parse("unit"), promises=promises)
     if "Exp" in names:
         return _Map(shape, codomain=Support.parse("positive"), promises=promises)
     if "Squeeze" in names:
@@ -117,6 +170,10 @@ def _event(obj: Any) -> Shape | None:
         return next((shape for layer in obj if (shape := _event(layer)) is not None), None)
     if "Permute" in names:
         return (len(obj.order),)
+    if "Rosenblatt" in names:
+        return (len(obj.mean),)
+    if "GaussianLatentModel" in names:
+        return (len(obj.bias),)
     if "ActNorm" in names:
         return (obj.num_features,)
     if "partition" in vars(obj).get("_modules", {}):

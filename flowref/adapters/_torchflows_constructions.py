@@ -121,3 +121,10 @@ def _architectures() -> Builders:
         return build
 
     return {f"arch.{name}": (stack(getattr(architectures, name)), None) for name in ARCHITECTURES}
+
+
+def promised(name: str) -> dict[str, bool]:
+    """What a construction promises by its name: the mask of an image, or that a stack transforms every entry."""
+    masks = {"multiscale.CheckerboardCoupling": "checkerboard-mask", "multiscale.ChannelWiseCoupling": "channel-mask"}
+    stacks = ("arch.NICE", "arch.RealNVP", "arch.InverseRealNVP", "arch.CouplingRQNSF", "arch.CouplingLRS")
+    return {masks[name]: True} if name in masks else {"transforms-all": True} if name in stacks else {}

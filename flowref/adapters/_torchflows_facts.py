@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowref.adapters import _couplings, _multi_scales
+from flowref.adapters._bases import base_promises
 from flowref.adapters._described import lineage
 from flowref.model import REAL, Facts, Shape, Support, TargetError
 
@@ -53,6 +55,8 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
             promises["iterative-forward"] = True
     if domain != REAL and "BijectiveComposition" in lineage(bijection):
         promises["perturb"] = 0.0  # moved affine layers carry their outputs out of the range of the next transformer
+    if hasattr(obj, "bijection") and hasattr(obj, "base"):
+        promises |= {**base_promises(obj.base), "samples-from-base": True}
     return Facts(
         event_shape=shape,
         latent_shape=_latent(bijection, shape),
@@ -61,6 +65,9 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         context_shape=None if context is None else _shape(context),
         knots=knots,
         promises=promises,
+        coupling=_couplings.of_library(bijection, shape, "torchflows") if bijection is obj else None,
+        squeezing=_multi_scales.squeezing(bijection),
+        multi_scale=_multi_scales.multi_scale(obj),
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from flowref.adapters import _couplings
+from flowref.adapters._bases import base_promises
 from flowref.adapters._described import lineage
 from flowref.adapters._torch_transforms import (
     CONSTANT,
@@ -79,8 +81,10 @@ def _lazy_facts(obj: Any, event: Shape | None) -> Facts:
     facts = facts_of(known, shape, shape, context=given)
     # Per feature: the base distribution is wider than the image of the transform, or not all of it is reached.
     slack = 4e-6 if "NCSF" in names else 2e-6 if "GF" in names else 0.0
-    extra = {"normalisation_tolerance": slack * shape[0]} if slack else {}
-    return replace(facts, promises={**facts.promises, **extra})
+    extra: dict[str, Any] = {"normalisation_tolerance": slack * shape[0]} if slack else {}
+    if "Flow" in names:
+        extra |= {**base_promises(obj.base()), "samples-from-base": True, "rsample": True}
+    return replace(facts, promises={**facts.promises, **extra}, coupling=_couplings.of_library(obj, shape, "zuko"))
 
 
 def lazy_traits(obj: Any) -> Traits:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flowref.adapters import _couplings, _multi_scales
 from flowref.adapters import _freia_constructions as constructions
 from flowref.adapters._described import described, lineage
 from flowref.adapters._torch_transforms import CONSTANT, ELEMENTWISE, VOLUME, Traits, composed, facts_of
@@ -136,7 +137,8 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     event = tuple(int(size) for size in inputs[0])
     if event_shape is not None and event_shape != event:
         raise TargetError(f"{name} was built for events of shape {event}, but the shape {event_shape} was given")
-    return facts_of(traits(obj), event, outputs[0], context=conditions[0] if conditions else None)
+    facts = facts_of(traits(obj), event, outputs[0], context=conditions[0] if conditions else None)
+    return replace(facts, coupling=_couplings.of_library(obj, event, "FrEIA"), squeezing=_multi_scales.squeezing(obj))
 
 
 def _inputs(obj: Any) -> list[Shape]:

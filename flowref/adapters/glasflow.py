@@ -51,12 +51,22 @@ def invert(obj: Any) -> Any:
     return InverseTransform(obj)
 
 
+def rescale(obj: Any, factor: float) -> Any:
+    """The flow of data multiplied by a factor."""
+    from glasflow.flows.base import Flow
+    from glasflow.nflows.transforms import CompositeTransform, PointwiseAffineTransform
+
+    return Flow(CompositeTransform([PointwiseAffineTransform(0.0, 1 / factor), obj._transform]), obj._distribution)
+
+
 FLOW = Dialect(
     forward=forward,
     inverse=inverse,
     log_prob=log_prob,
     sample=sample,
     base_log_prob=base_log_prob,
+    base_sample=family.flow_base_sample,
+    rescale=rescale,
     parts=family.flow_parts,
     chain=chain,
     repair=family.repair,
@@ -93,7 +103,8 @@ def components() -> Mapping[str, Component]:
             "MaskedPiecewiseRationalQuadratic", tails="linear", tail_bound=3.0
         ),
     }.items():
-        found[name] = described(name, build, FLOW, family.describe)
+        stacked = {"transforms-all": True} if name.startswith(("RealNVP", "CouplingNSF")) else {}
+        found[name] = described(name, build, FLOW, family.describe, None, **stacked)
     conditional = _real_nvp(n_conditional_inputs=3)
     found["RealNVP[conditional]"] = described("RealNVP[conditional]", conditional, CONDITIONAL, family.describe)
     for inner, (build, event) in constructions.transforms("glasflow.nflows").items():

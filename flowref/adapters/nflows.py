@@ -26,6 +26,15 @@ def invert(obj: Any) -> Any:
     return InverseTransform(obj)
 
 
+def rescale(obj: Any, factor: float) -> Any:
+    """The flow of data multiplied by a factor."""
+    from nflows.flows import Flow
+    from nflows.transforms import CompositeTransform, PointwiseAffineTransform
+
+    whole = CompositeTransform([PointwiseAffineTransform(0.0, 1 / factor), obj._transform])
+    return Flow(whole, obj._distribution, obj._embedding_net)
+
+
 TRANSFORM = Dialect(forward=family.forward, inverse=family.inverse, chain=chain, invert=invert, repair=family.repair)
 COMPOSITE = replace(TRANSFORM, parts=family.parts)
 FLOW = Dialect(
@@ -34,6 +43,8 @@ FLOW = Dialect(
     log_prob=family.flow_log_prob,
     sample=family.flow_sample,
     base_log_prob=family.flow_base_log_prob,
+    base_sample=family.flow_base_sample,
+    rescale=rescale,
     parts=family.flow_parts,
     chain=chain,
     repair=family.repair,
@@ -56,7 +67,8 @@ def components() -> Mapping[str, Component]:
         "MaskedAutoregressiveFlow": _autoregressive_flow,
         "MaskedAutoregressiveFlow[features=2]": lambda features=2, hidden=16: _autoregressive_flow(features, hidden),
     }.items():
-        found[name] = described(name, build, FLOW, family.describe)
+        stacked = {"transforms-all": True} if name.startswith("SimpleRealNVP") else {}
+        found[name] = described(name, build, FLOW, family.describe, None, **stacked)
     found["Flow[ctx]"] = described("Flow[ctx]", _conditional_flow, CONDITIONAL, family.describe)
     return found
 

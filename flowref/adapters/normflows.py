@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from flowref.adapters import _normflows_constructions as constructions
 from flowref.adapters._described import described
-from flowref.adapters._normflows_facts import describe, takes_context
+from flowref.adapters._normflows_facts import describe, describe_levels, takes_context
 from flowref.model import Adapter, Component, Dialect
 
 
@@ -74,6 +75,53 @@ def model_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
     return obj.q0.log_prob(z) if context is None else obj.q0.log_prob(z, context=context)
 
 
+def model_base_sample(obj: Any, n: int, context: Any = None) -> Any:
+    """Draw the latents that samples are made of."""
+    return obj.q0(n)[0]
+
+
+def model_rescale(obj: Any, factor: float) -> Any:
+    """The model of data multiplied by a factor."""
+    from normflows import NormalizingFlow
+    from normflows.flows import AffineConstFlow
+
+    scaling = AffineConstFlow(obj.q0.shape, shift=False)
+    scaling.s.data.fill_(math.log(factor))
+    return NormalizingFlow(obj.q0, [*obj.flows, scaling])
+
+
+def model_loss(obj: Any, x: Any, context: Any = None, weight: float = 1.0) -> Any:
+    """The forward Kullback-Leibler divergence, less the entropy of the data; it has no penalty."""
+    return (obj.forward_kld(x) if context is None else obj.forward_kld(x, context=context)), None
+
+
+def levels_forward(obj: Any, z: Any, context: Any = None) -> Any:
+    """Map the latents of all levels, flattened one after the other, to data."""
+    shapes = [(base.shape,) if isinstance(base.shape, int) else tuple(base.shape) for base in obj.q0]
+    parts = z.split([math.prod(shape) for shape in shapes], 1)
+    return obj.forward_and_log_det([part.reshape(len(z), *shape) for part, shape in zip(parts, shapes, strict=True)])
+
+
+def levels_inverse(obj: Any, x: Any, context: Any = None) -> Any:
+    """Map data to the latents of all levels, flattened one after the other."""
+    import torch
+
+    latents, ladj = obj.inverse_and_log_det(x)
+    return torch.cat([part.flatten(1) for part in latents], 1), ladj
+
+
+def levels_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
+    """The log-density of data without classes."""
+    return obj.log_prob(x, None)
+
+
+def levels_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
+    """The log-density of the latents of all levels."""
+    shapes = [(base.shape,) if isinstance(base.shape, int) else tuple(base.shape) for base in obj.q0]
+    parts = zip(obj.q0, z.split([math.prod(shape) for shape in shapes], 1), shapes, strict=True)
+    return sum(base.log_prob(part.reshape(len(z), *shape)) for base, part, shape in parts)
+
+
 FLOW = Dialect(forward=forward, inverse=inverse, chain=chain, invert=invert, repair=repair, normalising="inverse")
 COMPOSITE = replace(FLOW, parts=parts)
 # The library's compositions hand no context on.
@@ -86,13 +134,25 @@ MODEL = Dialect(
     log_prob=model_log_prob,
     sample=model_sample,
     base_log_prob=model_base_log_prob,
+    base_sample=model_base_sample,
+    rescale=model_rescale,
+    loss=model_loss,
     parts=parts,
     chain=chain,
     repair=repair,
     normalising="inverse",
 )
-CONDITIONAL = replace(MODEL, parts=None, chain=None)
-SAMPLER = replace(MODEL, inverse=None, log_prob=None)
+CONDITIONAL = replace(MODEL, parts=None, chain=None, base_sample=None, rescale=None)
+SAMPLER = replace(MODEL, inverse=None, log_prob=None, rescale=None, loss=None)
+LEVELS = Dialect(
+    forward=levels_forward,
+    inverse=levels_inverse,
+    log_prob=levels_log_prob,
+    sample=model_sample,
+    base_log_prob=levels_base_log_prob,
+    repair=repair,
+    normalising="inverse",
+)
 
 NO_INVERSE = ("BatchNorm", "Planar[tanh]", "Radial")
 COMPOSITES = ("Composite", "GlowBlock", "GlowBlock[checkerboard]")
@@ -104,7 +164,7 @@ def components() -> Mapping[str, Component]:
     for name, (build, event) in constructions.flows().items():
         dialect = ONE_WAY if name in NO_INVERSE else COMPOSITE if name in COMPOSITES else FLOW
         dialect = CONTEXTUAL if name.endswith("[ctx]") else dialect
-        found[name] = described(name, build, dialect, describe, event)
+        found[name] = described(name, build, dialect, describe, event, **constructions.promised(name))
     models: dict[str, tuple[Callable[..., Any], Dialect]] = {
         "NormalizingFlow": (constructions.real_nvp, MODEL),
         "NormalizingFlow[features=2]": (lambda features=2, hidden=16: constructions.real_nvp(features, hidden), MODEL),
@@ -117,6 +177,7 @@ def components() -> Mapping[str, Component]:
     }
     for name, (build, dialect) in models.items():
         found[name] = described(name, build, dialect, describe)
+    found["MultiscaleFlow"] = described("MultiscaleFlow", constructions.multi_scale, LEVELS, describe_levels)
     return found
 
 

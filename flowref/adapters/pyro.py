@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flowref.adapters import _couplings
 from flowref.adapters import _pyro_constructions as constructions
+from flowref.adapters._bases import base_promises
 from flowref.adapters._described import described, lineage
 from flowref.adapters._normalisers import of_library
 from flowref.adapters._torch_transforms import (
@@ -72,6 +74,21 @@ def sample(obj: Any, n: int, context: Any = None) -> Any:
     return obj.sample((n,))
 
 
+def rsample(obj: Any, n: int, context: Any = None) -> Any:
+    return obj.rsample((n,))
+
+
+def rescale(obj: Any, factor: float) -> Any:
+    from pyro.distributions import TransformedDistribution
+    from torch.distributions import AffineTransform
+
+    return TransformedDistribution(obj, [AffineTransform(0.0, factor)])
+
+
+def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
+    return obj.base_dist.sample((n,))
+
+
 def conditional_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
     return obj.condition(context).log_prob(x)
 
@@ -118,7 +135,7 @@ TRANSFORM = Dialect(forward=forward, inverse=inverse, parts=parts, chain=chain, 
 ONE_WAY = Dialect(forward=forward, chain=chain)
 CONDITIONAL = Dialect(forward=conditional_forward, inverse=conditional_inverse, normalising="inverse")
 CONDITIONAL_ONE_WAY = Dialect(forward=conditional_forward)
-DENSITY = Dialect(log_prob=log_prob, sample=sample)
+DENSITY = Dialect(log_prob=log_prob, sample=sample, rescale=rescale)
 CONDITIONAL_DENSITY = Dialect(log_prob=conditional_log_prob, sample=conditional_sample)
 FLOW = Dialect(
     forward=flow_forward,
@@ -126,6 +143,9 @@ FLOW = Dialect(
     log_prob=log_prob,
     sample=sample,
     base_log_prob=flow_base_log_prob,
+    base_sample=flow_base_sample,
+    rsample=rsample,
+    rescale=rescale,
     parts=flow_parts,
     chain=flow_chain,
     normalising="inverse",
@@ -270,9 +290,12 @@ def _describe(obj: Any, event_shape: Shape | None) -> Facts:
             return facts
         known = composed([traits(one) for one in obj.transforms])
         whole = chain(obj.transforms)
-        return replace(transform_facts(whole, facts.event_shape, known), latent_shape=facts.event_shape)
+        mapped = transform_facts(whole, facts.event_shape, known)
+        extra = {**base_promises(obj.base_dist), "samples-from-base": True, "rsample": bool(obj.has_rsample)}
+        return replace(mapped, latent_shape=facts.event_shape, promises={**mapped.promises, **extra})
     facts = transform_facts(obj, event_shape or event_of(obj, own_event), traits(obj))
-    return replace(facts, normaliser=of_library(obj, "pyro", BATCH_NORM))
+    coupling = _couplings.of_library(obj, facts.event_shape, "pyro")
+    return replace(facts, normaliser=of_library(obj, "pyro", BATCH_NORM), coupling=coupling)
 
 
 def _conditional_facts(obj: Any, event: Shape | None) -> Facts:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters import _normalisers, _torch_normalisers
+from flowref.adapters._bases import base_promises
 from flowref.adapters._described import described, lineage
 from flowref.adapters._torch_transforms import (
     CONSTANT,
@@ -21,7 +22,7 @@ from flowref.adapters._torch_transforms import (
     transform_facts,
     unknown_shape,
 )
-from flowref.model import REAL, Adapter, Component, Dialect, Facts, Shape
+from flowref.model import REAL, Adapter, Component, Dialect, Facts, Preprocessing, Shape
 
 
 def forward(obj: Any, x: Any, context: Any = None) -> Any:
@@ -91,6 +92,24 @@ def sample(obj: Any, n: int, context: Any = None) -> Any:
     return obj.sample((n,))
 
 
+def cdf(obj: Any, x: Any) -> Any:
+    return obj.cdf(x)
+
+
+def icdf(obj: Any, u: Any) -> Any:
+    return obj.icdf(u)
+
+
+def rescale(obj: Any, factor: float) -> Any:
+    from torch.distributions import AffineTransform, TransformedDistribution
+
+    return TransformedDistribution(obj, [AffineTransform(0.0, factor)])
+
+
+def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
+    return obj.base_dist.sample((n,))
+
+
 def flow_forward(obj: Any, z: Any, context: Any = None) -> Any:
     from torch.distributions import ComposeTransform
 
@@ -126,13 +145,16 @@ def flow_parts(obj: Any) -> Any:
 TRANSFORM = Dialect(forward=forward, inverse=inverse, parts=parts, chain=chain, invert=invert, normalising="inverse")
 SIMPLEX = Dialect(forward=simplex_forward, inverse=simplex_inverse, normalising="inverse")
 CHOLESKY = Dialect(forward=cholesky_forward, inverse=cholesky_inverse, normalising="inverse")
-DENSITY = Dialect(log_prob=log_prob, sample=sample)
+DENSITY = Dialect(log_prob=log_prob, sample=sample, rescale=rescale)
+UNIVARIATE = replace(DENSITY, cdf=cdf, icdf=icdf)
 FLOW = Dialect(
     forward=flow_forward,
     inverse=flow_inverse,
     log_prob=log_prob,
     sample=sample,
     base_log_prob=flow_base_log_prob,
+    base_sample=flow_base_sample,
+    rescale=rescale,
     parts=flow_parts,
     chain=flow_chain,
     normalising="inverse",
@@ -177,19 +199,24 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     names = lineage(obj)
     if "Distribution" in names:
         facts = distribution_facts(obj, event_shape)
+        if "Exponential" in names:
+            facts = replace(facts, promises={**facts.promises, "exponential-rate": float(obj.rate)})
         return _flow_facts(obj, facts) if recognises(obj) is FLOW else facts
     if names & {"StickBreakingTransform", "CorrCholeskyTransform"}:
         if event_shape is None:
             raise unknown_shape(obj)
         # Onto the interior of a simplex or a ball, which no support describes.
         return facts_of(Traits(promises=frozenset({"batch-dims"})), event_shape, event_shape)
-    return transform_facts(obj, event_shape, traits(obj))
+    facts = transform_facts(obj, event_shape, traits(obj))
+    # The inverse of a sigmoid, which maps data to latents, is the logit of numbers between zero and one.
+    return replace(facts, preprocessing=Preprocessing()) if "SigmoidTransform" in names else facts
 
 
 def _flow_facts(obj: Any, facts: Facts) -> Facts:
     whole = chain(obj.transforms)
     mapped = transform_facts(whole, facts.event_shape, traits(whole))
-    return replace(mapped, latent_shape=facts.event_shape)
+    promises = {**mapped.promises, **base_promises(obj.base_dist), "samples-from-base": True}
+    return replace(mapped, latent_shape=facts.event_shape, promises=promises)
 
 
 def recognises(obj: Any) -> Dialect | None:
@@ -206,8 +233,23 @@ def recognises(obj: Any) -> Dialect | None:
             return CHOLESKY
         return TRANSFORM if obj.bijective else None
     if isinstance(obj, TransformedDistribution):
-        return FLOW if _on_the_line(obj) else DENSITY
-    return DENSITY if isinstance(obj, Distribution) else None
+        return FLOW if _on_the_line(obj) else UNIVARIATE if has_quantiles(obj) else DENSITY
+    if not isinstance(obj, Distribution):
+        return None
+    return UNIVARIATE if has_quantiles(obj) else DENSITY
+
+
+def has_quantiles(obj: Any) -> bool:
+    """Whether a distribution is one of numbers and has both a distribution function and quantiles."""
+    import torch
+
+    if len(obj.event_shape) or len(obj.batch_shape):
+        return False
+    try:
+        obj.cdf(obj.icdf(torch.tensor(0.5, dtype=torch.float64)))
+    except NotImplementedError:
+        return False
+    return True
 
 
 def _on_the_line(obj: Any) -> bool:
@@ -227,6 +269,8 @@ def components() -> Mapping[str, Component]:
         if name in _densities():
             dialect = FLOW if name.startswith("TransformedDistribution") else DENSITY
         found[name] = described(name, build, dialect, describe, event)
+    for name, build in _univariate().items():
+        found[name] = described(name, build, UNIVARIATE, describe, ())
     return found
 
 
@@ -281,6 +325,30 @@ def _transforms() -> dict[str, tuple[Callable[..., Any], Shape | None]]:
             None,
         ),
     }
+
+
+def _univariate() -> dict[str, Callable[..., Any]]:
+    """Distributions of numbers that have quantiles."""
+    import torch.distributions as td
+
+    def distribution(name: str, *parameters: float) -> Callable[..., Any]:
+        return lambda: getattr(td, name)(*parameters)
+
+    given: dict[str, tuple[float, ...]] = {
+        "Cauchy": (0.3, 1.2),
+        "ContinuousBernoulli": (0.3,),
+        "Exponential": (1.5,),
+        "GeneralizedPareto": (0.0, 1.3, 0.2),
+        "HalfCauchy": (1.2,),
+        "HalfNormal": (1.2,),
+        "Kumaraswamy": (2.0, 3.0),
+        "Laplace": (0.3, 1.2),
+        "Normal": (0.3, 1.2),
+        "Pareto": (1.0, 3.0),
+        "Uniform": (-1.0, 2.0),
+        "Weibull": (1.2, 1.5),
+    }
+    return {f"distributions.{name}": distribution(name, *values) for name, values in given.items()}
 
 
 def _densities() -> dict[str, tuple[Callable[..., Any], Shape | None]]:

@@ -68,6 +68,11 @@ def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
     return obj.base_log_prob(z)
 
 
+def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
+    """Draw the noise that samples are made of."""
+    return obj.base_sample((n,))
+
+
 def flow_parts(obj: Any) -> Any:
     """List the layers that a flow applies to data."""
     layers = getattr(obj.bijection, "layers", [obj.bijection])
@@ -90,6 +95,7 @@ FLOW = Dialect(
     log_prob=flow_log_prob,
     sample=flow_sample,
     base_log_prob=flow_base_log_prob,
+    base_sample=flow_base_sample,
     parts=flow_parts,
     chain=chain,
 )
@@ -105,7 +111,7 @@ def components() -> Mapping[str, Component]:
     for name, (build, event) in constructions.bijections().items():
         dialect = COMPOSITE if name.startswith(COMPOSITES) else BIJECTION
         dialect = ONLY_INVERSE if any(kind in name for kind in ONE_WAY) else dialect
-        found[name] = described(name, build, dialect, describe, event)
+        found[name] = described(name, build, dialect, describe, event, **constructions.promised(name))
     for name, build in constructions.flows().items():
         found[name] = described(name, build, FLOW, describe)
     return found

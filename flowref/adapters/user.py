@@ -8,12 +8,14 @@ all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
 from typing import Any
 
-from flowref.adapters import _normalisers
-from flowref.model import REAL, Adapter, Dialect, Facts, Shape, Support, TargetError
+from flowref.adapters import _multi_scales, _normalisers
+from flowref.adapters._bases import base_promises
+from flowref.model import REAL, Adapter, Dialect, Facts, Preprocessing, Shape, Support, TargetError
 
 # Attributes that commonly name the number of features.
 FEATURES = (
@@ -62,6 +64,51 @@ def inverse_single(obj: Any, z: Any, context: Any) -> Any:
 def log_prob(obj: Any, x: Any, context: Any) -> Any:
     """The log-density of each point."""
     return obj.log_prob(x) if context is None else obj.log_prob(x, context)
+
+
+def bits_per_dim(obj: Any, x: Any, context: Any) -> Any:
+    """The bits per dimension of each point."""
+    return obj.bits_per_dim(x)
+
+
+def rsample(obj: Any, n: int, context: Any) -> Any:
+    """Draw n points with gradients, by a number or a shape."""
+    try:
+        return obj.rsample(n)
+    except TypeError:
+        return obj.rsample((n,))
+
+
+def cdf(obj: Any, x: Any) -> Any:
+    """The distribution function."""
+    return obj.cdf(x)
+
+
+def icdf(obj: Any, u: Any) -> Any:
+    """The quantile function."""
+    return obj.icdf(u)
+
+
+def loss(obj: Any, x: Any, context: Any, weight: float = 1.0) -> Any:
+    """The negative log-likelihood of a batch, with the penalty, of an object whose loss takes its weight."""
+    out = obj.loss(x, weight)
+    return (out[0], out[1]) if isinstance(out, (tuple, list)) else (out, None)
+
+
+def dequantise(obj: Any, levels: Any, noise: Any) -> Any:
+    """Levels to reals, by noise between zero and one."""
+    return obj.dequantise(levels, noise)
+
+
+def base_sample(obj: Any, n: int, context: Any) -> Any:
+    """Draw n latents from the base of an object, by a number or a shape."""
+    names = ("base", "base_dist", "base_distribution", "prior", "distribution", "q0", "latent", "base_density")
+    base = next(getattr(obj, name) for name in names if hasattr(getattr(obj, name, None), "log_prob"))
+    try:
+        out = base.sample((n,))
+    except TypeError:
+        out = base.sample(n)
+    return out[0] if isinstance(out, (tuple, list)) else out
 
 
 def sample_number(obj: Any, n: int, context: Any) -> Any:
@@ -114,8 +161,9 @@ def recognises(obj: Any) -> Dialect | None:
     invertible = callable(getattr(obj, "inverse", None))
     dense = callable(getattr(obj, "log_prob", None))
     mapping = has_own_forward(obj) and (invertible or not dense or hasattr(obj, "log_abs_det_jacobian"))
+    offered = {name: speak for name, speak in OPTIONAL.items() if offers(obj, name)}
     if not mapping and not dense:
-        return None
+        return Dialect(**offered) if offered.keys() & {"dequantise", "icdf"} else None
     single = hasattr(obj, "log_abs_det_jacobian")
     based = any(hasattr(getattr(obj, name, None), "log_prob") for name in BASES)
     return Dialect(
@@ -124,9 +172,31 @@ def recognises(obj: Any) -> Dialect | None:
         log_prob=log_prob if dense else None,
         sample=sample_number if dense and callable(getattr(obj, "sample", None)) else None,
         base_log_prob=base_log_prob if dense and mapping and based else None,
+        bits_per_dim=bits_per_dim if dense and callable(getattr(obj, "bits_per_dim", None)) else None,
         parts=parts if mapping and parts(obj) else None,
+        base_sample=base_sample if dense and mapping and based else None,
         repair=repair if callable(getattr(obj, "repair", None)) else None,
+        **offered,
     )
+
+
+OPTIONAL: dict[str, Any] = {"rsample": rsample, "cdf": cdf, "icdf": icdf, "loss": loss, "dequantise": dequantise}
+
+
+def offers(obj: Any, name: str) -> bool:
+    """Whether an object has a method of that name which can be called as it is here: cdf and icdf come together, a loss takes
+    the data and the weight of its penalty.
+    """
+    method = getattr(obj, name, None)
+    if name in ("cdf", "icdf"):
+        return all(callable(getattr(obj, one, None)) for one in ("cdf", "icdf"))
+    if name != "loss" or not callable(method):
+        return callable(method)
+    try:
+        taken = list(inspect.signature(method).parameters)
+    except (TypeError, ValueError):
+        return False
+    return len(taken) == 2 and "weight" in taken[1]
 
 
 def settle(obj: Any, dialect: Dialect, x: Any, context: Any) -> tuple[Dialect, Any]:
@@ -226,7 +296,10 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     promises |= dict(offered) if isinstance(offered, dict) else {str(name): True for name in offered}
     promises["direction"] = "either"
     normaliser, coupled = _normalisers.known(obj) if _normalisers.is_normaliser(obj) else (None, {})
-    promises = {**coupled, **promises}
+    # What is called a prior or a distribution may be something else than what the flow starts from.
+    base = next((name for name in BASES if hasattr(getattr(obj, name, None), "log_prob")), "")
+    normal = base_promises(getattr(obj, base)) if base.startswith("base") or base == "q0" else {}
+    promises = {**coupled, **normal, **promises}
     return Facts(
         event_shape=shape or (),
         domain=_support(domain) or REAL,
@@ -236,7 +309,16 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         knots=knots(obj),
         promises={key: value for key, value in promises.items() if value is not False},
         normaliser=normaliser,
+        preprocessing=_preprocessing(obj),
+        **_multi_scales.said(obj),
     )
+
+
+def _preprocessing(obj: Any) -> Preprocessing | None:
+    """The logit that an object says it is or begins with, by an attribute ``preprocessing``: a dictionary of the fields."""
+    given = getattr(obj, "preprocessing", None)
+    told = isinstance(given, Mapping) and set(given) <= {field.name for field in fields(Preprocessing)}
+    return Preprocessing(**given) if told and given else None
 
 
 def _support(value: Any) -> Support | None:

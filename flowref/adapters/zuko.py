@@ -70,6 +70,25 @@ def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
     return obj.base(context).log_prob(z)
 
 
+def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
+    return obj.base().sample((n,))
+
+
+def flow_rsample(obj: Any, n: int, context: Any = None) -> Any:
+    return obj().rsample((n,))
+
+
+def flow_rescale(obj: Any, factor: float) -> Any:
+    import torch
+    from torch.distributions import AffineTransform
+    from zuko.lazy import Flow, UnconditionalTransform
+
+    # One scale per coordinate: the log-det of a single one with event_dim=1 counts it once.
+    scale = torch.full(tuple(obj.base().event_shape), 1 / factor)
+    scaling = UnconditionalTransform(AffineTransform, torch.zeros_like(scale), scale, buffer=True, event_dim=1)
+    return Flow([scaling, obj.transform], obj.base)
+
+
 def flow_parts(obj: Any) -> Any:
     transforms = getattr(obj.transform, "transforms", ())
     return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(transforms)]
@@ -101,12 +120,15 @@ FLOW = Dialect(
     log_prob=flow_log_prob,
     sample=flow_sample,
     base_log_prob=flow_base_log_prob,
+    base_sample=flow_base_sample,
+    rsample=flow_rsample,
+    rescale=flow_rescale,
     parts=flow_parts,
     chain=flow_chain,
     invert=flow_invert,
 )
 # Its inverse reaches no further than a bound, as its documentation says, so that samples beyond would be clipped there.
-BOUNDED_FLOW = replace(FLOW, sample=None)
+BOUNDED_FLOW = replace(FLOW, sample=None, base_sample=None, rsample=None)
 LAZY_DENSITY = Dialect(log_prob=flow_log_prob, sample=flow_sample)
 DENSITY = Dialect(log_prob=log_prob, sample=sample)
 
@@ -143,7 +165,9 @@ def components() -> Mapping[str, Component]:
     for name, build in constructions.flows().items():
         bounded = name.partition("[")[0] in ("NAF", "UNAF", "GF", "SOSPF")
         dialect = LAZY_DENSITY if name.startswith("GMM") else BOUNDED_FLOW if bounded else FLOW
-        found[name] = described(name, build, dialect, describe)
+        # Their couplings alternate between the two parts.
+        stacked = {"transforms-all": True} if name in ("NICE", "RealNVP") else {}
+        found[name] = described(name, build, dialect, describe, None, **stacked)
     return found
 
 

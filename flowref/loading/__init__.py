@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from flowref.loading.declared import event_option, override
+from flowref.loading.declared import coupled, event_option, override
 from flowref.loading.importing import attempt, factory
 from flowref.loading.settling import Plan, settle_user, settled
 from flowref.model import OBJECT, USER, Adapter, Condition, Dialect, SpecError, Subject, Target, TargetError
@@ -65,6 +65,7 @@ def plan(target: Target) -> Plan:
         facts = replace(facts, event_shape=shape)
     if adapter.name == USER:
         dialect, facts = settle_user(target, build, dialect, facts, shape)
+        facts = coupled(facts, overrides, str(target), obj)
     return settled(target, build, dialect, facts, adapter.recognises)
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flowref.model import Facts, Shape, SpecError, Support, nearest
+from flowref.model import KINDS, Coupling, Facts, Preprocessing, Shape, SpecError, Support, nearest
+
+# Kinds of couplings, as typed after kind=.
+COUPLINGS = {f"{kind}-coupling": kind for kind in KINDS}
 
 
 def event_option(options: dict[str, str]) -> Shape | None:
@@ -24,9 +27,24 @@ def shape_of(text: str, name: str) -> Shape:
     return shape
 
 
+def preprocessing_of(text: str, name: str) -> Preprocessing:
+    """A preprocessing as typed, alpha,bound or alpha,bound,bins: of a flow that begins with that logit."""
+    try:
+        alpha, bound, *rest = (float(number) for number in text.strip("()[] ").split(","))
+        bins = int(rest[0]) if rest else None
+    except ValueError:
+        alpha, bound, bins = -1.0, 0.0, None
+    if not (0 <= alpha < 0.5 and bound > 0) or (bins is not None and bins < 1):
+        raise SpecError(
+            f"{name}: preprocessing was given as {text!r}; expected alpha,bound or alpha,bound,bins, as in 0.05,256,256"
+        )
+    return Preprocessing(alpha, bound, bins, alone=False)
+
+
 def override(facts: Facts, options: dict[str, str], name: str, obj: Any = None) -> Facts:
     """Facts with what the user said in the spec; ``obj``: the user's object, None for a library's construction."""
     from flowref import registry
+    from flowref.adapters import _multi_scales
 
     if "event" in options:
         facts = replace(facts, event_shape=shape_of(options["event"], "event"))
@@ -38,6 +56,10 @@ def override(facts: Facts, options: dict[str, str], name: str, obj: Any = None) 
         facts = replace(facts, domain=Support.parse(options.get("domain", options.get("support"))), declared=True)
     if "codomain" in options:
         facts = replace(facts, codomain=Support.parse(options["codomain"]))
+    if "squeeze" in options:
+        facts = replace(facts, squeezing=_multi_scales.squeezing_of(options["squeeze"], name))
+    if "preprocessing" in options:
+        facts = replace(facts, preprocessing=preprocessing_of(options["preprocessing"], name))
     promises = dict(facts.promises)
     for item in filter(None, options.get("promises", "").split(",")):
         key, equals, value = item.partition("=")
@@ -49,7 +71,8 @@ def override(facts: Facts, options: dict[str, str], name: str, obj: Any = None) 
     if options.get("perturb", str(promises.get("perturb", ""))) in ("0", "0.0"):
         promises["fixed"] = True
     facts = replace(facts, promises=promises)
-    return with_conventions(of_kind(facts, options["kind"], name, obj) if "kind" in options else facts)
+    kinds = ",".join(kind for kind in options.get("kind", "").split(",") if kind.strip() not in COUPLINGS)
+    return with_conventions(of_kind(facts, kinds, name, obj) if kinds else facts)
 
 
 def with_conventions(facts: Facts) -> Facts:
@@ -62,6 +85,29 @@ def with_conventions(facts: Facts) -> Facts:
     return replace(facts, normaliser=replace(facts.normaliser, declared={**facts.normaliser.declared, **stated}))
 
 
+def coupled(facts: Facts, options: dict[str, str], name: str, obj: Any = None) -> Facts:
+    """Facts of an object that is said to be a coupling, by ?kept= or by its attribute ``kept``, once the event shape is known."""
+    from flowref.adapters import _couplings
+
+    known = facts.coupling if facts.coupling is not None or obj is None else _couplings.said(obj, facts.event_shape)
+    if "kept" in options:
+        mask = _couplings.mask_of(options["kept"], facts.event_shape)
+        if mask is None:
+            raise SpecError(
+                f"{name}: kept was given as {options['kept']!r}; expected places of an event of shape {facts.event_shape}, "
+                "flattened, such as 0,2, or alternating, channels or checkerboard (checkerboard:1 keeps the others)"
+            )
+        known = Coupling(mask) if known is None else replace(known, kept=mask)
+    for kind in options.get("kind", "").split(","):
+        if kind.strip() in COUPLINGS:
+            if known is None:
+                raise SpecError(
+                    f"{name}: kind={kind.strip()} was given without kept; say what it keeps, as in kept=0,2"
+                )
+            known = replace(known, kind=COUPLINGS[kind.strip()])
+    return replace(facts, coupling=known)
+
+
 def of_kind(facts: Facts, text: str, name: str, obj: Any) -> Facts:
     """Facts of an object that is said to be a batch normaliser, or of one that is said to be something else only."""
     from flowref.adapters import _normalisers
@@ -69,7 +115,7 @@ def of_kind(facts: Facts, text: str, name: str, obj: Any) -> Facts:
     kinds = [kind.strip() for kind in text.split(",")]
     for kind in kinds:
         if kind not in _normalisers.KINDS:
-            known = ", ".join(_normalisers.KINDS)
+            known = ", ".join((*_normalisers.KINDS, *COUPLINGS))
             raise SpecError(f"{name}: kind was given as {kind!r}{nearest(kind, _normalisers.KINDS)}; expected {known}")
     if obj is None:
         raise SpecError(f"{name}: kind is for objects of your own; what a library's construction is, is known")

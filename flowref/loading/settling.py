@@ -136,6 +136,10 @@ def probe(subject: Subject) -> int:
                     subject.inverse(y + 0.0, context)
         elif subject.log_prob is not None:
             subject.log_prob(x, context)
+        elif subject.cdf is not None:
+            subject.cdf(x)
+        elif subject.dequantise is not None:
+            subject.dequantise(np.zeros((3, *subject.event_shape)), np.zeros((3, *subject.event_shape)))
         else:
             raise Unsupported("it has neither forward nor log_prob")
     return int(counter.operations)

@@ -1,6 +1,7 @@
 """The nouns of flowref; imports nothing else of ours."""
 
 from flowref.model.component import Adapter, Component, Dialect, Facts, Shape
+from flowref.model.coupling import KINDS, MASKS, Coupling, named_mask
 from flowref.model.errors import (
     FlowrefError,
     ReportError,
@@ -24,16 +25,19 @@ from flowref.model.law import (
     law,
     mutant,
 )
+from flowref.model.multi_scale import ORDERS, MultiScale, Squeezing
 from flowref.model.normaliser import ROLES, Normaliser
+from flowref.model.preprocessing import Preprocessing
 from flowref.model.subject import Array, Batch, Mapped, Observation, Subject, per_point
 from flowref.model.support import REAL, Support, draw
 from flowref.model.target import OBJECT, USER, Condition, Target
 from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verdict, identity
 
 __all__ = [
-    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "EXACT", "OBJECT", "REAL", "ROLES", "ROUNDING", "STATISTICAL", "USER",
-    "Adapter", "Array", "Batch", "Component", "Condition", "Counterexample", "Counts", "Dialect", "Evidence", "Facts",
-    "FlowrefError", "Law", "Mapped", "Mutant", "Normaliser", "Observation", "ReportError", "Residual", "Shape", "SpecError",
-    "Status", "Subject", "Support", "Target", "TargetError", "Undecidable", "Unsupported", "Verdict", "draw", "identity",
-    "law", "mutant", "nearest", "per_point",
+    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "EXACT", "KINDS", "MASKS", "OBJECT", "ORDERS", "REAL", "ROLES",
+    "ROUNDING", "STATISTICAL", "USER", "Adapter", "Array", "Batch", "Component", "Condition", "Counterexample",
+    "Counts", "Coupling", "Dialect", "Evidence", "Facts", "FlowrefError", "Law", "Mapped", "MultiScale", "Mutant",
+    "Normaliser", "Observation", "Preprocessing", "ReportError", "Residual", "Shape", "SpecError", "Squeezing",
+    "Status", "Subject", "Support", "Target", "TargetError", "Undecidable", "Unsupported", "Verdict", "draw",
+    "identity", "law", "mutant", "named_mask", "nearest", "per_point",
 ]  # fmt: skip

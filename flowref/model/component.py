@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flowref.model.coupling import Coupling
+from flowref.model.multi_scale import MultiScale, Squeezing
 from flowref.model.normaliser import Normaliser
+from flowref.model.preprocessing import Preprocessing
 from flowref.model.support import REAL, Support
 
 Shape = tuple[int, ...]
@@ -22,6 +25,12 @@ class Dialect:
     ``log_prob(obj, x, context)``, ``sample(obj, n, context)``, ``base_log_prob(obj, z, context)``: densities.
     ``parts(obj) -> [(name, part), ...]``: the bijections that a composite applies, in the order of ``forward``.
     ``chain(parts)``: the library's own composition (first element first); ``invert(obj)``: its own inverse wrapper.
+    ``base_sample(obj, n, context)``: what ``sample`` draws from the base, in the same random state; ``rsample(obj, n, context)``:
+    samples that carry gradients; ``cdf(obj, x)`` and ``icdf(obj, u)``: of a univariate distribution;
+    ``estimate(obj, x, draws, context)``: the log-likelihood as estimated from so many draws of the latents.
+    ``rescale(obj, factor)``: the density of data multiplied by a factor, made by the library's own means.
+    ``bits_per_dim(obj, x, context)``; ``loss(obj, x, context, weight) -> (nll, penalty)``: what training minimises, with the weight
+    of the penalty; penalty None if there is none. ``dequantise(obj, levels, noise)``: levels to reals, by noise in [0, 1).
     ``repair(obj)``: run after parameters were moved, to put them back into their valid set.
     ``normalising``: which call maps data to latents, "forward" or "inverse"; it matters to densities and to warming up.
     """
@@ -34,6 +43,15 @@ class Dialect:
     parts: Callable[[Any], Sequence[tuple[str, Any]]] | None = None
     chain: Callable[[Sequence[Any]], Any] | None = None
     invert: Callable[[Any], Any] | None = None
+    base_sample: Callable[..., Any] | None = None
+    rsample: Callable[..., Any] | None = None
+    cdf: Callable[..., Any] | None = None
+    icdf: Callable[..., Any] | None = None
+    estimate: Callable[..., Any] | None = None
+    rescale: Callable[[Any, float], Any] | None = None
+    bits_per_dim: Callable[..., Any] | None = None
+    loss: Callable[..., Any] | None = None
+    dequantise: Callable[..., Any] | None = None
     repair: Callable[[Any], None] | None = None
     normalising: str = "forward"
 
@@ -48,7 +66,8 @@ class Facts:
     ``ladj_event``: trailing axes that a returned log-det keeps (elementwise transforms return one per coordinate).
     ``knots``: coordinates where the map's formula changes (spline and tail bounds).
     ``promises``: what the component documents, such as "volume-preserving", or settings such as "inverse_tolerance".
-    ``normaliser``: how it normalises batches, if it does.
+    ``normaliser``: how it normalises batches, if it does. ``squeezing``: how it makes positions channels, if it does.
+    ``multi_scale``: how its latents leave level by level, if they do. ``coupling``: its two parts, if it is a coupling.
     """
 
     event_shape: Shape
@@ -61,6 +80,10 @@ class Facts:
     knots: tuple[float, ...] = ()
     promises: Mapping[str, Any] = field(default_factory=dict)
     normaliser: Normaliser | None = None
+    preprocessing: Preprocessing | None = None
+    squeezing: Squeezing | None = None
+    multi_scale: MultiScale | None = None
+    coupling: Coupling | None = None
 
 
 @dataclass(frozen=True)

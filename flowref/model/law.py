@@ -68,7 +68,8 @@ class Law:
     ``thorough``: measured in the thorough profile only (its cost is seconds). ``parted``: a violation of a composite is
     searched for the first part that violates the same law. ``arbitrate(subject, point)``: asked about a violation, names more
     numbers for the reader, and a reason to doubt the accusation (empty if there is none). ``rebuild``: measured on the target
-    built larger, where it promises (by this name) which option sets its number of features.
+    built larger, where it promises (by this name) which option sets its number of features; ``features``: that number, 0 for
+    several hundred. A target that refuses to be built so is not judged.
     """
 
     id: str
@@ -89,6 +90,7 @@ class Law:
     parted: bool = False
     arbitrate: Callable[[Subject, Batch], tuple[dict[str, Any], str]] | None = None
     rebuild: str | None = None
+    features: int = 0
     source: str = ""
     version: int = 1
 

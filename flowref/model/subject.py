@@ -11,7 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from flowref.model.component import Shape
+from flowref.model.coupling import Coupling
+from flowref.model.multi_scale import MultiScale, Squeezing
 from flowref.model.normaliser import Normaliser
+from flowref.model.preprocessing import Preprocessing
 from flowref.model.support import REAL, Support
 
 Array = npt.NDArray[Any]
@@ -64,6 +67,11 @@ class Subject:
     "plain", "train", "no_grad", "inference_mode", "checkpoint", "functional_call", "vmap", "compile"; ``layout`` one of
     "contiguous", "transposed", "expanded", "strided"; for "log_prob" the value is ``(batch,)`` and the log-det None.
     ``log_prob(x, context)`` -> ``(batch,)``; ``sample(n, seed, context)`` -> ``(n, *event)``; ``base_log_prob(z, context)``.
+    ``base_sample(n, seed, context)``: the base noise that ``sample`` turns into data under the same seed.
+    ``cdf(x)``, ``icdf(u)`` -> ``(batch,)``; ``estimate(x, draws, seed, context)`` -> ``(batch,)``, log-likelihoods from draws.
+    ``rescaled(x, factor, context)`` -> ``(batch,)``, the log-density of the data multiplied by a factor.
+    ``bits_per_dim(x, context)`` -> ``(batch,)`` or a number; ``loss(x, context, weight)`` -> (nll, penalty or None).
+    ``dequantise(levels, noise, dtype)`` -> the reals, in that dtype.
     ``jacobian(which, x, context)`` -> ``(batch, outputs, inputs)`` by the library's autodiff; raises `Unsupported` where
     the call records no graph.
     ``vjp(which, x, context, value_cotangent, ladj_cotangent)`` -> gradient with respect to x, ``(batch, *event)``.
@@ -78,6 +86,9 @@ class Subject:
     ``noise(seed, magnitude)``: context manager under which this subject's callables are randomly rounded.
     ``usual()``: context manager under which calls are made in the float32 default dtype, as users have it.
     ``normaliser``: what is known of a batch normaliser; its laws play scenarios (see the steps "roles" to "pullback").
+    ``squeezing``, ``multi_scale``: what is known of a squeeze or of a map in levels.
+    ``coupling``: what is known of a coupling; its conditioner is reached by the steps "parameters" and "bend".
+    ``preprocessing``: how it brings bounded data to the real line, if that is known.
     ``operations``: how many operations of the library one round trip takes.
     ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their `Mapped` functions.
     """
@@ -99,6 +110,10 @@ class Subject:
     trainable: bool = False
     operations: int = 0
     normaliser: Normaliser | None = None
+    preprocessing: Preprocessing | None = None
+    squeezing: Squeezing | None = None
+    multi_scale: MultiScale | None = None
+    coupling: Coupling | None = None
 
     forward: Callable[..., Mapped] | None = None
     inverse: Callable[..., Mapped] | None = None
@@ -106,6 +121,14 @@ class Subject:
     log_prob: Callable[..., Array] | None = None
     sample: Callable[..., Array] | None = None
     base_log_prob: Callable[..., Array] | None = None
+    base_sample: Callable[..., Array] | None = None
+    cdf: Callable[..., Array] | None = None
+    icdf: Callable[..., Array] | None = None
+    estimate: Callable[..., Array] | None = None
+    rescaled: Callable[..., Array] | None = None
+    bits_per_dim: Callable[..., Array] | None = None
+    loss: Callable[..., tuple[float, float | None]] | None = None
+    dequantise: Callable[..., Array] | None = None
     jacobian: Callable[..., Array] | None = None
     vjp: Callable[..., Array] | None = None
     curvature: Callable[..., Array] | None = None

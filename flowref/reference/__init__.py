@@ -16,11 +16,23 @@ from flowref.reference.masks import alternating_mask, channel_mask, checkerboard
 from flowref.reference.multi_scale import MultiScale, Split
 from flowref.reference.permutation import Permute, Reverse, Squeeze
 from flowref.reference.real_nvp import RealNVP, VectorRealNVP
+from flowref.reference.sampling import (
+    Atoms,
+    ElementwiseCDF,
+    Exponential,
+    GaussianLatentModel,
+    Rosenblatt,
+    exponential_quantile,
+    inverse_transform_sample,
+    latent_log_likelihood,
+)
 
 __all__ = [
-    "MLP", "ActNorm", "AdditiveCoupling", "Affine", "AffineCoupling", "BatchNorm", "Bijection", "Chain", "Dequantize", "Exp",
-    "Flow", "Inverse", "InverseNotAvailable", "InvertibleBatchNorm", "InvertibleConv1x1", "Logit", "Loss", "MultiScale",
-    "Permute", "RealNVP", "ResNet", "Reverse", "Sigmoid", "Split", "Squeeze", "StandardNormal", "StopGradientCentring",
-    "VectorRealNVP", "alternating_mask", "batch_norm_backward", "batch_norm_backward_by_steps", "bits_per_dim", "channel_mask",
-    "checkerboard_mask", "real_nvp_loss",
+    "MLP", "ActNorm", "AdditiveCoupling", "Affine", "AffineCoupling", "Atoms", "BatchNorm", "Bijection", "Chain",
+    "Dequantize", "ElementwiseCDF", "Exp", "Exponential", "Flow", "GaussianLatentModel", "Inverse",
+    "InverseNotAvailable", "InvertibleBatchNorm", "InvertibleConv1x1", "Logit", "Loss", "MultiScale", "Permute",
+    "RealNVP", "ResNet", "Reverse", "Rosenblatt", "Sigmoid", "Split", "Squeeze", "StandardNormal",
+    "StopGradientCentring", "VectorRealNVP", "alternating_mask", "batch_norm_backward",
+    "batch_norm_backward_by_steps", "bits_per_dim", "channel_mask", "checkerboard_mask", "exponential_quantile",
+    "inverse_transform_sample", "latent_log_likelihood", "real_nvp_loss",
 ]  # fmt: skip

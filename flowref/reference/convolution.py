@@ -27,7 +27,8 @@ class InvertibleConv1x1(Bijection):
     def __init__(self, channels: int, lu: bool = False, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.channels, self.lu = channels, lu
-        rotation = torch.linalg.qr(torch.randn(channels, channels, generator=generator))[0]
+        # The factor comes in columns; an optimiser whose state is loaded from a file in rows would pair the wrong entries.
+        rotation = torch.linalg.qr(torch.randn(channels, channels, generator=generator))[0].contiguous()
         if not lu:
             self.matrix = nn.Parameter(rotation)
             return

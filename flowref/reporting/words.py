@@ -47,7 +47,7 @@ TEX = (
     (r"\^\{-1\}", "⁻¹"),
     (r"\\partial_\\theta ?", "∂θ "),
     (r"\\partial ?", "∂"),
-    (r"\\(log|det)\b", r"\1"),
+    (r"\\(log|det)(?![A-Za-z])", r"\1"),
     (r"\\sqrt\{([^{}]*)\}", r"√(\1)"),
     (r"\^\{([^{}]*)\}", r"^(\1)"),
     (r"_\{([^{}]*)\}", r"_\1"),
@@ -56,9 +56,9 @@ TEX = (
 )
 LETTERS = {
     "mu": "μ", "epsilon": "ε", "eta": "η", "sum": "Σ", "int": "∫", "ne": "≠",
-    "gamma": "γ", "sigma": "σ", "beta": "β",  # noqa: RUF001  Greek letters are meant
+    "gamma": "γ", "sigma": "σ", "beta": "β", "alpha": "α", "lambda": "λ", "theta": "θ", "pi": "π", "Phi": "Φ",  # noqa: RUF001  Greek letters are meant
     "le": "≤", "sim": "~", "Rightarrow": "⇒", "leftarrow": "←", "pm": "±", "langle": "<", "rangle": ">", "dots": "...",
-    "|": "‖",
+    "|": "‖", "ge": "≥", "mid": "|", "lfloor": "⌊", "rfloor": "⌋",
 }  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def case_of(verdict: Verdict) -> Case:
         raise FlowrefError(f"{target} is a mutant, and mutants live only inside flowref")
     if law.rebuild is not None:
         plain = registry.load(target, Condition(history=law.history))
-        target = checking.larger(target, plain, law.rebuild) or target
+        target = checking.larger(target, plain, law.rebuild, law.features) or target
     plan = loading.plan(target)
     # Cases of objects that run in float32 only may say float64, as they were asked for.
     dtype = plan.dtype if found.condition.dtype == "float64" else found.condition.dtype

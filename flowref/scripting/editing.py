@@ -121,6 +121,7 @@ class Editor:
                 dunder = statement.name.startswith("__") and statement.name.endswith("__")
                 # What autograd calls is named nowhere else.
                 called = any(ast.unparse(base).endswith("autograd.Function") for base in node.bases)
+                called |= statement.name == "forward"  # modules call it by being called
                 if dunder or called or self.resolver.keeps(statement.name):
                     self.visit(statement)
                     continue

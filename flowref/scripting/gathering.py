@@ -19,17 +19,17 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from flowref.model import Dialect, Facts, FlowrefError, Law, Normaliser, Target
+from flowref.model import Coupling, Dialect, Facts, FlowrefError, Law, MultiScale, Normaliser, Squeezing, Target
 from flowref.scripting import sources
 from flowref.scripting.editing import MISSING, Editor
 from flowref.scripting.scopes import argument_of, arguments
 
 # The facts that abilities look up; whatever laws look up is the subject's.
-SHAPES = ("event_shape", "latent_shape", "normaliser")
+SHAPES = ("event_shape", "latent_shape", "normaliser", "coupling")
 # Modules that every program imports under their own names, which are taken.
 STANDARD = (sys, traceback)
 # Where things are looked for that do not tell the module they are offered by.
-NAMELESS = ("torch", "numpy", "math", "types")
+NAMELESS = ("torch", "numpy", "math", "types", "scipy.special")
 
 
 @dataclasses.dataclass
@@ -101,7 +101,7 @@ class Gathering:
             given = [self.express(value.func), *map(self.express, value.args)]
             given += [f"{key}={self.express(item, key)}" for key, item in value.keywords.items()]
             return f"partial({', '.join(given)})" if len(given) > 1 else given[0]
-        if isinstance(value, Dialect | Facts | Normaliser):
+        if isinstance(value, Coupling | Dialect | Facts | MultiScale | Normaliser | Squeezing):
             fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
             spoken_of = (
                 SHAPES if isinstance(value, Facts) else self.mentions.words if isinstance(value, Dialect) else fields

@@ -70,7 +70,10 @@ def tidy(text: str) -> str:
 def written(function: FunctionType) -> FunctionType:
     """The function as written: a context manager's generator rather than what the decorator made of it."""
     while function.__code__.co_filename != inspect.getsourcefile(sys.modules[function.__module__]):
-        function = function.__wrapped__  # type: ignore[attr-defined]  # set by functools.wraps
+        inner = getattr(function, "__wrapped__", None)  # set by functools.wraps
+        if inner is None:  # of a frozen module, whose code is in no file
+            break
+        function = inner
     return function
 
 

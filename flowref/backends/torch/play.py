@@ -24,6 +24,14 @@ step                           outcome
 ("normalise", x)               the value of the call that normalises, in the current mode
 ("normalise", x, how)          the same under "no_grad", "inference_mode" or "checkpoint"
 ("pullback", x, cotangent)     {"value", "x", "weight", "bias"}: of the normalising call and of its vector-Jacobian product
+("layers", which, x, context)  {name: how often it ran} of every sub-bijection that has parameters, in one call
+("trace", which, x, c, names)  [(name, given, value, log-det)] of each run of the named modules in a call, and of the call
+("cut", which, x, c, name, cotangents)  [gradient of the value times each cotangent], for what the named module gives
+("draw", n)                    {"value", "graph"}: n samples, with gradients recorded, and whether they carry some
+("pathwise", n, weights, seed) {"value", "graph", "slope"}: n reparameterised samples, and autograd's derivative of the sum of
+                               weights * value in the direction in which ("nudge", seed, t) moves by t
+("parameters", which, x, context)  what the conditioner of a coupling gives in one call, ``(rows, numbers)``
+("bend", how, size)            None; from here on the conditioner gives something else (see `conditioners.bend`)
 ("count",)                     number of tensors alive in the process, after a garbage collection
 =============================  ===============================================================================
 
@@ -42,6 +50,8 @@ import numpy as np
 import torch
 
 from flowref.backends.torch.calls import MANNERS
+from flowref.backends.torch.conditioners import bend, conditioner, given
+from flowref.backends.torch.levels import cut_after, running, traced
 from flowref.backends.torch.live import DTYPES, Live, array, derive, mapped
 from flowref.backends.torch.state import duplicate, held, modules, move, named_state, set_mode, trainable
 from flowref.model import ROLES, Normaliser, Unsupported
@@ -176,6 +186,14 @@ class Stage:
         gradients = {role: array(gradient) for role, gradient in zip(wanted, found, strict=True)}
         return {"value": array(value), "x": None, "weight": None, "bias": None, **gradients}
 
+    def parameters(self, which: str, x: Any, context: Any = None) -> Any:
+        return given(conditioner(self.obj, self.live.facts.coupling), lambda: self.call(which, x, context))
+
+    def bend(self, how: str, size: float = 0.0) -> None:
+        coupling = self.live.facts.coupling
+        assert coupling is not None
+        bend(conditioner(self.obj, coupling), coupling, how, size)
+
     def state(self) -> dict[str, Any]:
         return {
             name: array(tensor) for name, tensor in named_state(self.obj).items() if isinstance(tensor, torch.Tensor)
@@ -239,6 +257,44 @@ class Stage:
         for module in self.whole():
             module.to("meta")
         return {str(key): str(tensor.device) for _, key, tensor in held(self.obj)}
+
+    def layers(self, which: str, x: Any, context: Any = None) -> dict[str, int]:
+        if not isinstance(self.obj, torch.nn.Module):
+            raise Unsupported("it is no module")
+        return running(self.obj, lambda: self.call(which, x, context))
+
+    def trace(self, which: str, x: Any, context: Any, names: Sequence[str]) -> list[tuple[str, Any, Any, Any]]:
+        return traced(self.obj, names, lambda: self.call(which, x, context))
+
+    def cut(self, which: str, x: Any, context: Any, name: str, cotangents: Sequence[Any]) -> list[Any]:
+        points, given = self.live.tensor(x, self.dtype), self.live.tensor(context, self.dtype)
+        speak = self.live.speech(which)
+        leaf, value = cut_after(self.obj, name, lambda: speak(self.obj, points, given)[0])
+        found = []
+        for cotangent in cotangents:
+            gradient = None
+            if value.requires_grad:
+                rows = torch.from_numpy(np.array(cotangent)).to(value.dtype).reshape(value.shape)
+                (gradient,) = torch.autograd.grad(value, leaf, rows, retain_graph=True, allow_unused=True)
+            found.append(np.zeros(leaf.shape) if gradient is None else array(gradient))
+        return found
+
+    def draw(self, n: int) -> dict[str, Any]:
+        value = self.live.speech("sample")(self.obj, n, None)
+        return {"value": array(value), "graph": bool(value.requires_grad)}
+
+    def pathwise(self, n: int, weights: Any, seed: int) -> dict[str, Any]:
+        value = self.live.speech("rsample")(self.obj, n, None)
+        slope = 0.0
+        if value.requires_grad:
+            total = (value * torch.from_numpy(np.array(weights)).to(value.dtype).reshape(value.shape)).sum()
+            named = trainable(self.obj)
+            gradients = torch.autograd.grad(total, [parameter for _, parameter in named], allow_unused=True)
+            generator = torch.Generator().manual_seed(seed)
+            for (_, parameter), gradient in zip(named, gradients, strict=True):
+                step = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+                slope += 0.0 if gradient is None else float((gradient.double() * step).sum())
+        return {"value": array(value), "graph": bool(value.requires_grad), "slope": slope}
 
     def count(self) -> int:
         gc.collect()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowref.backends.torch import calls, play
+from flowref.backends.torch import calls, play, sampling
 from flowref.backends.torch import live as life
 from flowref.backends.torch.guard import sandbox
 from flowref.backends.torch.live import DTYPES, Live, derive
@@ -113,6 +113,10 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         normalising=dialect.normalising,
         promises=facts.promises,
         normaliser=facts.normaliser,
+        preprocessing=facts.preprocessing,
+        squeezing=facts.squeezing,
+        multi_scale=facts.multi_scale,
+        coupling=facts.coupling,
         stateful=bool(modules(live.pristine)),
         trainable=bool(trainable(live.pristine)),
         forward=partial(life.evaluate, live, "forward") if maps else None,
@@ -121,6 +125,14 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         log_prob=able(dialect.log_prob, life.evaluate_log_prob),
         sample=able(dialect.sample, life.draw_samples),
         base_log_prob=able(dialect.base_log_prob, life.evaluate_base),
+        base_sample=able(dialect.base_sample, sampling.draw_base),
+        cdf=able(dialect.cdf, sampling.evaluate_cdf),
+        icdf=able(dialect.icdf, sampling.evaluate_icdf),
+        estimate=able(dialect.estimate, sampling.evaluate_estimate),
+        rescaled=able(dialect.rescale and dialect.log_prob, sampling.evaluate_rescaled),
+        bits_per_dim=able(dialect.bits_per_dim, sampling.evaluate_bits_per_dim),
+        loss=able(dialect.loss, sampling.evaluate_loss),
+        dequantise=able(dialect.dequantise, sampling.dequantise),
         jacobian=able(maps, life.jacobian),
         vjp=partial(life.vjp, live),
         curvature=partial(life.curvature, live),

@@ -1,0 +1,123 @@
+"""Looking into a map while it is called: which of its modules run, what each is given and gives, and what depends on what."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from flowref.backends.torch.live import array
+from flowref.model import Unsupported
+
+# The two calls of a bijection that is a module.
+DIRECTIONS = ("forward", "inverse")
+
+
+def named(obj: Any, name: str) -> Any:
+    """The module of a dotted name."""
+    found = obj
+    for step in name.split("."):
+        if not hasattr(found, step):
+            raise Unsupported(f"it has no {name}")
+        found = getattr(found, step)
+    return found
+
+
+@contextlib.contextmanager
+def wrapped(
+    module: Any, methods: Sequence[str], around: Callable[[Callable[..., Any], Any, Any], Any]
+) -> Iterator[None]:
+    """Let ``around(method, arguments, keywords)`` answer the calls of a module's methods; those within such a call pass."""
+    inside: list[str] = []
+
+    def answering(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def answer(*given: Any, **keywords: Any) -> Any:
+            if inside:
+                return method(*given, **keywords)
+            inside.append(name)
+            try:
+                return around(method, given, keywords)
+            finally:
+                inside.pop()
+
+        return answer
+
+    before = {name: vars(module)[name] for name in methods if name in vars(module)}
+    for name in methods:
+        vars(module)[name] = answering(getattr(module, name), name)
+    try:
+        yield
+    finally:
+        for name in methods:
+            vars(module).pop(name, None)
+        vars(module).update(before)
+
+
+def is_layer(module: Any) -> bool:
+    """Whether a module is a bijection with parameters to train."""
+    both = all(callable(getattr(module, name, None)) for name in DIRECTIONS)
+    return both and any(parameter.requires_grad for parameter in module.parameters())
+
+
+def own_methods(module: Any) -> list[str]:
+    """The names of the methods that a module's classes define below torch's."""
+    kinds = [kind for kind in type(module).__mro__ if not issubclass(nn.Module, kind)]
+    names = {name for kind in kinds for name, value in vars(kind).items() if callable(value)}
+    return sorted(name for name in names if not name.startswith("__") and callable(getattr(module, name, None)))
+
+
+def running(obj: Any, call: Callable[[], Any]) -> dict[str, int]:
+    """How often each layer inside an object runs while it is called: a layer is a bijection with parameters."""
+    counts: dict[str, int] = {}
+    with contextlib.ExitStack() as stack:
+        for name, module in obj.named_modules():
+            if name and is_layer(module):
+                counts[name] = 0
+
+                def count(method: Callable[..., Any], given: Any, keywords: Any, name: str = name) -> Any:
+                    counts[name] += 1
+                    return method(*given, **keywords)
+
+                stack.enter_context(wrapped(module, own_methods(module), count))
+        call()
+    return counts
+
+
+def traced(obj: Any, names: Sequence[str], call: Callable[[], Any]) -> list[tuple[str, Any, Any, Any]]:
+    """What the named modules were given and what they returned while an object is called: (name, given, value, log-det).
+
+    The last entry, without a name, is what the call returned.
+    """
+    seen: list[tuple[str, Any, Any, Any]] = []
+    with contextlib.ExitStack() as stack:
+        for name in names:
+
+            def record(method: Callable[..., Any], given: Any, keywords: Any, name: str = name) -> Any:
+                first = array(given[0]) if given and isinstance(given[0], torch.Tensor) else None
+                out = method(*given, **keywords)
+                value, ladj = out if isinstance(out, (tuple, list)) and len(out) == 2 else (out, None)
+                seen.append((name, first, array(value), array(ladj)))
+                return out
+
+            stack.enter_context(wrapped(named(obj, name), DIRECTIONS, record))
+        whole = call()
+    return [*seen, ("", None, whole.value, whole.ladj)]
+
+
+def cut_after(obj: Any, name: str, call: Callable[[], Any]) -> tuple[Any, Any]:
+    """What a call returns if what a named module gives in it is taken for an input: (the input, what is returned)."""
+    inputs: list[Any] = []
+
+    def cut(method: Callable[..., Any], given: Any, keywords: Any) -> Any:
+        value, *others = method(*given, **keywords)
+        inputs.append(value.detach().requires_grad_(True))
+        return (inputs[-1], *others)
+
+    with wrapped(named(obj, name), DIRECTIONS, cut):
+        out = call()
+    if not inputs:
+        raise Unsupported(f"its {name} does not run")
+    return inputs[-1], out

@@ -1,0 +1,206 @@
+"""The laws of couplings: every library has couplings that they judge, users can say what theirs keep, and programs show them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flowref import checking, registry
+from flowref.checking import Settings
+from flowref.model import MASKS, Condition, Counterexample, Evidence, SpecError, Status, Verdict, named_mask
+from flowref.scripting import script
+from flowref.strategies import Example, points
+
+QUICK = Settings("quick")
+SPECIMEN = "flowref.zoo.specimens_masked_coupling:masked_coupling"
+# Laws that speak of every coupling with a conditioner, and one coupling of each library.
+EVERYWHERE = (
+    "coupling/mask-partition", "coupling/conditioner-blind", "coupling/conditioner-batch-free", "coupling/init-not-dead",
+)  # fmt: skip
+COUPLINGS = {
+    "reference:AffineCoupling[checkerboard]": "affine",
+    "nflows:AdditiveCouplingTransform": "additive",
+    "glasflow:nflows.AffineCouplingTransform": "affine",
+    "normflows:AffineCouplingBlock[img,checkerboard]": "affine",
+    "normflows:CoupledRationalQuadraticSpline": "elementwise",
+    "zuko:GeneralCouplingTransform": "affine",
+    "torchflows:InverseAffineCoupling": "affine",
+    "torchflows:multiscale.Invertible1x1ConvolutionalCoupling": "joint",
+    "pyro:AffineCoupling[dim=-3]": "affine",
+    "FrEIA:AffineCouplingOneSided": "affine",
+}
+STACKS = (
+    "reference:RealNVP",
+    "zuko:RealNVP",
+    "glasflow:RealNVP[linear=lu]",
+    "nflows:SimpleRealNVP",
+    "torchflows:arch.NICE",
+)
+
+# Hosts of laws for programs, where those of their mutants are flowref's own layers.
+ELSEWHERE = {
+    "coupling/alternating-mask": f"{SPECIMEN}?promises=alternating-mask",
+    "coupling/channel-mask": "normflows:AffineCouplingBlock[img,channel]",
+    "coupling/checkerboard-mask": "normflows:AffineCouplingBlock[img,checkerboard]",
+    "coupling/conditioner-blind": SPECIMEN,
+    "coupling/identity-init": f"{SPECIMEN}?promises=identity-init&defect=start-at-zero",
+    "coupling/identity-part": SPECIMEN,
+    "coupling/init-not-dead": SPECIMEN,
+    "coupling/kept-parameters-inert": SPECIMEN,
+    "coupling/log-det-sum": "zuko:GeneralCouplingTransform",
+    "coupling/scale-bounded": "pyro:AffineCoupling",
+    "coupling/stack-transforms-all": "torchflows:arch.RealNVP",
+    "coupling/transforms-all": "zuko:RealNVP",
+}
+
+USERS = '''
+import torch
+from torch import nn
+
+
+class Shifted(nn.Module):
+    """The last of three entries is shifted by a function of the first two."""
+
+    event_shape = (3,)
+
+    def __init__(self, said=False):
+        super().__init__()
+        self.net = nn.Linear(2, 1)
+        if said:
+            self.kept, self.coupling = [1, 1, 0], "additive"
+
+    def forward(self, x):
+        return torch.cat([x[:, :2], x[:, 2:] + self.net(x[:, :2])], -1), x.new_zeros(len(x))
+
+    def inverse(self, z):
+        return torch.cat([z[:, :2], z[:, 2:] - self.net(z[:, :2])], -1), z.new_zeros(len(z))
+
+
+class Squared(Shifted):
+    """What is kept enters itself."""
+
+    def forward(self, x):
+        z, ladj = super().forward(x)
+        return z + torch.tensor([1e-3, 0.0, 0.0]).to(x) * x[:, 1:2], ladj
+'''
+
+
+def status(target: str, law: str) -> Status:
+    """What is found of one pair."""
+    return checking.check(target, law, QUICK).status
+
+
+@pytest.mark.parametrize(("target", "kind"), COUPLINGS.items())
+def test_the_couplings_of_every_library_are_judged(target: str, kind: str) -> None:
+    """Of one coupling of each library, the kind is known, and the laws that speak of all couplings hold."""
+    pytest.importorskip("flowref.reference" if target.startswith("reference") else target.partition(":")[0])
+    found = registry.load(registry.parse_target(target), Condition()).coupling
+    assert found is not None
+    assert found.kind == kind
+    assert {law: status(target, law) for law in EVERYWHERE} == dict.fromkeys(EVERYWHERE, Status.HOLDS)
+    straight = Status.HOLDS if kind in ("affine", "additive") else Status.NOT_APPLICABLE
+    assert status(target, "coupling/closed-form") is straight
+
+
+@pytest.mark.parametrize("target", STACKS)
+def test_stacks_are_held_to_what_they_promise(target: str) -> None:
+    """Named architectures promise that every entry is transformed, and do it."""
+    pytest.importorskip("flowref.reference" if target.startswith("reference") else target.partition(":")[0])
+    assert status(target, "coupling/transforms-all") is Status.HOLDS
+
+
+@pytest.mark.parametrize("shape", [(4,), (5,), (2, 4, 4), (4, 2, 3)], ids=str)
+@pytest.mark.parametrize("name", MASKS)
+def test_a_named_mask_has_two_parts(name: str, shape: tuple[int, ...]) -> None:
+    """The masks of both parities complement each other, and neither is empty."""
+    first, second = (np.array(named_mask(name, parity, shape)) for parity in (0, 1))
+    assert first.size == np.prod(shape)
+    assert ((first == 1) != (second == 1)).all()
+    assert 0 < first.sum() < first.size
+
+
+def test_a_checkerboard_is_one() -> None:
+    """Entries with i + j even are kept at parity 0, in all channels."""
+    mask = np.array(named_mask("checkerboard", 0, (2, 3, 4))).reshape(2, 3, 4)
+    assert (mask == (np.add.outer(np.arange(3), np.arange(4)) % 2 == 0)).all()
+
+
+def test_users_say_what_they_keep(tmp_path: Path) -> None:
+    """By an attribute or in the spec; without either, the laws of couplings do not apply."""
+    flows = tmp_path / "flows.py"
+    flows.write_text(USERS)
+    law = "coupling/closed-form"
+    assert status(f"{flows}:Shifted", law) is Status.NOT_APPLICABLE
+    assert status(f"{flows}:Shifted?said=true", law) is Status.HOLDS
+    assert status(f"{flows}:Shifted?kept=0,1", "coupling/identity-part") is Status.HOLDS
+    assert status(f"{flows}:Shifted?kept=0,1", law) is Status.NOT_APPLICABLE
+    assert status(f"{flows}:Shifted?kept=0,1&kind=additive-coupling", law) is Status.HOLDS
+    assert status(f"{flows}:Shifted?kept=alternating", "coupling/conditioner-blind") is Status.VIOLATED
+    assert status(f"{flows}:Squared?said=true", "coupling/identity-part") is Status.VIOLATED
+
+
+@pytest.mark.parametrize("options", ["kept=7", "kept=stripes", "kept=0,x", "kind=affine-coupling"])
+def test_what_is_no_mask_is_refused(options: str, tmp_path: Path) -> None:
+    """A place beyond the event, an unknown name, and a kind without a mask are mistakes, told in one sentence."""
+    flows = tmp_path / "flows.py"
+    flows.write_text(USERS)
+    with pytest.raises(SpecError, match="kept"):
+        checking.check(f"{flows}:Shifted?{options}", "coupling/identity-part", QUICK)
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Every law of the family with a host on which it holds."""
+    found = {mutant.law: mutant.host for mutant in registry.mutants() if mutant.law.startswith("coupling/")}
+    # The sources of flowref's own layers are not written into programs.
+    return sorted((law, host) for law, host in (found | ELSEWHERE).items() if not host.startswith("reference:"))
+
+
+@pytest.mark.parametrize(("law", "host"), pairs())
+def test_a_program_measures_what_the_law_measures(law: str, host: str) -> None:
+    """Written out for a healthy pair, a law measures the same in a program of its own, to the last bit."""
+    chosen, target = registry.find_law(law), registry.parse_target(host)
+    scale = next((scale for scale in chosen.scales if scale > 0), 0.0)
+    if chosen.rebuild is not None:
+        plain = registry.load(target, Condition(history=chosen.history))
+        target = checking.larger(target, plain, chosen.rebuild, chosen.features) or target
+    condition = Condition(scale=scale, history=chosen.history)
+    subject = registry.load(target, condition)
+    batch = points(subject, Example(scale, 9, "near", 5), chosen.given)
+    with np.errstate(all="ignore"):
+        size = chosen.measure(subject, batch).per_row()
+    case = Counterexample(batch.x.tolist(), None, batch.seed, replace(condition, dtype=subject.dtype))
+    worst = float(size.max())
+    text = script(Verdict(host, law, Status.VIOLATED, evidence=Evidence(worst, worst), counterexample=case))
+    assert "import flowref" not in text
+    assert "from flowref" not in text
+    text = text.replace("residual = ", "residual = names['residual'] = ").replace(
+        "def main", "names = {}\n\ndef main", 1
+    )
+    names: dict[str, object] = {"__name__": "repro"}
+    exec(compile(text, "repro", "exec"), names)
+    assert names["main"]() == 0, size  # type: ignore[operator]  # the program's own function
+    measured = names["names"]["residual"]  # type: ignore[index]  # a dictionary of results
+    assert np.array_equal(measured.per_row(), size)
+
+
+@pytest.mark.parametrize("defect", ["dead-start", "mask-after-exponential", "batch-norm-in-conditioner"])
+def test_a_program_shows_a_slip_without_flowref(defect: str, tmp_path: Path) -> None:
+    """Run where flowref cannot be imported, the program for a violation exits with 1 and says so in its last line."""
+    law = {
+        "dead-start": "coupling/init-not-dead",
+        "mask-after-exponential": "coupling/kept-parameters-inert",
+        "batch-norm-in-conditioner": "coupling/conditioner-batch-free",
+    }[defect]
+    program = tmp_path / "repro.py"
+    program.write_text(script(checking.check(f"{SPECIMEN}?defect={defect}", law, QUICK)))
+    alone = "import sys, runpy; sys.modules['flowref'] = None; runpy.run_path(sys.argv[1], run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", alone, str(program)], capture_output=True, text=True, timeout=120, cwd=tmp_path
+    )
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.splitlines()[-1].startswith(f"VIOLATED {law}")
