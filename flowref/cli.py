@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flowref import __version__
+from flowref.fitting import fit, sample
 from flowref.parameters import Duration, Jobs
 
 if TYPE_CHECKING:
@@ -269,6 +270,10 @@ def selftest(quick: bool, seed: int, jobs: int, verbose: bool) -> None:
         ]
     )
     sys.exit(1 if escaped or wrong else 0)
+
+
+main.add_command(fit)
+main.add_command(sample)
 
 
 def _is_file(what: str) -> bool:

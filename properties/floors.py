@@ -30,9 +30,11 @@ FLOORS: dict[str, set[str]] = {
     "reporting": {"model"},
     "auditing": {"model", "backends", "registry", "loading", "checking", "reporting"},
     "scripting": {"model", "strategies", "tolerance", "backends", "registry", "loading", "checking", "reporting"},
+    "training": {"model", "reference", "auditing", "reporting"},
     "parameters": set(),
+    "fitting": {"model", "training", "reporting", "console"},
     "console": {"model", "auditing", "reporting"},
-    "cli": {"model", "registry", "checking", "reporting", "auditing", "scripting", "console", "parameters"},
+    "cli": {"model", "registry", "checking", "reporting", "auditing", "scripting", "console", "parameters", "fitting"},
     "__main__": {"cli"},
     "__init__": {"model", "checking", "reporting", "auditing"},
 }
@@ -48,13 +50,13 @@ LIBRARIES = {
 }
 # Third-party packages -> the rooms that may import them at all.
 FOREIGN: dict[str, set[str]] = {
-    "torch": {"backends", "reference", "adapters", "zoo", "loading", "scripting"},
+    "torch": {"backends", "reference", "adapters", "zoo", "loading", "scripting", "training"},
     "hypothesis": {"strategies"},
     "numpy": {"model", "laws", "strategies", "tolerance", "simplifying", "backends", "adapters", "zoo", "loading",
-              "reviewing", "recording", "checking", "scripting"},
+              "reviewing", "recording", "checking", "scripting", "training"},
     "scipy": {"laws"},
-    "click": {"cli", "parameters", "console"},
-    "rich": {"console"},
+    "click": {"cli", "parameters", "console", "fitting"},
+    "rich": {"console", "fitting"},
 }  # fmt: skip
 
 

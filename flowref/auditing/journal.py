@@ -24,6 +24,8 @@ FOLDER = ".flowref"
 LAST = "report.json"
 SCHEMA = 1
 FILES = 2000
+# What a flow in the folder of a training run is made of.
+RUN = ("config.json", "checkpoint.safetensors")
 
 
 class Journal:
@@ -119,6 +121,7 @@ def digest(targets: Sequence[Target], laws: Sequence[Law], settings: Any, versio
         list(versions),
         own_digest(),
         [(place, _source_digest(place)) for place in sorted({t.component for t in targets if t.adapter == USER})],
+        [_of_files([Path(t.option("path") or "") / name for name in RUN]) for t in targets if t.option("path")],
     ):
         state.update(json.dumps(part).encode())
     return state.hexdigest()

@@ -1,0 +1,181 @@
+"""Data sets: points in the plane, the digits of scikit-learn, and images that the user has; each in three parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flowref.model import SpecError, nearest
+from flowref.training import readers
+from flowref.training.extras import DataError, package
+
+Values = NDArray[Any]
+
+# Of the points drawn, for training, for early stopping, and for the figures that are reported; each part has its seed.
+POINTS = {"train": 20_000, "validation": 5_000, "test": 10_000}
+SEEDS = {"train": 0, "validation": 1, "test": 2}
+DIGITS_LEVELS, PIXEL_LEVELS = 17, 256
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Events `(N, *event_shape)` to train on, to stop by, and to report on.
+
+    ``levels``: how many values a pixel can have, 0, ..., levels - 1; None for points, which have real coordinates.
+    Raises: `DataError` for parts of different shapes, for values that are not finite, and for pixels that are no level.
+    """
+
+    name: str
+    train: Values
+    validation: Values
+    test: Values
+    levels: int | None = None
+
+    def __post_init__(self) -> None:
+        for part in ("train", "validation", "test"):
+            values = getattr(self, part)
+            if len(values) < 2 or values.shape[1:] != self.train.shape[1:]:
+                raise DataError(
+                    f"the {part} part of {self.name} has shape {values.shape}; expected at least two events of shape "
+                    f"{self.train.shape[1:]}: give more data"
+                )
+            check_values(values, self.levels, f"the {part} part of {self.name}")
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        """Of one point or image (channels, height, width)."""
+        return tuple(self.train.shape[1:])
+
+    @property
+    def dims(self) -> int:
+        """How many entries an event has."""
+        return math.prod(self.event_shape)
+
+
+def check_values(values: Values, levels: int | None, what: str) -> None:
+    """Raise `DataError` unless all values are finite, and, for images, whole numbers from 0 to levels - 1."""
+    if not np.isfinite(values).all():
+        count = int((~np.isfinite(values)).sum())
+        raise DataError(f"{what} has {count} values that are not finite; expected numbers: remove those events")
+    if levels is None or values.size == 0:
+        return
+    least, most = values.min(), values.max()
+    if least < 0 or most >= levels:
+        raise DataError(
+            f"{what} has pixels from {least:g} to {most:g}; expected levels from 0 to {levels - 1}, as they were stored, "
+            "before any scaling"
+        )
+    if values.dtype.kind == "f" and (values != np.floor(values)).any():
+        raise DataError(
+            f"{what} has pixels that are no whole numbers; expected levels from 0 to {levels - 1}, before any scaling"
+        )
+
+
+def moons(points: int, seed: int) -> Values:
+    """Two half circles, one reaching into the other, with noise of 0.05."""
+    found: Values = package("sklearn.datasets").make_moons(points, noise=0.05, random_state=seed)[0]
+    return found
+
+
+def circles(points: int, seed: int) -> Values:
+    """Two circles of radius 1 and 1/2 about one centre, with noise of 0.05."""
+    found: Values = package("sklearn.datasets").make_circles(points, factor=0.5, noise=0.05, random_state=seed)[0]
+    return found
+
+
+def blobs(points: int, seed: int) -> Values:
+    """Three round normal distributions of standard deviation 1, whose centres are the same whatever the seed."""
+    centres = np.random.RandomState(8).uniform(-10, 10, (3, 2))
+    found: Values = package("sklearn.datasets").make_blobs(points, centers=centres, random_state=seed)[0]
+    return found
+
+
+def square(points: int, seed: int) -> Values:
+    """Points without structure, uniform on the unit square."""
+    return np.random.RandomState(seed).uniform(size=(points, 2))
+
+
+TOYS: dict[str, Callable[[int, int], Values]] = {"moons": moons, "circles": circles, "blobs": blobs, "random": square}
+
+
+def digits() -> Dataset:
+    """1797 handwritten digits of 8 by 8 pixels with 17 levels, in a fixed order at random: 1197, 300 and 300 of them."""
+    images = package("sklearn.datasets").load_digits().images[:, None]
+    images = images[np.random.RandomState(0).permutation(len(images))]
+    return Dataset("digits", images[:1197], images[1197:1497], images[1497:], DIGITS_LEVELS)
+
+
+def split(name: str, train: Values, test: Values) -> Dataset:
+    """A data set whose validation part is a tenth of the training images, at most 5000, chosen at random."""
+    order = np.random.RandomState(0).permutation(len(train))
+    held = min(len(train) // 10, 5000)
+    return Dataset(name, train[np.sort(order[held:])], train[np.sort(order[:held])], test, PIXEL_LEVELS)
+
+
+def mnist(path: Path, size: int | None, limit: int | None) -> Dataset:
+    """The MNIST digits of 28 by 28 pixels."""
+    return split("mnist", readers.mnist(path, True)[:limit], readers.mnist(path, False)[:limit])
+
+
+def cifar10(path: Path, size: int | None, limit: int | None) -> Dataset:
+    """The CIFAR-10 images of 32 by 32 pixels in three colours."""
+    return split("cifar10", readers.cifar10(path, True)[:limit], readers.cifar10(path, False)[:limit])
+
+
+def celeba(path: Path, size: int | None, limit: int | None) -> Dataset:
+    """Faces; in the order of their names the last tenth is the test part."""
+    images = readers.celeba(path, size or 32, limit)
+    held = max(len(images) // 10, 1)
+    return split("celeba", images[:-held], images[-held:])
+
+
+FILES: dict[str, Callable[[Path, int | None, int | None], Dataset]] = {
+    "mnist": mnist,
+    "cifar10": cifar10,
+    "celeba": celeba,
+}
+KNOWN = (*TOYS, "digits", *FILES)
+
+
+def load(name: str, path: str | None = None, size: int | None = None, limit: int | None = None) -> Dataset:
+    """The data set of a name. ``path``: where the user has it; ``size``: side of the faces; ``limit``: images at most.
+
+    Raises: `SpecError` for a name that is not known, or options that do not go with it; `DataError` for data that cannot be read.
+    """
+    if name not in KNOWN:
+        raise SpecError(
+            f"there is no data set {name!r}{nearest(name, KNOWN)}; expected one of {', '.join(KNOWN)}, or the folder of a run"
+        )
+    if size is not None and name != "celeba":
+        raise SpecError(f"--size is for celeba; the images of {name} are taken as they are")
+    if name in FILES:
+        if path is None:
+            raise SpecError(f"{name} is not part of flowref, and nothing is downloaded; {WHERE[name]} as --data PATH")
+        return FILES[name](Path(path), size, limit)
+    if path is not None or limit is not None:
+        raise SpecError(f"--data and --limit are for {', '.join(FILES)}; {name} needs neither")
+    if name == "digits":
+        return digits()
+    train, validation, test = (TOYS[name](POINTS[part], SEEDS[part]) for part in ("train", "validation", "test"))
+    return Dataset(name, train, validation, test)
+
+
+WHERE = {
+    "mnist": "give the folder with train-images-idx3-ubyte and t10k-images-idx3-ubyte (plain or .gz)",
+    "cifar10": "give the folder with data_batch_1.bin to data_batch_5.bin and test_batch.bin",
+    "celeba": "give the folder with the aligned images (img_align_celeba)",
+}
+DESCRIBED = {
+    "moons": "two half circles, noise 0.05",
+    "circles": "two circles about one centre, noise 0.05",
+    "blobs": "three normal distributions",
+    "random": "uniform on the unit square",
+    "digits": "scikit-learn's digits, 8 x 8 pixels, 17 levels",
+    **{name: f"{text} as --data PATH" for name, text in WHERE.items()},
+}

@@ -1,0 +1,76 @@
+"""The end of a training: the flow on data it has not seen, beside simple models, and whether its density integrates to one."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from flowref.training import runs
+from flowref.training.baselines import baselines
+from flowref.training.data import Dataset
+from flowref.training.loop import mean_nll
+from flowref.training.plane import integral
+from flowref.training.recipes import Recipe
+
+REPEATS = 8  # draws of the noise for each test image
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a training came to. ``value`` and ``baselines`` in nats for points, in bits per dimension for images."""
+
+    dataset: str
+    seed: int
+    epochs: int
+    best_epoch: int
+    parameters: int
+    seconds: float
+    value: float
+    baselines: dict[str, float]
+    integral: float | None = None
+    audit: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def unit(self) -> str:
+        """What the values are in."""
+        return "nats" if self.integral is not None else "bits per dimension"
+
+    def lines(self) -> list[str]:
+        """As words."""
+        measure = "code length, an upper bound by dequantisation" if self.integral is None else "negative log-density"
+        width = max(map(len, self.baselines))
+        lines = [
+            f"on test data that it has not seen ({measure}, in {self.unit}; lower is better):",
+            f"  {'the flow':<{width}}   {self.value:7.3f}",
+        ]
+        for name, value in self.baselines.items():
+            word = "better" if self.value < value else "worse"
+            lines.append(f"  {name:<{width}}   {value:7.3f}   the flow is {word} by {abs(value - self.value):.3f}")
+        if self.integral is not None:
+            lines.append(f"its density integrates to {self.integral:.5f} over the plane")
+        return lines
+
+    def to_json(self) -> str:
+        """As text."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+
+def evaluate(folder: Path, recipe: Recipe, dataset: Dataset) -> Summary:
+    """Measure the trained flow of a run on its test part."""
+    flow = runs.load(str(folder))
+    images = dataset.levels is not None
+    nll = mean_nll(flow, dataset.test, dataset.levels, runs.seeded(recipe.seed, "test"), REPEATS if images else 1)
+    rows = runs.metrics(folder)
+    return Summary(
+        dataset=recipe.dataset,
+        seed=recipe.seed,
+        epochs=len(rows),
+        best_epoch=min(rows, key=lambda row: row["validation_nll"])["epoch"],
+        parameters=sum(parameter.numel() for parameter in flow.parameters()),
+        seconds=rows[-1]["seconds"],
+        value=nll / (dataset.dims * math.log(2)) if images else nll,
+        baselines=baselines(dataset),
+        integral=None if images else integral(flow),
+    )

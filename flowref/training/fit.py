@@ -1,0 +1,118 @@
+"""A run from its first step to its verdict: begin, train or go on, evaluate, draw, audit; each stage can be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from flowref.auditing.pool import Limits
+from flowref.auditing.running import Listener as AuditListener
+from flowref.auditing.running import Options, conduct
+from flowref.model import SpecError, Status
+from flowref.reporting.report import Report
+from flowref.training import data, plots, runs
+from flowref.training.evaluation import Summary, evaluate
+from flowref.training.extras import RunError
+from flowref.training.loop import Listener, Training
+from flowref.training.models import build
+from flowref.training.recipes import RECIPES, Recipe
+
+# Seconds for one law, and seconds after which no law is begun.
+LAW_SECONDS, AUDIT_SECONDS = 300.0, 120.0
+
+
+def recipe_for(dataset: str, path: str | None = None, **changes: Any) -> Recipe:
+    """The recipe of a data set, with what the user wants otherwise; None leaves a value as it is."""
+    if dataset not in RECIPES:
+        data.load(dataset)  # which says that there is none
+    given = {key: value for key, value in changes.items() if value is not None}
+    return replace(RECIPES[dataset], path=None if path is None else str(Path(path).resolve()), **given)
+
+
+def begin(recipe: Recipe, dataset: data.Dataset, parent: Path) -> Path:
+    """A new folder for a run, with its recipe in it. Raises `SpecError` where the model does not take such data."""
+    try:
+        build(recipe, dataset.event_shape, dataset.levels)
+    except ValueError as error:
+        raise SpecError(
+            f"the model does not take the data of {dataset.name}: {error}; give data of that size"
+        ) from None
+    folder = runs.new_folder(parent, recipe.dataset)
+    runs.replace_file(folder / runs.CONFIG, recipe.to_json().encode())
+    return folder
+
+
+def read(recipe: Recipe) -> data.Dataset:
+    """The data of a recipe."""
+    return data.load(recipe.dataset, recipe.path, recipe.size, recipe.limit)
+
+
+def train(folder: Path, dataset: data.Dataset, listener: Listener, stop: Callable[[], bool] = lambda: False) -> bool:
+    """Train from where the run stands; True when it is done, False when ``stop`` said so.
+
+    The number of torch's threads is that of the recipe meanwhile.
+    """
+    recipe, threads = runs.recipe_of(folder), torch.get_num_threads()
+    torch.set_num_threads(recipe.threads)
+    try:
+        training = Training(recipe, dataset, folder)
+        training.restore()
+        return training.run(listener, stop)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def finish(folder: Path, dataset: data.Dataset) -> Summary:
+    """Evaluate a trained flow on data it has not seen, and draw the pictures."""
+    recipe = runs.recipe_of(folder)
+    summary = evaluate(folder, recipe, dataset)
+    plots.draw(folder, recipe, dataset, summary)
+    return summary
+
+
+def verify(folder: Path, listener: AuditListener, jobs: int = 2) -> Report:
+    """Audit the trained flow as that of any library is, with the quick profile; the report is kept in the folder."""
+    options = Options(
+        profile="quick",
+        jobs=jobs,
+        limits=Limits(LAW_SECONDS, 2048),
+        budget=AUDIT_SECONDS,
+        command=f"flowref audit {folder}",
+    )
+    report = conduct([str(folder)], (), options, listener)
+    report.save(folder / runs.AUDIT)
+    return report
+
+
+def close(folder: Path, summary: Summary, report: Report | None) -> Summary:
+    """Write the summary, which says that the run is finished."""
+    tally: dict[str, int] = {}
+    if report is not None:
+        counts = {str(status): sum(verdict.status is status for verdict in report.verdicts) for status in Status}
+        tally = {name: count for name, count in counts.items() if count}
+    summary = replace(summary, audit=tally)
+    runs.replace_file(folder / runs.SUMMARY, summary.to_json().encode())
+    return summary
+
+
+def resumed(folder: Path, path: str | None) -> Recipe:
+    """The recipe of a run to go on with; data that were moved are looked for at ``path`` from now on.
+
+    Raises: `RunError` if the run is finished.
+    """
+    recipe = runs.recipe_of(folder)
+    if (folder / runs.SUMMARY).is_file():
+        raise RunError(
+            f"{folder} is finished; `flowref fit {recipe.dataset}` begins another run, and `flowref sample {folder}` draws from "
+            "this one"
+        )
+    if path is not None:
+        if recipe.path is None:
+            raise SpecError(f"{folder} was trained on {recipe.dataset}, which needs no --data")
+        recipe = replace(recipe, path=str(Path(path).resolve()))
+        runs.replace_file(folder / runs.CONFIG, recipe.to_json().encode())
+    return recipe

@@ -1,0 +1,45 @@
+"""The reference model of a data set: Real NVP for points or for images, with what brings the data to its scale inside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flowref.reference import Affine, Chain, Flow, RealNVP, StandardNormal, VectorRealNVP
+from flowref.training.data import Dataset
+from flowref.training.recipes import Recipe
+
+
+def build(recipe: Recipe, event_shape: tuple[int, ...], levels: int | None) -> Flow:
+    """The flow of a recipe before training; that of points begins with an `Affine` that is still the identity."""
+    options: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in recipe.model.items()
+    }
+    if levels is None:
+        (features,) = event_shape
+        standardise = Affine(torch.zeros(features), torch.ones(features))
+        return Flow(StandardNormal(event_shape), Chain(standardise, VectorRealNVP(features, **options)))
+    channels, height, width = event_shape
+    model = RealNVP((channels, height, width), bins=levels, **options)
+    return Flow(StandardNormal((channels * height * width,)), model)
+
+
+@torch.no_grad()
+def standardise(flow: Flow, dataset: Dataset) -> None:
+    r"""Let the flow of points begin with $(x - m) / s$, mean and deviation of the training points.
+
+    It is a layer like the others, whose log-determinant counts: densities stay those of the data as they were given.
+    """
+    if dataset.levels is not None:
+        return
+    first: Any = next(iter(flow.bijection))  # type: ignore[call-overload]  # a Chain, as built above
+    mean, deviation = (torch.as_tensor(values) for values in (dataset.train.mean(0), dataset.train.std(0)))
+    first.scale.copy_(1 / deviation)
+    first.shift.copy_(-mean / deviation)
+
+
+def tensor(values: Any) -> Tensor:
+    """Events as the model takes them."""
+    return torch.as_tensor(values).to(torch.float32)
