@@ -1,0 +1,133 @@
+"""The auditor: seconds per target, per law, to the first violation, and before it starts. Processor time, imports left out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import Any
+
+from asv_runner.benchmarks.mark import SkipNotImplemented
+
+from ._cases import installed
+from ._timing import one_thread
+
+TARGETS = ("torch:SigmoidTransform", "nflows:AffineCouplingTransform", "zuko:NSF", "FrEIA:AllInOneBlock[img]")
+# One of each kind: values, derivatives, noise, modes, hygiene.
+LAWS = (
+    "bijection/forward-roundtrip",
+    "bijection/inverse-roundtrip",
+    "bijection/log-det",
+    "bijection/injective",
+    "composition/double-inverse",
+    "mode/rows-independent",
+    "hygiene/float32-agrees",
+    "hygiene/input-not-mutated",
+)
+MUTANTS = (
+    "bijection/inverse-roundtrip#inverse-scaled",
+    "bijection/log-det#log-det-sign",
+    "hygiene/input-not-mutated#writes-its-input",
+)
+PROFILE = "quick"
+
+
+def present(spec: str) -> bool:
+    """Whether the library of a target is installed."""
+    return installed(spec.partition(":")[0])
+
+
+def prepared(spec: str) -> tuple[Any, Any]:
+    """A target whose library is imported, and the settings."""
+    from flowref import checking, model, registry
+
+    one_thread()
+    target = registry.parse_target(spec)
+    settings = checking.Settings(profile=PROFILE)
+    try:
+        registry.find_component(target)
+    except model.SpecError as error:
+        raise SkipNotImplemented(f"this commit does not know {spec}") from error
+    checking.check(target, registry.laws()[0], settings)
+    return target, settings
+
+
+def audited(spec: str, law_ids: tuple[str, ...] = ()) -> float:
+    """Processor seconds of these laws, or of all, on one target."""
+    from flowref import checking, registry
+
+    target, settings = prepared(spec)
+    chosen = [law for law in registry.laws() if not law_ids or law.id in law_ids]
+    if not chosen:
+        raise SkipNotImplemented(f"this commit has no law {', '.join(law_ids)}")
+    began = time.process_time()
+    for law in chosen:
+        checking.check(target, law, settings)
+    return time.process_time() - began
+
+
+class Target:
+    """All laws on one target."""
+
+    version = "1"
+    unit = "s"
+    params = (list(TARGETS),)
+    param_names = ("target",)
+    skip_params = tuple((spec,) for spec in TARGETS if not present(spec))
+
+    def track_seconds(self, target: str) -> float:
+        """Of processor time."""
+        return audited(target)
+
+
+class Law:
+    """One law on one target."""
+
+    version = "1"
+    unit = "s"
+    params = (list(LAWS),)
+    param_names = ("law",)
+    skip_params = tuple((law,) for law in LAWS if not present("nflows"))
+
+    def track_seconds(self, law: str) -> float:
+        """Of processor time, on an affine coupling of nflows."""
+        return audited("nflows:AffineCouplingTransform", (law,))
+
+
+class FirstViolation:
+    """A damaged target."""
+
+    version = "1"
+    unit = "s"
+    params = (list(MUTANTS),)
+    param_names = ("mutant",)
+    skip_params = tuple((mutant,) for mutant in MUTANTS if not present("nflows"))
+
+    def track_seconds(self, mutant: str) -> float:
+        """Of processor time from the first law, in the order of an audit, to the first violation, confirmed and simplified."""
+        from flowref import checking, registry
+
+        if mutant not in {known.id for known in registry.mutants()}:
+            raise SkipNotImplemented(f"this commit has no mutant {mutant}")
+        found = registry.find_mutant(mutant)
+        prepared(found.host)
+        target = registry.parse_target(found.host).with_options(mutant=mutant)
+        settings = checking.Settings(profile=PROFILE)
+        began = time.process_time()
+        for law in registry.laws():
+            if checking.check(target, law, settings).status.name == "VIOLATED":
+                return time.process_time() - began
+        raise AssertionError(f"no law is violated by {mutant}")
+
+
+def track_help_seconds() -> float:
+    """Wall seconds of `flowref --help` from a cold start, the best of several."""
+    taken = []
+    for _ in range(5):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "flowref", "--help"], check=True, capture_output=True)
+        taken.append(time.perf_counter() - began)
+    return min(taken)
+
+
+track_help_seconds.version, track_help_seconds.unit = "1", "s"  # type: ignore[attr-defined]

@@ -1,0 +1,297 @@
+"""The suite of benchmarks: what is timed agrees, what it says is judged as documented, and its pages open by themselves."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import importlib
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCH = ROOT / "asv_bench"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _importable() -> Iterator[None]:
+    """The suite and its tools are no packages of the distribution."""
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what libraries say when they are imported
+        patch.syspath_prepend(str(BENCH / "tools"))
+        patch.syspath_prepend(str(BENCH))
+        patch.setenv("FLOWREF_BENCH_BUDGET", "0.01")
+        yield
+
+
+def cases() -> Any:
+    """The module of the cases."""
+    return importlib.import_module("benchmarks._cases")
+
+
+@pytest.mark.parametrize("op", ["log_prob", "sample", "training_step"])
+@pytest.mark.parametrize("impl", ["flowref", "nflows", "normflows", "zuko", "FrEIA", "glasflow", "torchflows"])
+@pytest.mark.filterwarnings("ignore")
+def test_peers_agree(impl: str, op: str) -> None:
+    """Every library gives the reference's log-density, gradient and sample at the same weights."""
+    if not cases().available(impl):
+        pytest.skip(f"{impl} is not installed")
+    assert cases().vector_flow(impl, op, "small", "cpu").call() is not None
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_disagreement_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fast path that computes something else is not timed: here a library whose weights are in the wrong order."""
+    suite = cases()
+    monkeypatch.setattr(suite, "reordered", lambda net, order: net)
+    with pytest.raises(AssertionError, match="log_prob of normflows"):
+        suite.vector_flow.__wrapped__("normflows", "log_prob", "small", "cpu")
+
+
+def test_missing_peer_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library or device that is not there is skipped, and its parameters stay."""
+    suite = cases()
+    monkeypatch.setattr(suite, "available", lambda impl: impl != "zuko")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    skipped = suite.skipped(["flowref", "zuko"], ["small"])
+    assert skipped == [("flowref", "small", "cuda"), ("zuko", "small", "cpu"), ("zuko", "small", "cuda")]
+
+
+def test_counts_repeat() -> None:
+    """Two counts of one case are equal."""
+    counts: Any = importlib.import_module("benchmarks.memory").CouplingCounts()
+    first, second = (counts.track_bytes_allocated("flowref", "small", "cpu") for _ in range(2))
+    assert first == second > 0
+
+
+def test_grown_count_fails() -> None:
+    """The gate names what has grown, is new or is gone; what fell is no failure."""
+    gate: Any = importlib.import_module("gate")
+    worse, better = gate.compared({"a": 2, "b": 1, "c": 1}, {"a": 1, "b": 2, "d": 1})
+    assert [line[0] for line in worse] == ["a", "c", "d"]
+    assert [line[0] for line in better] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("slower", "control", "expected"),
+    [(1.3, 1.0, "slower"), (1.05, 1.0, "same"), (1 / 1.3, 1.0, "faster"), (1.3, 1.3, "noisy"), (1.0, 1.0, "same")],
+)
+def test_verdict(slower: float, control: float, expected: str) -> None:
+    """A comparison flags what is slower by more than noise, and nothing where the control moves as much."""
+    compare: Any = importlib.import_module("compare")
+    spread = [1 + 0.004 * (index % 11 - 5) for index in range(31)]
+    assert compare.verdict([slower * x for x in spread], [control * x for x in spread[::-1]]) == expected
+
+
+def test_joined_results_keep_what_was_not_measured() -> None:
+    """A second run of one commit replaces what it measured and nothing else."""
+    results: Any = importlib.import_module("_results")
+    columns = ["result", "params", "version"]
+    grid = [["'a'", "'b'"]]
+
+    def document(**benchmarks: Any) -> dict[str, Any]:
+        rows = {name: [values, grid, "1"] for name, values in benchmarks.items()}
+        return {"result_columns": columns, "results": rows, "durations": {}}
+
+    both = results.joined(document(x=[1.0, 2.0], y=[3.0, 4.0]), document(x=[float("nan"), 5.0]))
+    assert both["results"]["x"][0] == [1.0, 5.0]
+    assert both["results"]["y"][0] == [3.0, 4.0]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_collected_elsewhere(tmp_path: Path) -> None:
+    """What a machine without asv and git measures arrives in a result file, with quartiles."""
+    pytest.importorskip("asv_runner")
+    raw = tmp_path / "raw.json"
+    command = [sys.executable, str(BENCH / "tools" / "collect.py"), "--out", str(raw), "--machine", "elsewhere"]
+    bench = r"coupling.*track_forward\('(flowref|nflows)', 'small', '"
+    env = {**os.environ, "FLOWREF_BENCH_BUDGET": "0.1", "PATH": ""}
+    subprocess.run([*command, "--bench", bench], check=True, env=env, cwd=tmp_path, capture_output=True)
+    commit = head()
+    pytest.importorskip("asv")
+    ingest, results = importlib.import_module("ingest"), importlib.import_module("_results")
+    ingest.ingest(json.loads(raw.read_text()), commit, tmp_path / "results")
+    (found,) = results.recorded(tmp_path / "results")
+    value = found.find("coupling.Coupling.track_forward", "flowref", "small", "cpu")
+    assert (found.machine, found.commit) == ("elsewhere", commit)
+    assert 0 < value.low <= value.value <= value.high
+
+
+def head() -> str:
+    """The commit that is checked out."""
+    done = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip("this is no git checkout, so that results have no commit")
+    return done.stdout.strip()
+
+
+class Browser:
+    """Chromium without a window, spoken to by its debugging pipe: messages in JSON, each ended by a zero byte."""
+
+    def __init__(self, profile: Path) -> None:
+        to_read, self.write_end = os.pipe()
+        self.read_end, to_write = os.pipe()
+        # The numbers of the browser's ends of the pipe are fixed: 3 and 4.
+        flags = (
+            "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --remote-debugging-pipe --no-first-run"
+        )
+        size = "--window-size=1280,1400"
+        offline = "--host-resolver-rules='MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'"
+        shell = f"exec {CHROMIUM} {flags} {size} {offline} --user-data-dir='{profile}' 3<&{to_read} 4>&{to_write}"
+        with open(profile.with_suffix(".log"), "w") as log:
+            self.process = subprocess.Popen(["bash", "-c", shell], pass_fds=(to_read, to_write), stderr=log, stdout=log)
+        os.close(to_read)
+        os.close(to_write)
+        self.numbers = itertools.count(1)
+        self.buffer = b""
+        self.events: list[dict[str, Any]] = []
+
+    def receive(self) -> dict[str, Any]:
+        """The next message."""
+        while b"\0" not in self.buffer:
+            part = os.read(self.read_end, 2**20)
+            if not part:
+                raise RuntimeError("the browser ended")
+            self.buffer += part
+        text, _, self.buffer = self.buffer.partition(b"\0")
+        message: dict[str, Any] = json.loads(text)
+        return message
+
+    def ask(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
+        """The answer to a command; events that arrive before it are kept."""
+        number = next(self.numbers)
+        message = {"id": number, "method": method, "params": params} | ({"sessionId": session} if session else {})
+        os.write(self.write_end, json.dumps(message).encode() + b"\0")
+        while (answer := self.receive()).get("id") != number:
+            self.events.append(answer)
+        assert "error" not in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def visit(self, url: str, view: str = "", patience: float = 0.7) -> tuple[str, list[str], list[str], bytes]:
+        """The text of a page, what its console reports as errors, the addresses that it asked for, and a picture.
+
+        ``view``: the button to press once it is there.
+        """
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.ask(f"{domain}.enable", session)
+        self.events = []
+        self.ask("Page.navigate", session, url=url)
+        self.wait(session, patience)
+        if view:
+            press = (
+                f"[...document.querySelectorAll('button, a')].find(one => one.innerText.trim() === '{view}').click()"
+            )
+            assert "exceptionDetails" not in self.ask("Runtime.evaluate", session, expression=press)
+            self.wait(session, patience)
+        text = self.ask("Runtime.evaluate", session, expression="document.body.innerText")["result"]["value"]
+        picture = self.ask("Page.captureScreenshot", session, captureBeyondViewport=not view)["data"]
+        errors = [
+            json.dumps(event["params"])
+            for event in self.events
+            if event.get("method") == "Runtime.exceptionThrown"
+            or (event.get("method") == "Runtime.consoleAPICalled" and event["params"]["type"] == "error")
+            or (event.get("method") == "Log.entryAdded" and event["params"]["entry"]["level"] == "error")
+        ]
+        asked = [
+            event["params"]["request"]["url"]
+            for event in self.events
+            if event.get("method") == "Network.requestWillBeSent"
+        ]
+        return text, errors, asked, base64.b64decode(picture)
+
+    def wait(self, session: str, patience: float) -> None:
+        """Let a page work."""
+        began = time.monotonic()
+        while time.monotonic() - began < patience or not self.seen("Page.loadEventFired"):
+            assert time.monotonic() - began < 60, "the page does not load"
+            self.ask("Runtime.evaluate", session, expression="1")
+            time.sleep(0.05)
+
+    def seen(self, method: str) -> bool:
+        """Whether an event has arrived."""
+        return any(event.get("method") == method for event in self.events)
+
+    def close(self) -> None:
+        """End the browser."""
+        with contextlib.suppress(Exception):
+            self.ask("Browser.close")
+        os.close(self.write_end)
+        os.close(self.read_end)
+        self.process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Browser]]:
+    """The address of the built pages, and a browser."""
+    if CHROMIUM is None:
+        pytest.skip("no chromium is installed")
+    pytest.importorskip("asv")
+    pytest.importorskip("asv_tachyon")
+    head()
+    dashboard: Any = importlib.import_module("dashboard")
+    root = tmp_path_factory.mktemp("site")
+    if not dashboard.published(root / "published"):
+        pytest.skip("no results of a commit that is here")
+    (root / "asv_bench").mkdir()
+    shutil.copytree(ROOT / "reports", root / "reports", ignore=shutil.ignore_patterns("audit.json", "scripts"))
+    assert dashboard.build(root / "asv_bench" / "html") == 0
+    summary: Any = importlib.import_module("summary")
+    (root / "asv_bench" / "summary.html").write_text(summary.page(summary.recorded()))
+    browser = Browser(root / "profile")
+    with dashboard.server(0, root) as serving:
+        thread = threading.Thread(target=serving.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{serving.server_port}", browser
+        browser.close()
+        serving.shutdown()
+
+
+DASHBOARD = "/asv_bench/html/index.html"
+VIEWS = ("Overview", "Explore", "Heatmap", "Grid", "Multiples", "Compare", "Regressions", "Inventory")
+PAGES = [
+    ("/reports/index.html", "", "Benchmarks: the dashboard"),
+    ("/asv_bench/summary.html", "", "the reference's time over that of each peer"),
+    *((DASHBOARD, view, "flowref") for view in VIEWS),
+]
+
+
+@pytest.mark.parametrize(("page", "view", "text"), PAGES)
+def test_page_opens_by_itself(page: str, view: str, text: str, site: tuple[str, Browser], tmp_path: Path) -> None:
+    """Every page opens without an error in the console and without a request to another host."""
+    address, browser = site
+    shown, errors, asked, picture = browser.visit(address + page, view)
+    (tmp_path / "page.png").write_bytes(picture)
+    if kept := os.environ.get("FLOWREF_SCREENSHOTS"):
+        (Path(kept) / f"{Path(page).parent.name}-{view or Path(page).stem}.png").write_bytes(picture)
+    assert text in shown
+    assert errors == []
+    assert {urlparse(url).hostname for url in asked if not url.startswith("data:")} == {"127.0.0.1"}
+
+
+def test_broken_page_is_noticed(site: tuple[str, Browser], tmp_path: Path) -> None:
+    """The browser reports an error in the console, a missing file and a request to another host."""
+    page = tmp_path / "broken.html"
+    page.write_text(
+        "<body>broken<script>console.error('told')</script><script>undefined.name</script>"
+        "<script src='https://example.invalid/x.js'></script></body>"
+    )
+    _, errors, asked, _ = site[1].visit(page.as_uri())
+    assert len(errors) >= 3
+    assert "https://example.invalid/x.js" in asked
