@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -26,3 +27,14 @@ def same_directory_and_dtype() -> Iterator[None]:
     torch = sys.modules.get("torch")
     if torch is not None:
         assert torch.get_default_dtype() is torch.float32, "a property changed torch's default dtype"
+
+
+@pytest.fixture
+def unsimplified(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep counterexamples as they were found: what is in question is that they are found, and simplifying takes longest."""
+    from flowref import recording
+
+    def keep(support: Any, batch: Any, judgement: Any, margins: Any, **_: Any) -> tuple[Any, Any]:
+        return batch, judgement
+
+    monkeypatch.setattr(recording, "simplify", keep)

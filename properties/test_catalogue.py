@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flowref import checking, recording, registry
+from flowref import checking, registry
 from flowref.checking import Settings
 from flowref.model import ADVICE, BOUND, CLAIM, CONTRACT, EXACT, ROUNDING, STATISTICAL, Law, Mutant, Status, Verdict
 from flowref.reporting.encoding import verdict_to_json
@@ -58,16 +58,6 @@ def exactly(verdict: Verdict) -> dict[str, Any]:
 def short(spec: str) -> str:
     """A test id from a spec: the module path of the zoo is left out."""
     return spec.removeprefix("flowref.zoo.")
-
-
-@pytest.fixture
-def unsimplified(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep counterexamples as they were found: what is in question is that they are found, and simplifying takes longest."""
-
-    def keep(support: Any, batch: Any, judgement: Any, margins: Any, *, exact: bool, attempts: int) -> tuple[Any, Any]:
-        return batch, judgement
-
-    monkeypatch.setattr(recording, "simplify", keep)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.id)

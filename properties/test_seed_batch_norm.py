@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import pytest
 
-from flowref import checking, recording, registry
+from flowref import checking, registry
 from flowref.model import Status
 from flowref.zoo import seed_batch_norm as seeds
+
+pytestmark = pytest.mark.usefixtures("unsimplified")
 
 QUICK = checking.Settings("quick")
 LAWS = tuple(law for law in registry.laws() if not law.thorough)
@@ -19,16 +20,6 @@ TWINS += [f"{TWINS[0]}&num_channels=1", f"{TWINS[1]}&num_channels=1", f"{TWINS[2
 # What is said of these layers with and without slips: their parameters have names of their own, and a huge number makes the
 # variance of a batch infinite.
 USUAL = {"hygiene/extremes", "normalisation/state-dict-keys"}
-
-
-@pytest.fixture(autouse=True)
-def unsimplified(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep counterexamples as they were found: simplifying takes longest, and what is in question is that they are found."""
-
-    def keep(support: Any, batch: Any, judgement: Any, margins: Any, *, exact: bool) -> tuple[Any, Any]:
-        return batch, judgement
-
-    monkeypatch.setattr(recording, "simplify", keep)
 
 
 @functools.cache

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from flowref import checking, recording, registry
+from flowref import checking, registry
 from flowref.model import Status, TargetError
 from flowref.zoo import seed_flows, seed_real_nvp
+
+pytestmark = pytest.mark.usefixtures("unsimplified")
 
 QUICK = checking.Settings("quick")
 SEEDS = (seed_flows, seed_real_nvp)
@@ -28,16 +30,6 @@ CORE = (
     "bijection/log-det-shape",
     "density/samples-consistent",
 )
-
-
-@pytest.fixture(autouse=True)
-def unsimplified(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep counterexamples as they were found: simplifying takes longest, and what is in question is that they are found."""
-
-    def keep(support: Any, batch: Any, judgement: Any, margins: Any, **_: Any) -> tuple[Any, Any]:
-        return batch, judgement
-
-    monkeypatch.setattr(recording, "simplify", keep)
 
 
 def short(value: Any) -> str:
