@@ -12,8 +12,10 @@ from typing import Any
 
 from _running import RESULTS, plain
 
-# One file per commit and machine, whatever the interpreter's path is.
-ENVIRONMENT = "python3.11"
+PYTHON = "3.11"
+# What was measured of a commit: all, or what is worth a history. A selector of the dashboard, whose curves are means over all
+# parameters that a commit has: where more sizes come in, they would seem to jump.
+GRIDS = ("history", "full")
 SELECTORS = ("machine", "os", "arch", "cpu", "num_cpu", "ram", "gpu", "torch")
 
 
@@ -33,6 +35,7 @@ class Recorded:
     """What was recorded of one commit on one machine; ``date`` in milliseconds."""
 
     machine: str
+    grid: str
     commit: str
     date: int
     values: tuple[Value, ...]
@@ -74,8 +77,8 @@ def recorded(folder: Path = RESULTS) -> list[Recorded]:
         if path.name == "machine.json":
             continue
         document = json.loads(path.read_text())
-        name = document["params"]["machine"]
-        found.append(Recorded(name, document["commit_hash"], document["date"], tuple(values(document))))
+        place = (document["params"]["machine"], document["params"]["grid"])
+        found.append(Recorded(*place, document["commit_hash"], document["date"], tuple(values(document))))
     return sorted(found, key=lambda one: one.date)
 
 
@@ -102,16 +105,15 @@ def joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def keep(path: Path, folder: Path = RESULTS) -> Path:
-    """Join one result file of asv into the results, under a name that does not tell of the interpreter's path."""
+def keep(path: Path, folder: Path = RESULTS, grid: str = "full") -> Path:
+    """Join one result file of asv into the results: one file per machine, commit and grid, whatever the interpreter's path is."""
     document = json.loads(path.read_text())
-    document["env_name"] = ENVIRONMENT
-    document["python"] = ENVIRONMENT.removeprefix("python")
+    document["env_name"], document["python"] = grid, PYTHON
     # Every parameter is a selector of the dashboard; the versions of peers are those of constraints.txt.
     selected = {name: value for name, value in document["params"].items() if name in SELECTORS}
-    document["params"] = {**selected, "python": document["python"]}
+    document["params"] = {**selected, "python": PYTHON, "grid": grid}
     document["requirements"] = {"torch": selected.get("torch", "")}
-    target = folder / document["params"]["machine"] / f"{document['commit_hash'][:8]}-{ENVIRONMENT}.json"
+    target = folder / document["params"]["machine"] / f"{document['commit_hash'][:8]}-{grid}.json"
     if target.is_file():
         document = joined(json.loads(target.read_text()), document)
     target.parent.mkdir(parents=True, exist_ok=True)

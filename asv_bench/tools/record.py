@@ -26,7 +26,7 @@ HISTORY = (
 ALL = (r"'cpu'\)", r"^audit\.", r"^memory\.track", r"^control\.track", r"^scaling\.Targets")
 
 
-def recorded(commit: str, benches: tuple[str, ...], budget: str) -> int:
+def recorded(commit: str, benches: tuple[str, ...], budget: str, grid: str) -> int:
     """The exit code of asv for one commit."""
     commit = full_hash(commit)
     print(git("log", "-1", "--format=%h %s", commit), flush=True)
@@ -41,7 +41,7 @@ def recorded(commit: str, benches: tuple[str, ...], budget: str) -> int:
             env, config,
         )  # fmt: skip
         for path in results.glob(f"{MACHINE}/{commit[:8]}-*.json"):
-            print(keep(path).relative_to(RESULTS))
+            print(keep(path, grid=grid).relative_to(RESULTS))
         for path in (results / "benchmarks.json", results / MACHINE / "machine.json"):
             shutil.copyfile(path, RESULTS / path.relative_to(results))
         return code
@@ -58,8 +58,8 @@ def main() -> int:
     commits = []
     for name in options.commits or ["HEAD"]:
         commits += git("rev-list", "--first-parent", "--reverse", name).splitlines() if ".." in name else [name]
-    benches = tuple(options.bench) or (HISTORY if options.history else ALL)
-    return max(recorded(commit, benches, options.budget) for commit in commits)
+    benches, grid = (HISTORY, "history") if options.history else (ALL, "full")
+    return max(recorded(commit, tuple(options.bench) or benches, options.budget, grid) for commit in commits)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto; padding: 0 1rem;
   max-width: 68rem; }
 h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.2rem; margin-top: 2.4rem; }
-h3 { font-size: .95rem; margin: 0 0 .3rem; }
+h3 { font-size: .95rem; margin: 1rem 0 .3rem; } figure h3 { margin-top: 0; }
 p, figcaption, .soft { color: var(--soft); max-width: 48rem; } a { color: var(--ours); }
 .grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(19rem, 1fr)); gap: 1.4rem 2rem; }
 figure { margin: 0; } svg { width: 100%; height: auto; display: block; }
@@ -299,7 +299,7 @@ def page(results: Sequence[Recorded]) -> str:
     parts = []
     for machine in sorted({result.machine for result in results}):
         here = [result for result in results if result.machine == machine]
-        latest = max(here, key=lambda result: (len(result.values) > len(here[-1].values) // 2, result.date))
+        latest = max(here, key=lambda result: (result.grid == "full", result.date))
         device = "cuda" if any("cuda" in v.params for v in latest.values) else "cpu"
         day = time.strftime("%Y-%m-%d", time.gmtime(latest.date / 1000))
         parts += [
@@ -318,8 +318,8 @@ def page(results: Sequence[Recorded]) -> str:
             f"<h2>{html.escape(machine)}: counts that every run repeats</h2><p>Operators dispatched, bytes allocated and kept "
             "for backward. Continuous integration compares those of the reference.</p>",
             counts_section(latest),
-            f"<h2>{html.escape(machine)}: the course over {len({r.commit for r in here})} commits</h2>",
-            history_section(here, device),
+            f"<h2>{html.escape(machine)}: the course over {len({r.commit for r in here if r.grid == 'history'})} commits</h2>",
+            history_section([result for result in here if result.grid == "history"], device),
         ]
     body = "".join(parts) or "<p>No results are recorded.</p>"
     return (
