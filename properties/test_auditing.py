@@ -94,9 +94,11 @@ def test_what_a_pair_leaves_behind_is_invisible_to_the_next(aftermath: Report, n
 
 
 def test_a_target_that_breaks_twice_is_left_alone(aftermath: Report) -> None:
-    """After two crashes the other pairs of a target are not run, and say why."""
+    """After two crashes no further pair of a target is started, and those left say why; the other worker may have one in hand."""
     verdicts = aftermath.of(spec("always_exit_loudly"))
-    assert [verdict.status for verdict in verdicts] == [Status.CRASHED] * 2 + [Status.NOT_RUN] * 2
+    crashed = sum(verdict.status is Status.CRASHED for verdict in verdicts)
+    assert crashed in (2, 3)
+    assert [verdict.status for verdict in verdicts] == [Status.CRASHED] * crashed + [Status.NOT_RUN] * (4 - crashed)
     assert "broke twice" in verdicts[3].reason
 
 

@@ -76,7 +76,7 @@ def alternating_mask(subject: Subject, batch: Batch) -> Residual:
     source=PATTERNS,
 )
 def checkerboard_mask(subject: Subject, batch: Batch) -> Residual:
-    r"""In every channel the kept entries are one colour of a checkerboard, $(i + j + p) \bmod 2$: neighbours differ."""
+    r"""In every channel the kept entries are one colour of a checkerboard, $i + j + p$ even: neighbours differ."""
     mask = np.atleast_2d(held(subject, batch))
     same = [bool((np.diff(mask.astype(int), axis=axis) == 0).any()) for axis in (-2, -1) if mask.shape[axis] > 1]
     return flags(any(same), len(batch.x), "two neighbours are in the same part: these are stripes, no checkerboard")
