@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowref.backends.torch.narrowing import Narrowing
 from flowref.backends.torch.noise import RandomRounding
 from flowref.model import Undecidable
 
@@ -167,13 +168,15 @@ def test_special_values_stay_what_they_are(special: float) -> None:
     assert torch.signbit(noised(lambda x: x * 3, x)) == torch.signbit(x)
 
 
-def test_noise_can_be_kept_to_what_is_narrowed() -> None:
-    """With ``only``, a float64 value cast to float32 is disturbed, and so is what is computed from it; nothing else is."""
+def test_only_what_is_narrowed_is_disturbed() -> None:
+    """A float64 value cast to float32 is disturbed, and so is what is computed from it; nothing else is."""
     single = values(torch.float32)
-    with RandomRounding(1e-3, 0, only=torch.float32):
+    with Narrowing(1e-3, 0) as mode:
         double = values() * 0.3
+        alone = single * 0.3
+        assert not mode.disturbed
         narrowed = values().to(torch.float32)
-        after, alone = narrowed * 0.3, single * 0.3
+        after = narrowed * 0.3
     assert torch.equal(double, values() * 0.3)
     assert torch.equal(alone, single * 0.3)
     assert not torch.equal(narrowed, single)

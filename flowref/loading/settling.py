@@ -122,13 +122,13 @@ def probe(subject: Subject) -> int:
     """Ordinary calls, to see that there is something to audit; returns how many operations a round trip takes."""
     import numpy as np
 
-    from flowref.backends.torch.noise import RandomRounding
+    from flowref.backends.torch.narrowing import Watching
     from flowref.model import draw
 
     rng = np.random.default_rng(1)
     x = draw(subject.domain, (3, *subject.event_shape), rng)
     context = None if subject.context_shape is None else rng.standard_normal((3, *subject.context_shape))
-    with RandomRounding(0.0, 0) as counter:
+    with Watching() as counter:
         if subject.forward is not None:
             y = subject.forward(x, context).value
             if subject.inverse is not None and math.prod(subject.event_shape) <= LARGE:

@@ -11,7 +11,7 @@ from torch import nn
 
 from flowref.backends.torch.guard import random_state, sandbox, settings
 from flowref.backends.torch.live import DTYPES, Live, derive, mapped
-from flowref.backends.torch.noise import RandomRounding
+from flowref.backends.torch.narrowing import Narrowing, Watching
 from flowref.backends.torch.state import cast, modules, set_mode
 from flowref.model import Array, Mapped, Observation, Unsupported
 
@@ -144,7 +144,7 @@ def observe(live: Live, which: str, x: Array, context: Array | None = None, defa
     copies = [tensor.clone() for tensor in (points, given) if tensor is not None]
     with sandbox(derive(live.seed, 17), DTYPES[default]) as printed:
         before, states = settings(), random_state()
-        with RandomRounding(0.0, 0) as counter:
+        with Watching() as counter:
             out = speak(obj, points, given)
         consumed = random_state() != states
         changed = tuple(name for name, value in settings().items() if value != before[name])
@@ -174,12 +174,9 @@ def feeds_float32(live: Live, which: str, x: Array, context: Array | None, defau
     speak = live.speech(which)
     outcomes = []
     for magnitude in (0.0, PROBE):
-        with (
-            sandbox(derive(live.seed, 17), default),
-            RandomRounding(magnitude, derive(live.seed, 19), only=torch.float32) as mode,
-        ):
+        with sandbox(derive(live.seed, 17), default), Narrowing(magnitude, derive(live.seed, 19)) as mode:
             out = mapped(which, speak(live.take(), live.tensor(x), live.tensor(context)))
-            if not mode.rounded and magnitude:
+            if not mode.disturbed:
                 return False
         outcomes.append(out)
     clean, moved = outcomes

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from flowref.backends.torch.guard import sandbox
+from flowref.backends.torch.narrowing import Watching
 from flowref.backends.torch.noise import RandomRounding
 from flowref.backends.torch.state import duplicate, move, trainable
 from flowref.model import Array, Dialect, Facts, Mapped, Support, Undecidable, Unsupported
@@ -40,7 +41,7 @@ class Live:
     rebuild: Callable[[], Any]
     fresh: Callable[[], Any]
     resolve: Callable[[Any], Dialect | None]
-    rounding: tuple[int, float, torch.dtype | None] | None = None
+    rounding: tuple[int, float] | None = None
     default: torch.dtype | None = None
     calls: int = 0
     clean_operations: dict[str, int] = field(default_factory=dict)
@@ -69,9 +70,9 @@ class Live:
         if array is None:
             return None
         tensor = torch.from_numpy(np.array(array, dtype=np.float64, order="C", copy=True)).to(dtype or self.dtype)
-        if self.rounding is None or self.rounding[2] is not None:
+        if self.rounding is None:
             return tensor
-        seed, magnitude, _ = self.rounding
+        seed, magnitude = self.rounding
         generator = torch.Generator().manual_seed(derive(seed, self.calls, jitter))
         flat = tensor.reshape(len(tensor), -1)
         largest = flat.abs().amax(1, keepdim=True) if flat.shape[1] else flat
@@ -95,10 +96,10 @@ class Live:
             if self.rounding is None:
                 yield
                 return
-            seed, magnitude, only = self.rounding
+            seed, magnitude = self.rounding
             clean = self.clean_operations.get(what)
             budget = None if clean is None else BUDGET_FACTOR * clean + BUDGET_FLOOR
-            with RandomRounding(magnitude, derive(seed, self.calls), only=only, budget=budget):
+            with RandomRounding(magnitude, derive(seed, self.calls), budget=budget):
                 yield
 
     def count(self, what: str, run: Callable[[], Any]) -> None:
@@ -106,7 +107,7 @@ class Live:
         if self.rounding is not None and what not in self.clean_operations:
             noise, self.rounding = self.rounding, None
             try:
-                with RandomRounding(0.0, 0) as counter:
+                with Watching() as counter:
                     run()
                 self.clean_operations[what] = counter.operations
             except Exception:
@@ -299,7 +300,7 @@ def slope(live: Live, which: str, x: Array, context: Array | None, seed: int, we
 def noise(live: Live, seed: int, magnitude: float) -> Iterator[None]:
     """Randomly round everything that the subject computes, with a stream fixed by ``seed``."""
     before, calls = live.rounding, live.calls
-    live.rounding, live.calls = (seed, magnitude, None), 0
+    live.rounding, live.calls = (seed, magnitude), 0
     try:
         yield
     finally:

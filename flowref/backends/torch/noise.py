@@ -82,25 +82,17 @@ QUOTIENTS = frozenset({"div", "div_"})
 class RandomRounding(TorchDispatchMode):
     """Randomly round every floating-point operation dispatched under it.
 
-    ``magnitude``: half-width of the relative error. ``only``: restrict the noise to results of one dtype. ``budget``: the
-    number of operations after which `Undecidable` is raised (an iteration that does not settle under noise).
-    ``operations`` counts what was dispatched, ``rounded`` what was noised.
+    ``magnitude``: half-width of the relative error. ``budget``: the number of operations after which `Undecidable` is raised (an
+    iteration that does not settle under noise). ``operations`` counts what was dispatched.
     """
 
-    def __init__(
-        self, magnitude: float, seed: int, *, only: torch.dtype | None = None, budget: int | None = None
-    ) -> None:
+    def __init__(self, magnitude: float, seed: int, *, budget: int | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
         self.magnitude = magnitude
-        self.only = only
         self.budget = budget
         self.generator = np.random.Generator(np.random.SFC64(seed))
         self.pool = np.empty(0)
         self.operations: int = 0
-        self.rounded = 0
-        # With ``only``: results of that dtype into which values of another floating dtype were narrowed, kept alive so that
-        # their ids stay theirs. Constants that were never wider are exact as far as anybody can tell.
-        self.narrowed: dict[int, torch.Tensor] = {}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -113,7 +105,6 @@ class RandomRounding(TorchDispatchMode):
         return (
             isinstance(value, torch.Tensor)
             and value.dtype in FLOATS
-            and (self.only is None or value.dtype == self.only)
             and value.numel() > 0
             and value.device.type == "cpu"
         )
@@ -136,9 +127,7 @@ class RandomRounding(TorchDispatchMode):
         if self.budget is not None and self.operations > self.budget:
             raise Undecidable("an iteration did not settle under random rounding")
         name = func.overloadpacket.__name__
-        if self.only is not None and self.magnitude:
-            return self._narrowing(func, name, args, kwargs)
-        if name in EXACT or self.magnitude == 0 or _views(func):
+        if name in EXACT or _views(func):
             return func(*args, **(kwargs or {}))
         if name in INSIDE:
             kept = WRITTEN.get(name, ())
@@ -151,29 +140,6 @@ class RandomRounding(TorchDispatchMode):
         if isinstance(out, (tuple, list)):
             return type(out)(self._rounded(name, args, value) for value in out)
         return out
-
-    def _narrowing(self, func: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> Any:
-        """Disturb the results of the one dtype that come from wider values, casts included."""
-        given = [value for value in _flat(args) if isinstance(value, torch.Tensor) and value.is_floating_point()]
-        wider = any(value.dtype != self.only or id(value) in self.narrowed for value in given)
-        out = func(*args, **(kwargs or {}))
-        if not wider:
-            return out
-        cast = name == "_to_copy" or (name == "copy_" and isinstance(out, torch.Tensor))
-        results = []
-        for value in _flat((out,)):
-            if not self.concerns(value):
-                results.append(value)
-                continue
-            if name not in EXACT or cast:
-                self.rounded += 1
-                if cast:
-                    value = value.clone()  # a cast to the dtype that a value has already gives the value itself
-                array = _array(value)
-                array *= 1 + self.magnitude * self.uniform(array)
-            self.narrowed[id(value)] = value
-            results.append(value)
-        return type(out)(results) if isinstance(out, (tuple, list)) else results[0]
 
     def _rounded_input(self, value: Any) -> Any:
         if not self.concerns(value):
@@ -192,7 +158,6 @@ class RandomRounding(TorchDispatchMode):
         """A result with its error. What is not exact writes to memory of its own, so the error is put in there."""
         if not self.concerns(out):
             return out
-        self.rounded += 1
         array = _array(out)
         factor = self.uniform(array)
         factor = 1 + (self.magnitude * SPECIAL_CONSTANT if name in SPECIAL else self.magnitude) * factor
@@ -226,14 +191,6 @@ class RandomRounding(TorchDispatchMode):
 def _views(func: Any) -> bool:
     """Whether an operator gives back an argument's memory without writing to it."""
     return any(given.alias_info is not None and not given.alias_info.is_write for given in func._schema.returns)
-
-
-def _flat(values: Any) -> list[Any]:
-    """The entries of nested lists and tuples."""
-    found: list[Any] = []
-    for value in values:
-        found += _flat(value) if isinstance(value, (tuple, list)) else [value]
-    return found
 
 
 def _array(value: torch.Tensor) -> Any:

@@ -1,0 +1,78 @@
+"""Watching a call from below: how many operations it takes, and whether single precision feeds its results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from flowref.backends.torch.noise import EXACT
+
+
+class Watching(TorchDispatchMode):
+    """Count the operations dispatched under it, and change nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
+        self.operations = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Nothing is compiled under it, and the wrapper that keeps the compiler out takes a second to import.
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        self.operations += 1
+        return func(*args, **(kwargs or {}))
+
+
+class Narrowing(Watching):
+    """Disturb float32 results that come from wider values, casts included, by a relative error of up to ``magnitude``.
+
+    Constants that were never wider are exact as far as anybody can tell, and stay as they are. ``disturbed`` counts results.
+    """
+
+    def __init__(self, magnitude: float, seed: int) -> None:
+        super().__init__()
+        self.magnitude = magnitude
+        self.generator = np.random.Generator(np.random.SFC64(seed))
+        self.disturbed = 0
+        # Float32 results into which wider values went, kept alive so that their ids stay theirs.
+        self.narrowed: dict[int, torch.Tensor] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        out = super().__torch_dispatch__(func, types, args, kwargs)
+        given = [value for value in _flat(args) if isinstance(value, torch.Tensor) and value.is_floating_point()]
+        if not any(value.dtype != torch.float32 or id(value) in self.narrowed for value in given):
+            return out
+        name = func.overloadpacket.__name__
+        cast = name == "_to_copy" or (name == "copy_" and isinstance(out, torch.Tensor))
+        results = [self._disturbed(value, cast, name in EXACT) for value in _flat((out,))]
+        return type(out)(results) if isinstance(out, (tuple, list)) else results[0]
+
+    def _disturbed(self, value: Any, cast: bool, exact: bool) -> Any:
+        if not isinstance(value, torch.Tensor) or value.dtype != torch.float32 or value.device.type != "cpu":
+            return value
+        if (cast or not exact) and value.numel():
+            self.disturbed += 1
+            # A cast to the dtype that a value has already gives the value itself.
+            value = value.clone() if cast else value
+            array = value.detach().numpy()
+            array *= 1 + self.magnitude * self.generator.uniform(-1.0, 1.0, array.shape).astype(np.float32)
+        self.narrowed[id(value)] = value
+        return value
+
+
+def _flat(values: Any) -> list[Any]:
+    """The entries of nested lists and tuples."""
+    found: list[Any] = []
+    for value in values:
+        found += _flat(value) if isinstance(value, (tuple, list)) else [value]
+    return found
