@@ -228,7 +228,7 @@ def distribution_facts(distribution: Any, event: Shape | None) -> Facts:
         raise TargetError(f"{name} has events of shape {shape}, but the shape {event} was given")
     try:
         constraint = distribution.support
-    except NotImplementedError:
+    except NotImplementedError:  # what the base class raises for a distribution that declares no support
         constraint = None
     if constraint is not None and constraint.is_discrete:
         raise TargetError(f"{name} is discrete; only densities can be audited")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters import _couplings
+from flowref.adapters import _couplings, _torch_dialects
 from flowref.adapters import _pyro_constructions as constructions
 from flowref.adapters._bases import base_promises
 from flowref.adapters._described import described, lineage
@@ -29,16 +29,6 @@ from flowref.adapters._torch_transforms import (
 from flowref.model import REAL, Adapter, Component, Dialect, Facts, Normaliser, Shape, TargetError
 
 
-def forward(obj: Any, x: Any, context: Any = None) -> Any:
-    y = obj(x)
-    return y, obj.log_abs_det_jacobian(x, y)
-
-
-def inverse(obj: Any, y: Any, context: Any = None) -> Any:
-    x = obj.inv(y)
-    return x, obj.inv.log_abs_det_jacobian(y, x)
-
-
 def conditional_forward(obj: Any, x: Any, context: Any = None) -> Any:
     transform = obj.condition(context)
     y = transform(x)
@@ -51,27 +41,11 @@ def conditional_inverse(obj: Any, y: Any, context: Any = None) -> Any:
     return x, transform.log_abs_det_jacobian(y, x)
 
 
-def parts(obj: Any) -> Any:
-    return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(getattr(obj, "parts", ()))]
-
-
 def chain(parts: Sequence[Any]) -> Any:
     from pyro.distributions import torch_transform
 
     compose: Any = torch_transform.ComposeTransformModule
     return compose(list(parts))
-
-
-def invert(obj: Any) -> Any:
-    return obj.inv
-
-
-def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
-    return obj.log_prob(x)
-
-
-def sample(obj: Any, n: int, context: Any = None) -> Any:
-    return obj.sample((n,))
 
 
 def rsample(obj: Any, n: int, context: Any = None) -> Any:
@@ -85,10 +59,6 @@ def rescale(obj: Any, factor: float) -> Any:
     return TransformedDistribution(obj, [AffineTransform(0.0, factor)])
 
 
-def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
-    return obj.base_dist.sample((n,))
-
-
 def conditional_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
     return obj.condition(context).log_prob(x)
 
@@ -98,58 +68,14 @@ def conditional_sample(obj: Any, n: int, context: Any = None) -> Any:
     return obj.condition(context).sample((n,))
 
 
-def flow_forward(obj: Any, z: Any, context: Any = None) -> Any:
-    from torch.distributions import ComposeTransform
-
-    transform: Any = ComposeTransform(list(obj.transforms))
-    x = transform(z)
-    return x, transform.log_abs_det_jacobian(z, x)
-
-
-def flow_inverse(obj: Any, x: Any, context: Any = None) -> Any:
-    from torch.distributions import ComposeTransform
-
-    transform: Any = ComposeTransform(list(obj.transforms)).inv
-    z = transform(x)
-    return z, transform.log_abs_det_jacobian(x, z)
-
-
-def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
-    return obj.base_dist.log_prob(z)
-
-
-def flow_chain(parts: Sequence[Any]) -> Any:
-    from torch.distributions import ComposeTransform
-
-    return ComposeTransform(
-        [ComposeTransform(part.transforms) if hasattr(part, "base_dist") else part for part in parts]
-    )
-
-
-def flow_parts(obj: Any) -> Any:
-    return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(obj.transforms)]
-
-
-TRANSFORM = Dialect(forward=forward, inverse=inverse, parts=parts, chain=chain, invert=invert, normalising="inverse")
+TRANSFORM = replace(_torch_dialects.TRANSFORM, chain=chain)
 # Without an inverse the one call there is does the warming up.
-ONE_WAY = Dialect(forward=forward, chain=chain)
+ONE_WAY = Dialect(forward=_torch_dialects.forward, chain=chain)
 CONDITIONAL = Dialect(forward=conditional_forward, inverse=conditional_inverse, normalising="inverse")
 CONDITIONAL_ONE_WAY = Dialect(forward=conditional_forward)
-DENSITY = Dialect(log_prob=log_prob, sample=sample, rescale=rescale)
+DENSITY = replace(_torch_dialects.DENSITY, rescale=rescale)
 CONDITIONAL_DENSITY = Dialect(log_prob=conditional_log_prob, sample=conditional_sample)
-FLOW = Dialect(
-    forward=flow_forward,
-    inverse=flow_inverse,
-    log_prob=log_prob,
-    sample=sample,
-    base_log_prob=flow_base_log_prob,
-    base_sample=flow_base_sample,
-    rsample=rsample,
-    rescale=rescale,
-    parts=flow_parts,
-    chain=flow_chain,
-    normalising="inverse",
-)
+FLOW = replace(_torch_dialects.FLOW, rsample=rsample, rescale=rescale)
 
 # Their inverse raises, except for an output that the same object has just computed.
 NO_INVERSE = ("Planar", "Radial", "Sylvester", "Polynomial", "BlockAutoregressive", "NeuralAutoregressive")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters import _normalisers, _torch_normalisers
+from flowref.adapters import _normalisers, _torch_dialects, _torch_normalisers
 from flowref.adapters._bases import base_promises
 from flowref.adapters._described import described, lineage
 from flowref.adapters._torch_transforms import (
@@ -25,28 +25,10 @@ from flowref.adapters._torch_transforms import (
 from flowref.model import REAL, Adapter, Component, Dialect, Facts, Preprocessing, Shape
 
 
-def forward(obj: Any, x: Any, context: Any = None) -> Any:
-    y = obj(x)
-    return y, obj.log_abs_det_jacobian(x, y)
-
-
-def inverse(obj: Any, y: Any, context: Any = None) -> Any:
-    x = obj.inv(y)
-    return x, obj.inv.log_abs_det_jacobian(y, x)
-
-
-def parts(obj: Any) -> Any:
-    return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(getattr(obj, "parts", ()))]
-
-
 def chain(parts: Sequence[Any]) -> Any:
     from torch.distributions import ComposeTransform
 
     return ComposeTransform(list(parts))
-
-
-def invert(obj: Any) -> Any:
-    return obj.inv
 
 
 def simplex_forward(obj: Any, x: Any, context: Any = None) -> Any:
@@ -84,14 +66,6 @@ def cholesky_inverse(obj: Any, y: Any, context: Any = None) -> Any:
     return x, obj.inv.log_abs_det_jacobian(factor, x)
 
 
-def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
-    return obj.log_prob(x)
-
-
-def sample(obj: Any, n: int, context: Any = None) -> Any:
-    return obj.sample((n,))
-
-
 def cdf(obj: Any, x: Any) -> Any:
     return obj.cdf(x)
 
@@ -106,59 +80,12 @@ def rescale(obj: Any, factor: float) -> Any:
     return TransformedDistribution(obj, [AffineTransform(0.0, factor)])
 
 
-def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
-    return obj.base_dist.sample((n,))
-
-
-def flow_forward(obj: Any, z: Any, context: Any = None) -> Any:
-    from torch.distributions import ComposeTransform
-
-    transform: Any = ComposeTransform(list(obj.transforms))
-    x = transform(z)
-    return x, transform.log_abs_det_jacobian(z, x)
-
-
-def flow_inverse(obj: Any, x: Any, context: Any = None) -> Any:
-    from torch.distributions import ComposeTransform
-
-    transform: Any = ComposeTransform(list(obj.transforms)).inv
-    z = transform(x)
-    return z, transform.log_abs_det_jacobian(x, z)
-
-
-def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
-    return obj.base_dist.log_prob(z)
-
-
-def flow_chain(parts: Sequence[Any]) -> Any:
-    from torch.distributions import ComposeTransform
-
-    return ComposeTransform(
-        [ComposeTransform(part.transforms) if hasattr(part, "base_dist") else part for part in parts]
-    )
-
-
-def flow_parts(obj: Any) -> Any:
-    return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(obj.transforms)]
-
-
-TRANSFORM = Dialect(forward=forward, inverse=inverse, parts=parts, chain=chain, invert=invert, normalising="inverse")
+TRANSFORM = replace(_torch_dialects.TRANSFORM, chain=chain)
 SIMPLEX = Dialect(forward=simplex_forward, inverse=simplex_inverse, normalising="inverse")
 CHOLESKY = Dialect(forward=cholesky_forward, inverse=cholesky_inverse, normalising="inverse")
-DENSITY = Dialect(log_prob=log_prob, sample=sample, rescale=rescale)
+DENSITY = replace(_torch_dialects.DENSITY, rescale=rescale)
 UNIVARIATE = replace(DENSITY, cdf=cdf, icdf=icdf)
-FLOW = Dialect(
-    forward=flow_forward,
-    inverse=flow_inverse,
-    log_prob=log_prob,
-    sample=sample,
-    base_log_prob=flow_base_log_prob,
-    base_sample=flow_base_sample,
-    rescale=rescale,
-    parts=flow_parts,
-    chain=flow_chain,
-    normalising="inverse",
-)
+FLOW = replace(_torch_dialects.FLOW, rescale=rescale)
 
 PROMISES: dict[str, frozenset[str]] = {
     **dict.fromkeys(("ExpTransform", "SigmoidTransform", "SoftplusTransform", "TanhTransform"), ELEMENTWISE),
@@ -247,7 +174,7 @@ def has_quantiles(obj: Any) -> bool:
         return False
     try:
         obj.cdf(obj.icdf(torch.tensor(0.5, dtype=torch.float64)))
-    except NotImplementedError:
+    except NotImplementedError:  # what the base class raises for a function that a distribution does not offer
         return False
     return True
 
