@@ -65,13 +65,14 @@ def probes(subject: Subject, batch: Batch, complete: bool = True) -> list[tuple[
     """
     found: list[tuple[str, Array]] = []
     asked: list[tuple[str, Callable[..., Any], Array]] = []
+    images = batch.x
     if subject.forward is not None:
         found.append(("forward", batch.x))
         if subject.inverse is not None:
-            latents = np.asarray(subject.forward(batch.x, batch.context).value)
-            asked.append(("inverse", subject.inverse, latents))
+            images = np.asarray(subject.forward(batch.x, batch.context).value)
+            asked.append(("inverse", subject.inverse, images))
     if subject.log_prob is not None:
-        asked.append(("log_prob", subject.log_prob, data(subject, batch)))
+        asked.append(("log_prob", subject.log_prob, batch.x if subject.normalising == "forward" else images))
     for which, ability, points in asked:
         taken, error = accepted(ability, points, batch.context)
         if taken is not None:
@@ -104,6 +105,9 @@ def accepted(ability: Callable[..., Any], points: Array, context: Array | None) 
 
 def normalising_probe(subject: Subject, batch: Batch) -> tuple[str, Array]:
     """The call that training makes, and points for it."""
+    if subject.forward is not None and subject.normalising == "forward":
+        subject.forward(batch.x, batch.context)  # what it refuses raises here, so that the other rows are measured
+        return "forward", batch.x
     found = dict(probes(subject, batch, complete=False))
     which = subject.normalising if subject.normalising in found else next(iter(found))
     return which, found[which]

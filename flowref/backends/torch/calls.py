@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,8 @@ from flowref.backends.torch.state import cast, modules, set_mode
 from flowref.model import Array, Mapped, Observation, Unsupported
 
 HOWS = ("plain", "train", "no_grad", "inference_mode", "checkpoint", "functional_call", "vmap", "compile")
+# Manners that by themselves change nothing in the object that is called.
+GENTLE = ("plain", "no_grad")
 LAYOUTS = ("contiguous", "transposed", "expanded", "strided", "channels_last")
 # float32 results are moved by this much to see whether they feed a float64 output.
 PROBE = 2.0**-18
@@ -36,8 +39,9 @@ def call(
     wanted = DTYPES[dtype] if dtype else live.dtype
     if how not in HOWS or layout not in LAYOUTS:
         raise ValueError(f"how={how!r}, layout={layout!r}; expected one of {HOWS} and one of {LAYOUTS}")
-    with live.calling(f"{which} {how}", wanted):
-        obj = live.take() if dtype is None else cast(live.take(), wanted)
+    borrowed = live.lend() if dtype is None and how in GENTLE else contextlib.nullcontext()
+    with borrowed as lent, live.calling(f"{which} {how}", wanted):
+        obj = lent if lent is not None else live.take() if dtype is None else cast(live.take(), wanted)
         points = arranged(live.tensor(x, wanted), layout)
         given = live.tensor(context, wanted, jitter=1)
         return mapped(which, MANNERS[how](obj, speak, points, given))
@@ -138,11 +142,10 @@ def observe(live: Live, which: str, x: Array, context: Array | None = None, defa
     ``default`` names another one.
     """
     speak = live.speech(which)
-    obj = live.take()
     points, given = live.tensor(x), live.tensor(context)
     assert points is not None
     copies = [tensor.clone() for tensor in (points, given) if tensor is not None]
-    with sandbox(derive(live.seed, 17), DTYPES[default]) as printed:
+    with live.lend() as obj, sandbox(derive(live.seed, 17), DTYPES[default]) as printed:
         before, states = settings(), random_state()
         with Watching() as counter:
             out = speak(obj, points, given)
@@ -174,8 +177,9 @@ def feeds_float32(live: Live, which: str, x: Array, context: Array | None, defau
     speak = live.speech(which)
     outcomes = []
     for magnitude in (0.0, PROBE):
-        with sandbox(derive(live.seed, 17), default), Narrowing(magnitude, derive(live.seed, 19)) as mode:
-            out = mapped(which, speak(live.take(), live.tensor(x), live.tensor(context)))
+        circumstances = sandbox(derive(live.seed, 17), default)
+        with live.lend() as obj, circumstances, Narrowing(magnitude, derive(live.seed, 19)) as mode:
+            out = mapped(which, speak(obj, live.tensor(x), live.tensor(context)))
             if not mode.disturbed:
                 return False
         outcomes.append(out)

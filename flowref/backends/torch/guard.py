@@ -51,7 +51,8 @@ SETTERS: dict[str, Callable[[Any], Any]] = {
 
 def random_state() -> tuple[Any, ...]:
     """A comparable fingerprint of the global random states."""
-    return torch.get_rng_state().numpy().tobytes(), str(np.random.get_state()), random.getstate()
+    name, keys, *rest = np.random.get_state(legacy=True)
+    return torch.get_rng_state().numpy().tobytes(), name, np.asarray(keys).tobytes(), *rest, random.getstate()
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from flowref.backends.torch.guard import sandbox
+from flowref.backends.torch.lending import Shelf
 from flowref.backends.torch.narrowing import Watching
 from flowref.backends.torch.noise import RandomRounding
 from flowref.backends.torch.state import duplicate, move, trainable
@@ -46,8 +47,21 @@ class Live:
     calls: int = 0
     clean_operations: dict[str, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.shelf = Shelf(self._copied)
+
+    def lend(self) -> contextlib.AbstractContextManager[Any]:
+        """A copy for the length of one call, which is fresh or as good as fresh. Taken before the circumstances of the call
+        are set up, so that copying is not slowed down by noise.
+        """
+        return self.shelf.lend()
+
+    def _copied(self) -> Any:
+        with sandbox(derive(self.seed, 17), self.default or self.dtype):
+            return self.take()
+
     def take(self) -> Any:
-        """A fresh copy of the object."""
+        """A fresh copy of the object, to keep or to change."""
         try:
             return duplicate(self.pristine)
         except Exception:
@@ -140,9 +154,9 @@ def evaluate(live: Live, which: str, x: Array, context: Array | None = None) -> 
     """Call forward, inverse or log_prob on a fresh copy."""
     speak = live.speech(which)
     live.count(which, lambda: evaluate(live, which, x, context))
-    with live.calling(which):
+    with live.lend() as obj, live.calling(which):
         points = live.tensor(x, support=live.given(which))
-        return mapped(which, speak(live.take(), points, live.tensor(context, jitter=1)))
+        return mapped(which, speak(obj, points, live.tensor(context, jitter=1)))
 
 
 def evaluate_log_prob(live: Live, x: Array, context: Array | None = None) -> Array:
@@ -153,18 +167,18 @@ def evaluate_log_prob(live: Live, x: Array, context: Array | None = None) -> Arr
 def evaluate_base(live: Live, z: Array, context: Array | None = None) -> Array:
     """The base log-density of each latent, as returned."""
     speak = live.speech("base_log_prob")
-    with live.calling("base_log_prob"):
-        return np.asarray(array(speak(live.take(), live.tensor(z), live.tensor(context, jitter=1))))
+    with live.lend() as obj, live.calling("base_log_prob"):
+        return np.asarray(array(speak(obj, live.tensor(z), live.tensor(context, jitter=1))))
 
 
 def draw_samples(live: Live, n: int, seed: int, context: Array | None = None) -> Array:
     """``n`` samples with the global random state seeded by ``seed``."""
     speak = live.speech("sample")
-    with live.calling("sample"):
+    with live.lend() as obj, live.calling("sample"):
         torch.manual_seed(seed)
         np.random.seed(seed % 2**32)
         with torch.no_grad():
-            return np.asarray(array(speak(live.take(), n, live.tensor(context))))
+            return np.asarray(array(speak(obj, n, live.tensor(context))))
 
 
 def _graphed(
@@ -186,15 +200,15 @@ def jacobian(live: Live, which: str, x: Array, context: Array | None = None) -> 
     outputs = int(np.prod(shape if which == "forward" else live.facts.event_shape))
     live.count(f"jacobian {which}", lambda: jacobian(live, which, x, context))
     step = max(1, min(JACOBIAN_ROWS, JACOBIAN_SIZE // max(1, outputs)) // max(1, outputs))
-    with live.calling(f"jacobian {which}"):
-        pieces = []
+    with live.lend() as obj, live.calling(f"jacobian {which}"):
+        pieces: list[Array] = []
         clean, ctx = live.tensor(x, support=live.given(which)), live.tensor(context, jitter=1)
         assert clean is not None
         for start in range(0, batch, step):
             rows = clean[start : start + step].repeat_interleave(outputs, 0).requires_grad_(True)
             given = None if ctx is None else ctx[start : start + step].repeat_interleave(outputs, 0)
-            obj = live.take()
-            value, _ = _graphed(live, obj, which, rows, given)
+            whole = obj if not pieces else live.take()  # each chunk is a call of its own
+            value, _ = _graphed(live, whole, which, rows, given)
             if not value.requires_grad:
                 raise Unsupported(f"{which} records no autograd graph")
             if value.reshape(len(rows), -1).shape[1] != outputs:
@@ -218,11 +232,10 @@ def vjp(
 ) -> Array:
     """Gradient with respect to the input of <value, value_cotangent> + sum(ladj * ladj_cotangent)."""
     live.count(f"vjp {which}", lambda: vjp(live, which, x, context, value_cotangent, ladj_cotangent))
-    with live.calling(f"vjp {which}"):
+    with live.lend() as obj, live.calling(f"vjp {which}"):
         leaf, given = live.tensor(x), live.tensor(context, jitter=1)
         assert leaf is not None
         leaf.requires_grad_(True)
-        obj = live.take()
         value, ladj = _graphed(live, obj, which, leaf, given)
         total = _weighted(value, value_cotangent, len(x)) + _weighted(ladj, ladj_cotangent, len(x))
         if not isinstance(total, torch.Tensor) or not total.requires_grad:
@@ -241,11 +254,10 @@ def curvature(
     direction: Array,
 ) -> Array:
     """The derivative with respect to the input of <gradient, direction>, where the gradient is that of `vjp`."""
-    with live.calling(f"curvature {which}"):
+    with live.lend() as obj, live.calling(f"curvature {which}"):
         leaf, given = live.tensor(x), live.tensor(context, jitter=1)
         assert leaf is not None
         leaf.requires_grad_(True)
-        obj = live.take()
         value, ladj = _graphed(live, obj, which, leaf, given)
         total = _weighted(value, value_cotangent, len(x)) + _weighted(ladj, ladj_cotangent, len(x))
         if not isinstance(total, torch.Tensor) or not total.requires_grad:
@@ -279,8 +291,7 @@ def along(live: Live, which: str, x: Array, context: Array | None, seed: int, t:
 
 def slope(live: Live, which: str, x: Array, context: Array | None, seed: int, weights: Array) -> float:
     """Autograd's derivative at t = 0 of sum(weights * ladj) (of log_prob itself for "log_prob") in the direction of `along`."""
-    with live.calling(f"slope {which}"):
-        obj = live.take()
+    with live.lend() as obj, live.calling(f"slope {which}"):
         out = live.speech(which)(obj, live.tensor(x), live.tensor(context))
         total = _weighted(out if which == "log_prob" else out[1], weights, len(x))
         parameters = [parameter for _, parameter in trainable(obj)]

@@ -172,8 +172,8 @@ def part_map(
 ) -> Mapped:
     """One part of a composite, on a fresh copy of the whole."""
     assert live.dialect.parts is not None
-    with live.calling(f"part {place}"):
-        _, part = live.dialect.parts(live.take())[place]
+    with live.lend() as obj, live.calling(f"part {place}"):
+        _, part = live.dialect.parts(obj)[place]
         return life.mapped(which, getattr(dialect, which)(part, live.tensor(x), live.tensor(context, jitter=1)))
 
 

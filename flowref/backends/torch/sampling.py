@@ -17,35 +17,35 @@ from flowref.model import Array
 def draw_base(live: Live, n: int, seed: int, context: Array | None = None) -> Array:
     """The base noise of n samples, with the global random state seeded as for samples."""
     speak = live.speech("base_sample")
-    with live.calling("base_sample"):
+    with live.lend() as obj, live.calling("base_sample"):
         torch.manual_seed(seed)
         np.random.seed(seed % 2**32)
         with torch.no_grad():
-            return np.asarray(array(speak(live.take(), n, live.tensor(context))))
+            return np.asarray(array(speak(obj, n, live.tensor(context))))
 
 
 def evaluate_cdf(live: Live, x: Array) -> Array:
     """The distribution function."""
     speak = live.speech("cdf")
-    with live.calling("cdf"):
-        return np.asarray(array(speak(live.take(), live.tensor(x, support=live.facts.domain))))
+    with live.lend() as obj, live.calling("cdf"):
+        return np.asarray(array(speak(obj, live.tensor(x, support=live.facts.domain))))
 
 
 def evaluate_icdf(live: Live, u: Array) -> Array:
     """The quantile function."""
     speak = live.speech("icdf")
-    with live.calling("icdf"):
-        return np.asarray(array(speak(live.take(), live.tensor(u))))
+    with live.lend() as obj, live.calling("icdf"):
+        return np.asarray(array(speak(obj, live.tensor(u))))
 
 
 def evaluate_estimate(live: Live, x: Array, draws: int, seed: int, context: Array | None = None) -> Array:
     """The log-likelihood of each point as estimated from so many draws of the latents."""
     speak = live.speech("estimate")
-    with live.calling("estimate"):
+    with live.lend() as obj, live.calling("estimate"):
         torch.manual_seed(seed)
         np.random.seed(seed % 2**32)
         with torch.no_grad():
-            return np.asarray(array(speak(live.take(), live.tensor(x), draws, live.tensor(context))))
+            return np.asarray(array(speak(obj, live.tensor(x), draws, live.tensor(context))))
 
 
 def evaluate_rescaled(live: Live, x: Array, factor: float, context: Array | None = None) -> Array:
@@ -60,8 +60,8 @@ def evaluate_rescaled(live: Live, x: Array, factor: float, context: Array | None
 def evaluate_bits_per_dim(live: Live, x: Array, context: Array | None = None) -> Array:
     """The bits per dimension, as returned."""
     speak = live.speech("bits_per_dim")
-    with live.calling("bits_per_dim"):
-        return np.asarray(array(speak(live.take(), live.tensor(x), live.tensor(context))))
+    with live.lend() as obj, live.calling("bits_per_dim"):
+        return np.asarray(array(speak(obj, live.tensor(x), live.tensor(context))))
 
 
 def evaluate_loss(
@@ -69,8 +69,8 @@ def evaluate_loss(
 ) -> tuple[float, float | None]:
     """The negative log-likelihood and the penalty of a batch."""
     speak = live.speech("loss")
-    with live.calling("loss"):
-        nll, penalty = speak(live.take(), live.tensor(x), live.tensor(context), weight)
+    with live.lend() as obj, live.calling("loss"):
+        nll, penalty = speak(obj, live.tensor(x), live.tensor(context), weight)
         return float(nll), None if penalty is None else float(penalty)
 
 
@@ -78,6 +78,6 @@ def dequantise(live: Live, levels: Array, noise: Array, dtype: str | None = None
     """Levels to reals, in a dtype."""
     speak = live.speech("dequantise")
     wanted = DTYPES[dtype] if dtype else live.dtype
-    with live.calling("dequantise", wanted):
+    with live.lend() as obj, live.calling("dequantise", wanted):
         given: Any = torch.from_numpy(np.array(noise)).to(wanted)
-        return np.asarray(array(speak(live.take(), torch.from_numpy(np.array(levels)).to(wanted), given)))
+        return np.asarray(array(speak(obj, torch.from_numpy(np.array(levels)).to(wanted), given)))

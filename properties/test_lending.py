@@ -1,0 +1,211 @@
+"""A copy that is lent again is as good as a fresh one: whatever a call changes is seen."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from flowref.backends.torch.lending import PATIENCE, Shelf
+from flowref.backends.torch.state import duplicate
+
+
+class Holder(nn.Module):
+    """A module that holds something of every kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+        self.norm = nn.BatchNorm1d(2)
+        self.calls = 0
+        self.loose = torch.zeros(3)
+        self.noted = {"table": np.zeros(2), "seen": [1, 2], "names": {"a"}}
+        self.inner = Plain()
+
+
+class Plain:
+    """No module, but it holds a tensor."""
+
+    def __init__(self) -> None:
+        self.tensor = torch.ones(2)
+
+
+def count(holder: Any) -> None:
+    holder.calls += 1
+
+
+def cache(holder: Any) -> None:
+    holder.inner.cached = torch.ones(1)
+
+
+def write_in_place(holder: Any) -> None:
+    with torch.no_grad():
+        holder.linear.weight.add_(1.0)
+
+
+def write_through_data(holder: Any) -> None:
+    holder.linear.weight.data.add_(1.0)
+
+
+def exchange_data(holder: Any) -> None:
+    holder.linear.weight.data = holder.linear.weight.data + 1
+
+
+def train(holder: Any) -> None:
+    holder.train()
+    holder.norm(torch.randn(4, 2))
+
+
+def change_mode(holder: Any) -> None:
+    holder.norm.training = False
+
+
+def accumulate_gradient(holder: Any) -> None:
+    holder.linear(torch.ones(1, 2)).sum().backward()
+
+
+def freeze(holder: Any) -> None:
+    holder.linear.weight.requires_grad_(False)
+
+
+def hook_a_module(holder: Any) -> None:
+    holder.linear.register_forward_hook(lambda *_: None)
+
+
+def hook_a_tensor(holder: Any) -> None:
+    holder.linear.weight.register_hook(lambda gradient: gradient)
+
+
+def write_to_an_array(holder: Any) -> None:
+    holder.noted["table"][0] = 1.0
+
+
+def extend_a_list(holder: Any) -> None:
+    holder.noted["seen"].append(3)
+
+
+def write_to_a_set(holder: Any) -> None:
+    holder.noted["names"].add("b")
+
+
+def forget_an_entry(holder: Any) -> None:
+    del holder.noted["seen"]
+
+
+def exchange_a_tensor(holder: Any) -> None:
+    holder.loose = torch.zeros(3)
+
+
+def write_to_a_loose_tensor(holder: Any) -> None:
+    holder.loose[1] = 1.0
+
+
+def write_deep_inside(holder: Any) -> None:
+    holder.inner.tensor.mul_(2.0)
+
+
+def cast(holder: Any) -> None:
+    holder.double()
+
+
+CHANGES = [
+    count,
+    cache,
+    write_in_place,
+    write_through_data,
+    exchange_data,
+    train,
+    change_mode,
+    accumulate_gradient,
+    freeze,
+    hook_a_module,
+    hook_a_tensor,
+    write_to_an_array,
+    extend_a_list,
+    write_to_a_set,
+    forget_an_entry,
+    exchange_a_tensor,
+    write_to_a_loose_tensor,
+    write_deep_inside,
+    cast,
+]
+
+
+def shelf_of(obj: Any) -> Shelf:
+    return Shelf(lambda: duplicate(obj))
+
+
+def lent(shelf: Shelf, act: Callable[[Any], Any] = lambda _: None) -> Any:
+    with shelf.lend() as obj:
+        act(obj)
+        return obj
+
+
+def test_an_unchanged_copy_is_lent_again() -> None:
+    shelf = shelf_of(Holder())
+    first = lent(shelf, lambda holder: holder.linear(torch.ones(1, 2)))
+    assert lent(shelf) is first
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_a_changed_copy_is_not_lent_again(change: Callable[[Any], None]) -> None:
+    shelf = shelf_of(Holder())
+    changed = lent(shelf, change)
+    assert lent(shelf) is not changed
+
+
+def test_two_borrowers_hold_two_copies() -> None:
+    shelf = shelf_of(Holder())
+    with shelf.lend() as first, shelf.lend() as second:
+        assert first is not second
+
+
+def test_a_copy_whose_call_raised_is_not_lent_again() -> None:
+    shelf, held = shelf_of(Holder()), []
+    with pytest.raises(ValueError, match="refused"), shelf.lend() as obj:
+        held.append(obj)
+        raise ValueError("refused")
+    assert lent(shelf) is not held[0]
+
+
+def test_what_always_changes_is_no_longer_kept() -> None:
+    shelf = shelf_of(Holder())
+    for _ in range(PATIENCE):
+        lent(shelf, count)
+    first = lent(shelf)
+    assert lent(shelf) is not first
+
+
+class Cached(nn.Module):
+    """A method that keeps results where no copy shows them."""
+
+    @functools.lru_cache(maxsize=4)  # noqa: B019  # the very thing that is tested
+    def table(self) -> float:
+        return 1.0
+
+
+class Slotted:
+    """What it holds is not in its ``__dict__``."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = torch.zeros(1)
+
+
+class Counting(list):  # type: ignore[type-arg]  # entries do not matter here
+    """A built-in container with attributes of its own."""
+
+
+@pytest.mark.parametrize(
+    "obj", [Cached(), Slotted(), Counting(), [iter(())], np.array([[]], dtype=object), nn.ModuleDict({"a": Cached()})]
+)
+def test_what_cannot_be_checked_is_copied_each_time(obj: Any) -> None:
+    shelf = Shelf(lambda: obj if isinstance(obj, list) else duplicate(obj))
+    lent(shelf)
+    assert shelf.spare is None
