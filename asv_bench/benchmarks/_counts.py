@@ -13,7 +13,7 @@ class Dispatched(TorchDispatchMode):
     """Counts what reaches the backend, and the bytes of storages that it makes."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
         self.operators = 0
         self.bytes = 0
 
@@ -29,13 +29,15 @@ class Dispatched(TorchDispatchMode):
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    address: int = tensor.untyped_storage()._cdata
+    return address
 
 
 def dispatched(call: Callable[[], Any]) -> Dispatched:
     """What one call dispatches, after another, in which optimisers and caches make their state."""
     call()
-    with Dispatched() as counted:
+    counted = Dispatched()
+    with counted:
         call()
     return counted
 
@@ -61,7 +63,7 @@ def saved_bytes(call: Callable[[], Any]) -> int:
 
 def kernels(call: Callable[[], Any]) -> int:
     """Kernels that one call launches on a GPU."""
-    from torch.profiler import DeviceType, ProfilerActivity, profile  # type: ignore[attr-defined]
+    from torch.profiler import DeviceType, ProfilerActivity, profile
 
     call()
     torch.cuda.synchronize()

@@ -4,7 +4,7 @@ Every library computes $z_b = x_b\,e^{s} + t$ from the numbers $(r, t)$ that its
 $s(r)$ and in the order of the numbers. `Peer.log_scale` is the library's function, and `Peer.order` the rows of the last layer
 that have to trade places, so that all read the same weights. FrEIA has $s = \tanh r$ as an option and glasflow takes it as a
 function, as the reference does; the others are measured with the formula that they have, and their values are compared with
-those of the reference under that formula (see `_cases`).
+those of the reference under that formula (see `_models`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 
 from asv_runner.benchmarks.mark import SkipNotImplemented
 
-from ._cases import installed
+from ._grid import installed
 from ._timing import one_thread
 
 TARGETS = ("torch:SigmoidTransform", "nflows:AffineCouplingTransform", "zuko:NSF", "FrEIA:AllInOneBlock[img]")
@@ -130,4 +130,4 @@ def track_help_seconds() -> float:
     return min(taken)
 
 
-track_help_seconds.version, track_help_seconds.unit = "1", "s"  # type: ignore[attr-defined]
+vars(track_help_seconds).update(version="1", unit="s")  # asv reads them off the function

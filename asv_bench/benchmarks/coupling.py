@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from . import _cases
-from ._cases import DEVICES, IMPLS, SIZES, microseconds, skipped
+from ._cases import microseconds
+from ._grid import DEVICES, IMPLS, SIZES, skipped
 
 
 class Coupling:

@@ -6,7 +6,8 @@ from itertools import product
 from typing import Any
 
 from . import _cases
-from ._cases import DEVICES, IMPLS, REFERENCE, SIZES, microseconds, skipped
+from ._cases import microseconds
+from ._grid import DEVICES, IMPLS, REFERENCE, SIZES, skipped
 
 
 class VectorFlow:

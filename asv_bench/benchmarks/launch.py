@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _cases
-from ._cases import DEVICES, IMPLS, SIZES, on_the_cpu, skipped
+from ._grid import DEVICES, IMPLS, SIZES, on_the_cpu, skipped
 from ._timing import launch_samples
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _cases
-from ._cases import DEVICES, PEERS, skipped
+from ._grid import DEVICES, skipped
+from ._peers import PEERS
 from ._timing import device_ratios
 
 SIZES = ("small", "medium")

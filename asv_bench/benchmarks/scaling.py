@@ -16,18 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from . import _cases
-from ._cases import (
-    DEVICES,
-    IMAGES,
-    VECTORS,
-    Architecture,
-    conditioners,
-    data,
-    flow_case,
-    installed,
-    on_the_cpu,
-    skipped,
-)
+from ._cases import flow_case
+from ._grid import DEVICES, installed, on_the_cpu, skipped
+from ._models import IMAGES, VECTORS, Architecture, conditioners, data
 from ._timing import device_ratios, one_thread
 
 IMPLS = ["flowref", "flowref-compiled", "nflows", "FrEIA"]

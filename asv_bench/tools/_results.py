@@ -113,7 +113,7 @@ def keep(path: Path, folder: Path = RESULTS, grid: str = "full") -> Path:
     selected = {name: value for name, value in document["params"].items() if name in SELECTORS}
     document["params"] = {**selected, "python": PYTHON, "grid": grid}
     document["requirements"] = {"torch": selected.get("torch", "")}
-    target = folder / document["params"]["machine"] / f"{document['commit_hash'][:8]}-{grid}.json"
+    target: Path = folder / document["params"]["machine"] / f"{document['commit_hash'][:8]}-{grid}.json"
     if target.is_file():
         document = joined(json.loads(target.read_text()), document)
     target.parent.mkdir(parents=True, exist_ok=True)

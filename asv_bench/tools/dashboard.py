@@ -9,14 +9,17 @@ from __future__ import annotations
 import argparse
 import functools
 import http.server
+import io
 import json
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 import summary
+from _results import recorded
 from _running import HTML, RESULTS, ROOT, asv, branch, configured, environment, git
 
 SERVED = ("/reports/", "/asv_bench/html/", "/asv_bench/summary.html")
@@ -25,7 +28,7 @@ SERVED = ("/reports/", "/asv_bench/html/", "/asv_bench/summary.html")
 class Handler(http.server.SimpleHTTPRequestHandler):
     """Serves the reports, and nothing else of the repository."""
 
-    def send_head(self):  # type: ignore[no-untyped-def]
+    def send_head(self) -> io.BytesIO | BinaryIO | None:
         """Refuse what is not among the reports."""
         if self.path in ("/", "/index.html"):
             self.send_response(302)
@@ -109,7 +112,7 @@ def main() -> int:
     code = build(options.out.resolve())
     if code:
         return code
-    summary.PAGE.write_text(summary.page(summary.recorded()))
+    summary.PAGE.write_text(summary.page(recorded()))
     if options.only_build:
         return 0
     with server(options.port) as serving:

@@ -12,7 +12,8 @@ import signal
 import sys
 import time
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
+from operator import itemgetter
 from pathlib import Path
 from types import FrameType
 
@@ -83,8 +84,8 @@ def main() -> int:
     laws = registry.laws()
     for law in laws:  # brings in what is imported late
         checking.check(registry.parse_target(TARGETS[0]), law, settings)
-    spent: Counter[str] = Counter()
-    targets: Counter[str] = Counter()
+    spent: defaultdict[str, float] = defaultdict(float)
+    targets: defaultdict[str, float] = defaultdict(float)
     sampled = Sampled()
     for spec in options.specs:
         target = registry.parse_target(spec)
@@ -94,13 +95,13 @@ def main() -> int:
             with sampled:
                 checking.check(target, law, settings)
             taken = time.process_time() - began
-            spent[law.id] += taken  # type: ignore[assignment]  # seconds
-            targets[spec] += taken  # type: ignore[assignment]
+            spent[law.id] += taken
+            targets[spec] += taken
     total = sum(targets.values())
     said = ", ".join(f"{spec} {taken:.1f} s" for spec, taken in targets.items())
     print(f"{len(laws)} laws, {total:.1f} s of processor time: {said}.\n")
     print("| law | s | share |\n|---|---|---|")
-    for law_id, taken in spent.most_common(options.top):
+    for law_id, taken in sorted(spent.items(), key=itemgetter(1), reverse=True)[: options.top]:
         print(f"| {law_id} | {taken:.2f} | {taken / total:.0%} |")
     shares("function of flowref, with what it calls", sampled.within, sampled.looks, 2 * options.top, "flowref/")
     shares("function, by itself and in compiled code", sampled.own, sampled.looks, options.top)

@@ -29,12 +29,12 @@ AGAIN = "flowref, again"
 
 def impls_of(component: str, compiled: bool) -> list[str]:
     """Whom a component is compared with, those that are installed."""
-    from benchmarks import _cases
+    from benchmarks import _grid, _peers
 
-    peers = ["torch"] if component == "batch_norm" else list(_cases.PEERS)
+    peers = ["torch"] if component == "batch_norm" else list(_peers.PEERS)
     if component == "image_flow":
-        peers = [name for name in peers if _cases.PEERS[name].images]
-    return [name for name in [*(["flowref-compiled"] if compiled else []), *peers] if _cases.available(name)]
+        peers = [name for name in peers if _peers.PEERS[name].images]
+    return [name for name in [*(["flowref-compiled"] if compiled else []), *peers] if _grid.available(name)]
 
 
 def measured(component: str, op: str, size: str, compiled: bool, rounds: int) -> dict[str, list[float]]:

@@ -55,7 +55,7 @@ def main() -> int:
     parser.add_argument("--bench", action="append", default=[], help="a regular expression of benchmarks")
     parser.add_argument("--budget", default="0.5", help="seconds of one measurement")
     options = parser.parse_args()
-    commits = []
+    commits: list[str] = []
     for name in options.commits or ["HEAD"]:
         commits += git("rev-list", "--first-parent", "--reverse", name).splitlines() if ".." in name else [name]
     benches, grid = (HISTORY, "history") if options.history else (ALL, "full")
