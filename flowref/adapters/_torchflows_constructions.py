@@ -124,7 +124,14 @@ def _architectures() -> Builders:
 
 
 def promised(name: str) -> dict[str, bool]:
-    """What a construction promises by its name: the mask of an image, or that a stack transforms every entry."""
+    r"""What a construction promises by its name: the mask of an image, that a stack transforms every entry, or that it is not
+    for many features.
+
+    Householder's Sylvester bijection runs with $m = D$ only, and the graph of its $D$ reflections of a $D \times D$ matrix
+    takes more than a gigabyte where $D$ is several hundred. The permuted one takes its log-det at that size by the same code.
+    """
     masks = {"multiscale.CheckerboardCoupling": "checkerboard-mask", "multiscale.ChannelWiseCoupling": "channel-mask"}
     stacks = ("arch.NICE", "arch.RealNVP", "arch.InverseRealNVP", "arch.CouplingRQNSF", "arch.CouplingLRS")
+    if name == "residual.HouseholderSylvester[m=D]":
+        return {"wide": False}
     return {masks[name]: True} if name in masks else {"transforms-all": True} if name in stacks else {}
