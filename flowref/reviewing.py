@@ -57,7 +57,8 @@ def reviewed(
     violating = np.flatnonzero(judgement.outcome == VIOLATED)
     if law.tolerance == ROUNDING and len(violating) and len(batch.x) > FOREMOST:
         margin = np.nan_to_num(judgement.margin[violating], nan=np.inf)
-        few = batch.rows(np.sort(violating[np.argsort(-margin, kind="stable")[:FOREMOST]]))
+        foremost = np.sort(violating[np.argsort(-margin, kind="stable")[:FOREMOST]])
+        few = batch.rows(foremost)
         try:
             found = measured(law, subject, few)
             suspicion = judge(law, subject, few, found, judgement.precision, seed=seed)
@@ -66,6 +67,11 @@ def reviewed(
             return batch, review(law, subject, batch, residual, judgement, seed, moved)
         if (confirmed.outcome == VIOLATED).any():
             return few, confirmed
+        # A point that violates without the other rows as well, and is dismissed there, need not be dismissed again.
+        shown = suspicion.outcome == VIOLATED
+        outcome = judgement.outcome.copy()
+        outcome[foremost[shown]] = confirmed.outcome[shown]
+        judgement = replace(judgement, outcome=outcome, reason=confirmed.reason or judgement.reason)
     return batch, review(law, subject, batch, residual, judgement, seed, moved)
 
 
@@ -87,6 +93,8 @@ def review(
         # float32 arithmetic inside: `hygiene/dtype-follow` reports it, and every other law is judged at float32's roundoff.
         precision = replace(SINGLE, factor=2 * SINGLE.factor)
         judgement = judge(law, subject, batch, residual, precision, seed=seed)
+        outcome = np.where(suspected | (judgement.outcome != VIOLATED), judgement.outcome, UNDECIDED)
+        judgement = replace(judgement, outcome=outcome)
     if law.local:
         judgement = beside(law, subject, batch, judgement, precision, seed)
     suspected = judgement.outcome == VIOLATED

@@ -48,6 +48,11 @@ FINE = Precision(2.0**-53, 4.0, 64.0)
 # Noise cannot be amplified below what float32 itself rounds to, so M = 1 there.
 SINGLE = Precision(2.0**-24, 1.0, 32.0)
 QUICK_REPLICAS, CONFIRM_REPLICAS, FINE_REPLICAS = 6, 32, 16
+# After the glance a batch is measured so many times at once: each row has noise of its own, but what is computed from the
+# parameters alone is rounded once a run, so the runs stay many.
+STACKED, STACKED_HIGH, STACKED_ROWS = 2, 3, 256
+# The larger batch must give the residual of the batch itself, to this share and this many units in the last place.
+ALIKE, ALIKE_UNITS = 0.25, 1024.0
 # A first glance: this many runs settle residuals that are this many times smaller than what they allow, or larger.
 GLANCE_REPLICAS, GLANCE_FACTOR, CLEAR_FACTOR = 2, 4.0, 1000.0
 
@@ -122,17 +127,17 @@ def judge(
         return _masked(verdict, residual)
     if subject.noise is None:
         return _masked(replace(verdict, reason="no random rounding is available for it"), residual)
-    if replicas > GLANCE_REPLICAS:
-        # Most residuals are far from what a glance allows; only the others pay for the full number of runs.
-        response, finite = respond(law, subject, batch, residual, open_rows, precision, GLANCE_REPLICAS, seed)
-        glance = _against(verdict, residual, batch, response, finite, open_rows, extra, GLANCE_REPLICAS)
-        clear = (glance.outcome == HELD) & (GLANCE_FACTOR * size <= glance.allowed)
-        if replicas <= QUICK_REPLICAS:  # an accusation is confirmed by many more
-            clear |= (glance.outcome == VIOLATED) & np.isfinite(size) & (size >= CLEAR_FACTOR * glance.allowed)
-        if (clear | ~open_rows | screened).all():
-            return _masked(glance, residual)
-    response, finite = respond(law, subject, batch, residual, open_rows, precision, replicas, seed)
-    return _masked(_against(verdict, residual, batch, response, finite, open_rows, extra, replicas), residual)
+    response = Response(law, subject, batch, residual, open_rows, precision, seed)
+    # Most residuals are far from what a glance allows; only the others pay for the full number of runs.
+    response.runs(GLANCE_REPLICAS)
+    glance = _against(verdict, residual, batch, response, open_rows, extra)
+    clear = (glance.outcome == HELD) & (GLANCE_FACTOR * size <= glance.allowed)
+    if replicas <= QUICK_REPLICAS:  # an accusation is confirmed by many more
+        clear |= (glance.outcome == VIOLATED) & np.isfinite(size) & (size >= CLEAR_FACTOR * glance.allowed)
+    if (clear | ~open_rows | screened).all():
+        return _masked(glance, residual)
+    response.runs(replicas - GLANCE_REPLICAS, STACKED if replicas <= FINE_REPLICAS else STACKED_HIGH)
+    return _masked(_against(verdict, residual, batch, response, open_rows, extra), residual)
 
 
 def guess(law: Law, residual: Residual, like: Evidence, precision: Precision) -> Judgement:
@@ -146,35 +151,62 @@ def guess(law: Law, residual: Residual, like: Evidence, precision: Precision) ->
     return _masked(Judgement(outcome, size, allowed, np.zeros(len(size)), scale, 0, precision), residual)
 
 
-def respond(
-    law: Law,
-    subject: Subject,
-    batch: Batch,
-    residual: Residual,
-    rows: Array,
-    precision: Precision,
-    replicas: int,
-    seed: int,
-) -> tuple[Array, Array]:
-    """Root mean square change of the residual under noise, ``(batch,)``, and how many runs were finite there.
+class Response:
+    """How the residual of a batch answers to noise, gathered run by run.
 
     Noise seeds are a hash of the seed and the input bytes, so that they do not depend on what was measured before.
     """
-    base = np.asarray(residual.value, dtype=np.float64).reshape(len(batch.x), -1)
-    total = np.zeros_like(base)
-    finite = np.zeros(len(base), dtype=np.int64)
-    digest = seed_of(seed, law.id, batch.x.tobytes().hex() if batch.x.size < 4096 else batch.x.sum())
-    assert subject.noise is not None
-    for run in range(replicas):
-        with subject.noise(seed_of(digest, run), precision.amplify * precision.unit), np.errstate(all="ignore"):
-            noisy = _noisy(law, subject, batch, base.shape, rows)
-        ok = np.isfinite(noisy).all(1)
-        finite += ok
-        with np.errstate(all="ignore"):
-            difference = np.where(np.isfinite(noisy) & np.isfinite(base), noisy - base, 0.0)
-            total += difference**2
-    rms = np.sqrt(total / replicas)
-    return (rms.max(1) if rms.shape[1] else np.zeros(len(base))), finite
+
+    def __init__(
+        self, law: Law, subject: Subject, batch: Batch, residual: Residual, rows: Array, precision: Precision, seed: int
+    ) -> None:
+        self.law, self.subject, self.batch, self.rows, self.precision = law, subject, batch, rows, precision
+        self.base = np.asarray(residual.value, dtype=np.float64).reshape(len(batch.x), -1)
+        self.digest = seed_of(seed, law.id, batch.x.tobytes().hex() if batch.x.size < 4096 else batch.x.sum())
+        self.total = np.zeros_like(self.base)
+        self.finite = np.zeros(len(self.base), dtype=np.int64)
+        self.replicas = self.made = 0
+
+    @property
+    def size(self) -> Array:
+        """Root mean square change of the residual of each row, ``(batch,)``."""
+        rms = np.sqrt(self.total / max(1, self.replicas))
+        return np.asarray(rms.max(1) if rms.shape[1] else np.zeros(len(rms)))
+
+    def runs(self, replicas: int, fold: int = 1) -> None:
+        """At least so many replicas more; ``fold`` of them at once in one larger batch, where that is the same."""
+        found = self._stacked(fold) if fold > 1 and fold * len(self.base) <= STACKED_ROWS else None
+        stack, clean = found or (self.batch, self.base[None])
+        fold = len(clean)
+        every = np.tile(self.rows, fold)
+        magnitude = self.precision.amplify * self.precision.unit
+        assert self.subject.noise is not None
+        for _ in range(-(-replicas // fold)):
+            with self.subject.noise(seed_of(self.digest, self.made), magnitude), np.errstate(all="ignore"):
+                noisy = _noisy(self.law, self.subject, stack, (len(stack.x), self.base.shape[1]), every)
+            noisy = noisy.reshape(clean.shape)
+            with np.errstate(all="ignore"):
+                change = np.where(np.isfinite(noisy) & np.isfinite(clean), noisy - clean, 0.0)
+                self.total += (change**2).sum(0)
+            self.finite += np.isfinite(noisy).all(2).sum(0)
+            self.replicas += fold
+            self.made += 1
+
+    def _stacked(self, fold: int) -> tuple[Batch, Array] | None:
+        """The batch several times over, and its residual without noise; None where that is not the residual of the batch:
+        where rows are not on their own.
+        """
+        stack = self.batch.rows(np.tile(np.arange(len(self.base)), fold))
+        try:
+            with np.errstate(all="ignore"):
+                residual = self.law.measure(self.subject, stack._replace(x=stack.x.copy()))
+                clean = np.asarray(residual.value, dtype=np.float64).reshape(fold, *self.base.shape)
+                scale = np.broadcast_to(np.asarray(residual.scale, dtype=np.float64), (len(stack.x),))
+                near = ALIKE_UNITS * self.precision.unit * scale.reshape(fold, -1, 1) + ALIKE * np.abs(self.base)
+                alike = (np.abs(clean - self.base) <= near) | ~np.isfinite(self.base) & ~np.isfinite(clean)
+        except Exception:  # a batch of this size is refused
+            return None
+        return (stack, clean) if alike[:, self.rows].all() else None
 
 
 def _noisy(law: Law, subject: Subject, batch: Batch, shape: tuple[int, ...], rows: Array) -> Array:
@@ -201,13 +233,12 @@ def _against(
     verdict: Judgement,
     residual: Residual,
     batch: Batch,
-    response: Array,
-    finite: Array,
+    responded: Response,
     open_rows: Array,
     extra: Array,
-    replicas: int,
 ) -> Judgement:
     precision, size, scale = verdict.precision, verdict.residual, verdict.scale
+    response, finite, replicas = responded.size, responded.finite, responded.replicas
     linear = response <= RESPONSE_LIMIT * scale if precision.amplify > 1 else np.ones(len(size), dtype=bool)
     explained = precision.factor * np.where(linear, response / precision.amplify, response)
     allowed = explained + precision.factor * precision.unit * scale / 4 + extra

@@ -128,6 +128,10 @@ class Live:
         except Exception:
             return self.rebuild()
 
+    @contextlib.contextmanager
+    def lend(self) -> Any:
+        yield self.take()
+
     def speech(self, which: str) -> Any:
         speak = getattr(self.dialect, which)
         if speak is None:
@@ -239,6 +243,7 @@ def substitutes(obj: Any, facts: model.Facts, precision: bool) -> dict[Any, Any]
         live.Live: Live,
         guard.sandbox: sandbox,
         present.warm: warm,
+        live.recall: live.evaluate,
         calls.observe: observe_precision if precision else observe_conduct,
     }
     supports = {facts.domain.kind, facts.codomain.kind if facts.codomain is not None else "real"}
