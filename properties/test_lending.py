@@ -36,80 +36,99 @@ class Plain:
 
 
 def count(holder: Any) -> None:
+    """It counts its calls."""
     holder.calls += 1
 
 
 def cache(holder: Any) -> None:
+    """It keeps a result."""
     holder.inner.cached = torch.ones(1)
 
 
 def write_in_place(holder: Any) -> None:
+    """It writes to a parameter."""
     with torch.no_grad():
         holder.linear.weight.add_(1.0)
 
 
 def write_through_data(holder: Any) -> None:
+    """It writes where no version counts."""
     holder.linear.weight.data.add_(1.0)
 
 
 def exchange_data(holder: Any) -> None:
+    """A parameter gets another memory."""
     holder.linear.weight.data = holder.linear.weight.data + 1
 
 
 def train(holder: Any) -> None:
+    """Running averages move."""
     holder.train()
     holder.norm(torch.randn(4, 2))
 
 
 def change_mode(holder: Any) -> None:
+    """One layer changes its mode."""
     holder.norm.training = False
 
 
 def accumulate_gradient(holder: Any) -> None:
+    """A gradient stays."""
     holder.linear(torch.ones(1, 2)).sum().backward()
 
 
 def freeze(holder: Any) -> None:
+    """A parameter is frozen."""
     holder.linear.weight.requires_grad_(False)
 
 
 def hook_a_module(holder: Any) -> None:
+    """A module gets a hook."""
     holder.linear.register_forward_hook(lambda *_: None)
 
 
 def hook_a_tensor(holder: Any) -> None:
+    """A parameter gets a hook."""
     holder.linear.weight.register_hook(lambda gradient: gradient)
 
 
 def write_to_an_array(holder: Any) -> None:
+    """An array of numpy is written to."""
     holder.noted["table"][0] = 1.0
 
 
 def extend_a_list(holder: Any) -> None:
+    """A list grows."""
     holder.noted["seen"].append(3)
 
 
 def write_to_a_set(holder: Any) -> None:
+    """A set grows."""
     holder.noted["names"].add("b")
 
 
 def forget_an_entry(holder: Any) -> None:
+    """An entry of a dictionary goes."""
     del holder.noted["seen"]
 
 
 def exchange_a_tensor(holder: Any) -> None:
+    """A tensor is replaced by an equal one."""
     holder.loose = torch.zeros(3)
 
 
 def write_to_a_loose_tensor(holder: Any) -> None:
+    """A tensor that is no buffer is written to."""
     holder.loose[1] = 1.0
 
 
 def write_deep_inside(holder: Any) -> None:
+    """An object within is written to."""
     holder.inner.tensor.mul_(2.0)
 
 
 def cast(holder: Any) -> None:
+    """Everything gets another dtype."""
     holder.double()
 
 
@@ -137,16 +156,19 @@ CHANGES = [
 
 
 def shelf_of(obj: Any) -> Shelf:
+    """A shelf of copies of an object."""
     return Shelf(lambda: duplicate(obj))
 
 
 def lent(shelf: Shelf, act: Callable[[Any], Any] = lambda _: None) -> Any:
+    """A copy after something was done to it."""
     with shelf.lend() as obj:
         act(obj)
         return obj
 
 
 def test_an_unchanged_copy_is_lent_again() -> None:
+    """A call that changes nothing costs no second copy."""
     shelf = shelf_of(Holder())
     first = lent(shelf, lambda holder: holder.linear(torch.ones(1, 2)))
     assert lent(shelf) is first
@@ -154,26 +176,34 @@ def test_an_unchanged_copy_is_lent_again() -> None:
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 def test_a_changed_copy_is_not_lent_again(change: Callable[[Any], None]) -> None:
+    """Whatever a call changes, the next one gets another copy."""
     shelf = shelf_of(Holder())
     changed = lent(shelf, change)
     assert lent(shelf) is not changed
 
 
 def test_two_borrowers_hold_two_copies() -> None:
+    """Nobody shares a copy."""
     shelf = shelf_of(Holder())
     with shelf.lend() as first, shelf.lend() as second:
         assert first is not second
 
 
 def test_a_copy_whose_call_raised_is_not_lent_again() -> None:
+    """What a call that raised has left behind is not used again."""
     shelf, held = shelf_of(Holder()), []
-    with pytest.raises(ValueError, match="refused"), shelf.lend() as obj:
-        held.append(obj)
+
+    def refuse(holder: Any) -> None:
+        held.append(holder)
         raise ValueError("refused")
+
+    with pytest.raises(ValueError, match="refused"):
+        lent(shelf, refuse)
     assert lent(shelf) is not held[0]
 
 
 def test_what_always_changes_is_no_longer_kept() -> None:
+    """Objects with a counter are not checked for ever."""
     shelf = shelf_of(Holder())
     for _ in range(PATIENCE):
         lent(shelf, count)
@@ -186,6 +216,7 @@ class Cached(nn.Module):
 
     @functools.lru_cache(maxsize=4)  # noqa: B019  # the very thing that is tested
     def table(self) -> float:
+        """A result kept by the class."""
         return 1.0
 
 
@@ -206,6 +237,7 @@ class Counting(list):  # type: ignore[type-arg]  # entries do not matter here
     "obj", [Cached(), Slotted(), Counting(), [iter(())], np.array([[]], dtype=object), nn.ModuleDict({"a": Cached()})]
 )
 def test_what_cannot_be_checked_is_copied_each_time(obj: Any) -> None:
+    """Of some objects it cannot be told whether they changed."""
     shelf = Shelf(lambda: obj if isinstance(obj, list) else duplicate(obj))
     lent(shelf)
     assert shelf.spare is None

@@ -48,7 +48,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     shape = event_shape or _shape(own)
     context = getattr(bijection, "context_shape", None)
     domain, knots, tolerance = _reach(bijection)
-    promises: dict[str, Any] = dict.fromkeys(sorted(_promises(bijection) | _batch_dims(bijection)), True)
+    promises: dict[str, Any] = dict.fromkeys(sorted(_promises(bijection) | {"batch-dims"}), True)
     if tolerance:
         promises["inverse_tolerance"] = tolerance
         if "InverseMaskedAutoregressiveBijection" in lineage(bijection):
@@ -69,16 +69,6 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         squeezing=_multi_scales.squeezing(bijection),
         multi_scale=_multi_scales.multi_scale(obj),
     )
-
-
-def _batch_dims(obj: Any) -> frozenset[str]:
-    """Several batch dimensions, unless a part is a coupling of images.
-
-    Every bijection documents any batch shape. The conditioners of images pass theirs to torch's convolutions, which take one
-    batch dimension at most and raise at more, so that no wrong value can come of it.
-    """
-    images = any("ConvolutionalCouplingBijection" in lineage(module) for module in obj.modules())
-    return frozenset() if images else frozenset({"batch-dims"})
 
 
 def _shape(value: Any) -> Shape:
