@@ -101,7 +101,24 @@ def square(points: int, seed: int) -> Values:
     return np.random.RandomState(seed).uniform(size=(points, 2))
 
 
+def checkerboard(points: int, seed: int) -> Values:
+    """Points uniform on the dark squares, of side 2, of a board of four by four about the origin."""
+    random = np.random.RandomState(seed)
+    column, pair = random.randint(4, size=points), random.randint(2, size=points)
+    corners = np.stack([column, 2 * pair + column % 2], 1)
+    return 2 * (corners + random.uniform(size=(points, 2))) - 4
+
+
+def pair(points: int, seed: int) -> Values:
+    """Two round normal distributions of standard deviation 0.4 about (-3, 0) and (3, 0), as likely as each other."""
+    random = np.random.RandomState(seed)
+    side = 2.0 * random.randint(2, size=points) - 1
+    return np.stack([3 * side, 0 * side], 1) + 0.4 * random.normal(size=(points, 2))
+
+
 TOYS: dict[str, Callable[[int, int], Values]] = {"moons": moons, "circles": circles, "blobs": blobs, "random": square}
+# All data sets of points that are drawn when they are wanted.
+DRAWN: dict[str, Callable[[int, int], Values]] = {**TOYS, "checkerboard": checkerboard, "pair": pair}
 
 
 def digits() -> Dataset:
@@ -140,7 +157,7 @@ FILES: dict[str, Callable[[Path, int | None, int | None], Dataset]] = {
     "cifar10": cifar10,
     "celeba": celeba,
 }
-KNOWN = (*TOYS, "digits", *FILES)
+KNOWN = (*TOYS, "digits", *FILES, "checkerboard", "pair")
 
 
 def load(name: str, path: str | None = None, size: int | None = None, limit: int | None = None) -> Dataset:
@@ -162,7 +179,7 @@ def load(name: str, path: str | None = None, size: int | None = None, limit: int
         raise SpecError(f"--data and --limit are for {', '.join(FILES)}; {name} needs neither")
     if name == "digits":
         return digits()
-    train, validation, test = (TOYS[name](POINTS[part], SEEDS[part]) for part in ("train", "validation", "test"))
+    train, validation, test = (DRAWN[name](POINTS[part], SEEDS[part]) for part in ("train", "validation", "test"))
     return Dataset(name, train, validation, test)
 
 
@@ -178,4 +195,6 @@ DESCRIBED = {
     "random": "uniform on the unit square",
     "digits": "scikit-learn's digits, 8 x 8 pixels, 17 levels",
     **{name: f"{text} as --data PATH" for name, text in WHERE.items()},
+    "checkerboard": "uniform on the dark squares of a board of four by four",
+    "pair": "two normal distributions, far apart",
 }

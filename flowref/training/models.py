@@ -10,6 +10,7 @@ from torch import Tensor
 from flowref.reference import Affine, Chain, Flow, RealNVP, StandardNormal, VectorRealNVP
 from flowref.training.data import Dataset
 from flowref.training.recipes import Recipe
+from flowref.training.variants import NormalMixture, vary
 
 
 def build(recipe: Recipe, event_shape: tuple[int, ...], levels: int | None) -> Flow:
@@ -20,10 +21,11 @@ def build(recipe: Recipe, event_shape: tuple[int, ...], levels: int | None) -> F
     if levels is None:
         (features,) = event_shape
         standardise = Affine(torch.zeros(features), torch.ones(features))
-        return Flow(StandardNormal(event_shape), Chain(standardise, VectorRealNVP(features, **options)))
+        points = Flow(StandardNormal(event_shape), Chain(standardise, VectorRealNVP(features, **options)))
+        return vary(points, recipe.variants)
     channels, height, width = event_shape
     model = RealNVP((channels, height, width), bins=levels, **options)
-    return Flow(StandardNormal((channels * height * width,)), model)
+    return vary(Flow(StandardNormal((channels * height * width,)), model), recipe.variants)
 
 
 @torch.no_grad()
@@ -38,6 +40,9 @@ def standardise(flow: Flow, dataset: Dataset) -> None:
     mean, deviation = (torch.as_tensor(values) for values in (dataset.train.mean(0), dataset.train.std(0)))
     first.scale.copy_(1 / deviation)
     first.shift.copy_(-mean / deviation)
+    if isinstance(flow.base, NormalMixture) and flow.base.placed:
+        flow.eval()
+        flow.base.place(flow(tensor(dataset.train))[0])
 
 
 def tensor(values: Any) -> Tensor:

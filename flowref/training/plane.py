@@ -41,13 +41,13 @@ def box_of(points: Tensor, margin: float) -> Tensor:
     return torch.stack((low - margin * (high - low), high + margin * (high - low)))
 
 
-def integral(flow: Flow) -> float:
+def integral(flow: Flow, evaluations: int = EVALUATIONS) -> float:
     r"""$\int p(x)\,dx$ over the plane, in float64.
 
     A flow may send a little of its mass far away, along ridges thinner than any grid. The box is therefore that of many samples
     with a margin, and its cells are divided in four where the midpoint rules of 2 by 2 and of 4 by 4 points disagree, and where
     the density at a sample is far above that of all these points, which then lie beside a ridge. Samples only say where to look:
-    what is summed is the density.
+    what is summed is the density, on cells at not many more than ``evaluations`` points.
     """
     exact = copy.deepcopy(flow).double().eval()
     samples = exact.sample(SAMPLES, runs.seeded("integral"))
@@ -62,7 +62,7 @@ def integral(flow: Flow) -> float:
         area = float((box[1] - box[0]).prod()) / 4**level
         missed = highest(places, peaks, cells, level) * area > PEAK * fine + DISAGREEMENT
         divided = (np.abs(fine - coarse) > DISAGREEMENT) | missed
-        if level == FINEST or spent + 80 * divided.sum() > EVALUATIONS:
+        if level == FINEST or spent + 80 * divided.sum() > evaluations:
             divided[:] = False
         total += float(fine[~divided].sum())
         cells = (2 * cells[divided][:, None] + np.array([[0, 0], [0, 1], [1, 0], [1, 1]])).reshape(-1, 2)

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from flowref.training.data import KNOWN, TOYS
+from flowref.training.data import DRAWN, KNOWN
 from flowref.training.extras import RunError
 
 SCHEMA = 1
@@ -16,8 +16,9 @@ SCHEMA = 1
 class Recipe:
     """What is fitted to what, and how.
 
-    ``model``: options of `VectorRealNVP` or `RealNVP`. ``epochs``: at most; the learning rate falls from ``rate`` along half a
-    cosine until then. ``patience``: epochs without a better validation value after which training stops.
+    ``model``: options of `VectorRealNVP` or `RealNVP`; ``variants``: changes to what they build (see `variants.VARIANTS`).
+    ``epochs``: at most; the learning rate falls from ``rate`` along half a cosine until then. ``patience``: epochs without a
+    better validation value after which training stops.
     ``penalty``: weight of the squared scales of the couplings. ``clip``: largest norm of a gradient. ``flips``: whether half of the
     images are mirrored. ``threads``: of torch; sums depend on it, so that a run keeps the number that it began with.
     """
@@ -28,6 +29,7 @@ class Recipe:
     limit: int | None = None
     seed: int = 0
     model: dict[str, Any] = field(default_factory=dict)
+    variants: tuple[str, ...] = ()
     epochs: int = 100
     batch: int = 256
     rate: float = 1e-3
@@ -61,7 +63,7 @@ class Recipe:
         if row.get("dataset") not in KNOWN or not set(row) <= known or not isinstance(row.get("model", {}), dict):
             raise RunError(f"{where} was changed, or written by another version of flowref; start another run")
         try:
-            return cls(**row)
+            return cls(**{**row, "variants": tuple(row.get("variants", ()))})
         except TypeError as error:
             raise RunError(f"{where} was changed: {error}; start another run") from None
 
@@ -70,7 +72,7 @@ class Recipe:
 POINTS = Recipe("moons", model={"depth": 6, "hidden": [64, 64]}, epochs=75, batch=512, rate=5e-3, patience=40)
 # Images: the sizes of the networks follow the number of images and of pixels, so that a small machine is done in hours, or minutes.
 RECIPES: dict[str, Recipe] = {
-    **{name: replace(POINTS, dataset=name) for name in TOYS},
+    **{name: replace(POINTS, dataset=name) for name in DRAWN},
     "digits": Recipe(
         "digits",
         # A small alpha, since most pixels have the lowest level; averages that keep up with the few steps of an epoch.
