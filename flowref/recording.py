@@ -73,8 +73,9 @@ def violation(
     if law.tolerance in (ROUNDING, EXACT):  # integrals and sample means have no point to make simpler
         support = subject.drawn(law.given)[0]
         attempts = max(LEAST_ATTEMPTS, ATTEMPT_OPERATIONS // max(1, subject.operations))
+        attempts = 0 if law.force == ADVICE else attempts  # advice seldom hangs on a point
         small, final = simplify(support, batch, judgement, margins, exact=law.tolerance == EXACT, attempts=attempts)
-    if law.local and not (beside(law, subject, small, final, precision, seed).outcome == VIOLATED).any():
+    if law.local and law.tolerance == ROUNDING and not (beside(law, subject, small, final, precision, seed).outcome == VIOLATED).any():
         small, final = batch, judgement  # simplified onto a kink
     row = final.worst()
     observed, note = observations(law, subject, small, row)

@@ -30,7 +30,7 @@ def simplify(
     candidates may be judged surely, which costs many times as much as a rough look.
     """
     batch, judgement = _fewer_rows(batch, judgement, margins)
-    if len(batch.x) != 1 or not batch.x.size:
+    if len(batch.x) != 1 or not batch.x.size or not attempts:
         return batch, judgement
     first = float(judgement.margin[judgement.worst()])
     floor = 1.0 if exact or not np.isfinite(first) else min(first, max(10.0, first / 10))

@@ -99,7 +99,7 @@ def settled(
     resolve: Callable[[Any], Dialect | None],
 ) -> Plan:
     """A plan, after one call in float64 (else float32) has shown that the target can be called at all."""
-    from flowref.backends.torch.present import present
+    from flowref.backends.torch.present import WARM_SIZE, present
 
     failures = []
     wanted = target.option("dtype")
@@ -107,7 +107,8 @@ def settled(
         if dtype not in ("float64", "float32"):
             raise SpecError(f"{target}: dtype was given as {dtype!r}; expected float64 or float32")
         try:
-            subject = present(str(target), build, dialect, facts, Condition(dtype=dtype), resolve)
+            history = "fresh" if math.prod(facts.event_shape) >= WARM_SIZE else Condition().history
+            subject = present(str(target), build, dialect, facts, Condition(dtype=dtype, history=history), resolve)
             operations = probe(subject)
         except FlowrefError:
             raise

@@ -150,12 +150,12 @@ class Live:
 
 
 def warm(obj: Any, speak: Any, support: Any, shape: Any, context_shape: Any, dtype: Any, seed: int) -> None:
-    """Two batches in train mode, so that first-call and running state are what they are in use."""
+    """Batches in train mode, so that first-call and running state are what they are in use."""
     set_mode(obj, True)
     rng = np.random.default_rng(derive(seed, 7) % 2**32)
     large = np.prod(shape) >= WARM_SIZE
-    rows = 2 if large else WARM_BATCH
-    for _ in range(2):
+    rows, times = (2, 1) if large else (WARM_BATCH, 2)
+    for _ in range(times):
         x = torch.from_numpy(draw(support, (rows, *shape), rng)).to(dtype)
         context = None
         if context_shape is not None:

@@ -64,7 +64,7 @@ def present(
 
 
 def warm(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int) -> None:
-    """Two train-mode batches, so that first-call and running state are what they are in use."""
+    """Train-mode batches, so that first-call and running state are what they are in use."""
     set_mode(obj, True)
     if not modules(obj):
         return
@@ -76,10 +76,10 @@ def warm(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int
     support = facts.domain if forwards else (facts.codomain or REAL)
     shape = facts.event_shape if forwards else (facts.latent_shape or facts.event_shape)
     rng = np.random.default_rng(derive(seed, 7) % 2**32)
-    # Few rows and no graph for many features: that of as many sequential steps takes gigabytes.
+    # For many features few rows, once, and no graph: that of as many sequential steps takes gigabytes.
     large = math.prod(shape) >= WARM_SIZE
-    rows = 2 if large else WARM_BATCH
-    for _ in range(2):
+    rows, times = (2, 1) if large else (WARM_BATCH, 2)
+    for _ in range(times):
         x = torch.from_numpy(draw(support, (rows, *shape), rng)).to(dtype)
         context = None
         if facts.context_shape is not None:
