@@ -119,7 +119,9 @@ def page(out: Path) -> str:
         )
     if missing:
         parts.append(f"Not run yet, or not since the experiment was changed: {', '.join(missing)}.")
-    return "\n\n".join(part.strip() for part in parts) + "\n"
+    blocks = [block for part in parts for block in part.strip().split("\n\n")]
+    # Tables and lists keep their lines; others are as long as they are, since numbers of any length stand in them.
+    return "\n\n".join(block if block[0] in "|-" else " ".join(block.split()) for block in blocks) + "\n"
 
 
 def write_page(out: Path) -> None:

@@ -208,21 +208,19 @@ def seen(found: Row, sign: int) -> str:
         return "seen"
     if sign * found["low"] < 0 and sign * found["high"] < 0:
         return "**the opposite is seen**"
-    return "**not seen** (the interval holds 0)"
+    return "**not seen**, the interval holds 0"
 
 
-def judged(results: Row, change: str, sign: int = 1) -> str:
-    """The differences that a change makes on both data sets."""
+def differences(results: Row, change: str, sign: int = 0) -> str:
+    """What a change does on both data sets; with a sign, whether that is what the claim says."""
     said = []
     for data in SETTINGS:
         found = results["groups"].get(f"{data}: {change}")
         if found is not None:
             difference = found["difference"]
-            said.append(
-                f"on {data} {SHOWN[change]} makes a difference of {difference['mean']:+.3f} {UNIT[data]} "
-                f"{words.between(difference)}: {seen(difference, sign)}"
-            )
-    return "; ".join(said)
+            verdict = f" ({seen(difference, sign)})" if sign else ""
+            said.append(f"{difference['mean']:+.3f} {words.between(difference)} {UNIT[data]} on {data}{verdict}")
+    return words.listed(said)
 
 
 def negligible(results: Row) -> str:
@@ -266,7 +264,8 @@ running averages with momentum 0.005, between the couplings; zero at the start; 
 the 8 by 8 digits {first["digits"]["steps"]} steps with batches of {first["digits"]["recipe"]["batch"]} and
 {counts["digits"]} seeds. A seed sets the same first weights and the same order of the data in all changes, so that
 differences are taken seed by seed; brackets hold the 95 % interval of the mean difference by Student's t, not
-corrected for their number. The convolutions for digits are weight-normalised throughout, as in the notes.
+corrected for the number of comparisons. One learning rate serves all changes. The convolutions for digits are
+weight-normalised throughout, as in the notes.
 
 {words.table(["change", "moons: NLL (nats)", "difference", "digits: bits per dimension", "difference"], lines)}
 
@@ -276,27 +275,31 @@ digits.](real-nvp/E7.png)
 ![Validation values over the steps of training for the base, three choices of norms, and the larger
 momentum.](real-nvp/E7-course.png)
 
-**Norm layers are crucial.** {judged(results, "no norm")}. With one of the two norms:
-{judged(results, "norm inside")}; {judged(results, "norm between")}.
+**Norm layers are crucial.** Leaving out both changes the loss by {differences(results, "no norm", 1)}; leaving out
+those between the couplings by {differences(results, "norm inside")}; leaving out those inside the conditioners by
+{differences(results, "norm between")}. `ActNorm` in place of those between the couplings changes it by
+{differences(results, "act norm between")}.
 
 **Instance norm inside rather than batch norm.** The author took it because it seemed to work better, as he says on
-little evidence: {judged(results, "instance norm inside", -1)}. On points there are no instances with statistics.
+little evidence. It changes the loss by {differences(results, "instance norm inside", -1)}; points have one value per
+channel, of which there are no statistics.
 
-**Zero at the start is crucial.** {judged(results, "nonzero start")}. "Not at 0" is torch's own initialisation here;
-which values the author had before is not known.
+**Zero at the start is crucial.** Conditioners that start as torch draws them change the loss by
+{differences(results, "nonzero start", 1)}. Which values the author had before is not known. E5 has data on which zero
+at the start does harm.
 
-**Momentum 0.005 is better than 0.1.** {judged(results, "momentum 0.1")}. The trainings are short: after their
-{first["moons"]["steps"]} and {first["digits"]["steps"]} steps, averages with momentum 0.005 have taken up
-{arrived["moons"]:.0%} and {arrived["digits"]:.0%} of what they follow, so that this says little of trainings a
-hundred times longer.
+**Momentum 0.005 is better than 0.1.** With 0.1 the loss changes by {differences(results, "momentum 0.1", 1)}. The
+trainings are short: after their {first["moons"]["steps"]} and {first["digits"]["steps"]} steps, averages with
+momentum 0.005 have taken up {arrived["moons"]:.0%} and {arrived["digits"]:.0%} of what they follow, so that this says
+little of trainings a hundred times longer.
 
 **The penalty does next to nothing.** Without it, {negligible(results)}. It is
 {words.number(ratios["moons"]["penalty"]["mean"], 6)} nats on moons and
 {words.number(ratios["digits"]["penalty"]["mean"], 6)} nats on digits. Its ratio to the NLL is at most
 {words.number(ratios["moons"]["to_nll"]["most"], 6)} on moons and
-{words.number(ratios["digits"]["to_nll"]["most"], 6)} on digits. Where the zero of an NLL in nats lies depends on the
-unit of length, and that of moons happens to be near 0; beside the term of the base density, which does not depend on
-units and is one of the terms that the author looked at, the penalty is at most
+{words.number(ratios["digits"]["to_nll"]["most"], 6)} on digits. Such ratios say little: where the zero of an NLL in
+nats lies depends on the unit of length. E5 has trainings where the ratio is above the limit. Beside the term of the
+base density, which does not depend on units and is one of the terms that the author looked at, the penalty is at most
 {words.number(ratios["moons"]["to_base_term"]["most"], 6)} and
 {words.number(ratios["digits"]["to_base_term"]["most"], 6)}.
 

@@ -8,9 +8,9 @@ from typing import Any
 Row = dict[str, Any]
 
 
-def number(value: float, digits: int = 3) -> str:
-    """So many decimals, or a power of ten where these would say nothing."""
-    if value == 0 or (10.0**-digits) * 2 <= abs(value) < 1e5:
+def number(value: float, digits: int = 3, units: float = 2.0) -> str:
+    """So many decimals, or a power of ten where the value is less than so many units of the last of them."""
+    if value == 0 or units * 10.0**-digits <= abs(value) < 1e5:
         return f"{value:.{digits}f}"
     if not math.isfinite(value):
         return str(value)
@@ -20,7 +20,7 @@ def number(value: float, digits: int = 3) -> str:
 
 def pm(found: Row, digits: int = 3) -> str:
     """Mean and standard deviation over seeds."""
-    return f"{number(found['mean'], digits)} ± {number(found['sd'], digits)}"
+    return f"{number(found['mean'], digits, 0.5)} ± {number(found['sd'], digits, 0.5)}"
 
 
 def between(found: Row, digits: int = 3) -> str:
