@@ -90,7 +90,7 @@ def measure(task: Task, flow: Flow | None, dataset: Dataset, effort: Effort) -> 
         "normal": normal_nll(dataset.train, dataset.test),
         "truth": float(-known.mean()),
         "integral": effort.integral(flow),
-        "penalty": float(real_nvp_loss(flow, tensor(dataset.test[:2])).penalty),
+        "penalty": real_nvp_loss(flow, tensor(dataset.test[:2])).penalty.item(),
         "mmd2": discrepancy.squared(drawn, truth.independent(name, count, 5000 + task.seed), scale),
         "stray": float((truth.log_density(name, many) < np.quantile(known, RARE)).mean()),
     }
