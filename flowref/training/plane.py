@@ -41,16 +41,16 @@ def box_of(points: Tensor, margin: float) -> Tensor:
     return torch.stack((low - margin * (high - low), high + margin * (high - low)))
 
 
-def integral(flow: Flow, evaluations: int = EVALUATIONS) -> float:
+def integral(flow: Flow, evaluations: int = EVALUATIONS, count: int = SAMPLES) -> float:
     r"""$\int p(x)\,dx$ over the plane, in float64.
 
     A flow may send a little of its mass far away, along ridges thinner than any grid. The box is therefore that of many samples
     with a margin, and its cells are divided in four where the midpoint rules of 2 by 2 and of 4 by 4 points disagree, and where
     the density at a sample is far above that of all these points, which then lie beside a ridge. Samples only say where to look:
-    what is summed is the density, on cells at not many more than ``evaluations`` points.
+    what is summed is the density, on cells at not many more than ``evaluations`` points. ``count``: how many samples.
     """
     exact = copy.deepcopy(flow).double().eval()
-    samples = exact.sample(SAMPLES, runs.seeded("integral"))
+    samples = exact.sample(count, runs.seeded("integral"))
     samples = samples[samples.isfinite().all(1)]
     box = box_of(samples, 0.5)
     places, peaks = ((samples - box[0]) / (box[1] - box[0])).numpy(), density(exact, samples).numpy()

@@ -49,7 +49,7 @@ class Effort:
 
     def integral(self, flow: Flow) -> float:
         """Of the density over the plane."""
-        return plane.integral(flow, 100_000) if self.rehearsal else plane.integral(flow)
+        return plane.integral(flow, 100_000, 5000) if self.rehearsal else plane.integral(flow)
 
     def data(self, name: str) -> Dataset:
         """A data set by its name."""
