@@ -220,16 +220,17 @@ def _visit(target: Target, law: Law, settings: Settings, tally: Tally, precision
     def applies(part: Subject) -> bool:
         return not_applicable(law, part, settings) is None
 
-    condition = Condition(scale=plan.scale, history=law.history, seed=settings.seed)
+    condition = Condition(scale=plan.scale, history=law.history, seed=settings.seed + plan.build)
     moved = plan.scale > 0
     try:
         subject = registry.load(target, condition)
     except FlowrefError:
         raise
     except Exception as error:
-        if not moved:
+        if not moved and not plan.build:
             raise
-        tally.undecided(f"after moving the parameters it cannot be built: {said(error)}", plan.batch)
+        how = "after moving the parameters" if moved else "in another random state"
+        tally.undecided(f"{how} it cannot be built: {said(error)}", plan.batch)
         return
     batch = points(subject, plan, law.given)
     if not len(batch.x):

@@ -75,8 +75,10 @@ def violation(
         attempts = max(LEAST_ATTEMPTS, ATTEMPT_OPERATIONS // max(1, subject.operations))
         attempts = 0 if law.force == ADVICE else attempts  # advice seldom hangs on a point
         small, final = simplify(support, batch, judgement, margins, exact=law.tolerance == EXACT, attempts=attempts)
-    if law.local and law.tolerance == ROUNDING and not (beside(law, subject, small, final, precision, seed).outcome == VIOLATED).any():
-        small, final = batch, judgement  # simplified onto a kink
+    if law.local and law.tolerance == ROUNDING:
+        persists = beside(law, subject, small, final, precision, seed).outcome == VIOLATED
+        if not persists.any():
+            small, final = batch, judgement  # simplified onto a kink
     row = final.worst()
     observed, note = observations(law, subject, small, row)
     part = (

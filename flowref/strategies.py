@@ -36,12 +36,17 @@ ROW_OPERATIONS, LEAST_ROWS = 200_000, 12
 
 @dataclass(frozen=True, order=True)
 class Example:
-    """One batch to measure: parameter perturbation, number of points, how far out they lie, and a seed."""
+    """One batch to measure: parameter perturbation, number of points, how far out they lie, a seed, and which build.
+
+    Objects draw their parameters when they are built; ``build`` other than 0 is one of another random state, since some are wrong
+    for some initial values only (a matrix whose determinant is negative).
+    """
 
     scale: float
     batch: int
     reach: str
     seed: int
+    build: int = 0
 
 
 # What every law sees first, in this order; Hypothesis draws from there on.
@@ -51,11 +56,11 @@ SCHEDULE = (
     Example(0.0, 1, "near", 2),
     Example(1.0, 48, "wide", 4),
     Example(0.1, 3, "near", 5),
-    Example(0.0, 48, "far", 6),
+    Example(0.0, 48, "far", 6, build=1),
     Example(3.0, 48, "wide", 7),
     Example(1.0, 1, "wide", 8),
     Example(0.3, 16, "far", 9),
-    Example(0.0, 7, "near", 10),
+    Example(0.0, 7, "near", 10, build=2),
 )
 
 

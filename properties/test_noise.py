@@ -81,6 +81,20 @@ def test_exact_operations_stay_exact(name: str, dtype: torch.dtype) -> None:
     assert torch.equal(noised(EXACT[name], x, 1e-2), EXACT[name](x))
 
 
+@pytest.mark.parametrize("factorise", [torch.linalg.slogdet, torch.linalg.lu], ids=["sign", "permutation"])
+def test_signs_and_permutations_stay_exact(factorise: Callable[[Any], Any]) -> None:
+    """Callers branch by the sign of a determinant, which no rounding moves off one; nor does any move a permutation."""
+    matrix = torch.diag(torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)).roll(1, 0)
+    assert torch.equal(noised(factorise, matrix, 1e-2)[0], factorise(matrix)[0])
+
+
+def test_a_low_threshold_of_softplus_is_no_rounding() -> None:
+    """Only the error of torch's default threshold is excused: a lower one is a choice, which moves results visibly."""
+    x = torch.full((8,), 6.0, dtype=torch.float64)
+    moved = noised(lambda given: torch.nn.functional.softplus(given, threshold=5.0), x, 2.0**-53)
+    assert (moved - x).abs().max() < 1e-7
+
+
 @pytest.mark.parametrize("name", ROUNDED)
 def test_rounded_operations_move_within_their_magnitude(name: str) -> None:
     """What rounds moves, in some entry of every run, and in no entry by more than the stated multiple of the magnitude."""

@@ -18,6 +18,10 @@ QUADRATURE_FACTOR = 20.0
 # Sampling laws: sizes of the two stages, and the false-alarm rate of each.
 STAGES, LEVEL = (20_000, 100_000), 1e-3
 HALF_WIDTH, SPREAD = 1.2, 0.7
+# Widths of r that are tried, as shares of the spread of the samples: where the density is uneven or cut off, narrow ones do.
+WIDTHS = (1.0, 0.5, 0.25)
+# Operations of a round trip up to which more samples are drawn at once where a few cannot judge.
+AFFORDABLE = 800
 # Points from which the variance of r/p is measured; the largest share that one may have of it; and the largest variance,
 # in units of the number of samples, with which a mean is still near normal.
 PROBES, LARGEST_SHARE, VARIANCE_SHARE = 4_000, 0.05, 0.01
@@ -127,7 +131,12 @@ def samples_consistent(subject: Subject, batch: Batch) -> Residual:
     worst, size = 0.0, 0.0
     told: dict[str, Any] = {}
     for stage, count in enumerate(STAGES):
-        score, smallest, told = ratio_scores(subject, count, batch.seed + 1000 * stage)
+        try:
+            score, smallest, told = ratio_scores(subject, count, batch.seed + 1000 * stage)
+        except Undecidable:
+            if stage or subject.operations > AFFORDABLE:
+                raise
+            score, smallest, told = ratio_scores(subject, STAGES[-1], batch.seed + 500)
         limit = critical(told.pop("tests"))
         worst, size = score / limit, smallest
         if worst <= 1:
@@ -169,17 +178,15 @@ def ratio_scores(subject: Subject, count: int, seed: int) -> tuple[float, float,
     spread = (np.quantile(flat, 0.75, axis=0) - np.quantile(flat, 0.25, axis=0)) / 1.349
     if not (spread > 0).all():
         raise Undecidable("its samples do not spread in every coordinate")
-    low, high = subject.density_support.low, subject.density_support.high
     centres = [middle] + [middle + s * spread * axis for axis in np.eye(len(middle)) for s in (-1.0, 1.0)]
     rng = np.random.default_rng(seed)
     scores = []
     for centre in centres:
-        if ((centre - HALF_WIDTH * spread) <= low).any() or ((centre + HALF_WIDTH * spread) >= high).any():
+        found = comparable(subject, centre, spread, count, rng)
+        if found is None:
             continue
-        variance = ratio_variance(subject, centre, spread, rng)
-        if variance is None or variance > VARIANCE_SHARE * count:
-            continue
-        ratio = np.exp(truncated_normal(flat, centre, spread) - log_p)
+        width, variance = found
+        ratio = np.exp(truncated_normal(flat, centre, width) - log_p)
         mean, deviation = float(ratio.mean()), math.sqrt(max(variance, float(ratio.var())) / len(ratio))
         if np.isfinite(mean) and deviation > 0:
             scores.append(((mean - 1) / deviation, deviation, mean))
@@ -188,6 +195,21 @@ def ratio_scores(subject: Subject, count: int, seed: int) -> tuple[float, float,
     score, deviation, mean = max(scores, key=lambda entry: abs(entry[0]))
     told = {"tests": len(scores), "mean of r/p": mean, "standard error": deviation, "samples": count}
     return abs(score), critical(len(scores)) * min(entry[1] for entry in scores), told
+
+
+def comparable(
+    subject: Subject, centre: Array, spread: Array, count: int, rng: np.random.Generator
+) -> tuple[Array, float] | None:
+    """The widest r around a centre that so many samples can judge, and Var_p[r/p]; None where even a narrow one is not."""
+    low, high = subject.density_support.low, subject.density_support.high
+    for share in WIDTHS:
+        width = share * spread
+        if ((centre - HALF_WIDTH * width) <= low).any() or ((centre + HALF_WIDTH * width) >= high).any():
+            continue
+        variance = ratio_variance(subject, centre, width, rng)
+        if variance is not None and variance <= VARIANCE_SHARE * count:
+            return width, variance
+    return None
 
 
 def ratio_variance(subject: Subject, centre: Array, spread: Array, rng: np.random.Generator) -> float | None:

@@ -100,7 +100,14 @@ def gradient_residual(subject: Subject, batch: Batch, which: str, points: Array,
     with np.errstate(all="ignore"):
         slope, error, inside = quotient(measure, points, direction, support)
     given = (weights, None) if of == "value" else (None, weights)
-    gradient, refused = attempt(subject.vjp, which, points, batch.context, *given)
+    try:
+        gradient, refused = attempt(subject.vjp, which, points, batch.context, *given)
+    except Unsupported:
+        if of != "log-det":
+            raise
+        # No graph of the log-det alone: it was detached. Where the value has none either, gradients are not offered.
+        subject.vjp(which, points, batch.context, np.ones(np.shape(out.value)), None)
+        gradient, refused = np.zeros(points.shape), ""
     if refused:
         raise Unsupported(f"it cannot be differentiated here ({refused})")
     gradient = np.asarray(gradient, dtype=np.float64)
