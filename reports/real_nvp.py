@@ -1,7 +1,7 @@
 """Run the experiments of Real NVP, and write `reports/real-nvp.md` from what they measured.
 
 Usage: `python reports/real_nvp.py E4 | E5 | E7 | E8 | E9 | all | page`. An experiment writes its numbers as JSON and its
-pictures into `reports/real-nvp/`, then the page; `page` writes the page alone. All of them take about a quarter of an hour on one core.
+pictures into `reports/real-nvp/`, then the page; `page` writes the page alone. All take about a quarter of an hour on one core.
 A run that was killed goes on where it was, and finished seeds are not trained again. Exit codes: 0, 1 if a hard check is not met,
 130 if interrupted.
 """
