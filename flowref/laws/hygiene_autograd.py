@@ -105,8 +105,10 @@ def gradient_residual(subject: Subject, batch: Batch, which: str, points: Array,
     except Unsupported:
         if of != "log-det":
             raise
-        # No graph of the log-det alone: it was detached. Where the value has none either, gradients are not offered.
+        # No graph of the log-det: it is constant, or detached. Where the value has none either, gradients are not offered.
         subject.vjp(which, points, batch.context, np.ones(np.shape(out.value)), None)
+        if not (slope != 0).any():
+            raise
         gradient, refused = np.zeros(points.shape), ""
     if refused:
         raise Unsupported(f"it cannot be differentiated here ({refused})")

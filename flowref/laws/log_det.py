@@ -97,10 +97,12 @@ def arbitrate_inverse(subject: Subject, batch: Batch) -> tuple[dict[str, Any], s
 
 
 def brought_back(back: Array, x: Array) -> Array:
-    """Where an inverse returned to the point it came from; where it did not is the affair of the round trip."""
+    """Where an inverse returned to the point it came from, in each coordinate, however large another one is; where it did not is
+    the affair of the round trip.
+    """
     if back.shape != x.shape:
         return np.zeros(len(x), dtype=bool)
-    return np.asarray(rows_max(back - x) <= RETURNED * (1 + rows_max(x)))
+    return np.asarray(rows_max((back - x) / (1 + np.abs(x))) <= RETURNED)
 
 
 def is_estimator(subject: Subject) -> str | None:
