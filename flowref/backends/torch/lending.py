@@ -25,6 +25,8 @@ from flowref.backends.torch.state import OPAQUE
 PATIENCE = 3
 CACHED = type(functools.cache(lambda: None))
 SEQUENCES = (list, tuple, set, frozenset)
+# Besides what holds no tensors: values that nothing can change.
+FIXED = (*OPAQUE, slice, range, np.generic)
 
 
 class Unknown(Exception):
@@ -74,7 +76,7 @@ class Inventory:
         stack = [obj]
         while stack:
             item = stack.pop()
-            if isinstance(item, OPAQUE) or id(item) in seen:
+            if isinstance(item, FIXED) or id(item) in seen:
                 continue
             seen.add(id(item))
             stack += self._enter(item)
@@ -98,6 +100,8 @@ class Inventory:
             return ()
         if kind is types.MethodType:
             return (item.__self__,)
+        if kind is functools.partial:
+            return (item.func, item.args, item.keywords, vars(item))
         if _transparent(kind):
             return (vars(item),)
         raise Unknown
@@ -144,6 +148,6 @@ def _transparent(kind: type) -> bool:
             continue
         heap = base.__flags__ & (1 << 9)  # Py_TPFLAGS_HEAPTYPE: written in Python, or made like it
         members = vars(base).values()
-        if not heap or "__slots__" in vars(base) or any(isinstance(member, CACHED) for member in members):
+        if not heap or vars(base).get("__slots__") or any(isinstance(member, CACHED) for member in members):
             return False
     return bool(kind.__dictoffset__) and kind.__module__ != "builtins"
