@@ -30,6 +30,8 @@ from flowref.tolerance import (
 ASIDE = 2.0**-16
 # A second look with this many runs dismisses most suspicions before the full number is spent.
 SECOND_REPLICAS = 8
+# Operations of a round trip from which on the runs that confirm are half as many.
+COSTLY = 10_000
 # Doubts are costly: they are tried on this many rows first.
 FOREMOST = 3
 
@@ -100,9 +102,10 @@ def review(
     suspected = judgement.outcome == VIOLATED
     if not suspected.any():
         return judgement
+    share = 2 if subject.operations > COSTLY else 1
     confirmed = judge(law, subject, batch, residual, precision, SECOND_REPLICAS, seed_of(seed, "second"))
     if (suspected & (confirmed.outcome == VIOLATED)).any():
-        confirmed = judge(law, subject, batch, residual, precision, CONFIRM_REPLICAS, seed_of(seed, "confirm"))
+        confirmed = judge(law, subject, batch, residual, precision, CONFIRM_REPLICAS // share, seed_of(seed, "confirm"))
     outcome = np.where(
         suspected & (confirmed.outcome == VIOLATED), VIOLATED, np.where(suspected, UNDECIDED, judgement.outcome)
     )
@@ -110,7 +113,7 @@ def review(
     if precision is DOUBLE and (outcome == VIOLATED).any():
         # Where errors grow until they saturate, amplified noise saturates too and looks small when it is scaled back; noise
         # of nearly the size of rounding itself does not.
-        fine = judge(law, subject, batch, residual, FINE, FINE_REPLICAS, seed_of(seed, "fine"))
+        fine = judge(law, subject, batch, residual, FINE, FINE_REPLICAS // share, seed_of(seed, "fine"))
         outcome = np.where((outcome == VIOLATED) & (fine.outcome != VIOLATED), UNDECIDED, outcome)
     if moved:
         outcome = np.where((outcome == VIOLATED) & ~np.isfinite(confirmed.residual), UNDECIDED, outcome)

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from flowref.laws._arithmetic import differences, log_abs_det
+from flowref.laws._outcomes import tolerance_of
+from flowref.laws.hygiene_autograd import STEPS_DOWN, within
 from flowref.model import (
     BOUND,
     EXACT,
@@ -29,6 +31,7 @@ from flowref.model import (
     Mapped,
     Residual,
     Subject,
+    Support,
     law,
 )
 from flowref.tolerance import DOUBLE, DROPPED, HELD, SCREEN, SINGLE, TRIVIAL, UNDECIDED, VIOLATED, Judgement, judge
@@ -190,6 +193,35 @@ def test_a_format_is_judged_at_its_own_roundoff(precision: Any) -> None:
         assert list(judge(standin.law(), standin.subject, batch, residual, precision).outcome) == [outcome]
 
 
+@pytest.mark.parametrize(("replicas", "runs"), [(6, 4), (8, 5), (16, 9), (32, 12)])
+def test_a_batch_that_stands_several_times_over_saves_runs(replicas: int, runs: int) -> None:
+    """Where the larger batch gives the residual of the batch, fewer runs give as many replicas."""
+    standin = Standin()
+    batch = Batch(np.full((3, 1), 30 * allowed()), None, 0)
+    residual = standin.measure(standin.subject, batch)
+    found = judge(standin.law(), standin.subject, batch, residual, replicas=replicas)
+    assert len(standin.seeds) == runs
+    assert found.replicas == replicas
+    assert (found.outcome == VIOLATED).all()
+
+
+class Lonely(Standin):
+    """Its residual is there in a batch of one only."""
+
+    def measure(self, subject: Subject, batch: Batch) -> Residual:
+        """Zero in company."""
+        return Residual(batch.x * (len(batch.x) == 1) + self.level, scale=1.0)
+
+
+def test_a_larger_batch_that_measures_something_else_is_not_used() -> None:
+    """What shows in a small batch only is not excused by what a larger one would give."""
+    standin = Lonely()
+    batch = Batch(np.full((1, 1), 30 * allowed()), None, 0)
+    found = judge(standin.law(), standin.subject, batch, standin.measure(standin.subject, batch), replicas=32)
+    assert len(standin.seeds) == 32
+    assert (found.outcome == VIOLATED).all()
+
+
 def test_evidence_without_allowance_has_an_infinite_margin() -> None:
     """The margin of a residual where nothing is allowed is infinite, and zero where the residual is zero."""
     assert math.isinf(Evidence(1e-300, 0.0).margin)
@@ -279,3 +311,22 @@ def test_differences_lie_within_their_own_error_estimate(point: float) -> None:
     expected = np.array([[np.cos(point), 3 * 0.25], [0.0, 1 - np.tanh(0.5) ** 2]])
     assert np.abs(found[0] - expected).max() <= 20 * float(error) + 1e-15
     assert float(error) < 1e-6
+
+
+@pytest.mark.parametrize(("iterative_forward", "allowed_to"), [(False, "inverse"), (True, "forward")])
+def test_the_error_of_a_solver_is_allowed_to_the_call_that_solves(iterative_forward: bool, allowed_to: str) -> None:
+    """The other direction is in closed form, and gets nothing."""
+    promises = {"inverse_tolerance": 1e-3, "iterative-forward": iterative_forward}
+    subject = Subject(name="stand-in", event_shape=(1,), latent_shape=(1,), promises=promises)
+    found = {which: tolerance_of(subject, which) for which in ("forward", "inverse", "log_prob")}
+    assert {which for which, tolerance in found.items() if tolerance} == {allowed_to}
+
+
+@given(arrays.arrays(np.float64, (4, 3), elements=st.floats(1e-9, 1 - 1e-9)), st.integers(0, 99))
+def test_steps_of_differences_stay_in_a_bounded_set(x: Array, seed: int) -> None:
+    """However close to an end a coordinate lies, and no coordinate is left out."""
+    support = Support("interval", 0.0, 1.0)
+    direction = within(x, np.random.default_rng(seed).standard_normal(x.shape), support)
+    assert support.holds(x + STEPS_DOWN[0] * direction).all()
+    assert support.holds(x - STEPS_DOWN[0] * direction).all()
+    assert (direction != 0).all()
