@@ -69,6 +69,9 @@ def reviewed(
             return batch, review(law, subject, batch, residual, judgement, seed, moved)
         if (confirmed.outcome == VIOLATED).any():
             return few, confirmed
+        if confirmed.acquitted:
+            outcome = np.where(judgement.outcome == VIOLATED, UNDECIDED, judgement.outcome)
+            return batch, replace(judgement, outcome=outcome, reason=confirmed.reason)
         # A point that violates without the other rows as well, and is dismissed there, need not be dismissed again.
         shown = suspicion.outcome == VIOLATED
         outcome = judgement.outcome.copy()
@@ -123,7 +126,7 @@ def review(
         doubt = law.arbitrate(subject, batch.rows(slice(worst, worst + 1)))[1]
         if doubt:
             outcome = np.where(reviewed.outcome == VIOLATED, UNDECIDED, reviewed.outcome)
-            reviewed = replace(reviewed, outcome=outcome, reason=doubt)
+            reviewed = replace(reviewed, outcome=outcome, reason=doubt, acquitted=True)
     return reviewed
 
 

@@ -48,8 +48,9 @@ FINE = Precision(2.0**-53, 4.0, 64.0)
 # Noise cannot be amplified below what float32 itself rounds to, so M = 1 there.
 SINGLE = Precision(2.0**-24, 1.0, 32.0)
 QUICK_REPLICAS, CONFIRM_REPLICAS, FINE_REPLICAS = 6, 32, 16
-# After the glance a batch is measured so many times at once: each row has noise of its own, but what is computed from the
-# parameters alone is rounded once a run, so the runs stay many.
+# After the glance a batch is measured so many times at once. Each row has noise of its own, but what is computed from the
+# parameters alone is rounded once a run, and what a law averages over the batch is averaged over its copies as well (the
+# response shrinks by the root of their number, of which k has room): copies are few, and runs stay several.
 STACKED, STACKED_HIGH, STACKED_ROWS = 2, 3, 256
 # The larger batch must give the residual of the batch itself, to this share and this many units in the last place.
 ALIKE, ALIKE_UNITS = 0.25, 1024.0
@@ -71,6 +72,7 @@ class Judgement:
     replicas: int
     precision: Precision
     reason: str = ""
+    acquitted: bool = False  # by a second oracle, for the point that violated most
 
     @property
     def margin(self) -> Array:
@@ -194,7 +196,7 @@ class Response:
 
     def _stacked(self, fold: int) -> tuple[Batch, Array] | None:
         """The batch several times over, and its residual without noise; None where that is not the residual of the batch:
-        where rows are not on their own.
+        where rows depend on how many there are.
         """
         stack = self.batch.rows(np.tile(np.arange(len(self.base)), fold))
         try:

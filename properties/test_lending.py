@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,10 @@ class Plain:
 
     def __init__(self) -> None:
         self.tensor = torch.ones(2)
+
+
+class Other(Plain):
+    """The same by another name."""
 
 
 def count(holder: Any) -> None:
@@ -132,7 +137,25 @@ def cast(holder: Any) -> None:
     holder.double()
 
 
+def mark_a_tensor(holder: Any) -> None:
+    """A parameter gets an attribute."""
+    holder.linear.weight.note = 1
+
+
+def exchange_the_dictionary(holder: Any) -> None:
+    """All attributes live elsewhere."""
+    holder.inner.__dict__ = dict(holder.inner.__dict__)
+
+
+def exchange_the_class(holder: Any) -> None:
+    """An object becomes one of another kind."""
+    holder.inner.__class__ = Other
+
+
 CHANGES = [
+    mark_a_tensor,
+    exchange_the_dictionary,
+    exchange_the_class,
     count,
     cache,
     write_in_place,
@@ -220,6 +243,16 @@ class Cached(nn.Module):
         return 1.0
 
 
+class CachedProperty(nn.Module):
+    """The same, where the cache hides behind a property."""
+
+    @property
+    @functools.lru_cache(maxsize=4)  # noqa: B019  # the very thing that is tested
+    def table(self) -> float:
+        """A result kept by the class."""
+        return 1.0
+
+
 class Slotted:
     """What it holds is not in its ``__dict__``."""
 
@@ -234,7 +267,21 @@ class Counting(list):  # type: ignore[type-arg]  # entries do not matter here
 
 
 @pytest.mark.parametrize(
-    "obj", [Cached(), Slotted(), Counting(), [iter(())], np.array([[]], dtype=object), nn.ModuleDict({"a": Cached()})]
+    "obj",
+    [
+        Cached(),
+        CachedProperty(),
+        Slotted(),
+        Counting(),
+        random.Random(0),
+        [torch.Generator()],
+        [np.random.default_rng(0)],
+        [iter(())],
+        [torch.eye(2).to_sparse()],
+        np.array([[]], dtype=object),
+        nn.ModuleDict({"a": Cached()}),
+    ],
+    ids=lambda obj: type(obj[0] if isinstance(obj, list) and obj else obj).__name__,
 )
 def test_what_cannot_be_checked_is_copied_each_time(obj: Any) -> None:
     """Of some objects it cannot be told whether they changed."""

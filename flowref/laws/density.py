@@ -103,6 +103,10 @@ def normalises(subject: Subject, batch: Batch) -> Residual:
     return Residual(np.array([mass - 1.0]), allowed=allowed, observed={"integral": np.array([mass])})
 
 
+class TooFew(Undecidable):
+    """More samples might decide."""
+
+
 def can_be_sampled(subject: Subject) -> str | None:
     """The sampling law looks at events of moderate size with an exact density."""
     if math.prod(subject.density_shape) > SAMPLED_SIZE:
@@ -133,7 +137,7 @@ def samples_consistent(subject: Subject, batch: Batch) -> Residual:
     for stage, count in enumerate(STAGES):
         try:
             score, smallest, told = ratio_scores(subject, count, batch.seed + 1000 * stage)
-        except Undecidable:
+        except TooFew:
             if stage or subject.operations > AFFORDABLE:
                 raise
             score, smallest, told = ratio_scores(subject, STAGES[-1], batch.seed + 500)
@@ -191,7 +195,7 @@ def ratio_scores(subject: Subject, count: int, seed: int) -> tuple[float, float,
         if np.isfinite(mean) and deviation > 0:
             scores.append(((mean - 1) / deviation, deviation, mean))
     if not scores:
-        raise Undecidable("no part of the density is sampled evenly enough to compare")
+        raise TooFew("no part of the density is sampled evenly enough to compare")
     score, deviation, mean = max(scores, key=lambda entry: abs(entry[0]))
     told = {"tests": len(scores), "mean of r/p": mean, "standard error": deviation, "samples": count}
     return abs(score), critical(len(scores)) * min(entry[1] for entry in scores), told

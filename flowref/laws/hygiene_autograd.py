@@ -114,10 +114,10 @@ def gradient_residual(subject: Subject, batch: Batch, which: str, points: Array,
         if of != "log-det":
             raise
         # No graph of the log-det: it is constant, or detached. Where the value has none either, gradients are not offered.
-        subject.vjp(which, points, batch.context, np.ones(np.shape(out.value)), None)
+        refused = attempt(subject.vjp, which, points, batch.context, np.ones(np.shape(out.value)), None)[1]
         if not (slope != 0).any():
             raise
-        gradient, refused = np.zeros(points.shape), ""
+        gradient = np.zeros(points.shape)
     if refused:
         raise Unsupported(f"it cannot be differentiated here ({refused})")
     gradient = np.asarray(gradient, dtype=np.float64)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from flowref.backends.torch.guard import random_state, sandbox, settings
-from flowref.backends.torch.live import DTYPES, Live, derive, mapped
+from flowref.backends.torch.live import DTYPES, Live, derive, key_of, mapped
 from flowref.backends.torch.narrowing import Narrowing, Watching
 from flowref.backends.torch.state import cast, modules, set_mode
 from flowref.model import Array, Mapped, Observation, Unsupported
@@ -143,7 +143,7 @@ def observe(live: Live, which: str, x: Array, context: Array | None = None, defa
     """
     if live.rounding is not None:
         return _observed(live, which, x, context, default)
-    asked = (which, x.shape, x.tobytes(), None if context is None else context.tobytes(), default)
+    asked = (which, *key_of(x), *key_of(context), default)
     if asked not in live.observations:
         live.observations[asked] = _observed(live, which, x, context, default)
     return live.observations[asked]

@@ -2,7 +2,8 @@
 
 Every call is owed a fresh copy, and copying costs more than most calls. What can be checked completely, in less time than a
 copy takes, is that a call changed nothing: the same entries in every container, the same values in every tensor. Such a copy
-is as good as fresh. Whatever cannot be checked (an unknown kind of object, a method with a cache of its own) is copied anew.
+is as good as fresh. Whatever cannot be checked (an unknown kind of object, a generator, a method with a cache of its own) is copied
+anew. What a library keeps outside of the object, under its identity, no copy shows and no check sees.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from flowref.backends.torch.state import OPAQUE
 PATIENCE = 3
 CACHED = type(functools.cache(lambda: None))
 SEQUENCES = (list, tuple, set, frozenset)
-# Besides what holds no tensors: values that nothing can change.
-FIXED = (*OPAQUE, slice, range, np.generic)
+# Values that nothing can change, or that all copies share; generators of random numbers are neither.
+FIXED = (*(kind for kind in OPAQUE if kind is not torch.Generator), slice, range, np.generic)
 
 
 class Unknown(Exception):
@@ -59,7 +60,7 @@ class Shelf:
             return obj, None
         try:
             return obj, Inventory(obj)
-        except Unknown:
+        except Exception:  # Unknown, or a tensor that cannot be asked (sparse ones have no strides)
             self.patience = 0
             return obj, None
 
@@ -68,6 +69,7 @@ class Inventory:
     """What an object holds, to be compared with later. Raises `Unknown` where that cannot be told completely."""
 
     def __init__(self, obj: Any) -> None:
+        self.holders: list[tuple[Any, type, Any]] = []
         self.mappings: list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = []
         self.sequences: list[tuple[Any, tuple[Any, ...]]] = []
         self.tensors: list[tuple[torch.Tensor, torch.Tensor, tuple[Any, ...]]] = []
@@ -85,13 +87,14 @@ class Inventory:
         """Take an item down; returns what it holds."""
         kind: Any = type(item)
         if kind is torch.Tensor or kind is nn.Parameter:
-            if item.grad_fn is not None or vars(item) or item.is_inference():
+            marks = _marks(item)
+            if not all(marks[:5]) or item.is_inference():
                 raise Unknown
-            self.tensors.append((item, item.detach().clone(), _marks(item)))
+            self.tensors.append((item, item.detach().clone(), marks))
             return ()
         if kind in (dict, OrderedDict):
             self.mappings.append((item, tuple(item), tuple(item.values())))
-            return tuple(item.values())
+            return (*item, *item.values())
         if kind in SEQUENCES:
             self.sequences.append((item, tuple(item)))
             return tuple(item)
@@ -103,51 +106,62 @@ class Inventory:
         if kind is functools.partial:
             return (item.func, item.args, item.keywords, vars(item))
         if _transparent(kind):
+            self.holders.append((item, kind, vars(item)))
             return (vars(item),)
         raise Unknown
 
     def unchanged(self) -> bool:
         """Whether everything is where it was, with the values that it had."""
-        return (
-            all(
-                len(mapping) == len(keys)
-                and all(map(operator.is_, mapping, keys))
-                and all(map(operator.is_, mapping.values(), values))
-                for mapping, keys, values in self.mappings
+        try:
+            return (
+                all(type(item) is kind and vars(item) is held for item, kind, held in self.holders)
+                and all(
+                    len(mapping) == len(keys)
+                    and all(map(operator.is_, mapping, keys))
+                    and all(map(operator.is_, mapping.values(), values))
+                    for mapping, keys, values in self.mappings
+                )
+                and all(
+                    len(sequence) == len(values) and all(map(operator.is_, sequence, values))
+                    for sequence, values in self.sequences
+                )
+                and all(_marks(tensor) == marks and torch.equal(tensor, value) for tensor, value, marks in self.tensors)
+                and all(np.array_equal(array, value) for array, value in self.arrays)
             )
-            and all(
-                len(sequence) == len(values) and all(map(operator.is_, sequence, values))
-                for sequence, values in self.sequences
-            )
-            and all(_marks(tensor) == marks and torch.equal(tensor, value) for tensor, value, marks in self.tensors)
-            and all(np.array_equal(array, value) for array, value in self.arrays)
-        )
+        except Exception:  # tensors of two devices, say, cannot be compared: something did change
+            return False
 
 
 def _marks(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """What a tensor is besides its values: writes through ``.data`` leave the version as it was, hence both are compared."""
+    """What a tensor is besides its values; the first five must be true of one that is kept.
+
+    Writes through ``.data`` leave the version as it was, hence values are compared as well.
+    """
     return (
-        tensor._version,
-        tensor.requires_grad,
+        not vars(tensor),
         tensor.grad is None,
         tensor.grad_fn is None,
         tensor._backward_hooks is None,
+        getattr(tensor, "_post_accumulate_grad_hooks", None) is None,
+        tensor._version,
+        tensor.requires_grad,
+        tensor.device,
         tensor.dtype,
         tensor.shape,
         tensor.stride(),
     )
 
 
+class Plain:
+    """The size of its instances is that of every class written in Python, without slots, that extends no built-in one."""
+
+
 @functools.cache
 def _transparent(kind: type) -> bool:
-    """Whether all that an instance holds is in its ``__dict__``: a class written in Python, without slots, that extends no
-    built-in container, and of which no method keeps results in a cache of its own.
-    """
-    for base in kind.__mro__:
-        if base is object:
-            continue
-        heap = base.__flags__ & (1 << 9)  # Py_TPFLAGS_HEAPTYPE: written in Python, or made like it
-        members = vars(base).values()
-        if not heap or vars(base).get("__slots__") or any(isinstance(member, CACHED) for member in members):
-            return False
-    return bool(kind.__dictoffset__) and kind.__module__ != "builtins"
+    """Whether all that an instance holds is in its ``__dict__``, and no method keeps results in a cache of its own."""
+    members = [member for base in kind.__mro__ for member in vars(base).values()]
+    members += [
+        inner for member in members for inner in (getattr(member, "fget", None), getattr(member, "__func__", None))
+    ]
+    cached = any(isinstance(member, CACHED) for member in members)
+    return not cached and bool(kind.__dictoffset__) and kind.__basicsize__ == Plain.__basicsize__

@@ -167,12 +167,17 @@ def recall(live: Live, which: str, x: Array, context: Array | None = None) -> Ma
     """The same: without noise it is a function of its arguments, and laws share points, so recent results are kept."""
     if live.rounding is not None:
         return evaluate(live, which, x, context)
-    asked = (which, x.shape, x.tobytes(), None if context is None else context.tobytes(), live.default)
+    asked = (which, *key_of(x), *key_of(context), live.default)
     out = live.results.pop(asked, None) or evaluate(live, which, x, context)
     live.results[asked] = out
     if len(live.results) > RECENT:
         del live.results[next(iter(live.results))]
     return Mapped(copied(out.value), copied(out.ladj))
+
+
+def key_of(array: Array | None) -> tuple[Any, ...]:
+    """What tells an array from others."""
+    return () if array is None else (array.dtype, array.shape, array.tobytes())
 
 
 def copied(value: Any) -> Any:
