@@ -243,7 +243,7 @@ def substitutes(obj: Any, facts: model.Facts, precision: bool) -> dict[Any, Any]
         live.Live: Live,
         guard.sandbox: sandbox,
         present.warm: warm,
-        live.recall: live.evaluate,
+        live.evaluate: live.evaluate_anew,
         calls.observe: observe_precision if precision else observe_conduct,
     }
     supports = {facts.domain.kind, facts.codomain.kind if facts.codomain is not None else "real"}

@@ -154,21 +154,21 @@ def mapped(which: str, out: Any) -> Mapped:
     return Mapped(array(value), array(ladj))
 
 
-def evaluate(live: Live, which: str, x: Array, context: Array | None = None) -> Mapped:
+def evaluate_anew(live: Live, which: str, x: Array, context: Array | None = None) -> Mapped:
     """Call forward, inverse or log_prob on a fresh copy."""
     speak = live.speech(which)
-    live.count(which, lambda: evaluate(live, which, x, context))
+    live.count(which, lambda: evaluate_anew(live, which, x, context))
     with live.lend() as obj, live.calling(which):
         points = live.tensor(x, support=live.given(which))
         return mapped(which, speak(obj, points, live.tensor(context, jitter=1)))
 
 
-def recall(live: Live, which: str, x: Array, context: Array | None = None) -> Mapped:
-    """The same: without noise it is a function of its arguments, and laws share points, so recent results are kept."""
+def evaluate(live: Live, which: str, x: Array, context: Array | None = None) -> Mapped:
+    """The same. Without noise it is a function of its arguments, and laws share points, so recent results are kept."""
     if live.rounding is not None:
-        return evaluate(live, which, x, context)
+        return evaluate_anew(live, which, x, context)
     asked = (which, *key_of(x), *key_of(context), live.default)
-    out = live.results.pop(asked, None) or evaluate(live, which, x, context)
+    out = live.results.pop(asked, None) or evaluate_anew(live, which, x, context)
     live.results[asked] = out
     if len(live.results) > RECENT:
         del live.results[next(iter(live.results))]
@@ -187,7 +187,7 @@ def copied(value: Any) -> Any:
 
 def evaluate_log_prob(live: Live, x: Array, context: Array | None = None) -> Array:
     """The log-density of each point, as returned."""
-    return recall(live, "log_prob", x, context).value
+    return evaluate(live, "log_prob", x, context).value
 
 
 def evaluate_base(live: Live, z: Array, context: Array | None = None) -> Array:
