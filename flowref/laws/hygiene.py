@@ -86,10 +86,10 @@ def no_printing(subject: Subject, batch: Batch) -> Residual:
     needs={"observe"},
     tolerance=EXACT,
     effort=2,
-    source="the default dtype and the gradient mode belong to the process",
+    source="the default dtype, the gradient mode and the random seed belong to the process",
 )
 def no_global_settings(subject: Subject, batch: Batch) -> Residual:
-    """No call leaves a process-wide setting (default dtype, gradient mode, threads) other than it found it."""
+    """No call sets what belongs to the process: default dtype, gradient mode, threads, the random seed."""
     # Whoever sets the default dtype to float32 is only seen where it was another one.
     others, _ = watched(subject, batch, default="float64")
     watch = [*conduct(subject, batch), *others]

@@ -19,7 +19,7 @@ import torch
 
 from flowref import model
 from flowref.backends.torch import calls, guard, live, present, state
-from flowref.backends.torch.calls import feeds_float32
+from flowref.backends.torch.calls import feeds_float32, reseeded
 from flowref.backends.torch.guard import random_state, settings
 from flowref.backends.torch.live import derive
 from flowref.backends.torch.present import WARM_BATCH, WARM_SIZE
@@ -172,8 +172,10 @@ def observe_conduct(live: Any, which: str, x: Any, context: Any = None, default:
     with sandbox(derive(live.seed, 17), getattr(torch, default)) as printed:
         before, states = settings(), random_state()
         out = speak(obj, *inputs, *[None] * (2 - len(inputs)))
-        consumed, spoken = random_state() != states, printed.getvalue()
+        ended, spoken = random_state(), printed.getvalue()
         changed = tuple(name for name, value in settings().items() if value != before[name])
+    if ended != states:
+        changed += reseeded(live, which, x, context, getattr(torch, default), ended)
     mutated = tuple(
         name
         for name, tensor, clean in zip(("x", "context"), inputs, copies, strict=False)
@@ -181,7 +183,7 @@ def observe_conduct(live: Any, which: str, x: Any, context: Any = None, default:
     )
     results = [out] if which == "log_prob" else list(out)
     dtypes = tuple(str(v.dtype).removeprefix("torch.") if isinstance(v, torch.Tensor) else "number" for v in results)
-    return Observation(spoken, consumed, changed, mutated, dtypes, False)
+    return Observation(spoken, ended != states, changed, mutated, dtypes, False)
 
 
 def observe_precision(live: Any, which: str, x: Any, context: Any = None, default: str = "float32") -> Any:

@@ -48,6 +48,12 @@ def sets_the_default_dtype(subject: Subject, size: float = 1.0) -> Subject:
     return watching(subject, globals=("torch default dtype",))
 
 
+@mutant("hygiene/no-global-settings", host=AFFINE)
+def seeds_for_everybody(subject: Subject, size: float = 1.0) -> Subject:
+    """Calling forward seeds torch, so that its own random numbers repeat, and everybody else's with them."""
+    return watching(subject, globals=("the random state of torch",))
+
+
 @mutant("hygiene/no-random-numbers", host=AFFINE)
 def draws_without_need(subject: Subject, size: float = 1.0) -> Subject:
     """A random tensor is drawn and not used."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from flowref.backends.torch.guard import random_state, sandbox, settings
+from flowref.backends.torch.guard import GENERATORS, random_state, sandbox, settings
 from flowref.backends.torch.live import DTYPES, Live, derive, key_of, mapped
 from flowref.backends.torch.narrowing import Narrowing, Watching
 from flowref.backends.torch.state import cast, modules, set_mode
@@ -158,9 +158,11 @@ def _observed(live: Live, which: str, x: Array, context: Array | None, default: 
         before, states = settings(), random_state()
         with Watching() as counter:
             out = speak(obj, points, given)
-        consumed = random_state() != states
+        ended = random_state()
         changed = tuple(name for name, value in settings().items() if value != before[name])
         spoken = printed.getvalue()
+    if ended != states:
+        changed += reseeded(live, which, x, context, DTYPES[default], ended)
     arguments = [tensor for tensor in (points, given) if tensor is not None]
     mutated = tuple(
         name
@@ -171,7 +173,7 @@ def _observed(live: Live, which: str, x: Array, context: Array | None, default: 
     found = [value for value in results if isinstance(value, torch.Tensor)]
     return Observation(
         printed=spoken,
-        rng=consumed,
+        rng=ended != states,
         globals=changed,
         mutated=mutated,
         dtypes=tuple(str(v.dtype).removeprefix("torch.") if isinstance(v, torch.Tensor) else "number" for v in results),
@@ -179,6 +181,19 @@ def _observed(live: Live, which: str, x: Array, context: Array | None, default: 
         operations=counter.operations,
         devices=tuple(str(v.device) for v in found),
     )
+
+
+def reseeded(
+    live: Live, which: str, x: Array, context: Array | None, default: torch.dtype, ended: tuple[Any, ...]
+) -> tuple[str, ...]:
+    """The generators that a call leaves in the same state wherever they stood before: it seeds them for everybody."""
+    with live.lend() as obj, sandbox(derive(live.seed, 23), default):
+        live.speech(which)(obj, live.tensor(x), live.tensor(context))
+        return tuple(
+            f"the random state of {name}"
+            for name, one, other in zip(GENERATORS, ended, random_state(), strict=True)
+            if one == other
+        )
 
 
 def feeds_float32(live: Live, which: str, x: Array, context: Array | None, default: torch.dtype) -> bool:

@@ -49,10 +49,14 @@ SETTERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+GENERATORS = ("torch", "numpy", "random")
+
+
 def random_state() -> tuple[Any, ...]:
-    """A comparable fingerprint of the global random states."""
+    """A comparable fingerprint of the global random state of each generator."""
     name, keys, *rest = np.random.get_state(legacy=True)
-    return torch.get_rng_state().numpy().tobytes(), name, np.asarray(keys).tobytes(), *rest, random.getstate()
+    numbers = name, np.asarray(keys).tobytes(), *rest
+    return torch.get_rng_state().numpy().tobytes(), numbers, random.getstate()
 
 
 @contextlib.contextmanager
