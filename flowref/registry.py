@@ -166,6 +166,10 @@ def expand(spec: str) -> list[Target]:
         spec = f"{names[spec.casefold()]}:*"
     if is_run(spec.partition("?")[0]):
         spec = run_spec(spec)
+    if ":" not in spec and "/" in spec and not spec.endswith(".py"):
+        raise SpecError(
+            f"{spec!r} is not the folder of a run; expected one that flowref fit has written, with its config.json"
+        )
     if ":" not in spec and not spec.endswith(".py"):
         libraries = [name for name, adapter in adapters().items() if adapter.package]
         raise SpecError(

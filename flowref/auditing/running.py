@@ -167,7 +167,8 @@ class _Audit:
             self._keep_all(self.schedule.abandon_all("the audit was interrupted before this pair"))
         report = self.report(complete=complete)
         if self.options.folder is not None and self.journal is not None:
-            report.save(self.options.folder / LAST)
+            if report.verdicts:  # a misspelt target must not take the place of the findings before it
+                report.save(self.options.folder / LAST)
             self.journal.close(finished=complete)
         return report
 

@@ -59,6 +59,8 @@ def factory(target: Target) -> Callable[[], Any]:
 @functools.lru_cache(maxsize=256)
 def import_place(place: str) -> ModuleType:
     """Import a module by path or by dotted name; `TargetError` in one sentence if that fails."""
+    from flowref import registry
+
     try:
         if place.endswith(".py"):
             return import_file(Path(place))
@@ -69,7 +71,9 @@ def import_place(place: str) -> ModuleType:
         raise
     except (Exception, SystemExit) as error:
         said = " ".join(str(error).split())[:300]
-        raise TargetError(f"importing {place} raised {type(error).__name__}: {said}") from error
+        missing = isinstance(error, ModuleNotFoundError) and error.name == place
+        hint = nearest(place, registry.adapters()) if missing else ""
+        raise TargetError(f"importing {place} raised {type(error).__name__}: {said}{hint}") from error
 
 
 def import_file(path: Path) -> ModuleType:

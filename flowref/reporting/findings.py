@@ -21,6 +21,8 @@ from flowref.reporting.markdown import code, escaped
 from flowref.reporting.report import Report
 from flowref.reporting.words import again, circumstances, inputs, measured
 
+# Where the report of the page lies in this repository.
+PUBLISHED = "reports/audit.json"
 CLASSES = ("confirmed", "declared convention", "undecided")
 
 
@@ -103,7 +105,8 @@ def page(report: Report, findings: Sequence[Finding], explained: dict[str, list[
     lines = [
         "# What the audit of eight flow libraries found",
         "",
-        f"{len(report.targets)} constructions x {len(report.laws)} laws, {len(report.verdicts)} pairs: "
+        f"{len(report.targets)} constructions of the libraries and of `flowref.reference` x {len(report.laws)} laws, "
+        f"{len(report.verdicts)} pairs: "
         + ", ".join(f"{counts[status]} {status.value.lower().replace('_', ' ')}" for status in Status if counts[status])
         + ".",
         "",
@@ -138,7 +141,7 @@ def page(report: Report, findings: Sequence[Finding], explained: dict[str, list[
         f"`tox -e audit-all` runs {code(place.command or 'flowref audit')} (profile {place.profile}, seed {place.seed}, "
         f"flowref {place.flowref}), writes `audit.json` and `audit.md`, and joins them to `findings.toml`, one entry per cause. "
         "It fails on a violation that no entry explains and on an entry that explains none. `flowref replay --all "
-        "reports/audit.json` measures every counterexample again without searching.",
+        f"{PUBLISHED}` measures every counterexample again without searching.",
         "",
     ]
     return "\n".join(lines)
@@ -157,7 +160,7 @@ def _section(finding: Finding, verdicts: Sequence[Verdict]) -> list[str]:
         lines.append(
             f"- at {code(inputs(best.counterexample))}, {escaped(circumstances(best.counterexample, best.part))}"
         )
-    lines += [f"- {code(line)}" for line in again(best)[:1]]
+    lines += [f"- {code(line)}" for line in again(best, "--report", PUBLISHED)[:1]]
     shown: dict[str, list[str]] = {}
     for verdict in verdicts:
         shown.setdefault(verdict.target, []).append(verdict.law)

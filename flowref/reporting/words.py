@@ -211,12 +211,12 @@ def live(verdict: Verdict) -> bool:
     return verdict.target.startswith(f"{OBJECT}:")
 
 
-def again(verdict: Verdict) -> list[str]:
-    """The commands that show a failure again."""
+def again(verdict: Verdict, *options: str) -> list[str]:
+    """The commands that show a failure again; ``options``: of those that read a report."""
     if live(verdict):
         return []
     if verdict.status is Status.VIOLATED and verdict.counterexample is not None:
-        return [command("replay", verdict.id), f"{command('script', verdict.id)} > repro.py"]
+        return [command("replay", verdict.id, *options), f"{command('script', verdict.id, *options)} > repro.py"]
     return [command("audit", verdict.target, "--laws", verdict.law)]
 
 
@@ -231,8 +231,8 @@ def tally(verdicts: Iterable[Verdict]) -> str:
 
 
 def examples(verdicts: Iterable[Verdict]) -> int:
-    """How many points were judged or found undecidable."""
-    return sum(verdict.counts.held + verdict.counts.undecided for verdict in verdicts)
+    """How many points were judged or found undecidable; a violation is one more, since the search ends with it."""
+    return sum(v.counts.held + v.counts.undecided + (v.status is Status.VIOLATED) for v in verdicts)
 
 
 def reasons(verdicts: Iterable[Verdict], status: Status) -> list[tuple[str, list[str]]]:
