@@ -99,7 +99,10 @@ def observations(law: Law, subject: Subject, batch: Batch, row: int) -> tuple[di
         note = residual.note
         if law.arbitrate is not None:
             more, _ = law.arbitrate(subject, batch.rows(slice(row, row + 1)))
-            observed |= {name: _plain(value) for name, value in more.items()}
+            if all(np.allclose(observed[name], more[name], equal_nan=True) for name in observed.keys() & more.keys()):
+                observed |= {name: _plain(value) for name, value in more.items()}
+            else:  # the second oracle saw the point alone, and what it saw there would contradict what is reported
+                note = "; ".join(filter(None, (note, f"the point shows it in its batch of {len(batch.x)}, not alone")))
     except Exception as error:
         return {}, said(error)
     return observed, note

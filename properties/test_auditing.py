@@ -255,3 +255,27 @@ def test_the_journal_holds_no_pickles(alone: Options, tmp_path: Path) -> None:
     conduct([spec("innocent")], LAWS, replace(alone, folder=tmp_path), Listener())
     (file,) = tmp_path.glob("*.jsonl")
     assert all(json.loads(line) for line in file.read_text().splitlines())
+
+
+CROWDED = """
+import torch
+from torch import nn
+
+class Crowded(nn.Module):
+    event_shape = (2,)
+
+    def forward(self, x):
+        ladj = -0.5 * torch.log1p(x * x).sum(-1)
+        return torch.asinh(x), ladj[:1].expand(len(x)) if len(x) > 40 else ladj
+"""
+
+
+def test_what_shows_only_in_a_batch_is_told_as_it_was_in_the_batch(tmp_path: Path) -> None:
+    """The second oracle asks about a point alone; what it sees there is not put beside an error that is not there."""
+    (tmp_path / "flows.py").write_text(CROWDED)
+    verdict = flowref.check(f"{tmp_path / 'flows.py'}:Crowded", "bijection/log-det")
+    assert verdict.status is Status.VIOLATED
+    assert verdict.counterexample is not None and verdict.evidence is not None
+    told = verdict.counterexample.observed
+    assert abs(told["reported"] - told["autograd"]) == pytest.approx(verdict.evidence.residual)
+    assert "not alone" in verdict.reason
