@@ -1,0 +1,166 @@
+"""What changed between two reports, on a screen and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from flowref.model import Status, Verdict
+from flowref.reporting.comparing import FAILING, Comparison, PairChange, Trend, WholeChange
+from flowref.reporting.markdown import code, escaped
+from flowref.reporting.words import clean, command, live, measured, remark, rounded, tally
+
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class _Style:
+    """How names and prose are written: both may come from a target, and may not act as markup."""
+
+    name: Callable[[str], str]
+    prose: Callable[[str], str]
+    every: bool = False
+
+
+def headline(comparison: Comparison) -> str:
+    """The counts in one line; a whole target or law is one change.
+
+    >>> headline(Comparison(unchanged=85280))
+    'nothing changed: 85,280 pairs'
+    """
+    if not comparison:
+        return f"nothing changed: {comparison.unchanged:,} pairs"
+    counts = ", ".join(f"{comparison.count(trend):,} {trend}" for trend in Trend)
+    return f"{counts}, {comparison.unchanged:,} unchanged"
+
+
+def change_lines(comparison: Comparison, origin: str = "", *, verbose: bool = False) -> list[str]:
+    """The changes for a terminal: counts, what may explain them, then what is worse, better and neither.
+
+    ``origin``: the path of the new report, for the line that replays a violation. ``verbose`` lists
+    every target, the failures of what appeared or is gone, and those whose text alone changed.
+    """
+    style = _Style(clean, clean, verbose)
+    lines = [headline(comparison), *(f"  {line}" for line in _differences(comparison, style))]
+    for title, entries in _sections(comparison, style):
+        lines += ["", title, *(f"{'  ' * depth}{text}" for depth, text in entries)]
+    if origin and (again := _replayable(comparison)):
+        lines += ["", f"  {command('replay', again, '--report', origin)}   measures a violation again"]
+    if _renamed_perhaps(comparison):
+        lines += ["", "  where only a name changed, --rename OLD=NEW compares both sides"]
+    if verbose:
+        lines += ["", _agreement(comparison)]
+    return lines
+
+
+def change_markdown(comparison: Comparison, *, verbose: bool = False) -> str:
+    """The changes as Markdown, in the same order and words."""
+    style = _Style(code, escaped, verbose)
+    lines = ["# What changed", "", f"**{headline(comparison)}**"]
+    if differences := _differences(comparison, style):
+        lines += ["", *(f"- {line}" for line in differences)]
+    for title, entries in _sections(comparison, style):
+        lines += ["", f"## {title.capitalize()}", "", *(f"{'  ' * (depth - 1)}- {text}" for depth, text in entries)]
+    if verbose:
+        lines += ["", _agreement(comparison)]
+    return "\n".join(lines) + "\n"
+
+
+def _agreement(comparison: Comparison) -> str:
+    return f"{comparison.identical:,} of {comparison.unchanged:,} unchanged pairs have the same numbers to the last bit"
+
+
+def _differences(comparison: Comparison, style: _Style) -> list[str]:
+    """What differs between the audits themselves, a line each."""
+    return [style.prose(f"{d.name}: {d.old} -> {d.new}") for d in comparison.differences]
+
+
+def _sections(comparison: Comparison, style: _Style) -> Iterator[tuple[str, list[tuple[int, str]]]]:
+    """Titles with their entries, a depth and a text each."""
+    for trend in Trend:
+        wholes = [entry for change in comparison.wholes if change.trend is trend for entry in _whole(change, style)]
+        pairs = _pairs([change for change in comparison.pairs if change.trend is trend], style)
+        if wholes or pairs:
+            yield str(trend), pairs + wholes
+    if style.every and (reworded := _pairs(list(comparison.reworded), style)):
+        yield "the same failure in other words, not counted", reworded
+
+
+def _whole(change: WholeChange, style: _Style) -> Iterator[tuple[int, str]]:
+    name = style.name(change.name)
+    if change.kind == "loading":
+        yield 1, f"{name} {'cannot be loaded' if change.appeared else 'can be loaded'}"
+        yield 2, f"{'' if change.appeared else 'was: '}{style.prose(change.message)}"
+        return
+    yield 1, f"{change.kind} {name} {'appeared' if change.appeared else 'is gone'}: {tally(change.verdicts)}"
+    for verdict in change.verdicts if style.every else ():
+        if verdict.status in FAILING:
+            other = verdict.law if change.kind == "target" else verdict.target
+            yield 2, f"{verdict.status}  {style.name(other)}   {style.prose(_seen(verdict))}".rstrip()
+
+
+def _pairs(changes: list[PairChange], style: _Style) -> list[tuple[int, str]]:
+    """Pairs in their order, grouped by what became of them and by law."""
+    entries = []
+    for (title, law), alike in groupby(changes, key=lambda change: (_transition(change), change.law)):
+        group = list(alike)
+        details = [style.prose(_detail(change)) for change in group]
+        shared = details[0] if len(group) > 1 and len(set(details)) == 1 else ""
+        entries.append((1, f"{title}  {style.name(law)}   {shared}".rstrip()))
+        cut = len(group) > SHOWN and group[0].trend is Trend.OTHER and not style.every
+        for change, detail in list(zip(group, details, strict=True))[: SHOWN if cut else None]:
+            entries.append((2, f"{style.name(change.target)}   {'' if shared else detail}".rstrip()))
+        if cut:
+            entries.append((2, f"and {len(group) - SHOWN:,} more; --verbose lists them"))
+    return entries
+
+
+def _transition(change: PairChange) -> str:
+    if change.old is None or change.new is None:
+        verdict = change.old or change.new
+        assert verdict is not None
+        return f"{'gone' if change.new is None else 'appeared'}: {verdict.status}"
+    if change.old.status is change.new.status:
+        grown = {Trend.WORSE: ", margin larger", Trend.BETTER: ", margin smaller"}.get(change.trend, "")
+        return f"{change.new.status}{grown}"
+    return f"{change.old.status} -> {change.new.status}"
+
+
+def _detail(change: PairChange) -> str:
+    """What a reader needs beside the statuses: numbers or reason of the side that has any."""
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return _seen(old or new)
+    if old.status is new.status:
+        if old.evidence is None or new.evidence is None or change.trend is Trend.OTHER:
+            return f"was: {_seen(old)}; is: {_seen(new)}"
+        one, other = old.evidence, new.evidence
+        if one.allowed or other.allowed:
+            return f"margin {rounded(one.margin)} -> {rounded(other.margin)}"
+        return f"off by {rounded(one.residual)} -> {rounded(other.residual)}, nothing allowed"
+    if new.status is not Status.HOLDS and (seen := _seen(new)):
+        return seen
+    return f"was: {seen}" if (seen := _seen(old)) else ""
+
+
+def _seen(verdict: Verdict | None) -> str:
+    """Numbers and reason of a verdict, with its short name if that can be replayed."""
+    if verdict is None or verdict.status is Status.HOLDS:
+        return ""
+    name = f"{verdict.id}: " if verdict.status is Status.VIOLATED else ""
+    numbers = measured(verdict) if verdict.status in (Status.VIOLATED, Status.ADVICE) else ""
+    return name + "; ".join(filter(None, [numbers, remark(verdict)]))
+
+
+def _replayable(comparison: Comparison) -> str:
+    """The short name of the first violation that is worse and can be replayed."""
+    worse = [change.new for change in comparison.pairs if change.trend is Trend.WORSE and change.new is not None]
+    violated = [new for new in worse if new.status is Status.VIOLATED and new.counterexample is not None]
+    return next((verdict.id for verdict in violated if not live(verdict)), "")
+
+
+def _renamed_perhaps(comparison: Comparison) -> bool:
+    """Whether something of one kind is gone while another of that kind appeared."""
+    sides = {(change.kind, change.appeared) for change in comparison.wholes}
+    return any({(kind, False), (kind, True)} <= sides for kind in ("target", "law"))

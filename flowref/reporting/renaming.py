@@ -1,0 +1,81 @@
+"""Names that changed between two reports: laws with former ids, and what a user renamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from flowref.model import ReportError, nearest
+from flowref.reporting.comparing import renamed
+from flowref.reporting.report import Report
+
+
+def aligned(old: Report, new: Report, options: Iterable[str], former: Mapping[str, str]) -> tuple[Report, Report]:
+    """Both reports under the names of today.
+
+    ``former``: a law's former id to its id; ``options``: ``OLD=NEW`` for a target or law that the
+    user renamed, ``OLD*=NEW*`` for a prefix.
+    Raises: `ReportError` as `renames` does.
+    """
+    return renamed(renamed(old, renames(options, old, new)), former), renamed(new, former)
+
+
+def names(report: Report) -> set[str]:
+    """Every target and law of a report."""
+    listed = {*report.targets, *(note.id for note in report.laws), *(problem.spec for problem in report.problems)}
+    return listed.union(*((verdict.target, verdict.law) for verdict in report.verdicts))
+
+
+def renames(options: Iterable[str], old: Report, new: Report) -> dict[str, str]:
+    """Old name to new name, for each name of ``old`` that an option renames; the first option wins.
+
+    Raises: `ReportError` when an option is no pair, matches no name of ``old``, makes no name of
+    ``new``, or makes two names one.
+    """
+    found: dict[str, str] = {}
+    if options := tuple(options):
+        before, after = names(old), names(new)
+        for option in options:
+            found = {**_renames(option, before, after), **found}
+    return found
+
+
+def _renames(option: str, before: set[str], after: set[str]) -> dict[str, str]:
+    pairs = list(_split(option))
+    if not pairs:
+        raise ReportError(f"--rename {option} is no pair of names; expected OLD=NEW, or OLD*=NEW* for a prefix")
+    readings = [(old, new, _matches(old, new, before)) for old, new in pairs]
+    for _, _, found in readings:
+        if not after.isdisjoint(found.values()):
+            return _apart(option, found, before)
+    for _, new, found in readings:
+        if found:
+            raise ReportError(
+                f"--rename {option} makes no name that the new report has{nearest(new.rstrip('*'), after)}"
+            )
+    raise ReportError(
+        f"--rename {option} matches no target and no law of the old report{nearest(pairs[0][0].rstrip('*'), before)}"
+    )
+
+
+def _split(option: str) -> Iterator[tuple[str, str]]:
+    """The ways to read ``OLD=NEW``: specs have equal signs of their own. A star stands on both sides
+    or on none.
+    """
+    for place, letter in enumerate(option):
+        old, new = option[:place], option[place + 1 :]
+        if letter == "=" and old and new and old.endswith("*") is new.endswith("*"):
+            yield old, new
+
+
+def _matches(old: str, new: str, before: set[str]) -> dict[str, str]:
+    if not old.endswith("*"):
+        return {old: new} if old in before else {}
+    return {name: new[:-1] + name.removeprefix(old[:-1]) for name in sorted(before) if name.startswith(old[:-1])}
+
+
+def _apart(option: str, found: dict[str, str], before: set[str]) -> dict[str, str]:
+    """The renames, unless a name would then stand for two."""
+    twice = sorted(new for old, new in found.items() if new in before and new not in found)
+    if twice:
+        raise ReportError(f"--rename {option} makes two of the old report's names one: it has {twice[0]} already")
+    return found
