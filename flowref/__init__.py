@@ -1,4 +1,5 @@
-"""flowref: laws that normalizing flows must satisfy, checked on any library's components and on your own.
+"""flowref: laws that normalizing flows must satisfy, checked on any library's components and on
+your own.
 
 Nothing is imported here until it is used: ``import flowref`` loads no framework.
 """
@@ -32,14 +33,26 @@ if TYPE_CHECKING:
     from flowref.reporting.report import FlowrefViolation as FlowrefViolation
     from flowref.reporting.report import Report as Report
 
-# Public name -> the module that defines it. No module bears the name of a public function, which it would shadow.
+# Public name -> the module that defines it. No module bears the name of a public function, which it
+# would shadow.
 _HOMES = {
     "audit": "flowref.auditing.running",
     "check_flow": "flowref.auditing.running",
     "Settings": "flowref.checking",
     "check": "flowref.checking",
     **dict.fromkeys(
-        ("Adapter", "Component", "Dialect", "Facts", "FlowrefError", "Law", "Mutant", "Residual", "Status", "Subject"),
+        (
+            "Adapter",
+            "Component",
+            "Dialect",
+            "Facts",
+            "FlowrefError",
+            "Law",
+            "Mutant",
+            "Residual",
+            "Status",
+            "Subject",
+        ),
         "flowref.model",
     ),
     **dict.fromkeys(("Target", "Verdict", "law", "mutant"), "flowref.model"),

@@ -1,4 +1,6 @@
-"""Settings of all properties: one thread, the same draws in every run, and no files left behind by Hypothesis."""
+"""Settings of all properties: one thread, the same draws in every run, and no files left behind by
+Hypothesis.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# Before torch is imported: worker processes of pytest-xdist share few cores, and sums must not depend on their number.
+# Before torch is imported: worker processes of pytest-xdist share few cores, and sums must not
+# depend on their number.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-settings.register_profile("properties", derandomize=True, database=None, deadline=None, print_blob=False)
+settings.register_profile(
+    "properties", derandomize=True, database=None, deadline=None, print_blob=False
+)
 settings.load_profile("properties")
 
 
@@ -26,13 +31,17 @@ def same_directory_and_dtype() -> Iterator[None]:
 
     torch = sys.modules.get("torch")
     if torch is not None:
-        assert torch.get_default_dtype() is torch.float32, "a property changed torch's default dtype"
+        assert torch.get_default_dtype() is torch.float32, (
+            "a property changed torch's default dtype"
+        )
 
 
 @pytest.fixture
 def unsimplified(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep counterexamples as they were found: what is in question is that they are found, and simplifying takes longest."""
-    from flowref import recording
+    """Keep counterexamples as they were found: what is in question is that they are found, and
+    simplifying takes longest.
+    """
+    from flowref.checking import record as recording
 
     def keep(support: Any, batch: Any, judgement: Any, margins: Any, **_: Any) -> tuple[Any, Any]:
         return batch, judgement

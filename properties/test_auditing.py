@@ -22,7 +22,12 @@ from flowref.model import Status, Target, Verdict
 from flowref.reporting.report import Report
 
 HERE = Path(__file__).parent
-LAWS = ("bijection/inverse-log-det", "bijection/inverse-roundtrip", "bijection/log-det", "bijection/log-det-shape")
+LAWS = (
+    "bijection/inverse-log-det",
+    "bijection/inverse-roundtrip",
+    "bijection/log-det",
+    "bijection/log-det-shape",
+)
 FATAL = {
     "segfault": (Status.CRASHED, "SIGSEGV"),
     "endless": (Status.TIMEOUT, "more than 3 s"),
@@ -34,7 +39,15 @@ FATAL = {
     "unlimited_bomb": (Status.CRASHED, "memory limit"),
     "close_everything": (Status.CRASHED, "process"),
 }
-HARMLESS = ("fork", "print_much", "read_input", "default_dtype", "random_numbers", "surroundings", "innocent")
+HARMLESS = (
+    "fork",
+    "print_much",
+    "read_input",
+    "default_dtype",
+    "random_numbers",
+    "surroundings",
+    "innocent",
+)
 
 
 def spec(name: str) -> str:
@@ -52,7 +65,7 @@ def hostile() -> Iterator[Options]:
 
 @pytest.fixture(scope="module")
 def aftermath(hostile: Options) -> Report:
-    """One audit of every kind of misbehaviour, in workers."""
+    """One audit of every kind of misbehavior, in workers."""
     names = [*FATAL, *HARMLESS, "always_exit_loudly", "loading_segfault", "unloadable"]
     return conduct([spec(name) for name in names], LAWS, hostile, Listener())
 
@@ -76,8 +89,12 @@ def calls() -> list[tuple[str, str | None]]:
 
 
 @pytest.mark.parametrize(("name", "expected"), FATAL.items())
-def test_a_fatal_pair_costs_its_own_verdict_only(aftermath: Report, name: str, expected: tuple[Status, str]) -> None:
-    """Whatever ends a process costs the pair in hand one verdict that says how, and its neighbours hold."""
+def test_a_fatal_pair_costs_its_own_verdict_only(
+    aftermath: Report, name: str, expected: tuple[Status, str]
+) -> None:
+    """Whatever ends a process costs the pair in hand one verdict that says how, and its neighbors
+    hold.
+    """
     first, *others = aftermath.of(spec(name))
     assert first.status is expected[0]
     assert expected[1] in first.reason
@@ -86,7 +103,9 @@ def test_a_fatal_pair_costs_its_own_verdict_only(aftermath: Report, name: str, e
 
 @pytest.mark.parametrize("name", HARMLESS)
 def test_what_a_pair_leaves_behind_is_invisible_to_the_next(aftermath: Report, name: str) -> None:
-    """Settings, random states, folder and environment are the same for every pair, whoever ran before."""
+    """Settings, random states, folder and environment are the same for every pair, whoever ran
+    before.
+    """
     innocent = aftermath.of(spec("innocent"))[0].reason
     verdicts = aftermath.of(spec(name))
     assert [verdict.status for verdict in verdicts] == [Status.HOLDS] * 4
@@ -94,11 +113,15 @@ def test_what_a_pair_leaves_behind_is_invisible_to_the_next(aftermath: Report, n
 
 
 def test_a_target_that_breaks_twice_is_left_alone(aftermath: Report) -> None:
-    """After two crashes no further pair of a target is started, and those left say why; the other worker may have one in hand."""
+    """After two crashes no further pair of a target is started, and those left say why; the other
+    worker may have one in hand.
+    """
     verdicts = aftermath.of(spec("always_exit_loudly"))
     crashed = sum(verdict.status is Status.CRASHED for verdict in verdicts)
     assert crashed in (2, 3)
-    assert [verdict.status for verdict in verdicts] == [Status.CRASHED] * crashed + [Status.NOT_RUN] * (4 - crashed)
+    assert [verdict.status for verdict in verdicts] == [Status.CRASHED] * crashed + [
+        Status.NOT_RUN
+    ] * (4 - crashed)
     assert "broke twice" in verdicts[3].reason
 
 
@@ -110,7 +133,9 @@ def test_a_crash_while_loading_is_charged_to_the_first_pair(aftermath: Report) -
 
 
 def test_an_unloadable_target_is_one_sentence(aftermath: Report) -> None:
-    """A target that cannot be loaded has no verdicts, is named as a problem, and decides the exit code."""
+    """A target that cannot be loaded has no verdicts, is named as a problem, and decides the exit
+    code.
+    """
     assert [problem.spec for problem in aftermath.problems] == [spec("unloadable")]
     assert spec("unloadable") not in aftermath.targets
     assert aftermath.exit_code == 2
@@ -120,7 +145,9 @@ def test_the_report_is_in_order(aftermath: Report) -> None:
     """Verdicts come target by target as asked, laws sorted, whichever worker was faster."""
     expected = [(target, law) for target in aftermath.targets for law in sorted(LAWS)]
     assert [(verdict.target, verdict.law) for verdict in aftermath.verdicts] == expected
-    assert list(aftermath.targets) == [spec(n) for n in (*FATAL, *HARMLESS, "always_exit_loudly", "loading_segfault")]
+    assert list(aftermath.targets) == [
+        spec(n) for n in (*FATAL, *HARMLESS, "always_exit_loudly", "loading_segfault")
+    ]
 
 
 def test_this_process_is_left_as_it_was(alone: Options) -> None:
@@ -128,14 +155,21 @@ def test_this_process_is_left_as_it_was(alone: Options) -> None:
     torch.manual_seed(3), np.random.seed(3), random.seed(3)
     expected = torch.rand(()).item(), np.random.rand(), random.random()
     torch.manual_seed(3), np.random.seed(3), random.seed(3)
-    conduct([spec("random_numbers"), spec("default_dtype"), spec("surroundings")], LAWS, alone, Listener())
+    conduct(
+        [spec("random_numbers"), spec("default_dtype"), spec("surroundings")],
+        LAWS,
+        alone,
+        Listener(),
+    )
     assert (torch.rand(()).item(), np.random.rand(), random.random()) == expected
     assert torch.get_default_dtype() is torch.float32
 
 
 @pytest.mark.parametrize("at", [2, 4, 7, 10])
 def test_an_interrupted_audit_goes_on(alone: Options, tmp_path: Path, at: int) -> None:
-    """Interrupted anywhere and run again, an audit repeats no pair and ends with the report of an undisturbed run."""
+    """Interrupted anywhere and run again, an audit repeats no pair and ends with the report of an
+    undisturbed run.
+    """
     from hostile import entry
 
     targets = [spec(name) for name in ("innocent", "print_much", "unloadable")]
@@ -149,12 +183,16 @@ def test_an_interrupted_audit_goes_on(alone: Options, tmp_path: Path, at: int) -
     assert Report.load(tmp_path / "report.json") == partial
     whole = conduct(targets, LAWS, kept, Listener())
     assert whole.without_time() == undisturbed.without_time()
-    assert partial.complete or len(calls()) <= 2 * len(LAWS) + 1  # the pair that was interrupted starts again
+    assert (
+        partial.complete or len(calls()) <= 2 * len(LAWS) + 1
+    )  # the pair that was interrupted starts again
     assert not list(tmp_path.glob("*.jsonl"))
 
 
 def test_a_stale_journal_is_not_used(alone: Options, tmp_path: Path) -> None:
-    """Another seed, other laws or an edited file are another audit: nothing of the interrupted one is taken over."""
+    """Another seed, other laws or an edited file are another audit: nothing of the interrupted one
+    is taken over.
+    """
     from hostile import entry
 
     file = tmp_path / "flows.py"
@@ -202,7 +240,9 @@ def test_budget_keeps_pairs_from_starting(alone: Options) -> None:
 def test_workers_and_this_process_agree() -> None:
     """The same audit gives the same report, to the bit, in workers and in this process."""
     here, there = (
-        flowref.audit("torch:SoftplusTransform", laws="bijection/log-det*", profile="quick", jobs=jobs)
+        flowref.audit(
+            "torch:SoftplusTransform", laws="bijection/log-det*", profile="quick", jobs=jobs
+        )
         for jobs in (0, 1)
     )
     assert here.without_time() == there.without_time()
@@ -241,7 +281,9 @@ def test_a_worker_stays_with_its_target() -> None:
 
 
 def test_selection_sets_mistakes_aside() -> None:
-    """A bad spec becomes a sentence, repetitions are dropped, and defaults go to those who do not say otherwise."""
+    """A bad spec becomes a sentence, repetitions are dropped, and defaults go to those who do not
+    say otherwise.
+    """
     chosen = select(["a.py:f?event=3", "a.py:g", "a.py:g", "nosuchlibrary"], {"event": "5"})
     assert [str(target) for target in chosen.targets] == ["a.py:f?event=3", "a.py:g?event=5"]
     assert [problem.spec for problem in chosen.problems] == ["nosuchlibrary"]
@@ -271,7 +313,9 @@ class Crowded(nn.Module):
 
 
 def test_what_shows_only_in_a_batch_is_told_as_it_was_in_the_batch(tmp_path: Path) -> None:
-    """The second oracle asks about a point alone; what it sees there is not put beside an error that is not there."""
+    """The second oracle asks about a point alone; what it sees there is not put beside an error
+    that is not there.
+    """
     (tmp_path / "flows.py").write_text(CROWDED)
     verdict = flowref.check(f"{tmp_path / 'flows.py'}:Crowded", "bijection/log-det")
     assert verdict.status is Status.VIOLATED

@@ -1,4 +1,6 @@
-"""The page on batch normalisation says something of every claim, and names only laws and pictures that there are."""
+"""The page on batch normalization says something of every claim, and names only laws and pictures
+that there are.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from flowref import registry
-from flowref.zoo.seed_batch_norm import ROWS
+from flowref.zoo.seeds.batch_norm import ROWS
 
 PAGE = Path(__file__).parents[1] / "reports" / "batch-norm.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 # The text below the heading of each claim, up to the next heading.
-SECTIONS = re.findall(r"^### (\d{3}-\d+) · [a-z ]+\n(.*?)(?=^##|\Z)", TEXT, re.MULTILINE | re.DOTALL)
+SECTIONS = re.findall(
+    r"^### (\d{3}-\d+) · [a-z ]+\n(.*?)(?=^##|\Z)", TEXT, re.MULTILINE | re.DOTALL
+)
 CLAIMS = [f"000-{row}" for row in range(1, 22)] + [f"002-{row}" for row in range(1, 17)]
 FAMILIES = "|".join(sorted({law.family for law in registry.laws()}))
 
@@ -46,4 +50,6 @@ def test_slips_name_their_laws(row: str) -> None:
 def test_pictures_exist() -> None:
     """Every picture on the page is there, and every picture that is there is on the page."""
     shown = re.findall(r"^!\[[^]]+\]\((batch-norm/[a-z-]+\.png)\)$", TEXT, re.MULTILINE)
-    assert sorted(shown) == sorted(path.relative_to(PAGE.parent).as_posix() for path in PAGE.with_suffix("").iterdir())
+    assert sorted(shown) == sorted(
+        path.relative_to(PAGE.parent).as_posix() for path in PAGE.with_suffix("").iterdir()
+    )

@@ -1,4 +1,6 @@
-"""The suite of benchmarks: what is timed agrees, what it says is judged as documented, and its pages open by themselves."""
+"""The suite of benchmarks: what is timed agrees, what it says is judged as documented, and its
+pages open by themselves.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "asv_bench"
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))),
+    None,
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,7 +49,9 @@ def cases() -> Any:
 
 
 @pytest.mark.parametrize("op", ["log_prob", "sample", "training_step"])
-@pytest.mark.parametrize("impl", ["flowref", "nflows", "normflows", "zuko", "FrEIA", "glasflow", "torchflows"])
+@pytest.mark.parametrize(
+    "impl", ["flowref", "nflows", "normflows", "zuko", "FrEIA", "glasflow", "torchflows"]
+)
 @pytest.mark.filterwarnings("ignore")
 def test_peers_agree(impl: str, op: str) -> None:
     """Every library gives the reference's log-density, gradient and sample at the same weights."""
@@ -55,7 +62,9 @@ def test_peers_agree(impl: str, op: str) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_disagreement_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fast path that computes something else is not timed: here a library whose weights are in the wrong order."""
+    """A fast path that computes something else is not timed: here a library whose weights are in
+    the wrong order.
+    """
     suite = cases()
     monkeypatch.setattr(suite, "reordered", lambda net, order: net)
     with pytest.raises(AssertionError, match="log_prob of normflows"):
@@ -68,7 +77,11 @@ def test_missing_peer_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "available", lambda impl: impl != "zuko")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     skipped = suite.skipped(["flowref", "zuko"], ["small"])
-    assert skipped == [("flowref", "small", "cuda"), ("zuko", "small", "cpu"), ("zuko", "small", "cuda")]
+    assert skipped == [
+        ("flowref", "small", "cuda"),
+        ("zuko", "small", "cpu"),
+        ("zuko", "small", "cuda"),
+    ]
 
 
 def test_counts_repeat() -> None:
@@ -88,13 +101,24 @@ def test_grown_count_fails() -> None:
 
 @pytest.mark.parametrize(
     ("slower", "control", "expected"),
-    [(1.3, 1.0, "slower"), (1.05, 1.0, "same"), (1 / 1.3, 1.0, "faster"), (1.3, 1.3, "noisy"), (1.0, 1.0, "same")],
+    [
+        (1.3, 1.0, "slower"),
+        (1.05, 1.0, "same"),
+        (1 / 1.3, 1.0, "faster"),
+        (1.3, 1.3, "noisy"),
+        (1.0, 1.0, "same"),
+    ],
 )
 def test_verdict(slower: float, control: float, expected: str) -> None:
-    """A comparison flags what is slower by more than noise, and nothing where the control moves as much."""
+    """A comparison flags what is slower by more than noise, and nothing where the control moves as
+    much.
+    """
     compare: Any = importlib.import_module("compare")
     spread = [1 + 0.004 * (index % 11 - 5) for index in range(31)]
-    assert compare.verdict([slower * x for x in spread], [control * x for x in spread[::-1]]) == expected
+    assert (
+        compare.verdict([slower * x for x in spread], [control * x for x in spread[::-1]])
+        == expected
+    )
 
 
 def test_joined_results_keep_what_was_not_measured() -> None:
@@ -117,10 +141,19 @@ def test_collected_elsewhere(tmp_path: Path) -> None:
     """What a machine without asv and git measures arrives in a result file, with quartiles."""
     pytest.importorskip("asv_runner")
     raw = tmp_path / "raw.json"
-    command = [sys.executable, str(BENCH / "tools" / "collect.py"), "--out", str(raw), "--machine", "elsewhere"]
+    command = [
+        sys.executable,
+        str(BENCH / "tools" / "collect.py"),
+        "--out",
+        str(raw),
+        "--machine",
+        "elsewhere",
+    ]
     bench = r"coupling.*track_forward\('(flowref|nflows)', 'small', '"
     env = {**os.environ, "FLOWREF_BENCH_BUDGET": "0.1", "PATH": ""}
-    subprocess.run([*command, "--bench", bench], check=True, env=env, cwd=tmp_path, capture_output=True)
+    subprocess.run(
+        [*command, "--bench", bench], check=True, env=env, cwd=tmp_path, capture_output=True
+    )
     commit = head()
     pytest.importorskip("asv")
     ingest, results = importlib.import_module("ingest"), importlib.import_module("_results")
@@ -133,27 +166,31 @@ def test_collected_elsewhere(tmp_path: Path) -> None:
 
 def head() -> str:
     """The commit that is checked out."""
-    done = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         pytest.skip("this is no git checkout, so that results have no commit")
     return done.stdout.strip()
 
 
 class Browser:
-    """Chromium without a window, spoken to by its debugging pipe: messages in JSON, each ended by a zero byte."""
+    """Chromium without a window, spoken to by its debugging pipe: messages in JSON, each ended by a
+    zero byte.
+    """
 
     def __init__(self, profile: Path) -> None:
         to_read, self.write_end = os.pipe()
         self.read_end, to_write = os.pipe()
         # The numbers of the browser's ends of the pipe are fixed: 3 and 4.
-        flags = (
-            "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --remote-debugging-pipe --no-first-run"
-        )
+        flags = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --remote-debugging-pipe --no-first-run"
         size = "--window-size=1280,1400"
         offline = "--host-resolver-rules='MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'"
         shell = f"exec {CHROMIUM} {flags} {size} {offline} --user-data-dir='{profile}' 3<&{to_read} 4>&{to_write}"
         with open(profile.with_suffix(".log"), "w") as log:
-            self.process = subprocess.Popen(["bash", "-c", shell], pass_fds=(to_read, to_write), stderr=log, stdout=log)
+            self.process = subprocess.Popen(
+                ["bash", "-c", shell], pass_fds=(to_read, to_write), stderr=log, stdout=log
+            )
         os.close(to_read)
         os.close(to_write)
         self.numbers = itertools.count(1)
@@ -174,7 +211,9 @@ class Browser:
     def ask(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
         """The answer to a command; events that arrive before it are kept."""
         number = next(self.numbers)
-        message = {"id": number, "method": method, "params": params} | ({"sessionId": session} if session else {})
+        message = {"id": number, "method": method, "params": params} | (
+            {"sessionId": session} if session else {}
+        )
         os.write(self.write_end, json.dumps(message).encode() + b"\0")
         while (answer := self.receive()).get("id") != number:
             self.events.append(answer)
@@ -182,8 +221,11 @@ class Browser:
         result: dict[str, Any] = answer["result"]
         return result
 
-    def visit(self, url: str, view: str = "", patience: float = 0.7) -> tuple[str, list[str], list[str], bytes]:
-        """The text of a page, what its console reports as errors, the addresses that it asked for, and a picture.
+    def visit(
+        self, url: str, view: str = "", patience: float = 0.7
+    ) -> tuple[str, list[str], list[str], bytes]:
+        """The text of a page, what its console reports as errors, the addresses that it asked for,
+        and a picture.
 
         ``view``: the button to press once it is there.
         """
@@ -195,19 +237,27 @@ class Browser:
         self.ask("Page.navigate", session, url=url)
         self.wait(session, patience)
         if view:
-            press = (
-                f"[...document.querySelectorAll('button, a')].find(one => one.innerText.trim() === '{view}').click()"
-            )
+            press = f"[...document.querySelectorAll('button, a')].find(one => one.innerText.trim() === '{view}').click()"
             assert "exceptionDetails" not in self.ask("Runtime.evaluate", session, expression=press)
             self.wait(session, patience)
-        text = self.ask("Runtime.evaluate", session, expression="document.body.innerText")["result"]["value"]
-        picture = self.ask("Page.captureScreenshot", session, captureBeyondViewport=not view)["data"]
+        text = self.ask("Runtime.evaluate", session, expression="document.body.innerText")[
+            "result"
+        ]["value"]
+        picture = self.ask("Page.captureScreenshot", session, captureBeyondViewport=not view)[
+            "data"
+        ]
         errors = [
             json.dumps(event["params"])
             for event in self.events
             if event.get("method") == "Runtime.exceptionThrown"
-            or (event.get("method") == "Runtime.consoleAPICalled" and event["params"]["type"] == "error")
-            or (event.get("method") == "Log.entryAdded" and event["params"]["entry"]["level"] == "error")
+            or (
+                event.get("method") == "Runtime.consoleAPICalled"
+                and event["params"]["type"] == "error"
+            )
+            or (
+                event.get("method") == "Log.entryAdded"
+                and event["params"]["entry"]["level"] == "error"
+            )
         ]
         asked = [
             event["params"]["request"]["url"]
@@ -250,10 +300,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Browse
     if not dashboard.published(root / "published"):
         pytest.skip("no results of a commit that is here")
     (root / "asv_bench").mkdir()
-    shutil.copytree(ROOT / "reports", root / "reports", ignore=shutil.ignore_patterns("audit.json", "scripts"))
+    shutil.copytree(
+        ROOT / "reports", root / "reports", ignore=shutil.ignore_patterns("audit.json", "scripts")
+    )
     assert dashboard.build(root / "asv_bench" / "html") == 0
     summary: Any = importlib.import_module("summary")
-    (root / "asv_bench" / "summary.html").write_text(summary.page(importlib.import_module("_results").recorded()))
+    (root / "asv_bench" / "summary.html").write_text(
+        summary.page(importlib.import_module("_results").recorded())
+    )
     browser = Browser(root / "profile")
     with dashboard.server(0, root) as serving:
         thread = threading.Thread(target=serving.serve_forever, daemon=True)
@@ -264,7 +318,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Browse
 
 
 DASHBOARD = "/asv_bench/html/index.html"
-VIEWS = ("Overview", "Explore", "Heatmap", "Grid", "Multiples", "Compare", "Regressions", "Inventory")
+VIEWS = (
+    "Overview",
+    "Explore",
+    "Heatmap",
+    "Grid",
+    "Multiples",
+    "Compare",
+    "Regressions",
+    "Inventory",
+)
 PAGES = [
     ("/reports/index.html", "", "Benchmarks: the dashboard"),
     ("/asv_bench/summary.html", "", "the reference's time over that of each peer"),
@@ -273,13 +336,17 @@ PAGES = [
 
 
 @pytest.mark.parametrize(("page", "view", "text"), PAGES)
-def test_page_opens_by_itself(page: str, view: str, text: str, site: tuple[str, Browser], tmp_path: Path) -> None:
+def test_page_opens_by_itself(
+    page: str, view: str, text: str, site: tuple[str, Browser], tmp_path: Path
+) -> None:
     """Every page opens without an error in the console and without a request to another host."""
     address, browser = site
     shown, errors, asked, picture = browser.visit(address + page, view)
     (tmp_path / "page.png").write_bytes(picture)
     if kept := os.environ.get("FLOWREF_SCREENSHOTS"):
-        (Path(kept) / f"{Path(page).parent.name}-{view or Path(page).stem}.png").write_bytes(picture)
+        (Path(kept) / f"{Path(page).parent.name}-{view or Path(page).stem}.png").write_bytes(
+            picture
+        )
     assert text in shown
     assert errors == []
     assert {urlparse(url).hostname for url in asked if not url.startswith("data:")} == {"127.0.0.1"}

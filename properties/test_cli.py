@@ -1,4 +1,6 @@
-"""The command line: exit codes, files, one sentence for every mistake, and nothing heavy for --help."""
+"""The command line: exit codes, files, one sentence for every mistake, and nothing heavy for
+--help.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,9 @@ def test_help_imports_nothing_heavy() -> None:
         "heavy = {'torch', 'numpy', 'rich', 'hypothesis', 'scipy', 'pebble'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "audit" in done.stdout
 
@@ -99,13 +103,20 @@ def test_a_clean_audit(folder: Path) -> None:
 
 
 def test_a_violation_and_its_replay(folder: Path) -> None:
-    """A violation exits 1, is written in every format, and replays by its name, all together and from the file."""
+    """A violation exits 1, is written in every format, and replays by its name, all together and
+    from the file.
+    """
     done = quick("flows.py:WrongSign", "--json", "out.json", "--markdown", "out.md")
     assert done.exit_code == 1, done.output
     (verdict,) = Report.load(folder / "out.json").violations
     assert f"flowref replay {verdict.id}" in done.output
     assert verdict.id in (folder / "out.md").read_text()
-    for arguments in ((verdict.id,), ("--all",), ("out.json",), (verdict.id.lower(), "--report", "out.json")):
+    for arguments in (
+        (verdict.id,),
+        ("--all",),
+        ("out.json",),
+        (verdict.id.lower(), "--report", "out.json"),
+    ):
         again = flowref("replay", *arguments)
         assert again.exit_code == 1, again.output
         assert again.output.startswith("STILL FAILS")
@@ -122,13 +133,31 @@ def test_a_mended_flow_is_fixed(folder: Path) -> None:
 
 
 def test_mistakes_are_sentences_and_others_are_audited(folder: Path) -> None:
-    """Unknown names and targets that cannot be loaded exit 2 with a sentence each; the good target is still audited."""
-    bad = ["flows.py:nope", "flows.py:unwilling", "flows.py:number", "nosuch.py:f", "zukko", "a.b.c:make", "x:"]
+    """Unknown names and targets that cannot be loaded exit 2 with a sentence each; the good target
+    is still audited.
+    """
+    bad = [
+        "flows.py:nope",
+        "flows.py:unwilling",
+        "flows.py:number",
+        "nosuch.py:f",
+        "zukko",
+        "a.b.c:make",
+        "x:",
+    ]
     done = quick("flows.py:Scale", *bad)
     assert done.exit_code == 2
     assert "flows.py:Scale   1 hold" in done.output
     assert "Traceback" not in done.output
-    for name in ("'nope'", "no weights here", "is a int", "no file nosuch.py", "'zukko'", "a.b.c", "'x:'"):
+    for name in (
+        "'nope'",
+        "no weights here",
+        "is a int",
+        "no file nosuch.py",
+        "'zukko'",
+        "a.b.c",
+        "'x:'",
+    ):
         assert name in done.output
 
 
@@ -157,8 +186,12 @@ def test_usage_mistakes_exit_2(folder: Path, arguments: tuple[str, ...], said: s
 
 
 def test_workers_survive_a_target_that_ends_its_process(folder: Path) -> None:
-    """A target that ends its process while it is loaded costs itself, exit 3, and the other target is judged."""
-    done = flowref("audit", "flows.py:Dies", "flows.py:Scale", "--laws", LAW, "-j", "1", "--profile", "quick")
+    """A target that ends its process while it is loaded costs itself, exit 3, and the other target
+    is judged.
+    """
+    done = flowref(
+        "audit", "flows.py:Dies", "flows.py:Scale", "--laws", LAW, "-j", "1", "--profile", "quick"
+    )
     assert done.exit_code == 3, done.output
     assert "CRASHED" in done.output
     assert "flows.py:Scale   1 hold" in done.output
@@ -166,7 +199,9 @@ def test_workers_survive_a_target_that_ends_its_process(folder: Path) -> None:
 
 def test_nothing_meaningful_exits_5(folder: Path) -> None:
     """Where no law applies, the audit does not pretend to have checked something."""
-    done = flowref("audit", "flows.py:Scale", "--in-process", "--laws", "bijection/volume-preserving")
+    done = flowref(
+        "audit", "flows.py:Scale", "--in-process", "--laws", "bijection/volume-preserving"
+    )
     assert done.exit_code == 5, done.output
     assert "nothing meaningful" in done.output
 
@@ -179,7 +214,9 @@ def test_json_on_standard_output_is_only_json(folder: Path) -> None:
 
 
 def test_the_catalogue_is_readable(folder: Path) -> None:
-    """The catalogue is listed, laws --for says what applies and why not, explain tells everything about one."""
+    """The catalogue is listed, laws --for says what applies and why not, explain tells everything
+    about one.
+    """
     assert LAW in flowref("laws").output
     chosen = flowref("laws", "--for", "flows.py:Scale").output
     assert "not applicable: it does not promise" in chosen

@@ -1,4 +1,6 @@
-"""The laws of couplings: every library has couplings that they judge, users can say what theirs keep, and programs show them."""
+"""The laws of couplings: every library has couplings that they judge, users can say what theirs
+keep, and programs show them.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flowref import checking, registry
+from flowref import checking, loading, registry
 from flowref.checking import Settings
-from flowref.model import MASKS, Condition, Counterexample, Evidence, SpecError, Status, Verdict, named_mask
+from flowref.checking.examples import Example, points
+from flowref.model import (
+    MASKS,
+    Condition,
+    Counterexample,
+    Evidence,
+    SpecError,
+    Status,
+    Verdict,
+    named_mask,
+)
 from flowref.scripting import script
-from flowref.strategies import Example, points
 
 QUICK = Settings("quick")
-SPECIMEN = "flowref.zoo.specimens_masked_coupling:masked_coupling"
+SPECIMEN = "flowref.zoo.specimens.masked_coupling:masked_coupling"
 # Laws that speak of every coupling with a conditioner, and one coupling of each library.
 EVERYWHERE = (
     "coupling/mask-partition", "coupling/conditioner-blind", "coupling/conditioner-batch-free", "coupling/init-not-dead",
@@ -97,12 +108,18 @@ def status(target: str, law: str) -> Status:
 
 @pytest.mark.parametrize(("target", "kind"), COUPLINGS.items())
 def test_the_couplings_of_every_library_are_judged(target: str, kind: str) -> None:
-    """Of one coupling of each library, the kind is known, and the laws that speak of all couplings hold."""
-    pytest.importorskip("flowref.reference" if target.startswith("reference") else target.partition(":")[0])
-    found = registry.load(registry.parse_target(target), Condition()).coupling
+    """Of one coupling of each library, the kind is known, and the laws that speak of all couplings
+    hold.
+    """
+    pytest.importorskip(
+        "flowref.reference" if target.startswith("reference") else target.partition(":")[0]
+    )
+    found = loading.load(registry.parse_target(target), Condition()).coupling
     assert found is not None
     assert found.kind == kind
-    assert {law: status(target, law) for law in EVERYWHERE} == dict.fromkeys(EVERYWHERE, Status.HOLDS)
+    assert {law: status(target, law) for law in EVERYWHERE} == dict.fromkeys(
+        EVERYWHERE, Status.HOLDS
+    )
     straight = Status.HOLDS if kind in ("affine", "additive") else Status.NOT_APPLICABLE
     assert status(target, "coupling/closed-form") is straight
 
@@ -110,7 +127,9 @@ def test_the_couplings_of_every_library_are_judged(target: str, kind: str) -> No
 @pytest.mark.parametrize("target", STACKS)
 def test_stacks_are_held_to_what_they_promise(target: str) -> None:
     """Named architectures promise that every entry is transformed, and do it."""
-    pytest.importorskip("flowref.reference" if target.startswith("reference") else target.partition(":")[0])
+    pytest.importorskip(
+        "flowref.reference" if target.startswith("reference") else target.partition(":")[0]
+    )
     assert status(target, "coupling/transforms-all") is Status.HOLDS
 
 
@@ -140,13 +159,17 @@ def test_users_say_what_they_keep(tmp_path: Path) -> None:
     assert status(f"{flows}:Shifted?kept=0,1", "coupling/identity-part") is Status.HOLDS
     assert status(f"{flows}:Shifted?kept=0,1", law) is Status.NOT_APPLICABLE
     assert status(f"{flows}:Shifted?kept=0,1&kind=additive-coupling", law) is Status.HOLDS
-    assert status(f"{flows}:Shifted?kept=alternating", "coupling/conditioner-blind") is Status.VIOLATED
+    assert (
+        status(f"{flows}:Shifted?kept=alternating", "coupling/conditioner-blind") is Status.VIOLATED
+    )
     assert status(f"{flows}:Squared?said=true", "coupling/identity-part") is Status.VIOLATED
 
 
 @pytest.mark.parametrize("options", ["kept=7", "kept=stripes", "kept=0,x", "kind=affine-coupling"])
 def test_what_is_no_mask_is_refused(options: str, tmp_path: Path) -> None:
-    """A place beyond the event, an unknown name, and a kind without a mask are mistakes, told in one sentence."""
+    """A place beyond the event, an unknown name, and a kind without a mask are mistakes, told in
+    one sentence.
+    """
     flows = tmp_path / "flows.py"
     flows.write_text(USERS)
     with pytest.raises(SpecError, match="kept"):
@@ -155,27 +178,41 @@ def test_what_is_no_mask_is_refused(options: str, tmp_path: Path) -> None:
 
 def pairs() -> list[tuple[str, str]]:
     """Every law of the family with a host on which it holds."""
-    found = {mutant.law: mutant.host for mutant in registry.mutants() if mutant.law.startswith("coupling/")}
+    found = {
+        mutant.law: mutant.host
+        for mutant in registry.mutants()
+        if mutant.law.startswith("coupling/")
+    }
     # The sources of flowref's own layers are not written into programs.
-    return sorted((law, host) for law, host in (found | ELSEWHERE).items() if not host.startswith("reference:"))
+    return sorted(
+        (law, host)
+        for law, host in (found | ELSEWHERE).items()
+        if not host.startswith("reference:")
+    )
 
 
 @pytest.mark.parametrize(("law", "host"), pairs())
 def test_a_program_measures_what_the_law_measures(law: str, host: str) -> None:
-    """Written out for a healthy pair, a law measures the same in a program of its own, to the last bit."""
+    """Written out for a healthy pair, a law measures the same in a program of its own, to the last
+    bit.
+    """
     chosen, target = registry.find_law(law), registry.parse_target(host)
     scale = next((scale for scale in chosen.scales if scale > 0), 0.0)
     if chosen.rebuild is not None:
-        plain = registry.load(target, Condition(history=chosen.history))
+        plain = loading.load(target, Condition(history=chosen.history))
         target = checking.larger(target, plain, chosen.rebuild, chosen.features) or target
     condition = Condition(scale=scale, history=chosen.history)
-    subject = registry.load(target, condition)
+    subject = loading.load(target, condition)
     batch = points(subject, Example(scale, 9, "near", 5), chosen.given)
     with np.errstate(all="ignore"):
         size = chosen.measure(subject, batch).per_row()
-    case = Counterexample(batch.x.tolist(), None, batch.seed, replace(condition, dtype=subject.dtype))
+    case = Counterexample(
+        batch.x.tolist(), None, batch.seed, replace(condition, dtype=subject.dtype)
+    )
     worst = float(size.max())
-    text = script(Verdict(host, law, Status.VIOLATED, evidence=Evidence(worst, worst), counterexample=case))
+    text = script(
+        Verdict(host, law, Status.VIOLATED, evidence=Evidence(worst, worst), counterexample=case)
+    )
     assert "import flowref" not in text
     assert "from flowref" not in text
     text = text.replace("residual = ", "residual = names['residual'] = ").replace(
@@ -188,9 +225,13 @@ def test_a_program_measures_what_the_law_measures(law: str, host: str) -> None:
     assert np.array_equal(measured.per_row(), size)
 
 
-@pytest.mark.parametrize("defect", ["dead-start", "mask-after-exponential", "batch-norm-in-conditioner"])
+@pytest.mark.parametrize(
+    "defect", ["dead-start", "mask-after-exponential", "batch-norm-in-conditioner"]
+)
 def test_a_program_shows_a_slip_without_flowref(defect: str, tmp_path: Path) -> None:
-    """Run where flowref cannot be imported, the program for a violation exits with 1 and says so in its last line."""
+    """Run where flowref cannot be imported, the program for a violation exits with 1 and says so in
+    its last line.
+    """
     law = {
         "dead-start": "coupling/init-not-dead",
         "mask-after-exponential": "coupling/kept-parameters-inert",
@@ -200,7 +241,11 @@ def test_a_program_shows_a_slip_without_flowref(defect: str, tmp_path: Path) -> 
     program.write_text(script(checking.check(f"{SPECIMEN}?defect={defect}", law, QUICK)))
     alone = "import sys, runpy; sys.modules['flowref'] = None; runpy.run_path(sys.argv[1], run_name='__main__')"
     done = subprocess.run(
-        [sys.executable, "-c", alone, str(program)], capture_output=True, text=True, timeout=120, cwd=tmp_path
+        [sys.executable, "-c", alone, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
     )
     assert done.returncode == 1, done.stderr
     assert done.stdout.splitlines()[-1].startswith(f"VIOLATED {law}")

@@ -1,4 +1,6 @@
-"""The experiments of Real NVP: a command that goes on where it was killed, and a page that holds what was measured."""
+"""The experiments of Real NVP: a command that goes on where it was killed, and a page that holds
+what was measured.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,13 @@ def part(name: str) -> Any:
 def command(*words: str) -> subprocess.CompletedProcess[str]:
     """Run the script as a user does."""
     line = [sys.executable, str(REPORTS / "real_nvp.py"), *words]
-    return subprocess.run(line, capture_output=True, text=True, timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return subprocess.run(
+        line,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
 
 
 @pytest.fixture
@@ -56,11 +64,20 @@ def one_thread() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_rehearsal_measures_draws_and_writes(name: str, tmp_path: Path, one_thread: None) -> None:
-    """Each experiment leaves one JSON file, pictures that the page shows, and a page without other numbers."""
+    """Each experiment leaves one JSON file, pictures that the page shows, and a page without other
+    numbers.
+    """
     script = part("")
-    assert script.main([name, "--rehearse", "--out", str(tmp_path), "--runs", str(tmp_path / "runs")]) == 0
+    assert (
+        script.main([name, "--rehearse", "--out", str(tmp_path), "--runs", str(tmp_path / "runs")])
+        == 0
+    )
     results = json.loads((tmp_path / "real-nvp" / f"{name}.json").read_text())
-    assert results["rehearsal"] and results["checks"] and {"torch", "numpy"} <= set(results["versions"])
+    assert (
+        results["rehearsal"]
+        and results["checks"]
+        and {"torch", "numpy"} <= set(results["versions"])
+    )
     assert all({"group", "seed"} <= set(row) for row in results["runs"])
     trained = [row for row in results["runs"] if "recipe" in row]
     assert trained and all(row["recipe"]["seed"] == row["seed"] for row in trained)
@@ -75,7 +92,9 @@ def test_a_rehearsal_measures_draws_and_writes(name: str, tmp_path: Path, one_th
 def test_finished_seeds_are_not_trained_again(
     tmp_path: Path, one_thread: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is done is read, what is missing is done again, and the results are those of a run that was not disturbed."""
+    """What is done is read, what is missing is done again, and the results are those of a run that
+    was not disturbed.
+    """
     script, experiment = part(""), part("experiment")
     words = ["E9", "--rehearse", "--out", str(tmp_path / "out"), "--runs", str(tmp_path / "runs")]
     assert script.main(words) == 0
@@ -107,7 +126,11 @@ def test_finished_seeds_are_not_trained_again(
 def test_a_killed_training_goes_on_within_its_seed(tmp_path: Path) -> None:
     """A seed that ended in the middle begins where it was, and comes to the same weights."""
     experiment = part("experiment")
-    [task] = [task for task in part("filament").tasks(experiment.Effort(True)) if task.key == "normal-base-1"]
+    [task] = [
+        task
+        for task in part("filament").tasks(experiment.Effort(True))
+        if task.key == "normal-base-1"
+    ]
     dataset = experiment.Effort(True).data("pair")
     recipe = Recipe(**{**task.recipe.__dict__, "batch": 32})
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -121,13 +144,20 @@ def test_a_killed_training_goes_on_within_its_seed(tmp_path: Path) -> None:
     resumed.restore()
     assert resumed.progress.step == 2
     resumed.run(experiment.Watcher())
-    assert runs.read_tensors(whole / runs.WEIGHTS)[0].keys() == runs.read_tensors(cut / runs.WEIGHTS)[0].keys()
+    assert (
+        runs.read_tensors(whole / runs.WEIGHTS)[0].keys()
+        == runs.read_tensors(cut / runs.WEIGHTS)[0].keys()
+    )
     for name, values in runs.read_tensors(whole / runs.WEIGHTS)[0].items():
         assert torch.equal(values, runs.read_tensors(cut / runs.WEIGHTS)[0][name])
 
 
-def test_other_code_or_settings_begin_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Rows are shared by runs of the same code and settings only; comments and docstrings are no code."""
+def test_other_code_or_settings_begin_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Rows are shared by runs of the same code and settings only; comments and docstrings are no
+    code.
+    """
     experiment, filament = part("experiment"), part("filament")
     effort = experiment.Effort(True)
     tasks = filament.tasks(effort)
@@ -154,7 +184,11 @@ def test_a_check_that_is_not_met_fails_the_command(
     """The exit code is 1, and the page says so, when a hard check is not met."""
     script, filament, experiment = part(""), part("filament"), part("experiment")
     rehearsal = experiment.conduct(
-        filament.EXPERIMENT, experiment.Effort(True), tmp_path / "real-nvp", tmp_path / "runs", experiment.Watcher()
+        filament.EXPERIMENT,
+        experiment.Effort(True),
+        tmp_path / "real-nvp",
+        tmp_path / "runs",
+        experiment.Watcher(),
     )
     for met in (True, False):
         found = {**rehearsal, "checks": [{"what": "it holds", "met": met}]}
@@ -185,9 +219,15 @@ def test_the_published_settings_are_those_of_the_code() -> None:
     for each in importlib.import_module("real_nvp_page").EXPERIMENTS:
         rows = json.loads((REPORTS / "real-nvp" / f"{each.name}.json").read_text())["runs"]
         tasks = each.tasks(experiment.Effort())
-        assert [(row["group"], row["seed"]) for row in rows] == [(task.group, task.seed) for task in tasks]
+        assert [(row["group"], row["seed"]) for row in rows] == [
+            (task.group, task.seed) for task in tasks
+        ]
         for row, task in zip(rows, tasks, strict=True):
-            recipe = None if task.recipe is None else {k: v for k, v in task.recipe.__dict__.items() if v is not None}
+            recipe = (
+                None
+                if task.recipe is None
+                else {k: v for k, v in task.recipe.__dict__.items() if v is not None}
+            )
             assert row.get("recipe") == (None if recipe is None else experiment.tidy(recipe))
 
 
@@ -202,7 +242,9 @@ def test_the_truth_is_a_density_of_its_points(name: str) -> None:
     low, high = points.min(0) - 0.5, points.max(0) + 0.5
     places = (np.arange(160) + 0.5) / 160
     grid = np.stack(np.meshgrid(*(low + (high - low) * places[:, None]).T), -1).reshape(-1, 2)
-    density = np.exp(np.concatenate([truth.log_density(name, chunk) for chunk in np.array_split(grid, 8)]))
+    density = np.exp(
+        np.concatenate([truth.log_density(name, chunk) for chunk in np.array_split(grid, 8)])
+    )
     assert density.mean() * (high - low).prod() == pytest.approx(1, abs=0.03)
     fresh = truth.independent(name, 4000, 0)
     assert not {row.tobytes() for row in points} & {row.tobytes() for row in fresh}
@@ -214,7 +256,9 @@ def test_the_truth_is_a_density_of_its_points(name: str) -> None:
 
 
 def test_discrepancy_sees_what_differs() -> None:
-    """It is the plain double sum, about 0 for points drawn alike, and far above that for points that are not."""
+    """It is the plain double sum, about 0 for points drawn alike, and far above that for points
+    that are not.
+    """
     discrepancy = part("discrepancy")
     x, y = data.moons(30, 1), data.moons(40, 2) + 0.3
 
@@ -223,7 +267,8 @@ def test_discrepancy_sees_what_differs() -> None:
         return float(np.mean([np.exp(-square / (2 * (0.8 / 2**k) ** 2)) for k in range(4)]))
 
     within = [
-        sum(kernel(a, b) for i, a in enumerate(p) for j, b in enumerate(p) if i != j) / (len(p) * (len(p) - 1))
+        sum(kernel(a, b) for i, a in enumerate(p) for j, b in enumerate(p) if i != j)
+        / (len(p) * (len(p) - 1))
         for p in (x, y)
     ]
     plain = sum(within) - 2 * sum(kernel(a, b) for a in x for b in y) / (len(x) * len(y))
@@ -231,7 +276,11 @@ def test_discrepancy_sees_what_differs() -> None:
     truth = part("truth")
     pairs = [[truth.independent("moons", 200, 2 * k + side) for side in (0, 1)] for k in range(8)]
     alike = [discrepancy.squared(*pair, 0.8) for pair in pairs]
-    assert abs(np.mean(alike)) < 3e-3 < discrepancy.squared(data.moons(200, 0), data.circles(200, 1), 0.8)
+    assert (
+        abs(np.mean(alike))
+        < 3e-3
+        < discrepancy.squared(data.moons(200, 0), data.circles(200, 1), 0.8)
+    )
 
 
 def test_the_spread_is_students() -> None:
@@ -247,7 +296,9 @@ def test_the_spread_is_students() -> None:
 
 @torch.no_grad()
 def test_the_bound_of_the_round_trip_is_of_its_size() -> None:
-    """For a linear map the bound is the formula itself, and a flow with an inverse that is off by a little exceeds it."""
+    """For a linear map the bound is the formula itself, and a flow with an inverse that is off by a
+    little exceeds it.
+    """
     from flowref.reference import Affine, Chain, StandardNormal
 
     handful = part("handful")
@@ -274,7 +325,9 @@ def built(*variants: str, data_set: str = "moons") -> Flow:
 
 
 def test_variants_change_what_they_say_and_nothing_else() -> None:
-    """Other weights start as they do without a variant; the modules named are there, in their numbers."""
+    """Other weights start as they do without a variant; the modules named are there, in their
+    numbers.
+    """
 
     def count(flow: Flow, kind: type) -> int:
         return sum(isinstance(module, kind) for module in flow.modules())
@@ -286,7 +339,8 @@ def test_variants_change_what_they_say_and_nothing_else() -> None:
     assert count(normed, BatchNorm) == count(plain, BatchNorm) + 2
     for flow in (acted, normed, built("nonzero-outputs"), built("mixture-base")):
         first, others = (
-            next(m for m in f.modules() if isinstance(m, AffineCoupling)).conditioner for f in (plain, flow)
+            next(m for m in f.modules() if isinstance(m, AffineCoupling)).conditioner
+            for f in (plain, flow)
         )
         assert torch.equal(first[0].weight, others[0].weight)  # type: ignore[index]
 
@@ -307,7 +361,9 @@ def test_conditioners_that_do_not_start_at_zero(data_set: str) -> None:
 
 
 def test_a_mixture_base_is_a_density() -> None:
-    """Its density is a sum over components written out, its samples have the moments of that, and it finds two clusters."""
+    """Its density is a sum over components written out, its samples have the moments of that, and
+    it finds two clusters.
+    """
     torch.manual_seed(0)
     base = NormalMixture(2, 2).double()
     with torch.no_grad():
@@ -320,21 +376,33 @@ def test_a_mixture_base_is_a_density() -> None:
             torch.distributions.MultivariateNormal(mean, scale_tril=factor)
             for mean, factor in zip(base.means, factors, strict=True)
         ]
-        written = sum(weight * normal.log_prob(z).exp() for weight, normal in zip(weights, normals, strict=True))
+        written = sum(
+            weight * normal.log_prob(z).exp()
+            for weight, normal in zip(weights, normals, strict=True)
+        )
         assert torch.allclose(base.log_prob(z).exp(), torch.as_tensor(written))
         assert torch.allclose(z.mean(0), weights @ base.means, atol=0.05)
-        second = sum(w * (torch.outer(m, m) + f @ f.T) for w, m, f in zip(weights, base.means, factors, strict=True))
+        second = sum(
+            w * (torch.outer(m, m) + f @ f.T)
+            for w, m, f in zip(weights, base.means, factors, strict=True)
+        )
         assert torch.allclose(z.T @ z / len(z), torch.as_tensor(second), rtol=0.1, atol=0.05)
         placed = NormalMixture(2, 2).double()
         placed.place(torch.as_tensor(data.pair(5000, 3)))
-        assert torch.allclose(placed.means.sort(0)[0][:, 0], torch.tensor([-3.0, 3.0]).double(), atol=0.05)
-        assert torch.allclose(placed.factors().diagonal(dim1=1, dim2=2), torch.tensor(0.4).double(), atol=0.03)
+        assert torch.allclose(
+            placed.means.sort(0)[0][:, 0], torch.tensor([-3.0, 3.0]).double(), atol=0.05
+        )
+        assert torch.allclose(
+            placed.factors().diagonal(dim1=1, dim2=2), torch.tensor(0.4).double(), atol=0.03
+        )
     with pytest.raises(ValueError, match="base density"):
         base.log_prob(torch.zeros(3, 5))
 
 
 def test_recipes_keep_their_variants(tmp_path: Path) -> None:
-    """Variants survive being written and read; a name that there is not is refused by name; old files have none."""
+    """Variants survive being written and read; a name that there is not is refused by name; old
+    files have none.
+    """
     recipe = Recipe("moons", variants=("act-norm", "mixture-base"))
     assert Recipe.from_json(recipe.to_json(), "here") == recipe
     old = json.loads(recipe.to_json())

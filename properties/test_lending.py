@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from flowref.backends.torch.lending import PATIENCE, Shelf
+from flowref.backends.torch.copies import PATIENCE, Shelf
 from flowref.backends.torch.state import duplicate
 
 

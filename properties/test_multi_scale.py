@@ -1,4 +1,6 @@
-"""What users say of their squeezes and multi-scale maps reaches the laws, and the laws see what only levels show."""
+"""What users say of their squeezes and multi-scale maps reaches the laws, and the laws see what
+only levels show.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +125,9 @@ def flows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("target", "law", "status"), BROKEN, ids=lambda value: str(value))
 def test_a_defect_is_seen(flows: Path, target: str, law: str, status: Status) -> None:
-    """A slip in a squeeze or in a multi-scale map breaks the law about it, and a program can be written that shows it."""
+    """A slip in a squeeze or in a multi-scale map breaks the law about it, and a program can be
+    written that shows it.
+    """
     verdict = checking.check(f"{flows}:{target}", law, QUICK)
     assert verdict.status is status, verdict.reason
     assert "import flowref" not in script(verdict)

@@ -1,4 +1,6 @@
-"""Monte-Carlo arithmetic: exact operations stay exact, others move by rounding and no more, and nothing else changes."""
+"""Monte-Carlo arithmetic: exact operations stay exact, others move by rounding and no more, and
+nothing else changes.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ EXACT: dict[str, Callable[[Any], Any]] = {
     "whole-sums": lambda x: (8 * x).round() + torch.arange(len(x), dtype=x.dtype),
     "scattered": lambda x: torch.zeros(9, dtype=x.dtype).index_copy(0, torch.arange(len(x)), x),
 }
-# Functions whose results may move, by how many magnitudes at most where no cancellation takes place.
+# Functions whose results may move, by how many magnitudes at most where no cancellation takes
+# place.
 ROUNDED: dict[str, tuple[Callable[[Any], Any], float]] = {
     "plus": (lambda x: x + 0.3, 1),
     "times": (lambda x: x * 0.3, 1),
@@ -67,7 +70,9 @@ def values(dtype: torch.dtype = torch.float64) -> torch.Tensor:
     return torch.tensor([0.7, -1.3, 2.9, 0.11, -0.37, 1.9, 0.53, -2.3], dtype=dtype)
 
 
-def noised(call: Callable[[Any], Any], x: torch.Tensor, magnitude: float = MAGNITUDE, seed: int = 0) -> Any:
+def noised(
+    call: Callable[[Any], Any], x: torch.Tensor, magnitude: float = MAGNITUDE, seed: int = 0
+) -> Any:
     """A call under noise."""
     with RandomRounding(magnitude, seed):
         return call(x)
@@ -81,15 +86,21 @@ def test_exact_operations_stay_exact(name: str, dtype: torch.dtype) -> None:
     assert torch.equal(noised(EXACT[name], x, 1e-2), EXACT[name](x))
 
 
-@pytest.mark.parametrize("factorise", [torch.linalg.slogdet, torch.linalg.lu], ids=["sign", "permutation"])
-def test_signs_and_permutations_stay_exact(factorise: Callable[[Any], Any]) -> None:
-    """Callers branch by the sign of a determinant, which no rounding moves off one; nor does any move a permutation."""
+@pytest.mark.parametrize(
+    "factorize", [torch.linalg.slogdet, torch.linalg.lu], ids=["sign", "permutation"]
+)
+def test_signs_and_permutations_stay_exact(factorize: Callable[[Any], Any]) -> None:
+    """Callers branch by the sign of a determinant, which no rounding moves off one; nor does any
+    move a permutation.
+    """
     matrix = torch.diag(torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)).roll(1, 0)
-    assert torch.equal(noised(factorise, matrix, 1e-2)[0], factorise(matrix)[0])
+    assert torch.equal(noised(factorize, matrix, 1e-2)[0], factorize(matrix)[0])
 
 
 def test_a_low_threshold_of_softplus_is_no_rounding() -> None:
-    """Only the error of torch's default threshold is excused: a lower one is a choice, which moves results visibly."""
+    """Only the error of torch's default threshold is excused: a lower one is a choice, which moves
+    results visibly.
+    """
     x = torch.full((8,), 6.0, dtype=torch.float64)
     moved = noised(lambda given: torch.nn.functional.softplus(given, threshold=5.0), x, 2.0**-53)
     assert (moved - x).abs().max() < 1e-7
@@ -97,7 +108,9 @@ def test_a_low_threshold_of_softplus_is_no_rounding() -> None:
 
 @pytest.mark.parametrize("name", ROUNDED)
 def test_rounded_operations_move_within_their_magnitude(name: str) -> None:
-    """What rounds moves, in some entry of every run, and in no entry by more than the stated multiple of the magnitude."""
+    """What rounds moves, in some entry of every run, and in no entry by more than the stated
+    multiple of the magnitude.
+    """
     call, multiple = ROUNDED[name]
     clean = call(values())
     for seed in range(8):  # eight draws of one quantity
@@ -108,10 +121,15 @@ def test_rounded_operations_move_within_their_magnitude(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["times", "exp", "product"])
 def test_noise_reaches_its_magnitude(name: str) -> None:
-    """Over many runs the largest relative change comes close to the magnitude: noise is not far smaller than asked for."""
+    """Over many runs the largest relative change comes close to the magnitude: noise is not far
+    smaller than asked for.
+    """
     call, _ = ROUNDED[name]
     clean = call(values())
-    largest = max(float(((noised(call, values(), seed=seed) - clean) / clean).abs().max()) for seed in range(40))
+    largest = max(
+        float(((noised(call, values(), seed=seed) - clean) / clean).abs().max())
+        for seed in range(40)
+    )
     assert largest > 0.8 * MAGNITUDE
 
 
@@ -146,7 +164,14 @@ def test_the_inputs_are_not_written_to() -> None:
     """Operators that round their inputs inside do so on copies."""
     x = values()
     before = x.clone()
-    noised(lambda x: (x.sum(), x @ x, torch.linalg.inv(torch.outer(x, x) + torch.eye(8, dtype=x.dtype))), x)
+    noised(
+        lambda x: (
+            x.sum(),
+            x @ x,
+            torch.linalg.inv(torch.outer(x, x) + torch.eye(8, dtype=x.dtype)),
+        ),
+        x,
+    )
     assert torch.equal(x, before)
 
 
@@ -176,14 +201,18 @@ def test_backward_passes_are_noised_too() -> None:
 
 @pytest.mark.parametrize("special", [math.inf, -math.inf, math.nan, 0.0, -0.0])
 def test_special_values_stay_what_they_are(special: float) -> None:
-    """Noise makes no infinity or nan of anything else, and none of them finite; zeros keep their sign."""
+    """Noise makes no infinity or nan of anything else, and none of them finite; zeros keep their
+    sign.
+    """
     x = torch.tensor([special], dtype=torch.float64)
     np.testing.assert_array_equal(noised(lambda x: x * 3, x).numpy(), (x * 3).numpy())
     assert torch.signbit(noised(lambda x: x * 3, x)) == torch.signbit(x)
 
 
 def test_only_what_is_narrowed_is_disturbed() -> None:
-    """A float64 value cast to float32 is disturbed, and so is what is computed from it; nothing else is."""
+    """A float64 value cast to float32 is disturbed, and so is what is computed from it; nothing
+    else is.
+    """
     single = values(torch.float32)
     with Narrowing(1e-3, 0) as mode:
         double = values() * 0.3
@@ -198,7 +227,9 @@ def test_only_what_is_narrowed_is_disturbed() -> None:
 
 
 def test_a_budget_ends_an_iteration_that_does_not_settle() -> None:
-    """A loop that waits for bits that noise keeps moving is given up as undecidable, not left running."""
+    """A loop that waits for bits that noise keeps moving is given up as undecidable, not left
+    running.
+    """
 
     def forever(x: torch.Tensor) -> torch.Tensor:
         while True:
@@ -210,7 +241,9 @@ def test_a_budget_ends_an_iteration_that_does_not_settle() -> None:
 
 @pytest.mark.parametrize("name", ["tanh", "sigmoid", "erf"])
 def test_bounded_functions_stay_in_their_range(name: str) -> None:
-    """Rounding never takes a value of tanh, sigmoid or erf out of its closed range, so that their inverses stay finite."""
+    """Rounding never takes a value of tanh, sigmoid or erf out of its closed range, so that their
+    inverses stay finite.
+    """
     x = torch.linspace(-40, 40, 41, dtype=torch.float64)
     call = getattr(torch, name)
     found = noised(call, x, 1e-3)
@@ -220,7 +253,9 @@ def test_bounded_functions_stay_in_their_range(name: str) -> None:
 
 @given(st.lists(st.integers(-(2**20), 2**20), min_size=2, max_size=20), st.integers(0, 2**32))
 def test_sums_of_integers_stay_exact(numbers: list[int], seed: int) -> None:
-    """Adding whole numbers of moderate size one after another has no rounding error, whatever the numbers."""
+    """Adding whole numbers of moderate size one after another has no rounding error, whatever the
+    numbers.
+    """
     with RandomRounding(1e-2, seed):
         total = torch.zeros((), dtype=torch.float64)
         for number in numbers:
@@ -234,5 +269,9 @@ def test_products_with_powers_of_two_stay_exact(x: float, exponent: int, seed: i
     power = 2.0**exponent
     with RandomRounding(1e-2, seed):
         number = torch.tensor(x, dtype=torch.float64)
-        found = number * power, number * torch.tensor(power, dtype=torch.float64), number / (1 / power)
+        found = (
+            number * power,
+            number * torch.tensor(power, dtype=torch.float64),
+            number / (1 / power),
+        )
     assert [value.item() for value in found] == [x * power] * 3

@@ -1,4 +1,4 @@
-"""Batch normalisers are found where they are, and nothing else is taken for one."""
+"""Batch normalizers are found where they are, and nothing else is taken for one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from flowref import checking, loading, registry
-from flowref.model import ROLES, Normaliser, SpecError, Status, Subject, TargetError
+from flowref.model import ROLES, Normalizer, SpecError, Status, Subject, TargetError
 
 
 class OwnBatchNorm(nn.Module):
@@ -28,11 +28,14 @@ class OwnBatchNorm(nn.Module):
         self.register_buffer("running_variance", torch.ones(1, num_channels, 1))
 
     def forward(self, x: Any) -> Any:
-        """Normalise a batch."""
+        """Normalize a batch."""
         flat = x.flatten(2)
         mean, var = self.running_mean, self.running_variance
         if self.training:
-            mean, var = flat.mean((0, 2), keepdim=True), flat.var((0, 2), keepdim=True, unbiased=False)
+            mean, var = (
+                flat.mean((0, 2), keepdim=True),
+                flat.var((0, 2), keepdim=True, unbiased=False),
+            )
             values = flat.shape[0] * flat.shape[2]
             with torch.no_grad():
                 self.running_mean.lerp_(mean, self.momentum)
@@ -52,7 +55,7 @@ class Wrapped(nn.Module):
         self.inner = nn.BatchNorm2d(channels)
 
     def forward(self, x: Any) -> Any:
-        """Normalise a batch."""
+        """Normalize a batch."""
         return self.inner(x)
 
 
@@ -74,12 +77,12 @@ class ConvBatchNorm(Wrapped):
         self.conv = nn.Conv2d(channels, channels, 1)
 
     def forward(self, x: Any) -> Any:
-        """Convolve and normalise a batch."""
+        """Convolve and normalize a batch."""
         return self.inner(self.conv(x))
 
 
 class BatchNormFlow(nn.Module):
-    """A flow layer: a bijection in eval mode, and a normaliser."""
+    """A flow layer: a bijection in eval mode, and a normalizer."""
 
     def __init__(self, features: int = 3) -> None:
         super().__init__()
@@ -90,7 +93,9 @@ class BatchNormFlow(nn.Module):
         inner: Any = self.inner
         y = inner(x)
         var = x.var(0, unbiased=False) if self.training else inner.running_var
-        return y, (torch.log(abs(inner.weight)) - 0.5 * torch.log(var + inner.eps)).sum().expand(len(x))
+        return y, (torch.log(abs(inner.weight)) - 0.5 * torch.log(var + inner.eps)).sum().expand(
+            len(x)
+        )
 
     def inverse(self, z: Any) -> tuple[Any, Any]:
         """Latents to data."""
@@ -120,7 +125,10 @@ def hidden_mode(**options: Any) -> Any:
 
 
 INSTANCE = Sequences(4)
-DOTTED = {role: f"inner.{role}" for role in ("weight", "bias", "running_mean", "running_var", "eps", "momentum")}
+DOTTED = {
+    role: f"inner.{role}"
+    for role in ("weight", "bias", "running_mean", "running_var", "eps", "momentum")
+}
 OWN = {
     "weight": "gamma", "bias": "beta", "running_mean": "running_mean", "running_var": "running_variance", "eps": "eps",
     "momentum": "momentum",
@@ -129,8 +137,10 @@ OWN = {
 
 def loaded(name: str) -> Subject:
     """The subject of something in this file, or of a library's construction."""
-    return registry.load(
-        registry.parse_target(name if name.split(":")[0] in registry.adapters() else f"{__file__}:{name}")
+    return loading.load(
+        registry.parse_target(
+            name if name.split(":")[0] in registry.adapters() else f"{__file__}:{name}"
+        )
     )
 
 
@@ -155,21 +165,29 @@ def test_roles_are_known() -> None:
         ("nflows:BatchNorm", (4,), {"weight": "weight", "running_var": "running_var"}),
         ("glasflow:nflows.BatchNorm", (4,), {"weight": "weight", "running_var": "running_var"}),
         ("normflows:BatchNorm", (4,), {"eps": "eps"}),
-        ("pyro:BatchNorm", (4,), {"weight": "constrained_gamma", "running_var": "moving_variance", "eps": "epsilon"}),
+        (
+            "pyro:BatchNorm",
+            (4,),
+            {"weight": "constrained_gamma", "running_var": "moving_variance", "eps": "epsilon"},
+        ),
         ("torch:BatchNorm3d", (2, 2, 1, 2), {"weight": "weight"}),
     ],
 )
-def test_a_normaliser_is_found(name: str, shape: tuple[int, ...], roles: dict[str, str]) -> None:
-    """A normaliser's event shape and the attributes that play its roles are found, and in train mode it normalises."""
+def test_a_normalizer_is_found(name: str, shape: tuple[int, ...], roles: dict[str, str]) -> None:
+    """A normalizer's event shape and the attributes that play its roles are found, and in train
+    mode it normalizes.
+    """
     subject = loaded(name)
-    assert subject.normaliser is not None and subject.play is not None
+    assert subject.normalizer is not None and subject.play is not None
     assert subject.event_shape == shape
-    assert roles.items() <= subject.normaliser.roles.items()
+    assert roles.items() <= subject.normalizer.roles.items()
     x = 5 + 2 * np.random.default_rng(0).standard_normal((8, *shape))
-    played, _, normalised = subject.play([("roles",), ("train",), ("normalise", x)], fresh=True)
-    assert {role for role, value in played.items() if value is not None} == set(subject.normaliser.roles)
+    played, _, normalized = subject.play([("roles",), ("train",), ("normalize", x)], fresh=True)
+    assert {role for role, value in played.items() if value is not None} == set(
+        subject.normalizer.roles
+    )
     axes = (0, *range(2, x.ndim))
-    assert np.allclose(normalised.mean(axes), 0, atol=1e-5) and np.all(normalised.std(axes) < 1.01)
+    assert np.allclose(normalized.mean(axes), 0, atol=1e-5) and np.all(normalized.std(axes) < 1.01)
 
 
 @pytest.mark.parametrize(
@@ -187,9 +205,11 @@ def test_a_normaliser_is_found(name: str, shape: tuple[int, ...], roles: dict[st
         "nflows:SimpleRealNVP[batch_norm]",
     ],
 )
-def test_nothing_else_is_a_normaliser(name: str) -> None:
-    """Blocks around a normaliser, other normalisations, and what is said to be something else are no normalisers."""
-    assert loaded(name).normaliser is None
+def test_nothing_else_is_a_normalizer(name: str) -> None:
+    """Blocks around a normalizer, other normalizations, and what is said to be something else are
+    no normalizers.
+    """
+    assert loaded(name).normalizer is None
 
 
 @pytest.mark.parametrize(
@@ -203,9 +223,9 @@ def test_nothing_else_is_a_normaliser(name: str) -> None:
     ],
 )
 def test_layers_of_torch_are_taken_as_they_are(build: Any, shape: tuple[int, ...]) -> None:
-    """A layer of torch.nn that a user passes is a normaliser of events of its own rank."""
-    subject = registry.load(loading.snapshot(build()))
-    assert isinstance(subject.normaliser, Normaliser) and subject.event_shape == shape
+    """A layer of torch.nn that a user passes is a normalizer of events of its own rank."""
+    subject = loading.load(loading.snapshot(build()))
+    assert isinstance(subject.normalizer, Normalizer) and subject.event_shape == shape
 
 
 @pytest.mark.parametrize(
@@ -214,17 +234,27 @@ def test_layers_of_torch_are_taken_as_they_are(build: Any, shape: tuple[int, ...
         ("Wrapped?kind=batchnorm", SpecError, "did you mean batch-norm"),
         ("nflows:BatchNorm?kind=batch-norm", SpecError, "objects of your own"),
         ("OwnBatchNorm?event=5,2,3", TargetError, "Give the shape of one event"),
-        ("OwnBatchNorm?num_channels=1&event=3,2,2", TargetError, "have 3 channels, but its running_mean is for 1"),
+        (
+            "OwnBatchNorm?num_channels=1&event=3,2,2",
+            TargetError,
+            "have 3 channels, but its running_mean is for 1",
+        ),
     ],
 )
-def test_what_cannot_be_meant_is_refused_in_a_sentence(name: str, error: type[Exception], said: str) -> None:
-    """An unknown kind, a kind for what is known, and a shape that does not fit say what was given and the way out."""
+def test_what_cannot_be_meant_is_refused_in_a_sentence(
+    name: str, error: type[Exception], said: str
+) -> None:
+    """An unknown kind, a kind for what is known, and a shape that does not fit say what was given
+    and the way out.
+    """
     with pytest.raises(error, match=said):
         loaded(name)
 
 
 def test_a_hidden_mode_is_one_violation() -> None:
-    """Where an attribute hides the method train, the protocol of modes is violated, and purity in eval mode still holds."""
+    """Where an attribute hides the method train, the protocol of modes is violated, and purity in
+    eval mode still holds.
+    """
     name = f"{__file__}:hidden_mode"
     settings = checking.Settings("quick")
     verdict = checking.check(name, "mode/protocol", settings)
@@ -234,10 +264,12 @@ def test_a_hidden_mode_is_one_violation() -> None:
 
 
 def test_a_convention_can_be_declared() -> None:
-    """A promise in the spec, or of the object, declares a convention: deviating from torch is then no surprise."""
-    found = loaded("OwnBatchNorm?promises=momentum=keep,running_var=biased").normaliser
+    """A promise in the spec, or of the object, declares a convention: deviating from torch is then
+    no surprise.
+    """
+    found = loaded("OwnBatchNorm?promises=momentum=keep,running_var=biased").normalizer
     assert found is not None and found.declared == {"momentum": "keep", "running_var": "biased"}
     module = OwnBatchNorm()
     module.promises = {"single": "accepted"}  # type: ignore[assignment]  # torch types attributes as tensors or modules
-    found = registry.load(loading.snapshot(module)).normaliser
+    found = loading.load(loading.snapshot(module)).normalizer
     assert found is not None and found.declared == {"single": "accepted"}

@@ -1,4 +1,6 @@
-"""The reference layers: BatchNorm does what torch's does over whole histories, and its relatives what they state."""
+"""The reference layers: BatchNorm does what torch's does over whole histories, and its relatives
+what they state.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from flowref.reference import (
     BatchNorm,
     InverseNotAvailable,
     InvertibleBatchNorm,
-    StopGradientCentring,
+    StopGradientCentering,
     batch_norm_backward,
     batch_norm_backward_by_steps,
 )
@@ -48,15 +50,23 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 BACKWARDS = (batch_norm_backward, batch_norm_backward_by_steps)
 
 
-def batch(seed: int, rows: int, space: tuple[int, ...], offset: float = 0.0, dtype: Any = torch.float64) -> Tensor:
+def batch(
+    seed: int, rows: int, space: tuple[int, ...], offset: float = 0.0, dtype: Any = torch.float64
+) -> Tensor:
     """Normal numbers of standard deviation 1 around an offset."""
     generator = torch.Generator().manual_seed(seed)
     return offset + torch.randn(rows, CHANNELS, *space, generator=generator, dtype=dtype)
 
 
 def same(first: Any, second: Any, offset: float = 0.0) -> None:
-    """Two values differ by rounding: some units in the last place, times how far the data are from 0."""
-    units = 256 * (1 + abs(offset)) * torch.finfo(second.dtype if second.is_floating_point() else torch.float64).eps
+    """Two values differ by rounding: some units in the last place, times how far the data are from
+    0.
+    """
+    units = (
+        256
+        * (1 + abs(offset))
+        * torch.finfo(second.dtype if second.is_floating_point() else torch.float64).eps
+    )
     torch.testing.assert_close(first, second, rtol=units, atol=units)
 
 
@@ -81,7 +91,10 @@ class Histories(RuleBasedStateMachine):
     def build(self, space: tuple[int, ...], options: dict[str, Any]) -> None:
         """Both start alike."""
         self.space, self.options, self.offset = space, options, 0.0
-        self.ours, self.theirs = perturbed(self.fresh(BatchNorm)), perturbed(self.fresh(NATIVE[space]))
+        self.ours, self.theirs = (
+            perturbed(self.fresh(BatchNorm)),
+            perturbed(self.fresh(NATIVE[space])),
+        )
 
     def fresh(self, kind: Callable[..., Any]) -> Any:
         """A layer as built."""
@@ -97,7 +110,9 @@ class Histories(RuleBasedStateMachine):
             leaf = x.clone().requires_grad_()
             y = layer(leaf)
             wanted = [leaf, *layer.parameters()]
-            found.append((y.detach(), *torch.autograd.grad(y, wanted, batch(seed + 1, rows, self.space))))
+            found.append(
+                (y.detach(), *torch.autograd.grad(y, wanted, batch(seed + 1, rows, self.space)))
+            )
         for first, second in zip(*found, strict=True):
             same(first, second, self.offset)
 
@@ -110,7 +125,11 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def reload(self) -> None:
         """Each is built anew and takes the state of the other, strictly."""
-        ours, theirs, training = self.fresh(BatchNorm), self.fresh(NATIVE[self.space]), self.ours.training
+        ours, theirs, training = (
+            self.fresh(BatchNorm),
+            self.fresh(NATIVE[self.space]),
+            self.ours.training,
+        )
         ours.load_state_dict(self.theirs.state_dict())
         theirs.load_state_dict(self.ours.state_dict())
         self.ours, self.theirs = ours.train(training), theirs.train(training)
@@ -150,21 +169,33 @@ TestHistories.settings = settings(max_examples=40, stateful_step_count=12)
 
 def test_the_constructor_is_that_of_torch() -> None:
     """Options have torch's names, order, defaults and kinds."""
-    ours, theirs = (inspect.signature(kind).parameters.values() for kind in (BatchNorm, nn.BatchNorm2d))
-    assert [(p.name, p.default, p.kind) for p in ours] == [(p.name, p.default, p.kind) for p in theirs]
+    ours, theirs = (
+        inspect.signature(kind).parameters.values() for kind in (BatchNorm, nn.BatchNorm2d)
+    )
+    assert [(p.name, p.default, p.kind) for p in ours] == [
+        (p.name, p.default, p.kind) for p in theirs
+    ]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_options_are_printed_as_torch_prints_them(options: dict[str, Any]) -> None:
     """A layer shows its options under torch's names."""
-    assert repr(BatchNorm(2, **options)) == repr(nn.BatchNorm2d(2, **options)).replace("BatchNorm2d", "BatchNorm")
+    assert repr(BatchNorm(2, **options)) == repr(nn.BatchNorm2d(2, **options)).replace(
+        "BatchNorm2d", "BatchNorm"
+    )
 
 
-@pytest.mark.parametrize("options", [{"dtype": torch.bfloat16}, {"device": "meta"}], ids=["dtype", "device"])
+@pytest.mark.parametrize(
+    "options", [{"dtype": torch.bfloat16}, {"device": "meta"}], ids=["dtype", "device"]
+)
 def test_device_and_dtype_reach_every_tensor(options: dict[str, Any]) -> None:
-    """Parameters and buffers are made where and as the options say, the counter excepted, which is an integer."""
+    """Parameters and buffers are made where and as the options say, the counter excepted, which is
+    an integer.
+    """
     ours, theirs = BatchNorm(2, **options).state_dict(), nn.BatchNorm2d(2, **options).state_dict()
-    assert {n: (t.dtype, t.device) for n, t in ours.items()} == {n: (t.dtype, t.device) for n, t in theirs.items()}
+    assert {n: (t.dtype, t.device) for n, t in ours.items()} == {
+        n: (t.dtype, t.device) for n, t in theirs.items()
+    }
 
 
 @pytest.mark.parametrize("receiver", [BatchNorm, nn.BatchNorm2d])
@@ -192,15 +223,22 @@ REFUSED = {
     "rank 6": ((2, 3, 1, 1, 1, 2), torch.float32, ValueError, "rank 6.*expected rank 2 to 5"),
     "one channel": ((4, 1), torch.float32, ValueError, "got 1 channels.*num_features=3"),
     "channels last": ((4, 2, 2, 3), torch.float32, ValueError, "got 2 channels.*num_features=3"),
-    "one value": ((1, 3, 1, 1), torch.float32, ValueError, "got one value per channel.*expected more"),
+    "one value": (
+        (1, 3, 1, 1),
+        torch.float32,
+        ValueError,
+        "got one value per channel.*expected more",
+    ),
     "integers": ((4, 3), torch.int64, TypeError, "got torch.int64; expected a floating dtype"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=list(REFUSED))
 @pytest.mark.parametrize("kind", [BatchNorm, InvertibleBatchNorm])
-def test_bad_input_is_refused_and_leaves_no_trace(kind: Callable[..., Any], case: tuple[Any, ...]) -> None:
-    """What cannot be normalised raises, says what was got and expected, and moves nothing."""
+def test_bad_input_is_refused_and_leaves_no_trace(
+    kind: Callable[..., Any], case: tuple[Any, ...]
+) -> None:
+    """What cannot be normalized raises, says what was got and expected, and moves nothing."""
     shape, dtype, error, said = case
     layer = kind(CHANNELS)
     before = states(layer)
@@ -213,7 +251,10 @@ def test_a_call_that_fails_late_leaves_no_trace() -> None:
     """Where a step after the statistics raises, or their update itself, none of them has moved."""
     layer, x = BatchNorm(CHANNELS), batch(0, 4, ())
     before = states(layer)
-    with pytest.raises(RuntimeError, match="vmap"), pytest.warns(UserWarning, match="batching rule"):
+    with (
+        pytest.raises(RuntimeError, match="vmap"),
+        pytest.warns(UserWarning, match="batching rule"),
+    ):
         torch.func.vmap(layer)(torch.stack([x, x]).float())
     assert all(torch.equal(before[name], now) for name, now in states(layer).items())
     layer.bias = nn.Parameter(torch.zeros(CHANNELS + 1))
@@ -228,7 +269,9 @@ def test_an_empty_batch_has_gradients_of_zero(space: tuple[int, ...]) -> None:
     """An empty batch gives an empty result, whose gradients are no NaN."""
     layer = BatchNorm(CHANNELS)
     layer(torch.zeros(0, CHANNELS, *space)).sum().backward()
-    assert all(torch.equal(p.grad, torch.zeros(CHANNELS)) for p in layer.parameters() if p.grad is not None)
+    assert all(
+        torch.equal(p.grad, torch.zeros(CHANNELS)) for p in layer.parameters() if p.grad is not None
+    )
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -238,9 +281,15 @@ def test_an_empty_batch_has_gradients_of_zero(space: tuple[int, ...]) -> None:
 def test_the_backward_formulas_are_those_of_autograd(
     space: tuple[int, ...], weighted: bool, eps: float, backward: Callable[..., Any]
 ) -> None:
-    """Both forms of the pullback equal autograd through torch's layer, whatever eps; and dx sums to 0 per channel."""
+    """Both forms of the pullback equal autograd through torch's layer, whatever eps; and dx sums to
+    0 per channel.
+    """
     x, dy = batch(1, 5, space, 3.0).requires_grad_(), batch(2, 5, space)
-    weight = torch.tensor([-2.0, 0.5, 3.0], dtype=torch.float64) if weighted else torch.ones(3, dtype=torch.float64)
+    weight = (
+        torch.tensor([-2.0, 0.5, 3.0], dtype=torch.float64)
+        if weighted
+        else torch.ones(3, dtype=torch.float64)
+    )
     parameters = weight.requires_grad_(), torch.zeros(3, dtype=torch.float64, requires_grad=True)
     y = nn.functional.batch_norm(x, None, None, *parameters, training=True, eps=eps)
     expected = torch.autograd.grad(y, (x, *parameters), dy)
@@ -253,12 +302,18 @@ def test_the_backward_formulas_are_those_of_autograd(
 @pytest.mark.parametrize("backward", BACKWARDS)
 def test_the_backward_formulas_refuse_what_the_layer_refuses(backward: Callable[..., Any]) -> None:
     """A gradient of another shape, a wrong rank and one value per channel raise."""
-    for dy, x in ((torch.ones(4, 2), torch.ones(4, 3)), (torch.ones(3), torch.ones(3)), (torch.ones(1, 3),) * 2):
+    for dy, x in (
+        (torch.ones(4, 2), torch.ones(4, 3)),
+        (torch.ones(3), torch.ones(3)),
+        (torch.ones(1, 3),) * 2,
+    ):
         with pytest.raises(ValueError, match=r"got .*expected"):
             backward(dy, x)
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # of torch, in its own forward mode
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit.script:DeprecationWarning"
+)  # of torch, in its own forward mode
 def test_derivatives_of_every_order_are_right() -> None:
     """The gradient of the gradient, and forward derivatives, agree with differences."""
     layer = perturbed(BatchNorm(CHANNELS, track_running_stats=False))
@@ -269,7 +324,9 @@ def test_derivatives_of_every_order_are_right() -> None:
 
 @pytest.mark.parametrize("offset", [0.0, 1e2, 1e4])
 def test_far_data_lose_no_more_digits_than_they_must(offset: float) -> None:
-    """In float32 the error grows with offset / deviation and not with its square; the variance is never negative."""
+    """In float32 the error grows with offset / deviation and not with its square; the variance is
+    never negative.
+    """
     x = batch(4, 64, (8,), offset, torch.float32)
     layer = BatchNorm(CHANNELS, momentum=1.0)
     exact = nn.BatchNorm1d(CHANNELS).double()(x.double()).detach()
@@ -286,7 +343,9 @@ def test_a_constant_channel_gives_the_bias(value: float) -> None:
     y = layer(torch.full((37, CHANNELS, 5), value))
     assert layer.running_var is not None
     assert float(layer.running_var.min()) >= 0
-    assert float(y.detach().abs().max()) <= 300 * torch.finfo(torch.float32).eps * math.sqrt(1 + abs(value))
+    assert float(y.detach().abs().max()) <= 300 * torch.finfo(torch.float32).eps * math.sqrt(
+        1 + abs(value)
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -296,12 +355,18 @@ def test_half_precision_is_summed_in_single(dtype: torch.dtype) -> None:
     y = BatchNorm(CHANNELS)(x)
     expected = nn.BatchNorm1d(CHANNELS)(x.float())
     assert y.dtype is dtype
-    torch.testing.assert_close(y.float(), expected, rtol=2 * torch.finfo(dtype).eps, atol=2 * torch.finfo(dtype).eps)
+    torch.testing.assert_close(
+        y.float(), expected, rtol=2 * torch.finfo(dtype).eps, atol=2 * torch.finfo(dtype).eps
+    )
 
 
-@pytest.mark.parametrize("options", [{}, {"momentum": None}, {"track_running_stats": False}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"momentum": None}, {"track_running_stats": False}], ids=str
+)
 def test_it_compiles_to_one_graph(options: dict[str, Any]) -> None:
-    """Traced without a break, two training steps and an eval call return and leave what they do eagerly."""
+    """Traced without a break, two training steps and an eval call return and leave what they do
+    eagerly.
+    """
     torch._dynamo.reset()
     eager, traced = BatchNorm(CHANNELS, **options), BatchNorm(CHANNELS, **options)
     compiled = torch.compile(traced, backend="aot_eager", fullgraph=True)
@@ -324,16 +389,22 @@ def test_per_sample_jacobians_in_eval_mode() -> None:
 
 
 @pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("build", [lambda: InvertibleBatchNorm(CHANNELS, affine=True), lambda: ActNorm(CHANNELS)])
+@pytest.mark.parametrize(
+    "build", [lambda: InvertibleBatchNorm(CHANNELS, affine=True), lambda: ActNorm(CHANNELS)]
+)
 def test_log_det_and_inverse_in_eval_mode(space: tuple[int, ...], build: Callable[[], Any]) -> None:
-    """After training batches, the log-det in eval mode is that of the Jacobian, and inverse undoes forward and its log-det."""
+    """After training batches, the log-det in eval mode is that of the Jacobian, and inverse undoes
+    forward and its log-det.
+    """
     layer = perturbed(build())
     for seed in range(3):
         layer(batch(seed, 8, space, 2.0))
     layer.eval()
     x = batch(9, 2, space)
     y, ladj = layer(x)
-    jacobian = torch.func.jacrev(lambda row: layer(row.reshape(1, *x.shape[1:]))[0].flatten())(x[0].flatten())
+    jacobian = torch.func.jacrev(lambda row: layer(row.reshape(1, *x.shape[1:]))[0].flatten())(
+        x[0].flatten()
+    )
     same(ladj.detach(), torch.linalg.slogdet(jacobian).logabsdet.detach().expand(2), 16.0)
     back, negative = layer.inverse(y)
     same(back.detach(), x, 16.0)
@@ -356,7 +427,10 @@ def test_an_unknown_source_of_statistics_is_refused() -> None:
 
 def test_batch_statistics_make_it_batch_norm() -> None:
     """With the batch's statistics the value is BatchNorm's in both modes, and so are the averages."""
-    flow, plain = perturbed(InvertibleBatchNorm(CHANNELS, affine=True)), perturbed(BatchNorm(CHANNELS))
+    flow, plain = (
+        perturbed(InvertibleBatchNorm(CHANNELS, affine=True)),
+        perturbed(BatchNorm(CHANNELS)),
+    )
     for training in (True, True, False):
         x = batch(7 + training, 5, (2, 4), 1.0)
         same(flow.train(training)(x)[0].detach(), plain.train(training)(x).detach(), 4.0)
@@ -365,8 +439,13 @@ def test_batch_statistics_make_it_batch_norm() -> None:
 
 
 def test_running_statistics_are_those_after_the_batch() -> None:
-    """With running averages the batch enters before they are used, for value and log-det, with gradient factor momentum."""
-    layer, x = InvertibleBatchNorm(CHANNELS, momentum=0.3, stats="running").double(), batch(8, 5, (2,), 1.0)
+    """With running averages the batch enters before they are used, for value and log-det, with
+    gradient factor momentum.
+    """
+    layer, x = (
+        InvertibleBatchNorm(CHANNELS, momentum=0.3, stats="running").double(),
+        batch(8, 5, (2,), 1.0),
+    )
     leaf = x.clone().requires_grad_()
     y, ladj = layer(leaf)
     mean, var = 0.3 * x.mean((0, 2)), 0.7 + 0.3 * x.var((0, 2))
@@ -378,13 +457,17 @@ def test_running_statistics_are_those_after_the_batch() -> None:
     used = 0.3 * leaf.mean((0, 2)), 0.7 + 0.3 * leaf.var((0, 2)) + layer.eps
     formula, cotangent = (leaf - used[0][:, None]) / used[1].sqrt()[:, None], batch(9, 5, (2,))
     for value, expected, rows in ((y, formula, cotangent), (ladj[0], -used[1].log().sum(), None)):
-        (found,), (wanted,) = (torch.autograd.grad(v, leaf, rows, retain_graph=True) for v in (value, expected))
+        (found,), (wanted,) = (
+            torch.autograd.grad(v, leaf, rows, retain_graph=True) for v in (value, expected)
+        )
         same(found, wanted)
     assert not layer.running_mean.requires_grad
 
 
-def test_actnorm_standardises_its_first_batch_only() -> None:
-    """The first training batch comes out with mean 0 and variance 1; a second one, eval mode and a reload change nothing."""
+def test_actnorm_standardizes_its_first_batch_only() -> None:
+    """The first training batch comes out with mean 0 and variance 1; a second one, eval mode and a
+    reload change nothing.
+    """
     layer = ActNorm(CHANNELS).double()
     layer.eval()(batch(0, 16, (2,), 5.0))
     assert not layer.initialized
@@ -399,7 +482,9 @@ def test_actnorm_standardises_its_first_batch_only() -> None:
 
 
 def test_actnorm_survives_degenerate_channels() -> None:
-    """A constant channel is shifted only, one with a NaN left alone, and the third is standardised as ever."""
+    """A constant channel is shifted only, one with a NaN left alone, and the third is standardized
+    as ever.
+    """
     x = batch(0, 16, (), 2.0, torch.float32)
     x[:, 0] = 1234.567
     x[3, 1] = float("nan")
@@ -411,8 +496,14 @@ def test_actnorm_survives_degenerate_channels() -> None:
 
 
 def test_a_bias_runs_away_under_stop_gradient() -> None:
-    """Its gradient is the same at every step, the loss stands still and the bias grows linearly; through the mean it is 0."""
-    layer, u, target = StopGradientCentring(CHANNELS).double(), batch(0, 6, ()), batch(1, 6, (), 1.0)
+    """Its gradient is the same at every step, the loss stands still and the bias grows linearly;
+    through the mean it is 0.
+    """
+    layer, u, target = (
+        StopGradientCentering(CHANNELS).double(),
+        batch(0, 6, ()),
+        batch(1, 6, (), 1.0),
+    )
     losses, biases = [], [layer.bias.detach().clone()]
     for _ in range(20):
         loss = (layer(u) - target).square().sum()
@@ -434,7 +525,7 @@ class TheirBatchNorm(nn.Module):
     """A user's layer that only bears the name."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise."""
+        """Normalize."""
         return x - x.mean(0)
 
 
@@ -443,8 +534,10 @@ class OwnBatchNorm(BatchNorm):
 
 
 def test_only_reference_layers_are_taken_for_such() -> None:
-    """Reference layers and what derives from them speak as such; equal names, torch's layers and the zoo's do not."""
-    from flowref.zoo.specimens_normalisation import ActNorm as Specimen
+    """Reference layers and what derives from them speak as such; equal names, torch's layers and
+    the zoo's do not.
+    """
+    from flowref.zoo.specimens.batch_norm import ActNorm as Specimen
 
     for layer in (BatchNorm(2), InvertibleBatchNorm(2), ActNorm(2), OwnBatchNorm(2)):
         assert speaker(layer, "it")[0].name == "reference"

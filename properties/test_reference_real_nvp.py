@@ -1,4 +1,6 @@
-"""The components of Real NVP do what they state: against torch, scipy and formulas written out, none of them a law."""
+"""The components of Real NVP do what they state: against torch, scipy and formulas written out,
+none of them a law.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,15 @@ VECTORS: dict[str, Callable[[], ref.Bijection]] = {
     "affine alternating": lambda: ref.AffineCoupling(ref.alternating_mask(4), ref.MLP(2, 4)),
     "affine halves": lambda: ref.AffineCoupling(ref.channel_mask(4), ref.MLP(2, 4)),
     "affine other halves": lambda: ref.AffineCoupling(ref.channel_mask(4, 1), ref.MLP(2, 4)),
-    "affine any": lambda: ref.AffineCoupling(torch.tensor([True, False, False, True]), ref.MLP(2, 4)),
-    "affine one kept": lambda: ref.AffineCoupling(torch.tensor([False, False, True, False]), ref.MLP(1, 6)),
-    "additive": lambda: ref.AdditiveCoupling(torch.tensor([True, True, False, True]), ref.MLP(3, 1)),
+    "affine any": lambda: ref.AffineCoupling(
+        torch.tensor([True, False, False, True]), ref.MLP(2, 4)
+    ),
+    "affine one kept": lambda: ref.AffineCoupling(
+        torch.tensor([False, False, True, False]), ref.MLP(1, 6)
+    ),
+    "additive": lambda: ref.AdditiveCoupling(
+        torch.tensor([True, True, False, True]), ref.MLP(3, 1)
+    ),
     "vector": lambda: ref.VectorRealNVP(4, depth=2),
     "empty chain": ref.Chain,
 }
@@ -74,8 +82,13 @@ def chains(model: ref.RealNVP) -> list[list[Any]]:
 
 def log_det(layer: ref.Bijection, x: Tensor) -> Tensor:
     """log|det J| of each row by `torch.autograd.functional.jacobian`."""
-    rows = [torch.autograd.functional.jacobian(lambda v: layer(v[None])[0][0].flatten(), row) for row in x]
-    return torch.stack([torch.linalg.slogdet(row.reshape(row.shape[0], -1)).logabsdet for row in rows])
+    rows = [
+        torch.autograd.functional.jacobian(lambda v: layer(v[None])[0][0].flatten(), row)
+        for row in x
+    ]
+    return torch.stack(
+        [torch.linalg.slogdet(row.reshape(row.shape[0], -1)).logabsdet for row in rows]
+    )
 
 
 @pytest.mark.parametrize("name", VECTORS)
@@ -95,7 +108,9 @@ def test_the_log_det_of_an_image_layer_is_that_of_its_jacobian(name: str) -> Non
 @pytest.mark.parametrize("name", [*VECTORS, *IMAGES])
 def test_the_inverse_restores_the_input_and_negates_the_log_det(name: str) -> None:
     """f^-1(f(x)) = x, and the log-dets of both calls add up to 0."""
-    build, x = (VECTORS[name], normal(6, 4)) if name in VECTORS else (IMAGES[name], pixels(3, 2, 4, 2))
+    build, x = (
+        (VECTORS[name], normal(6, 4)) if name in VECTORS else (IMAGES[name], pixels(3, 2, 4, 2))
+    )
     layer = moved(build, 0.1)
     z, ladj = layer(x)
     back, ladj_back = layer.inverse(z)
@@ -103,7 +118,9 @@ def test_the_inverse_restores_the_input_and_negates_the_log_det(name: str) -> No
     torch.testing.assert_close(ladj_back, -ladj, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", [name for name in VECTORS if "affine " in name or name in ("additive", "vector")])
+@pytest.mark.parametrize(
+    "name", [name for name in VECTORS if "affine " in name or name in ("additive", "vector")]
+)
 def test_couplings_start_as_the_identity(name: str) -> None:
     """Before training a coupling changes nothing, bit for bit, and a stack of them only mixes."""
     with torch.random.fork_rng():
@@ -118,12 +135,18 @@ def test_couplings_start_as_the_identity(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["affine halves", "affine any", "checkerboard", "channels"])
 def test_an_affine_coupling_is_the_masked_formula(name: str) -> None:
-    """z = b x + (1 - b) (x exp(s(b x)) + t(b x)) with ladj sum (1 - b) s, written with masks throughout."""
+    """z = b x + (1 - b) (x exp(s(b x)) + t(b x)) with ladj sum (1 - b) s, written with masks
+    throughout.
+    """
     layer = moved(VECTORS.get(name) or IMAGES[name])
     assert isinstance(layer, ref.AffineCoupling)
     x = normal(4, 4) if name in VECTORS else normal(4, 2, 4, 2)
     mask = layer.partition.mask
-    b = (mask if mask.dim() == 2 else mask.view(-1, *[1] * (x.dim() - 2))).expand(x.shape[1:]).double()
+    b = (
+        (mask if mask.dim() == 2 else mask.view(-1, *[1] * (x.dim() - 2)))
+        .expand(x.shape[1:])
+        .double()
+    )
     seen = x[:, mask] if mask.dim() == 1 else b * x
     raw, shift = layer.conditioner(seen).chunk(2, 1)
     scale = layer.scale.view(-1, *[1] * (x.dim() - 2)) * raw.tanh()
@@ -139,7 +162,9 @@ def test_an_affine_coupling_is_the_masked_formula(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["affine alternating", "affine any", "channels", "checkerboard"])
 def test_what_a_coupling_keeps_is_copied_bit_for_bit(name: str) -> None:
-    """Kept entries, infinities and negative zeros among them, come through unchanged in both directions."""
+    """Kept entries, infinities and negative zeros among them, come through unchanged in both
+    directions.
+    """
     layer = moved(VECTORS.get(name) or IMAGES[name])
     assert isinstance(layer, ref.AffineCoupling)
     x = normal(4, 4) if name in VECTORS else normal(4, 2, 4, 2)
@@ -168,7 +193,9 @@ def test_a_log_scale_at_a_kept_position_is_never_exponentiated() -> None:
     x = normal(2, 1, 2, 2).requires_grad_()
     z, ladj = layer(x)
     assert z.isfinite().all()
-    torch.testing.assert_close(ladj, torch.full_like(ladj, 2 * 800 * math.tanh(1e-3)), rtol=UNITS, atol=0)
+    torch.testing.assert_close(
+        ladj, torch.full_like(ladj, 2 * 800 * math.tanh(1e-3)), rtol=UNITS, atol=0
+    )
     (gradient,) = torch.autograd.grad(z.sum() + ladj.sum(), x)
     assert gradient.isfinite().all()
 
@@ -190,7 +217,7 @@ def test_a_squeeze_puts_each_corner_where_its_order_says(order: Any) -> None:
             assert torch.equal(z[0, place], x[0, c, i::2, j::2])
 
 
-def test_half_of_a_squeeze_in_the_order_of_real_nvp_is_one_colour_of_a_checkerboard() -> None:
+def test_half_of_a_squeeze_in_the_order_of_real_nvp_is_one_color_of_a_checkerboard() -> None:
     """What that order factors out first are the positions with i + j even."""
     x = ref.checkerboard_mask(4, 4).double()[None, None]
     z = ref.Squeeze("real_nvp")(x)[0]
@@ -205,7 +232,9 @@ def test_a_1x1_convolution_is_that_of_torch(lu: bool) -> None:
     assert isinstance(layer, ref.InvertibleConv1x1)
     x = normal(2, 3, 4, 5)
     z, ladj = layer(x)
-    torch.testing.assert_close(z, torch.conv2d(x, layer.weight[:, :, None, None]), rtol=UNITS, atol=UNITS)
+    torch.testing.assert_close(
+        z, torch.conv2d(x, layer.weight[:, :, None, None]), rtol=UNITS, atol=UNITS
+    )
     expected = 20 * math.log(abs(np.linalg.det(layer.weight.detach().numpy())))
     torch.testing.assert_close(ladj, torch.full_like(ladj, expected), rtol=1e-13, atol=1e-13)
 
@@ -228,17 +257,27 @@ def test_the_logit_is_exact_up_to_rounding(x: float) -> None:
         value = mpmath.log(p / (1 - p))
         slope = mpmath.log((1 - 2 * mpmath.mpf(0.05)) / 256 * (1 / p + 1 / (1 - p)))
     nearness = float(1 / min(p, 1 - p))
-    assert abs(float(h) - float(value)) <= 4 * torch.finfo(DOUBLE).eps * (abs(float(value)) + nearness)
-    assert abs(float(ladj) - float(slope)) <= 8 * torch.finfo(DOUBLE).eps * (abs(float(slope)) + nearness)
+    assert abs(float(h) - float(value)) <= 4 * torch.finfo(DOUBLE).eps * (
+        abs(float(value)) + nearness
+    )
+    assert abs(float(ladj) - float(slope)) <= 8 * torch.finfo(DOUBLE).eps * (
+        abs(float(slope)) + nearness
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("noise", ["none", "most"])
-def test_rounding_down_undoes_dequantisation(dtype: torch.dtype, noise: str) -> None:
-    """floor(k + u) = k for each of 256 levels and the extreme u, where k + u rounds up to the next level."""
+def test_rounding_down_undoes_dequantization(dtype: torch.dtype, noise: str) -> None:
+    """floor(k + u) = k for each of 256 levels and the extreme u, where k + u rounds up to the next
+    level.
+    """
     k = torch.arange(256, dtype=dtype)[:, None]
     one = torch.ones((), dtype=dtype)
-    u = torch.zeros_like(k) if noise == "none" else torch.full_like(k, float(torch.nextafter(one, 0 * one)))
+    u = (
+        torch.zeros_like(k)
+        if noise == "none"
+        else torch.full_like(k, float(torch.nextafter(one, 0 * one)))
+    )
     x, ladj = ref.Dequantize()(k, u)
     assert torch.equal(ref.Dequantize().inverse(x)[0], k)
     assert torch.equal(ladj, torch.zeros(256, dtype=dtype))
@@ -251,7 +290,10 @@ def test_the_base_density_is_the_multivariate_normal(dims: int) -> None:
     z = normal(5, dims)
     expected = stats.multivariate_normal(np.zeros(dims)).logpdf(z.numpy())
     torch.testing.assert_close(
-        ref.StandardNormal((dims,)).log_prob(z), torch.as_tensor(expected).view(5), rtol=1e-14, atol=1e-14
+        ref.StandardNormal((dims,)).log_prob(z),
+        torch.as_tensor(expected).view(5),
+        rtol=1e-14,
+        atol=1e-14,
     )
 
 
@@ -265,7 +307,9 @@ def test_a_flow_is_the_change_of_variables() -> None:
 
 
 def test_uniform_pixels_cost_eight_bits() -> None:
-    """The density 1/256 per entry on [0, 256) is 8 bits per dimension, and the same data in [0, 1) are, too."""
+    """The density 1/256 per entry on [0, 256) is 8 bits per dimension, and the same data in [0, 1)
+    are, too.
+    """
     dims = 3 * 32 * 32
     per_pixel = torch.tensor([-dims * math.log(256)], dtype=DOUBLE)
     assert abs(float(ref.bits_per_dim(per_pixel, dims)) - 8) < 1e-14
@@ -273,24 +317,38 @@ def test_uniform_pixels_cost_eight_bits() -> None:
 
 
 @pytest.mark.parametrize("factor", [0.25, 3.0, 255.0])
-def test_rescaling_the_data_changes_bits_per_dim_by_the_logarithm_of_the_factor(factor: float) -> None:
-    """Bits of a x are those of x plus log2 a, if the flow divides by a first; and none if the level is a as well."""
-    flow = ref.Flow(ref.StandardNormal((64,)), moved(lambda: ref.RealNVP((1, 8, 8), 17, hidden=4, blocks=1)))
+def test_rescaling_the_data_changes_bits_per_dim_by_the_logarithm_of_the_factor(
+    factor: float,
+) -> None:
+    """Bits of a x are those of x plus log2 a, if the flow divides by a first; and none if the level
+    is a as well.
+    """
+    flow = ref.Flow(
+        ref.StandardNormal((64,)), moved(lambda: ref.RealNVP((1, 8, 8), 17, hidden=4, blocks=1))
+    )
     x = pixels(3, 1, 8, 8)
     first = ref.Affine(0.0, 1.0).double()
-    first.scale.fill_(1 / factor)  # built in float32, its rounding of 1 / a would be part of the map
+    first.scale.fill_(
+        1 / factor
+    )  # built in float32, its rounding of 1 / a would be part of the map
     rescaled = ref.Flow(flow.base, ref.Chain(first, flow.bijection)).double()
     gained = rescaled.bits_per_dim(factor * x) - flow.bits_per_dim(x)
-    torch.testing.assert_close(gained, torch.full_like(gained, math.log2(factor)), rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(
+        gained, torch.full_like(gained, math.log2(factor)), rtol=1e-11, atol=1e-11
+    )
     kept = rescaled.bits_per_dim(factor * x, factor)
     torch.testing.assert_close(kept, flow.bits_per_dim(x), rtol=1e-11, atol=1e-11)
 
 
 def test_the_penalty_stands_apart_from_the_likelihood() -> None:
-    """The nll is the mean of -log p whatever the weight; the penalty is the weight times the squared scales."""
+    """The nll is the mean of -log p whatever the weight; the penalty is the weight times the
+    squared scales.
+    """
     flow = ref.Flow(ref.StandardNormal((4,)), moved(lambda: ref.VectorRealNVP(4, 2)))
     x = normal(5, 4)
-    scales = sum(m.scale.square().sum().item() for m in flow.modules() if isinstance(m, ref.AffineCoupling))
+    scales = sum(
+        m.scale.square().sum().item() for m in flow.modules() if isinstance(m, ref.AffineCoupling)
+    )
     with torch.no_grad():
         loss = ref.real_nvp_loss(flow, x, 0.1)
         nll = -flow.log_prob(x).mean()
@@ -309,12 +367,16 @@ def test_samples_are_differentiable_only_where_that_is_asked_for() -> None:
 
 
 def test_a_real_nvp_has_the_layers_of_the_paper() -> None:
-    """Three checkerboards, a squeeze, three channel masks, in the last level four checkerboards; widths double."""
+    """Three checkerboards, a squeeze, three channel masks, in the last level four checkerboards;
+    widths double.
+    """
     model = ref.RealNVP((3, 8, 8), scales=2, hidden=6, blocks=1, norm=None)
     first, last = chains(model)
     kinds = [type(layer).__name__ for layer in first]
     assert kinds == ["AffineCoupling"] * 3 + ["Squeeze"] + ["AffineCoupling"] * 3
-    assert [layer.partition.mask.dim() for layer in (*first[:3], *first[4:], *last)] == [2] * 3 + [1] * 3 + [2] * 4
+    assert [layer.partition.mask.dim() for layer in (*first[:3], *first[4:], *last)] == [2] * 3 + [
+        1
+    ] * 3 + [2] * 4
     assert len(last) == 4
     assert [layers[-1].conditioner.enter.out_channels for layers in (first, last)] == [12, 12]
     assert first[0].conditioner.enter.out_channels == 6
@@ -333,9 +395,11 @@ def test_consecutive_masks_of_a_real_nvp_complement_each_other() -> None:
 
 @pytest.mark.parametrize("order", ["pixel_unshuffle", "space_to_depth"])
 def test_halves_of_the_channels_cut_an_image_otherwise_than_a_checkerboard(order: Any) -> None:
-    """After a squeeze of these orders the channel masks mix what the checkerboards before it kept apart."""
-    colours = ref.Squeeze(order)(ref.checkerboard_mask(4, 4).double()[None, None])[0]
-    first = colours[:, ref.channel_mask(4)]
+    """After a squeeze of these orders the channel masks mix what the checkerboards before it kept
+    apart.
+    """
+    colors = ref.Squeeze(order)(ref.checkerboard_mask(4, 4).double()[None, None])[0]
+    first = colors[:, ref.channel_mask(4)]
     assert 0 < float(first.mean()) < 1
 
 

@@ -1,4 +1,6 @@
-"""Reports: JSON is exact, errors are sentences, and nothing from a target can act as markup or steer a terminal."""
+"""Reports: JSON is exact, errors are sentences, and nothing from a target can act as markup or
+steer a terminal.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ counts = st.integers(0, 10**6)
 points = st.recursive(any_float, lambda inner: st.lists(inner, max_size=3), max_leaves=6)
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | floats | words,
-    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(words, inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(words, inner, max_size=3)
+    ),
     max_leaves=6,
 )
 conditions = st.builds(
@@ -60,7 +66,9 @@ verdicts = st.builds(
     law=words,
     status=st.sampled_from(list(Status)),
     reason=words,
-    counts=st.builds(Counts, counts, counts, counts, counts, counts, st.lists(floats, max_size=3).map(tuple)),
+    counts=st.builds(
+        Counts, counts, counts, counts, counts, counts, st.lists(floats, max_size=3).map(tuple)
+    ),
     evidence=st.none() | evidence,
     counterexample=st.none() | cases,
     part=words,
@@ -83,14 +91,18 @@ environments = st.builds(
 reports = st.builds(
     Report,
     environment=environments,
-    laws=st.lists(st.builds(LawNote, words, counts, words, words, words, words), max_size=2).map(tuple),
+    laws=st.lists(st.builds(LawNote, words, counts, words, words, words, words), max_size=2).map(
+        tuple
+    ),
     targets=st.lists(words, max_size=2).map(tuple),
     verdicts=st.lists(verdicts, max_size=3).map(tuple),
     problems=st.lists(st.builds(Problem, words, words), max_size=2).map(tuple),
     complete=st.booleans(),
 )
 
-HOSTILE = "<script>alert(1)</script> | `code` **bold** [link](http://evil) \x1b[31m\n# heading\n| a | b |"
+HOSTILE = (
+    "<script>alert(1)</script> | `code` **bold** [link](http://evil) \x1b[31m\n# heading\n| a | b |"
+)
 VIOLATION = Verdict(
     "pkg:make?event=4&domain=(0,1)",
     "bijection/log-det",
@@ -98,7 +110,11 @@ VIOLATION = Verdict(
     HOSTILE,
     evidence=Evidence(0.0988, 1e-14, scale=1.0),
     counterexample=Counterexample(
-        [[0.0, 3.125]], None, 0, Condition(scale=0.3, seed=3), {"reported": -0.0988, "autograd": -0.1976}
+        [[0.0, 3.125]],
+        None,
+        0,
+        Condition(scale=0.3, seed=3),
+        {"reported": -0.0988, "autograd": -0.1976},
     ),
     part=HOSTILE,
 )
@@ -146,26 +162,35 @@ def test_equality_of_reports_can_fail() -> None:
         for value in (0.1, math.nextafter(0.1, 1))
     )
     assert one != other
-    plus, minus = (report_of(Verdict("t", "l", Status.HOLDS, evidence=Evidence(zero, 1.0))) for zero in (0.0, -0.0))
+    plus, minus = (
+        report_of(Verdict("t", "l", Status.HOLDS, evidence=Evidence(zero, 1.0)))
+        for zero in (0.0, -0.0)
+    )
     assert plus != minus
 
 
 @settings(max_examples=60, deadline=None)
 @given(reports, st.data())
 def test_a_damaged_report_is_one_sentence(report: Report, data: st.DataObject) -> None:
-    """A report cut off anywhere, or with a value exchanged, is read or refused in one sentence, and never otherwise."""
+    """A report cut off anywhere, or with a value exchanged, is read or refused in one sentence, and
+    never otherwise.
+    """
     text = report.to_json()
     cut = text[: data.draw(st.integers(0, len(text) - 3))]
     with pytest.raises(ReportError) as caught:
         Report.from_json(cut)
     assert "\n" not in str(caught.value)
     rows = json.loads(text)
-    rows[data.draw(st.sampled_from(sorted(rows)))] = data.draw(st.none() | st.integers() | words | st.lists(words))
+    rows[data.draw(st.sampled_from(sorted(rows)))] = data.draw(
+        st.none() | st.integers() | words | st.lists(words)
+    )
     with contextlib.suppress(ReportError):
         Report.from_json(json.dumps(rows))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "3", '{"a": 1}', "null", "[" * 100000, '{"flowref-report": 99}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "3", '{"a": 1}', "null", "[" * 100000, '{"flowref-report": 99}']
+)
 def test_a_foreign_file_is_one_sentence(text: str) -> None:
     """What is no report of this schema is refused with the way out."""
     with pytest.raises(ReportError, match="report"):
@@ -173,11 +198,26 @@ def test_a_foreign_file_is_one_sentence(text: str) -> None:
 
 
 def test_the_terminal_shows_a_failure_in_full() -> None:
-    """A violation shows its name, both numbers, the bits, the law in words, the input and the commands."""
-    shown = "\n".join(target_lines(VIOLATION.target, [VIOLATION], {"bijection/log-det": "The law."}))
-    for part in ("1 VIOLATED", VIOLATION.id, "reported -0.0988, autograd -0.1976", "of 53 bits", "the law: The law."):
+    """A violation shows its name, both numbers, the bits, the law in words, the input and the
+    commands.
+    """
+    shown = "\n".join(
+        target_lines(VIOLATION.target, [VIOLATION], {"bijection/log-det": "The law."})
+    )
+    for part in (
+        "1 VIOLATED",
+        VIOLATION.id,
+        "reported -0.0988, autograd -0.1976",
+        "of 53 bits",
+        "the law: The law.",
+    ):
         assert part in shown
-    for part in ("x = [0, 3.125]", "parameters moved by 0.3 (seed 3)", "float64", f"flowref replay {VIOLATION.id}"):
+    for part in (
+        "x = [0, 3.125]",
+        "parameters moved by 0.3 (seed 3)",
+        "float64",
+        f"flowref replay {VIOLATION.id}",
+    ):
         assert part in shown
 
 
@@ -190,7 +230,8 @@ def test_the_terminal_cannot_be_steered() -> None:
 def test_only_failures_expand() -> None:
     """A target where nothing failed is one line."""
     fine = [
-        Verdict("t", f"l{n}", status) for n, status in enumerate((Status.HOLDS, Status.ADVICE, Status.INCONCLUSIVE))
+        Verdict("t", f"l{n}", status)
+        for n, status in enumerate((Status.HOLDS, Status.ADVICE, Status.INCONCLUSIVE))
     ]
     assert len(target_lines("t", fine, {})) == 1
     assert len(target_lines("t", [*fine, replace_status(fine[0], Status.CRASHED)], {})) > 1
@@ -203,7 +244,9 @@ def replace_status(verdict: Verdict, status: Status) -> Verdict:
 
 def test_markdown_escapes_everything_from_a_target() -> None:
     """No HTML, link, heading, table row or control character of a target survives in Markdown."""
-    text = to_markdown(report_of(VIOLATION, Verdict(HOSTILE, HOSTILE, Status.INCONCLUSIVE, HOSTILE)))
+    text = to_markdown(
+        report_of(VIOLATION, Verdict(HOSTILE, HOSTILE, Status.INCONCLUSIVE, HOSTILE))
+    )
     # What stands in code spans and blocks is literal anyway.
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text.replace("\\`", ""))
     assert "<script>" not in outside
@@ -255,7 +298,9 @@ def test_exit_codes(statuses: tuple[Status, ...], expected: int) -> None:
 
 def test_raising_names_every_failure() -> None:
     """raise_for_violations is silent on a clean report and names every failure on another."""
-    report_of(Verdict("t", "l", Status.HOLDS), Verdict("t", "m", Status.ADVICE)).raise_for_violations()
+    report_of(
+        Verdict("t", "l", Status.HOLDS), Verdict("t", "m", Status.ADVICE)
+    ).raise_for_violations()
     broken = report_of(VIOLATION, Verdict("t", "l", Status.TIMEOUT, "it took more than 60 s"))
     with pytest.raises(FlowrefViolation, match=r"1 violation, 1 broken check") as caught:
         broken.raise_for_violations()

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from flowref import checking, registry
+from flowref import checking, loading, registry
+from flowref.checking.examples import Example, points
 from flowref.model import Condition, Counterexample, Evidence, FlowrefError, Status, Verdict
 from flowref.reporting.words import plain
 from flowref.scripting import script
-from flowref.strategies import Example, points
 
-# Runs files as programs in a process where flowref cannot be imported; tells each one's exit code and output.
+# Runs files as programs in a process where flowref cannot be imported; tells each one's exit code
+# and output.
 ALONE = """
 import contextlib, io, json, runpy, sys
 
@@ -77,22 +78,22 @@ class Sloppy:
 
 
 class Forgetful(nn.Module):
-    """Centres the first batch that it sees, and keeps where in an attribute that no state_dict holds."""
+    """Centers the first batch that it sees, and keeps where in an attribute that no state_dict holds."""
 
     event_shape = (2,)
 
     def __init__(self):
         super().__init__()
         self.shift = nn.Parameter(torch.zeros(2))
-        self.centre = None
+        self.center = None
 
     def forward(self, x):
-        if self.centre is None:
-            self.centre = x.detach().mean(0)
-        return x - self.centre + self.shift, x.new_zeros(len(x))
+        if self.center is None:
+            self.center = x.detach().mean(0)
+        return x - self.center + self.shift, x.new_zeros(len(x))
 
     def inverse(self, z):
-        return z + self.centre - self.shift, z.new_zeros(len(z))
+        return z + self.center - self.shift, z.new_zeros(len(z))
 
 
 class Picky(Scaled):
@@ -114,25 +115,26 @@ ready = Scaled(3.0)
 VIOLATIONS = (
     ("nflows:PiecewiseLinearCDF", "bijection/inverse-roundtrip"),
     ("nflows:GatedLinearUnit[ctx]", "bijection/log-det"),
-    ("normflows:transforms.Shift", "hygiene/input-not-mutated"),
+    ("normflows:transforms.Shift", "conduct/input-not-mutated"),
     ("FILE:ready", "bijection/log-det"),
-    ("FILE:Sloppy", "density/normalises"),
+    ("FILE:Sloppy", "density/integrates-to-one"),
     ("FILE:Forgetful", "state/reload-equals"),
-    ("FILE:Narrow", "hygiene/dtype-follow"),
+    ("FILE:Narrow", "conduct/dtype-follow"),
     ("FILE:Scaled?factor=0.5", "bijection/log-det"),
 )
 ERROR = ("FILE:Picky?domain=real", "bijection/inverse-roundtrip")
 MENDED = ("mended", "bijection/log-det")
 HALF_MENDED = ("half mended", "bijection/log-det")
-# Healthy pairs of a library's target and a law: what a program measures is what flowref measures, to the last bit.
+# Healthy pairs of a library's target and a law: what a program measures is what flowref measures,
+# to the last bit.
 MEASURED = (
     ("nflows:CompositeTransform", "composition/associative", 0.3),
     ("zuko:NSF[context=2]", "density/change-of-variables", 0.3),
     ("torch:ComposeTransform", "bijection/jacobian-inverse-product", 0.0),
-    ("FrEIA:GraphINN", "hygiene/cache-coherent", 0.3),
+    ("FrEIA:GraphINN", "conduct/cache-coherent", 0.3),
     ("normflows:Residual[brute_force]", "bijection/log-det", 0.3),
-    ("nflows:ActNorm", "hygiene/dtype-follow", 0.1),
-    ("pyro:AffineAutoregressive", "hygiene/value-gradient", 0.3),
+    ("nflows:ActNorm", "conduct/dtype-follow", 0.1),
+    ("pyro:AffineAutoregressive", "conduct/value-gradient", 0.3),
 )
 
 
@@ -159,8 +161,12 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Sho
     flows.write_text(FLOWS)
     mended.write_text(FLOWS.replace("log_scale[:2]", "log_scale"))
     half.write_text(FLOWS.replace("log_scale[:2].sum()", "log_scale.sum().mul(0.995)"))
-    pairs = [pair for pair in (*VIOLATIONS, ERROR) if pair[0].startswith("FILE") or installed(pair[0])]
-    verdicts = {pair: checking.check(pair[0].replace("FILE", str(flows)), pair[1]) for pair in pairs}
+    pairs = [
+        pair for pair in (*VIOLATIONS, ERROR) if pair[0].startswith("FILE") or installed(pair[0])
+    ]
+    verdicts = {
+        pair: checking.check(pair[0].replace("FILE", str(flows)), pair[1]) for pair in pairs
+    }
     texts = {pair: script(verdict) for pair, verdict in verdicts.items()}
     texts[MENDED] = texts[VIOLATIONS[-1]].replace(str(flows), str(mended))
     texts[HALF_MENDED] = texts[VIOLATIONS[-1]].replace(str(flows), str(half))
@@ -172,7 +178,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Sho
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=folder)
     assert done.returncode == 0, done.stderr
     ends = json.loads(done.stdout)
-    return {pair: Shown(verdicts[pair], texts[pair], *ends[str(path)]) for pair, path in paths.items()}
+    return {
+        pair: Shown(verdicts[pair], texts[pair], *ends[str(path)]) for pair, path in paths.items()
+    }
 
 
 def installed(target: str) -> bool:
@@ -184,21 +192,27 @@ def verdict_on(target: str, law: str, scale: float) -> tuple[Verdict, np.ndarray
     """A verdict that is made up, on three points, and what flowref measures at them."""
     chosen, place = registry.find_law(law), checking.as_target(target)
     condition = Condition(scale=scale, history=chosen.history)
-    subject = registry.load(place, condition)
+    subject = loading.load(place, condition)
     batch = points(subject, Example(scale, 3, "near", 5), chosen.given)
     context = None if batch.context is None else batch.context.tolist()
-    case = Counterexample(batch.x.tolist(), context, batch.seed, replace(condition, dtype=subject.dtype))
+    case = Counterexample(
+        batch.x.tolist(), context, batch.seed, replace(condition, dtype=subject.dtype)
+    )
     with np.errstate(all="ignore"):
         size = chosen.measure(subject, batch).per_row()
     worst = float(size.max())
-    return Verdict(target, law, Status.VIOLATED, evidence=Evidence(worst, worst), counterexample=case), size
+    return Verdict(
+        target, law, Status.VIOLATED, evidence=Evidence(worst, worst), counterexample=case
+    ), size
 
 
 @pytest.mark.parametrize("pair", VIOLATIONS, ids=" ".join)
 def test_a_script_shows_the_violation_without_flowref(
     pair: tuple[str, str], shown: dict[tuple[str, str], Shown]
 ) -> None:
-    """It exits with 1 and a last line VIOLATED, prints the law in words, and is off by what the verdict recorded."""
+    """It exits with 1 and a last line VIOLATED, prints the law in words, and is off by what the
+    verdict recorded.
+    """
     if pair not in shown:
         pytest.skip("the library is not installed")
     found, evidence = shown[pair], shown[pair].verdict.evidence
@@ -233,8 +247,12 @@ def test_a_script_says_when_the_law_holds_again(shown: dict[tuple[str, str], Sho
     assert shown[MENDED].last == "the law holds here"
 
 
-def test_a_script_does_not_decide_what_only_noise_can_tell(shown: dict[tuple[str, str], Shown]) -> None:
-    """A small part of the error that was seen may be rounding or may not: no word that the law holds, and exit code 2."""
+def test_a_script_does_not_decide_what_only_noise_can_tell(
+    shown: dict[tuple[str, str], Shown],
+) -> None:
+    """A small part of the error that was seen may be rounding or may not: no word that the law
+    holds, and exit code 2.
+    """
     assert shown[HALF_MENDED].code == 2, shown[HALF_MENDED].said
     assert shown[HALF_MENDED].last.startswith("NOT DECIDED")
 
@@ -249,7 +267,9 @@ def test_a_script_of_an_error_shows_the_exception(shown: dict[tuple[str, str], S
 
 
 def test_inputs_keep_every_bit() -> None:
-    """Signed zeros, subnormal, infinite and undefined inputs are written so that they read back the same."""
+    """Signed zeros, subnormal, infinite and undefined inputs are written so that they read back the
+    same.
+    """
     from flowref.scripting.wording import array
 
     values = [[0.1, -0.0, 5e-324, np.inf], [-np.inf, np.nan, 1e300, 2.0**-53 + 1]]

@@ -1,4 +1,6 @@
-"""Judging residuals: rounding is excused, defects are not, and the laws' own arithmetic is exact enough to say which."""
+"""Judging residuals: rounding is excused, defects are not, and the laws' own arithmetic is exact
+enough to say which.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from flowref.laws._arithmetic import differences, log_abs_det
-from flowref.laws._outcomes import tolerance_of
-from flowref.laws.hygiene_autograd import STEPS_DOWN, within
+from flowref.checking.tolerance import (
+    DOUBLE,
+    DROPPED,
+    HELD,
+    SCREEN,
+    SINGLE,
+    TRIVIAL,
+    UNDECIDED,
+    VIOLATED,
+    Judgement,
+    judge,
+)
+from flowref.laws.common.arithmetic import differences, log_abs_det
+from flowref.laws.common.outcomes import tolerance_of
+from flowref.laws.conduct.autograd import STEPS_DOWN, within
 from flowref.model import (
     BOUND,
     EXACT,
@@ -34,7 +48,6 @@ from flowref.model import (
     Support,
     law,
 )
-from flowref.tolerance import DOUBLE, DROPPED, HELD, SCREEN, SINGLE, TRIVIAL, UNDECIDED, VIOLATED, Judgement, judge
 
 UNIT = DOUBLE.unit
 # How far rounding moves the residual of the stand-in subject, in units of the noise.
@@ -42,19 +55,25 @@ RESPONSE = 3.0
 
 
 class Standin:
-    """A subject whose only ability is noise, and a law about it: each point's residual is ``x``, moved by the noise."""
+    """A subject whose only ability is noise, and a law about it: each point's residual is ``x``,
+    moved by the noise.
+    """
 
     def __init__(self, response: float = RESPONSE) -> None:
         self.response = response
         self.level = 0.0
         self.seeds: list[int] = []
-        self.subject = Subject(name="stand-in", event_shape=(1,), latent_shape=(1,), noise=self.noise)
+        self.subject = Subject(
+            name="stand-in", event_shape=(1,), latent_shape=(1,), noise=self.noise
+        )
 
     @contextlib.contextmanager
     def noise(self, seed: int, magnitude: float) -> Iterator[None]:
         """Noise that moves every residual by a draw that depends on the seed."""
         self.seeds.append(seed)
-        self.level = magnitude * self.response * np.random.default_rng(seed % 2**63).choice((-1.0, 1.0))
+        self.level = (
+            magnitude * self.response * np.random.default_rng(seed % 2**63).choice((-1.0, 1.0))
+        )
         try:
             yield
         finally:
@@ -77,7 +96,9 @@ class Standin:
 
 
 def allowed(response: float = RESPONSE) -> float:
-    """What the stated formula allows a point of scale one: k (s / M + u / 4), with s = M u times the response."""
+    """What the stated formula allows a point of scale one: k (s / M + u / 4), with s = M u times
+    the response.
+    """
     return DOUBLE.factor * (response * UNIT + UNIT / 4)
 
 
@@ -109,14 +130,18 @@ def test_what_rounding_does_not_explain_is_accused(factor: float) -> None:
 
 @pytest.mark.parametrize("response", [1e12, 1e14])
 def test_a_response_that_is_not_small_decides_nothing(response: float) -> None:
-    """Where noise moves the result by more than a hundredth of its scale, ordinary residuals are undecided, not held."""
+    """Where noise moves the result by more than a hundredth of its scale, ordinary residuals are
+    undecided, not held.
+    """
     assert list(Standin(response).judge(0.1).outcome) == [UNDECIDED]
 
 
 def test_an_unsteady_result_is_still_accused_of_more_than_noise_can_do() -> None:
     """A residual far beyond even the amplified response is a violation in the worst conditions."""
     response = 1e12
-    assert list(Standin(response).judge(100 * DOUBLE.factor * DOUBLE.amplify * UNIT * response).outcome) == [VIOLATED]
+    assert list(
+        Standin(response).judge(100 * DOUBLE.factor * DOUBLE.amplify * UNIT * response).outcome
+    ) == [VIOLATED]
 
 
 def test_points_are_judged_one_by_one() -> None:
@@ -133,9 +158,15 @@ def test_a_scale_belongs_to_its_point() -> None:
 
 
 def test_silence_is_counted_apart() -> None:
-    """Points about which the law says nothing, and points that hold whatever the subject does, are neither held nor bad."""
+    """Points about which the law says nothing, and points that hold whatever the subject does, are
+    neither held nor bad.
+    """
     found = Standin().judge(
-        1.0, 0.0, 1.0, decidable=np.array([False, True, True]), trivial=np.array([False, True, True])
+        1.0,
+        0.0,
+        1.0,
+        decidable=np.array([False, True, True]),
+        trivial=np.array([False, True, True]),
     )
     assert list(found.outcome) == [DROPPED, TRIVIAL, VIOLATED]
 
@@ -174,9 +205,13 @@ def test_a_subject_without_noise_is_not_accused_of_rounding() -> None:
 
 
 def test_judging_is_a_function_of_its_arguments() -> None:
-    """Judged again, a batch meets the same noise: seeds come from the inputs, not from a counter; other inputs, other seeds."""
+    """Judged again, a batch meets the same noise: seeds come from the inputs, not from a counter;
+    other inputs, other seeds.
+    """
     first, again, other = Standin(), Standin(), Standin()
-    judgements = [standin.judge(size) for standin, size in ((first, 1e-9), (again, 1e-9), (other, 2e-9))]
+    judgements = [
+        standin.judge(size) for standin, size in ((first, 1e-9), (again, 1e-9), (other, 2e-9))
+    ]
     again.judge(1e-9)
     assert again.seeds == first.seeds * 2
     assert not set(first.seeds) & set(other.seeds)
@@ -190,7 +225,9 @@ def test_a_format_is_judged_at_its_own_roundoff(precision: Any) -> None:
     for units, outcome in ((8.0, HELD), (1e6, VIOLATED)):  # two sides of one threshold
         batch = Batch(np.array([[units * precision.unit]]), None, 0)
         residual = standin.measure(standin.subject, batch)
-        assert list(judge(standin.law(), standin.subject, batch, residual, precision).outcome) == [outcome]
+        assert list(judge(standin.law(), standin.subject, batch, residual, precision).outcome) == [
+            outcome
+        ]
 
 
 @pytest.mark.parametrize(("replicas", "runs"), [(6, 4), (8, 5), (16, 9), (32, 12)])
@@ -217,19 +254,25 @@ def test_a_larger_batch_that_measures_something_else_is_not_used() -> None:
     """What shows in a small batch only is not excused by what a larger one would give."""
     standin = Lonely()
     batch = Batch(np.full((1, 1), 30 * allowed()), None, 0)
-    found = judge(standin.law(), standin.subject, batch, standin.measure(standin.subject, batch), replicas=32)
+    found = judge(
+        standin.law(), standin.subject, batch, standin.measure(standin.subject, batch), replicas=32
+    )
     assert len(standin.seeds) == 32
     assert (found.outcome == VIOLATED).all()
 
 
 def test_evidence_without_allowance_has_an_infinite_margin() -> None:
-    """The margin of a residual where nothing is allowed is infinite, and zero where the residual is zero."""
+    """The margin of a residual where nothing is allowed is infinite, and zero where the residual is
+    zero.
+    """
     assert math.isinf(Evidence(1e-300, 0.0).margin)
     assert Evidence(0.0, 0.0).margin == 0.0
 
 
 entries = st.integers(-(2**12), 2**12).map(lambda value: value / 64)
-matrices = st.integers(1, 6).flatmap(lambda size: arrays.arrays(np.float64, (size, size), elements=entries))
+matrices = st.integers(1, 6).flatmap(
+    lambda size: arrays.arrays(np.float64, (size, size), elements=entries)
+)
 
 
 def log_det(matrices: Array) -> Array:
@@ -252,13 +295,17 @@ def exact_determinant(matrix: Array) -> Fraction:
         product *= rows[step][step]
         for below in rows[step + 1 :]:
             factor = below[step] / rows[step][step]
-            below[:] = [value - factor * above for value, above in zip(below, rows[step], strict=True)]
+            below[:] = [
+                value - factor * above for value, above in zip(below, rows[step], strict=True)
+            ]
     return product
 
 
 @given(matrices)
 def test_log_det_agrees_with_exact_arithmetic(matrix: Array) -> None:
-    """log|det| in extended precision is that of exact fractions to a few units of double roundoff, singular ones included."""
+    """log|det| in extended precision is that of exact fractions to a few units of double roundoff,
+    singular ones included.
+    """
     determinant = exact_determinant(matrix)
     (found,) = log_det(matrix[None])
     if determinant == 0:
@@ -273,7 +320,9 @@ def test_log_det_agrees_with_exact_arithmetic(matrix: Array) -> None:
 
 @pytest.mark.parametrize("size", [2, 3, 5, 8])
 def test_log_det_of_a_hilbert_matrix(size: int) -> None:
-    """On Hilbert matrices, rounded to doubles, it agrees with fifty digits as far as extended precision reaches."""
+    """On Hilbert matrices, rounded to doubles, it agrees with fifty digits as far as extended
+    precision reaches.
+    """
     matrix = 1.0 / (np.arange(size)[:, None] + np.arange(size) + 1.0)
     with mpmath.workdps(50):
         expected = float(mpmath.log(abs(mpmath.det(mpmath.matrix(matrix.tolist())))))
@@ -285,7 +334,9 @@ def test_log_det_laws(matrix: Array, exponent: int, order: Any) -> None:
     """Scaling by a power of two adds n k log 2; permuting rows and columns changes nothing."""
     size = len(matrix)
     rows, columns = order.sample(range(size), size), order.sample(range(size), size)
-    plain, scaled, permuted = log_det(np.stack([matrix, matrix * 2.0**exponent, matrix[rows][:, columns]]))
+    plain, scaled, permuted = log_det(
+        np.stack([matrix, matrix * 2.0**exponent, matrix[rows][:, columns]])
+    )
     if plain < -10:  # near singular, or singular
         return
     slack = 1e-9 * (1 + abs(plain) + abs(exponent))
@@ -301,7 +352,9 @@ def test_log_dets_of_a_batch_do_not_touch() -> None:
 
 @pytest.mark.parametrize("point", [0.0, 1.0, -2.5, 30.0])
 def test_differences_lie_within_their_own_error_estimate(point: float) -> None:
-    """The derivative of a smooth map by differences is as close to the truth as the estimate of its error says, times twenty."""
+    """The derivative of a smooth map by differences is as close to the truth as the estimate of its
+    error says, times twenty.
+    """
     x = np.array([[point, 0.5]])
 
     def call(x: Array, context: Array | None) -> Mapped:
@@ -313,8 +366,12 @@ def test_differences_lie_within_their_own_error_estimate(point: float) -> None:
     assert float(error) < 1e-6
 
 
-@pytest.mark.parametrize(("iterative_forward", "allowed_to"), [(False, "inverse"), (True, "forward")])
-def test_the_error_of_a_solver_is_allowed_to_the_call_that_solves(iterative_forward: bool, allowed_to: str) -> None:
+@pytest.mark.parametrize(
+    ("iterative_forward", "allowed_to"), [(False, "inverse"), (True, "forward")]
+)
+def test_the_error_of_a_solver_is_allowed_to_the_call_that_solves(
+    iterative_forward: bool, allowed_to: str
+) -> None:
     """The other direction is in closed form, and gets nothing."""
     promises = {"inverse_tolerance": 1e-3, "iterative-forward": iterative_forward}
     subject = Subject(name="stand-in", event_shape=(1,), latent_shape=(1,), promises=promises)

@@ -1,4 +1,6 @@
-"""Training: data that are what they are said to be, runs that survive being killed, bits that are counted right."""
+"""Training: data that are what they are said to be, runs that survive being killed, bits that are
+counted right.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,41 @@ from click.testing import CliRunner, Result
 
 from flowref.cli import main
 from flowref.model import FlowrefError, SpecError
-from flowref.reference import Affine, Bijection, Chain, Dequantize, Flow, RealNVP, StandardNormal, bits_per_dim
+from flowref.reference import (
+    Affine,
+    Bijection,
+    Chain,
+    Dequantize,
+    Flow,
+    RealNVP,
+    StandardNormal,
+    bits_per_dim,
+)
 from flowref.reference.bijection import over_event
-from flowref.training import baselines, data, extras, fit, loop, models, plane, readers, runs, sampling
+from flowref.training import (
+    baselines,
+    data,
+    extras,
+    fit,
+    loop,
+    models,
+    plane,
+    readers,
+    runs,
+    sampling,
+)
 from flowref.training.extras import DataError, RunError
 from flowref.training.recipes import RECIPES, Recipe
 
-POINTS = Recipe("moons", model={"depth": 2, "hidden": [8]}, epochs=3, batch=32, rate=1e-2, patience=9)
+POINTS = Recipe(
+    "moons", model={"depth": 2, "hidden": [8]}, epochs=3, batch=32, rate=1e-2, patience=9
+)
 IMAGES = Recipe(
-    "digits", model={"scales": 2, "couplings": 1, "final": 1, "hidden": 4, "blocks": 1}, epochs=2, batch=16, flips=True
+    "digits",
+    model={"scales": 2, "couplings": 1, "final": 1, "hidden": 4, "blocks": 1},
+    epochs=2,
+    batch=16,
+    flips=True,
 )
 
 
@@ -36,9 +64,13 @@ def small(recipe: Recipe) -> data.Dataset:
     """Little data in three parts; the last batch of an epoch is not full."""
     random = np.random.default_rng(0)
     if recipe.dataset == "digits":
-        train, validation, test = (random.integers(0, 17, (number, 1, 8, 8)).astype(float) for number in (41, 10, 10))
+        train, validation, test = (
+            random.integers(0, 17, (number, 1, 8, 8)).astype(float) for number in (41, 10, 10)
+        )
         return data.Dataset("digits", train, validation, test, levels=17)
-    train, validation, test = (data.moons(number, seed) for seed, number in enumerate((107, 40, 40)))
+    train, validation, test = (
+        data.moons(number, seed) for seed, number in enumerate((107, 40, 40))
+    )
     return data.Dataset("moons", train, validation, test)
 
 
@@ -64,12 +96,21 @@ def test_digits_have_seventeen_levels() -> None:
     """The digits use the levels 0 to 16, all of them."""
     found = data.load("digits")
     assert set(np.unique(found.train)) == set(range(17))
-    assert (len(found.train), len(found.validation), len(found.test), found.levels) == (1197, 300, 300, 17)
+    assert (len(found.train), len(found.validation), len(found.test), found.levels) == (
+        1197,
+        300,
+        300,
+        17,
+    )
 
 
 def test_blobs_have_the_centres_of_scikit_learn() -> None:
-    """The centres are those that make_blobs draws with random_state=8, whatever the seed of the points."""
-    drawn = extras.package("sklearn.datasets").make_blobs(50, random_state=8, return_centers=True)[2]
+    """The centers are those that make_blobs draws with random_state=8, whatever the seed of the
+    points.
+    """
+    drawn = extras.package("sklearn.datasets").make_blobs(50, random_state=8, return_centers=True)[
+        2
+    ]
     means = data.blobs(30_000, 5)
     nearest = ((means[:, None] - drawn) ** 2).sum(-1).argmin(1)
     found = np.stack([means[nearest == place].mean(0) for place in range(3)])
@@ -97,13 +138,17 @@ def test_pixels_that_are_no_levels_are_refused(values: Any, said: str) -> None:
 
 def idx(images: Any, magic: int = readers.IDX_IMAGES) -> bytes:
     """An IDX file."""
-    content: bytes = b"".join(number.to_bytes(4, "big") for number in (magic, *images.shape)) + images.tobytes()
+    content: bytes = (
+        b"".join(number.to_bytes(4, "big") for number in (magic, *images.shape)) + images.tobytes()
+    )
     return content
 
 
 def cifar(images: Any, classes: Any) -> bytes:
     """A binary batch of CIFAR-10."""
-    return b"".join(bytes([kind]) + image.tobytes() for kind, image in zip(classes, images, strict=True))
+    return b"".join(
+        bytes([kind]) + image.tobytes() for kind, image in zip(classes, images, strict=True)
+    )
 
 
 def bytes_of(*shape: int) -> Any:
@@ -121,14 +166,18 @@ def test_mnist_is_read_as_it_was_written(tmp_path: Path, end: str, place: str) -
         packed = gzip.compress(idx(images)) if end else idx(images)
         (tmp_path / place / f"{stem}-images-idx3-ubyte{end}").write_bytes(packed)
     found = data.load("mnist", str(tmp_path))
-    assert found.train.shape == (45, 1, 28, 28) and found.validation.shape == (5, 1, 28, 28) and found.levels == 256
+    assert (
+        found.train.shape == (45, 1, 28, 28)
+        and found.validation.shape == (5, 1, 28, 28)
+        and found.levels == 256
+    )
     assert np.array_equal(found.test[:, 0], test)
     together = {image.tobytes() for part in (found.train, found.validation) for image in part}
     assert together == {image.tobytes() for image in train}
 
 
 def test_cifar10_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Binary batches give their images, colours first."""
+    """Binary batches give their images, colors first."""
     train, test = bytes_of(40, 3, 32, 32), bytes_of(4, 3, 32, 32)
     (tmp_path / "data_batch_1.bin").write_bytes(cifar(train[:20], [1] * 20))
     (tmp_path / "data_batch_2.bin").write_bytes(cifar(train[20:], [9] * 20))
@@ -138,7 +187,9 @@ def test_cifar10_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_celeba_is_cropped_and_resized(tmp_path: Path) -> None:
-    """Of an aligned image the middle 148 pixels are kept; a square is taken whole, and others in three colours."""
+    """Of an aligned image the middle 148 pixels are kept; a square is taken whole, and others in
+    three colors.
+    """
     Image = extras.package("PIL.Image")
     face = np.zeros((218, 178, 3), np.uint8)
     face[35:183, 15:163] = 200  # the square of 148 in the middle
@@ -210,7 +261,9 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_damaged_files_are_refused_in_one_sentence(tmp_path: Path, kind: str) -> None:
-    """Files that are cut off, of another kind or of another size: exit 2, what was given, what was expected; no run begins."""
+    """Files that are cut off, of another kind or of another size: exit 2, what was given, what was
+    expected; no run begins.
+    """
     import re
 
     name, said = damaged(tmp_path, kind)
@@ -256,7 +309,9 @@ def test_uniform_pixels_have_eight_bits() -> None:
 
 @pytest.mark.parametrize("factor", [1 / 256, 0.5, 3.0, 1000.0])
 def test_rescaling_data_costs_the_logarithm_of_the_factor(factor: float) -> None:
-    """The model of c x is that of x after a division by c: log2 c more bits in each dimension, and none if c is the level."""
+    """The model of c x is that of x after a division by c: log2 c more bits in each dimension, and
+    none if c is the level.
+    """
     model = RealNVP((1, 4, 4), bins=17, couplings=1, final=1, hidden=4, blocks=1)
     flow = Flow(StandardNormal((16,)), model).double().eval()
     scaled = Flow(StandardNormal((16,)), Chain(Affine(0.0, 1 / factor), model)).double().eval()
@@ -267,15 +322,19 @@ def test_rescaling_data_costs_the_logarithm_of_the_factor(factor: float) -> None
     assert (scaled.bits_per_dim(factor * x, level=factor) - flow.bits_per_dim(x)).abs().max() < 2e-6
 
 
-def test_standardising_is_part_of_the_density() -> None:
-    """Moons a thousand times as large have the same density up to that factor, whatever the flow makes of it inside."""
+def test_standardizing_is_part_of_the_density() -> None:
+    """Moons a thousand times as large have the same density up to that factor, whatever the flow
+    makes of it inside.
+    """
     found = small(POINTS)
-    large = replace(found, train=1000 * found.train, validation=1000 * found.validation, test=1000 * found.test)
+    large = replace(
+        found, train=1000 * found.train, validation=1000 * found.validation, test=1000 * found.test
+    )
     flows = []
     for dataset in (found, large):
         torch.manual_seed(0)
         flows.append(models.build(POINTS, (2,), None))
-        models.standardise(flows[-1], dataset)
+        models.standardize(flows[-1], dataset)
     one, other = (
         loop.mean_nll(flow, dataset.test, None, runs.seeded(0))
         for flow, dataset in zip(flows, (found, large), strict=True)
@@ -284,11 +343,15 @@ def test_standardising_is_part_of_the_density() -> None:
 
 
 def test_the_normal_baseline_is_the_normal_density() -> None:
-    """The baseline for points is the density of scipy's multivariate normal distribution at the fitted moments."""
+    """The baseline for points is the density of scipy's multivariate normal distribution at the
+    fitted moments.
+    """
     stats = pytest.importorskip("scipy.stats")
     train, test = data.moons(500, 0), data.moons(100, 1)
     fitted = stats.multivariate_normal(train.mean(0), np.cov(train.T, bias=True))
-    assert baselines.normal_nll(train, test) == pytest.approx(-fitted.logpdf(test).mean(), rel=1e-12)
+    assert baselines.normal_nll(train, test) == pytest.approx(
+        -fitted.logpdf(test).mean(), rel=1e-12
+    )
 
 
 def test_the_histogram_baseline_counts_levels() -> None:
@@ -303,7 +366,7 @@ def test_the_integral_sees_missing_mass() -> None:
     """A flow integrates to one; one whose log-determinant is off by a hundredth does not."""
     torch.manual_seed(1)
     flow, found = models.build(POINTS, (2,), None).eval(), small(POINTS)
-    models.standardise(flow, found)
+    models.standardize(flow, found)
     assert plane.integral(flow) == pytest.approx(1, abs=1e-3)
 
     class Off(Flow):
@@ -322,7 +385,9 @@ def reached(progress: loop.Progress, step: int) -> bool:
 
 
 def trained(folder: Path, recipe: Recipe, stops: tuple[int, ...] = ()) -> Path:
-    """A run trained to its end; it is interrupted, and begun again from its files, at each of the steps."""
+    """A run trained to its end; it is interrupted, and begun again from its files, at each of the
+    steps.
+    """
     folder.mkdir()
     runs.replace_file(folder / runs.CONFIG, recipe.to_json().encode())
     for step in (*stops, 10**9):
@@ -336,7 +401,9 @@ def trained(folder: Path, recipe: Recipe, stops: tuple[int, ...] = ()) -> Path:
 def same(one: Path, other: Path) -> None:
     """Two runs end with the same bits, but for the time that they took."""
     for name in (runs.WEIGHTS, runs.STATE):
-        (first, about), (second, note) = (runs.read_tensors(folder / name) for folder in (one, other))
+        (first, about), (second, note) = (
+            runs.read_tensors(folder / name) for folder in (one, other)
+        )
         for said in (about, note):
             said.get("progress", {}).pop("seconds", None)
         assert about == note and first.keys() == second.keys()
@@ -353,7 +420,9 @@ def same(one: Path, other: Path) -> None:
 def test_an_interrupted_training_ends_as_if_it_had_not_been(
     tmp_path: Path, recipe: Recipe, stops: tuple[int, ...]
 ) -> None:
-    """Weights, optimiser, random state, metrics and best epoch: all bits are the same, however often it was interrupted."""
+    """Weights, optimizer, random state, metrics and best epoch: all bits are the same, however
+    often it was interrupted.
+    """
     same(trained(tmp_path / "whole", recipe), trained(tmp_path / "parts", recipe, stops))
 
 
@@ -376,7 +445,9 @@ training.run(Killer())
 
 
 def test_a_killed_training_loses_nothing(tmp_path: Path) -> None:
-    """A process that is killed within its second epoch, and the rest of another one, give the bits of a single one."""
+    """A process that is killed within its second epoch, and the rest of another one, give the bits
+    of a single one.
+    """
     folder = tmp_path / "killed"
     folder.mkdir()
     runs.replace_file(folder / runs.CONFIG, POINTS.to_json().encode())
@@ -406,7 +477,9 @@ def test_the_best_weights_are_kept(tmp_path: Path) -> None:
     assert value == pytest.approx(best["validation_nll"], rel=1e-6)
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A full disk costs nothing but the write, and leaves no half files behind."""
     path = tmp_path / "file"
     runs.replace_file(path, b"old")
@@ -428,7 +501,9 @@ def test_cut_off_files_of_a_run_are_refused(tmp_path: Path, name: str, part: flo
     content = (folder / name).read_bytes()
     (folder / name).write_bytes(content[: int(part * len(content))])
     use: Callable[[], Any] = (
-        loop.Training(POINTS, small(POINTS), folder).restore if name == runs.STATE else lambda: runs.load(str(folder))
+        loop.Training(POINTS, small(POINTS), folder).restore
+        if name == runs.STATE
+        else lambda: runs.load(str(folder))
     )
     with pytest.raises(RunError, match=name):
         use()
@@ -439,7 +514,7 @@ def test_cut_off_files_of_a_run_are_refused(tmp_path: Path, name: str, part: flo
     [
         ({"dataset": "suns"}, "was changed"),
         ({"epochs": -3}, "expected a positive number"),
-        ({"colour": 1}, "was changed"),
+        ({"color": 1}, "was changed"),
         ({"flowref-run": 9}, "another version"),
         ({"model": {"depth": 3, "hidden": [8]}}, "does not fit"),
     ],
@@ -471,7 +546,11 @@ def test_a_loss_that_is_not_finite_ends_the_training(tmp_path: Path) -> None:
 
 def test_runs_are_numbered(tmp_path: Path) -> None:
     """Each run has a folder of its own."""
-    assert [runs.new_folder(tmp_path / "runs", "moons").name for _ in range(3)] == ["moons-1", "moons-2", "moons-3"]
+    assert [runs.new_folder(tmp_path / "runs", "moons").name for _ in range(3)] == [
+        "moons-1",
+        "moons-2",
+        "moons-3",
+    ]
 
 
 # The command line
@@ -488,10 +567,14 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_a_run_from_fit_to_sample(tmp_path: Path) -> None:
-    """`fit` trains, compares, draws and keeps; a run is a target of `audit`; `sample` draws from it."""
+    """`fit` trains, compares, draws and keeps; a run is a target of `audit`; `sample` draws from
+    it.
+    """
     result = invoke("fit", "moons", "--no-audit")
     assert result.exit_code == 0, result.output
-    assert "normal distribution, full covariance" in result.output and "integrates to" in result.output
+    assert (
+        "normal distribution, full covariance" in result.output and "integrates to" in result.output
+    )
     run = tmp_path / "runs" / "moons-1"
     pictures = {path.name for path in run.glob("*.png")}
     assert pictures == {"samples.png", "latents.png", "training.png", "density.png"}
@@ -518,10 +601,12 @@ def test_a_run_from_fit_to_sample(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_a_polite_end_leaves_a_run_to_go_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C: exit 130 and the line to type; `--resume` finds the run, which ends with the weights of another one."""
+    """Ctrl-C: exit 130 and the line to type; `--resume` finds the run, which ends with the weights
+    of another one.
+    """
     import contextlib
 
-    from flowref import fitting
+    from flowref.cli import fit as fitting
 
     @contextlib.contextmanager
     def at_once() -> Any:
@@ -544,8 +629,14 @@ def test_images_are_sampled_as_levels(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(data, "digits", lambda: small(IMAGES))
     folder = trained(tmp_path / "run", IMAGES)
     summary = fit.finish(folder, small(IMAGES))
-    assert summary.unit == "bits per dimension" and summary.baselines["all levels alike"] == math.log2(17)
-    assert {path.name for path in folder.glob("*.png")} == {"samples.png", "latents.png", "training.png"}
+    assert summary.unit == "bits per dimension" and summary.baselines[
+        "all levels alike"
+    ] == math.log2(17)
+    assert {path.name for path in folder.glob("*.png")} == {
+        "samples.png",
+        "latents.png",
+        "training.png",
+    }
     drawn, levels = sampling.draw(folder, 5, 0)
     assert drawn.shape == (5, 1, 8, 8) and drawn.dtype == np.dtype("uint8") and levels == 17
     assert drawn.max() < 17
@@ -558,7 +649,8 @@ def test_images_are_sampled_as_levels(tmp_path: Path, monkeypatch: pytest.Monkey
     [
         (
             ("fit", "mooons"),
-            "did you mean moons.*expected one of moons, circles, blobs, random, digits, mnist, cifar10",
+            "did you mean moons.*expected one of moons, circles, blobs, random, digits, mnist, "
+            "cifar10",
         ),
         (("fit", "mnist"), "nothing is downloaded; give the folder with train-images-idx3-ubyte"),
         (("fit", "moons", "--data", "x"), "--data and --limit are for mnist, cifar10, celeba"),
@@ -569,7 +661,9 @@ def test_images_are_sampled_as_levels(tmp_path: Path, monkeypatch: pytest.Monkey
         (("audit", "nowhere"), "names no library.*or the folder of a run"),
     ],
 )
-def test_mistakes_get_one_sentence(words: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: Any) -> None:
+def test_mistakes_get_one_sentence(
+    words: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: Any
+) -> None:
     """A mistake in the command: exit 2 and one sentence that says what was expected."""
     import re
 
@@ -582,10 +676,14 @@ def test_mistakes_get_one_sentence(words: tuple[str, ...], said: str, tmp_path: 
 def test_the_list_names_every_data_set() -> None:
     """`fit --list` names them all."""
     lines = invoke("fit", "--list").output.splitlines()
-    assert [line.split()[0] for line in lines] == list(data.KNOWN) and set(RECIPES) == set(data.KNOWN)
+    assert [line.split()[0] for line in lines] == list(data.KNOWN) and set(RECIPES) == set(
+        data.KNOWN
+    )
 
 
-@pytest.mark.parametrize("name", ["sklearn.datasets", "matplotlib", "safetensors.torch", "PIL.Image"])
+@pytest.mark.parametrize(
+    "name", ["sklearn.datasets", "matplotlib", "safetensors.torch", "PIL.Image"]
+)
 def test_a_missing_package_names_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the extra, one sentence says what to install."""
     top = name.partition(".")[0]
@@ -602,9 +700,12 @@ def test_help_loads_nothing_heavy(words: list[str]) -> None:
         "import sys, flowref.cli\n"
         f"sys.argv = ['flowref', *{words!r}]\n"
         "try:\n    flowref.cli.main()\nexcept SystemExit as end:\n    assert not end.code\n"
-        "found = {'torch', 'sklearn', 'matplotlib', 'safetensors', 'PIL'} & set(sys.modules)\nassert not found, found\n"
+        "found = {'torch', 'sklearn', 'matplotlib', 'safetensors', 'PIL'} & "
+        "set(sys.modules)\nassert not found, found\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -1,6 +1,8 @@
-"""Write `reports/batch-norm.md` and its pictures: every claim of two sets of notes on batch normalisation, measured.
+"""Write `reports/batch-norm.md` and its pictures: every claim of two sets of notes on batch
+normalization, measured.
 
-Usage: `python reports/batch_norm.py`. Every number on the page is computed by this run; it takes less than a minute.
+Usage: `python reports/batch_norm.py`. Every number on the page is computed by this run; it takes
+less than a minute.
 """
 
 from __future__ import annotations
@@ -16,24 +18,24 @@ from batch_norm_page.claim import CONVENTION, MISSING, UNSOUND, Claim
 
 from flowref import registry
 from flowref.model import ADVICE, CONTRACT
-from flowref.zoo.seed_batch_norm import ROWS
+from flowref.zoo.seeds.batch_norm import ROWS
 
 HERE = Path(__file__).parent
 FOLDER = "batch-norm"
 # What follows the number of the claims that have a verdict, where it is not "are" and the verdict.
 PLURAL = {CONVENTION: "are conventions", MISSING: "are gaps", UNSOUND: "are unsound as code"}
 
-HEAD = """# Batch normalisation: what the notes say, and what is so
+HEAD = """# Batch normalization: what the notes say, and what is so
 
 Two sets of teaching notes on Ioffe and Szegedy's paper (arXiv:1502.03167) were read claim by claim. Those numbered 000 derive
 the idea and write two layers for images; those numbered 002 give the backward pass and write a layer for vectors and images.
 Each claim is put here in our words, with whether it is true, why, a measured number, and the law that judges it in an audit.
 Of {total} claims {counts}.
 
-`flowref explain normalisation/shift-law` tells everything about a law. The code of the notes, with its slips one at a time, can be
+`flowref explain batch-norm/shift-law` tells everything about a law. The code of the notes, with its slips one at a time, can be
 audited; slips have the numbers of the claims:
 
-    flowref audit 'flowref.zoo.seed_batch_norm:AveragingBatchNorm?rows={example}'
+    flowref audit 'flowref.zoo.seeds.batch_norm:AveragingBatchNorm?rows={example}'
 
 What is right is in `flowref.reference`: `BatchNorm`, `batch_norm_backward` and `InvertibleBatchNorm`. The page and its pictures are
 written by `python reports/batch_norm.py`. Where no law is named, the claim is not about what a layer computes.
@@ -62,16 +64,19 @@ class Section(NamedTuple):
 
 
 SECTIONS = (
-    Section("Why normalise", (ideas.sigmoid_saturates, ideas.flat_parts)),
+    Section("Why normalize", (ideas.sigmoid_saturates, ideas.flat_parts)),
     Section(
-        "Centring, and the bias before it",
-        (ideas.stop_gradient, ideas.sign_of_the_update, ideas.derivative_of_centring),
+        "Centering, and the bias before it",
+        (ideas.stop_gradient, ideas.sign_of_the_update, ideas.derivative_of_centering),
         Picture(
             "bias",
-            "Two panels: the bias grows on a straight line where the gradient stops at the mean, and stays at 0 where it passes; "
+            "Two panels: the bias grows on a straight line where the gradient stops at the mean, "
+            "and stays at 0 where it passes; "
             "the loss is constant and the same in both.",
-            "A bias before centring, under gradient descent. Left, the bias: it runs away where the mean is taken for a constant. "
-            "Right, the loss: the same in both cases, since the output does not depend on the bias.",
+            "A bias before centering, under gradient descent. Left, the bias: it runs away where "
+            "the mean is taken for a constant. "
+            "Right, the loss: the same in both cases, since the output does not depend on the "
+            "bias.",
         ),
     ),
     Section(
@@ -88,10 +93,13 @@ SECTIONS = (
         ),
         Picture(
             "scale",
-            "Against the scale of the input on logarithmic axes, the change of the output grows to 3 below the square root of "
+            "Against the scale of the input on logarithmic axes, the change of the output grows "
+            "to 3 below the square root of "
             "epsilon, while the exact law holds to rounding everywhere.",
-            "Scale invariance and its exact form, in float64. The paper's $BN(ax) = BN(x)$ is good only while $a\\sigma$ is far "
-            "above $\\sqrt\\epsilon$; with $\\epsilon / a^2$ on the other side it holds to rounding at every scale.",
+            "Scale invariance and its exact form, in float64. The paper's $BN(ax) = BN(x)$ is "
+            "good only while $a\\sigma$ is far "
+            "above $\\sqrt\\epsilon$; with $\\epsilon / a^2$ on the other side it holds to "
+            "rounding at every scale.",
         ),
     ),
     Section(
@@ -99,11 +107,15 @@ SECTIONS = (
         (numerics.one_pass_variance, numerics.two_pass_variance),
         Picture(
             "variance",
-            "Relative error of a float32 variance against the ratio of mean and standard deviation: one pass follows its "
+            "Relative error of a float32 variance against the ratio of mean and standard "
+            "deviation: one pass follows its "
             "square and reaches 1 near 2000, two passes stay near roundoff up to some thousand.",
-            "Variance of 1024 float32 values, the worst of 30 draws; the truth is computed in extended precision from the same "
-            "rounded inputs. The error of one pass grows with the square of $\\mu / \\sigma$. Two passes lose digits only where "
-            "the rounding of the mean is seen beside $\\sigma$, and the reference puts that right too.",
+            "Variance of 1024 float32 values, the worst of 30 draws; the truth is computed in "
+            "extended precision from the same "
+            "rounded inputs. The error of one pass grows with the square of $\\mu / \\sigma$. Two "
+            "passes lose digits only where "
+            "the rounding of the mean is seen beside $\\sigma$, and the reference puts that right "
+            "too.",
         ),
     ),
     Section(
@@ -129,11 +141,15 @@ SECTIONS = (
         ),
         Picture(
             "gap",
-            "Difference of train and eval outputs against momentum after 10, 100 and 1000 batches: large for small momentum until "
+            "Difference of train and eval outputs against momentum after 10, 100 and 1000 "
+            "batches: large for small momentum until "
             "the averages have arrived, then near the floor, and larger again towards momentum 1.",
-            "Train mode against eval mode on a new batch of 32, for data with mean 3 and standard deviation 2 and averages that "
-            "start at 0 and 1. Towards the left the averages have not arrived, towards the right they are those of a few "
-            "batches. What remains at the dotted line is the noise of the batch in train mode, which no momentum removes.",
+            "Train mode against eval mode on a new batch of 32, for data with mean 3 and standard "
+            "deviation 2 and averages that "
+            "start at 0 and 1. Towards the left the averages have not arrived, towards the right "
+            "they are those of a few "
+            "batches. What remains at the dotted line is the noise of the batch in train mode, "
+            "which no momentum removes.",
         ),
     ),
     Section("Modes", (running.train_is_hidden, running.mode_is_gradients)),
@@ -173,11 +189,21 @@ def page() -> str:
     """The whole page."""
     claims = [claim for section in SECTIONS for claim in section.claims]
     counts = Counter(claim.verdict for claim in claims)
-    verdicts = [f"{count} {PLURAL.get(verdict, 'are ' + verdict.lower())}" for verdict, count in counts.most_common()]
+    verdicts = [
+        f"{count} {PLURAL.get(verdict, 'are ' + verdict.lower())}"
+        for verdict, count in counts.most_common()
+    ]
     listed = f"{', '.join(verdicts[:-1])} and {verdicts[-1]}"
     example = "000-16"
     assert example in ROWS
-    parts = [HEAD.format(total=len(claims), counts=listed, example=example, torch=torch.__version__.partition("+")[0])]
+    parts = [
+        HEAD.format(
+            total=len(claims),
+            counts=listed,
+            example=example,
+            torch=torch.__version__.partition("+")[0],
+        )
+    ]
     for section in SECTIONS:
         parts.append(f"## {section.title}")
         for claim in section.claims:

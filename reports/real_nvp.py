@@ -1,9 +1,10 @@
 """Run the experiments of Real NVP, and write `reports/real-nvp.md` from what they measured.
 
-Usage: `python reports/real_nvp.py E4 | E5 | E7 | E8 | E9 | all | page`. An experiment writes its numbers as JSON and its
-pictures into `reports/real-nvp/`, then the page; `page` writes the page alone. All take about a quarter of an hour on one core.
-A run that was killed goes on where it was, and finished seeds are not trained again. Exit codes: 0, 1 if a hard check is not met,
-130 if interrupted.
+Usage: `python reports/real_nvp.py E4 | E5 | E7 | E8 | E9 | all | page`. An experiment writes its
+numbers as JSON and its pictures into `reports/real-nvp/`, then the page; `page` writes the page
+alone. All take about a quarter of an hour on one core.
+A run that was killed goes on where it was, and finished seeds are not trained again. Exit codes: 0,
+1 if a hard check is not met, 130 if interrupted.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ HEARTBEAT = 15.0
 HEAD = """# Real NVP: what the notes claim of training, measured
 
 Two sets of teaching notes describe experiments with Real NVP (Dinh et al., arXiv:1605.08803). Those numbered 001
-build flows from couplings, batch normalisation and 1x1 convolutions; those numbered 003 implement the paper and tell
+build flows from couplings, batch normalization and 1x1 convolutions; those numbered 003 implement the paper and tell
 what was needed to train it. What they claim is said here in our words, and was measured again, as far as a single
 core can, with several seeds. Where a claim is not seen, the page says so: that is no refutation, since models and
 trainings here are smaller.
@@ -57,7 +58,13 @@ class Progress(Watcher):
         self.label, self.total, self.done = experiment.name, len(tasks), 0
         if sys.stderr.isatty():
             from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import (
+                BarColumn,
+                Progress,
+                TextColumn,
+                TimeElapsedColumn,
+                TimeRemainingColumn,
+            )
 
             self.bar = Progress(
                 TextColumn("{task.description}", markup=False),
@@ -92,7 +99,11 @@ class Progress(Watcher):
         if self.bar is not None:
             self.bar.update(self.place, completed=self.done + part)
         else:
-            print(f"{self.label}: {self.done}/{self.total}, and {part:.0%} of the next", file=sys.stderr, flush=True)
+            print(
+                f"{self.label}: {self.done}/{self.total}, and {part:.0%} of the next",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def end(self) -> None:
         """Take the bar away."""
@@ -115,13 +126,18 @@ def page(out: Path) -> str:
         parts += [f"## {experiment.name} · {experiment.title}", experiment.section(results)]
         versions = ", ".join(f"{name} {number}" for name, number in results["versions"].items())
         parts.append(
-            f"*{len(results['runs'])} tasks, {results['seconds'] / 60:.1f} minutes of training on one core; {versions}.*"
+            f"*{len(results['runs'])} tasks, {results['seconds'] / 60:.1f} minutes of training on "
+            f"one core; {versions}.*"
         )
     if missing:
         parts.append(f"Not run yet, or not since the experiment was changed: {', '.join(missing)}.")
     blocks = [block for part in parts for block in part.strip().split("\n\n")]
-    # Tables and lists keep their lines; others are as long as they are, since numbers of any length stand in them.
-    return "\n\n".join(block if block[0] in "|-" else " ".join(block.split()) for block in blocks) + "\n"
+    # Tables and lists keep their lines; others are as long as they are, since numbers of any length
+    # stand in them.
+    return (
+        "\n\n".join(block if block[0] in "|-" else " ".join(block.split()) for block in blocks)
+        + "\n"
+    )
 
 
 def write_page(out: Path) -> None:
@@ -131,15 +147,24 @@ def write_page(out: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what was asked for."""
-    parser = argparse.ArgumentParser(prog="real_nvp.py", description=str(__doc__).partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="real_nvp.py", description=str(__doc__).partition("\n")[0]
+    )
     names = [experiment.name for experiment in EXPERIMENTS]
     parser.add_argument("what", nargs="+", choices=[*names, "all", "page"])
-    parser.add_argument("--out", type=Path, default=HERE, help="folder of the page  [default: that of this file]")
     parser.add_argument(
-        "--runs", type=Path, default=HERE.parent / ".flowref" / "real-nvp", help="folder of weights and states"
+        "--out", type=Path, default=HERE, help="folder of the page  [default: that of this file]"
     )
     parser.add_argument(
-        "--rehearse", action="store_true", help="tiny trainings, to try the command; give another --out"
+        "--runs",
+        type=Path,
+        default=HERE.parent / ".flowref" / "real-nvp",
+        help="folder of weights and states",
+    )
+    parser.add_argument(
+        "--rehearse",
+        action="store_true",
+        help="tiny trainings, to try the command; give another --out",
     )
     chosen = parser.parse_args(arguments)
     if chosen.rehearse and chosen.out.resolve() == HERE.resolve():
@@ -150,7 +175,9 @@ def main(arguments: list[str] | None = None) -> int:
         for experiment in EXPERIMENTS:
             if not {experiment.name, "all"} & set(chosen.what):
                 continue
-            results = conduct(experiment, Effort(chosen.rehearse), chosen.out / FOLDER, chosen.runs, watcher)
+            results = conduct(
+                experiment, Effort(chosen.rehearse), chosen.out / FOLDER, chosen.runs, watcher
+            )
             for check in results["checks"]:
                 met &= check["met"] or chosen.rehearse
                 print(f"{experiment.name}: {'met' if check['met'] else 'NOT MET'}: {check['what']}")
@@ -158,7 +185,8 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         watcher.end()
         print(
-            f"interrupted; the same command goes on: python reports/real_nvp.py {' '.join(chosen.what)}",
+            "interrupted; the same command goes on: python reports/real_nvp.py "
+            f"{' '.join(chosen.what)}",
             file=sys.stderr,
         )
         return 130

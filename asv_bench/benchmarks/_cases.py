@@ -1,7 +1,8 @@
 """What is measured: components by name, in three sizes, in several implementations that agree.
 
-`case` builds one implementation of one operation once per process, and compares its values with the reference's: a fast path
-that computes something else cannot win. For another library the reference has that library's formulas (see `_models`).
+`case` builds one implementation of one operation once per process, and compares its values with the
+reference's: a fast path that computes something else cannot win. For another library the reference
+has that library's formulas (see `_models`).
 """
 
 from __future__ import annotations
@@ -33,13 +34,16 @@ from ._models import (
 from ._peers import PEERS, Coupling, Model, reordered
 from ._timing import Call, copies, device_samples, one_thread, rotated
 
-# Values agree up to float32 rounding through all couplings; a wrong formula is off by a hundred times this.
+# Values agree up to float32 rounding through all couplings; a wrong formula is off by a hundred
+# times this.
 AGREEMENT = 2e-4
 
 
 @dataclass(frozen=True)
 class Case:
-    """One implementation of one operation: what is called, with which inputs by turns, and the samples in each."""
+    """One implementation of one operation: what is called, with which inputs by turns, and the
+    samples in each.
+    """
 
     run: Callable[[Any], Any]
     inputs: Sequence[Tensor]
@@ -48,11 +52,17 @@ class Case:
     @property
     def call(self) -> Call:
         """What is timed."""
-        return rotated(self.run, self.inputs) if len(self.inputs) > 1 else functools.partial(self.run, self.inputs[0])
+        return (
+            rotated(self.run, self.inputs)
+            if len(self.inputs) > 1
+            else functools.partial(self.run, self.inputs[0])
+        )
 
 
 def microseconds(case: Case, device: str) -> dict[str, Any]:
-    """The time per sample as asv takes it, with its samples, of which it keeps median and quartiles."""
+    """The time per sample as asv takes it, with its samples, of which it keeps median and
+    quartiles.
+    """
     scale = 1e6 / case.batch
     return {"samples": [scale * value for value in device_samples(case.call, device)], "number": 1}
 
@@ -62,7 +72,10 @@ def agree(got: Tensor, expected: Tensor, what: str) -> None:
     scale = 1 + float(expected.detach().abs().max())
     error = float((got.detach() - expected.detach()).abs().max()) / scale
     if not (got.shape == expected.shape and error < AGREEMENT):
-        raise AssertionError(f"{what}: {tuple(got.shape)} against {tuple(expected.shape)}, relative error {error:.2g}")
+        raise AssertionError(
+            f"{what}: {tuple(got.shape)} against {tuple(expected.shape)}, relative error "
+            f"{error:.2g}"
+        )
 
 
 @functools.cache
@@ -118,7 +131,9 @@ def _coupling_case(impl: str, op: str, architecture: Architecture, device: str) 
     if impl in REFERENCE:
         layer = reference_coupling(copy.deepcopy(net), True).to(device)
         forward, inverse = (
-            (compiled(layer.forward), compiled(layer.inverse)) if impl != "flowref" else (layer, layer.inverse)
+            (compiled(layer.forward), compiled(layer.inverse))
+            if impl != "flowref"
+            else (layer, layer.inverse)
         )
         built = Coupling(layer, lambda x: forward(x)[0], lambda z: inverse(z)[0], forward)
         expected = reference_coupling(net, True).to(device)
@@ -134,7 +149,9 @@ def _coupling_case(impl: str, op: str, architecture: Architecture, device: str) 
         else:
             z, ladj = expected(x)
             agree(built.forward(x), z, f"coupling forward of {impl}")
-            agree(built.log_det(x)[1], ladj, f"coupling log_det of {impl}") if op == "log_det" else None
+            agree(
+                built.log_det(x)[1], ladj, f"coupling log_det of {impl}"
+            ) if op == "log_det" else None
     chosen = getattr(built, op)
 
     def run(x: Tensor) -> Any:
@@ -159,13 +176,17 @@ def image_flow(impl: str, op: str, size: str, device: str) -> Case:
 
 
 def flow_case(impl: str, op: str, architecture: Architecture, device: str) -> Case:
-    """A flow of this architecture, compared with the reference in value, in gradient, and in what it samples."""
+    """A flow of this architecture, compared with the reference in value, in gradient, and in what
+    it samples.
+    """
     if impl in REFERENCE:
         model = reference_model(reference_flow(architecture).to(device), impl)
         expected = reference_flow(architecture).to(device)
     else:
         peer = PEERS[impl]
-        model = peer.flow([reordered(net, peer.order) for net in conditioners(architecture)], architecture.event)
+        model = peer.flow(
+            [reordered(net, peer.order) for net in conditioners(architecture)], architecture.event
+        )
         model.module.to(device)
         expected = reference_flow(architecture, peer).to(device)
     x = data((architecture.batch, *architecture.event), device)

@@ -1,4 +1,6 @@
-"""Numbers that are the same in every run: operators dispatched, bytes allocated, bytes kept for backward, kernels launched."""
+"""Numbers that are the same in every run: operators dispatched, bytes allocated, bytes kept for
+backward, kernels launched.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ class Dispatched(TorchDispatchMode):
         """Count an operator; views make no storage, and writing in place none either."""
         out = func(*args, **(kwargs or {}))
         self.operators += 1
-        given = {_storage(x) for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)}
+        given = {
+            _storage(x)
+            for x in torch.utils._pytree.tree_leaves((args, kwargs))
+            if isinstance(x, torch.Tensor)
+        }
         for value in torch.utils._pytree.tree_leaves(out):
             if isinstance(value, torch.Tensor) and _storage(value) not in given:
                 self.bytes += value.untyped_storage().nbytes()

@@ -1,4 +1,6 @@
-"""Which implementations are measured, in which sizes and on which devices, and which of them can run here."""
+"""Which implementations are measured, in which sizes and on which devices, and which of them can
+run here.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,20 @@ def installed(name: str) -> bool:
 
 @functools.cache
 def available(impl: str) -> bool:
-    """Whether an implementation can run here: the library is there, or for compiled code the compiler with Python's headers."""
+    """Whether an implementation can run here: the library is there, or for compiled code the
+    compiler with Python's headers.
+    """
     if impl == "torch":
         return True
     if impl == "flowref":
         return installed("flowref.reference")
     if impl == "flowref-compiled":
         headers = Path(sysconfig.get_path("include")) / "Python.h"
-        return available("flowref") and headers.is_file() and any(map(shutil.which, ("g++", "c++", "clang++")))
+        return (
+            available("flowref")
+            and headers.is_file()
+            and any(map(shutil.which, ("g++", "c++", "clang++")))
+        )
     return installed(impl) and available("flowref")
 
 
@@ -57,7 +65,8 @@ def skipped(
     images: bool = False,
     needs: str = "Flow",
 ) -> list[tuple[Any, ...]]:
-    """The combinations that this machine lacks, which asv shows as n/a: the parameters stay, and with them the history.
+    """The combinations that this machine lacks, which asv shows as n/a: the parameters stay, and
+    with them the history.
 
     ``needs``: a class of the reference, with which all but torch's own layers are compared.
     """

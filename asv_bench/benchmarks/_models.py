@@ -1,8 +1,9 @@
-r"""The shapes of what is measured, and the reference in each, also with the formulas of other libraries.
+r"""The shapes of what is measured, and the reference in each, also with the formulas of other
+libraries.
 
-A case of another library is compared with the reference evaluated with that library's own formula for the log-scale, $s(r)$: a
-conditioner that gives $\operatorname{atanh}(s(r) / c)$ in place of $r$, and the learned scale at $c = 8$, make the reference's
-$c \tanh$ that function.
+A case of another library is compared with the reference evaluated with that library's own formula
+for the log-scale, $s(r)$: a conditioner that gives $\operatorname{atanh}(s(r) / c)$ in place of
+$r$, and the learned scale at $c = 8$, make the reference's $c \tanh$ that function.
 """
 
 from __future__ import annotations
@@ -18,13 +19,19 @@ from torch import Tensor, nn
 from ._peers import Model, Peer
 
 # (batch, channels, height, width)
-BATCH_NORM_SHAPES = {"small": (32, 16, 16, 16), "medium": (32, 64, 32, 32), "large": (64, 128, 56, 56)}
+BATCH_NORM_SHAPES = {
+    "small": (32, 16, 16, 16),
+    "medium": (32, 64, 32, 32),
+    "large": (64, 128, 56, 56),
+}
 WIDEST_SCALE = 8.0
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A stack of couplings of halves: the shape of an event, how many couplings, their hidden widths, and the batch."""
+    """A stack of couplings of halves: the shape of an event, how many couplings, their hidden
+    widths, and the batch.
+    """
 
     event: tuple[int, ...]
     depth: int
@@ -45,13 +52,21 @@ IMAGES = {
 # Arguments of the reference's multi-scale model of images, and the batch.
 MULTI_SCALE: dict[str, tuple[tuple[tuple[int, int, int], dict[str, Any]], int]] = {
     "small": (((1, 8, 8), {"scales": 2, "couplings": 1, "final": 2, "hidden": 8, "blocks": 1}), 16),
-    "medium": (((3, 16, 16), {"scales": 2, "couplings": 3, "final": 4, "hidden": 16, "blocks": 1}), 16),
-    "large": (((3, 32, 32), {"scales": 3, "couplings": 3, "final": 4, "hidden": 32, "blocks": 2}), 16),
+    "medium": (
+        ((3, 16, 16), {"scales": 2, "couplings": 3, "final": 4, "hidden": 16, "blocks": 1}),
+        16,
+    ),
+    "large": (
+        ((3, 32, 32), {"scales": 3, "couplings": 3, "final": 4, "hidden": 32, "blocks": 2}),
+        16,
+    ),
 }
 
 
 def conditioner(architecture: Architecture, index: int) -> nn.Sequential:
-    """The network of one coupling, with weights drawn for its index; 3x3 and 1x1 convolutions for images."""
+    """The network of one coupling, with weights drawn for its index; 3x3 and 1x1 convolutions for
+    images.
+    """
     half = architecture.event[0] // 2
     widths = [half, *architecture.hidden, 2 * half]
     layers: list[nn.Module] = []
@@ -89,7 +104,9 @@ class Recast(nn.Module):
         return torch.cat((torch.atanh(self.log_scale(r) / WIDEST_SCALE), t), 1)
 
 
-def reference_coupling(net: nn.Sequential, first: bool, log_scale: Callable[[Tensor], Tensor] | None = None) -> Any:
+def reference_coupling(
+    net: nn.Sequential, first: bool, log_scale: Callable[[Tensor], Tensor] | None = None
+) -> Any:
     """The reference's coupling of halves, with its own log-scale or that of a library."""
     from flowref import reference as ref
 
@@ -108,7 +125,9 @@ def reference_flow(architecture: Architecture, peer: Peer | None = None) -> Any:
 
     log_scale = None if peer is None else peer.log_scale
     nets = conditioners(architecture)
-    chain = ref.Chain(*(reference_coupling(net, index % 2 == 1, log_scale) for index, net in enumerate(nets)))
+    chain = ref.Chain(
+        *(reference_coupling(net, index % 2 == 1, log_scale) for index, net in enumerate(nets))
+    )
     bijection = ref.Inverse(chain) if peer is not None and peer.backwards else chain
     return ref.Flow(ref.StandardNormal(architecture.event), bijection)
 

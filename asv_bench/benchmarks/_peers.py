@@ -1,10 +1,11 @@
 r"""The couplings and flows of six libraries, around conditioners that are handed in.
 
-Every library computes $z_b = x_b\,e^{s} + t$ from the numbers $(r, t)$ that its conditioner gives, but they differ in the function
-$s(r)$ and in the order of the numbers. `Peer.log_scale` is the library's function, and `Peer.order` the rows of the last layer
-that have to trade places, so that all read the same weights. FrEIA has $s = \tanh r$ as an option and glasflow takes it as a
-function, as the reference does; the others are measured with the formula that they have, and their values are compared with
-those of the reference under that formula (see `_models`).
+Every library computes $z_b = x_b\,e^{s} + t$ from the numbers $(r, t)$ that its conditioner gives,
+but they differ in the function $s(r)$ and in the order of the numbers. `Peer.log_scale` is the
+library's function, and `Peer.order` the rows of the last layer that have to trade places, so that
+all read the same weights. FrEIA has $s = \tanh r$ as an option and glasflow takes it as a function,
+as the reference does; the others are measured with the formula that they have, and their values are
+compared with those of the reference under that formula (see `_models`).
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ class Model(NamedTuple):
 class Peer:
     """How to build with a library.
 
-    ``coupling(net, event, first)``: the net sees the first half of axis 1 if ``first``, else the second.
-    ``flow(nets, event)``: the couplings in a row, the second half kept first; ``backwards``: the log-density of the library's
-    flow runs its couplings from the last to the first, each inverted.
+    ``coupling(net, event, first)``: the net sees the first half of axis 1 if ``first``, else the
+    second.
+    ``flow(nets, event)``: the couplings in a row, the second half kept first; ``backwards``: the
+    log-density of the library's flow runs its couplings from the last to the first, each inverted.
     """
 
     library: str
@@ -56,7 +58,9 @@ class Peer:
 
 
 def reordered(net: nn.Sequential, order: str) -> nn.Sequential:
-    """A copy whose last layer gives its numbers in another order: "st" as they are, "ts", or by turns "s,t" or "t,s"."""
+    """A copy whose last layer gives its numbers in another order: "st" as they are, "ts", or by
+    turns "s,t" or "t,s".
+    """
     twin = copy.deepcopy(net)
     last: Any = twin[-1]
     with torch.no_grad():
@@ -89,7 +93,9 @@ def nflows_layer(net: nn.Module, event: tuple[int, ...], first: bool) -> Any:
     """Where the mask of nflows is positive, an entry is transformed."""
     from nflows import transforms
 
-    return transforms.AffineCouplingTransform((~mask_of(event, first)).float(), lambda i, o: Contextual(net))
+    return transforms.AffineCouplingTransform(
+        (~mask_of(event, first)).float(), lambda i, o: Contextual(net)
+    )
 
 
 def exp_tanh(r: Tensor) -> Tensor:
@@ -105,7 +111,9 @@ def glasflow_layer(net: nn.Module, event: tuple[int, ...], first: bool) -> Any:
     return AffineCouplingTransform(mask, lambda i, o: Contextual(net), scale_activation=exp_tanh)
 
 
-def nflows_like(layer: Callable[..., Any], package: str) -> tuple[Callable[..., Coupling], Callable[..., Model]]:
+def nflows_like(
+    layer: Callable[..., Any], package: str
+) -> tuple[Callable[..., Coupling], Callable[..., Model]]:
     """The builders of nflows, or of its fork."""
 
     def coupling(net: nn.Module, event: tuple[int, ...], first: bool) -> Coupling:
@@ -114,10 +122,13 @@ def nflows_like(layer: Callable[..., Any], package: str) -> tuple[Callable[..., 
 
     def flow(nets: Sequence[nn.Module], event: tuple[int, ...]) -> Model:
         flows, distributions, transforms = (
-            importlib.import_module(f"{package}.{name}") for name in ("flows", "distributions", "transforms")
+            importlib.import_module(f"{package}.{name}")
+            for name in ("flows", "distributions", "transforms")
         )
         layers = [layer(net, event, index % 2 == 1) for index, net in enumerate(nets)]
-        built = flows.Flow(transforms.CompositeTransform(layers), distributions.StandardNormal(list(event)))
+        built = flows.Flow(
+            transforms.CompositeTransform(layers), distributions.StandardNormal(list(event))
+        )
         return Model(built, built.log_prob, built.sample)
 
     return coupling, flow
@@ -127,7 +138,9 @@ def normflows_block(net: nn.Module, event: tuple[int, ...], first: bool) -> Any:
     """With scale_map "exp", its default, s is r itself."""
     import normflows
 
-    return normflows.flows.AffineCouplingBlock(net, split_mode="channel" if first else "channel_inv")
+    return normflows.flows.AffineCouplingBlock(
+        net, split_mode="channel" if first else "channel_inv"
+    )
 
 
 def normflows_coupling(net: nn.Module, event: tuple[int, ...], first: bool) -> Coupling:
@@ -141,7 +154,9 @@ def normflows_flow(nets: Sequence[nn.Module], event: tuple[int, ...]) -> Model:
     import normflows
 
     blocks = [normflows_block(net, event, index % 2 == 1) for index, net in enumerate(nets)]
-    base = normflows.distributions.DiagGaussian(event if len(event) > 1 else event[0], trainable=False)
+    base = normflows.distributions.DiagGaussian(
+        event if len(event) > 1 else event[0], trainable=False
+    )
     built = normflows.NormalizingFlow(base, blocks)
     return Model(built, built.log_prob, lambda n: built.sample(n)[0])
 
@@ -158,7 +173,9 @@ def zuko_layer(net: nn.Module, event: tuple[int, ...], first: bool) -> Any:
 def zuko_coupling(net: nn.Module, event: tuple[int, ...], first: bool) -> Coupling:
     """The lazy layer is called anew each time, as its flows do."""
     layer = zuko_layer(net, event, first)
-    return Coupling(layer, lambda x: layer()(x), lambda z: layer().inv(z), lambda x: layer().call_and_ladj(x))
+    return Coupling(
+        layer, lambda x: layer()(x), lambda z: layer().inv(z), lambda x: layer().call_and_ladj(x)
+    )
 
 
 def zuko_flow(nets: Sequence[nn.Module], event: tuple[int, ...]) -> Model:
@@ -167,7 +184,9 @@ def zuko_flow(nets: Sequence[nn.Module], event: tuple[int, ...]) -> Model:
 
     layers = [zuko_layer(net, event, index % 2 == 1) for index, net in enumerate(nets)]
     zeros, ones = torch.zeros(event[0]), torch.ones(event[0])
-    base = zuko.lazy.UnconditionalDistribution(zuko.distributions.DiagNormal, zeros, ones, buffer=True)
+    base = zuko.lazy.UnconditionalDistribution(
+        zuko.distributions.DiagNormal, zeros, ones, buffer=True
+    )
     built = zuko.lazy.Flow(layers, base)
     return Model(built, lambda x: built().log_prob(x), lambda n: built().sample((n,)))
 
@@ -177,7 +196,9 @@ def freia_coupling(net: nn.Module, event: tuple[int, ...], first: bool) -> Coupl
     import FrEIA.modules as fm
 
     assert first
-    block = fm.AffineCouplingOneSided([event], subnet_constructor=lambda i, o: net, clamp=1.0, clamp_activation="TANH")
+    block = fm.AffineCouplingOneSided(
+        [event], subnet_constructor=lambda i, o: net, clamp=1.0, clamp_activation="TANH"
+    )
 
     def log_det(x: Tensor) -> tuple[Tensor, Tensor]:
         (z,), ladj = block([x])
@@ -187,7 +208,9 @@ def freia_coupling(net: nn.Module, event: tuple[int, ...], first: bool) -> Coupl
 
 
 def freia_flow(nets: Sequence[nn.Module], event: tuple[int, ...]) -> Model:
-    """Blocks of two couplings each; the base, which FrEIA leaves to its users, is that of the reference."""
+    """Blocks of two couplings each; the base, which FrEIA leaves to its users, is that of the
+    reference.
+    """
     import FrEIA.framework as ff
     import FrEIA.modules as fm
 
@@ -195,9 +218,14 @@ def freia_flow(nets: Sequence[nn.Module], event: tuple[int, ...]) -> Model:
 
     built = ff.SequenceINN(*event)
     for first, second in zip(nets[::2], nets[1::2], strict=True):
-        pair = iter((second, first))  # the block asks first for the net of the coupling that it computes last
+        pair = iter(
+            (second, first)
+        )  # the block asks first for the net of the coupling that it computes last
         built.append(
-            fm.GLOWCouplingBlock, subnet_constructor=lambda i, o, p=pair: next(p), clamp=1.0, clamp_activation="TANH"
+            fm.GLOWCouplingBlock,
+            subnet_constructor=lambda i, o, p=pair: next(p),
+            clamp=1.0,
+            clamp_activation="TANH",
         )
     base = StandardNormal(event)
 
@@ -212,10 +240,14 @@ def freia_flow(nets: Sequence[nn.Module], event: tuple[int, ...]) -> Model:
 def torchflows_layer(net: nn.Module, event: tuple[int, ...], first: bool) -> Any:
     """The network inside its conditioner is exchanged after it was built."""
     from torchflows.bijections.finite.autoregressive import layers_base
-    from torchflows.bijections.finite.autoregressive.conditioning.coupling_masks import Coupling as Halves
+    from torchflows.bijections.finite.autoregressive.conditioning.coupling_masks import (
+        Coupling as Halves,
+    )
     from torchflows.bijections.finite.autoregressive.transformers.linear.affine import Affine
 
-    layer = layers_base.CouplingBijection(event, Affine, coupling=Halves(event, mask_of(event, first)))
+    layer = layers_base.CouplingBijection(
+        event, Affine, coupling=Halves(event, mask_of(event, first))
+    )
     layer.conditioner_transform.sequential = net
     return layer
 
@@ -239,11 +271,25 @@ def torchflows_flow(nets: Sequence[nn.Module], event: tuple[int, ...]) -> Model:
 PEERS = {
     peer.library: peer
     for peer in (
-        Peer("nflows", "ts", lambda r: torch.log(torch.sigmoid(r + 2) + 1e-3), *nflows_like(nflows_layer, "nflows")),
+        Peer(
+            "nflows",
+            "ts",
+            lambda r: torch.log(torch.sigmoid(r + 2) + 1e-3),
+            *nflows_like(nflows_layer, "nflows"),
+        ),
         Peer("normflows", "t,s", lambda r: r, normflows_coupling, normflows_flow, backwards=True),
-        Peer("zuko", "t,s", lambda r: r / (1 + abs(r / math.log(1e-3))), zuko_coupling, zuko_flow, images=False),
+        Peer(
+            "zuko",
+            "t,s",
+            lambda r: r / (1 + abs(r / math.log(1e-3))),
+            zuko_coupling,
+            zuko_flow,
+            images=False,
+        ),
         Peer("FrEIA", "st", torch.tanh, freia_coupling, freia_flow),
         Peer("glasflow", "ts", torch.tanh, *nflows_like(glasflow_layer, "glasflow.nflows")),
-        Peer("torchflows", "s,t", lambda r: r / 2, torchflows_coupling, torchflows_flow, images=False),
+        Peer(
+            "torchflows", "s,t", lambda r: r / 2, torchflows_coupling, torchflows_flow, images=False
+        ),
     )
 }

@@ -1,7 +1,9 @@
-"""How times are taken: the processor's time for one thread on the CPU, events on a GPU, and in turns for ratios.
+"""How times are taken: the processor's time for one thread on the CPU, events on a GPU, and in
+turns for ratios.
 
-On a processor shared with others wall time spreads by half and more, and the thread's own time by a few percent. Two things
-that are compared take turns, with the order swapped from pair to pair, so that what else happens falls on both alike.
+On a processor shared with others wall time spreads by half and more, and the thread's own time by a
+few percent. Two things that are compared take turns, with the order swapped from pair to pair, so
+that what else happens falls on both alike.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ def seconds(call: Call, number: int = 1) -> float:
 
 
 def wall_seconds(call: Call, number: int = 1) -> float:
-    """The wall time of one call, as the mean of so many; what a GPU is given to do is not waited for."""
+    """The wall time of one call, as the mean of so many; what a GPU is given to do is not waited
+    for.
+    """
     began = time.perf_counter()
     for _ in range(number):
         call()
@@ -75,7 +79,9 @@ def ratio_samples(call: Call, base: Call, rounds: int | None = None) -> list[flo
 
 
 def in_turns(calls: dict[str, Call], rounds: int) -> dict[str, list[float]]:
-    """Seconds of all calls, sample by sample: each round takes all of them, forwards and backwards in turn."""
+    """Seconds of all calls, sample by sample: each round takes all of them, forwards and backwards
+    in turn.
+    """
     numbers = {name: repeats(call)[0] for name, call in calls.items()}
     taken: dict[str, list[float]] = {name: [] for name in calls}
     for lap in range(rounds):
@@ -96,7 +102,9 @@ def rotated(run: Callable[[Any], Any], inputs: Sequence[Any]) -> Call:
 
 
 def copies(x: torch.Tensor, device: str) -> list[torch.Tensor]:
-    """The input itself on the CPU; on a GPU so many copies that a turn through them leaves nothing of the first in the cache."""
+    """The input itself on the CPU; on a GPU so many copies that a turn through them leaves nothing
+    of the first in the cache.
+    """
     if device == "cpu":
         return [x]
     count = max(2, min(64, ROTATED_BYTES // max(1, x.numel() * x.element_size())))
@@ -118,9 +126,10 @@ def launch_samples(call: Call) -> list[float]:
 def cuda_samples(call: Call) -> list[float]:
     """Seconds of the device per call, between events.
 
-    The queue is first blocked by a kernel that only waits, for longer than the host needs to fill it: the events then enclose
-    the work of the device without the gaps in which it would wait for the host. So few calls are queued that the queue,
-    which holds about a thousand kernels, cannot run full.
+    The queue is first blocked by a kernel that only waits, for longer than the host needs to fill
+    it: the events then enclose the work of the device without the gaps in which it would wait for
+    the host. So few calls are queued that the queue, which holds about a thousand kernels, cannot
+    run full.
     """
     launch = statistics.median(launch_samples(call))
     number = max(1, min(50, int(2.5e-3 / launch)))
@@ -145,7 +154,9 @@ def device_samples(call: Call, device: str) -> list[float]:
 
 
 def device_ratios(call: Call, base: Call, device: str) -> list[float]:
-    """The time of one call over that of another on this device; on a GPU the second is the median of its samples."""
+    """The time of one call over that of another on this device; on a GPU the second is the median
+    of its samples.
+    """
     if device == "cpu":
         return ratio_samples(call, base)
     unit = statistics.median(cuda_samples(base))

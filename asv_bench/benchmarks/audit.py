@@ -1,4 +1,6 @@
-"""The auditor: seconds per target, per law, to the first violation, and before it starts. Processor time, imports left out."""
+"""The auditor: seconds per target, per law, to the first violation, and before it starts. Processor
+time, imports left out.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,12 @@ from asv_runner.benchmarks.mark import SkipNotImplemented
 from ._grid import installed
 from ._timing import one_thread
 
-TARGETS = ("torch:SigmoidTransform", "nflows:AffineCouplingTransform", "zuko:NSF", "FrEIA:AllInOneBlock[img]")
+TARGETS = (
+    "torch:SigmoidTransform",
+    "nflows:AffineCouplingTransform",
+    "zuko:NSF",
+    "FrEIA:AllInOneBlock[img]",
+)
 # One of each kind: values, derivatives, noise, modes, hygiene.
 LAWS = (
     "bijection/forward-roundtrip",
@@ -21,13 +28,13 @@ LAWS = (
     "bijection/injective",
     "composition/double-inverse",
     "mode/rows-independent",
-    "hygiene/float32-agrees",
-    "hygiene/input-not-mutated",
+    "conduct/float32-agrees",
+    "conduct/input-not-mutated",
 )
 MUTANTS = (
     "bijection/inverse-roundtrip#inverse-scaled",
     "bijection/log-det#log-det-sign",
-    "hygiene/input-not-mutated#writes-its-input",
+    "conduct/input-not-mutated#writes-its-input",
 )
 PROFILE = "quick"
 
@@ -104,7 +111,9 @@ class FirstViolation:
     skip_params = tuple((mutant,) for mutant in MUTANTS if not present("nflows"))
 
     def track_seconds(self, mutant: str) -> float:
-        """Of processor time from the first law, in the order of an audit, to the first violation, confirmed and simplified."""
+        """Of processor time from the first law, in the order of an audit, to the first violation,
+        confirmed and simplified.
+        """
         from flowref import checking, registry
 
         if mutant not in {known.id for known in registry.mutants()}:

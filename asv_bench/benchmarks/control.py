@@ -1,4 +1,6 @@
-"""Controls: the same code against itself, which must read 1, and the version of torch that really ran."""
+"""Controls: the same code against itself, which must read 1, and the version of torch that really
+ran.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whole flows: of vectors and images beside the libraries at the same weights, and the multi-scale model of images."""
+"""Whole flows: of vectors and images beside the libraries at the same weights, and the multi-scale
+model of images.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,19 @@ class VectorFlow:
 
 
 class ImageFlow:
-    """Affine couplings of images by channels, with convolutions in the conditioners; not all libraries have them."""
+    """Affine couplings of images by channels, with convolutions in the conditioners; not all
+    libraries have them.
+    """
 
     version = "1"
     unit = "us per sample"
     params = (list(IMPLS), list(SIZES), list(DEVICES))
     param_names = ("impl", "size", "device")
     # Compiling the large one takes minutes.
-    skip_params = (*skipped(*params, images=True), *product(["flowref-compiled"], ["large"], DEVICES))
+    skip_params = (
+        *skipped(*params, images=True),
+        *product(["flowref-compiled"], ["large"], DEVICES),
+    )
 
     def track_log_prob(self, impl: str, size: str, device: str) -> dict[str, Any]:
         """The log-density, without gradients."""
@@ -63,7 +70,10 @@ class MultiScale:
     params = (list(REFERENCE), list(SIZES), list(DEVICES))
     param_names = ("impl", "size", "device")
     # Compiling the larger ones takes minutes.
-    skip_params = (*skipped(*params, needs="RealNVP"), *product(["flowref-compiled"], ["medium", "large"], DEVICES))
+    skip_params = (
+        *skipped(*params, needs="RealNVP"),
+        *product(["flowref-compiled"], ["medium", "large"], DEVICES),
+    )
 
     def track_log_prob(self, impl: str, size: str, device: str) -> dict[str, Any]:
         """The log-density in eval mode, without gradients."""

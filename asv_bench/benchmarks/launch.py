@@ -1,4 +1,6 @@
-"""What the host spends to give a GPU its work, apart from the work itself: microseconds per call; n/a without a GPU."""
+"""What the host spends to give a GPU its work, apart from the work itself: microseconds per call;
+n/a without a GPU.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Counts that every run repeats exactly, and the memory of an audit.
 
-Operators dispatched, bytes allocated and bytes kept for backward depend on the code and on the version of torch alone: these
-are what continuous integration compares with `counts.json` (see `tools/gate.py`).
+Operators dispatched, bytes allocated and bytes kept for backward depend on the code and on the
+version of torch alone: these are what continuous integration compares with `counts.json` (see
+`tools/gate.py`).
 """
 
 from __future__ import annotations
@@ -33,11 +34,15 @@ class BatchNormCounts:
 
     def track_operators(self, impl: str, size: str, device: str) -> int:
         """Operators dispatched."""
-        return _counts.dispatched(call_of("batch_norm", "forward_backward", impl, size, device)).operators
+        return _counts.dispatched(
+            call_of("batch_norm", "forward_backward", impl, size, device)
+        ).operators
 
     def track_bytes_allocated(self, impl: str, size: str, device: str) -> int:
         """Bytes of all storages made."""
-        return _counts.dispatched(call_of("batch_norm", "forward_backward", impl, size, device)).bytes
+        return _counts.dispatched(
+            call_of("batch_norm", "forward_backward", impl, size, device)
+        ).bytes
 
     def track_bytes_saved(self, impl: str, size: str, device: str) -> int:
         """Bytes kept for backward."""
@@ -71,7 +76,9 @@ class TrainingCounts:
 
     def track_operators(self, impl: str, size: str, device: str) -> int:
         """Operators dispatched, those of the optimiser among them."""
-        return _counts.dispatched(call_of("vector_flow", "training_step", impl, size, device)).operators
+        return _counts.dispatched(
+            call_of("vector_flow", "training_step", impl, size, device)
+        ).operators
 
     def track_bytes_allocated(self, impl: str, size: str, device: str) -> int:
         """Bytes of all storages made."""
@@ -106,7 +113,9 @@ for _class in (BatchNormCounts, CouplingCounts, TrainingCounts, Device):
 
 
 def track_audit_resident() -> float:
-    """The most memory that this process held after all laws on one target, in MiB; torch alone takes some 200."""
+    """The most memory that this process held after all laws on one target, in MiB; torch alone
+    takes some 200.
+    """
     from .audit import audited
 
     audited("nflows:AffineCouplingTransform")

@@ -1,4 +1,6 @@
-"""The reference's time over that of each peer, in turns within one process: below 1 the reference is the faster one."""
+"""The reference's time over that of each peer, in turns within one process: below 1 the reference
+is the faster one.
+"""
 
 from __future__ import annotations
 

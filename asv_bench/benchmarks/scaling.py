@@ -1,7 +1,8 @@
 """How the time grows, over a floor that no implementation can pass.
 
-For flows the floor are the conditioners' matrix products and convolutions alone; for batch normalisation, the bytes that it
-must read and write, at the rate at which a plain copy moves them in the same process.
+For flows the floor are the conditioners' matrix products and convolutions alone; for batch
+normalisation, the bytes that it must read and write, at the rate at which a plain copy moves them
+in the same process.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from ._models import IMAGES, VECTORS, Architecture, conditioners, data
 from ._timing import device_ratios, one_thread
 
 IMPLS = ["flowref", "flowref-compiled", "nflows", "FrEIA"]
-# Reads and writes of the input's size: statistics, then normalising; backward reads x and dy twice and writes dx.
+# Reads and writes of the input's size: statistics, then normalising; backward reads x and dy twice
+# and writes dx.
 PASSES = {"forward": 3, "forward_backward": 8, "eval": 2}
 
 
@@ -163,11 +165,22 @@ class Targets:
         """Processor seconds of this process and of the worker."""
         import flowref
 
-        names = ("Sigmoid", "Tanh", "Exp", "Softplus", "Affine", "Power", "StickBreaking", "Softmax")
+        names = (
+            "Sigmoid",
+            "Tanh",
+            "Exp",
+            "Softplus",
+            "Affine",
+            "Power",
+            "StickBreaking",
+            "Softmax",
+        )
         specs = [f"torch:{name}Transform" for name in names[:targets]]
 
         def spent() -> float:
-            used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+            used = [
+                resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+            ]
             return sum(one.ru_utime + one.ru_stime for one in used)
 
         before = spent()

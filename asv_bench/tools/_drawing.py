@@ -62,7 +62,9 @@ def bars(title: str, rates: Sequence[tuple[str, float | None]]) -> str:
             continue
         length = (WIDTH - LABEL - 46) * rate / most
         colour = "var(--ours)" if name.startswith("flowref") else "var(--peer)"
-        body.append(f'<rect x="{LABEL}" y="{y + 3}" width="{length:.1f}" height="{ROW - 6}" fill="{colour}" rx="2"/>')
+        body.append(
+            f'<rect x="{LABEL}" y="{y + 3}" width="{length:.1f}" height="{ROW - 6}" fill="{colour}" rx="2"/>'
+        )
         body.append(text(LABEL + length + 4, y + 13, told(rate), kind="soft"))
     return figure(title, body, len(rates) * ROW + 2)
 
@@ -87,7 +89,9 @@ def dots(title: str, ratios: Sequence[tuple[str, Value | None]]) -> str:
         if value is None:
             body.append(text(LABEL, y + 4, "n/a", kind="soft"))
             continue
-        colour = "var(--good)" if value.high < 1 else "var(--bad)" if value.low > 1 else "var(--soft)"
+        colour = (
+            "var(--good)" if value.high < 1 else "var(--bad)" if value.low > 1 else "var(--soft)"
+        )
         body.append(
             f'<line x1="{place(value.low):.1f}" x2="{place(value.high):.1f}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="3"/>'
         )
@@ -97,7 +101,10 @@ def dots(title: str, ratios: Sequence[tuple[str, Value | None]]) -> str:
 
 
 def lines(
-    title: str, series: dict[str, list[tuple[float, float]]], log_x: bool = True, low: float | None = None
+    title: str,
+    series: dict[str, list[tuple[float, float]]],
+    log_x: bool = True,
+    low: float | None = None,
 ) -> str:
     """Curves, with a logarithmic axis below if asked for; a name stands at the end of each."""
     points = [point for curve in series.values() for point in curve]
@@ -110,25 +117,36 @@ def lines(
     def at(x: float, y: float) -> tuple[float, float]:
         x = math.log(x) if log_x else x
         span = max(xs) - min(xs) or 1
-        return 34 + (WIDTH - 130) * (x - min(xs)) / span, height - (height - 12) * (y - bottom) / (top - bottom)
+        return 34 + (WIDTH - 130) * (x - min(xs)) / span, height - (height - 12) * (y - bottom) / (
+            top - bottom
+        )
 
     body = [f'<line x1="34" x2="{WIDTH - 96}" y1="{height}" y2="{height}" stroke="var(--line)"/>']
-    body += [text(30, at(points[0][0], y)[1] + 4, told(y), "end", "soft") for y in (bottom, (bottom + top) / 2, top)]
+    body += [
+        text(30, at(points[0][0], y)[1] + 4, told(y), "end", "soft")
+        for y in (bottom, (bottom + top) / 2, top)
+    ]
     if log_x:
-        body += [text(at(x, 0)[0], height + 15, told(x), "middle", "soft") for x in sorted({x for x, _ in points})]
+        body += [
+            text(at(x, 0)[0], height + 15, told(x), "middle", "soft")
+            for x in sorted({x for x, _ in points})
+        ]
     taken: list[float] = []
     for index, (name, curve) in enumerate(series.items()):
         colour = COLOURS[index % len(COLOURS)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*point) for point in curve))
         body.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         body += [
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{colour}"/>' for x, y in (at(*point) for point in curve)
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{colour}"/>'
+            for x, y in (at(*point) for point in curve)
         ]
         x, y = at(*curve[-1])
         while any(abs(y - other) < 12 for other in taken):
             y += 4
         taken.append(y)
-        body.append(f'<text x="{x + 6:.1f}" y="{y + 4:.1f}" style="fill:{colour}">{html.escape(name)}</text>')
+        body.append(
+            f'<text x="{x + 6:.1f}" y="{y + 4:.1f}" style="fill:{colour}">{html.escape(name)}</text>'
+        )
     return figure(title, body, max([height + 22, *(y + 10 for y in taken)]))
 
 
@@ -137,7 +155,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
     def cells(row: Sequence[str], tag: str) -> str:
         kinds = ["", *[' class="n"'] * (len(row) - 1)]
-        return "".join(f"<{tag}{kind}>{html.escape(cell)}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
+        return "".join(
+            f"<{tag}{kind}>{html.escape(cell)}</{tag}>"
+            for kind, cell in zip(kinds, row, strict=True)
+        )
 
     body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
     return f"<table><thead><tr>{cells(header, 'th')}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,4 +1,6 @@
-"""Result files: reading them without asv, and joining what was measured of one commit at different times."""
+"""Result files: reading them without asv, and joining what was measured of one commit at different
+times.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ from typing import Any
 from _running import RESULTS, plain
 
 PYTHON = "3.11"
-# What was measured of a commit: all, or what is worth a history. A selector of the dashboard, whose curves are means over all
-# parameters that a commit has: where more sizes come in, they would seem to jump.
+# What was measured of a commit: all, or what is worth a history. A selector of the dashboard, whose
+# curves are means over all parameters that a commit has: where more sizes come in, they would seem
+# to jump.
 GRIDS = ("history", "full")
 SELECTORS = ("machine", "os", "arch", "cpu", "num_cpu", "ram", "gpu", "torch")
 
@@ -42,14 +45,18 @@ class Recorded:
 
     def find(self, benchmark: str, *params: str) -> Value | None:
         """The number of a benchmark at these parameters."""
-        return next((v for v in self.values if v.benchmark == benchmark and v.params == params), None)
+        return next(
+            (v for v in self.values if v.benchmark == benchmark and v.params == params), None
+        )
 
 
 def rows(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The columns of each benchmark by name; trailing ones may be left out of the file."""
     columns = document["result_columns"]
     return {
-        name: dict(itertools.zip_longest(columns, row)) for name, row in document["results"].items() if row is not None
+        name: dict(itertools.zip_longest(columns, row))
+        for name, row in document["results"].items()
+        if row is not None
     }
 
 
@@ -60,7 +67,9 @@ def values(document: dict[str, Any]) -> Iterator[Value]:
         for index, number in enumerate(row["result"] or []):
             if number is None or not math.isfinite(number):
                 continue
-            low, high = (quartile(row.get(key), index, number) for key in ("stats_q_25", "stats_q_75"))
+            low, high = (
+                quartile(row.get(key), index, number) for key in ("stats_q_25", "stats_q_75")
+            )
             yield Value(name, tuple(map(plain, grid[index])), number, low, high)
 
 
@@ -78,12 +87,16 @@ def recorded(folder: Path = RESULTS) -> list[Recorded]:
             continue
         document = json.loads(path.read_text())
         place = (document["params"]["machine"], document["params"]["grid"])
-        found.append(Recorded(*place, document["commit_hash"], document["date"], tuple(values(document))))
+        found.append(
+            Recorded(*place, document["commit_hash"], document["date"], tuple(values(document)))
+        )
     return sorted(found, key=lambda one: one.date)
 
 
 def joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The newer results, and the older ones of what was not measured again: there the newer file has NaN."""
+    """The newer results, and the older ones of what was not measured again: there the newer file
+    has NaN.
+    """
     result = {
         **new,
         "results": {**old["results"], **new["results"]},
@@ -92,7 +105,11 @@ def joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     before, after = rows(old), rows(new)
     for name in before.keys() & after.keys():
         one, two = before[name], after[name]
-        if one["version"] != two["version"] or one["params"] != two["params"] or two["result"] is None:
+        if (
+            one["version"] != two["version"]
+            or one["params"] != two["params"]
+            or two["result"] is None
+        ):
             continue
         kept = [number is not None and math.isnan(number) for number in two["result"]]
         for column in new["result_columns"]:
@@ -106,14 +123,19 @@ def joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep(path: Path, folder: Path = RESULTS, grid: str = "full") -> Path:
-    """Join one result file of asv into the results: one file per machine, commit and grid, whatever the interpreter's path is."""
+    """Join one result file of asv into the results: one file per machine, commit and grid, whatever
+    the interpreter's path is.
+    """
     document = json.loads(path.read_text())
     document["env_name"], document["python"] = grid, PYTHON
-    # Every parameter is a selector of the dashboard; the versions of peers are those of constraints.txt.
+    # Every parameter is a selector of the dashboard; the versions of peers are those of
+    # constraints.txt.
     selected = {name: value for name, value in document["params"].items() if name in SELECTORS}
     document["params"] = {**selected, "python": PYTHON, "grid": grid}
     document["requirements"] = {"torch": selected.get("torch", "")}
-    target: Path = folder / document["params"]["machine"] / f"{document['commit_hash'][:8]}-{grid}.json"
+    target: Path = (
+        folder / document["params"]["machine"] / f"{document['commit_hash'][:8]}-{grid}.json"
+    )
     if target.is_file():
         document = joined(json.loads(target.read_text()), document)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -122,9 +144,18 @@ def keep(path: Path, folder: Path = RESULTS, grid: str = "full") -> Path:
 
 
 def written(document: dict[str, Any]) -> str:
-    """One line per benchmark, so that differences can be read; numbers to six digits, as more say nothing."""
-    parts = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in document.items() if key != "results"]
-    lines = [f"  {json.dumps(name)}: {json.dumps(rounded(row))}" for name, row in sorted(document["results"].items())]
+    """One line per benchmark, so that differences can be read; numbers to six digits, as more say
+    nothing.
+    """
+    parts = [
+        f"{json.dumps(key)}: {json.dumps(value)}"
+        for key, value in document.items()
+        if key != "results"
+    ]
+    lines = [
+        f"  {json.dumps(name)}: {json.dumps(rounded(row))}"
+        for name, row in sorted(document["results"].items())
+    ]
     return "{" + ",\n".join([*parts, '"results": {\n' + ",\n".join(lines) + "\n}"]) + "\n}\n"
 
 

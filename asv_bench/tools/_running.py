@@ -1,4 +1,6 @@
-"""Running asv from the repository: a home of its own with one known machine, so that nothing asks and nothing is left behind."""
+"""Running asv from the repository: a home of its own with one known machine, so that nothing asks
+and nothing is left behind.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ CONFIG = BENCH / "asv.conf.json"
 RESULTS = BENCH / "results"
 HTML = BENCH / "html"
 MACHINE = "shared-cpu"
-# What a run measures must not depend on what the allocator of the process met before: up to the limit that it accepts, memory
-# is kept and not given back. Otherwise the same code takes three times as long in one process as in another, in page faults.
+# What a run measures must not depend on what the allocator of the process met before: up to the
+# limit that it accepts, memory is kept and not given back. Otherwise the same code takes three
+# times as long in one process as in another, in page faults.
 STEADY = {
     "OMP_NUM_THREADS": "1",
     "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),
@@ -33,7 +36,9 @@ STEADY = {
 
 
 def machine(name: str = MACHINE, gpu: str = "none") -> dict[str, str]:
-    """The fields of a machine. They are selectors of the dashboard, and the same on all machines of a name."""
+    """The fields of a machine. They are selectors of the dashboard, and the same on all machines of
+    a name.
+    """
     return {
         "machine": name,
         "os": platform.system(),
@@ -46,10 +51,16 @@ def machine(name: str = MACHINE, gpu: str = "none") -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def environment(tree: Path | None = None, variables: Mapping[str, str] | None = None) -> Iterator[dict[str, str]]:
-    """The variables for a run: one thread, forks of one process with everything imported, and flowref from this tree."""
+def environment(
+    tree: Path | None = None, variables: Mapping[str, str] | None = None
+) -> Iterator[dict[str, str]]:
+    """The variables for a run: one thread, forks of one process with everything imported, and
+    flowref from this tree.
+    """
     with tempfile.TemporaryDirectory() as home:
-        (Path(home) / ".asv-machine.json").write_text(json.dumps({MACHINE: machine(), "version": 1}))
+        (Path(home) / ".asv-machine.json").write_text(
+            json.dumps({MACHINE: machine(), "version": 1})
+        )
         yield {
             **os.environ,
             "HOME": home,
@@ -71,9 +82,15 @@ def asv(arguments: Sequence[str], env: Mapping[str, str], config: Path = CONFIG)
 def configured(folder: Path, **changes: object) -> Path:
     """A configuration in another folder, with absolute paths and these changes."""
     # The file has comments, which asv reads and json does not.
-    text = "\n".join(line for line in CONFIG.read_text().splitlines() if not line.strip().startswith("//"))
+    text = "\n".join(
+        line for line in CONFIG.read_text().splitlines() if not line.strip().startswith("//")
+    )
     settings = json.loads(text)
-    settings |= {"repo": str(ROOT), "benchmark_dir": str(BENCH / "benchmarks"), "results_dir": str(RESULTS)}
+    settings |= {
+        "repo": str(ROOT),
+        "benchmark_dir": str(BENCH / "benchmarks"),
+        "results_dir": str(RESULTS),
+    }
     settings |= {"env_dir": str(folder / "env"), "html_dir": str(folder / "html"), **changes}
     path = folder / "asv.conf.json"
     path.write_text(json.dumps(settings))
@@ -82,7 +99,9 @@ def configured(folder: Path, **changes: object) -> Path:
 
 def git(*arguments: str) -> str:
     """What git prints."""
-    done = subprocess.run(["git", "-C", str(ROOT), *arguments], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        ["git", "-C", str(ROOT), *arguments], check=True, capture_output=True, text=True
+    )
     return done.stdout.strip()
 
 
@@ -99,12 +118,16 @@ def branch() -> str:
 
 @contextlib.contextmanager
 def tree_of(commit: str) -> Iterator[Path]:
-    """A folder with flowref as it was at a commit, or the working tree for ".": nothing is checked out."""
+    """A folder with flowref as it was at a commit, or the working tree for ".": nothing is checked
+    out.
+    """
     if commit == ".":
         yield ROOT
         return
     done = subprocess.run(
-        ["git", "-C", str(ROOT), "archive", full_hash(commit), "flowref"], check=True, capture_output=True
+        ["git", "-C", str(ROOT), "archive", full_hash(commit), "flowref"],
+        check=True,
+        capture_output=True,
     )
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:

@@ -1,7 +1,9 @@
-"""Measure on a machine without asv, git or network: `python asv_bench/tools/collect.py --out raw.json [--bench REGEX]`.
+"""Measure on a machine without asv, git or network: `python asv_bench/tools/collect.py --out
+raw.json [--bench REGEX]`.
 
-Needs torch, flowref and asv_runner only; peers that are not installed are n/a. What it writes is taken into the results on a
-machine with asv by `ingest.py`. A benchmark that fails is written as such, and the exit code is then 2.
+Needs torch, flowref and asv_runner only; peers that are not installed are n/a. What it writes is
+taken into the results on a machine with asv by `ingest.py`. A benchmark that fails is written as
+such, and the exit code is then 2.
 """
 
 from __future__ import annotations
@@ -28,11 +30,16 @@ for _path in (BENCH, ROOT):  # the suite, and flowref where it is not installed
 
 def described(benchmark: Any) -> dict[str, Any]:
     """What asv keeps of a benchmark in benchmarks.json and compares results by."""
-    return {name: getattr(benchmark, name) for name in ("name", "version", "params", "param_names", "unit", "type")}
+    return {
+        name: getattr(benchmark, name)
+        for name in ("name", "version", "params", "param_names", "unit", "type")
+    }
 
 
 def run(benchmark: Any, index: int) -> dict[str, Any]:
-    """One benchmark at one combination of parameters: a value, samples, n/a, or what it failed with."""
+    """One benchmark at one combination of parameters: a value, samples, n/a, or what it failed
+    with.
+    """
     from asv_runner.benchmarks.mark import SkipNotImplemented
 
     if benchmark.params:
@@ -49,31 +56,50 @@ def run(benchmark: Any, index: int) -> dict[str, Any]:
         return {"value": math.nan}
     except Exception:
         return {"value": None, "error": traceback.format_exc()}
-    found = {"samples": value["samples"], "number": value["number"]} if isinstance(value, dict) else {"value": value}
+    found = (
+        {"samples": value["samples"], "number": value["number"]}
+        if isinstance(value, dict)
+        else {"value": value}
+    )
     return {**found, "started_at": began, "seconds": time.time() - began}
 
 
 def wanted(benchmark: Any, bench: list[str]) -> list[int]:
     """The combinations whose names match; asv writes them as `module.Class.track_name('a', 'b')`."""
     grid = list(itertools.product(*benchmark.params))
-    names = [f"{benchmark.name}({', '.join(params)})" if params else benchmark.name for params in grid]
-    return [index for index, name in enumerate(names) if not bench or any(re.search(one, name) for one in bench)]
+    names = [
+        f"{benchmark.name}({', '.join(params)})" if params else benchmark.name for params in grid
+    ]
+    return [
+        index
+        for index, name in enumerate(names)
+        if not bench or any(re.search(one, name) for one in bench)
+    ]
 
 
 def main() -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=lambda text: Path(text).resolve(), required=True)
-    parser.add_argument("--bench", action="append", default=[], help="a regular expression of benchmarks")
-    parser.add_argument("--machine", help="its name in the results; by default that of the GPU, or of the processor")
-    parser.add_argument("--commit", default="", help="the commit that is measured, where git cannot say")
+    parser.add_argument(
+        "--bench", action="append", default=[], help="a regular expression of benchmarks"
+    )
+    parser.add_argument(
+        "--machine", help="its name in the results; by default that of the GPU, or of the processor"
+    )
+    parser.add_argument(
+        "--commit", default="", help="the commit that is measured, where git cannot say"
+    )
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     import torch
     from asv_runner.discovery import disc_benchmarks
 
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
-    name = options.machine or re.sub(r"\W+", "-", gpu if gpu != "none" else "other-cpu").strip("-").lower()
+    name = (
+        options.machine
+        or re.sub(r"\W+", "-", gpu if gpu != "none" else "other-cpu").strip("-").lower()
+    )
     os.chdir(BENCH)
     results = []
     failed = 0
@@ -82,11 +108,22 @@ def main() -> int:
             outcome = run(benchmark, index)
             failed += "error" in outcome
             results.append({**described(benchmark), "index": index, **outcome})
-            said = "failed" if "error" in outcome else "n/a" if outcome.get("value") != outcome.get("value") else "ok"
+            said = (
+                "failed"
+                if "error" in outcome
+                else "n/a"
+                if outcome.get("value") != outcome.get("value")
+                else "ok"
+            )
             print(f"{said:6} {benchmark.name} {index}", flush=True)
     document = {
         "format": 1,
-        "machine": {"machine": name, "os": platform.system(), "arch": platform.machine(), "gpu": gpu},
+        "machine": {
+            "machine": name,
+            "os": platform.system(),
+            "arch": platform.machine(),
+            "gpu": gpu,
+        },
         "commit": options.commit,
         "python": platform.python_version(),
         "versions": {package: version_of(package) for package in ("torch", "numpy", "asv_runner")},

@@ -1,12 +1,15 @@
-"""Compare two commits, in turns: `python asv_bench/tools/compare.py [BEFORE] [AFTER]`; "." is the working tree.
+"""Compare two commits, in turns: `python asv_bench/tools/compare.py [BEFORE] [AFTER]`; "." is the
+working tree.
 
-Three processes run side by side, with flowref as it was before, as it is after, and as it was before once more. For every case
-they take turns, one call at a time, in an order that is reversed in every round, so that what else the machine does falls on
-all alike. The third is the control: its ratio to the first must be 1, and a case is flagged only if after / before is over the
-factor, with most of its rounds, and well over what the control shows. Exits with 1 if a case is slower, with 2 if one fails.
+Three processes run side by side, with flowref as it was before, as it is after, and as it was
+before once more. For every case they take turns, one call at a time, in an order that is reversed
+in every round, so that what else the machine does falls on all alike. The third is the control: its
+ratio to the first must be 1, and a case is flagged only if after / before is over the factor, with
+most of its rounds, and well over what the control shows. Exits with 1 if a case is slower, with 2
+if one fails.
 
-``--plant flowref.reference.coupling:AffineCoupling.inverse=1.3`` makes a function of the second version slower by that
-factor: what the comparison is worth.
+``--plant flowref.reference.coupling:AffineCoupling.inverse=1.3`` makes a function of the second
+version slower by that factor: what the comparison is worth.
 """
 
 from __future__ import annotations
@@ -71,7 +74,9 @@ def call_of(component: str, op: str, size: str) -> Callable[[], Any]:
 
 
 def work() -> None:
-    """Answer requests, one per line: "prepare" gives the calls of a sample, "time" the seconds of a sample."""
+    """Answer requests, one per line: "prepare" gives the calls of a sample, "time" the seconds of a
+    sample.
+    """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print must not be taken for an answer
     sys.path.insert(0, str(BENCH))
@@ -92,7 +97,9 @@ def work() -> None:
                 else:
                     answer = {"number": _timing.repeats(call)[0]}
         except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
+            answer = {
+                "error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            }
         print(json.dumps(answer), file=answers, flush=True)
 
 
@@ -110,7 +117,9 @@ class Worker:
 
         command = [sys.executable, "-W", "ignore", str(Path(__file__).resolve()), "--work"]
         env = {**os.environ, **STEADY, "PYTHONPATH": str(tree)}
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
+        )
         if hasattr(os, "sched_setaffinity"):
             # All on one core: whoever else uses it, or its twin, is then a neighbour of all.
             os.sched_setaffinity(self.process.pid, {max(os.sched_getaffinity(0))})
@@ -139,8 +148,8 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def verdict(ratios: Sequence[float], control: Sequence[float], factor: float = FACTOR) -> str:
-    """Slower, faster, same or noisy. Slower: the median is over the factor, and three quarters of the rounds are over what three
-    quarters of the control's are below.
+    """Slower, faster, same or noisy. Slower: the median is over the factor, and three quarters of
+    the rounds are over what three quarters of the control's are below.
     """
     low, middle, high = quartiles(ratios)
     control_low, control_middle, control_high = quartiles(control)
@@ -194,7 +203,8 @@ def compare(before: str, after: str, options: argparse.Namespace) -> int:
             found[said] = found.get(said, 0) + 1
             low, middle, high = quartiles(ratios)
             print(
-                f"{name:58} {1e6 * statistics.median(first):8.1f}us {middle:12.3f} {low:6.3f} {high:6.3f} "
+                f"{name:58} {1e6 * statistics.median(first):8.1f}us {middle:12.3f} {low:6.3f} "
+                f"{high:6.3f} "
                 f"{statistics.median(control):8.3f}  {'' if said == 'same' else said.upper()}",
                 flush=True,
             )

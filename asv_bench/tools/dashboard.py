@@ -1,7 +1,9 @@
-"""Build the dashboard and serve it: `python asv_bench/tools/dashboard.py [--port N] [--only-build] [--out FOLDER]`.
+"""Build the dashboard and serve it: `python asv_bench/tools/dashboard.py [--port N] [--only-build]
+[--out FOLDER]`.
 
-`asv publish` writes the data, and asv-tachyon its pages, which need nothing from elsewhere; both ask for http, so the folder is
-served. Only `reports/`, the summary and the dashboard are, to this machine alone.
+`asv publish` writes the data, and asv-tachyon its pages, which need nothing from elsewhere; both
+ask for http, so the folder is served. Only `reports/`, the summary and the dashboard are, to this
+machine alone.
 """
 
 from __future__ import annotations
@@ -46,22 +48,33 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 def server(port: int, root: Path = ROOT) -> http.server.ThreadingHTTPServer:
     """A server of the reports on this machine alone; port 0 takes a free one."""
-    return http.server.ThreadingHTTPServer(("127.0.0.1", port), functools.partial(Handler, directory=str(root)))
+    return http.server.ThreadingHTTPServer(
+        ("127.0.0.1", port), functools.partial(Handler, directory=str(root))
+    )
 
 
 def build(out: Path = HTML) -> int:
-    """Publish the results into a folder; the exit code. Results of commits that this checkout lacks are left out."""
+    """Publish the results into a folder; the exit code. Results of commits that this checkout lacks
+    are left out.
+    """
     with tempfile.TemporaryDirectory() as folder, environment() as env:
         results = Path(folder) / "results"
         if not published(results):
-            print("no result is of a commit that is here; record one (tox -e bench-record), or fetch the whole history")
+            print(
+                "no result is of a commit that is here; record one (tox -e bench-record), or "
+                "fetch the whole history"
+            )
             return 1
-        config = configured(Path(folder), html_dir=str(out), results_dir=str(results), branches=[branch()])
+        config = configured(
+            Path(folder), html_dir=str(out), results_dir=str(results), branches=[branch()]
+        )
         code = asv(["publish", "--no-pull"], env, config)
         if code:
             return code
         done = subprocess.run(
-            [sys.executable, "-m", "asv_tachyon", "install", "--no-backup", str(out)], env=env, check=False
+            [sys.executable, "-m", "asv_tachyon", "install", "--no-backup", str(out)],
+            env=env,
+            check=False,
         )
         complete(out)
         return done.returncode
@@ -83,10 +96,13 @@ def published(folder: Path) -> int:
 
 
 def complete(out: Path) -> None:
-    """What the pages ask for and would report as missing: the subjects of commits, regressions to be silent about,
-    profiles, and the graphs of benchmarks that have no result, as those of a GPU have none without one.
+    """What the pages ask for and would report as missing: the subjects of commits, regressions to
+    be silent about, profiles, and the graphs of benchmarks that have no result, as those of a GPU
+    have none without one.
     """
-    subjects = dict(line.split(" ", 1) for line in git("log", "--format=%H %s", branch()).splitlines())
+    subjects = dict(
+        line.split(" ", 1) for line in git("log", "--format=%H %s", branch()).splitlines()
+    )
     (out / "commits.json").write_text(json.dumps({"by_hash": subjects}))
     for name in ("regressions-ignore", "profiles"):
         (out / f"{name}.json").write_text("[]")
@@ -116,7 +132,9 @@ def main() -> int:
     if options.only_build:
         return 0
     with server(options.port) as serving:
-        print(f"http://127.0.0.1:{serving.server_port}/reports/index.html  (Ctrl-C ends)", flush=True)
+        print(
+            f"http://127.0.0.1:{serving.server_port}/reports/index.html  (Ctrl-C ends)", flush=True
+        )
         try:
             serving.serve_forever()
         except KeyboardInterrupt:

@@ -1,7 +1,9 @@
-"""Compare the deterministic counts with those that are committed: `python asv_bench/tools/gate.py [--write]`.
+"""Compare the deterministic counts with those that are committed: `python asv_bench/tools/gate.py
+[--write]`.
 
-Exits with 1 if a count has grown, or if one is missing. Counts that fell are named, to be written with --write. They depend on
-the version of torch, which the file names; under another version nothing is compared.
+Exits with 1 if a count has grown, or if one is missing. Counts that fell are named, to be written
+with --write. They depend on the version of torch, which the file names; under another version
+nothing is compared.
 """
 
 from __future__ import annotations
@@ -26,19 +28,29 @@ def counted() -> dict[str, int]:
         counts: Any = kind()
         for name in sorted(name for name in dir(kind) if name.startswith("track_")):
             for size in memory.SIZES:
-                found[f"{kind.__name__}.{name[6:]} {size}"] = getattr(counts, name)("flowref", size, "cpu")
+                found[f"{kind.__name__}.{name[6:]} {size}"] = getattr(counts, name)(
+                    "flowref", size, "cpu"
+                )
     return found
 
 
 def compared(now: dict[str, int], before: dict[str, int]) -> tuple[list[str], list[str]]:
     """What has grown, appeared or vanished, and what fell."""
     worse = [
-        f"{name}: {before[name]:,} -> {now[name]:,}" for name in now if name in before and now[name] > before[name]
+        f"{name}: {before[name]:,} -> {now[name]:,}"
+        for name in now
+        if name in before and now[name] > before[name]
     ]
-    worse += [f"{name}: {now[name]:,}, of which {COUNTS.name} knows nothing" for name in now if name not in before]
+    worse += [
+        f"{name}: {now[name]:,}, of which {COUNTS.name} knows nothing"
+        for name in now
+        if name not in before
+    ]
     worse += [f"{name}: no longer counted" for name in before if name not in now]
     better = [
-        f"{name}: {before[name]:,} -> {now[name]:,}" for name in now if name in before and now[name] < before[name]
+        f"{name}: {before[name]:,} -> {now[name]:,}"
+        for name in now
+        if name in before and now[name] < before[name]
     ]
     return worse, better
 
@@ -48,7 +60,9 @@ def main() -> int:
     import torch
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--write", action="store_true", help="make the present counts the expected ones")
+    parser.add_argument(
+        "--write", action="store_true", help="make the present counts the expected ones"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     version = torch.__version__.partition("+")[0]
@@ -58,7 +72,10 @@ def main() -> int:
         return 0
     expected = json.loads(COUNTS.read_text())
     if expected["torch"] != version:
-        print(f"torch {version} runs here, and {COUNTS.name} is of {expected['torch']}: nothing is compared")
+        print(
+            f"torch {version} runs here, and {COUNTS.name} is of {expected['torch']}: nothing is "
+            "compared"
+        )
         return 0
     worse, better = compared(now, expected["counts"])
     for line in better:

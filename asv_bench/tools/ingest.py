@@ -1,4 +1,6 @@
-"""Take what `collect.py` measured elsewhere into the results: `python asv_bench/tools/ingest.py raw.json --commit HASH`."""
+"""Take what `collect.py` measured elsewhere into the results: `python asv_bench/tools/ingest.py
+raw.json --commit HASH`.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ def ingest(document: dict[str, Any], commit: str, folder: Path = RESULTS) -> Pat
         "cpu": "host of a GPU" if document["machine"]["gpu"] != "none" else "any",
     }
     date = 1000 * int(git("log", "-1", "--format=%ct", commit))
-    requirements = {"torch": document["versions"]["torch"].partition("+")[0], "numpy": document["versions"]["numpy"]}
+    requirements = {
+        "torch": document["versions"]["torch"].partition("+")[0],
+        "numpy": document["versions"]["numpy"],
+    }
     everything = {**params, **requirements, "python": document["python"]}
     results = Results(everything, requirements, commit, date, document["python"], "collected", {})
     for name, measured in grouped(document["results"]).items():
@@ -54,7 +59,12 @@ def ingest(document: dict[str, Any], commit: str, folder: Path = RESULTS) -> Pat
         started = min((row["started_at"] for row in rows if "started_at" in row), default=0)
         when = datetime.datetime.fromtimestamp(started, datetime.UTC)
         benchmark = {"name": name, "version": first["version"], "params": first["params"]}
-        results.add_result(benchmark, outcome, started_at=when, duration=sum(row.get("seconds", 0.0) for row in rows))
+        results.add_result(
+            benchmark,
+            outcome,
+            started_at=when,
+            duration=sum(row.get("seconds", 0.0) for row in rows),
+        )
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / params["machine"]).mkdir()
         results.save(name)
@@ -70,7 +80,9 @@ def main() -> int:
     """Ingest."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("raw", type=Path)
-    parser.add_argument("--commit", help="the commit that was measured, if the file does not name it")
+    parser.add_argument(
+        "--commit", help="the commit that was measured, if the file does not name it"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     document = json.loads(options.raw.read_text())

@@ -1,7 +1,9 @@
-"""Where the time of an audit goes: `python asv_bench/tools/profile_audit.py [SPEC ...]`, as Markdown.
+"""Where the time of an audit goes: `python asv_bench/tools/profile_audit.py [SPEC ...]`, as
+Markdown.
 
-All laws of the quick profile on each target in one process, after imports. The stack is looked at after every two milliseconds of
-processor time, which costs the audit nothing, where a profiler that notes every call doubles the cost of small functions.
+All laws of the quick profile on each target in one process, after imports. The stack is looked at
+after every two milliseconds of processor time, which costs the audit nothing, where a profiler that
+notes every call doubles the cost of small functions.
 """
 
 from __future__ import annotations
@@ -19,7 +21,12 @@ from types import FrameType
 
 from _running import ROOT
 
-TARGETS = ("torch:SigmoidTransform", "nflows:AffineCouplingTransform", "zuko:NSF", "FrEIA:AllInOneBlock[img]")
+TARGETS = (
+    "torch:SigmoidTransform",
+    "nflows:AffineCouplingTransform",
+    "zuko:NSF",
+    "FrEIA:AllInOneBlock[img]",
+)
 INTERVAL = 2e-3
 
 
@@ -103,7 +110,13 @@ def main() -> int:
     print("| law | s | share |\n|---|---|---|")
     for law_id, taken in sorted(spent.items(), key=itemgetter(1), reverse=True)[: options.top]:
         print(f"| {law_id} | {taken:.2f} | {taken / total:.0%} |")
-    shares("function of flowref, with what it calls", sampled.within, sampled.looks, 2 * options.top, "flowref/")
+    shares(
+        "function of flowref, with what it calls",
+        sampled.within,
+        sampled.looks,
+        2 * options.top,
+        "flowref/",
+    )
     shares("function, by itself and in compiled code", sampled.own, sampled.looks, options.top)
     return 0
 

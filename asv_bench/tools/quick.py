@@ -1,7 +1,9 @@
-"""A trial run of the suite on a small grid, as continuous integration runs it: `python asv_bench/tools/quick.py`.
+"""A trial run of the suite on a small grid, as continuous integration runs it: `python
+asv_bench/tools/quick.py`.
 
-Checks the benchmarks' signatures, runs those of the small size once each, and compares the deterministic counts. Exits with
-asv's code if a benchmark fails (2), and with 1 if a count has grown. Its times are read by nobody, and results are not kept.
+Checks the benchmarks' signatures, runs those of the small size once each, and compares the
+deterministic counts. Exits with asv's code if a benchmark fails (2), and with 1 if a count has
+grown. Its times are read by nobody, and results are not kept.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ GRID = (
 
 def main() -> int:
     """The worst of the exit codes."""
-    gate = subprocess.run([sys.executable, str(BENCH / "tools" / "gate.py")], check=False).returncode
+    gate = subprocess.run(
+        [sys.executable, str(BENCH / "tools" / "gate.py")], check=False
+    ).returncode
     variables = {"FLOWREF_BENCH_BUDGET": "0.01"}
     with tempfile.TemporaryDirectory() as folder, environment(None, variables) as env:
         config = configured(Path(folder), results_dir=str(Path(folder) / "results"))

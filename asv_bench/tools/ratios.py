@@ -1,8 +1,10 @@
-"""The reference beside its peers, as a table in Markdown: `python asv_bench/tools/ratios.py [--size medium] [--compiled]`.
+"""The reference beside its peers, as a table in Markdown: `python asv_bench/tools/ratios.py [--size
+medium] [--compiled]`.
 
-All implementations of a case take turns in one process, on one thread, forwards and backwards by turns. A figure is the median
-over the rounds of an implementation's time by that of the eager reference in the same round, with the quartiles. The row
-"flowref, again" is a second build of the same: what it is off 1 by, the others may be off by too.
+All implementations of a case take turns in one process, on one thread, forwards and backwards by
+turns. A figure is the median over the rounds of an implementation's time by that of the eager
+reference in the same round, with the quartiles. The row "flowref, again" is a second build of the
+same: what it is off 1 by, the others may be off by too.
 """
 
 from __future__ import annotations
@@ -34,10 +36,16 @@ def impls_of(component: str, compiled: bool) -> list[str]:
     peers = ["torch"] if component == "batch_norm" else list(_peers.PEERS)
     if component == "image_flow":
         peers = [name for name in peers if _peers.PEERS[name].images]
-    return [name for name in [*(["flowref-compiled"] if compiled else []), *peers] if _grid.available(name)]
+    return [
+        name
+        for name in [*(["flowref-compiled"] if compiled else []), *peers]
+        if _grid.available(name)
+    ]
 
 
-def measured(component: str, op: str, size: str, compiled: bool, rounds: int) -> dict[str, list[float]]:
+def measured(
+    component: str, op: str, size: str, compiled: bool, rounds: int
+) -> dict[str, list[float]]:
     """Seconds of all implementations, round by round."""
     from benchmarks import _cases, _timing
 
@@ -51,7 +59,9 @@ def measured(component: str, op: str, size: str, compiled: bool, rounds: int) ->
 
 def cell(times: Sequence[float], base: Sequence[float]) -> str:
     """The median of the ratios, and their quartiles."""
-    low, middle, high = statistics.quantiles([a / b for a, b in zip(times, base, strict=True)], n=4, method="inclusive")
+    low, middle, high = statistics.quantiles(
+        [a / b for a, b in zip(times, base, strict=True)], n=4, method="inclusive"
+    )
     return f"{middle:.2f} ({low:.2f} - {high:.2f})"
 
 
@@ -59,7 +69,11 @@ def table(component: str, ops: Sequence[str], size: str, compiled: bool, rounds:
     """One table: a row per implementation, a column per operation."""
     columns = {op: measured(component, op, size, compiled, rounds) for op in ops}
     names = [name for name in columns[ops[0]] if name != "flowref"]
-    lines = [f"| {component.replace('_', ' ')} | " + " | ".join(op.replace("_", " ") for op in ops) + " |"]
+    lines = [
+        f"| {component.replace('_', ' ')} | "
+        + " | ".join(op.replace("_", " ") for op in ops)
+        + " |"
+    ]
     lines.append("|---|" + "---|" * len(ops))
     absolute = [f"{1e6 * statistics.median(columns[op]['flowref']):.0f} us" for op in ops]
     lines.append("| flowref, a call | " + " | ".join(absolute) + " |")

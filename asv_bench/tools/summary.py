@@ -1,7 +1,8 @@
 """The static page of what the results say: `python asv_bench/tools/summary.py [--out FILE]`.
 
-Throughput beside peers, ratios with quartiles, time over the floor as sizes grow, the auditor, counts, and the course over
-commits. One file without scripts, which opens from the disk. Made from `results/` alone.
+Throughput beside peers, ratios with quartiles, time over the floor as sizes grow, the auditor,
+counts, and the course over commits. One file without scripts, which opens from the disk. Made from
+`results/` alone.
 """
 
 from __future__ import annotations
@@ -19,18 +20,40 @@ from _running import BENCH
 
 PAGE = BENCH / "summary.html"
 THROUGHPUT = (
-    ("Batch normalisation", "batch_norm.BatchNorm", ("forward", "forward_backward", "eval"), "images"),
+    (
+        "Batch normalisation",
+        "batch_norm.BatchNorm",
+        ("forward", "forward_backward", "eval"),
+        "images",
+    ),
     ("Affine coupling", "coupling.Coupling", ("forward", "inverse", "log_det"), "rows"),
     ("Flow of vectors", "flow.VectorFlow", ("log_prob", "sample", "training_step"), "rows"),
     ("Flow of images", "flow.ImageFlow", ("log_prob", "sample", "training_step"), "images"),
-    ("Multi-scale model of images", "flow.MultiScale", ("log_prob", "sample", "training_step"), "images"),
+    (
+        "Multi-scale model of images",
+        "flow.MultiScale",
+        ("log_prob", "sample", "training_step"),
+        "images",
+    ),
 )
 
 
 def impls_of(result: Recorded, prefix: str) -> list[str]:
     """The implementations that a class of benchmarks knows, in the order of the suite."""
-    order = ("torch", "flowref", "flowref-compiled", "FrEIA", "glasflow", "nflows", "normflows", "torchflows", "zuko")
-    known = {v.params[0] for v in result.values if v.benchmark.startswith(prefix + ".") and v.params}
+    order = (
+        "torch",
+        "flowref",
+        "flowref-compiled",
+        "FrEIA",
+        "glasflow",
+        "nflows",
+        "normflows",
+        "torchflows",
+        "zuko",
+    )
+    known = {
+        v.params[0] for v in result.values if v.benchmark.startswith(prefix + ".") and v.params
+    }
     return [name for name in order if name in known]
 
 
@@ -41,7 +64,9 @@ def throughput(result: Recorded, size: str, device: str) -> str:
         impls = impls_of(result, prefix)
         figures = []
         for op in ops:
-            found = [(name, result.find(f"{prefix}.track_{op}", name, size, device)) for name in impls]
+            found = [
+                (name, result.find(f"{prefix}.track_{op}", name, size, device)) for name in impls
+            ]
             if any(value for _, value in found):
                 figures.append(
                     bars(
@@ -65,15 +90,20 @@ def ratio_section(result: Recorded, device: str) -> str:
         for op in ops:
             for size in ("small", "medium"):
                 found = [
-                    (name, result.find(f"{prefix}.track_{op}", name, size, device)) for name in impls_of(result, prefix)
+                    (name, result.find(f"{prefix}.track_{op}", name, size, device))
+                    for name in impls_of(result, prefix)
                 ]
                 if any(value for _, value in found):
                     figures.append(dots(f"{title}: {op.replace('_', ' ')}, {size}", found))
     control = [
-        v for v in result.values if v.benchmark == "control.SameAgainstItself.track_ratio" and v.params[-1] == device
+        v
+        for v in result.values
+        if v.benchmark == "control.SameAgainstItself.track_ratio" and v.params[-1] == device
     ]
     if control:
-        figures.append(dots("Control: the same against itself", [(v.params[0], v) for v in control]))
+        figures.append(
+            dots("Control: the same against itself", [(v.params[0], v) for v in control])
+        )
     return grid(figures)
 
 
@@ -86,16 +116,26 @@ def scaling_section(result: Recorded, device: str) -> str:
         ("rows in a batch", "Batch.track_log_prob_over_products"),
         ("height and width of images", "ImageSize.track_log_prob_over_products"),
     ):
-        found = [v for v in result.values if v.benchmark == f"scaling.{name}" and v.params[2] == device]
+        found = [
+            v for v in result.values if v.benchmark == f"scaling.{name}" and v.params[2] == device
+        ]
         series: dict[str, list[tuple[float, float]]] = {}
-        for v in sorted(found, key=lambda v: (v.params[0] != "flowref", v.params[0], float(v.params[1]))):
+        for v in sorted(
+            found, key=lambda v: (v.params[0] != "flowref", v.params[0], float(v.params[1]))
+        ):
             series.setdefault(v.params[0], []).append((float(v.params[1]), v.value))
         figures.append(lines(f"log_prob over the products, by {title}", series, low=0.0))
     for op in ("forward", "forward_backward", "eval"):
-        found = [v for v in result.values if v.benchmark == f"scaling.BatchNormBytes.track_{op}_over_copy"]
+        found = [
+            v
+            for v in result.values
+            if v.benchmark == f"scaling.BatchNormBytes.track_{op}_over_copy"
+        ]
         rows = [(f"{v.params[0]} {v.params[1]}", v.value) for v in found if v.params[2] == device]
         if rows:
-            figures.append(bars(f"batch norm {op.replace('_', ' ')}: time over moving the bytes", rows))
+            figures.append(
+                bars(f"batch norm {op.replace('_', ' ')}: time over moving the bytes", rows)
+            )
     return grid(figures)
 
 
@@ -115,7 +155,9 @@ def audit_section(result: Recorded) -> str:
         if v.benchmark == name
     ]
     rows += [
-        ("resident memory of an audit", f"{v.value:.0f} MiB") for v in result.values if "audit_resident" in v.benchmark
+        ("resident memory of an audit", f"{v.value:.0f} MiB")
+        for v in result.values
+        if "audit_resident" in v.benchmark
     ]
     return table(("the auditor, quick profile", "processor time"), rows)
 
@@ -124,9 +166,15 @@ def counts_section(result: Recorded) -> str:
     """Counts of the reference beside the least and the most of the peers."""
     rows = []
     for v in result.values:
-        if v.benchmark.startswith("memory.") and v.params[:1] == ("flowref",) and v.params[2] == "cpu":
+        if (
+            v.benchmark.startswith("memory.")
+            and v.params[:1] == ("flowref",)
+            and v.params[2] == "cpu"
+        ):
             peers = [
-                p.value for p in result.values if p.benchmark == v.benchmark and p.params[1:] == v.params[1:] and p != v
+                p.value
+                for p in result.values
+                if p.benchmark == v.benchmark and p.params[1:] == v.params[1:] and p != v
             ]
             span = f"{told(min(peers))} to {told(max(peers))}" if peers else ""
             what = v.benchmark.removeprefix("memory.").replace(".track_", ", ").replace("_", " ")
@@ -154,7 +202,9 @@ def history_section(results: Sequence[Recorded], device: str) -> str:
                     v.params[0].partition(":")[2][:16], []
                 ).append((at, v.value))
             elif v.benchmark == "audit.track_help_seconds":
-                kept.setdefault("flowref --help, seconds", {}).setdefault("", []).append((at, v.value))
+                kept.setdefault("flowref --help, seconds", {}).setdefault("", []).append(
+                    (at, v.value)
+                )
     figures = [lines(title, series, log_x=False, low=0.0) for title, series in sorted(kept.items())]
     return grid(figures)
 
@@ -168,29 +218,37 @@ def page(results: Sequence[Recorded]) -> str:
         device = "cuda" if any("cuda" in v.params for v in latest.values) else "cpu"
         day = time.strftime("%Y-%m-%d", time.gmtime(latest.date / 1000))
         parts += [
-            f"<h2>{html.escape(machine)}: throughput</h2><p>At commit {latest.commit[:8]} of {day}, medium size, float32, one "
-            "thread. All implementations hold the same weights, and agreed in their values when they were built. Longer is "
+            f"<h2>{html.escape(machine)}: throughput</h2><p>At commit {latest.commit[:8]} of "
+            f"{day}, medium size, float32, one "
+            "thread. All implementations hold the same weights, and agreed in their values when "
+            "they were built. Longer is "
             "faster.</p>",
             throughput(latest, "medium", device),
-            f"<h2>{html.escape(machine)}: the reference's time over that of each peer</h2><p>In turns within one process. "
+            f"<h2>{html.escape(machine)}: the reference's time over that of each peer</h2><p>In "
+            "turns within one process. "
             "Left of the dashed line the reference is faster; bars span the quartiles.</p>",
             ratio_section(latest, device),
-            f"<h2>{html.escape(machine)}: time over the floor</h2><p>The floor of a flow are its conditioners' products "
-            "alone, that of batch normalisation the bytes it must move at the rate of a plain copy. 1 is the best possible.</p>",
+            f"<h2>{html.escape(machine)}: time over the floor</h2><p>The floor of a flow are its "
+            "conditioners' products "
+            "alone, that of batch normalisation the bytes it must move at the rate of a plain "
+            "copy. 1 is the best possible.</p>",
             scaling_section(latest, device),
             f"<h2>{html.escape(machine)}: the auditor</h2>",
             audit_section(latest),
-            f"<h2>{html.escape(machine)}: counts that every run repeats</h2><p>Operators dispatched, bytes allocated and kept "
+            f"<h2>{html.escape(machine)}: counts that every run repeats</h2><p>Operators "
+            "dispatched, bytes allocated and kept "
             "for backward. Continuous integration compares those of the reference.</p>",
             counts_section(latest),
-            f"<h2>{html.escape(machine)}: the course over {len({r.commit for r in here if r.grid == 'history'})} commits</h2>",
+            f"<h2>{html.escape(machine)}: the course over "
+            f"{len({r.commit for r in here if r.grid == 'history'})} commits</h2>",
             history_section([result for result in here if result.grid == "history"], device),
         ]
     body = "".join(parts) or "<p>No results are recorded.</p>"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>flowref: benchmarks</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f"<style>{STYLE}</style></head><body><h1>Benchmarks</h1><p>Made by <code>python asv_bench/tools/summary.py</code> "
+        f"<style>{STYLE}</style></head><body><h1>Benchmarks</h1><p>Made by <code>python "
+        "asv_bench/tools/summary.py</code> "
         'from <code>asv_bench/results</code>. Every benchmark and commit: the <a href="html/index.html">dashboard</a>, which '
         f'<code>tox -e dashboard</code> builds and serves. <a href="../reports/index.html">All reports</a></p>{body}'
         "</body></html>\n"

@@ -1,4 +1,5 @@
-"""What is kept on disk: verdicts as they come, so that an interrupted audit goes on, and the last report.
+"""What is kept on disk: verdicts as they come, so that an interrupted audit goes on, and the last
+report.
 
 A journal belongs to one audit: its name is a digest of everything that the verdicts depend on.
 """
@@ -29,7 +30,9 @@ RUN = ("config.json", "checkpoint.safetensors")
 
 
 class Journal:
-    """An append-only file of JSON lines: a header with the digest, then one line per verdict or unloadable target."""
+    """An append-only file of JSON lines: a header with the digest, then one line per verdict or
+    unloadable target.
+    """
 
     def __init__(self, folder: Path, digest: str) -> None:
         self.path = folder / f"audit-{digest[:16]}.jsonl"
@@ -37,12 +40,17 @@ class Journal:
         self.file: IO[str] | None = None
 
     def read(self) -> tuple[list[Verdict], list[Problem]]:
-        """What an earlier run of the same audit left; nothing where there is none, or where it is another's."""
+        """What an earlier run of the same audit left; nothing where there is none, or where it is
+        another's.
+        """
         verdicts: dict[tuple[str, str], Verdict] = {}
         problems: dict[str, Problem] = {}
         try:
             lines = self.path.read_text(encoding="utf-8").splitlines()
-            if not lines or json.loads(lines[0]) != {"flowref-journal": SCHEMA, "digest": self.digest}:
+            if not lines or json.loads(lines[0]) != {
+                "flowref-journal": SCHEMA,
+                "digest": self.digest,
+            }:
                 return [], []
         except (OSError, ValueError):
             return [], []
@@ -107,12 +115,21 @@ def last_report(folder: Path | None = None) -> Report:
     """
     path = (folder or Path(FOLDER)) / LAST
     if not path.is_file():
-        raise ReportError(f"there is no {path} here; run flowref audit in this folder, or name a report file")
+        raise ReportError(
+            f"there is no {path} here; run flowref audit in this folder, or name a report file"
+        )
     return Report.load(path)
 
 
-def digest(targets: Sequence[Target], laws: Sequence[Law], settings: Any, versions: Sequence[tuple[str, str]]) -> str:
-    """Of everything that the verdicts of an audit depend on, less what cannot be seen cheaply (data files, say)."""
+def digest(
+    targets: Sequence[Target],
+    laws: Sequence[Law],
+    settings: Any,
+    versions: Sequence[tuple[str, str]],
+) -> str:
+    """Of everything that the verdicts of an audit depend on, less what cannot be seen cheaply (data
+    files, say).
+    """
     state = hashlib.sha256()
     for part in (
         [str(target) for target in targets],
@@ -120,8 +137,15 @@ def digest(targets: Sequence[Target], laws: Sequence[Law], settings: Any, versio
         repr(settings),
         list(versions),
         own_digest(),
-        [(place, _source_digest(place)) for place in sorted({t.component for t in targets if t.adapter == USER})],
-        [_of_files([Path(t.option("path") or "") / name for name in RUN]) for t in targets if t.option("path")],
+        [
+            (place, _source_digest(place))
+            for place in sorted({t.component for t in targets if t.adapter == USER})
+        ],
+        [
+            _of_files([Path(t.option("path") or "") / name for name in RUN])
+            for t in targets
+            if t.option("path")
+        ],
     ):
         state.update(json.dumps(part).encode())
     return state.hexdigest()
@@ -134,7 +158,9 @@ def own_digest() -> str:
 
 
 def _source_digest(component: str) -> str:
-    """Of the source behind a user's target: its file and those beside it, or its whole package; nothing is imported."""
+    """Of the source behind a user's target: its file and those beside it, or its whole package;
+    nothing is imported.
+    """
     place = component.rpartition(":")[0]
     if place.endswith(".py"):
         return _of_files([Path(place), *sorted(Path(place).parent.glob("*.py"))])

@@ -1,7 +1,7 @@
 """Worker processes with a hard time-out and a memory limit for each pair.
 
-One process, one pipe, one pair at a time: whatever ends a process is charged to the pair that it was given, and nothing
-is shared that a dying process could leave locked or half written.
+One process, one pipe, one pair at a time: whatever ends a process is charged to the pair that it
+was given, and nothing is shared that a dying process could leave locked or half written.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ TICK = 0.02
 
 @dataclass(frozen=True)
 class Limits:
-    """What one pair may take: seconds of wall time, and mebibytes beyond what the imported libraries take."""
+    """What one pair may take: seconds of wall time, and mebibytes beyond what the imported
+    libraries take.
+    """
 
     seconds: float = 60.0
     memory: int = 2048
@@ -58,8 +60,8 @@ class Broken:
     seconds: float
 
 
-# A worker that has grown by this share of the memory limit is replaced between two pairs: what earlier pairs left behind
-# is no fault of the next.
+# A worker that has grown by this share of the memory limit is replaced between two pairs: what
+# earlier pairs left behind is no fault of the next.
 REPLACED = 0.4
 
 
@@ -78,12 +80,15 @@ class Worker:
 
 
 class Pool:
-    """Up to ``jobs`` workers that take pairs from a schedule. A context manager; leaving it ends every worker."""
+    """Up to ``jobs`` workers that take pairs from a schedule. A context manager; leaving it ends
+    every worker.
+    """
 
     def __init__(self, jobs: int, settings: Any, limits: Limits, entry: str = CHECK) -> None:
         if not sys.executable:
             raise FlowrefError(
-                "this Python does not know its own executable, so it cannot start workers; audit in-process"
+                "this Python does not know its own executable, so it cannot start workers; audit "
+                "in-process"
             )
         self.jobs, self.settings, self.limits, self.entry = jobs, settings, limits, entry
         self.workers: list[Worker] = []
@@ -98,14 +103,19 @@ class Pool:
             self._end(worker)
 
     def run(self, schedule: Schedule) -> Iterator[tuple[Pair, Outcome | Broken | None]]:
-        """Run what the schedule hands out: yields (pair, None) when a pair starts, and what came of it when it ends.
+        """Run what the schedule hands out: yields (pair, None) when a pair starts, and what came of
+        it when it ends.
 
         The caller enters each outcome in the schedule before it asks for more.
         """
         while True:
             self._staff(schedule)
             for worker in self.workers:
-                if worker.ready and worker.pair is None and (pair := schedule.next(worker.last)) is not None:
+                if (
+                    worker.ready
+                    and worker.pair is None
+                    and (pair := schedule.next(worker.last)) is not None
+                ):
                     self._give(worker, pair)
                     yield pair, None
             if not schedule.left and not any(worker.pair for worker in self.workers):
@@ -129,7 +139,8 @@ class Pool:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            # Thread counts are read when a library is loaded, so they must stand before the process starts.
+            # Thread counts are read when a library is loaded, so they must stand before the process
+            # starts.
             env={**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONHASHSEED": "0"},
             start_new_session=os.name == "posix",
         )
@@ -162,10 +173,14 @@ class Pool:
                 worker.ready, worker.baseline, self.failed_starts = True, int(message["ready"]), 0
                 return
             verdict = None if message["verdict"] is None else verdict_from_json(message["verdict"])
-            outcome: Outcome | Broken = Outcome(verdict, str(message["raised"]), float(message["seconds"]))
+            outcome: Outcome | Broken = Outcome(
+                verdict, str(message["raised"]), float(message["seconds"])
+            )
         except (ValueError, KeyError, TypeError, FlowrefError):  # the target wrote into our pipe
             self._end(worker)
-            outcome = Broken(Status.CRASHED, "the process answered with garbage", time.monotonic() - worker.began)
+            outcome = Broken(
+                Status.CRASHED, "the process answered with garbage", time.monotonic() - worker.began
+            )
         pair, worker.pair = worker.pair, None
         if not worker.retired and self._overweight(worker, REPLACED):
             self._end(worker)
@@ -188,7 +203,9 @@ class Pool:
         elif worker.pair is not None and age > self.limits.seconds:
             broken = Broken(Status.TIMEOUT, f"it took more than {self.limits.seconds:g} s", age)
         elif worker.pair is not None and self._overweight(worker):
-            broken = Broken(Status.CRASHED, f"memory limit: it took more than {self.limits.memory} MiB", age)
+            broken = Broken(
+                Status.CRASHED, f"memory limit: it took more than {self.limits.memory} MiB", age
+            )
         elif not worker.ready and age > STARTING:
             broken = Broken(Status.CRASHED, "the worker did not start", age)
         if broken is None:
@@ -199,7 +216,9 @@ class Pool:
         elif not worker.ready:
             self.failed_starts += 1
             if self.failed_starts >= 3:
-                raise FlowrefError(f"worker processes do not start ({broken.reason}); try --in-process")
+                raise FlowrefError(
+                    f"worker processes do not start ({broken.reason}); try --in-process"
+                )
 
     def _overweight(self, worker: Worker, share: float = 1.0) -> bool:
         allowed = worker.baseline + share * self.limits.memory * MEBIBYTE

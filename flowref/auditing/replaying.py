@@ -41,10 +41,17 @@ def replay(verdicts: Iterable[Verdict], report: Report) -> Iterator[Replayed]:
             try:
                 law = registry.find_law(recorded.law)
                 with undisturbed():
-                    now = remeasure(registry.parse_target(recorded.target), law, recorded.counterexample, settings)
+                    now = remeasure(
+                        registry.parse_target(recorded.target),
+                        law,
+                        recorded.counterexample,
+                        settings,
+                    )
                 label, reason = _label(now)
                 if law.version != recorded.law_version:
-                    reason = "; ".join(filter(None, (reason, f"the law is now in version {law.version}")))
+                    reason = "; ".join(
+                        filter(None, (reason, f"the law is now in version {law.version}"))
+                    )
             except FlowrefError as error:
                 reason = str(error)
             except Exception as error:
@@ -68,5 +75,8 @@ def violation(report: Report, identity: str) -> tuple[Verdict, ...]:
     found = report.find(identity)
     if not found:
         known = ", ".join(sorted(verdict.id for verdict in report.violations)[:20])
-        raise ReportError(f"no violation {identity} in this report; {f'it has {known}' if known else 'it has none'}")
+        raise ReportError(
+            f"no violation {identity} in this report; "
+            f"{f'it has {known}' if known else 'it has none'}"
+        )
     return found

@@ -1,4 +1,6 @@
-"""One audit: select, schedule, check every pair somewhere, keep every verdict, and put them together as a report."""
+"""One audit: select, schedule, check every pair somewhere, keep every verdict, and put them
+together as a report.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from flowref.model import OBJECT, Law, ReportError, SpecError, Status, Target, V
 from flowref.reporting.report import Environment, LawNote, Problem, Report
 
 OUT_OF_MEMORY = re.compile(
-    r"MemoryError|can't allocate memory|cannot allocate memory|unable to allocate|not enough memory|bad_alloc",
+    r"MemoryError|can't allocate memory|cannot allocate memory|unable to allocate|not enough "
+    r"memory|bad_alloc",
     re.IGNORECASE,
 )
 PROFILES = ("quick", "standard", "thorough")
@@ -30,10 +33,13 @@ PROFILES = ("quick", "standard", "thorough")
 
 @dataclass(frozen=True)
 class Options:
-    """How an audit runs. ``jobs`` 0: in this process, with no time-out and no protection from what targets do.
+    """How an audit runs. ``jobs`` 0: in this process, with no time-out and no protection from what
+    targets do.
 
-    ``budget``: seconds after which no pair starts. ``folder``: where the journal and the report are kept, or None.
-    ``fresh``: do not go on with an interrupted audit. ``defaults``: options for targets that do not give them.
+    ``budget``: seconds after which no pair starts. ``folder``: where the journal and the report are
+    kept, or None.
+    ``fresh``: do not go on with an interrupted audit. ``defaults``: options for targets that do not
+    give them.
     ``entry``: the function that checks a pair, as "module:name".
     """
 
@@ -82,24 +88,34 @@ def audit(
     memory: int = 2048,
     budget: float = math.inf,
 ) -> Report:
-    """Check every law on every target: specs such as "zuko:NSF?features=3", libraries, or live objects.
+    """Check every law on every target: specs such as "zuko:NSF?features=3", libraries, or live
+    objects.
 
-    Arguments: ``laws`` ids or globs, all by default; ``profile`` quick, standard, thorough; ``jobs`` worker processes,
-    0 for this process; ``timeout`` seconds and ``memory`` MiB for each pair, in workers only; ``budget`` seconds after
-    which no pair starts. Live objects are copied first and stay in this process.
-    Raises: `SpecError` for laws or options that do not exist. Targets that cannot be loaded are in ``report.problems``.
+    Arguments: ``laws`` ids or globs, all by default; ``profile`` quick, standard, thorough;
+    ``jobs`` worker processes, 0 for this process; ``timeout`` seconds and ``memory`` MiB for each
+    pair, in workers only; ``budget`` seconds after which no pair starts. Live objects are copied
+    first and stay in this process.
+    Raises: `SpecError` for laws or options that do not exist. Targets that cannot be loaded are in
+    ``report.problems``.
     """
-    if targets is not None and (isinstance(targets, str | Target) or not isinstance(targets, list | tuple | set)):
+    if targets is not None and (
+        isinstance(targets, str | Target) or not isinstance(targets, list | tuple | set)
+    ):
         targets = [targets]
     options = Options(profile, seed, jobs, Limits(timeout, memory), budget)
     return conduct(targets, laws, options, Listener())
 
 
-def check_flow(flow: Any, *, event_shape: int | Sequence[int] | None = None, laws: Any = (), **options: Any) -> Report:
-    """Audit one flow, bijection, density or batch normaliser, and raise with every violation in words.
+def check_flow(
+    flow: Any, *, event_shape: int | Sequence[int] | None = None, laws: Any = (), **options: Any
+) -> Report:
+    """Audit one flow, bijection, density or batch normalizer, and raise with every violation in
+    words.
 
-    Arguments: ``event_shape`` of one input without its batch axis, where the object does not tell; the rest as `audit`.
-    Raises: `FlowrefViolation`, an AssertionError, if a law is violated, or if nothing could be checked.
+    Arguments: ``event_shape`` of one input without its batch axis, where the object does not tell;
+    the rest as `audit`.
+    Raises: `FlowrefViolation`, an AssertionError, if a law is violated, or if nothing could be
+    checked.
     """
     sizes = (event_shape,) if isinstance(event_shape, int) else tuple(event_shape or ())
     defaults = {"event": ",".join(str(size) for size in sizes)} if sizes else {}
@@ -119,11 +135,17 @@ def _first_reason(report: Report) -> str:
     return next((verdict.reason for verdict in report.verdicts if verdict.reason), "no law applies")
 
 
-def conduct(targets: Iterable[Any] | None, laws: Any, options: Options, listener: Listener) -> Report:
-    """The audit behind every front end. A KeyboardInterrupt ends it early, with a report that says so."""
+def conduct(
+    targets: Iterable[Any] | None, laws: Any, options: Options, listener: Listener
+) -> Report:
+    """The audit behind every front end. A KeyboardInterrupt ends it early, with a report that says
+    so.
+    """
     if options.profile not in PROFILES:
         hint = nearest(options.profile, PROFILES)
-        raise SpecError(f"the profile is {options.profile!r}; expected one of {', '.join(PROFILES)}{hint}")
+        raise SpecError(
+            f"the profile is {options.profile!r}; expected one of {', '.join(PROFILES)}{hint}"
+        )
     chosen_laws = select_laws(laws)
     selection = select(targets, options.defaults)
     return _Audit(selection, chosen_laws, options, listener).run()
@@ -132,10 +154,17 @@ def conduct(targets: Iterable[Any] | None, laws: Any, options: Options, listener
 class _Audit:
     """The state of one audit while it runs."""
 
-    def __init__(self, selection: Selection, laws: Sequence[Law], options: Options, listener: Listener) -> None:
+    def __init__(
+        self, selection: Selection, laws: Sequence[Law], options: Options, listener: Listener
+    ) -> None:
         from flowref.checking import Settings
 
-        self.targets, self.laws, self.options, self.listener = selection.targets, laws, options, listener
+        self.targets, self.laws, self.options, self.listener = (
+            selection.targets,
+            laws,
+            options,
+            listener,
+        )
         self.settings = Settings(options.profile, options.seed)
         self.problems = list(selection.problems)
         self.verdicts: dict[tuple[str, str], Verdict] = {}
@@ -167,7 +196,9 @@ class _Audit:
             self._keep_all(self.schedule.abandon_all("the audit was interrupted before this pair"))
         report = self.report(complete=complete)
         if self.options.folder is not None and self.journal is not None:
-            if report.verdicts:  # a misspelt target must not take the place of the findings before it
+            if (
+                report.verdicts
+            ):  # a misspelt target must not take the place of the findings before it
                 report.save(self.options.folder / LAST)
             self.journal.close(finished=complete)
         return report
@@ -176,7 +207,9 @@ class _Audit:
         """The verdicts of an interrupted run of this very audit."""
         if self.options.folder is None:
             return [], []
-        journal = Journal(self.options.folder, digest(self.targets, self.laws, self.settings, self.versions))
+        journal = Journal(
+            self.options.folder, digest(self.targets, self.laws, self.settings, self.versions)
+        )
         known, lost = ([], []) if self.options.fresh else journal.read()
         known = [verdict for verdict in known if verdict.target in self.done]
         try:
@@ -191,12 +224,16 @@ class _Audit:
         """Pairs of live objects here, and the others in workers if there are to be any."""
         local = self.options.jobs == 0
         if not local and any(target.adapter == OBJECT for target in self.targets):
-            self.listener.notice("live objects cannot travel to workers: everything runs in this process")
+            self.listener.notice(
+                "live objects cannot travel to workers: everything runs in this process"
+            )
             local = True
         if local:
             self._run_here()
         else:
-            with Pool(self.options.jobs, self.settings, self.options.limits, self.options.entry) as pool:
+            with Pool(
+                self.options.jobs, self.settings, self.options.limits, self.options.entry
+            ) as pool:
                 self._consume(pool.run(self.schedule))
 
     def _run_here(self) -> None:
@@ -205,9 +242,14 @@ class _Audit:
             while (pair := self.schedule.next(last)) is not None:
                 yield pair, None
                 last = pair.target
-                yield pair, guarded(entry, pair.target, pair.law.id if pair.law else None, self.settings)
+                yield (
+                    pair,
+                    guarded(entry, pair.target, pair.law.id if pair.law else None, self.settings),
+                )
 
-        with contextlib.suppress(ImportError):  # so that settings are saved around the very first pair, too
+        with contextlib.suppress(
+            ImportError
+        ):  # so that settings are saved around the very first pair, too
             __import__("torch")
         self._consume(here())
 
@@ -218,14 +260,18 @@ class _Audit:
             elif pair.law is None:
                 self._enter_probe(pair, outcome)
             else:
-                self._keep_all(self.schedule.enter(settle(pair, outcome), pair.target), journal=True)
+                self._keep_all(
+                    self.schedule.enter(settle(pair, outcome), pair.target), journal=True
+                )
             if time.monotonic() - self.began > self.options.budget:
                 reason = f"the budget of {self.options.budget:g} s was spent before this pair"
                 self._keep_all(self.schedule.abandon_all(reason))
 
     def _enter_probe(self, pair: Pair, outcome: Outcome | Broken) -> None:
         if isinstance(outcome, Broken):
-            broken = self.schedule.broken_probe(pair.target, outcome.status, outcome.reason, outcome.seconds)
+            broken = self.schedule.broken_probe(
+                pair.target, outcome.status, outcome.reason, outcome.seconds
+            )
             self._keep_all(broken, journal=True)
         elif outcome.raised:
             self.schedule.drop(pair.target)
@@ -266,7 +312,9 @@ class _Audit:
         interrupted = "the audit was interrupted before this pair was done"
         verdicts = [
             self.verdicts.get((name, law.id))
-            or Verdict(name, law.id, Status.NOT_RUN, interrupted, law_version=law.version, force=law.force)
+            or Verdict(
+                name, law.id, Status.NOT_RUN, interrupted, law_version=law.version, force=law.force
+            )
             for name in names
             for law in self.laws
         ]
@@ -281,15 +329,22 @@ class _Audit:
             started=self.started,
             seconds=time.monotonic() - self.began,
         )
-        notes = [LawNote(law.id, law.version, law.statement, law.force, law.tolerance, law.source) for law in self.laws]
-        return Report(environment, tuple(notes), tuple(names), tuple(verdicts), tuple(self.problems), complete)
+        notes = [
+            LawNote(law.id, law.version, law.statement, law.force, law.tolerance, law.source)
+            for law in self.laws
+        ]
+        return Report(
+            environment, tuple(notes), tuple(names), tuple(verdicts), tuple(self.problems), complete
+        )
 
 
 def settle(pair: Pair, outcome: Outcome | Broken) -> Verdict:
     """The verdict on a pair. A failed allocation is the memory limit's doing: it accuses nobody."""
     if isinstance(outcome, Broken):
         return pair.verdict(outcome.status, outcome.reason, outcome.seconds)
-    verdict = outcome.verdict or pair.verdict(Status.ERROR, outcome.raised or "it gave no verdict", outcome.seconds)
+    verdict = outcome.verdict or pair.verdict(
+        Status.ERROR, outcome.raised or "it gave no verdict", outcome.seconds
+    )
     if verdict.status in (Status.ERROR, Status.VIOLATED) and OUT_OF_MEMORY.search(verdict.reason):
         return pair.verdict(Status.CRASHED, f"memory limit: {verdict.reason}", verdict.seconds)
     return verdict

@@ -48,9 +48,13 @@ class _Group:
 
 
 class Schedule:
-    """Hands out pairs to workers. A worker stays with its target while it has pairs, so that its caches are warm."""
+    """Hands out pairs to workers. A worker stays with its target while it has pairs, so that its
+    caches are warm.
+    """
 
-    def __init__(self, targets: Iterable[Target], laws: Sequence[Law], done: Iterable[Verdict] = ()) -> None:
+    def __init__(
+        self, targets: Iterable[Target], laws: Sequence[Law], done: Iterable[Verdict] = ()
+    ) -> None:
         known: dict[str, list[Verdict]] = {}
         for verdict in done:
             known.setdefault(verdict.target, []).append(verdict)
@@ -68,7 +72,9 @@ class Schedule:
         return sum(len(group.pending) for group in self.groups.values())
 
     def next(self, last: Target | None = None) -> Pair | None:
-        """The next pair for a worker whose last pair was about ``last``; None where nothing can start now."""
+        """The next pair for a worker whose last pair was about ``last``; None where nothing can
+        start now.
+        """
         own = self.groups.get(last) if last is not None else None
         if own is not None and own.state == "ready" and own.pending:
             return self._take(own)
@@ -76,7 +82,9 @@ class Schedule:
             if group.state == "new" and group.pending:
                 group.state = "probing"
                 return Pair(group.target, None)
-        ready = [group for group in self.groups.values() if group.state == "ready" and group.pending]
+        ready = [
+            group for group in self.groups.values() if group.state == "ready" and group.pending
+        ]
         return self._take(max(ready, key=lambda group: len(group.pending))) if ready else None
 
     def _take(self, group: _Group) -> Pair:
@@ -95,14 +103,22 @@ class Schedule:
         if verdict.status in STRIKING:
             group.strikes.append(verdict.law)
         if len(group.strikes) >= STRIKES:
-            yield from self.abandon(target, f"after the target broke twice ({', '.join(group.strikes[:STRIKES])})")
+            yield from self.abandon(
+                target, f"after the target broke twice ({', '.join(group.strikes[:STRIKES])})"
+            )
 
-    def broken_probe(self, target: Target, status: Status, reason: str, seconds: float) -> Iterator[Verdict]:
-        """Loading a target ended its process: its first pair bears that, and the others are not run."""
+    def broken_probe(
+        self, target: Target, status: Status, reason: str, seconds: float
+    ) -> Iterator[Verdict]:
+        """Loading a target ended its process: its first pair bears that, and the others are not
+        run.
+        """
         group = self.groups[target]
         if not group.pending:  # given up meanwhile, for want of time
             return
-        yield Pair(target, group.pending.popleft()).verdict(status, f"while loading the target, {reason}", seconds)
+        yield Pair(target, group.pending.popleft()).verdict(
+            status, f"while loading the target, {reason}", seconds
+        )
         yield from self.abandon(target, f"loading the target ended in {status}: {reason}")
 
     def abandon(self, target: Target, reason: str) -> Iterator[Verdict]:

@@ -1,4 +1,6 @@
-"""From what a user types to targets and laws; whatever cannot be understood becomes one sentence and is set aside."""
+"""From what a user types to targets and laws; whatever cannot be understood becomes one sentence
+and is set aside.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +25,25 @@ class Selection:
 
 def installed_libraries() -> list[str]:
     """The names of the supported libraries that can be imported here."""
-    return [name for name, adapter in registry.adapters().items() if adapter.package and registry.installed(name)]
+    return [
+        name
+        for name, adapter in registry.adapters().items()
+        if adapter.package and registry.installed(name)
+    ]
 
 
 def select(wanted: Iterable[Any] | None, defaults: Mapping[str, str] | None = None) -> Selection:
-    """The targets meant by specs, `Target` values and live objects; by default every installed library.
+    """The targets meant by specs, `Target` values and live objects; by default every installed
+    library.
 
-    ``defaults`` are options such as ``event`` for targets that do not give them; they concern user code, unless only
-    constructions of libraries are named.
+    ``defaults`` are options such as ``event`` for targets that do not give them; they concern user
+    code, unless only constructions of libraries are named.
     """
     items = installed_libraries() if wanted is None else list(wanted)
     if wanted is None and not items:
         raise SpecError(
-            "no supported library is installed here; install one, or name a target such as path/to/file.py:make"
+            "no supported library is installed here; install one, or name a target such as "
+            "path/to/file.py:make"
         )
     targets: list[Target] = []
     problems: list[Problem] = []
@@ -43,9 +51,13 @@ def select(wanted: Iterable[Any] | None, defaults: Mapping[str, str] | None = No
         try:
             targets += _targets(item)
         except FlowrefError as error:
-            problems.append(Problem(item if isinstance(item, str) else type(item).__name__, str(error)))
+            problems.append(
+                Problem(item if isinstance(item, str) else type(item).__name__, str(error))
+            )
         except Exception as error:  # a library that fails while it is imported
-            problems.append(Problem(str(item), f"{item} cannot be listed: {type(error).__name__}: {error}"))
+            problems.append(
+                Problem(str(item), f"{item} cannot be listed: {type(error).__name__}: {error}")
+            )
     return Selection(tuple(dict.fromkeys(_with_defaults(targets, defaults or {}))), tuple(problems))
 
 
@@ -88,7 +100,9 @@ def select_laws(globs: str | Law | Iterable[str | Law]) -> tuple[Law, ...]:
     Raises: `SpecError` for a glob that matches nothing.
     """
     wanted = [globs] if isinstance(globs, str | Law) else list(globs)
-    texts = tuple(part for item in wanted if isinstance(item, str) for part in item.split(",") if part)
+    texts = tuple(
+        part for item in wanted if isinstance(item, str) for part in item.split(",") if part
+    )
     laws = {law.id: law for law in wanted if isinstance(law, Law)}
     if texts or not laws:
         laws |= {law.id: law for law in registry.select_laws(texts)}
@@ -104,7 +118,9 @@ def library_versions(targets: Sequence[Target]) -> tuple[tuple[str, str], ...]:
             versions[framework] = importlib.metadata.version(framework)
     for name in names:
         with contextlib.suppress(FlowrefError, KeyError):
-            versions.setdefault(registry.adapters()[name].package or name, registry.library_version(name))
+            versions.setdefault(
+                registry.adapters()[name].package or name, registry.library_version(name)
+            )
     return tuple(versions.items())
 
 

@@ -1,7 +1,8 @@
-"""One worker process: reads pairs from its parent, checks them, and answers in JSON lines; foreign code runs only here.
+"""One worker process: reads pairs from its parent, checks them, and answers in JSON lines; foreign
+code runs only here.
 
-The parent's two pipes arrive as standard input and output. They are moved out of the way first, so that whatever a
-target prints or reads goes nowhere.
+The parent's two pipes arrive as standard input and output. They are moved out of the way first, so
+that whatever a target prints or reads goes nowhere.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Start:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a pair: its verdict, or the sentence of what it raised; neither for a probe that went well."""
+    """What came of a pair: its verdict, or the sentence of what it raised; neither for a probe that
+    went well.
+    """
 
     verdict: Verdict | None = None
     raised: str = ""
@@ -47,10 +50,10 @@ class Outcome:
 
 def check_pair(target: Target, law: str | None, settings: Any) -> Verdict | None:
     """Check one pair; without a law, only load the target and raise if that fails."""
-    from flowref import checking, registry
+    from flowref import checking, loading
 
     if law is None:
-        registry.load(target)
+        loading.load(target)
         return None
     return checking.check(target, law, settings)
 
@@ -79,7 +82,9 @@ def guarded(entry: Entry, target: Target, law: str | None, settings: Any) -> Out
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Put global settings and random states back afterwards: a pair must not see what another one did."""
+    """Put global settings and random states back afterwards: a pair must not see what another one
+    did.
+    """
     environment, path, folder = dict(os.environ), list(sys.path), os.getcwd()
     handlers: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
@@ -87,7 +92,7 @@ def undisturbed() -> Iterator[None]:
     try:
         with contextlib.ExitStack() as stack:
             if "torch" in sys.modules:
-                from flowref.backends.torch.guard import sandbox
+                from flowref.backends.torch.sandbox import sandbox
 
                 stack.enter_context(sandbox(0))
             yield
@@ -95,7 +100,9 @@ def undisturbed() -> Iterator[None]:
         if dict(os.environ) != environment:
             os.environ.clear()
             os.environ.update(environment)
-        if sys.path != path:  # places that were added stay, behind: modules may still import lazily from them
+        if (
+            sys.path != path
+        ):  # places that were added stay, behind: modules may still import lazily from them
             sys.path[:] = [*path, *(place for place in sys.path if place not in path)]
         for number, handler in handlers.items():
             if signal.getsignal(number) is not handler and handler is not None:
@@ -111,7 +118,8 @@ def main(start_text: str) -> None:
     _confine(start.parent)
     entry = resolve(start.entry)
     pid, imported = os.getpid(), ""
-    # Libraries are imported before the limit is set: it is about what a target takes, not about what an import maps.
+    # Libraries are imported before the limit is set: it is about what a target takes, not about
+    # what an import maps.
     with contextlib.suppress(ImportError):
         importlib.import_module("torch").set_num_threads(1)
     _answer(answers, {"ready": resident(pid)})
@@ -138,7 +146,9 @@ def _answer(answers: IO[bytes], message: dict[str, Any]) -> None:
 
 
 def _private_pipes() -> tuple[IO[bytes], IO[bytes]]:
-    """Keep the parent's pipes under other numbers; standard input, output and error lead nowhere from here on."""
+    """Keep the parent's pipes under other numbers; standard input, output and error lead nowhere
+    from here on.
+    """
     orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
@@ -181,11 +191,17 @@ def _limit_memory(mebibytes: int | None) -> None:
         import resource
 
         hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        limit = resource.RLIM_INFINITY if mebibytes is None else _address_space() + mebibytes * MEBIBYTE
+        limit = (
+            resource.RLIM_INFINITY if mebibytes is None else _address_space() + mebibytes * MEBIBYTE
+        )
         if hard != resource.RLIM_INFINITY:
             limit = hard if limit == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    except (ImportError, ValueError, OSError):  # no such limit on this platform: the parent's watch remains
+    except (
+        ImportError,
+        ValueError,
+        OSError,
+    ):  # no such limit on this platform: the parent's watch remains
         return
 
 

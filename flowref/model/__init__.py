@@ -1,7 +1,6 @@
 """The nouns of flowref; imports nothing else of ours."""
 
 from flowref.model.component import Adapter, Component, Dialect, Facts, Shape
-from flowref.model.coupling import KINDS, MASKS, Coupling, named_mask
 from flowref.model.errors import (
     FlowrefError,
     ReportError,
@@ -25,9 +24,11 @@ from flowref.model.law import (
     law,
     mutant,
 )
-from flowref.model.multi_scale import ORDERS, MultiScale, Squeezing
-from flowref.model.normaliser import ROLES, Normaliser
-from flowref.model.preprocessing import Preprocessing
+from flowref.model.seeds import seed_of
+from flowref.model.structure.batch_norm import ROLES, Normalizer
+from flowref.model.structure.coupling import KINDS, MASKS, Coupling, named_mask
+from flowref.model.structure.multi_scale import ORDERS, MultiScale, Squeezing
+from flowref.model.structure.preprocessing import Preprocessing
 from flowref.model.subject import Array, Batch, Mapped, Observation, Subject, per_point
 from flowref.model.support import REAL, Support, draw
 from flowref.model.target import OBJECT, USER, Condition, Target
@@ -37,7 +38,7 @@ __all__ = [
     "ADVICE", "BOUND", "CLAIM", "CONTRACT", "EXACT", "KINDS", "MASKS", "OBJECT", "ORDERS", "REAL", "ROLES",
     "ROUNDING", "STATISTICAL", "USER", "Adapter", "Array", "Batch", "Component", "Condition", "Counterexample",
     "Counts", "Coupling", "Dialect", "Evidence", "Facts", "FlowrefError", "Law", "Mapped", "MultiScale", "Mutant",
-    "Normaliser", "Observation", "Preprocessing", "ReportError", "Residual", "Shape", "SpecError", "Squeezing",
+    "Normalizer", "Observation", "Preprocessing", "ReportError", "Residual", "Shape", "SpecError", "Squeezing",
     "Status", "Subject", "Support", "Target", "TargetError", "Undecidable", "Unsupported", "Verdict", "draw",
-    "identity", "law", "mutant", "named_mask", "nearest", "per_point",
+    "identity", "law", "mutant", "named_mask", "nearest", "per_point", "seed_of",
 ]  # fmt: skip

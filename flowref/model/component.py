@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flowref.model.coupling import Coupling
-from flowref.model.multi_scale import MultiScale, Squeezing
-from flowref.model.normaliser import Normaliser
-from flowref.model.preprocessing import Preprocessing
+from flowref.model.structure.batch_norm import Normalizer
+from flowref.model.structure.coupling import Coupling
+from flowref.model.structure.multi_scale import MultiScale, Squeezing
+from flowref.model.structure.preprocessing import Preprocessing
 from flowref.model.support import REAL, Support
 
 Shape = tuple[int, ...]
@@ -17,22 +17,34 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one family of live objects is spoken to: module-level functions of the object whose source stands alone.
+    """How one family of live objects is spoken to: module-level functions of the object whose
+    source stands alone.
 
-    Tensors in and tensors out, in the object's own framework; every log-det exactly as the library returns it.
+    Tensors in and tensors out, in the object's own framework; every log-det exactly as the library
+    returns it.
 
-    ``forward(obj, x, context) -> (y, ladj)`` and ``inverse(obj, y, context) -> (x, ladj)``; ladj None if none is offered.
-    ``log_prob(obj, x, context)``, ``sample(obj, n, context)``, ``base_log_prob(obj, z, context)``: densities.
-    ``parts(obj) -> [(name, part), ...]``: the bijections that a composite applies, in the order of ``forward``.
-    ``chain(parts)``: the library's own composition (first element first); ``invert(obj)``: its own inverse wrapper.
-    ``base_sample(obj, n, context)``: what ``sample`` draws from the base, in the same random state; ``rsample(obj, n, context)``:
-    samples that carry gradients; ``cdf(obj, x)`` and ``icdf(obj, u)``: of a univariate distribution;
-    ``estimate(obj, x, draws, context)``: the log-likelihood as estimated from so many draws of the latents.
-    ``rescale(obj, factor)``: the density of data multiplied by a factor, made by the library's own means.
-    ``bits_per_dim(obj, x, context)``; ``loss(obj, x, context, weight) -> (nll, penalty)``: what training minimises, with the weight
-    of the penalty; penalty None if there is none. ``dequantise(obj, levels, noise)``: levels to reals, by noise in [0, 1).
+    ``forward(obj, x, context) -> (y, ladj)`` and ``inverse(obj, y, context) -> (x, ladj)``; ladj
+    None if none is offered.
+    ``log_prob(obj, x, context)``, ``sample(obj, n, context)``, ``base_log_prob(obj, z, context)``:
+    densities.
+    ``parts(obj) -> [(name, part), ...]``: the bijections that a composite applies, in the order of
+    ``forward``.
+    ``chain(parts)``: the library's own composition (first element first); ``invert(obj)``: its own
+    inverse wrapper.
+    ``base_sample(obj, n, context)``: what ``sample`` draws from the base, in the same random state;
+    ``rsample(obj, n, context)``:
+    samples that carry gradients; ``cdf(obj, x)`` and ``icdf(obj, u)``: of a univariate
+    distribution;
+    ``estimate(obj, x, draws, context)``: the log-likelihood as estimated from so many draws of the
+    latents.
+    ``rescale(obj, factor)``: the density of data multiplied by a factor, made by the library's own
+    means.
+    ``bits_per_dim(obj, x, context)``; ``loss(obj, x, context, weight) -> (nll, penalty)``: what
+    training minimizes, with the weight of the penalty; penalty None if there is none.
+    ``dequantize(obj, levels, noise)``: levels to reals, by noise in [0, 1).
     ``repair(obj)``: run after parameters were moved, to put them back into their valid set.
-    ``normalising``: which call maps data to latents, "forward" or "inverse"; it matters to densities and to warming up.
+    ``normalizing``: which call maps data to latents, "forward" or "inverse"; it matters to
+    densities and to warming up.
     """
 
     forward: Callable[..., Any] | None = None
@@ -51,23 +63,29 @@ class Dialect:
     rescale: Callable[[Any, float], Any] | None = None
     bits_per_dim: Callable[..., Any] | None = None
     loss: Callable[..., Any] | None = None
-    dequantise: Callable[..., Any] | None = None
+    dequantize: Callable[..., Any] | None = None
     repair: Callable[[Any], None] | None = None
-    normalising: str = "forward"
+    normalizing: str = "forward"
 
 
 @dataclass(frozen=True)
 class Facts:
     """What is known of a live object before it is called.
 
-    ``event_shape`` and ``latent_shape``: shapes of one input and one output of ``forward``, batch excluded.
+    ``event_shape`` and ``latent_shape``: shapes of one input and one output of ``forward``, batch
+    excluded.
     ``codomain`` None: not declared, so ``inverse`` is fed only what ``forward`` produced.
-    ``declared``: whether ``domain`` was stated by someone (then a failure inside it counts) or assumed.
-    ``ladj_event``: trailing axes that a returned log-det keeps (elementwise transforms return one per coordinate).
+    ``declared``: whether ``domain`` was stated by someone (then a failure inside it counts) or
+    assumed.
+    ``ladj_event``: trailing axes that a returned log-det keeps (elementwise transforms return one
+    per coordinate).
     ``knots``: coordinates where the map's formula changes (spline and tail bounds).
-    ``promises``: what the component documents, such as "volume-preserving", or settings such as "inverse_tolerance".
-    ``normaliser``: how it normalises batches, if it does. ``squeezing``: how it makes positions channels, if it does.
-    ``multi_scale``: how its latents leave level by level, if they do. ``coupling``: its two parts, if it is a coupling.
+    ``promises``: what the component documents, such as "volume-preserving", or settings such as
+    "inverse_tolerance".
+    ``normalizer``: how it normalizes batches, if it does. ``squeezing``: how it makes positions
+    channels, if it does.
+    ``multi_scale``: how its latents leave level by level, if they do. ``coupling``: its two parts,
+    if it is a coupling.
     """
 
     event_shape: Shape
@@ -79,7 +97,7 @@ class Facts:
     ladj_event: Shape = ()
     knots: tuple[float, ...] = ()
     promises: Mapping[str, Any] = field(default_factory=dict)
-    normaliser: Normaliser | None = None
+    normalizer: Normalizer | None = None
     preprocessing: Preprocessing | None = None
     squeezing: Squeezing | None = None
     multi_scale: MultiScale | None = None
@@ -88,9 +106,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class Component:
-    """One construction of a library, by name: a builder with keyword options, and the facts about what it builds.
+    """One construction of a library, by name: a builder with keyword options, and the facts about
+    what it builds.
 
-    ``build(**options)`` returns the live object; it is called under the wanted default dtype and a fixed random state.
+    ``build(**options)`` returns the live object; it is called under the wanted default dtype and a
+    fixed random state.
     ``facts`` are given, or computed from the options by a function.
     """
 
@@ -104,16 +124,21 @@ class Component:
 class Adapter:
     """A library that flowref knows by name.
 
-    ``package``: the import name of the library, whose classes ``recognises`` is asked about. ``title``: as the library
-    writes itself. ``components()``: name -> construction, importing the library only when called.
-    ``recognises(obj)``: the dialect of an object that a user built, or None. ``describe(obj, event_shape)``: its facts; the
-    shape is None where the user gave none, and `TargetError` says how to give it where the object does not tell.
+    ``package``: the import name of the library, whose classes ``recognizes`` is asked about.
+    ``title``: as the library writes itself. ``components()``: name -> construction, importing the
+    library only when called.
+    ``recognizes(obj)``: the dialect of an object that a user built, or None.
+    ``describe(obj, event_shape)``: its facts; the shape is None where the user gave none, and
+    `TargetError` says how to give it where the object does not tell.
+    ``healthy()``: the names of constructions that are known to be correct, which no law may accuse;
+    `flowref selftest` audits them.
     """
 
     name: str
     package: str
     title: str
     components: Callable[[], Mapping[str, Component]]
-    recognises: Callable[[Any], Dialect | None]
+    recognizes: Callable[[Any], Dialect | None]
     describe: Callable[[Any, Shape | None], Facts]
     backend: str = "torch"
+    healthy: Callable[[], Sequence[str]] = tuple

@@ -23,11 +23,15 @@ class ReportError(FlowrefError):
 
 
 class Unsupported(FlowrefError):
-    """An ability that a live object turned out not to have; a law meeting it is not applicable, with this reason."""
+    """An ability that a live object turned out not to have; a law meeting it is not applicable,
+    with this reason.
+    """
 
 
 class Undecidable(FlowrefError):
-    """A measurement that cannot be judged here (a solver that does not settle under noise, say): inconclusive."""
+    """A measurement that cannot be judged here (a solver that does not settle under noise, say):
+    inconclusive.
+    """
 
 
 def nearest(given: str, known: Iterable[str]) -> str:
@@ -37,5 +41,8 @@ def nearest(given: str, known: Iterable[str]) -> str:
     ' (did you mean zuko?)'
     """
     names = {name.casefold(): name for name in known}
-    close = [names[key] for key in difflib.get_close_matches(given.casefold(), list(names), n=3, cutoff=0.5)]
+    close = [
+        names[key]
+        for key in difflib.get_close_matches(given.casefold(), list(names), n=3, cutoff=0.5)
+    ]
     return f" (did you mean {', '.join(close)}?)" if close else ""

@@ -19,13 +19,19 @@ ROUNDING, EXACT, BOUND, STATISTICAL = "rounding", "exact", "bound", "statistical
 class Residual:
     """What a law measured, one row per point.
 
-    ``value`` ``(batch, ...)``: should be zero. ``scale`` ``(batch,)``: the magnitude to which rounding is relative.
-    ``allowed`` ``(batch,)``: a closed bound, for laws with the "bound" tolerance, or an addition to the rounding
-    allowance (a promised inverse tolerance, the error estimate of a difference quotient).
-    ``decidable`` ``(batch,)``: False where the law says nothing (the map is not finite there); such rows are counted.
-    ``excused``: gives further rows ``(batch,)`` where the law says nothing; asked only where a residual is conspicuous.
-    ``trivial`` ``(batch,)``: True where the law holds whatever the subject does; a pass needs a row that is not.
-    ``observed`` and ``expected``: named numbers per point, for the reader. ``note``: a sentence for the reader.
+    ``value`` ``(batch, ...)``: should be zero. ``scale`` ``(batch,)``: the magnitude to which
+    rounding is relative.
+    ``allowed`` ``(batch,)``: a closed bound, for laws with the "bound" tolerance, or an addition to
+    the rounding allowance (a promised inverse tolerance, the error estimate of a difference
+    quotient).
+    ``decidable`` ``(batch,)``: False where the law says nothing (the map is not finite there); such
+    rows are counted.
+    ``excused``: gives further rows ``(batch,)`` where the law says nothing; asked only where a
+    residual is conspicuous.
+    ``trivial`` ``(batch,)``: True where the law holds whatever the subject does; a pass needs a row
+    that is not.
+    ``observed`` and ``expected``: named numbers per point, for the reader. ``note``: a sentence for
+    the reader.
     """
 
     value: Array
@@ -38,7 +44,9 @@ class Residual:
     note: str = ""
 
     def per_row(self) -> Array:
-        """The largest absolute residual of each point, ``(batch,)`` float64; nan if any entry is nan."""
+        """The largest absolute residual of each point, ``(batch,)`` float64; nan if any entry is
+        nan.
+        """
         value = np.abs(np.asarray(self.value, dtype=np.float64))
         return value.reshape(len(value), -1).max(1) if value.size else np.zeros(len(value))
 
@@ -46,7 +54,11 @@ class Residual:
     def silent(self) -> Array:
         """Where the law says nothing, ``(batch,)``."""
         rows = len(self.value)
-        silent = np.zeros(rows, dtype=bool) if self.decidable is None else ~np.asarray(self.decidable, dtype=bool)
+        silent = (
+            np.zeros(rows, dtype=bool)
+            if self.decidable is None
+            else ~np.asarray(self.decidable, dtype=bool)
+        )
         return silent if self.excused is None else silent | np.asarray(self.excused(), dtype=bool)
 
 
@@ -57,19 +69,24 @@ Measure = Callable[[Subject, Batch], Residual]
 class Law:
     """One claim about a subject. The registry makes it picklable, by its id.
 
-    ``given``: "points" (in the domain), "latents" (in the codomain where one is declared, else in the domain), "beyond"
-    (outside the domain) or "data" (where the log-density lives).
+    ``given``: "points" (in the domain), "latents" (in the codomain where one is declared, else in
+    the domain), "beyond" (outside the domain) or "data" (where the log-density lives).
     ``history``: how the subject has lived before the measurement (see `Condition`).
-    ``local``: a violation must persist beside the point (else it is a kink, or a jump of the log-det, where rounding
-    decides on which side a call falls); False for laws of values, which hold at every single point.
-    ``scales``: the parameter perturbations to visit. ``effort``: batches measured in the standard profile.
-    ``promise``: for a contract, the promise that makes it judged. ``size``: the largest batch drawn.
+    ``local``: a violation must persist beside the point (else it is a kink, or a jump of the
+    log-det, where rounding decides on which side a call falls); False for laws of values, which
+    hold at every single point.
+    ``scales``: the parameter perturbations to visit. ``effort``: batches measured in the standard
+    profile.
+    ``promise``: for a contract, the promise that makes it judged. ``size``: the largest batch
+    drawn.
     ``applies``: returns a reason not to judge this subject, or None.
-    ``thorough``: measured in the thorough profile only (its cost is seconds). ``parted``: a violation of a composite is
-    searched for the first part that violates the same law. ``arbitrate(subject, point)``: asked about a violation, names more
-    numbers for the reader, and a reason to doubt the accusation (empty if there is none). ``rebuild``: measured on the target
-    built larger, where it promises (by this name) which option sets its number of features; ``features``: that number, 0 for
-    several hundred. A target that refuses to be built so is not judged.
+    ``thorough``: measured in the thorough profile only (its cost is seconds). ``parted``: a
+    violation of a composite is searched for the first part that violates the same law.
+    ``arbitrate(subject, point)``: asked about a violation, names more numbers for the reader, and a
+    reason to doubt the accusation (empty if there is none). ``rebuild``: measured on the target
+    built larger, where it promises (by this name) which option sets its number of features;
+    ``features``: that number, 0 for several hundred. A target that refuses to be built so is not
+    judged. ``former``: the id it had in the last release, which is still accepted.
     """
 
     id: str
@@ -93,6 +110,12 @@ class Law:
     features: int = 0
     source: str = ""
     version: int = 1
+    former: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name that seeds are derived from: a renamed law draws what it drew before."""
+        return self.former or self.id
 
     @property
     def family(self) -> str:
@@ -105,7 +128,9 @@ def law(law_id: str, *, needs: set[str], **details: Any) -> Callable[[Measure], 
 
     def declare(measure: Measure) -> Law:
         statement = " ".join((measure.__doc__ or "").split())
-        return Law(id=law_id, measure=measure, statement=statement, needs=frozenset(needs), **details)
+        return Law(
+            id=law_id, measure=measure, statement=statement, needs=frozenset(needs), **details
+        )
 
     return declare
 
@@ -114,7 +139,8 @@ def law(law_id: str, *, needs: set[str], **details: Any) -> Callable[[Measure], 
 class Mutant:
     """A defect put into a healthy subject, which the named law must catch.
 
-    ``apply(subject, size)`` returns the mutated subject; ``size`` scales the defect where it has one.
+    ``apply(subject, size)`` returns the mutated subject; ``size`` scales the defect where it has
+    one.
     ``host``: the spec of a healthy target that shows it.
     """
 
@@ -131,7 +157,9 @@ class Mutant:
         return f"{self.law}#{self.name}"
 
 
-def mutant(law_id: str, *, host: str, sizes: tuple[float, ...] = ()) -> Callable[[Callable[..., Subject]], Mutant]:
+def mutant(
+    law_id: str, *, host: str, sizes: tuple[float, ...] = ()
+) -> Callable[[Callable[..., Subject]], Mutant]:
     """Declare a mutant: the decorated function damages a subject, its docstring says how."""
 
     def declare(apply: Callable[..., Subject]) -> Mutant:

@@ -35,7 +35,8 @@ class Support:
 
     @classmethod
     def parse(cls, text: object) -> Support:
-        """Read "real", "unit", "positive", "ordered", "simplex", "(-1,1)", a pair of numbers or a Support.
+        """Read "real", "unit", "positive", "ordered", "simplex", "(-1,1)", a pair of numbers or a
+        Support.
 
         Raises `SpecError` for anything else.
         """
@@ -44,14 +45,19 @@ class Support:
         if isinstance(text, str) and text in NAMED:
             return cls(text, *NAMED[text])
         try:
-            value: Any = ast.literal_eval(text.replace("inf", "1e999")) if isinstance(text, str) else text
+            value: Any = (
+                ast.literal_eval(text.replace("inf", "1e999")) if isinstance(text, str) else text
+            )
             low, high = (float(end) for end in value)
         except (ValueError, SyntaxError, TypeError):
             raise SpecError(
-                f"a support was given as {text!r}; expected one of {', '.join(NAMED)}, or an interval such as (-1,1)"
+                f"a support was given as {text!r}; expected one of {', '.join(NAMED)}, or an "
+                "interval such as (-1,1)"
             ) from None
         if not low < high:
-            raise SpecError(f"the interval {text!r} is empty; give it as (low,high) with low < high")
+            raise SpecError(
+                f"the interval {text!r} is empty; give it as (low,high) with low < high"
+            )
         return cls("interval", low, high)
 
     @property
@@ -62,7 +68,9 @@ class Support:
     def holds(self, x: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         """Whether each point of ``x`` ``(batch, *event)`` lies strictly inside. Shape ``(batch,)``."""
         flat = x.reshape(len(x), -1)
-        inside: Any = np.isfinite(flat).all(1) & (flat > self.low).all(1) & (flat < self.high).all(1)
+        inside: Any = (
+            np.isfinite(flat).all(1) & (flat > self.low).all(1) & (flat < self.high).all(1)
+        )
         if self.kind == "ordered":
             inside &= (np.diff(x, axis=-1) > 0).reshape(len(x), -1).all(1)
         if self.kind == "simplex":
@@ -76,8 +84,11 @@ class Support:
 REAL = Support.parse("real")
 
 
-def draw(support: Support, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Ordinary points of a support: standard normal on the line, uniform and away from the ends where bounded.
+def draw(
+    support: Support, shape: tuple[int, ...], rng: np.random.Generator
+) -> npt.NDArray[np.float64]:
+    """Ordinary points of a support: standard normal on the line, uniform and away from the ends
+    where bounded.
 
     ``shape`` is ``(batch, *event)``; joint sets act along the last axis.
     """

@@ -14,8 +14,10 @@ USER = "user"
 class Target:
     """One thing to audit: ``adapter:component?option=value``.
 
-    For user code the adapter is "user" and is not printed: the component is ``module.path:factory`` or
-    ``path/to/file.py:factory``. For a live object the adapter is "object" and the component ``Class#digest``.
+    For user code the adapter is "user" and is not printed: the component is ``module.path:factory``
+    or
+    ``path/to/file.py:factory``. For a live object the adapter is "object" and the component
+    ``Class#digest``.
 
     >>> str(Target.parse("zuko:NSF?features=3", {"zuko"}))
     'zuko:NSF?features=3'
@@ -39,15 +41,20 @@ class Target:
             key, equals, value = item.partition("=")
             options.append((key.strip(), value.strip() if equals else "true"))
             if not key.strip():
-                raise SpecError(f"the option {item!r} of {spec!r} has no name; expected ?name=value&name=value")
-        prefix, colon, component = head.partition(":") if not head.startswith(("/", ".")) else ("", ":", head)
+                raise SpecError(
+                    f"the option {item!r} of {spec!r} has no name; expected ?name=value&name=value"
+                )
+        prefix, colon, component = (
+            head.partition(":") if not head.startswith(("/", ".")) else ("", ":", head)
+        )
         known = {name.casefold(): name for name in adapters}
         if colon and component and prefix.casefold() in known:
             return cls(known[prefix.casefold()], component, tuple(sorted(options)))
         place, colon, factory = head.rpartition(":")
         if not colon or not place or not factory:
             raise SpecError(
-                f"the target {spec!r} cannot be read; expected library:Component, package.module:factory "
+                f"the target {spec!r} cannot be read; expected library:Component, "
+                "package.module:factory "
                 "or path/to/file.py:factory"
             )
         return cls(USER, head, tuple(sorted(options)))
@@ -70,8 +77,10 @@ class Target:
 class Condition:
     """The circumstances under which a target is loaded.
 
-    ``scale``: standard deviation of the noise added to each trainable parameter; 0 leaves the weights as given.
-    ``history``: "warm" (two train-mode batches, then eval), "fresh" (as built, eval) or "train" (warm, left in train mode).
+    ``scale``: standard deviation of the noise added to each trainable parameter; 0 leaves the
+    weights as given.
+    ``history``: "warm" (two train-mode batches, then eval), "fresh" (as built, eval) or "train"
+    (warm, left in train mode).
     ``part``: index path of a sub-component, for the search for an offending layer.
     """
 

@@ -28,8 +28,10 @@ class Status(enum.StrEnum):
 class Evidence:
     """Numbers behind a verdict: margin = residual / allowed; above 1, or nan, violates.
 
-    ``explained``: the part of ``allowed`` that measured rounding accounts for; ``unit``: the unit roundoff judged at;
-    ``replicas``: how many randomly rounded runs stand behind it (0: the screen, or an exact law, decided).
+    ``explained``: the part of ``allowed`` that measured rounding accounts for; ``unit``: the unit
+    roundoff judged at;
+    ``replicas``: how many randomly rounded runs stand behind it (0: the screen, or an exact law,
+    decided).
     """
 
     residual: float
@@ -49,7 +51,9 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """Everything needed to measure a violation again without searching. Arrays are nested lists of floats."""
+    """Everything needed to measure a violation again without searching. Arrays are nested lists of
+    floats.
+    """
 
     x: Any
     context: Any
@@ -60,7 +64,9 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Counts:
-    """What was looked at: batches, points decided, points not decided, points outside the map's domain, trivial points."""
+    """What was looked at: batches, points decided, points not decided, points outside the map's
+    domain, trivial points.
+    """
 
     batches: int = 0
     held: int = 0

@@ -1,10 +1,12 @@
-"""Layers to read and to compare with: batch normalisation and Real NVP, each short, and held to the laws."""
+"""Layers to read and to compare with: batch normalization and Real NVP, each short, and held to the
+laws.
+"""
 
 from flowref.reference.act_norm import ActNorm
 from flowref.reference.batch_norm import BatchNorm
 from flowref.reference.batch_norm_backward import batch_norm_backward, batch_norm_backward_by_steps
 from flowref.reference.bijection import Bijection, Chain, Inverse
-from flowref.reference.centring import StopGradientCentring
+from flowref.reference.centering import StopGradientCentering
 from flowref.reference.conditioners import MLP, ResNet
 from flowref.reference.convolution import InvertibleConv1x1
 from flowref.reference.coupling import AdditiveCoupling, AffineCoupling
@@ -32,7 +34,7 @@ __all__ = [
     "Dequantize", "ElementwiseCDF", "Exp", "Exponential", "Flow", "GaussianLatentModel", "Inverse",
     "InverseNotAvailable", "InvertibleBatchNorm", "InvertibleConv1x1", "Logit", "Loss", "MultiScale", "Permute",
     "RealNVP", "ResNet", "Reverse", "Rosenblatt", "Sigmoid", "Split", "Squeeze", "StandardNormal",
-    "StopGradientCentring", "VectorRealNVP", "alternating_mask", "batch_norm_backward",
+    "StopGradientCentering", "VectorRealNVP", "alternating_mask", "batch_norm_backward",
     "batch_norm_backward_by_steps", "bits_per_dim", "channel_mask", "checkerboard_mask", "exponential_quantile",
     "inverse_transform_sample", "latent_log_likelihood", "real_nvp_loss",
 ]  # fmt: skip

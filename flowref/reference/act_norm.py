@@ -1,4 +1,6 @@
-r"""Activation normalisation: per channel $y = (x - a)\,e^{s}$, set so that the first batch comes out standardised."""
+r"""Activation normalization: per channel $y = (x - a)\,e^{s}$, set so that the first batch comes
+out standardized.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,20 @@ from flowref.reference.bijection import Bijection
 class ActNorm(Bijection):
     r"""Per channel, $y = (x - a)\,e^{s}$ with parameters $a$ (shift) and $s$ (log_scale).
 
-    ladj: $S \sum_c s_c$ for events of $S$ positions ($H W$ for images).  Inverse: $x = y\,e^{-s} + a$.
+    ladj: $S \sum_c s_c$ for events of $S$ positions ($H W$ for images).  Inverse:
+    $x = y\,e^{-s} + a$.
 
-    The first batch met in train mode sets $a = \mu$ and $s = -\tfrac12 \log v$, with mean and biased variance of its channels;
-    before that the map is the identity. A channel that is constant up to rounding keeps $s = 0$, and one with an infinity or
-    a NaN keeps $a = s = 0$: a scale taken from either would never be trained away. That it happened is part of the state.
+    The first batch met in train mode sets $a = \mu$ and $s = -\tfrac12 \log v$, with mean and
+    biased variance of its channels;
+    before that the map is the identity. A channel that is constant up to rounding keeps $s = 0$,
+    and one with an infinity or a NaN keeps $a = s = 0$: a scale taken from either would never be
+    trained away. That it happened is part of the state.
 
-    Shapes: x and y `(N, C)`, `(N, C, L)`, `(N, C, H, W)` or `(N, C, D, H, W)`; ladj `(N,)`.  Units: nats.
+    Shapes: x and y `(N, C)`, `(N, C, L)`, `(N, C, H, W)` or `(N, C, D, H, W)`; ladj `(N,)`.  Units:
+    nats.
     Raises: `ValueError` for a wrong rank or number of channels.
-    Source: Kingma and Dhariwal 2018, Glow (arXiv:1807.03039), section 3.1; there $y = e^{s} x + b$, with $b = -a\,e^{s}$.
+    Source: Kingma and Dhariwal 2018, Glow (arXiv:1807.03039), section 3.1; there $y = e^{s} x + b$,
+    with $b = -a\,e^{s}$.
 
     >>> y, ladj = ActNorm(3)(5 + 2 * torch.randn(64, 3))
     >>> bool(y.mean(0).abs().max() < 1e-5)
@@ -37,7 +44,7 @@ class ActNorm(Bijection):
         self.register_buffer("initialized", torch.tensor(False))
 
     @torch.no_grad()
-    def initialise(self, x: Tensor) -> None:
+    def initialize(self, x: Tensor) -> None:
         """Set shift and log_scale from a batch."""
         mean, _, _, var = moments(widened(x))
         # Rounding alone gives equal numbers a deviation of this order.
@@ -51,13 +58,17 @@ class ActNorm(Bijection):
         """Data to latents, `(y, ladj)`."""
         check_input(x, self.num_features)
         if self.training and x.numel() > 0 and not self.initialized:
-            self.initialise(x)
-        return (x - per_channel(self.shift, x)) * per_channel(self.log_scale.exp(), x), self._ladj(x)
+            self.initialize(x)
+        return (x - per_channel(self.shift, x)) * per_channel(self.log_scale.exp(), x), self._ladj(
+            x
+        )
 
     def inverse(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """Latents to data, `(x, ladj)`."""
         check_input(y, self.num_features)
-        return y * per_channel(torch.exp(-self.log_scale), y) + per_channel(self.shift, y), -self._ladj(y)
+        return y * per_channel(torch.exp(-self.log_scale), y) + per_channel(
+            self.shift, y
+        ), -self._ladj(y)
 
     def _ladj(self, x: Tensor) -> Tensor:
         return (x.shape[2:].numel() * self.log_scale.sum()).repeat(len(x))

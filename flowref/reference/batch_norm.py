@@ -1,4 +1,4 @@
-r"""Batch normalisation: per channel, $y = w\,(x - \mu) / \sqrt{v + \epsilon} + b$."""
+r"""Batch normalization: per channel, $y = w\,(x - \mu) / \sqrt{v + \epsilon} + b$."""
 
 from __future__ import annotations
 
@@ -9,18 +9,24 @@ from torch import Tensor, nn
 
 
 class BatchNorm(nn.Module):
-    r"""Normalise each channel by the mean and variance of the batch in train mode, by their running averages in eval mode.
+    r"""Normalize each channel by the mean and variance of the batch in train mode, by their running
+    averages in eval mode.
 
-    With $n$ values per channel, $\mu = \frac1n \sum_i x_i$ and $v = \frac1n \sum_i (x_i - \mu)^2$ (see `moments`). In train
-    mode the averages then move, $r_\mu \leftarrow (1-m)\,r_\mu + m\,\mu$ and $r_v \leftarrow (1-m)\,r_v + m\,\frac{n}{n-1} v$,
-    with momentum $m$, or with $m = 1/t$ at batch $t$ if it is None: the plain average. Without running statistics the batch's
-    serve in both modes.
+    With $n$ values per channel, $\mu = \frac1n \sum_i x_i$ and $v = \frac1n \sum_i (x_i - \mu)^2$
+    (see `moments`). In train mode the averages then move, $r_\mu \leftarrow (1-m)\,r_\mu + m\,\mu$
+    and $r_v \leftarrow (1-m)\,r_v + m\,\frac{n}{n-1} v$, with momentum $m$, or with $m = 1/t$ at
+    batch $t$ if it is None: the plain average. Without running statistics the batch's serve in both
+    modes.
 
-    Shapes: x and y `(N, C)`, `(N, C, L)`, `(N, C, H, W)` or `(N, C, D, H, W)`; weight, bias, running_mean, running_var `(C,)`.
-    Options and state_dict are those of `torch.nn.BatchNorm1d`, `2d` and `3d`. Half precision is computed in float32.
+    Shapes: x and y `(N, C)`, `(N, C, L)`, `(N, C, H, W)` or `(N, C, D, H, W)`; weight, bias,
+    running_mean, running_var `(C,)`.
+    Options and state_dict are those of `torch.nn.BatchNorm1d`, `2d` and `3d`. Half precision is
+    computed in float32.
     An empty batch gives an empty y, and is not counted as a batch.
-    Raises: `ValueError` for a wrong rank or number of channels, and for one value per channel where the batch normalises;
-    `TypeError` for what is not floating point. A call that raises leaves the running statistics as they were.
+    Raises: `ValueError` for a wrong rank or number of channels, and for one value per channel where
+    the batch normalizes;
+    `TypeError` for what is not floating point. A call that raises leaves the running statistics as
+    they were.
     Source: Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167), algorithms 1 and 2.
 
     >>> y = BatchNorm(3)(torch.randn(16, 3, 4, 4))
@@ -69,42 +75,57 @@ class BatchNorm(nn.Module):
 
     def reset_running_stats(self) -> None:
         """Running mean 0 and variance 1, and no batch seen."""
-        for buffer, start in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
+        for buffer, start in (
+            (self.running_mean, 0),
+            (self.running_var, 1),
+            (self.num_batches_tracked, 0),
+        ):
             if buffer is not None:
                 buffer.fill_(start)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise x; in train mode the running statistics move."""
+        """Normalize x; in train mode the running statistics move."""
         check_input(x, self.num_features)
         wide = widened(x)
         if self.training or self.running_mean is None or self.running_var is None:
             check_count(x)
-            mean, centred, rest, var = moments(wide)
+            mean, centered, rest, var = moments(wide)
         else:
-            # The mean is subtracted within the shift, which costs memory less, and accuracy no more than rounding x does.
+            # The mean is subtracted within the shift, which costs memory less, and accuracy no more
+            # than rounding x does.
             mean, var = self.running_mean, self.running_var
-            centred, rest = wide, mean
+            centered, rest = wide, mean
         scale = (var + self.eps).rsqrt()
         if self.weight is not None:
             scale = scale * self.weight
         shift = -rest * scale if self.bias is None else self.bias - rest * scale
-        y = (centred * per_channel(scale, x)).add_(per_channel(shift, x))
+        y = (centered * per_channel(scale, x)).add_(per_channel(shift, x))
         if self.training and self.track_running_stats and x.numel() > 0:
-            self._track(mean, var, x.numel() // self.num_features)  # last, when nothing is left that could raise
+            self._track(
+                mean, var, x.numel() // self.num_features
+            )  # last, when nothing is left that could raise
         return y.to(x.dtype)
 
     @torch.no_grad()
     def _track(self, mean: Tensor, var: Tensor, n: int) -> None:
         """Move the running statistics towards those of a batch with n values per channel."""
-        assert self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None
+        assert (
+            self.running_mean is not None
+            and self.running_var is not None
+            and self.num_batches_tracked is not None
+        )
         kind = self.running_mean.dtype
         # The count stays a tensor: reading it as a number would break a compiled graph.
-        rate = 1 / (self.num_batches_tracked + 1).to(kind) if self.momentum is None else self.momentum
+        rate = (
+            1 / (self.num_batches_tracked + 1).to(kind) if self.momentum is None else self.momentum
+        )
         self.running_mean.lerp_(mean.to(kind), rate)
         self.running_var.lerp_((var * (n / (n - 1))).to(kind), rate)
         self.num_batches_tracked.add_(1)
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, metadata: Any, *others: Any) -> None:
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, metadata: Any, *others: Any
+    ) -> None:
         """Load; a state_dict of version 1 has no counter, which is then 0."""
         if self.num_batches_tracked is not None and (metadata.get("version") or 1) < 2:
             state_dict.setdefault(f"{prefix}num_batches_tracked", torch.tensor(0))
@@ -119,25 +140,30 @@ class BatchNorm(nn.Module):
 
 
 def moments(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    r"""Mean $\mu$, $x - k$, $\mu - k$ and biased variance of each channel, in two passes; for an empty batch 0.
+    r"""Mean $\mu$, $x - k$, $\mu - k$ and biased variance of each channel, in two passes; for an
+    empty batch 0.
 
-    $\mu = k + E[x - k]$ and $v = E[(x - k)^2] - E[x - k]^2$ hold for every constant $k$. With $k = 0$, one pass, no digit of
-    $v$ is right where $|\mu| / \sqrt v$ is large. Here $k$ is the mean as rounded, and the terms with $E[x - k]$ put right what
-    its rounding did. As the equations do not depend on $k$, no gradient is lost in $k$, and none of its cost paid.
+    $\mu = k + E[x - k]$ and $v = E[(x - k)^2] - E[x - k]^2$ hold for every constant $k$. With
+    $k = 0$, one pass, no digit of $v$ is right where $|\mu| / \sqrt v$ is large. Here $k$ is the
+    mean as rounded, and the terms with $E[x - k]$ put right what its rounding did. As the equations
+    do not depend on $k$, no gradient is lost in $k$, and none of its cost paid.
 
     Shapes: x `(N, C, ...)`; mean, rest and variance `(C,)`.
-    Source: Chan, Golub and LeVeque 1983, Algorithms for computing the sample variance: the corrected two-pass algorithm.
+    Source: Chan, Golub and LeVeque 1983, Algorithms for computing the sample variance: the
+    corrected two-pass algorithm.
     """
     axes, n = [0, *range(2, x.dim())], max(x.numel() // x.shape[1], 1)
-    centre = x.detach().sum(axes) / n
-    centred = x - per_channel(centre, x)
-    rest = centred.sum(axes) / n
-    var = centred.square().sum(axes) / n - rest.square()
-    return centre + rest, centred, rest, var.clamp(min=0)
+    center = x.detach().sum(axes) / n
+    centered = x - per_channel(center, x)
+    rest = centered.sum(axes) / n
+    var = centered.square().sum(axes) / n - rest.square()
+    return center + rest, centered, rest, var.clamp(min=0)
 
 
 def widened(x: Tensor) -> Tensor:
-    """X in float32 if it is narrower: sums and squares in float16 overflow, and bfloat16 has 8 bits."""
+    """X in float32 if it is narrower: sums and squares in float16 overflow, and bfloat16 has 8
+    bits.
+    """
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
@@ -147,7 +173,9 @@ def per_channel(values: Tensor, x: Tensor) -> Tensor:
 
 
 def check_input(x: Tensor, num_features: int) -> None:
-    """Refuse an x that is not a batch of events with ``num_features`` channels; broadcasting would hide it."""
+    """Refuse an x that is not a batch of events with ``num_features`` channels; broadcasting would
+    hide it.
+    """
     if not 2 <= x.dim() <= 5:
         raise ValueError(
             f"got an input of rank {x.dim()}, shape {tuple(x.shape)}; expected rank 2 to 5: "
@@ -155,16 +183,20 @@ def check_input(x: Tensor, num_features: int) -> None:
         )
     if x.shape[1] != num_features:
         raise ValueError(
-            f"got {x.shape[1]} channels in axis 1 of the shape {tuple(x.shape)}; expected num_features={num_features}"
+            f"got {x.shape[1]} channels in axis 1 of the shape {tuple(x.shape)}; expected "
+            f"num_features={num_features}"
         )
     if not x.is_floating_point():
         raise TypeError(f"got {x.dtype}; expected a floating dtype, such as that of x.float()")
 
 
 def check_count(x: Tensor) -> None:
-    """Refuse a batch with a single value per channel: it has no spread, and y would be the bias whatever x is."""
+    """Refuse a batch with a single value per channel: it has no spread, and y would be the bias
+    whatever x is.
+    """
     if x.numel() == x.shape[1]:
         raise ValueError(
-            f"got one value per channel, shape {tuple(x.shape)}; expected more than one where the batch normalises itself; "
+            f"got one value per channel, shape {tuple(x.shape)}; expected more than one where the "
+            "batch normalizes itself; "
             "pass a larger batch, or call .eval() on a layer that tracks running statistics"
         )

@@ -1,4 +1,6 @@
-"""Bijections: an invertible map with its log-determinant; the reversal of one, and several in a row."""
+"""Bijections: an invertible map with its log-determinant; the reversal of one, and several in a
+row.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,13 @@ from torch import Tensor, nn
 
 
 class Bijection(nn.Module, ABC):
-    r"""An invertible map $f$ from data $x$ to latents $z$, with $\log|\det J|$ of each call beside its value.
+    r"""An invertible map $f$ from data $x$ to latents $z$, with $\log|\det J|$ of each call beside
+    its value.
 
-    ``forward(x) -> (z, ladj)`` and ``inverse(z) -> (x, ladj)``; ladj belongs to the call that returned it, so that of the
-    inverse at $z = f(x)$ is minus that of the forward map at $x$.
-    Shapes: the first axis is the batch and all others are the event: x `(N, ...)`, ladj `(N,)`.  Units: nats.
+    ``forward(x) -> (z, ladj)`` and ``inverse(z) -> (x, ladj)``; ladj belongs to the call that
+    returned it, so that of the inverse at $z = f(x)$ is minus that of the forward map at $x$.
+    Shapes: the first axis is the batch and all others are the event: x `(N, ...)`, ladj `(N,)`.
+    Units: nats.
     Nothing is written to, and the results are of the dtype of the input.
     """
 
@@ -49,9 +53,11 @@ class Inverse(Bijection):
 
 
 class Chain(Bijection):
-    r"""Several maps from left to right, $f = f_n \circ \dots \circ f_1$; the empty chain is the identity.
+    r"""Several maps from left to right, $f = f_n \circ \dots \circ f_1$; the empty chain is the
+    identity.
 
-    ladj: $\sum_k \mathrm{ladj}_k$, each at the point that its map is given.  Inverse: $f_1^{-1} \circ \dots \circ f_n^{-1}$.
+    ladj: $\sum_k \mathrm{ladj}_k$, each at the point that its map is given.  Inverse:
+    $f_1^{-1} \circ \dots \circ f_n^{-1}$.
     """
 
     def __init__(self, *bijections: Bijection) -> None:
@@ -100,5 +106,6 @@ def check_event(x: Tensor, shape: tuple[int, ...], what: str) -> None:
     """Raise `ValueError` unless x is a batch of events of this shape."""
     if tuple(x.shape[1:]) != shape:
         raise ValueError(
-            f"got a batch of shape {tuple(x.shape)} for {what}; expected (N, {', '.join(map(str, shape))})"
+            f"got a batch of shape {tuple(x.shape)} for {what}; expected (N, "
+            f"{', '.join(map(str, shape))})"
         )

@@ -1,4 +1,6 @@
-"""Conditioners: the networks inside coupling layers, of which only values are needed, no inverse and no Jacobian."""
+"""Conditioners: the networks inside coupling layers, of which only values are needed, no inverse
+and no Jacobian.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,18 @@ Norm = Literal["instance", "batch"] | None
 
 
 class MLP(nn.Sequential):
-    r"""Linear layers with an activation between them; the last starts at zero, so that a coupling starts as the identity.
+    r"""Linear layers with an activation between them; the last starts at zero, so that a coupling
+    starts as the identity.
 
     Shapes: `(N, inputs)` to `(N, outputs)`.
     """
 
     def __init__(
-        self, inputs: int, outputs: int, hidden: Sequence[int] = (64, 64), activation: type[nn.Module] = nn.ReLU
+        self,
+        inputs: int,
+        outputs: int,
+        hidden: Sequence[int] = (64, 64),
+        activation: type[nn.Module] = nn.ReLU,
     ) -> None:
         sizes = [inputs, *hidden, outputs]
         layers: list[nn.Module] = []
@@ -35,7 +42,7 @@ class MLP(nn.Sequential):
         nn.init.zeros_(last.bias)
 
 
-class WeightNormalisedConv2d(nn.Conv2d):
+class WeightNormalizedConv2d(nn.Conv2d):
     r"""A convolution with weights $g_o\, v_o / \|v_o\|$ per output channel $o$.
 
     Source: Salimans and Kingma 2016, Weight Normalization (arXiv:1602.07868), section 2.
@@ -55,7 +62,8 @@ class WeightNormalisedConv2d(nn.Conv2d):
 
 
 class BasicBlock(nn.Module):
-    r"""$x + c_2(\mathrm{relu}(n_2(c_1(\mathrm{relu}(n_1(x))))))$ with norms $n$ and 3x3 convolutions $c$.
+    r"""$x + c_2(\mathrm{relu}(n_2(c_1(\mathrm{relu}(n_1(x))))))$ with norms $n$ and 3x3
+    convolutions $c$.
 
     Source: He et al. 2016, Identity Mappings in Deep Residual Networks (arXiv:1603.05027).
     """
@@ -64,8 +72,8 @@ class BasicBlock(nn.Module):
         super().__init__()
         self.first_norm, self.second_norm = norm_layer(norm, channels), norm_layer(norm, channels)
         # The bias before a norm would be taken out again by it.
-        self.first = WeightNormalisedConv2d(channels, channels, 3, bias=norm is None)
-        self.second = WeightNormalisedConv2d(channels, channels, 3)
+        self.first = WeightNormalizedConv2d(channels, channels, 3, bias=norm is None)
+        self.second = WeightNormalizedConv2d(channels, channels, 3)
 
     def forward(self, x: Tensor) -> Tensor:
         """The block and its shortcut."""
@@ -75,19 +83,23 @@ class BasicBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    r"""A 3x3 convolution, basic blocks, and a 1x1 convolution that starts at zero; all of them weight-normalised.
+    r"""A 3x3 convolution, basic blocks, and a 1x1 convolution that starts at zero; all of them
+    weight-normalized.
 
-    ``norm``: "instance", "batch" (the rows of a batch then depend on each other in train mode) or None.
+    ``norm``: "instance", "batch" (the rows of a batch then depend on each other in train mode) or
+    None.
     Shapes: `(N, inputs, H, W)` to `(N, outputs, H, W)`.
     Source: Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 4.1.
     """
 
-    def __init__(self, inputs: int, outputs: int, hidden: int = 64, blocks: int = 4, norm: Norm = "instance") -> None:
+    def __init__(
+        self, inputs: int, outputs: int, hidden: int = 64, blocks: int = 4, norm: Norm = "instance"
+    ) -> None:
         super().__init__()
-        self.enter = WeightNormalisedConv2d(inputs, hidden, 3)
+        self.enter = WeightNormalizedConv2d(inputs, hidden, 3)
         self.blocks = nn.Sequential(*(BasicBlock(hidden, norm) for _ in range(blocks)))
         self.norm = norm_layer(norm, hidden)
-        self.leave = WeightNormalisedConv2d(hidden, outputs, 1)
+        self.leave = WeightNormalizedConv2d(hidden, outputs, 1)
         nn.init.zeros_(self.leave.gain)
         assert self.leave.bias is not None
         nn.init.zeros_(self.leave.bias)
@@ -99,7 +111,7 @@ class ResNet(nn.Module):
 
 
 def norm_layer(norm: Norm, channels: int) -> nn.Module:
-    """The normalisation of this name, for images."""
+    """The normalization of this name, for images."""
     if norm == "instance":
         return nn.GroupNorm(channels, channels)
     if norm == "batch":

@@ -9,26 +9,34 @@ from flowref.reference.bijection import Bijection, repeated
 
 
 class InvertibleConv1x1(Bijection):
-    r"""$z_{:,p} = W x_{:,p}$ at each position $p$, starting from a random rotation; vectors have one position.
+    r"""$z_{:,p} = W x_{:,p}$ at each position $p$, starting from a random rotation; vectors have
+    one position.
 
-    ladj: $S \log|\det W|$ for events of $S$ positions ($H W$ for images).  Inverse: $x_{:,p} = W^{-1} z_{:,p}$.
+    ladj: $S \log|\det W|$ for events of $S$ positions ($H W$ for images).  Inverse:
+    $x_{:,p} = W^{-1} z_{:,p}$.
 
-    With ``lu`` the matrix is kept as $W = P L (U + \operatorname{diag}(\sigma e^{d}))$ with a fixed permutation $P$, triangular $L$
-    (ones on its diagonal) and $U$ (zeros there), fixed signs $\sigma$ and free $d$: then $\log|\det W| = \sum_c d_c$, and $W$
-    cannot become singular.
+    With ``lu`` the matrix is kept as $W = P L (U + \operatorname{diag}(\sigma e^{d}))$ with a fixed
+    permutation $P$, triangular $L$ (ones on its diagonal) and $U$ (zeros there), fixed signs
+    $\sigma$ and free $d$: then $\log|\det W| = \sum_c d_c$, and $W$ cannot become singular.
     Shapes: x and z `(N, C, ...)`, ladj `(N,)`, weight `(C, C)`.  Units: nats.
-    Raises: `ValueError` for a wrong number of channels; `torch.linalg.LinAlgError` from `inverse` where a dense W is singular.
+    Raises: `ValueError` for a wrong number of channels; `torch.linalg.LinAlgError` from `inverse`
+    where a dense W is singular.
     Source: Kingma and Dhariwal 2018, Glow (arXiv:1807.03039), section 3.2.
     """
 
     permutation: Tensor
     signs: Tensor
 
-    def __init__(self, channels: int, lu: bool = False, generator: torch.Generator | None = None) -> None:
+    def __init__(
+        self, channels: int, lu: bool = False, generator: torch.Generator | None = None
+    ) -> None:
         super().__init__()
         self.channels, self.lu = channels, lu
-        # The factor comes in columns; an optimiser whose state is loaded from a file in rows would pair the wrong entries.
-        rotation = torch.linalg.qr(torch.randn(channels, channels, generator=generator))[0].contiguous()
+        # The factor comes in columns; an optimizer whose state is loaded from a file in rows would
+        # pair the wrong entries.
+        rotation = torch.linalg.qr(torch.randn(channels, channels, generator=generator))[
+            0
+        ].contiguous()
         if not lu:
             self.matrix = nn.Parameter(rotation)
             return
@@ -58,7 +66,9 @@ class InvertibleConv1x1(Bijection):
         columns = self._columns(z)
         if self.lu:
             lower, upper = self._factors()
-            solved = torch.linalg.solve_triangular(lower, torch.matmul(self.permutation.T, columns), upper=False)
+            solved = torch.linalg.solve_triangular(
+                lower, torch.matmul(self.permutation.T, columns), upper=False
+            )
             x = torch.linalg.solve_triangular(upper, solved, upper=True)
         else:
             x = torch.linalg.solve(self.matrix, columns)
@@ -66,7 +76,9 @@ class InvertibleConv1x1(Bijection):
 
     def _factors(self) -> tuple[Tensor, Tensor]:
         ones = torch.eye(self.channels, dtype=self.lower.dtype, device=self.lower.device)
-        return self.lower.tril(-1) + ones, self.upper.triu(1) + torch.diag(self.signs * self.log_diagonal.exp())
+        return self.lower.tril(-1) + ones, self.upper.triu(1) + torch.diag(
+            self.signs * self.log_diagonal.exp()
+        )
 
     def _ladj(self, x: Tensor) -> Tensor:
         logs = self.log_diagonal.sum() if self.lu else torch.linalg.slogdet(self.matrix).logabsdet
@@ -74,7 +86,10 @@ class InvertibleConv1x1(Bijection):
 
     def _columns(self, x: Tensor) -> Tensor:
         if x.dim() < 2 or x.shape[1] != self.channels:
-            raise ValueError(f"got a batch of shape {tuple(x.shape)}; expected {self.channels} channels along axis 1")
+            raise ValueError(
+                f"got a batch of shape {tuple(x.shape)}; expected {self.channels} channels along "
+                "axis 1"
+            )
         return x.reshape(len(x), self.channels, x.shape[2:].numel())
 
     def extra_repr(self) -> str:

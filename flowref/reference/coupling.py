@@ -1,4 +1,6 @@
-r"""Coupling layers: one part of the entries is transformed by functions of the other part, which is kept."""
+r"""Coupling layers: one part of the entries is transformed by functions of the other part, which is
+kept.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,12 @@ from flowref.reference.bijection import Bijection, no_ladj, over_event
 class Partition(nn.Module):
     r"""The entries of an event in two parts, kept and transformed, by a boolean mask (True: kept).
 
-    A mask of one axis selects along axis 1, features or channels: the parts are taken out and put together again. A mask of more
-    axes, a checkerboard, covers the last axes of the event: the kept part is the event with zeros in place of the others, and
-    what is computed for entries that are kept is dropped.
-    Raises: `ValueError` for a mask that keeps all entries or none, and for a batch that it does not fit.
+    A mask of one axis selects along axis 1, features or channels: the parts are taken out and put
+    together again. A mask of more axes, a checkerboard, covers the last axes of the event: the kept
+    part is the event with zeros in place of the others, and what is computed for entries that are
+    kept is dropped.
+    Raises: `ValueError` for a mask that keeps all entries or none, and for a batch that it does not
+    fit.
     """
 
     mask: Tensor
@@ -25,10 +29,13 @@ class Partition(nn.Module):
     def __init__(self, mask: Tensor) -> None:
         super().__init__()
         if mask.dtype != torch.bool:
-            raise ValueError(f"got a mask of {mask.dtype}; expected torch.bool, True where an entry is kept")
+            raise ValueError(
+                f"got a mask of {mask.dtype}; expected torch.bool, True where an entry is kept"
+            )
         if mask.dim() == 0 or bool(mask.all()) or not bool(mask.any()):
             raise ValueError(
-                f"got a mask that keeps {int(mask.sum())} of {mask.numel()} entries; expected some of them"
+                f"got a mask that keeps {int(mask.sum())} of {mask.numel()} entries; expected "
+                "some of them"
             )
         self.register_buffer("mask", mask)
         self.by_index = mask.dim() == 1
@@ -37,7 +44,8 @@ class Partition(nn.Module):
             self.register_buffer("kept", kept, persistent=False)
             self.register_buffer("changed", changed, persistent=False)
             self.register_buffer("back", torch.cat((kept, changed)).argsort(), persistent=False)
-            # Two runs of entries, the usual case, are taken apart as views and put together by one copy.
+            # Two runs of entries, the usual case, are taken apart as views and put together by one
+            # copy.
             self.runs = [len(kept), len(changed)] if bool(mask[0]) else [len(changed), len(kept)]
             self.in_runs = int((mask[1:] != mask[:-1]).sum()) == 1
             self.kept_first = bool(mask[0])
@@ -47,14 +55,16 @@ class Partition(nn.Module):
         if not self.by_index:
             if x.dim() <= self.mask.dim() or x.shape[-self.mask.dim() :] != self.mask.shape:
                 raise ValueError(
-                    f"got a batch of shape {tuple(x.shape)} for a mask of shape {tuple(self.mask.shape)}; expected the mask's "
+                    f"got a batch of shape {tuple(x.shape)} for a mask of shape "
+                    f"{tuple(self.mask.shape)}; expected the mask's "
                     "axes last"
                 )
             # By selection, since 0 * inf is not 0.
             return torch.where(self.mask, x, 0.0), x
         if x.dim() < 2 or x.shape[1] != len(self.mask):
             raise ValueError(
-                f"got a batch of shape {tuple(x.shape)} for a mask of {len(self.mask)} entries; expected as many along axis 1"
+                f"got a batch of shape {tuple(x.shape)} for a mask of {len(self.mask)} entries; "
+                "expected as many along axis 1"
             )
         if not self.in_runs:
             return x.index_select(1, self.kept), x.index_select(1, self.changed)
@@ -77,15 +87,19 @@ class Partition(nn.Module):
 class AffineCoupling(Bijection):
     r"""With $x_a$ kept and $x_b$ transformed: $z_b = x_b \odot e^{s(x_a)} + t(x_a)$, $z_a = x_a$.
 
-    ladj: $\sum_i s(x_a)_i$ over the transformed entries.  Inverse: $x_b = (z_b - t(z_a)) \odot e^{-s(z_a)}$.
+    ladj: $\sum_i s(x_a)_i$ over the transformed entries.  Inverse:
+    $x_b = (z_b - t(z_a)) \odot e^{-s(z_a)}$.
 
-    The conditioner gives $(r, t)$, one after the other along axis 1, and $s = c \tanh r$ with a learned scale $c$, one number per
-    transformed entry of axis 1 (a single one under a checkerboard). $c$ starts at 1 and the conditioners here at 0, so that
-    the layer starts as the identity; both at 0 would never move. Where a checkerboard keeps an entry, $s$ is set to zero
+    The conditioner gives $(r, t)$, one after the other along axis 1, and $s = c \tanh r$ with a
+    learned scale $c$, one number per transformed entry of axis 1 (a single one under a
+    checkerboard). $c$ starts at 1 and the conditioners here at 0, so that the layer starts as the
+    identity; both at 0 would never move. Where a checkerboard keeps an entry, $s$ is set to zero
     before the exponential: after it, $0 \cdot \infty$ would be NaN.
-    Shapes: x and z `(N, C, ...)`, ladj `(N,)`; the conditioner maps the kept entries `(N, kept, ...)` to `(N, 2 changed, ...)`, or
-    `(N, C, H, W)` to `(N, 2C, H, W)` under a checkerboard.  Units: nats.
-    Raises: `ValueError` for a mask that does not fit (see `Partition`), and for a conditioner of another shape.
+    Shapes: x and z `(N, C, ...)`, ladj `(N,)`; the conditioner maps the kept entries `(N, kept,
+    ...)` to `(N, 2 changed, ...)`, or `(N, C, H, W)` to `(N, 2C, H, W)` under a checkerboard.
+    Units: nats.
+    Raises: `ValueError` for a mask that does not fit (see `Partition`), and for a conditioner of
+    another shape.
     Source: Dinh et al. 2017, Real NVP (arXiv:1605.08803), sections 3.2 to 3.4.
     """
 
@@ -109,12 +123,13 @@ class AffineCoupling(Bijection):
     def _log_scale_and_shift(self, kept: Tensor, changed: Tensor) -> tuple[Tensor, Tensor]:
         raw, shift = conditioned(self.conditioner, kept, changed, 2).chunk(2, 1)
         scale = self.scale if raw.dim() == 2 else self.scale.view(-1, *[1] * (raw.dim() - 2))
-        # Half of each row is no contiguous memory, over which tanh would not be vectorised.
+        # Half of each row is no contiguous memory, over which tanh would not be vectorized.
         return self.partition.free(scale * raw.contiguous().tanh()), self.partition.free(shift)
 
 
 class AdditiveCoupling(Bijection):
-    r"""With $x_a$ kept and $x_b$ transformed: $z_b = x_b + t(x_a)$, $z_a = x_a$; volumes are preserved.
+    r"""With $x_a$ kept and $x_b$ transformed: $z_b = x_b + t(x_a)$, $z_a = x_a$; volumes are
+    preserved.
 
     ladj: 0.  Inverse: $x_b = z_b - t(z_a)$.
     Shapes: as `AffineCoupling`, the conditioner giving t alone.
@@ -139,7 +154,9 @@ class AdditiveCoupling(Bijection):
 
 
 def conditioned(conditioner: nn.Module, kept: Tensor, changed: Tensor, times: int) -> Tensor:
-    """What the conditioner gives for the kept part: ``times`` numbers for each transformed entry, stacked along axis 1."""
+    """What the conditioner gives for the kept part: ``times`` numbers for each transformed entry,
+    stacked along axis 1.
+    """
     out: Tensor = conditioner(kept)
     expected = (changed.shape[0], times * changed.shape[1], *changed.shape[2:])
     if out.shape != expected:

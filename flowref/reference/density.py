@@ -1,4 +1,6 @@
-"""Densities: a base and a bijection, bits per dimension, and the training loss with its penalty apart."""
+"""Densities: a base and a bijection, bits per dimension, and the training loss with its penalty
+apart.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ LOG_2_PI = math.log(2 * math.pi)
 
 
 class StandardNormal(nn.Module):
-    r"""Independent standard normal entries: $\log p(z) = -\frac D2 \log 2\pi - \frac12 \|z\|^2$ with $D$ entries in an event.
+    r"""Independent standard normal entries: $\log p(z) = -\frac D2 \log 2\pi - \frac12 \|z\|^2$
+    with $D$ entries in an event.
 
     Shapes: z `(N, *event_shape)`, log-density `(N,)`.  Units: nats.
     Raises: `ValueError` for events of another shape.
@@ -38,12 +41,17 @@ class StandardNormal(nn.Module):
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """n events."""
         return torch.randn(
-            n, *self.event_shape, generator=generator, dtype=self.anchor.dtype, device=self.anchor.device
+            n,
+            *self.event_shape,
+            generator=generator,
+            dtype=self.anchor.dtype,
+            device=self.anchor.device,
         )
 
 
 class Flow(nn.Module):
-    r"""The density of data that a bijection takes to a base: $\log p(x) = \log p_Z(f(x)) + \mathrm{ladj}(x)$.
+    r"""The density of data that a bijection takes to a base:
+    $\log p(x) = \log p_Z(f(x)) + \mathrm{ladj}(x)$.
 
     Shapes: x `(N, *event)`, log-density `(N,)`.  Units: nats, per unit volume of x.
     Source: Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.1.
@@ -83,30 +91,36 @@ class Flow(nn.Module):
 
 
 def bits_per_dim(log_prob: Tensor, dims: int, level: float = 1.0) -> Tensor:
-    r"""$-(\log p(x) + D \log w) / (D \log 2)$, the bits that a code spends on each of $D$ entries quantised in steps of $w$.
+    r"""$-(\log p(x) + D \log w) / (D \log 2)$, the bits that a code spends on each of $D$ entries
+    quantized in steps of $w$.
 
-    ``level``: $w$, the distance of two levels in the units of x: 1 for pixels in [0, 256), 1/256 for pixels divided by 256.
-    Uniform data on [0, 256) give 8. An upper bound in expectation if x was dequantised (see `Dequantize`).
+    ``level``: $w$, the distance of two levels in the units of x: 1 for pixels in [0, 256), 1/256
+    for pixels divided by 256.
+    Uniform data on [0, 256) give 8. An upper bound in expectation if x was dequantized (see
+    `Dequantize`).
     """
     return -(log_prob / dims + math.log(level)) / math.log(2)
 
 
 class Loss(NamedTuple):
-    """What is minimised, in nats: `nll`, the mean negative log-density, and `penalty`, which is no part of any likelihood."""
+    """What is minimized, in nats: `nll`, the mean negative log-density, and `penalty`, which is no
+    part of any likelihood.
+    """
 
     nll: Tensor
     penalty: Tensor
 
     @property
     def total(self) -> Tensor:
-        """What is minimised."""
+        """What is minimized."""
         return self.nll + self.penalty
 
 
 def real_nvp_loss(flow: Flow, x: Tensor, weight: float = 5e-5) -> Loss:
     r"""The mean of $-\log p(x)$, and $w \sum c^2$ over the learned scales of all affine couplings.
 
-    Source: Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 4.1, on the regularisation of scale parameters.
+    Source: Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 4.1, on the regularization of
+    scale parameters.
     """
     scales = [module.scale for module in flow.modules() if isinstance(module, AffineCoupling)]
     penalty = sum((scale.square().sum() for scale in scales), start=x.new_zeros(()))

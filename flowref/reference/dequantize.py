@@ -1,4 +1,6 @@
-"""Dequantisation: levels to reals by uniform noise, so that a density can be fitted to counts and pixels."""
+"""Dequantization: levels to reals by uniform noise, so that a density can be fitted to counts and
+pixels.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,19 @@ from flowref.reference.bijection import no_ladj
 
 
 class Dequantize(nn.Module):
-    r"""$x = k + u$ with $u$ uniform on $[0, 1)$ for levels $k = 0, \dots, b - 1$; rounding down is undone by noise.
+    r"""$x = k + u$ with $u$ uniform on $[0, 1)$ for levels $k = 0, \dots, b - 1$; rounding down is
+    undone by noise.
 
-    ladj: $-\log q(u \mid k) = 0$. By Jensen's inequality $E_u \log p(k + u) \le \log \int p(k + u)\,du$, the log-probability of k.
+    ladj: $-\log q(u \mid k) = 0$. By Jensen's inequality
+    $E_u \log p(k + u) \le \log \int p(k + u)\,du$, the log-probability of k.
     Inverse: $k = \lfloor x \rfloor$, held to the levels.
-    $x$ stays below $k + 1$ also where $k + u$ would round up to it; the next level would begin there.
+    $x$ stays below $k + 1$ also where $k + u$ would round up to it; the next level would begin
+    there.
     Shapes: k, u and x `(N, *event)`, ladj `(N,)`.  Units: x in levels.
-    Raises: `ValueError` for a level that is no whole number of the range, and for noise outside $[0, 1)$.
-    Source: Theis et al. 2016, A note on the evaluation of generative models (arXiv:1511.01844), section 3.1.
+    Raises: `ValueError` for a level that is no whole number of the range, and for noise outside
+    $[0, 1)$.
+    Source: Theis et al. 2016, A note on the evaluation of generative models (arXiv:1511.01844),
+    section 3.1.
     """
 
     def __init__(self, bins: int = 256) -> None:
@@ -30,7 +37,9 @@ class Dequantize(nn.Module):
         levels = k if k.is_floating_point() else k.to(torch.get_default_dtype())
         check_levels(levels, self.bins)
         if noise is None:
-            noise = torch.rand(levels.shape, generator=generator, dtype=levels.dtype, device=levels.device)
+            noise = torch.rand(
+                levels.shape, generator=generator, dtype=levels.dtype, device=levels.device
+            )
         elif bool(((noise < 0) | (noise >= 1)).any()):
             raise ValueError("got noise outside [0, 1)")
         highest = torch.nextafter(levels + 1, levels)
@@ -51,6 +60,10 @@ def check_levels(levels: Tensor, bins: int) -> None:
         return
     least, most = (float(end) for end in levels.aminmax())
     if not (least >= 0 and most <= bins - 1):
-        raise ValueError(f"got levels from {least:g} to {most:g}; expected whole numbers from 0 to {bins - 1}")
+        raise ValueError(
+            f"got levels from {least:g} to {most:g}; expected whole numbers from 0 to {bins - 1}"
+        )
     if bool((levels != levels.floor()).any()):
-        raise ValueError(f"got levels that are no whole numbers; expected 0 to {bins - 1}, before any scaling")
+        raise ValueError(
+            f"got levels that are no whole numbers; expected 0 to {bins - 1}, before any scaling"
+        )

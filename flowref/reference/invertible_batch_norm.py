@@ -1,4 +1,6 @@
-r"""Batch normalisation as a layer of a flow: a map with a log-determinant, and an inverse in eval mode."""
+r"""Batch normalization as a layer of a flow: a map with a log-determinant, and an inverse in eval
+mode.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,26 @@ class InverseNotAvailable(FlowrefError):
 class InvertibleBatchNorm(Bijection):
     r"""Per channel, $y = w\,(x - \mu) / \sqrt{v + \epsilon} + b$ with a log-determinant.
 
-    ladj: $S \sum_c (\log|w_c| - \tfrac12 \log(v_c + \epsilon))$ for events of $S$ positions ($H W$ for images), with the
-    $v$ that y was computed with.  Inverse: $x = (y - b) \sqrt{v + \epsilon} / w + \mu$.
+    ladj: $S \sum_c (\log|w_c| - \tfrac12 \log(v_c + \epsilon))$ for events of $S$ positions ($H W$
+    for images), with the $v$ that y was computed with.  Inverse:
+    $x = (y - b) \sqrt{v + \epsilon} / w + \mu$.
 
-    In eval mode $\mu, v$ are the running averages: a fixed affine map, whose ladj and inverse are exact. In train mode they are
-    - ``stats="batch"``: mean and biased variance of the batch, and the averages move afterwards as in `BatchNorm`;
-    - ``stats="running"``: the averages after the batch has entered them, $\mu = (1-m)\,r_\mu + m\,\mu_B$ and $v = (1-m)\,r_v
-      + m\,\frac{n}{n-1} v_B$. The gradient passes through the batch, with the factor $m$; the old averages are constants.
-    There rows depend on each other, and ladj is that of the map with $\mu$ and $v$ held fixed, no likelihood of the batch.
+    In eval mode $\mu, v$ are the running averages: a fixed affine map, whose ladj and inverse are
+    exact. In train mode they are
+    - ``stats="batch"``: mean and biased variance of the batch, and the averages move afterwards as
+      in `BatchNorm`;
+    - ``stats="running"``: the averages after the batch has entered them,
+      $\mu = (1-m)\,r_\mu + m\,\mu_B$ and $v = (1-m)\,r_v
+      + m\,\frac{n}{n-1}
+      v_B$. The gradient passes through the batch, with the factor $m$; the old averages are
+      constants.
+    There rows depend on each other, and ladj is that of the map with $\mu$ and $v$ held fixed, no
+    likelihood of the batch.
 
-    Shapes: x and y `(N, C)`, `(N, C, L)`, `(N, C, H, W)` or `(N, C, D, H, W)`; ladj `(N,)`.  Units: nats.
-    Raises: `InverseNotAvailable` from `inverse` in train mode, where $\mu$ and $v$ of the batch that gave y are unknown;
+    Shapes: x and y `(N, C)`, `(N, C, L)`, `(N, C, H, W)` or `(N, C, D, H, W)`; ladj `(N,)`.  Units:
+    nats.
+    Raises: `InverseNotAvailable` from `inverse` in train mode, where $\mu$ and $v$ of the batch
+    that gave y are unknown;
     `ValueError` and `TypeError` as `BatchNorm`, after which the averages are as they were.
     Source: Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.7 and appendix E.
 
@@ -56,7 +67,9 @@ class InvertibleBatchNorm(Bijection):
         if stats not in ("batch", "running"):
             raise ValueError(f"got stats={stats!r}; expected 'batch' or 'running'")
         self.num_features, self.eps, self.momentum, self.stats = num_features, eps, momentum, stats
-        self.register_parameter("weight", nn.Parameter(torch.ones(num_features)) if affine else None)
+        self.register_parameter(
+            "weight", nn.Parameter(torch.ones(num_features)) if affine else None
+        )
         self.register_parameter("bias", nn.Parameter(torch.zeros(num_features)) if affine else None)
         self.register_buffer("running_mean", torch.zeros(num_features))
         self.register_buffer("running_var", torch.ones(num_features))
@@ -66,17 +79,17 @@ class InvertibleBatchNorm(Bijection):
         check_input(x, self.num_features)
         wide, mean, var = widened(x), self.running_mean, self.running_var
         if not self.training or x.numel() == 0:
-            y, ladj = self._normalise(wide - per_channel(mean, x), var)
+            y, ladj = self._normalize(wide - per_channel(mean, x), var)
             return y.to(x.dtype), ladj.to(x.dtype)
         check_count(x)
         n = x.numel() // self.num_features
-        batch_mean, centred, rest, batch_var = moments(wide)
+        batch_mean, centered, rest, batch_var = moments(wide)
         mean = (1 - self.momentum) * mean + self.momentum * batch_mean
         var = (1 - self.momentum) * var + self.momentum * batch_var * (n / (n - 1))
         if self.stats == "running":
-            y, ladj = self._normalise(wide - per_channel(mean, x), var)
+            y, ladj = self._normalize(wide - per_channel(mean, x), var)
         else:
-            y, ladj = self._normalise(centred - per_channel(rest, x), batch_var)
+            y, ladj = self._normalize(centered - per_channel(rest, x), batch_var)
         self.running_mean.copy_(mean.detach())
         self.running_var.copy_(var.detach())
         return y.to(x.dtype), ladj.to(x.dtype)
@@ -85,7 +98,8 @@ class InvertibleBatchNorm(Bijection):
         """Latents to data, `(x, ladj)`, in eval mode."""
         if self.training:
             raise InverseNotAvailable(
-                "got a call of inverse in train mode, where forward normalises by the statistics of a batch that inverse "
+                "got a call of inverse in train mode, where forward normalizes by the statistics "
+                "of a batch that inverse "
                 "does not have; expected eval mode: call .eval() first"
             )
         check_input(y, self.num_features)
@@ -94,8 +108,8 @@ class InvertibleBatchNorm(Bijection):
         x = shifted / scale + per_channel(self.running_mean, y)
         return x.to(y.dtype), -self._ladj(y, self.running_var).to(y.dtype)
 
-    def _normalise(self, centred: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
-        y = centred * per_channel(self._scale(var), centred)
+    def _normalize(self, centered: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
+        y = centered * per_channel(self._scale(var), centered)
         return y if self.bias is None else y + per_channel(self.bias, y), self._ladj(y, var)
 
     def _scale(self, var: Tensor) -> Tensor:
@@ -111,6 +125,7 @@ class InvertibleBatchNorm(Bijection):
     def extra_repr(self) -> str:
         """The options."""
         return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.weight is not None}, "
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={self.weight is not None}, "
             f"stats={self.stats!r}"
         )

@@ -13,7 +13,8 @@ def alternating_mask(features: int, parity: int = 0) -> Tensor:
 
 
 def channel_mask(channels: int, parity: int = 0) -> Tensor:
-    """One half of the channels, `(channels,)`: the first is kept at parity 0, the second at parity 1.
+    """One half of the channels, `(channels,)`: the first is kept at parity 0, the second at parity
+    1.
 
     Raises: `ValueError` for an odd number of channels.
     """
@@ -24,11 +25,15 @@ def channel_mask(channels: int, parity: int = 0) -> Tensor:
 
 
 def checkerboard_mask(height: int, width: int, parity: int = 0) -> Tensor:
-    """One colour of a checkerboard, `(height, width)`, the same in all channels: kept where i + j + parity is even."""
+    """One color of a checkerboard, `(height, width)`, the same in all channels: kept where i + j +
+    parity is even.
+    """
     _check(height * width, "positions")
     return (torch.arange(height)[:, None] + torch.arange(width) + parity) % 2 == 0
 
 
 def _check(entries: int, what: str) -> None:
     if entries < 2:
-        raise ValueError(f"got {entries} {what}; expected two at least, one to keep and one to transform")
+        raise ValueError(
+            f"got {entries} {what}; expected two at least, one to keep and one to transform"
+        )

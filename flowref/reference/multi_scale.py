@@ -1,4 +1,6 @@
-"""Multi-scale architecture: half of the channels leave after each level, and the rest go on to the next."""
+"""Multi-scale architecture: half of the channels leave after each level, and the rest go on to the
+next.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ class Split(nn.Module):
 
 
 class MultiScale(Bijection):
-    r"""Levels of maps with a `Split` after each but the last: $(h_{k+1}, z_k) = f_k(h_k)$, $z_L = f_L(h_L)$.
+    r"""Levels of maps with a `Split` after each but the last: $(h_{k+1}, z_k) = f_k(h_k)$,
+    $z_L = f_L(h_L)$.
 
     z is $(z_1, \dots, z_L)$, each flattened, the finest first; there are as many entries as in x.
     ladj: the sum of those of the levels.  Inverse: from the last level back.
@@ -42,7 +45,9 @@ class MultiScale(Bijection):
     def __init__(self, levels: Sequence[Bijection], shapes: Sequence[tuple[int, ...]]) -> None:
         super().__init__()
         if len(levels) != len(shapes) or not levels:
-            raise ValueError(f"got {len(levels)} levels and {len(shapes)} shapes; expected one of each per level")
+            raise ValueError(
+                f"got {len(levels)} levels and {len(shapes)} shapes; expected one of each per level"
+            )
         self.levels, self.split = nn.ModuleList(levels), Split()
         self.shapes = [tuple(shape) for shape in shapes]
         ends = [0]
@@ -78,4 +83,7 @@ class MultiScale(Bijection):
 
     def scales(self, z: Tensor) -> list[Tensor]:
         """The latents of each level in their own shape, the finest first."""
-        return [z[:, place].unflatten(1, shape) for place, shape in zip(self.places, self.shapes, strict=True)]
+        return [
+            z[:, place].unflatten(1, shape)
+            for place, shape in zip(self.places, self.shapes, strict=True)
+        ]

@@ -13,7 +13,8 @@ from flowref.reference.bijection import Bijection, no_ladj
 
 Order = Literal["pixel_unshuffle", "space_to_depth", "real_nvp"]
 ORDERS: tuple[Order, ...] = ("pixel_unshuffle", "space_to_depth", "real_nvp")
-# The corners of a window as they come out of pixel_unshuffle, 00 01 10 11, in the order of the paper's code: diagonals first.
+# The corners of a window as they come out of pixel_unshuffle, 00 01 10 11, in the order of the
+# paper's code: diagonals first.
 DIAGONALS = (0, 3, 1, 2)
 
 
@@ -32,7 +33,9 @@ class Permute(Bijection):
         super().__init__()
         indices = torch.as_tensor(order, dtype=torch.long)
         if indices.dim() != 1 or not torch.equal(indices.sort().values, torch.arange(len(indices))):
-            raise ValueError(f"got {indices.tolist()}; expected each of 0, ..., {indices.numel() - 1} once")
+            raise ValueError(
+                f"got {indices.tolist()}; expected each of 0, ..., {indices.numel() - 1} once"
+            )
         self.register_buffer("order", indices)
         self.register_buffer("back", indices.argsort())
 
@@ -46,7 +49,9 @@ class Permute(Bijection):
 
     def _reordered(self, x: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
         if x.dim() < 2 or x.shape[1] != len(order):
-            raise ValueError(f"got a batch of shape {tuple(x.shape)}; expected {len(order)} entries along axis 1")
+            raise ValueError(
+                f"got a batch of shape {tuple(x.shape)}; expected {len(order)} entries along axis 1"
+            )
         return x.index_select(1, order), no_ladj(x)
 
 
@@ -61,10 +66,11 @@ class Squeeze(Bijection):
     r"""Windows of 2 by 2 positions become 4 channels: `(C, H, W)` to `(4C, H/2, W/2)`.
 
     With channel $c$ and corner $(i, j)$ of a window, the channel that they become is
-    - ``"pixel_unshuffle"``: $4c + 2i + j$, as in `torch.nn.PixelUnshuffle` and the squeezes of the paper's code;
+    - ``"pixel_unshuffle"``: $4c + 2i + j$, as in `torch.nn.PixelUnshuffle` and the squeezes of the
+      paper's code;
     - ``"space_to_depth"``: $(2i + j)\,C + c$, as in `tf.nn.space_to_depth`;
-    - ``"real_nvp"``: $k\,C + c$ where $k$ numbers the corners 00, 11, 01, 10, so that the first half of the channels is one colour
-      of a checkerboard; the paper's code factors out by it.
+    - ``"real_nvp"``: $k\,C + c$ where $k$ numbers the corners 00, 11, 01, 10, so that the first
+      half of the channels is one color of a checkerboard; the paper's code factors out by it.
     ladj: 0.
     Shapes: x `(N, C, H, W)`, z `(N, 4C, H/2, W/2)`, ladj `(N,)`.
     Raises: `ValueError` for odd H or W, and from `inverse` for channels that are no multiple of 4.
@@ -80,7 +86,9 @@ class Squeeze(Bijection):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, ladj)`."""
         if x.dim() != 4 or x.shape[2] % 2 or x.shape[3] % 2:
-            raise ValueError(f"got a batch of shape {tuple(x.shape)}; expected (N, C, H, W) with even H and W")
+            raise ValueError(
+                f"got a batch of shape {tuple(x.shape)}; expected (N, C, H, W) with even H and W"
+            )
         z = pixel_unshuffle(x, 2)
         if self.order != "pixel_unshuffle":
             corners = z.unflatten(1, (-1, 4))

@@ -21,10 +21,11 @@ PathNorm = Literal["running", "batch"] | None
 
 
 class VectorRealNVP(Chain):
-    r"""``depth`` times [`AffineCoupling`, `InvertibleBatchNorm`, `InvertibleConv1x1`] for vectors, masks alternating.
+    r"""``depth`` times [`AffineCoupling`, `InvertibleBatchNorm`, `InvertibleConv1x1`] for vectors,
+    masks alternating.
 
-    ``norm``: the statistics that the batch norm uses in train mode, or None to leave it out; ``mixing``: whether there are 1x1
-    convolutions.
+    ``norm``: the statistics that the batch norm uses in train mode, or None to leave it out;
+    ``mixing``: whether there are 1x1 convolutions.
     Shapes: x and z `(N, features)`, ladj `(N,)`.
     """
 
@@ -51,14 +52,19 @@ class VectorRealNVP(Chain):
 
 
 class RealNVP(Bijection):
-    r"""Images to latents, by levels of couplings: checkerboards, a squeeze, channels, and half of the channels leave.
+    r"""Images to latents, by levels of couplings: checkerboards, a squeeze, channels, and half of
+    the channels leave.
 
-    Each level but the last has ``couplings`` of checkerboard masks, a `Squeeze`, and as many of channel masks; the last has
-    ``final`` checkerboards. Parities alternate, and the width of the conditioners doubles from level to level. Pixels in
-    [0, bins) pass a `Logit` first. Every coupling is followed by an `InvertibleBatchNorm`.
+    Each level but the last has ``couplings`` of checkerboard masks, a `Squeeze`, and as many of
+    channel masks; the last has
+    ``final`` checkerboards. Parities alternate, and the width of the conditioners doubles from
+    level to level. Pixels in [0, bins) pass a `Logit` first. Every coupling is followed by an
+    `InvertibleBatchNorm`.
 
-    ``norm``: the statistics that these use in train mode, or None to leave them out; ``conditioner_norm``: of the `ResNet`.
-    Shapes: x `(N, C, H, W)`, z `(N, C H W)`, ladj `(N,)`.  Units: nats, per unit volume of pixel values.
+    ``norm``: the statistics that these use in train mode, or None to leave them out;
+    ``conditioner_norm``: of the `ResNet`.
+    Shapes: x `(N, C, H, W)`, z `(N, C H W)`, ladj `(N,)`.  Units: nats, per unit volume of pixel
+    values.
     Raises: `ValueError` where H or W cannot be halved once for each level but the last.
     Source: Dinh et al. 2017, Real NVP (arXiv:1605.08803), sections 3.6, 3.7 and 4.1.
     """
@@ -83,7 +89,8 @@ class RealNVP(Bijection):
         factor = 2 ** (scales - 1)
         if scales < 1 or height % factor or width % factor:
             raise ValueError(
-                f"got images of {height} by {width} for {scales} scales; expected both to be multiples of {factor}"
+                f"got images of {height} by {width} for {scales} scales; expected both to be "
+                f"multiples of {factor}"
             )
 
         def coupling(mask: Tensor, hidden: int) -> list[Bijection]:
@@ -98,14 +105,22 @@ class RealNVP(Bijection):
         levels: list[Bijection] = []
         shapes = []
         for _ in range(scales - 1):
-            layers = [c for k in range(couplings) for c in coupling(checkerboard_mask(height, width, k), hidden)]
+            layers = [
+                c
+                for k in range(couplings)
+                for c in coupling(checkerboard_mask(height, width, k), hidden)
+            ]
             layers.append(Squeeze(order))
             channels, height, width, hidden = 4 * channels, height // 2, width // 2, 2 * hidden
-            layers += [c for k in range(couplings) for c in coupling(channel_mask(channels, k), hidden)]
+            layers += [
+                c for k in range(couplings) for c in coupling(channel_mask(channels, k), hidden)
+            ]
             levels.append(Chain(*layers))
             channels //= 2
             shapes.append((channels, height, width))
-        last = [c for k in range(final) for c in coupling(checkerboard_mask(height, width, k), hidden)]
+        last = [
+            c for k in range(final) for c in coupling(checkerboard_mask(height, width, k), hidden)
+        ]
         self.event_shape = event_shape
         self.preprocessing = Logit(alpha, float(bins))
         self.scales = MultiScale([*levels, Chain(*last)], [*shapes, (channels, height, width)])

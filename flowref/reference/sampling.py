@@ -1,4 +1,6 @@
-"""Sampling by distribution functions: quantiles, the probability integral transform, Rosenblatt's map, and latent averages."""
+"""Sampling by distribution functions: quantiles, the probability integral transform, Rosenblatt's
+map, and latent averages.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,15 @@ HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 
 class ElementwiseCDF(Bijection):
-    r"""The probability integral transform: $u_i = F(x_i)$ with the distribution function of a continuous univariate base.
+    r"""The probability integral transform: $u_i = F(x_i)$ with the distribution function of a
+    continuous univariate base.
 
-    If the entries of x are independent draws from the base, those of u are independent and uniform on (0, 1).
+    If the entries of x are independent draws from the base, those of u are independent and uniform
+    on (0, 1).
     ladj: $\sum_i \log p(x_i)$.  Inverse: $x_i = F^{-1}(u_i)$, which makes draws of uniform numbers.
-    ``base``: a distribution of torch with `cdf` and `icdf`, of one event or of a batch that broadcasts to an event. $F$ must be
-    strictly increasing where the density is positive: with atoms, u is not uniform.
+    ``base``: a distribution of torch with `cdf` and `icdf`, of one event or of a batch that
+    broadcasts to an event. $F$ must be strictly increasing where the density is positive: with
+    atoms, u is not uniform.
     Shapes: x and u `(N, *event)`, ladj `(N,)`.  Units: nats.
     At the ends of the range of u the quantiles are the ends of the support.
     Raises: `ValueError` for x outside the support, and from `inverse` for numbers outside [0, 1].
@@ -39,7 +44,9 @@ class ElementwiseCDF(Bijection):
     @property
     def base(self) -> Distribution:
         """The distribution, in the module's dtype."""
-        return self.family(**{name: getattr(self, name) for name in self.names}, validate_args=False)
+        return self.family(
+            **{name: getattr(self, name) for name in self.names}, validate_args=False
+        )
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -68,15 +75,19 @@ class ElementwiseCDF(Bijection):
 
 
 class Rosenblatt(Bijection):
-    r"""Rosenblatt's map of a multivariate normal: $u_i = P(X_i \le x_i \mid X_1 = x_1, \dots, X_{i-1} = x_{i-1})$.
+    r"""Rosenblatt's map of a multivariate normal:
+    $u_i = P(X_i \le x_i \mid X_1 = x_1, \dots, X_{i-1} = x_{i-1})$.
 
-    The conditional distributions of a normal are normal, and $z = L^{-1}(x - \mu)$ standardises each by its own mean and
-    deviation, with the Cholesky factor of the covariance $LL^T$; so $u = \Phi(z)$. The Jacobian is lower triangular, and its
-    log-determinant is the sum of the conditional log-densities, the log-density of x.
+    The conditional distributions of a normal are normal, and $z = L^{-1}(x - \mu)$ standardizes
+    each by its own mean and deviation, with the Cholesky factor of the covariance $LL^T$; so
+    $u = \Phi(z)$. The Jacobian is lower triangular, and its log-determinant is the sum of the
+    conditional log-densities, the log-density of x.
     Draws of the normal are mapped to independent uniform numbers; the inverse makes draws of them.
     Shapes: mean `(D,)`, covariance `(D, D)`, x and u `(N, D)`, ladj `(N,)`.  Units: nats.
-    Raises: an error of torch for a covariance that is not positive definite, `ValueError` from `inverse` outside [0, 1].
-    Source: Rosenblatt 1952, Remarks on a multivariate transformation, Annals of Mathematical Statistics 23.
+    Raises: an error of torch for a covariance that is not positive definite, `ValueError` from
+    `inverse` outside [0, 1].
+    Source: Rosenblatt 1952, Remarks on a multivariate transformation, Annals of Mathematical
+    Statistics 23.
     """
 
     mean: Tensor
@@ -104,7 +115,8 @@ class Rosenblatt(Bijection):
 
 
 class Exponential(nn.Module):
-    r"""The exponential distribution: $F(x) = 1 - e^{-\lambda x}$ for $x > 0$, sampled by its quantile function.
+    r"""The exponential distribution: $F(x) = 1 - e^{-\lambda x}$ for $x > 0$, sampled by its
+    quantile function.
 
     Shapes: x and u `(N,)`.  Units: nats.
     """
@@ -138,10 +150,12 @@ class Exponential(nn.Module):
 
 
 class Atoms(nn.Module):
-    r"""A distribution on finitely many values $v_1 < \dots < v_n$ with positive probabilities, by its steps.
+    r"""A distribution on finitely many values $v_1 < \dots < v_n$ with positive probabilities, by
+    its steps.
 
-    $F(x) = \sum_{v_k \le x} p_k$ and $F^{-1}(u) = \min\{v : F(v) \ge u\}$, so that $F^{-1}(u) \le x$ iff $u \le F(x)$, also at the
-    atoms, where neither inverts the other. Probabilities are normalised; $F(v_n) = 1$ holds exactly.
+    $F(x) = \sum_{v_k \le x} p_k$ and $F^{-1}(u) = \min\{v : F(v) \ge u\}$, so that
+    $F^{-1}(u) \le x$ iff $u \le F(x)$, also at the atoms, where neither inverts the other.
+    Probabilities are normalized; $F(v_n) = 1$ holds exactly.
     Shapes: values and probabilities `(n,)`, x and u of any shape.
     Raises: `ValueError` for values that do not increase, or probabilities that are not positive.
     """
@@ -152,7 +166,10 @@ class Atoms(nn.Module):
     def __init__(self, values: Tensor, probabilities: Tensor) -> None:
         super().__init__()
         if not (bool((values.diff() > 0).all()) and bool((probabilities > 0).all())):
-            raise ValueError(f"got values {values} with probabilities {probabilities}; expected both orders strict")
+            raise ValueError(
+                f"got values {values} with probabilities {probabilities}; expected both orders "
+                "strict"
+            )
         cumulated = probabilities.cumsum(0)
         self.register_buffer("values", values.clone())
         self.register_buffer("steps", cumulated / cumulated[-1])
@@ -164,7 +181,9 @@ class Atoms(nn.Module):
 
     def icdf(self, u: Tensor) -> Tensor:
         """The least value whose distribution function reaches u."""
-        return self.values[torch.searchsorted(self.steps, u.contiguous()).clamp_max(len(self.values) - 1)]
+        return self.values[
+            torch.searchsorted(self.steps, u.contiguous()).clamp_max(len(self.values) - 1)
+        ]
 
 
 def normal_cdf(z: Tensor) -> Tensor:
@@ -173,7 +192,8 @@ def normal_cdf(z: Tensor) -> Tensor:
 
 
 def inverse_transform_sample(ppf: Callable[[Tensor], Tensor], u: Tensor) -> Tensor:
-    r"""$F^{-1}(u)$: draws of the distribution with this quantile function, where the entries of u are uniform on (0, 1).
+    r"""$F^{-1}(u)$: draws of the distribution with this quantile function, where the entries of u
+    are uniform on (0, 1).
 
     Right for every distribution, atoms included: $P(F^{-1}(U) \le x) = P(U \le F(x)) = F(x)$.
     """
@@ -181,24 +201,29 @@ def inverse_transform_sample(ppf: Callable[[Tensor], Tensor], u: Tensor) -> Tens
 
 
 def exponential_quantile(u: Tensor, rate: Tensor | float = 1.0) -> Tensor:
-    r"""$-\log(1 - u) / \lambda$, by log1p, since $1 - u$ rounds to 1 for small u; 0 at 0 and infinite at 1."""
+    r"""$-\log(1 - u) / \lambda$, by log1p, since $1 - u$ rounds to 1 for small u; 0 at 0 and
+    infinite at 1.
+    """
     return -torch.log1p(-u) / rate
 
 
 def latent_log_likelihood(log_conditionals: Tensor) -> Tensor:
-    r"""$\log \frac1K \sum_k p(x \mid z_k)$ with $z_k$ from the prior: an estimate of $\log p(x)$ that is low on average.
+    r"""$\log \frac1K \sum_k p(x \mid z_k)$ with $z_k$ from the prior: an estimate of $\log p(x)$
+    that is low on average.
 
-    The mean of likelihoods is unbiased; its logarithm is not, by Jensen's inequality, and rises to $\log p(x)$ with K. Draws of
-    the prior are not to be weighted by the prior once more.
+    The mean of likelihoods is unbiased; its logarithm is not, by Jensen's inequality, and rises to
+    $\log p(x)$ with K. Draws of the prior are not to be weighted by the prior once more.
     Shapes: $\log p(x_n \mid z_k)$ `(K, N)`, result `(N,)`.  Units: nats.
     """
     return torch.logsumexp(log_conditionals, 0) - math.log(len(log_conditionals))
 
 
 class GaussianLatentModel(nn.Module):
-    r"""$x = Wz + b + \sigma\varepsilon$ with standard normal $z$ and $\varepsilon$, so that $x \sim N(b, WW^T + \sigma^2 I)$.
+    r"""$x = Wz + b + \sigma\varepsilon$ with standard normal $z$ and $\varepsilon$, so that
+    $x \sim N(b, WW^T + \sigma^2 I)$.
 
-    The simplest latent-variable model: its likelihood is known, and `estimate` needs nothing of that.
+    The simplest latent-variable model: its likelihood is known, and `estimate` needs nothing of
+    that.
     Shapes: weight `(D, latents)`, bias `(D,)`, x `(N, D)`, log-densities `(N,)`.  Units: nats.
     """
 
@@ -213,7 +238,9 @@ class GaussianLatentModel(nn.Module):
 
     def log_prob(self, x: Tensor) -> Tensor:
         """The log-density, in closed form."""
-        covariance = self.weight @ self.weight.mT + self.noise**2 * torch.eye(len(self.bias)).to(self.weight)
+        covariance = self.weight @ self.weight.mT + self.noise**2 * torch.eye(len(self.bias)).to(
+            self.weight
+        )
         factor = torch.linalg.cholesky(covariance)
         z = torch.linalg.solve_triangular(factor, (x - self.bias).mT, upper=False)
         constant = len(self.bias) * HALF_LOG_2_PI + factor.diagonal().log().sum()
@@ -226,7 +253,9 @@ class GaussianLatentModel(nn.Module):
         return means + self.noise * torch.randn(means.shape, generator=generator, dtype=means.dtype)
 
     def estimate(self, x: Tensor, draws: int, generator: torch.Generator | None = None) -> Tensor:
-        """The log-density as estimated from so many draws of the latent (see `latent_log_likelihood`)."""
+        """The log-density as estimated from so many draws of the latent (see
+        `latent_log_likelihood`).
+        """
         means = self._latents(draws, generator) @ self.weight.mT + self.bias
         standard = (x - means[:, None]) / self.noise
         constant = len(self.bias) * (HALF_LOG_2_PI + math.log(self.noise))
@@ -237,12 +266,16 @@ class GaussianLatentModel(nn.Module):
 
 
 def check_within(x: Tensor, low: float, high: float) -> None:
-    """Raise `ValueError` if a number lies outside the closed interval; NaN passes, as it does through arithmetic."""
+    """Raise `ValueError` if a number lies outside the closed interval; NaN passes, as it does
+    through arithmetic.
+    """
     if torch.compiler.is_compiling() or x.numel() == 0:
         return  # a compiled graph cannot branch on values
     if bool(((x < low) | (x > high)).any()):
         least, most = x.aminmax()
-        raise ValueError(f"got values from {least:g} to {most:g}; expected all between {low:g} and {high:g}")
+        raise ValueError(
+            f"got values from {least:g} to {most:g}; expected all between {low:g} and {high:g}"
+        )
 
 
 def _end(support: object, name: str, default: float) -> float:

@@ -34,7 +34,9 @@ def law_lines(laws: Sequence[Law], why_not: dict[str, str | None] | None = None)
     lines = []
     for law in laws:
         reason = why_not[law.id]
-        lines.append(f"{law.id:<{width}}  {'applies' if reason is None else f'not applicable: {reason}'}")
+        lines.append(
+            f"{law.id:<{width}}  {'applies' if reason is None else f'not applicable: {reason}'}"
+        )
     count = sum(reason is None for reason in why_not.values())
     return [*lines, f"{count} of {len(laws)} laws apply"]
 
@@ -56,7 +58,9 @@ def explanation(law: Law, mutants: Sequence[Mutant]) -> list[str]:
         ("history", HISTORIES.get(law.history, law.history)),
         (
             "weights",
-            f"as given, and moved by noise of standard deviation {scales}" if len(law.scales) > 1 else "as given",
+            f"as given, and moved by noise of standard deviation {scales}"
+            if len(law.scales) > 1
+            else "as given",
         ),
         ("profile", "thorough only" if law.thorough else ""),
         ("source", law.source),
@@ -64,6 +68,9 @@ def explanation(law: Law, mutants: Sequence[Mutant]) -> list[str]:
     ]
     lines = [law.id, "", f"  {plain(law.statement)}", ""]
     lines += [f"  {name + ':':<11}{text}" for name, text in facts if text]
-    lines += ["", "  mutants that it must catch:" if mutants else "  no mutant is recorded for this law"]
+    lines += [
+        "",
+        "  mutants that it must catch:" if mutants else "  no mutant is recorded for this law",
+    ]
     lines += [f"    {mutant.name}: {mutant.description} (on {mutant.host})" for mutant in mutants]
     return lines

@@ -24,13 +24,16 @@ def hexed(value: float) -> str:
 def unhexed(text: Json) -> float:
     """The float that `hexed` wrote; a nan comes back as `math.nan`."""
     if not isinstance(text, str):
-        raise ReportError(f"a number was written as {text!r}; expected a hexadecimal float such as '0x1.8p+1'")
+        raise ReportError(
+            f"a number was written as {text!r}; expected a hexadecimal float such as '0x1.8p+1'"
+        )
     value = float.fromhex(text)
     return math.nan if math.isnan(value) else value
 
 
 def packed(value: Any) -> Json:
-    """Any plain value as JSON: floats, tuples and mappings are tagged, arrays become lists, the rest its ``repr``.
+    """Any plain value as JSON: floats, tuples and mappings are tagged, arrays become lists, the
+    rest its ``repr``.
 
     >>> packed({"got": (1, 0.5)})
     {'dict': [['got', {'tuple': [1, {'float': '0x1.0000000000000p-1'}]}]]}
@@ -69,7 +72,9 @@ def unpacked(data: Json) -> Any:
 
 
 def packed_array(value: Any) -> Json:
-    """Nested lists of numbers, floats as bare hexadecimal strings: shorter than `packed` for points."""
+    """Nested lists of numbers, floats as bare hexadecimal strings: shorter than `packed` for
+    points.
+    """
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):
@@ -85,7 +90,9 @@ def unpacked_array(data: Json) -> Any:
 
 
 def _plain(record: Any, **special: Json) -> dict[str, Json]:
-    """The fields of a dataclass that differ from their defaults, floats in hexadecimal, ``special`` ones as given."""
+    """The fields of a dataclass that differ from their defaults, floats in hexadecimal, ``special``
+    ones as given.
+    """
     row: dict[str, Json] = {}
     for item in fields(record):
         value = getattr(record, item.name)
@@ -99,7 +106,9 @@ def _plain(record: Any, **special: Json) -> dict[str, Json]:
 
 def _same(one: Any, other: Any) -> bool:
     """Equality that tells -0.0 from 0.0."""
-    return bool(one == other) and not (isinstance(one, float) and math.copysign(1, one) != math.copysign(1, other))
+    return bool(one == other) and not (
+        isinstance(one, float) and math.copysign(1, one) != math.copysign(1, other)
+    )
 
 
 def _build(kind: type, row: Json, **special: Any) -> Any:
@@ -109,7 +118,8 @@ def _build(kind: type, row: Json, **special: Any) -> Any:
     known = {item.name: item for item in fields(kind)}
     if unknown := sorted(set(row) - set(known)):
         raise ReportError(
-            f"a {kind.__name__.lower()} has the unknown field {unknown[0]!r}; is the report from a newer flowref?"
+            f"a {kind.__name__.lower()} has the unknown field {unknown[0]!r}; is the report from "
+            "a newer flowref?"
         )
     values = dict(special)
     for name, value in row.items():
@@ -118,7 +128,9 @@ def _build(kind: type, row: Json, **special: Any) -> Any:
         expected = str(known[name].type)
         values[name] = unhexed(value) if expected == "float" else value
         if expected in ("int", "str") and type(value) is not {"int": int, "str": str}[expected]:
-            raise ReportError(f"the {name} of a {kind.__name__.lower()} is {value!r}; expected {expected}")
+            raise ReportError(
+                f"the {name} of a {kind.__name__.lower()} is {value!r}; expected {expected}"
+            )
     try:
         return kind(**values)
     except TypeError as error:
@@ -127,7 +139,9 @@ def _build(kind: type, row: Json, **special: Any) -> Any:
 
 def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
     """One verdict as a JSON object; fields at their defaults are left out."""
-    row = _plain(verdict, status=str(verdict.status), counts=None, evidence=None, counterexample=None)
+    row = _plain(
+        verdict, status=str(verdict.status), counts=None, evidence=None, counterexample=None
+    )
     for name in ("counts", "evidence", "counterexample"):
         del row[name]
     counts = _plain(verdict.counts, scales=[hexed(scale) for scale in verdict.counts.scales])
@@ -162,7 +176,9 @@ def verdict_from_json(row: Json) -> Verdict:
             special["evidence"] = _build(Evidence, row["evidence"])
         if "counterexample" in row:
             case = row["counterexample"]
-            condition = _build(Condition, case["condition"], part=tuple(case["condition"].get("part", ())))
+            condition = _build(
+                Condition, case["condition"], part=tuple(case["condition"].get("part", ()))
+            )
             special["counterexample"] = Counterexample(
                 x=unpacked_array(case["x"]),
                 context=unpacked_array(case["context"]),

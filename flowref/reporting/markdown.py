@@ -25,7 +25,8 @@ _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "//": "\\/\\/"}
 
 
 def escaped(text: str) -> str:
-    r"""Text from a target as literal Markdown within a line: no markup, no HTML, no table cell, no link, one line.
+    r"""Text from a target as literal Markdown within a line: no markup, no HTML, no table cell, no
+    link, one line.
 
     >>> escaped("<b>a|b</b> *c* https://d")
     '&lt;b&gt;a\\|b&lt;/b&gt; \\*c\\* https:\\/\\/d'
@@ -59,13 +60,17 @@ def block(lines: Iterable[str]) -> list[str]:
 
 
 def to_markdown(report: Report) -> str:
-    """The whole report: verdict, table of targets, failures in words, what was not decided and why, the laws."""
+    """The whole report: verdict, table of targets, failures in words, what was not decided and why,
+    the laws.
+    """
     sections = [
         _head(report),
         _problems(report),
         _table(report),
         _failures(report),
-        _quiet(report, Status.ADVICE, "Advice", "Measured and not followed; nobody is accused of it."),
+        _quiet(
+            report, Status.ADVICE, "Advice", "Measured and not followed; nobody is accused of it."
+        ),
         _quiet(report, Status.INCONCLUSIVE, "Not decided", "Counted, and never a pass."),
         _quiet(report, Status.NOT_RUN, "Not run", "Pairs that were not started."),
         _laws(report),
@@ -77,32 +82,48 @@ def _head(report: Report) -> list[str]:
     environment = report.environment
     count = len(report.violations)
     verdict = "No law is violated" if not count else f"{count} violation{'' if count == 1 else 's'}"
-    versions = ", ".join(f"{escaped(name)} {escaped(number)}" for name, number in environment.versions)
+    versions = ", ".join(
+        f"{escaped(name)} {escaped(number)}" for name, number in environment.versions
+    )
     lines = [
         "# flowref report",
         "",
-        f"**{verdict}** in {len(report.targets)} targets and {len(report.laws)} laws: {tally(report.verdicts)}.",
+        f"**{verdict}** in {len(report.targets)} targets and {len(report.laws)} laws: "
+        f"{tally(report.verdicts)}.",
         "",
-        "flowref measures laws of normalizing flows on a component and compares what it finds with what rounding can",
-        "explain. A law is a statement about every input; a violation comes with one input that breaks it.",
+        "flowref measures laws of normalizing flows on a component and compares what it finds "
+        "with what rounding can",
+        "explain. A law is a statement about every input; a violation comes with one input that "
+        "breaks it.",
         "",
     ]
     if not report.complete:
-        lines += ["**This audit was interrupted**: the pairs that it did not reach are listed as not run.", ""]
+        lines += [
+            "**This audit was interrupted**: the pairs that it did not reach are listed as not "
+            "run.",
+            "",
+        ]
     if environment.command:
         lines.append(f"- command: {code(environment.command)}")
     return [
         *lines,
-        f"- flowref {escaped(environment.flowref)}, profile {environment.profile}, seed {environment.seed}, "
-        f"{environment.seconds:.0f} s{', ' + escaped(environment.started) if environment.started else ''}",
-        f"- Python {escaped(environment.python)} on {escaped(environment.platform)}; {versions or 'no library'}",
+        f"- flowref {escaped(environment.flowref)}, profile {environment.profile}, seed "
+        f"{environment.seed}, "
+        f"{environment.seconds:.0f} "
+        f"s{', ' + escaped(environment.started) if environment.started else ''}",
+        f"- Python {escaped(environment.python)} on {escaped(environment.platform)}; "
+        f"{versions or 'no library'}",
     ]
 
 
 def _problems(report: Report) -> list[str]:
     if not report.problems:
         return []
-    return ["## Could not be audited", "", *(f"- {escaped(problem.message)}" for problem in report.problems)]
+    return [
+        "## Could not be audited",
+        "",
+        *(f"- {escaped(problem.message)}" for problem in report.problems),
+    ]
 
 
 def _table(report: Report) -> list[str]:
@@ -117,7 +138,9 @@ def _table(report: Report) -> list[str]:
     ]
     for target, verdicts in report.by_target().items():
         counts = [sum(verdict.status is status for verdict in verdicts) for status, _ in used]
-        lines.append(f"| {code(target)} | " + " | ".join(str(count or "") for count in counts) + " |")
+        lines.append(
+            f"| {code(target)} | " + " | ".join(str(count or "") for count in counts) + " |"
+        )
     return lines
 
 
@@ -143,7 +166,11 @@ def _failure(verdict: Verdict, note: LawNote | None) -> list[str]:
     if commands := again(verdict):
         lines += ["", "See it again:", "", *block(commands)]
     else:
-        lines += ["", "This is a live object of the process that was audited; it cannot be replayed from here."]
+        lines += [
+            "",
+            "This is a live object of the process that was audited; it cannot be replayed from "
+            "here.",
+        ]
     return lines
 
 
@@ -160,7 +187,9 @@ def _quiet(report: Report, status: Status, title: str, text: str) -> list[str]:
     lines = [f"## {title}", "", text, "", "| pairs | reason | laws |", "|---:|---|---|"]
     for reason, laws in found:
         distinct = sorted(set(laws))
-        listed = ", ".join(map(code, distinct[:6])) + (f" and {len(distinct) - 6} more" if len(distinct) > 6 else "")
+        listed = ", ".join(map(code, distinct[:6])) + (
+            f" and {len(distinct) - 6} more" if len(distinct) > 6 else ""
+        )
         lines.append(f"| {len(laws)} | {escaped(reason)} | {listed} |")
     return lines
 
@@ -170,6 +199,10 @@ def _laws(report: Report) -> list[str]:
         return []
     lines = ["## Laws", "", "| law | statement | force |", "|---|---|---|"]
     for note in report.laws:
-        statement = note_text(note.statement).replace("|", "\\|") if "$" in note.statement else escaped(note.statement)
+        statement = (
+            note_text(note.statement).replace("|", "\\|")
+            if "$" in note.statement
+            else escaped(note.statement)
+        )
         lines.append(f"| {code(note.id)} | {statement} | {note.force} |")
     return lines

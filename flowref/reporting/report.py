@@ -18,7 +18,9 @@ OK, VIOLATION, USAGE, CRASH, NOTHING = 0, 1, 2, 3, 5
 
 
 class FlowrefViolation(FlowrefError, AssertionError):
-    """A law is violated, or a target broke; the message lists every failure. Test runners see an AssertionError."""
+    """A law is violated, or a target broke; the message lists every failure. Test runners see an
+    AssertionError.
+    """
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,9 @@ class LawNote:
 
 def idle_verdict(target: str, note: LawNote, reason: str) -> Verdict:
     """That a law does not apply, and nothing else."""
-    return Verdict(target, note.id, Status.NOT_APPLICABLE, reason, law_version=note.version, force=note.force)
+    return Verdict(
+        target, note.id, Status.NOT_APPLICABLE, reason, law_version=note.version, force=note.force
+    )
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,9 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Targets x laws. ``complete`` is False for an interrupted audit, whose pairs not reached are NOT_RUN."""
+    """Targets x laws. ``complete`` is False for an interrupted audit, whose pairs not reached are
+    NOT_RUN.
+    """
 
     environment: Environment
     laws: tuple[LawNote, ...] = ()
@@ -110,13 +116,19 @@ class Report:
         return next((note for note in self.laws if note.id == law), None)
 
     def find(self, identity: str) -> tuple[Verdict, ...]:
-        """The verdicts with this short name; violations only, if any bears it. Case does not matter."""
-        named = tuple(verdict for verdict in self.verdicts if verdict.id == identity.strip().upper())
+        """The verdicts with this short name; violations only, if any bears it. Case does not
+        matter.
+        """
+        named = tuple(
+            verdict for verdict in self.verdicts if verdict.id == identity.strip().upper()
+        )
         return tuple(verdict for verdict in named if verdict.status is Status.VIOLATED) or named
 
     @property
     def exit_code(self) -> int:
-        """0 nothing new, 1 a violation, 2 a target that could not be loaded, 3 crash or time-out, 5 nothing checked."""
+        """0 nothing new, 1 a violation, 2 a target that could not be loaded, 3 crash or time-out, 5
+        nothing checked.
+        """
         counts = self.counts
         if self.problems:
             return USAGE
@@ -140,12 +152,16 @@ class Report:
     def without_time(self) -> Report:
         """The report less its durations and date: what two runs of the same audit must agree on."""
         verdicts = tuple(verdict.without_time() for verdict in self.verdicts)
-        return replace(self, environment=replace(self.environment, started="", seconds=0.0), verdicts=verdicts)
+        return replace(
+            self, environment=replace(self.environment, started="", seconds=0.0), verdicts=verdicts
+        )
 
     def to_json(self) -> str:
-        """The report as JSON text, ASCII, one verdict per line; floats are hexadecimal, so it reads back exactly.
+        """The report as JSON text, ASCII, one verdict per line; floats are hexadecimal, so it reads
+        back exactly.
 
-        Laws that do not apply, most of the pairs of an audit, share a line per target and reason, and carry no time.
+        Laws that do not apply, most of the pairs of an audit, share a line per target and reason,
+        and carry no time.
         """
         apart, idle = self._idle()
         environment = {**asdict(self.environment), "seconds": hexed(self.environment.seconds)}
@@ -161,23 +177,32 @@ class Report:
             ("verdicts", (verdict_to_json(verdict) for verdict in apart)),
             (
                 "not_applicable",
-                ({"target": target, "reason": reason, "laws": laws} for (target, reason), laws in idle.items()),
+                (
+                    {"target": target, "reason": reason, "laws": laws}
+                    for (target, reason), laws in idle.items()
+                ),
             ),
         ]
         parts = [f"{json.dumps(name)}: {_dump(value)}" for name, value in head]
         for name, values in rows:
             lines = ",\n".join(_dump(value) for value in values)
-            parts.append(f"{json.dumps(name)}: [\n{lines}\n]" if lines else f"{json.dumps(name)}: []")
+            parts.append(
+                f"{json.dumps(name)}: [\n{lines}\n]" if lines else f"{json.dumps(name)}: []"
+            )
         return "{\n" + ",\n".join(parts) + "\n}\n"
 
     def _idle(self) -> tuple[list[Verdict], dict[tuple[str, str], list[str]]]:
-        """The verdicts to be written one by one, and the laws that do not apply by target and reason."""
+        """The verdicts to be written one by one, and the laws that do not apply by target and
+        reason.
+        """
         notes = {note.id: note for note in self.laws}
         apart: list[Verdict] = []
         idle: dict[tuple[str, str], list[str]] = {}
         for verdict in self.verdicts:
             note = notes.get(verdict.law)
-            if note is not None and verdict.without_time() == idle_verdict(verdict.target, note, verdict.reason):
+            if note is not None and verdict.without_time() == idle_verdict(
+                verdict.target, note, verdict.reason
+            ):
                 idle.setdefault((verdict.target, verdict.reason), []).append(verdict.law)
             else:
                 apart.append(verdict)
@@ -187,7 +212,8 @@ class Report:
     def from_json(cls, text: str, origin: str = "the text") -> Report:
         """The report that `to_json` wrote. ``origin`` names the text in errors.
 
-        Raises: `ReportError` in one sentence when the text is cut off, foreign or of another schema.
+        Raises: `ReportError` in one sentence when the text is cut off, foreign or of another
+        schema.
         """
         try:
             data = json.loads(text)
@@ -197,11 +223,13 @@ class Report:
             ) from None
         if not isinstance(data, dict) or "flowref-report" not in data:
             raise ReportError(
-                f"{origin} is JSON but no flowref report; expected a file written by flowref audit --json"
+                f"{origin} is JSON but no flowref report; expected a file written by flowref "
+                "audit --json"
             )
         if data["flowref-report"] != SCHEMA:
             raise ReportError(
-                f"{origin} has report schema {data['flowref-report']!r}, and this flowref reads schema {SCHEMA}; "
+                f"{origin} has report schema {data['flowref-report']!r}, and this flowref reads "
+                f"schema {SCHEMA}; "
                 "read it with the flowref that wrote it, or audit again"
             )
         try:
@@ -216,14 +244,18 @@ class Report:
             verdicts = [verdict_from_json(row) for row in data["verdicts"]]
             ordered = verdicts == sorted(verdicts, key=place)
             for row in data["not_applicable"]:
-                verdicts += [idle_verdict(row["target"], notes[law], row["reason"]) for law in row["laws"]]
+                verdicts += [
+                    idle_verdict(row["target"], notes[law], row["reason"]) for law in row["laws"]
+                ]
             if ordered:  # as an audit writes them, target by target
                 verdicts.sort(key=place)
             return cls(
                 environment=Environment(
                     **{
                         **environment,
-                        "versions": tuple((str(name), str(number)) for name, number in environment["versions"]),
+                        "versions": tuple(
+                            (str(name), str(number)) for name, number in environment["versions"]
+                        ),
                         "seconds": unhexed(environment["seconds"]),
                     }
                 ),
@@ -236,7 +268,9 @@ class Report:
         except ReportError as error:
             raise ReportError(f"{origin} is a damaged flowref report: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ReportError(f"{origin} is a damaged flowref report ({type(error).__name__}: {error})") from None
+            raise ReportError(
+                f"{origin} is a damaged flowref report ({type(error).__name__}: {error})"
+            ) from None
 
     def save(self, path: Path) -> None:
         """Write the JSON to a file, whole or not at all.

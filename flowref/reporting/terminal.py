@@ -12,14 +12,18 @@ from flowref.reporting.words import FAILURES, clean, examples, failure, reasons,
 def target_lines(
     target: str, verdicts: Sequence[Verdict], statements: dict[str, str], *, verbose: bool = False
 ) -> list[str]:
-    """One line about a target, then its failures; ``verbose`` adds what was not decided, advised or run, and why."""
+    """One line about a target, then its failures; ``verbose`` adds what was not decided, advised or
+    run, and why.
+    """
     seconds = sum(verdict.seconds for verdict in verdicts)
     lines = [f"{clean(target)}   {tally(verdicts)}   {examples(verdicts)} examples  {seconds:.1f}s"]
     for verdict in verdicts:
         if verdict.status in FAILURES:
             lines += [f"  {line}" for line in failure(verdict, statements.get(verdict.law, ""))]
     quiet = (
-        (Status.INCONCLUSIVE, Status.ADVICE, Status.NOT_RUN, Status.NOT_APPLICABLE) if verbose else (Status.NOT_RUN,)
+        (Status.INCONCLUSIVE, Status.ADVICE, Status.NOT_RUN, Status.NOT_APPLICABLE)
+        if verbose
+        else (Status.NOT_RUN,)
     )
     for status in quiet:
         for reason, laws in reasons(verdicts, status):

@@ -28,7 +28,8 @@ SHOWN = 24
 
 
 def clean(text: str) -> str:
-    r"""Text from a target on one line, control characters made visible, so that it cannot steer a terminal.
+    r"""Text from a target on one line, control characters made visible, so that it cannot steer a
+    terminal.
 
     >>> clean("a\x1b[31mb\nc")
     'a\\x1b[31mb c'
@@ -68,14 +69,17 @@ def plain(statement: str) -> str:
     >>> plain(r"The log-det is $\log|\det \partial f^{-1} / \partial z|$.")
     'The log-det is log|det ∂f⁻¹ / ∂z|.'
     """
-    statement = re.sub(r"\\([A-Za-z]+|\|)", lambda found: LETTERS.get(found[1], found[0]), statement)
+    statement = re.sub(
+        r"\\([A-Za-z]+|\|)", lambda found: LETTERS.get(found[1], found[0]), statement
+    )
     for pattern, letters in TEX:
         statement = re.sub(pattern, letters, statement)
     return clean(statement)
 
 
 def number(value: Any) -> str:
-    """A number as short as it can be without lying: six digits if they suffice, all of them otherwise.
+    """A number as short as it can be without lying: six digits if they suffice, all of them
+    otherwise.
 
     >>> number(0.5), number(0.1 + 0.2), number(-0.0), number(3.0)
     ('0.5', '0.30000000000000004', '-0', '3')
@@ -92,7 +96,8 @@ def rounded(value: float, digits: int = 4) -> str:
 
 
 def contrast(values: Sequence[tuple[str, Any]]) -> str:
-    """Named numbers, with just enough digits that the first is seen to differ from those that it differs from.
+    """Named numbers, with just enough digits that the first is seen to differ from those that it
+    differs from.
 
     >>> contrast([("got", 1.0000001), ("expected", 1.0)])
     'got 1.0000001, expected 1.0000000'
@@ -100,10 +105,18 @@ def contrast(values: Sequence[tuple[str, Any]]) -> str:
     singles = [(name, scalar(value)) for name, value in values]
     first, *others = [value for _, value in singles if isinstance(value, float)] or [0.0]
     different = [value for value in others if value != first]
-    digits = next((d for d in range(4, 17) if all(rounded(value, d) != rounded(first, d) for value in different)), 17)
+    digits = next(
+        (
+            d
+            for d in range(4, 17)
+            if all(rounded(value, d) != rounded(first, d) for value in different)
+        ),
+        17,
+    )
     shape = f"{{:.{digits}g}}" if digits == 4 else f"{{:#.{digits}g}}"
     return ", ".join(
-        f"{clean(name)} {shape.format(value) if isinstance(value, float) else shown(value)}" for name, value in singles
+        f"{clean(name)} {shape.format(value) if isinstance(value, float) else shown(value)}"
+        for name, value in singles
     )
 
 
@@ -120,7 +133,9 @@ def shown(value: Any) -> str:
         return clean(value)
     total = _size(value)
     text = _listed(value, [SHOWN])
-    return f"{text} ({total} numbers; all of them are in the JSON report)" if total > SHOWN else text
+    return (
+        f"{text} ({total} numbers; all of them are in the JSON report)" if total > SHOWN else text
+    )
 
 
 def _size(value: Any) -> int:
@@ -142,9 +157,11 @@ def _listed(value: Any, left: list[int]) -> str:
 
 
 def bits(evidence: Evidence) -> str:
-    """How many bits of the format were lost, and how many of those rounding explains; empty if that says nothing.
+    """How many bits of the format were lost, and how many of those rounding explains; empty if that
+    says nothing.
 
-    With unit roundoff u: lost = log2(residual / (u scale)), explained = log2(explained / (u scale)), in [0, -log2 u].
+    With unit roundoff u: lost = log2(residual / (u scale)), explained = log2(explained / (u
+    scale)), in [0, -log2 u].
     """
     whole = round(-math.log2(evidence.unit)) if 0 < evidence.unit < 1 else 0
     floor = evidence.unit * evidence.scale
@@ -153,7 +170,13 @@ def bits(evidence: Evidence) -> str:
 
     def count(size: float) -> int:
         ratio = size / floor
-        return 0 if not ratio > 1 else whole if math.isinf(ratio) else min(whole, math.ceil(math.log2(ratio)))
+        return (
+            0
+            if not ratio > 1
+            else whole
+            if math.isinf(ratio)
+            else min(whole, math.ceil(math.log2(ratio)))
+        )
 
     return f"{count(evidence.residual)} of {whole} bits lost; rounding explains {count(evidence.explained)}"
 
@@ -174,14 +197,19 @@ def measured(verdict: Verdict) -> str:
 def circumstances(case: Counterexample, part: str = "") -> str:
     """Under which weights, precision and history a case was seen.
 
-    >>> circumstances(Counterexample([0.0], None, 0, __import__("flowref").model.Condition(scale=0.3, seed=7)))
-    'parameters moved by 0.3 (seed 7), float64'
+    >>> circumstances(Counterexample([0.0], None, 0,
+    __import__("flowref").model.Condition(scale=0.3, seed=7))) 'parameters moved by 0.3 (seed 7),
+    float64'
     """
     condition = case.condition
     moved = (
-        f"parameters moved by {condition.scale:g} (seed {condition.seed})" if condition.scale else "weights as given"
+        f"parameters moved by {condition.scale:g} (seed {condition.seed})"
+        if condition.scale
+        else "weights as given"
     )
-    history = {"fresh": "as built, in eval mode", "train": "in train mode"}.get(condition.history, "")
+    history = {"fresh": "as built, in eval mode", "train": "in train mode"}.get(
+        condition.history, ""
+    )
     where = f"in {clean(part)}" if part else ""
     return ", ".join(filter(None, [moved, condition.dtype, history, where]))
 
@@ -198,7 +226,9 @@ def inputs(case: Counterexample) -> str:
 
 def _single(rows: Any) -> Any:
     """The point of a batch of one."""
-    return rows[0] if isinstance(rows, list) and len(rows) == 1 and isinstance(rows[0], list) else rows
+    return (
+        rows[0] if isinstance(rows, list) and len(rows) == 1 and isinstance(rows[0], list) else rows
+    )
 
 
 def command(*words: str) -> str:
@@ -216,7 +246,10 @@ def again(verdict: Verdict, *options: str) -> list[str]:
     if live(verdict):
         return []
     if verdict.status is Status.VIOLATED and verdict.counterexample is not None:
-        return [command("replay", verdict.id, *options), f"{command('script', verdict.id, *options)} > repro.py"]
+        return [
+            command("replay", verdict.id, *options),
+            f"{command('script', verdict.id, *options)} > repro.py",
+        ]
     return [command("audit", verdict.target, "--laws", verdict.law)]
 
 
@@ -227,11 +260,16 @@ def tally(verdicts: Iterable[Verdict]) -> str:
     '1 hold  1 not run'
     """
     counts = Counter(verdict.status for verdict in verdicts)
-    return "  ".join(f"{counts[status]} {label}" for status, label in LABELS if counts[status]) or "nothing checked"
+    return (
+        "  ".join(f"{counts[status]} {label}" for status, label in LABELS if counts[status])
+        or "nothing checked"
+    )
 
 
 def examples(verdicts: Iterable[Verdict]) -> int:
-    """How many points were judged or found undecidable; a violation is one more, since the search ends with it."""
+    """How many points were judged or found undecidable; a violation is one more, since the search
+    ends with it.
+    """
     return sum(v.counts.held + v.counts.undecided + (v.status is Status.VIOLATED) for v in verdicts)
 
 
@@ -246,14 +284,22 @@ def reasons(verdicts: Iterable[Verdict], status: Status) -> list[tuple[str, list
 
 def remark(verdict: Verdict) -> str:
     """The reason of a verdict, less what `circumstances` says as well."""
-    told = ("at the weights as given", "after moving the parameters by") if verdict.counterexample is not None else ()
+    told = (
+        ("at the weights as given", "after moving the parameters by")
+        if verdict.counterexample is not None
+        else ()
+    )
     return "; ".join(
-        part for part in clean(verdict.reason).split("; ") if part and not (told and part.startswith(told))
+        part
+        for part in clean(verdict.reason).split("; ")
+        if part and not (told and part.startswith(told))
     )
 
 
 def failure(verdict: Verdict, statement: str = "", *, commands: bool = True) -> list[str]:
-    """One failure in a few lines: name and numbers, the law in words, the reason, the case, how to see it again."""
+    """One failure in a few lines: name and numbers, the law in words, the reason, the case, how to
+    see it again.
+    """
     if verdict.status is Status.VIOLATED:
         lines = [f"{verdict.status}  {verdict.id}  {verdict.law}   {measured(verdict)}".rstrip()]
         if statement:
@@ -263,7 +309,9 @@ def failure(verdict: Verdict, statement: str = "", *, commands: bool = True) -> 
     else:
         lines = [f"{verdict.status}  {verdict.law}   {clean(verdict.reason)}".rstrip()]
     if (case := verdict.counterexample) is not None:
-        lines.append("      " + ", ".join(filter(None, [inputs(case), circumstances(case, verdict.part)])))
+        lines.append(
+            "      " + ", ".join(filter(None, [inputs(case), circumstances(case, verdict.part)]))
+        )
     if commands and (found := again(verdict)):
         lines.append("      " + "        ".join(found))
     return lines
@@ -280,7 +328,9 @@ def failures(report: Report) -> list[str]:
         (len(found) - violated, "broken check"),
         (len(report.problems), "unloadable target"),
     ]
-    lines = [", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts if count)]
+    lines = [
+        ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts if count)
+    ]
     lines += [f"  {clean(problem.message)}" for problem in report.problems]
     for target, verdicts in report.by_target().items():
         bad = [verdict for verdict in verdicts if verdict.status in FAILURES]
@@ -288,7 +338,10 @@ def failures(report: Report) -> list[str]:
             lines.append(clean(target))
         for verdict in bad:
             note = report.note(verdict.law)
-            lines += [f"  {line}" for line in failure(verdict, note.statement if note else "", commands=False)]
+            lines += [
+                f"  {line}"
+                for line in failure(verdict, note.statement if note else "", commands=False)
+            ]
             if not live(verdict):
                 lines.append(f"        {command('audit', verdict.target, '--laws', verdict.law)}")
     return lines

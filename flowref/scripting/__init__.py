@@ -6,9 +6,11 @@ from flowref.model import Verdict
 
 
 def script(verdict: Verdict) -> str:
-    """A Python program that measures a recorded case again; it needs the audited code, torch and numpy, and never flowref.
+    """A Python program that measures a recorded case again; it needs the audited code, torch and
+    numpy, and never flowref.
 
-    Raises: `FlowrefError` in one sentence where there is no case, or none that another process can build.
+    Raises: `FlowrefError` in one sentence where there is no case, or none that another process can
+    build.
     """
     from flowref.scripting.cases import case_of
     from flowref.scripting.writing import program

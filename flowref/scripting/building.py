@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 
 from flowref import registry
-from flowref.backends.torch.guard import sandbox
 from flowref.backends.torch.live import derive
 from flowref.backends.torch.present import warm
+from flowref.backends.torch.sandbox import sandbox
 from flowref.backends.torch.state import cast, duplicate, modules, move, set_mode
 from flowref.model import REAL, USER, draw
 from flowref.scripting.cases import Case
@@ -24,15 +24,26 @@ def building(case: Case, gathering: Gathering, fresh: bool) -> list[str]:
     head = f"    with {box}({seeds}(OBJECT_SEED, 3), DTYPE):"
     made = f"        obj = {caster}({maker}, DTYPE)"
     if fresh:
-        lines += ["", "def fresh():", '    """The object as it is built, in eval mode."""', head, made]
+        lines += [
+            "",
+            "def fresh():",
+            '    """The object as it is built, in eval mode."""',
+            head,
+            made,
+        ]
         lines += [f"        {mode}(obj, False)", "        return obj", ""]
     lines += ["", "def build():", f'    """{_condition(case)}"""', head, made]
     if condition.history != "fresh" and modules(case.live.pristine):
         lines += _warming(case, gathering) or [f"        {mode}(obj, True)"]
     if condition.scale and not plan.facts.promises.get("fixed"):
-        lines.append(f"        {gathering.express(move)}(obj, {condition.scale!r}, {seeds}(OBJECT_SEED, 5))")
+        lines.append(
+            f"        {gathering.express(move)}(obj, {condition.scale!r}, {seeds}(OBJECT_SEED, 5))"
+        )
         if plan.dialect.repair is not None:
-            lines += ["        with torch.no_grad():", f"            {gathering.express(plan.dialect.repair)}(obj)"]
+            lines += [
+                "        with torch.no_grad():",
+                f"            {gathering.express(plan.dialect.repair)}(obj)",
+            ]
     lines += [f"        {mode}(obj, {condition.history == 'train'})", "        return obj"]
     return lines
 
@@ -45,16 +56,32 @@ def _condition(case: Case) -> str:
 
 
 def _warming(case: Case, gathering: Gathering) -> list[str]:
-    """The call that passes two batches through the object in train mode; none where it has no such call."""
+    """The call that passes two batches through the object in train mode; none where it has no such
+    call.
+    """
     dialect, facts = case.plan.dialect, case.plan.facts
-    which = dialect.normalising if dialect.inverse is not None or dialect.normalising == "forward" else "forward"
+    which = (
+        dialect.normalizing
+        if dialect.inverse is not None or dialect.normalizing == "forward"
+        else "forward"
+    )
     speak = getattr(dialect, which) or dialect.log_prob
     if speak is None:
         return []
     support = facts.domain if which == "forward" else (facts.codomain or REAL)
     shape = facts.event_shape if which == "forward" else (facts.latent_shape or facts.event_shape)
-    domain = "None" if gathering.express(draw) and gathering.stands_in(draw) else gathering.express(support)
-    given = [gathering.express(warm), gathering.express(speak), domain, repr(tuple(shape)), repr(facts.context_shape)]
+    domain = (
+        "None"
+        if gathering.express(draw) and gathering.stands_in(draw)
+        else gathering.express(support)
+    )
+    given = [
+        gathering.express(warm),
+        gathering.express(speak),
+        domain,
+        repr(tuple(shape)),
+        repr(facts.context_shape),
+    ]
     return [f"        {given[0]}(obj, {', '.join(given[1:])}, DTYPE, OBJECT_SEED)"]
 
 
@@ -91,7 +118,11 @@ def _maker(case: Case, gathering: Gathering) -> tuple[str, list[str]]:
         ]
     else:
         gathering.imports |= {"import importlib", "import os"}
-        lines = ["sys.path.insert(0, os.getcwd())", f"audited = importlib.import_module({place!r})", ""]
+        lines = [
+            "sys.path.insert(0, os.getcwd())",
+            f"audited = importlib.import_module({place!r})",
+            "",
+        ]
     if instance:
         gathering.imports.add("import copy")
         return f"copy.deepcopy(audited.{name})", lines

@@ -6,8 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowref import checking, loading, registry
-from flowref.loading.settling import Plan
-from flowref.model import OBJECT, Condition, Counterexample, FlowrefError, Law, Subject, Target, Verdict
+from flowref.loading import load_subject
+from flowref.loading.probing import Plan
+from flowref.model import (
+    OBJECT,
+    Condition,
+    Counterexample,
+    FlowrefError,
+    Law,
+    Subject,
+    Target,
+    Verdict,
+)
 
 
 @dataclass(frozen=True)
@@ -29,25 +39,31 @@ class Case:
 
 
 def case_of(verdict: Verdict) -> Case:
-    """The recorded case, loaded. Raises `FlowrefError` in one sentence where no program can show it."""
+    """The recorded case, loaded. Raises `FlowrefError` in one sentence where no program can show
+    it.
+    """
     found, law = verdict.counterexample, registry.find_law(verdict.law)
     if found is None:
         raise FlowrefError(
-            f"{verdict.law} in {verdict.target} was {verdict.status}, which leaves no case to write down"
+            f"{verdict.law} in {verdict.target} was {verdict.status}, which leaves no case to "
+            "write down"
         )
     if verdict.target.startswith(f"{OBJECT}:"):
         raise FlowrefError(
-            f"{verdict.target} was a live object, which no program can build; put its construction into a function and "
+            f"{verdict.target} was a live object, which no program can build; put its "
+            "construction into a function and "
             "audit that: flowref audit file.py:factory"
         )
     target = registry.parse_target(verdict.target)
     if target.option("mutant") is not None:
         raise FlowrefError(f"{target} is a mutant, and mutants live only inside flowref")
     if law.rebuild is not None:
-        plain = registry.load(target, Condition(history=law.history))
+        plain = loading.load(target, Condition(history=law.history))
         target = checking.larger(target, plain, law.rebuild, law.features) or target
-    plan = loading.plan(target)
+    plan = load_subject.plan(target)
     # Cases of objects that run in float32 only may say float64, as they were asked for.
     dtype = plan.dtype if found.condition.dtype == "float64" else found.condition.dtype
-    condition = Condition(dtype, found.condition.seed, found.condition.scale, found.condition.history)
+    condition = Condition(
+        dtype, found.condition.seed, found.condition.scale, found.condition.history
+    )
     return Case(verdict, found, law, target, plan, condition, loading.load(target, condition))

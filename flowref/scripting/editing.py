@@ -1,4 +1,6 @@
-"""What is changed in a definition that leaves its module: names, and whatever only served flowref or a type checker."""
+"""What is changed in a definition that leaves its module: names, and whatever only served flowref
+or a type checker.
+"""
 
 from __future__ import annotations
 
@@ -70,18 +72,26 @@ class Editor:
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         """Drop the annotations; decorators and defaults belong to the scope around."""
-        for outer in [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]:
+        for outer in [
+            *node.decorator_list,
+            *node.args.defaults,
+            *filter(None, node.args.kw_defaults),
+        ]:
             self.visit(outer)
         self.body_of(node)
 
     def body_of(self, node: ast.FunctionDef) -> None:
         """Edit the signature's annotations and the body of a function."""
         defaulted = {
-            self.source.span(default)[0] for default in [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+            self.source.span(default)[0]
+            for default in [*node.args.defaults, *filter(None, node.args.kw_defaults)]
         }
         for argument in arguments(node.args):
             if argument.annotation is not None:
-                start, end = self.source.span(argument)[0] + len(argument.arg), self.source.span(argument.annotation)[1]
+                start, end = (
+                    self.source.span(argument)[0] + len(argument.arg),
+                    self.source.span(argument.annotation)[1],
+                )
                 # Without an annotation there are no spaces around the equals sign.
                 equals = end + len(" = ")
                 self.edits.append((start, equals, "=") if equals in defaulted else (start, end, ""))
@@ -112,10 +122,16 @@ class Editor:
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         """Keep the methods that are needed."""
-        for outer in [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]:
+        for outer in [
+            *node.decorator_list,
+            *node.bases,
+            *(keyword.value for keyword in node.keywords),
+        ]:
             self.visit(outer)
         # Annotations make the fields of data classes and named tuples; elsewhere they only inform.
-        fields = bool(node.decorator_list) or any("Tuple" in ast.unparse(base) for base in node.bases)
+        fields = bool(node.decorator_list) or any(
+            "Tuple" in ast.unparse(base) for base in node.bases
+        )
         for statement in undocumented(node.body):
             if isinstance(statement, ast.FunctionDef):
                 dunder = statement.name.startswith("__") and statement.name.endswith("__")
@@ -125,8 +141,15 @@ class Editor:
                 if dunder or called or self.resolver.keeps(statement.name):
                     self.visit(statement)
                     continue
-                first = min([statement.lineno, *(decorator.lineno for decorator in statement.decorator_list)])
-                self.edits.append((self.source.starts[first - 1], self.source.span(statement)[1], ""))
+                first = min(
+                    [
+                        statement.lineno,
+                        *(decorator.lineno for decorator in statement.decorator_list),
+                    ]
+                )
+                self.edits.append(
+                    (self.source.starts[first - 1], self.source.span(statement)[1], "")
+                )
             elif isinstance(statement, ast.AnnAssign) and fields:
                 if statement.value is not None:
                     self.visit(statement.value)
@@ -136,7 +159,9 @@ class Editor:
     def visit_Assert(self, node: ast.Assert) -> None:
         """Assertions that something is not None speak to type checkers."""
         tests = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]
-        if all(isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) for test in tests):
+        if all(
+            isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) for test in tests
+        ):
             self.drop_lines(node)
         else:
             self.inside(node)
@@ -145,12 +170,16 @@ class Editor:
         if node.value is None:
             self.drop_lines(node)
             return
-        self.edits.append((self.source.span(node.target)[1], self.source.span(node.annotation)[1], ""))
+        self.edits.append(
+            (self.source.span(node.target)[1], self.source.span(node.annotation)[1], "")
+        )
         self.visit(node.target)
         self.visit(node.value)
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        """The clean calls that are counted ahead of noised ones are not needed where there is no noise."""
+        """The clean calls that are counted ahead of noised ones are not needed where there is no
+        noise.
+        """
         call = node.value
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "live.count":
             self.drop_lines(node)
@@ -164,7 +193,10 @@ class Editor:
             self.visit(argument)
             previous = argument
         for keyword in node.keywords:
-            unwanted = keyword.arg in NOISE_KEYWORDS and ast.unparse(node.func) in ("live.tensor", "self.live.tensor")
+            unwanted = keyword.arg in NOISE_KEYWORDS and ast.unparse(node.func) in (
+                "live.tensor",
+                "self.live.tensor",
+            )
             if unwanted or self._spread(keyword) == "":
                 end = self.source.span(keyword)[1]
                 start = self.source.span(previous)[1]
@@ -179,21 +211,33 @@ class Editor:
         self._fold_getattr(node)
 
     def _spread(self, keyword: ast.keyword) -> str | None:
-        """Keywords handed on as a dictionary that is known now, written out; None where it is not known."""
+        """Keywords handed on as a dictionary that is known now, written out; None where it is not
+        known.
+        """
         value = keyword.value
         if keyword.arg is not None or not isinstance(value, ast.Name):
             return None
         known = self.known(value.id)
-        if not isinstance(known, dict) or not all(isinstance(key, str) and key.isidentifier() for key in known):
+        if not isinstance(known, dict) or not all(
+            isinstance(key, str) and key.isidentifier() for key in known
+        ):
             return None
         return ", ".join(f"{key}={self.resolver.express(item, key)}" for key, item in known.items())
 
     def _fold_getattr(self, node: ast.Call) -> None:
         """``getattr(module, name)`` with a name that is known now, as an attribute."""
-        if ast.unparse(node.func) != "getattr" or len(node.args) != 2 or not isinstance(node.args[0], ast.Name):
+        if (
+            ast.unparse(node.func) != "getattr"
+            or len(node.args) != 2
+            or not isinstance(node.args[0], ast.Name)
+        ):
             return
         name = self.constant(node.args[1])
-        if isinstance(name, str) and name.isidentifier() and self.known(node.args[0].id) is not MISSING:
+        if (
+            isinstance(name, str)
+            and name.isidentifier()
+            and self.known(node.args[0].id) is not MISSING
+        ):
             owner = self.known(node.args[0].id)
             self.replace(node, f"{self.resolver.express(owner, node.args[0].id)}.{name}")
 
@@ -205,10 +249,14 @@ class Editor:
             return self.known(node.id)
         if isinstance(node, ast.JoinedStr):
             parts = [
-                self.constant(part.value if isinstance(part, ast.FormattedValue) and plain(part) else part)
+                self.constant(
+                    part.value if isinstance(part, ast.FormattedValue) and plain(part) else part
+                )
                 for part in node.values
             ]
-            return "".join(map(str, parts)) if not any(part is MISSING for part in parts) else MISSING
+            return (
+                "".join(map(str, parts)) if not any(part is MISSING for part in parts) else MISSING
+            )
         return MISSING
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
@@ -228,7 +276,9 @@ class Editor:
             import importlib
 
             module = importlib.import_module(node.module or "")
-            self.imported |= {alias.asname or alias.name: getattr(module, alias.name) for alias in node.names}
+            self.imported |= {
+                alias.asname or alias.name: getattr(module, alias.name) for alias in node.names
+            }
             self.drop_lines(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:

@@ -1,8 +1,10 @@
-"""The sources that a program needs: everything that its roots refer to, in an order in which it can be defined.
+"""The sources that a program needs: everything that its roots refer to, in an order in which it can
+be defined.
 
-Functions of flowref are written out, with the values that they closed over in place of free variables; functions and classes
-of other packages are imported. What is left out (methods, entries of tables) is what no name, attribute or string in the
-written code speaks of, so gathering is repeated until that is settled.
+Functions of flowref are written out, with the values that they closed over in place of free
+variables; functions and classes of other packages are imported. What is left out (methods, entries
+of tables) is what no name, attribute or string in the written code speaks of, so gathering is
+repeated until that is settled.
 """
 
 from __future__ import annotations
@@ -19,13 +21,23 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from flowref.model import Coupling, Dialect, Facts, FlowrefError, Law, MultiScale, Normaliser, Squeezing, Target
+from flowref.model import (
+    Coupling,
+    Dialect,
+    Facts,
+    FlowrefError,
+    Law,
+    MultiScale,
+    Normalizer,
+    Squeezing,
+    Target,
+)
 from flowref.scripting import sources
 from flowref.scripting.editing import MISSING, Editor
 from flowref.scripting.scopes import argument_of, arguments
 
 # The facts that abilities look up; whatever laws look up is the subject's.
-SHAPES = ("event_shape", "latent_shape", "normaliser", "coupling")
+SHAPES = ("event_shape", "latent_shape", "normalizer", "coupling")
 # Modules that every program imports under their own names, which are taken.
 STANDARD = (sys, traceback)
 # Where things are looked for that do not tell the module they are offered by.
@@ -34,7 +46,9 @@ NAMELESS = ("torch", "numpy", "math", "types", "scipy.special")
 
 @dataclasses.dataclass
 class Mentions:
-    """What the written code speaks of: attributes and strings, and attributes of the local names ``subject``."""
+    """What the written code speaks of: attributes and strings, and attributes of the local names
+    ``subject``.
+    """
 
     words: set[str] = dataclasses.field(default_factory=set)
     in_laws: set[str] = dataclasses.field(default_factory=set)
@@ -48,10 +62,16 @@ class Mentions:
 class Gathering:
     """The definitions of one program."""
 
-    def __init__(self, substitutes: dict[Any, Any], mentions: Mentions, owned: set[str], reserved: set[str]) -> None:
+    def __init__(
+        self, substitutes: dict[Any, Any], mentions: Mentions, owned: set[str], reserved: set[str]
+    ) -> None:
         self.substitutes = {id(key): value for key, value in substitutes.items()}
         # What stands in for something is called by its name.
-        self.called = {id(value): key.__name__ for key, value in substitutes.items() if isinstance(value, FunctionType)}
+        self.called = {
+            id(value): key.__name__
+            for key, value in substitutes.items()
+            if isinstance(value, FunctionType)
+        }
         self.kept: list[Any] = [substitutes]  # ids are only names while their objects live
         self.mentions, self.packages = mentions, owned
         self.names: dict[int, str] = {}
@@ -64,7 +84,9 @@ class Gathering:
         return module.partition(".")[0] in self.packages
 
     def express(self, value: Any, name: str = "value", module: str = "") -> str:
-        """A value as an expression, once what it needs is defined. ``module``: where it is a global of that name."""
+        """A value as an expression, once what it needs is defined. ``module``: where it is a global
+        of that name.
+        """
         value = self._substituted(value)
         if hasattr(value, "cache_info"):  # a function with a cache is that function
             value = value.__wrapped__
@@ -94,23 +116,35 @@ class Gathering:
                 return f"({items}{',' if len(value) == 1 else ''})"
             return f"[{items}]" if isinstance(value, list) else f"{type(value).__name__}([{items}])"
         if isinstance(value, dict):
-            return "{" + ", ".join(f"{self.express(k)}: {self.express(v)}" for k, v in self._spoken_of(value)) + "}"
+            return (
+                "{"
+                + ", ".join(
+                    f"{self.express(k)}: {self.express(v)}" for k, v in self._spoken_of(value)
+                )
+                + "}"
+            )
         if isinstance(value, functools.partial):
             self.imports.add("from functools import partial")
             self.mentions.words |= {item for item in value.args if isinstance(item, str)}
             given = [self.express(value.func), *map(self.express, value.args)]
             given += [f"{key}={self.express(item, key)}" for key, item in value.keywords.items()]
             return f"partial({', '.join(given)})" if len(given) > 1 else given[0]
-        if isinstance(value, Coupling | Dialect | Facts | MultiScale | Normaliser | Squeezing):
+        if isinstance(value, Coupling | Dialect | Facts | MultiScale | Normalizer | Squeezing):
             fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
             spoken_of = (
-                SHAPES if isinstance(value, Facts) else self.mentions.words if isinstance(value, Dialect) else fields
+                SHAPES
+                if isinstance(value, Facts)
+                else self.mentions.words
+                if isinstance(value, Dialect)
+                else fields
             )
             wanted = {k: v for k, v in fields.items() if v is not None and k in spoken_of}
             listed = ", ".join(f"{key}={self.express(item, key)}" for key, item in wanted.items())
             return f"{self.express(type(value))}({listed})"
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            listed = ", ".join(self.express(getattr(value, field.name)) for field in dataclasses.fields(value))
+            listed = ", ".join(
+                self.express(getattr(value, field.name)) for field in dataclasses.fields(value)
+            )
             return f"{self.express(type(value))}({listed})"
         if isinstance(value, types.MappingProxyType):
             return self.literal(dict(value))
@@ -132,7 +166,11 @@ class Gathering:
     def _spoken_of(self, table: dict[Any, Any]) -> list[tuple[Any, Any]]:
         """The entries of a table of functions that some string names; all those of other tables."""
         functions = any(isinstance(value, FunctionType) for value in table.values())
-        return [(k, v) for k, v in table.items() if not functions or not isinstance(k, str) or k in self.mentions.words]
+        return [
+            (k, v)
+            for k, v in table.items()
+            if not functions or not isinstance(k, str) or k in self.mentions.words
+        ]
 
     def claim(self, value: Any, wanted: str) -> str:
         """A name of its own for a value."""
@@ -146,7 +184,9 @@ class Gathering:
 
     def _module(self, module: ModuleType, alias: str) -> str:
         if self.is_owned(module.__name__):
-            raise FlowrefError(f"{module.__name__} is used as a whole, which a program of its own cannot do")
+            raise FlowrefError(
+                f"{module.__name__} is used as a whole, which a program of its own cannot do"
+            )
         if module in STANDARD:
             self.imports.add(f"import {module.__name__}")
             return module.__name__
@@ -175,14 +215,25 @@ class Gathering:
         short = getattr(value, "__name__", None)
         for place in filter(None, (module, *NAMELESS)):
             holder = sys.modules.get(place)
-            keys = [name, short] if place != "types" else [key for key, item in vars(types).items() if item is value]
+            keys = (
+                [name, short]
+                if place != "types"
+                else [key for key, item in vars(types).items() if item is value]
+            )
             for key in filter(None, keys):
-                if holder is not None and getattr(holder, key, MISSING) is value and not place.startswith("__"):
+                if (
+                    holder is not None
+                    and getattr(holder, key, MISSING) is value
+                    and not place.startswith("__")
+                ):
                     claimed = self.claim(value, key)
-                    self.imports.add(f"from {place} import {key}" + (f" as {claimed}" if claimed != key else ""))
+                    self.imports.add(
+                        f"from {place} import {key}" + (f" as {claimed}" if claimed != key else "")
+                    )
                     return claimed
         raise FlowrefError(
-            f"a {type(value).__name__} that the audited object is built from cannot be written as source"
+            f"a {type(value).__name__} that the audited object is built from cannot be written as "
+            "source"
         )
 
     def _constant(self, value: Any, name: str, module: str) -> str:
@@ -190,18 +241,24 @@ class Gathering:
         found = [known for known in self.kept if isinstance(known, _Constant) and known.key == key]
         if found:
             return self.names[id(found[0])]
-        table = isinstance(value, dict) and any(isinstance(item, FunctionType) for item in value.values())
+        table = isinstance(value, dict) and any(
+            isinstance(item, FunctionType) for item in value.values()
+        )
         place = None if table or isinstance(value, Dialect) else sources.constant_node(module, name)
         if place is not None:
             source, node = place
-            text = self._edited(source, node, lambda free: vars(sys.modules[module]).get(free, MISSING), module)
+            text = self._edited(
+                source, node, lambda free: vars(sys.modules[module]).get(free, MISSING), module
+            )
         else:
             text = self.literal(value)
         claimed = self.claim(_Constant(key), name)
         self.definitions.append(f"{claimed} = {text}")
         return claimed
 
-    def _edited(self, source: sources.Source, node: Any, lookup: Callable[[str], Any], module: str) -> str:
+    def _edited(
+        self, source: sources.Source, node: Any, lookup: Callable[[str], Any], module: str
+    ) -> str:
         editor = Editor(source, _Resolver(self, lookup, module))
         editor.visit(node)
         return source.edited(*source.span(node), editor.edits)
@@ -227,15 +284,23 @@ class Gathering:
         resolver = _Resolver(self, lookup, module, set(closed))
         editor = Editor(source, resolver)
         defaults = dict(
-            zip(reversed([*node.args.posonlyargs, *node.args.args]), reversed(code.__defaults__ or ()), strict=False)
+            zip(
+                reversed([*node.args.posonlyargs, *node.args.args]),
+                reversed(code.__defaults__ or ()),
+                strict=False,
+            )
         )
-        values = {argument.arg: value for argument, value in defaults.items()} | (code.__kwdefaults__ or {})
+        values = {argument.arg: value for argument, value in defaults.items()} | (
+            code.__kwdefaults__ or {}
+        )
         if isinstance(node, ast.Lambda):
             editor.scopes.append({argument.arg for argument in arguments(node.args)})
             editor.visit(node.body)
             body = source.edited(*source.span(node.body), editor.edits)
             body = f"(\n        {body}\n    )" if "\n" in body else body
-            self.definitions.append(f"def {name}({self._signature(node.args, values)}):\n    return {body}")
+            self.definitions.append(
+                f"def {name}({self._signature(node.args, values)}):\n    return {body}"
+            )
             return name
         start, end = source.span(node)
         for decorator in node.decorator_list:
@@ -276,12 +341,16 @@ class Gathering:
         if sources.defined_by_call(kind):
             name = self.claim(kind, kind.__name__)
             self.imports.add("from collections import namedtuple")
-            self.definitions.append(f'{name} = namedtuple("{name}", "{" ".join(vars(kind)["_fields"])}")')
+            self.definitions.append(
+                f'{name} = namedtuple("{name}", "{" ".join(vars(kind)["_fields"])}")'
+            )
             return name
         source, node = sources.class_node(kind)
         name = self.claim(kind, kind.__name__)
         space = vars(sys.modules[kind.__module__])
-        editor = Editor(source, _Resolver(self, lambda free: space.get(free, MISSING), kind.__module__))
+        editor = Editor(
+            source, _Resolver(self, lambda free: space.get(free, MISSING), kind.__module__)
+        )
         editor.visit(node)
         start, end = source.span(node)
         for decorator in node.decorator_list:
@@ -289,7 +358,9 @@ class Gathering:
         self._define(source, start, end, editor, f"class {node.name}", f"class {name}")
         return name
 
-    def _define(self, source: sources.Source, start: int, end: int, editor: Editor, head: str, named: str) -> None:
+    def _define(
+        self, source: sources.Source, start: int, end: int, editor: Editor, head: str, named: str
+    ) -> None:
         line = source.text.rindex("\n", 0, start) + 1
         text = source.text[line:start] + source.edited(start, end, editor.edits)
         self.definitions.append(sources.tidy(text.replace(head, named, 1)))
@@ -306,7 +377,11 @@ class _Resolver:
     """The names of one definition."""
 
     def __init__(
-        self, gathering: Gathering, lookup: Callable[[str], Any], module: str, closed: set[str] | None = None
+        self,
+        gathering: Gathering,
+        lookup: Callable[[str], Any],
+        module: str,
+        closed: set[str] | None = None,
     ) -> None:
         self.gathering, self.lookup, self.module = gathering, lookup, module
         self.closed = closed or set()
@@ -333,7 +408,9 @@ class _Resolver:
 
 
 def packages_of(target: Target, law: Law, adapter: Any) -> set[str]:
-    """The packages whose code moves into the program: flowref, and those that a law or adapter from elsewhere is in."""
+    """The packages whose code moves into the program: flowref, and those that a law or adapter from
+    elsewhere is in.
+    """
     found = {"flowref", sources.home(law.measure).partition(".")[0]}  # type: ignore[arg-type]  # measures are functions
     if adapter is not None:
         found.add(

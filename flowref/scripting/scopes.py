@@ -28,7 +28,9 @@ def undocumented(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def bound(scope: ast.AST) -> set[str]:
-    """The names that a scope binds itself; what flowref's own modules are asked for is no local name."""
+    """The names that a scope binds itself; what flowref's own modules are asked for is no local
+    name.
+    """
     names: set[str] = set()
     if isinstance(scope, ast.FunctionDef | ast.Lambda):
         names |= {argument.arg for argument in arguments(scope.args)}
@@ -58,6 +60,8 @@ def argument_of(args: ast.arguments, default: ast.expr) -> str:
     positional = [*args.posonlyargs, *args.args]
     pairs = dict(zip(reversed(args.defaults), reversed(positional), strict=False))
     pairs |= {
-        value: argument for argument, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value is not None
+        value: argument
+        for argument, value in zip(args.kwonlyargs, args.kw_defaults, strict=True)
+        if value is not None
     }
     return pairs[default].arg

@@ -1,4 +1,6 @@
-"""Where a live function, class or constant stands in the source of its module, and edits of that text by position."""
+"""Where a live function, class or constant stands in the source of its module, and edits of that
+text by position.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class Source:
 
     def span(self, node: Any) -> tuple[int, int]:
         """First and last character of a node; decorators are left out."""
-        return self.place(node.lineno, node.col_offset), self.place(node.end_lineno, node.end_col_offset)
+        return self.place(node.lineno, node.col_offset), self.place(
+            node.end_lineno, node.end_col_offset
+        )
 
     def lines(self, node: Any) -> tuple[int, int]:
         """The whole lines that a node stands on."""
@@ -68,7 +72,9 @@ def tidy(text: str) -> str:
 
 
 def written(function: FunctionType) -> FunctionType:
-    """The function as written: a context manager's generator rather than what the decorator made of it."""
+    """The function as written: a context manager's generator rather than what the decorator made of
+    it.
+    """
     while function.__code__.co_filename != inspect.getsourcefile(sys.modules[function.__module__]):
         inner = getattr(function, "__wrapped__", None)  # set by functools.wraps
         if inner is None:  # of a frozen module, whose code is in no file
@@ -107,7 +113,8 @@ def _holds(node: ast.expr, code: Any) -> bool:
     first, last = (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
     places = [place for place in code.co_positions() if None not in place and place[3] != place[2]]
     return bool(places) and all(
-        first <= (line, column) and (end_line, end) <= last for line, end_line, column, end in places
+        first <= (line, column) and (end_line, end) <= last
+        for line, end_line, column, end in places
     )
 
 
@@ -129,7 +136,9 @@ def defined_by_call(kind: type) -> bool:
 
 
 def constant_node(module: str, name: str) -> tuple[Source, ast.expr] | None:
-    """The expression that a module gives a name, or None where it is given more than once, or otherwise."""
+    """The expression that a module gives a name, or None where it is given more than once, or
+    otherwise.
+    """
     source, found, count = source_of(module), None, 0
     for node in ast.walk(source.tree):
         targets = node.targets if isinstance(node, ast.Assign) else []

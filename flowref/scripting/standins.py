@@ -1,7 +1,8 @@
-"""Light stand-ins for flowref's own machinery: what a program that stands alone contains in its place.
+"""Light stand-ins for flowref's own machinery: what a program that stands alone contains in its
+place.
 
-Nothing here searches, counts or rounds at random; what is measured is the same to the last bit. The sources of these
-definitions are written into programs.
+Nothing here searches, counts or rounds at random; what is measured is the same to the last bit. The
+sources of these definitions are written into programs.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import numpy as np
 import torch
 
 from flowref import model
-from flowref.backends.torch import calls, guard, live, present, state
+from flowref.backends.torch import calls, live, present, state
+from flowref.backends.torch import sandbox as guard
 from flowref.backends.torch.calls import feeds_float32, reseeded
-from flowref.backends.torch.guard import random_state, settings
 from flowref.backends.torch.live import derive
 from flowref.backends.torch.present import WARM_BATCH, WARM_SIZE
+from flowref.backends.torch.sandbox import random_state, settings
 from flowref.backends.torch.state import duplicate, set_mode
 from flowref.model import draw
 
@@ -73,7 +75,9 @@ class Support:
 
 
 class Residual(Plain):
-    """What was measured, a row per point: `value` should be zero; the law says nothing in rows that are `silent`."""
+    """What was measured, a row per point: `value` should be zero; the law says nothing in rows that
+    are `silent`.
+    """
 
     def __init__(self, value: Any, scale: Any = 1.0, **others: Any) -> None:
         super().__init__(value=value, scale=scale, **{"allowed": 0.0, "observed": {}, **others})
@@ -93,7 +97,11 @@ class Residual(Plain):
 @contextlib.contextmanager
 def sandbox(seed: int, dtype: Any = None) -> Any:
     """Fixed random states and a default dtype, put back afterwards; yields what is printed."""
-    before, states, printed = torch.get_default_dtype(), (np.random.get_state(), random.getstate()), io.StringIO()
+    before, states, printed = (
+        torch.get_default_dtype(),
+        (np.random.get_state(), random.getstate()),
+        io.StringIO(),
+    )
     with (
         torch.random.fork_rng(devices=[]),
         torch.enable_grad(),
@@ -115,10 +123,27 @@ def sandbox(seed: int, dtype: Any = None) -> Any:
 
 
 class Live:
-    """The object in the recorded condition; every call is made on a fresh copy of it, under fixed random states."""
+    """The object in the recorded condition; every call is made on a fresh copy of it, under fixed
+    random states.
+    """
 
-    def __init__(self, rebuild: Any, dialect: Any, facts: Any, dtype: Any, seed: int, fresh: Any, resolve: Any) -> None:
-        self.rebuild, self.dialect, self.facts, self.dtype, self.seed = rebuild, dialect, facts, dtype, seed
+    def __init__(
+        self,
+        rebuild: Any,
+        dialect: Any,
+        facts: Any,
+        dtype: Any,
+        seed: int,
+        fresh: Any,
+        resolve: Any,
+    ) -> None:
+        self.rebuild, self.dialect, self.facts, self.dtype, self.seed = (
+            rebuild,
+            dialect,
+            facts,
+            dtype,
+            seed,
+        )
         self.fresh, self.resolve = fresh, resolve
         self.default, self.pristine = None, rebuild()
 
@@ -141,7 +166,9 @@ class Live:
     def tensor(self, array: Any, dtype: Any = None) -> Any:
         if array is None:
             return None
-        return torch.from_numpy(np.array(array, dtype=np.float64, order="C", copy=True)).to(dtype or self.dtype)
+        return torch.from_numpy(np.array(array, dtype=np.float64, order="C", copy=True)).to(
+            dtype or self.dtype
+        )
 
     @contextlib.contextmanager
     def calling(self, what: str, dtype: Any = None) -> Any:
@@ -149,7 +176,9 @@ class Live:
             yield
 
 
-def warm(obj: Any, speak: Any, support: Any, shape: Any, context_shape: Any, dtype: Any, seed: int) -> None:
+def warm(
+    obj: Any, speak: Any, support: Any, shape: Any, context_shape: Any, dtype: Any, seed: int
+) -> None:
     """Batches in train mode, so that first-call and running state are what they are in use."""
     set_mode(obj, True)
     rng = np.random.default_rng(derive(seed, 7) % 2**32)
@@ -160,11 +189,16 @@ def warm(obj: Any, speak: Any, support: Any, shape: Any, context_shape: Any, dty
         context = None
         if context_shape is not None:
             context = torch.from_numpy(rng.standard_normal((rows, *context_shape))).to(dtype)
-        with contextlib.suppress(Exception), torch.set_grad_enabled(not large):  # a train-mode pass may be refused
+        with (
+            contextlib.suppress(Exception),
+            torch.set_grad_enabled(not large),
+        ):  # a train-mode pass may be refused
             speak(obj, x, context)
 
 
-def observe_conduct(live: Any, which: str, x: Any, context: Any = None, default: str = "float32") -> Any:
+def observe_conduct(
+    live: Any, which: str, x: Any, context: Any = None, default: str = "float32"
+) -> Any:
     """What one call does besides returning, under the float32 default dtype, as users have it."""
     speak, obj = live.speech(which), live.take()
     inputs = [tensor for tensor in (live.tensor(x), live.tensor(context)) if tensor is not None]
@@ -182,13 +216,20 @@ def observe_conduct(live: Any, which: str, x: Any, context: Any = None, default:
         if tensor._version > 0 or not torch.equal(torch.nan_to_num(tensor), torch.nan_to_num(clean))
     )
     results = [out] if which == "log_prob" else list(out)
-    dtypes = tuple(str(v.dtype).removeprefix("torch.") if isinstance(v, torch.Tensor) else "number" for v in results)
+    dtypes = tuple(
+        str(v.dtype).removeprefix("torch.") if isinstance(v, torch.Tensor) else "number"
+        for v in results
+    )
     return Observation(spoken, ended != states, changed, mutated, dtypes, False)
 
 
-def observe_precision(live: Any, which: str, x: Any, context: Any = None, default: str = "float32") -> Any:
+def observe_precision(
+    live: Any, which: str, x: Any, context: Any = None, default: str = "float32"
+) -> Any:
     """The same, with whether float32 arithmetic feeds a float64 result."""
-    narrow = live.dtype == torch.float64 and feeds_float32(live, which, x, context, getattr(torch, default))
+    narrow = live.dtype == torch.float64 and feeds_float32(
+        live, which, x, context, getattr(torch, default)
+    )
     return observe_conduct(live, which, x, context, default)._replace(float32=narrow)
 
 
@@ -214,7 +255,9 @@ def set_mode_of_module(obj: Any, training: bool) -> None:
 
 def trainable_of_module(obj: Any) -> Any:
     """The named parameters that require a gradient."""
-    return [(name, p) for name, p in obj.named_parameters() if p.requires_grad and p.is_floating_point()]
+    return [
+        (name, p) for name, p in obj.named_parameters() if p.requires_grad and p.is_floating_point()
+    ]
 
 
 def state_of_module(obj: Any) -> Any:
@@ -223,9 +266,11 @@ def state_of_module(obj: Any) -> Any:
 
 
 def substitutes(obj: Any, facts: model.Facts, precision: bool) -> dict[Any, Any]:
-    """What stands in for what, for one object: the walks through attributes are only for those that need them.
+    """What stands in for what, for one object: the walks through attributes are only for those that
+    need them.
 
-    ``precision``: whether the law asks if float32 arithmetic feeds a result, which takes random rounding to see.
+    ``precision``: whether the law asks if float32 arithmetic feeds a result, which takes random
+    rounding to see.
     """
     found: dict[Any, Any] = {
         model.Mapped: Mapped,
@@ -236,7 +281,7 @@ def substitutes(obj: Any, facts: model.Facts, precision: bool) -> dict[Any, Any]
         model.Subject: Plain,
         model.Dialect: Plain,
         model.Facts: Plain,
-        model.Normaliser: Plain,
+        model.Normalizer: Plain,
         model.Squeezing: Plain,
         model.MultiScale: Plain,
         model.Coupling: Plain,

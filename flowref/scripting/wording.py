@@ -39,8 +39,10 @@ def docstring(case: Case) -> list[str]:
     place = case.target.component.rpartition(":")[0]
     where = f" in the folder from which {place} is found" if case.target.adapter == USER else ""
     text += textwrap.wrap(
-        f"Run it with Python{where}: it exits with 1 as long as the law is violated, with 0 once it holds, and with 2 where "
-        "nothing can be said. It needs the audited code, torch and numpy, and was written by flowref.",
+        f"Run it with Python{where}: it exits with 1 as long as the law is violated, with 0 once "
+        "it holds, and with 2 where "
+        "nothing can be said. It needs the audited code, torch and numpy, and was written by "
+        "flowref.",
         WIDTH,
     )
     body = "\n".join(text).replace('"""', "'''")
@@ -74,7 +76,9 @@ def array(value: Any) -> str:
         return f"np.zeros({numbers.shape})"
     text = repr(numbers.tolist()).replace("nan", "np.nan").replace("inf", "np.inf")
     if len(text) + 14 > WIDTH:
-        text = "\n    " + "\n    ".join(textwrap.wrap(text, WIDTH - 6, break_long_words=False)) + "\n"
+        text = (
+            "\n    " + "\n    ".join(textwrap.wrap(text, WIDTH - 6, break_long_words=False)) + "\n"
+        )
     shaped = f".reshape({numbers.shape})" if 0 in numbers.shape else ""
     return f"np.array({text}){shaped}"
 

@@ -1,4 +1,6 @@
-"""A program for one recorded case: the sources that it needs, its points, and how it reports what it measures."""
+"""A program for one recorded case: the sources that it needs, its points, and how it reports what
+it measures.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,25 @@ from typing import Any
 import numpy as np
 
 from flowref import registry
-from flowref.model import BOUND, ROUNDING, STATISTICAL, Batch, Evidence, Law, Status, Subject, Undecidable, Unsupported
+from flowref.checking.tolerance import SCREEN
+from flowref.model import (
+    BOUND,
+    ROUNDING,
+    STATISTICAL,
+    Batch,
+    Evidence,
+    Law,
+    Status,
+    Subject,
+    Undecidable,
+    Unsupported,
+)
 from flowref.reporting.words import circumstances, plain
 from flowref.scripting.building import building
 from flowref.scripting.cases import Case
 from flowref.scripting.gathering import Gathering, Mentions, packages_of
 from flowref.scripting.standins import substitutes
 from flowref.scripting.wording import array, docstring, quoted, shown, wrapped
-from flowref.tolerance import SCREEN
 
 # Names that the end of each program uses itself.
 RESERVED = {
@@ -87,7 +100,9 @@ def _gathered(case: Case, mentions: Mentions) -> tuple[Gathering, list[str]]:
     dialect = gathering.literal(plan.dialect)
     facts = gathering.literal(plan.facts)
     resolve = (
-        gathering.express(plan.resolve) if "resolve" in mentions.words and mentions.of_subject & {"arrange"} else "None"
+        gathering.express(plan.resolve)
+        if "resolve" in mentions.words and mentions.of_subject & {"arrange"}
+        else "None"
     )
     built = building(case, gathering, "fresh" in mentions.words and "play" in given)
     batch = gathering.express(Batch)
@@ -120,9 +135,9 @@ def _gathered(case: Case, mentions: Mentions) -> tuple[Gathering, list[str]]:
 def _abilities(case: Case, mentions: Mentions) -> set[str]:
     """The abilities that the law may ask for by a name it was given, rather than as an attribute."""
     asked = set(case.law.needs) & set(CALLS)
-    if "normaliser" in case.law.needs and case.subject.normaliser is not None:
-        asked.add(case.subject.normaliser.call)
-    return asked | ({case.subject.normalising} if "normalising" in mentions.of_subject else set())
+    if "normalizer" in case.law.needs and case.subject.normalizer is not None:
+        asked.add(case.subject.normalizer.call)
+    return asked | ({case.subject.normalizing} if "normalizing" in mentions.of_subject else set())
 
 
 def _value(subject: Subject, name: str, mentions: Mentions) -> Any:
@@ -146,19 +161,27 @@ def _inputs(case: Case) -> list[str]:
         rows = len(found.x)
         lines += _allowed(case.law, evidence, allowed)
         lines.append(
-            f"ROW = {_row(case)}" + ("  # the point that is judged; the others are its batch" if rows > 1 else "")
+            f"ROW = {_row(case)}"
+            + ("  # the point that is judged; the others are its batch" if rows > 1 else "")
         )
     return lines
 
 
 def _allowed(law: Law, evidence: Evidence, allowed: float) -> list[str]:
-    """The bounds that the program judges by. It measures no rounding, so of a small part of what was seen it says nothing."""
+    """The bounds that the program judges by. It measures no rounding, so of a small part of what
+    was seen it says nothing.
+    """
     leeway = evidence.residual / LEEWAY
     if not _lenient(law, evidence, allowed):
-        return [f"ALLOWED = {allowed!r}  # how far off rounding (or the law itself) lets the residual be"]
+        return [
+            f"ALLOWED = {allowed!r}  # how far off rounding (or the law itself) lets the residual "
+            "be"
+        ]
     return [
-        f"# Rounding explains {allowed:.3g} of the {evidence.residual:.3g} that were seen. How it acts on mended code is not",
-        f"# measured here: up to a {LEEWAY}nd of what was seen nothing is said, and far below that the law holds.",
+        f"# Rounding explains {allowed:.3g} of the {evidence.residual:.3g} that were seen. How it "
+        "acts on mended code is not",
+        f"# measured here: up to a {LEEWAY}nd of what was seen nothing is said, and far below "
+        "that the law holds.",
         f"ALLOWED = {leeway!r}",
         f"NEGLIGIBLE = {min(leeway, float(np.sqrt(allowed * evidence.residual)))!r}",
     ]
@@ -174,7 +197,9 @@ def _row(case: Case) -> int:
     """Which point of the batch the recorded numbers are of."""
     if len(case.found.x) == 1 or case.verdict.evidence is None:
         return 0
-    context = None if case.found.context is None else np.asarray(case.found.context, dtype=np.float64)
+    context = (
+        None if case.found.context is None else np.asarray(case.found.context, dtype=np.float64)
+    )
     batch = Batch(np.asarray(case.found.x, dtype=np.float64), context, case.found.seed)
     try:
         with np.errstate(all="ignore"):
@@ -191,18 +216,27 @@ def _ending(case: Case, law: str, batch: str, gathering: Gathering) -> list[str]
     """Measuring, printing and judging."""
     error = case.verdict.status is Status.ERROR
     name, statement = case.verdict.law, case.law.statement
-    unsure = [gathering.express(kind) for kind in (Unsupported, Undecidable) if gathering.wrote(kind)]
+    unsure = [
+        gathering.express(kind) for kind in (Unsupported, Undecidable) if gathering.wrote(kind)
+    ]
     lines = [
         *wrapped("print(", quoted(f"{name}: {plain(statement)}"), ")", comma=""),
-        *wrapped("print(", quoted(f"target: {shown(case.verdict.target)}, {circumstances(case.found)}"), ")", comma=""),
+        *wrapped(
+            "print(",
+            quoted(f"target: {shown(case.verdict.target)}, {circumstances(case.found)}"),
+            ")",
+            comma="",
+        ),
         '    print("x =", X.tolist(), "" if CONTEXT is None else f"context = {CONTEXT.tolist()}")',
         "    try:",
         '        with np.errstate(all="ignore"):',
-        f"            residual = {law}(subject, {batch}(X.copy(), None if CONTEXT is None else CONTEXT.copy(), SEED))",
+        f"            residual = {law}(subject, {batch}(X.copy(), None if CONTEXT is None else "
+        "CONTEXT.copy(), SEED))",
     ]
     if unsure:
         lines += [
-            f"    except {unsure[0] if len(unsure) == 1 else '(' + ', '.join(unsure) + ')'} as reason:",
+            f"    except {unsure[0] if len(unsure) == 1 else '(' + ', '.join(unsure) + ')'} as "
+            "reason:",
             '        print(f"NOT MEASURED: {reason}")',
             "        return 2",
         ]
@@ -224,10 +258,16 @@ def _ending(case: Case, law: str, batch: str, gathering: Gathering) -> list[str]
         return [*lines, '    print("the law is measured here without an error")', "    return 0"]
     allowed = ["    allowed = ALLOWED"]
     if case.law.tolerance in (BOUND, STATISTICAL):
-        allowed = ["    allowed = max(ALLOWED, float(np.broadcast_to(residual.allowed, len(X))[ROW]))"]
+        allowed = [
+            "    allowed = max(ALLOWED, float(np.broadcast_to(residual.allowed, len(X))[ROW]))"
+        ]
     evidence = case.verdict.evidence
     between = []
-    if evidence is not None and np.isfinite(evidence.allowed) and _lenient(case.law, evidence, evidence.allowed):
+    if (
+        evidence is not None
+        and np.isfinite(evidence.allowed)
+        and _lenient(case.law, evidence, evidence.allowed)
+    ):
         between = [
             "    if off > NEGLIGIBLE:",
             '        print("NOT DECIDED: much less than was seen, but rounding is not measured here; flowref replay measures it")',

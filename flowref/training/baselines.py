@@ -1,4 +1,6 @@
-"""What a flow is compared with: the best normal distribution for points, pixels on their own for images."""
+"""What a flow is compared with: the best normal distribution for points, pixels on their own for
+images.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +12,36 @@ from flowref.training.data import Dataset, Values
 
 
 def normal_nll(train: Values, test: Values) -> float:
-    r"""Mean negative log-density, in nats, of test points under the normal distribution that fits the training points best.
+    r"""Mean negative log-density, in nats, of test points under the normal distribution that fits
+    the training points best.
 
-    $\frac12 \left(D \log 2\pi + \log\det\Sigma + (x - m)^\top \Sigma^{-1} (x - m)\right)$ with mean and biased covariance of
-    the training points.
+    $\frac12 \left(D \log 2\pi + \log\det\Sigma + (x - m)^\top \Sigma^{-1} (x - m)\right)$ with mean
+    and biased covariance of the training points.
     """
-    centred = test - train.mean(0)
+    centered = test - train.mean(0)
     covariance = np.cov(train.T, bias=True)
-    distances = (centred * np.linalg.solve(covariance, centred.T).T).sum(1)
-    return float(0.5 * (train.shape[1] * math.log(2 * math.pi) + np.linalg.slogdet(covariance)[1] + distances.mean()))
+    distances = (centered * np.linalg.solve(covariance, centered.T).T).sum(1)
+    return float(
+        0.5
+        * (
+            train.shape[1] * math.log(2 * math.pi)
+            + np.linalg.slogdet(covariance)[1]
+            + distances.mean()
+        )
+    )
 
 
 def histogram_bits(train: Values, test: Values, levels: int) -> float:
-    r"""Mean bits per dimension of test images if pixels are independent, each with the frequencies of its levels in training.
+    r"""Mean bits per dimension of test images if pixels are independent, each with the frequencies
+    of its levels in training.
 
-    Every level counts once more than it was seen (Laplace): $p_i(k) = (n_{ik} + 1) / (n + b)$ with $b$ levels.
+    Every level counts once more than it was seen (Laplace): $p_i(k) = (n_{ik} + 1) / (n + b)$ with
+    $b$ levels.
     """
     total = 0.0
-    for pixel, seen in zip(train.reshape(len(train), -1).T, test.reshape(len(test), -1).T, strict=True):
+    for pixel, seen in zip(
+        train.reshape(len(train), -1).T, test.reshape(len(test), -1).T, strict=True
+    ):
         counts = np.bincount(pixel.astype(np.int64), minlength=levels)
         frequencies = (counts + 1) / (len(pixel) + levels)
         total -= float(np.log2(frequencies[seen.astype(np.int64)]).mean())

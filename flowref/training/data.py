@@ -1,4 +1,6 @@
-"""Data sets: points in the plane, the digits of scikit-learn, and images that the user has; each in three parts."""
+"""Data sets: points in the plane, the digits of scikit-learn, and images that the user has; each in
+three parts.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from flowref.training.extras import DataError, package
 
 Values = NDArray[Any]
 
-# Of the points drawn, for training, for early stopping, and for the figures that are reported; each part has its seed.
+# Of the points drawn, for training, for early stopping, and for the figures that are reported; each
+# part has its seed.
 POINTS = {"train": 20_000, "validation": 5_000, "test": 10_000}
 SEEDS = {"train": 0, "validation": 1, "test": 2}
 DIGITS_LEVELS, PIXEL_LEVELS = 17, 256
@@ -27,8 +30,10 @@ DIGITS_LEVELS, PIXEL_LEVELS = 17, 256
 class Dataset:
     """Events `(N, *event_shape)` to train on, to stop by, and to report on.
 
-    ``levels``: how many values a pixel can have, 0, ..., levels - 1; None for points, which have real coordinates.
-    Raises: `DataError` for parts of different shapes, for values that are not finite, and for pixels that are no level.
+    ``levels``: how many values a pixel can have, 0, ..., levels - 1; None for points, which have
+    real coordinates.
+    Raises: `DataError` for parts of different shapes, for values that are not finite, and for
+    pixels that are no level.
     """
 
     name: str
@@ -42,7 +47,8 @@ class Dataset:
             values = getattr(self, part)
             if len(values) < 2 or values.shape[1:] != self.train.shape[1:]:
                 raise DataError(
-                    f"the {part} part of {self.name} has shape {values.shape}; expected at least two events of shape "
+                    f"the {part} part of {self.name} has shape {values.shape}; expected at least "
+                    "two events of shape "
                     f"{self.train.shape[1:]}: give more data"
                 )
             check_values(values, self.levels, f"the {part} part of {self.name}")
@@ -59,21 +65,27 @@ class Dataset:
 
 
 def check_values(values: Values, levels: int | None, what: str) -> None:
-    """Raise `DataError` unless all values are finite, and, for images, whole numbers from 0 to levels - 1."""
+    """Raise `DataError` unless all values are finite, and, for images, whole numbers from 0 to
+    levels - 1.
+    """
     if not np.isfinite(values).all():
         count = int((~np.isfinite(values)).sum())
-        raise DataError(f"{what} has {count} values that are not finite; expected numbers: remove those events")
+        raise DataError(
+            f"{what} has {count} values that are not finite; expected numbers: remove those events"
+        )
     if levels is None or values.size == 0:
         return
     least, most = values.min(), values.max()
     if least < 0 or most >= levels:
         raise DataError(
-            f"{what} has pixels from {least:g} to {most:g}; expected levels from 0 to {levels - 1}, as they were stored, "
+            f"{what} has pixels from {least:g} to {most:g}; expected levels from 0 to "
+            f"{levels - 1}, as they were stored, "
             "before any scaling"
         )
     if values.dtype.kind == "f" and (values != np.floor(values)).any():
         raise DataError(
-            f"{what} has pixels that are no whole numbers; expected levels from 0 to {levels - 1}, before any scaling"
+            f"{what} has pixels that are no whole numbers; expected levels from 0 to "
+            f"{levels - 1}, before any scaling"
         )
 
 
@@ -84,15 +96,21 @@ def moons(points: int, seed: int) -> Values:
 
 
 def circles(points: int, seed: int) -> Values:
-    """Two circles of radius 1 and 1/2 about one centre, with noise of 0.05."""
-    found: Values = package("sklearn.datasets").make_circles(points, factor=0.5, noise=0.05, random_state=seed)[0]
+    """Two circles of radius 1 and 1/2 about one center, with noise of 0.05."""
+    found: Values = package("sklearn.datasets").make_circles(
+        points, factor=0.5, noise=0.05, random_state=seed
+    )[0]
     return found
 
 
 def blobs(points: int, seed: int) -> Values:
-    """Three round normal distributions of standard deviation 1, whose centres are the same whatever the seed."""
-    centres = np.random.RandomState(8).uniform(-10, 10, (3, 2))
-    found: Values = package("sklearn.datasets").make_blobs(points, centers=centres, random_state=seed)[0]
+    """Three round normal distributions of standard deviation 1, whose centers are the same whatever
+    the seed.
+    """
+    centers = np.random.RandomState(8).uniform(-10, 10, (3, 2))
+    found: Values = package("sklearn.datasets").make_blobs(
+        points, centers=centers, random_state=seed
+    )[0]
     return found
 
 
@@ -110,29 +128,46 @@ def checkerboard(points: int, seed: int) -> Values:
 
 
 def pair(points: int, seed: int) -> Values:
-    """Two round normal distributions of standard deviation 0.4 about (-3, 0) and (3, 0), as likely as each other."""
+    """Two round normal distributions of standard deviation 0.4 about (-3, 0) and (3, 0), as likely
+    as each other.
+    """
     random = np.random.RandomState(seed)
     side = 2.0 * random.randint(2, size=points) - 1
     return np.stack([3 * side, 0 * side], 1) + 0.4 * random.normal(size=(points, 2))
 
 
-TOYS: dict[str, Callable[[int, int], Values]] = {"moons": moons, "circles": circles, "blobs": blobs, "random": square}
+TOYS: dict[str, Callable[[int, int], Values]] = {
+    "moons": moons,
+    "circles": circles,
+    "blobs": blobs,
+    "random": square,
+}
 # All data sets of points that are drawn when they are wanted.
-DRAWN: dict[str, Callable[[int, int], Values]] = {**TOYS, "checkerboard": checkerboard, "pair": pair}
+DRAWN: dict[str, Callable[[int, int], Values]] = {
+    **TOYS,
+    "checkerboard": checkerboard,
+    "pair": pair,
+}
 
 
 def digits() -> Dataset:
-    """1797 handwritten digits of 8 by 8 pixels with 17 levels, in a fixed order at random: 1197, 300 and 300 of them."""
+    """1797 handwritten digits of 8 by 8 pixels with 17 levels, in a fixed order at random: 1197,
+    300 and 300 of them.
+    """
     images = package("sklearn.datasets").load_digits().images[:, None]
     images = images[np.random.RandomState(0).permutation(len(images))]
     return Dataset("digits", images[:1197], images[1197:1497], images[1497:], DIGITS_LEVELS)
 
 
 def split(name: str, train: Values, test: Values) -> Dataset:
-    """A data set whose validation part is a tenth of the training images, at most 5000, chosen at random."""
+    """A data set whose validation part is a tenth of the training images, at most 5000, chosen at
+    random.
+    """
     order = np.random.RandomState(0).permutation(len(train))
     held = min(len(train) // 10, 5000)
-    return Dataset(name, train[np.sort(order[held:])], train[np.sort(order[:held])], test, PIXEL_LEVELS)
+    return Dataset(
+        name, train[np.sort(order[held:])], train[np.sort(order[:held])], test, PIXEL_LEVELS
+    )
 
 
 def mnist(path: Path, size: int | None, limit: int | None) -> Dataset:
@@ -141,8 +176,10 @@ def mnist(path: Path, size: int | None, limit: int | None) -> Dataset:
 
 
 def cifar10(path: Path, size: int | None, limit: int | None) -> Dataset:
-    """The CIFAR-10 images of 32 by 32 pixels in three colours."""
-    return split("cifar10", readers.cifar10(path, True)[:limit], readers.cifar10(path, False)[:limit])
+    """The CIFAR-10 images of 32 by 32 pixels in three colors."""
+    return split(
+        "cifar10", readers.cifar10(path, True)[:limit], readers.cifar10(path, False)[:limit]
+    )
 
 
 def celeba(path: Path, size: int | None, limit: int | None) -> Dataset:
@@ -160,26 +197,36 @@ FILES: dict[str, Callable[[Path, int | None, int | None], Dataset]] = {
 KNOWN = (*TOYS, "digits", *FILES, "checkerboard", "pair")
 
 
-def load(name: str, path: str | None = None, size: int | None = None, limit: int | None = None) -> Dataset:
-    """The data set of a name. ``path``: where the user has it; ``size``: side of the faces; ``limit``: images at most.
+def load(
+    name: str, path: str | None = None, size: int | None = None, limit: int | None = None
+) -> Dataset:
+    """The data set of a name. ``path``: where the user has it; ``size``: side of the faces;
+    ``limit``: images at most.
 
-    Raises: `SpecError` for a name that is not known, or options that do not go with it; `DataError` for data that cannot be read.
+    Raises: `SpecError` for a name that is not known, or options that do not go with it; `DataError`
+    for data that cannot be read.
     """
     if name not in KNOWN:
         raise SpecError(
-            f"there is no data set {name!r}{nearest(name, KNOWN)}; expected one of {', '.join(KNOWN)}, or the folder of a run"
+            f"there is no data set {name!r}{nearest(name, KNOWN)}; expected one of "
+            f"{', '.join(KNOWN)}, or the folder of a run"
         )
     if size is not None and name != "celeba":
         raise SpecError(f"--size is for celeba; the images of {name} are taken as they are")
     if name in FILES:
         if path is None:
-            raise SpecError(f"{name} is not part of flowref, and nothing is downloaded; {WHERE[name]} as --data PATH")
+            raise SpecError(
+                f"{name} is not part of flowref, and nothing is downloaded; {WHERE[name]} as "
+                "--data PATH"
+            )
         return FILES[name](Path(path), size, limit)
     if path is not None or limit is not None:
         raise SpecError(f"--data and --limit are for {', '.join(FILES)}; {name} needs neither")
     if name == "digits":
         return digits()
-    train, validation, test = (DRAWN[name](POINTS[part], SEEDS[part]) for part in ("train", "validation", "test"))
+    train, validation, test = (
+        DRAWN[name](POINTS[part], SEEDS[part]) for part in ("train", "validation", "test")
+    )
     return Dataset(name, train, validation, test)
 
 
@@ -190,7 +237,7 @@ WHERE = {
 }
 DESCRIBED = {
     "moons": "two half circles, noise 0.05",
-    "circles": "two circles about one centre, noise 0.05",
+    "circles": "two circles about one center, noise 0.05",
     "blobs": "three normal distributions",
     "random": "uniform on the unit square",
     "digits": "scikit-learn's digits, 8 x 8 pixels, 17 levels",

@@ -1,4 +1,6 @@
-"""The end of a training: the flow on data it has not seen, beside simple models, and whether its density integrates to one."""
+"""The end of a training: the flow on data it has not seen, beside simple models, and whether its
+density integrates to one.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ REPEATS = 8  # draws of the noise for each test image
 
 @dataclass(frozen=True)
 class Summary:
-    """What a training came to. ``value`` and ``baselines`` in nats for points, in bits per dimension for images."""
+    """What a training came to. ``value`` and ``baselines`` in nats for points, in bits per
+    dimension for images.
+    """
 
     dataset: str
     seed: int
@@ -39,7 +43,11 @@ class Summary:
 
     def lines(self) -> list[str]:
         """As words."""
-        measure = "code length, an upper bound by dequantisation" if self.integral is None else "negative log-density"
+        measure = (
+            "code length, an upper bound by dequantization"
+            if self.integral is None
+            else "negative log-density"
+        )
         width = max(map(len, self.baselines))
         lines = [
             f"on test data that it has not seen ({measure}, in {self.unit}; lower is better):",
@@ -47,7 +55,10 @@ class Summary:
         ]
         for name, value in self.baselines.items():
             word = "better" if self.value < value else "worse"
-            lines.append(f"  {name:<{width}}   {value:7.3f}   the flow is {word} by {abs(value - self.value):.3f}")
+            lines.append(
+                f"  {name:<{width}}   {value:7.3f}   the flow is {word} by "
+                f"{abs(value - self.value):.3f}"
+            )
         if self.integral is not None:
             lines.append(f"its density integrates to {self.integral:.5f} over the plane")
         return lines
@@ -61,7 +72,13 @@ def evaluate(folder: Path, recipe: Recipe, dataset: Dataset) -> Summary:
     """Measure the trained flow of a run on its test part."""
     flow = runs.load(str(folder))
     images = dataset.levels is not None
-    nll = mean_nll(flow, dataset.test, dataset.levels, runs.seeded(recipe.seed, "test"), REPEATS if images else 1)
+    nll = mean_nll(
+        flow,
+        dataset.test,
+        dataset.levels,
+        runs.seeded(recipe.seed, "test"),
+        REPEATS if images else 1,
+    )
     rows = runs.metrics(folder)
     return Summary(
         dataset=recipe.dataset,

@@ -1,4 +1,6 @@
-"""The packages that training needs besides those of flowref, imported when they are used, and the errors of training."""
+"""The packages that training needs besides those of flowref, imported when they are used, and the
+errors of training.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,12 @@ from typing import Any
 from flowref.model import FlowrefError
 
 # Module -> the distribution that brings it.
-DISTRIBUTIONS = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "safetensors": "safetensors", "PIL": "Pillow"}
+DISTRIBUTIONS = {
+    "sklearn": "scikit-learn",
+    "matplotlib": "matplotlib",
+    "safetensors": "safetensors",
+    "PIL": "Pillow",
+}
 
 
 class DataError(FlowrefError):
@@ -20,7 +27,9 @@ class RunError(FlowrefError):
 
 
 def package(name: str) -> Any:
-    """A module of an optional package; `FlowrefError` in one sentence, which names the extra, where it is missing."""
+    """A module of an optional package; `FlowrefError` in one sentence, which names the extra, where
+    it is missing.
+    """
     top = name.partition(".")[0]
     try:
         return importlib.import_module(name)
@@ -28,5 +37,6 @@ def package(name: str) -> Any:
         if (error.name or "").partition(".")[0] != top:
             raise
         raise FlowrefError(
-            f"{DISTRIBUTIONS[top]} is not installed, and training needs it; `pip install 'flowref[training]'` installs it"
+            f"{DISTRIBUTIONS[top]} is not installed, and training needs it; `pip install "
+            "'flowref[training]'` installs it"
         ) from None

@@ -1,4 +1,6 @@
-"""A run from its first step to its verdict: begin, train or go on, evaluate, draw, audit; each stage can be repeated."""
+"""A run from its first step to its verdict: begin, train or go on, evaluate, draw, audit; each
+stage can be repeated.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,15 @@ def recipe_for(dataset: str, path: str | None = None, **changes: Any) -> Recipe:
     if dataset not in RECIPES:
         data.load(dataset)  # which says that there is none
     given = {key: value for key, value in changes.items() if value is not None}
-    return replace(RECIPES[dataset], path=None if path is None else str(Path(path).resolve()), **given)
+    return replace(
+        RECIPES[dataset], path=None if path is None else str(Path(path).resolve()), **given
+    )
 
 
 def begin(recipe: Recipe, dataset: data.Dataset, parent: Path) -> Path:
-    """A new folder for a run, with its recipe in it. Raises `SpecError` where the model does not take such data."""
+    """A new folder for a run, with its recipe in it. Raises `SpecError` where the model does not
+    take such data.
+    """
     try:
         build(recipe, dataset.event_shape, dataset.levels)
     except ValueError as error:
@@ -51,7 +57,12 @@ def read(recipe: Recipe) -> data.Dataset:
     return data.load(recipe.dataset, recipe.path, recipe.size, recipe.limit)
 
 
-def train(folder: Path, dataset: data.Dataset, listener: Listener, stop: Callable[[], bool] = lambda: False) -> bool:
+def train(
+    folder: Path,
+    dataset: data.Dataset,
+    listener: Listener,
+    stop: Callable[[], bool] = lambda: False,
+) -> bool:
     """Train from where the run stands; True when it is done, False when ``stop`` said so.
 
     The number of torch's threads is that of the recipe meanwhile.
@@ -75,7 +86,9 @@ def finish(folder: Path, dataset: data.Dataset) -> Summary:
 
 
 def verify(folder: Path, listener: AuditListener, jobs: int = 2) -> Report:
-    """Audit the trained flow as that of any library is, with the quick profile; the report is kept in the folder."""
+    """Audit the trained flow as that of any library is, with the quick profile; the report is kept
+    in the folder.
+    """
     options = Options(
         profile="quick",
         jobs=jobs,
@@ -92,7 +105,10 @@ def close(folder: Path, summary: Summary, report: Report | None) -> Summary:
     """Write the summary, which says that the run is finished."""
     tally: dict[str, int] = {}
     if report is not None:
-        counts = {str(status): sum(verdict.status is status for verdict in report.verdicts) for status in Status}
+        counts = {
+            str(status): sum(verdict.status is status for verdict in report.verdicts)
+            for status in Status
+        }
         tally = {name: count for name, count in counts.items() if count}
     summary = replace(summary, audit=tally)
     runs.replace_file(folder / runs.SUMMARY, summary.to_json().encode())
@@ -100,14 +116,16 @@ def close(folder: Path, summary: Summary, report: Report | None) -> Summary:
 
 
 def resumed(folder: Path, path: str | None) -> Recipe:
-    """The recipe of a run to go on with; data that were moved are looked for at ``path`` from now on.
+    """The recipe of a run to go on with; data that were moved are looked for at ``path`` from now
+    on.
 
     Raises: `RunError` if the run is finished.
     """
     recipe = runs.recipe_of(folder)
     if (folder / runs.SUMMARY).is_file():
         raise RunError(
-            f"{folder} is finished; `flowref fit {recipe.dataset}` begins another run, and `flowref sample {folder}` draws from "
+            f"{folder} is finished; `flowref fit {recipe.dataset}` begins another run, and "
+            f"`flowref sample {folder}` draws from "
             "this one"
         )
     if path is not None:

@@ -1,4 +1,6 @@
-"""The training loop: Adam on the negative log-likelihood, stopping early, in steps that a killed process loses none of."""
+"""The training loop: Adam on the negative log-likelihood, stopping early, in steps that a killed
+process loses none of.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ from flowref.reference import Dequantize, Flow, real_nvp_loss
 from flowref.training import runs
 from flowref.training.data import Dataset
 from flowref.training.extras import RunError
-from flowref.training.models import build, standardise, tensor
+from flowref.training.models import build, standardize, tensor
 from flowref.training.recipes import Recipe
 
-# Seconds of work that a killed training has to do again, at most: within an epoch, and at the end of one.
+# Seconds of work that a killed training has to do again, at most: within an epoch, and at the end
+# of one.
 SAVE_EVERY, SAVE_EPOCHS = 20.0, 2.0
 SMALLEST_RATE = 0.01  # of the first
 EVALUATED = 500  # events at a time
@@ -54,21 +57,25 @@ class Listener:
 
 
 class Training:
-    """A flow in training: weights, optimiser, random state and progress, which are saved and restored together.
+    """A flow in training: weights, optimizer, random state and progress, which are saved and
+    restored together.
 
-    Two trainings of one recipe go through the same numbers, one of them killed and resumed any number of times or not: the order
-    of each epoch depends on its number alone, and all other draws come from one generator, whose state is saved.
+    Two trainings of one recipe go through the same numbers, one of them killed and resumed any
+    number of times or not: the order of each epoch depends on its number alone, and all other draws
+    come from one generator, whose state is saved.
     """
 
     def __init__(self, recipe: Recipe, dataset: Dataset, folder: Path) -> None:
         self.recipe, self.dataset, self.folder = recipe, dataset, folder
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(torch.randint(2**62, (), generator=runs.seeded(recipe.seed, "weights"))))
+            torch.manual_seed(
+                int(torch.randint(2**62, (), generator=runs.seeded(recipe.seed, "weights")))
+            )
             self.flow = build(recipe, dataset.event_shape, dataset.levels)
-        standardise(self.flow, dataset)
-        self.optimiser = torch.optim.Adam(self.flow.parameters(), recipe.rate, fused=True)
+        standardize(self.flow, dataset)
+        self.optimizer = torch.optim.Adam(self.flow.parameters(), recipe.rate, fused=True)
         self.random = runs.seeded(recipe.seed, "noise")
-        self.dequantise = None if dataset.levels is None else Dequantize(dataset.levels)
+        self.dequantize = None if dataset.levels is None else Dequantize(dataset.levels)
         self.train, self.validation = dataset.train, dataset.validation
         self.progress, self.digest = Progress(), digest(dataset)
         self.best: dict[str, Tensor] = {}
@@ -76,7 +83,9 @@ class Training:
 
     @property
     def steps(self) -> int:
-        """How many steps an epoch has; a last batch of one event, which a batch norm refuses, is left out."""
+        """How many steps an epoch has; a last batch of one event, which a batch norm refuses, is
+        left out.
+        """
         number, batch = len(self.train), self.recipe.batch
         return max(number // batch + (number % batch > 1), 1)
 
@@ -100,32 +109,37 @@ class Training:
     def _batches(self) -> Iterator[Tensor]:
         """What is left of the epoch in hand."""
         now, recipe = self.progress, self.recipe
-        order = torch.randperm(len(self.train), generator=runs.seeded(recipe.seed, "order", now.epoch))
+        order = torch.randperm(
+            len(self.train), generator=runs.seeded(recipe.seed, "order", now.epoch)
+        )
         for position in range(now.position, self.steps):
-            yield self._prepared(self.train[order[position * recipe.batch : (position + 1) * recipe.batch].numpy()])
+            yield self._prepared(
+                self.train[order[position * recipe.batch : (position + 1) * recipe.batch].numpy()]
+            )
 
     def _prepared(self, events: Any) -> Tensor:
         x = tensor(events)
         if self.recipe.flips:
             mirrored = torch.rand(len(x), 1, 1, 1, generator=self.random) < 0.5
             x = torch.where(mirrored, x.flip(-1), x)
-        return x if self.dequantise is None else self.dequantise(x, generator=self.random)[0]
+        return x if self.dequantize is None else self.dequantize(x, generator=self.random)[0]
 
     def _step(self, x: Tensor) -> None:
         now, began = self.progress, time.perf_counter()
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = self.rate(now.step)
         self.flow.train()
         loss = real_nvp_loss(self.flow, x, self.recipe.penalty)
-        self.optimiser.zero_grad()
+        self.optimizer.zero_grad()
         loss.total.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.flow.parameters(), self.recipe.clip)
         if not bool(torch.isfinite(norm) & torch.isfinite(loss.total)):
             raise RunError(
-                f"the loss is {loss.total.item():g} in epoch {now.epoch + 1}, and its gradient {norm.item():g}; "
+                f"the loss is {loss.total.item():g} in epoch {now.epoch + 1}, and its gradient "
+                f"{norm.item():g}; "
                 f"start another run with a smaller --rate than {self.recipe.rate:g}"
             )
-        self.optimiser.step()
+        self.optimizer.step()
         now.nll += loss.nll.item()
         now.penalty += loss.penalty.item()
         now.step += 1
@@ -140,12 +154,19 @@ class Training:
     def _end_epoch(self) -> dict[str, Any]:
         """Validate, keep the best weights, write the epoch and the state."""
         now, began = self.progress, time.perf_counter()
-        value = mean_nll(self.flow, self.validation, self.dataset.levels, runs.seeded(self.recipe.seed, "validation"))
+        value = mean_nll(
+            self.flow,
+            self.validation,
+            self.dataset.levels,
+            runs.seeded(self.recipe.seed, "validation"),
+        )
         now.epoch += 1
         if value < now.best:
             now.best, now.best_epoch = value, now.epoch
             self.best = copy.deepcopy(self.flow.state_dict())
-        now.done = now.epoch >= self.recipe.epochs or now.epoch - now.best_epoch >= self.recipe.patience
+        now.done = (
+            now.epoch >= self.recipe.epochs or now.epoch - now.best_epoch >= self.recipe.patience
+        )
         now.seconds += time.perf_counter() - began
         row = {
             "epoch": now.epoch,
@@ -166,12 +187,16 @@ class Training:
     def save(self) -> None:
         """Write the best weights, and then the state to go on from."""
         if self.best:
-            shape, levels, epoch = self.dataset.event_shape, self.dataset.levels, self.progress.best_epoch
+            shape, levels, epoch = (
+                self.dataset.event_shape,
+                self.dataset.levels,
+                self.progress.best_epoch,
+            )
             note = {"event_shape": list(shape), "levels": levels, "epoch": epoch}
             runs.write_tensors(self.folder / runs.WEIGHTS, self.best, note)
         tensors = {f"flow/{name}": value for name, value in self.flow.state_dict().items()}
         tensors |= {f"best/{name}": value for name, value in self.best.items()}
-        for index, state in self.optimiser.state_dict()["state"].items():
+        for index, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"adam/{index}/{name}": value for name, value in state.items()}
         tensors["random"] = self.random.get_state()
         about = {"progress": asdict(self.progress), "data": self.digest}
@@ -190,7 +215,8 @@ class Training:
         tensors, about = runs.read_tensors(path)
         if about.get("data") != self.digest:
             raise RunError(
-                f"the data are not those that {self.folder} was begun with; put them back, or start another run "
+                f"the data are not those that {self.folder} was begun with; put them back, or "
+                "start another run "
                 f"with `flowref fit {self.recipe.dataset}`"
             )
         parts: dict[str, dict[str, Tensor]] = {"flow": {}, "best": {}, "adam": {}, "random": {}}
@@ -203,12 +229,14 @@ class Training:
                 index, _, kind = name.partition("/")
                 adam.setdefault(int(index), {})[kind] = value
             self.flow.load_state_dict(parts["flow"])
-            self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": adam})
+            self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": adam})
             self.random.set_state(parts["random"][""])
             self.progress, self.best = Progress(**about["progress"]), parts["best"]
         except (RuntimeError, KeyError, ValueError, TypeError) as error:
             said = " ".join(str(error).split())[:200]
-            raise RunError(f"{path} does not fit its run ({said}); it was changed: start another run") from None
+            raise RunError(
+                f"{path} does not fit its run ({said}); it was changed: start another run"
+            ) from None
         runs.keep_metrics(self.folder, self.progress.epoch)
 
 
@@ -216,19 +244,25 @@ def digest(dataset: Dataset) -> str:
     """Of the data that training sees."""
     state = hashlib.sha256()
     for values in (dataset.train, dataset.validation):
-        state.update(repr((values.shape, values.dtype.str)).encode() + np.ascontiguousarray(values).data)
+        state.update(
+            repr((values.shape, values.dtype.str)).encode() + np.ascontiguousarray(values).data
+        )
     return state.hexdigest()
 
 
 @torch.no_grad()
-def mean_nll(flow: Flow, events: Any, levels: int | None, random: torch.Generator, repeats: int = 1) -> float:
-    """The mean negative log-density in nats, in eval mode; images are dequantised, each as often as ``repeats`` says."""
+def mean_nll(
+    flow: Flow, events: Any, levels: int | None, random: torch.Generator, repeats: int = 1
+) -> float:
+    """The mean negative log-density in nats, in eval mode; images are dequantized, each as often as
+    ``repeats`` says.
+    """
     flow.eval()
-    dequantise = None if levels is None else Dequantize(levels)
+    dequantize = None if levels is None else Dequantize(levels)
     total = 0.0
     for start in range(0, len(events), EVALUATED):
         x = tensor(events[start : start + EVALUATED])
         for _ in range(repeats):
-            noisy = x if dequantise is None else dequantise(x, generator=random)[0]
+            noisy = x if dequantize is None else dequantize(x, generator=random)[0]
             total -= flow.log_prob(noisy).double().sum().item()
     return total / (len(events) * repeats)

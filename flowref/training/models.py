@@ -1,4 +1,6 @@
-"""The reference model of a data set: Real NVP for points or for images, with what brings the data to its scale inside it."""
+"""The reference model of a data set: Real NVP for points or for images, with what brings the data
+to its scale inside it.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,19 @@ from flowref.training.variants import NormalMixture, vary
 
 
 def build(recipe: Recipe, event_shape: tuple[int, ...], levels: int | None) -> Flow:
-    """The flow of a recipe before training; that of points begins with an `Affine` that is still the identity."""
+    """The flow of a recipe before training; that of points begins with an `Affine` that is still
+    the identity.
+    """
     options: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in recipe.model.items()
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in recipe.model.items()
     }
     if levels is None:
         (features,) = event_shape
-        standardise = Affine(torch.zeros(features), torch.ones(features))
-        points = Flow(StandardNormal(event_shape), Chain(standardise, VectorRealNVP(features, **options)))
+        standardize = Affine(torch.zeros(features), torch.ones(features))
+        points = Flow(
+            StandardNormal(event_shape), Chain(standardize, VectorRealNVP(features, **options))
+        )
         return vary(points, recipe.variants)
     channels, height, width = event_shape
     model = RealNVP((channels, height, width), bins=levels, **options)
@@ -29,15 +36,18 @@ def build(recipe: Recipe, event_shape: tuple[int, ...], levels: int | None) -> F
 
 
 @torch.no_grad()
-def standardise(flow: Flow, dataset: Dataset) -> None:
+def standardize(flow: Flow, dataset: Dataset) -> None:
     r"""Let the flow of points begin with $(x - m) / s$, mean and deviation of the training points.
 
-    It is a layer like the others, whose log-determinant counts: densities stay those of the data as they were given.
+    It is a layer like the others, whose log-determinant counts: densities stay those of the data as
+    they were given.
     """
     if dataset.levels is not None:
         return
     first: Any = next(iter(flow.bijection))  # type: ignore[call-overload]  # a Chain, as built above
-    mean, deviation = (torch.as_tensor(values) for values in (dataset.train.mean(0), dataset.train.std(0)))
+    mean, deviation = (
+        torch.as_tensor(values) for values in (dataset.train.mean(0), dataset.train.std(0))
+    )
     first.scale.copy_(1 / deviation)
     first.shift.copy_(-mean / deviation)
     if isinstance(flow.base, NormalMixture) and flow.base.placed:

@@ -1,4 +1,6 @@
-"""The plane: densities on a grid, and the integral of a density by cells that are halved where it matters."""
+"""The plane: densities on a grid, and the integral of a density by cells that are halved where it
+matters.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from flowref.training import runs
 
 CHUNK = 60_000
 SAMPLES = 100_000
-# A cell is divided while two rules disagree by more than this, or while the density at a sample in it is so many times its mean.
+# A cell is divided while two rules disagree by more than this, or while the density at a sample in
+# it is so many times its mean.
 DISAGREEMENT, PEAK = 3e-7, 3.0
 COARSEST, FINEST, EVALUATIONS = 6, 18, 2_000_000
 Cells = NDArray[np.int64]
@@ -28,7 +31,9 @@ def density(flow: Flow, points: Tensor) -> Tensor:
 
 
 def on_grid(flow: Flow, box: Tensor, cells: int) -> Tensor:
-    """The density at the middle of each cell of a grid over a box ``((left, bottom), (right, top))``, the lowest row first."""
+    """The density at the middle of each cell of a grid over a box
+    ``((left, bottom), (right, top))``, the lowest row first.
+    """
     places = (torch.arange(cells, dtype=box.dtype) + 0.5) / cells
     x, y = (box[0, axis] + (box[1] - box[0])[axis] * places for axis in (0, 1))
     points = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1).reshape(-1, 2)
@@ -44,16 +49,21 @@ def box_of(points: Tensor, margin: float) -> Tensor:
 def integral(flow: Flow, evaluations: int = EVALUATIONS, count: int = SAMPLES) -> float:
     r"""$\int p(x)\,dx$ over the plane, in float64.
 
-    A flow may send a little of its mass far away, along ridges thinner than any grid. The box is therefore that of many samples
-    with a margin, and its cells are divided in four where the midpoint rules of 2 by 2 and of 4 by 4 points disagree, and where
-    the density at a sample is far above that of all these points, which then lie beside a ridge. Samples only say where to look:
-    what is summed is the density, on cells at not many more than ``evaluations`` points. ``count``: how many samples.
+    A flow may send a little of its mass far away, along ridges thinner than any grid. The box is
+    therefore that of many samples with a margin, and its cells are divided in four where the
+    midpoint rules of 2 by 2 and of 4 by 4 points disagree, and where the density at a sample is far
+    above that of all these points, which then lie beside a ridge. Samples only say where to look:
+    what is summed is the density, on cells at not many more than ``evaluations`` points. ``count``:
+    how many samples.
     """
     exact = copy.deepcopy(flow).double().eval()
     samples = exact.sample(count, runs.seeded("integral"))
     samples = samples[samples.isfinite().all(1)]
     box = box_of(samples, 0.5)
-    places, peaks = ((samples - box[0]) / (box[1] - box[0])).numpy(), density(exact, samples).numpy()
+    places, peaks = (
+        ((samples - box[0]) / (box[1] - box[0])).numpy(),
+        density(exact, samples).numpy(),
+    )
     cells: Cells = np.stack(np.meshgrid(*2 * [np.arange(2**COARSEST)]), -1).reshape(-1, 2)
     total, spent = 0.0, 0
     for level in range(COARSEST, FINEST + 1):
@@ -65,7 +75,9 @@ def integral(flow: Flow, evaluations: int = EVALUATIONS, count: int = SAMPLES) -
         if level == FINEST or spent + 80 * divided.sum() > evaluations:
             divided[:] = False
         total += float(fine[~divided].sum())
-        cells = (2 * cells[divided][:, None] + np.array([[0, 0], [0, 1], [1, 0], [1, 1]])).reshape(-1, 2)
+        cells = (2 * cells[divided][:, None] + np.array([[0, 0], [0, 1], [1, 0], [1, 1]])).reshape(
+            -1, 2
+        )
         if not len(cells):
             break
     return total
@@ -83,7 +95,9 @@ def rule(flow: Flow, box: Tensor, cells: Cells, level: int, points: int) -> Valu
 
 
 def highest(places: Values, peaks: Values, cells: Cells, level: int) -> Values:
-    """The highest density at a sample in each cell, given where the samples are in parts of the box; 0 where there are none."""
+    """The highest density at a sample in each cell, given where the samples are in parts of the
+    box; 0 where there are none.
+    """
     inside = np.floor(places * 2**level).astype(np.int64) @ [2**level, 1]
     order = inside.argsort(kind="stable")
     seen, first = np.unique(inside[order], return_index=True)

@@ -44,7 +44,9 @@ Array = NDArray[Any]
 
 @contextmanager
 def figure(path: Path, columns: int = 1, size: tuple[float, float] = (5.0, 4.4)) -> Iterator[Any]:
-    """Axes side by side, saved as a PNG afterwards; no display is needed and no setting of matplotlib is changed."""
+    """Axes side by side, saved as a PNG afterwards; no display is needed and no setting of
+    matplotlib is changed.
+    """
     package("matplotlib").use("Agg", force=False)
     with package("matplotlib").rc_context(STYLE):
         Figure = package("matplotlib.figure").Figure
@@ -79,9 +81,11 @@ def panel(box: Array) -> tuple[float, float]:
 
 
 def directions(values: Array) -> Array:
-    """A colour for each point by its direction from their mean, once around the circle of hues."""
+    """A color for each point by its direction from their mean, once around the circle of hues."""
     turns = np.arctan2(*(values - values.mean(0)).T[::-1]) / (2 * np.pi) % 1
-    hues: Array = package("matplotlib.colors").hsv_to_rgb(np.stack([turns, 0 * turns + 0.75, 0 * turns + 0.82], -1))
+    hues: Array = package("matplotlib.colors").hsv_to_rgb(
+        np.stack([turns, 0 * turns + 0.75, 0 * turns + 0.82], -1)
+    )
     return hues
 
 
@@ -96,11 +100,11 @@ def points(path: Path, flow: Flow, dataset: Dataset, seed: int) -> None:
     drawn = flow.sample(len(seen), runs.seeded(seed, "plot")).numpy()
     box = box_of(torch.as_tensor(seen), 0.12).numpy()
     with figure(path, 2, panel(box)) as (left, right):
-        for axes, values, colour, title in (
+        for axes, values, color, title in (
             (left, seen, DATA, f"{dataset.name}: test points"),
             (right, drawn, MODEL, "samples of the flow"),
         ):
-            axes.scatter(*values.T, s=5, c=colour, alpha=0.6, linewidths=0)
+            axes.scatter(*values.T, s=5, c=color, alpha=0.6, linewidths=0)
             axes.set_title(title)
             frame(axes, box)
 
@@ -113,7 +117,9 @@ def density(path: Path, flow: Flow, dataset: Dataset) -> None:
     with figure(path, 1, (1.35 * width, 1.25 * height)) as (axes,):
         norm = package("matplotlib.colors").PowerNorm(0.5, 0, float(np.quantile(values, 0.999)))
         extent = (*box[:, 0].tolist(), *box[:, 1].tolist())
-        drawn = axes.imshow(values, extent=extent, origin="lower", cmap="magma", norm=norm, interpolation="bilinear")
+        drawn = axes.imshow(
+            values, extent=extent, origin="lower", cmap="magma", norm=norm, interpolation="bilinear"
+        )
         axes.scatter(*dataset.test[:400].T, s=3, c="white", alpha=0.6, linewidths=0)
         bar = axes.inset_axes((1.03, 0.0, 0.03, 1.0))
         axes.figure.colorbar(drawn, cax=bar, label="density, on a scale of its square root")
@@ -132,7 +138,7 @@ def latents(path: Path, flow: Flow, dataset: Dataset) -> None:
     sizes = panel(box), panel(np.array([[-limit, -limit], [limit, limit]]))
     with figure(path, 2, (5.2, max(height for _, height in sizes))) as (left, right):
         left.scatter(*seen.T, s=5, c=shades, linewidths=0)
-        left.set_title(f"{dataset.name}: test points, coloured by direction")
+        left.set_title(f"{dataset.name}: test points, colored by direction")
         frame(left, box)
         right.scatter(*z.T, s=5, c=shades, linewidths=0)
         for radius in (1, 2, 3):
@@ -141,7 +147,13 @@ def latents(path: Path, flow: Flow, dataset: Dataset) -> None:
             right.plot(radius * np.cos(angle), radius * np.sin(angle), c="black", lw=0.9)
             right.annotate(f"{100 * inside:.1f} % ({100 * ideal:.1f} %)", (0, -radius), **LABEL)
         right.set_title("their latents: share inside each circle (of a normal)")
-        right.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal", xlabel="$z_1$", ylabel="$z_2$")
+        right.set(
+            xlim=(-limit, limit),
+            ylim=(-limit, limit),
+            aspect="equal",
+            xlabel="$z_1$",
+            ylabel="$z_2$",
+        )
 
 
 def training(path: Path, rows: list[dict[str, Any]], dataset: Dataset, summary: Summary) -> None:
@@ -155,16 +167,34 @@ def training(path: Path, rows: list[dict[str, Any]], dataset: Dataset, summary: 
         for name, value in summary.baselines.items():
             axes.axhline(value, c=QUIET, lw=0.9, ls="--")
             axes.annotate(
-                name, (1, value), xycoords=("axes fraction", "data"), ha="right", va="bottom", color=QUIET, fontsize=8
+                name,
+                (1, value),
+                xycoords=("axes fraction", "data"),
+                ha="right",
+                va="bottom",
+                color=QUIET,
+                fontsize=8,
             )
         best = lines["validation"][summary.best_epoch - 1]
         label = f"best: {best:.3f} in epoch {summary.best_epoch}"
         axes.scatter([summary.best_epoch], [best], s=32, c=MODEL, zorder=3, label=label)
-        everything = [*lines["train"][1:], *lines["validation"][1:], best, *summary.baselines.values()]
-        low, high = min(everything), max(max(summary.baselines.values()), float(np.quantile(everything, 0.97)))
+        everything = [
+            *lines["train"][1:],
+            *lines["validation"][1:],
+            best,
+            *summary.baselines.values(),
+        ]
+        low, high = (
+            min(everything),
+            max(max(summary.baselines.values()), float(np.quantile(everything, 0.97))),
+        )
         axes.set_ylim(low - 0.06 * (high - low), high + 0.1 * (high - low))
         unit_name = "nats" if dataset.levels is None else "bits per dimension"
-        axes.set(xlabel="epoch", ylabel=f"negative log-likelihood, {unit_name}", title=f"{dataset.name}: training")
+        axes.set(
+            xlabel="epoch",
+            ylabel=f"negative log-likelihood, {unit_name}",
+            title=f"{dataset.name}: training",
+        )
         axes.legend(loc="center right", fontsize=9)
 
 
@@ -183,8 +213,10 @@ def grid(events: Array, columns: int, levels: int) -> Array:
 def show(axes: Any, events: Array, levels: int, title: str) -> None:
     """A grid of images, as square as it can be; those of one channel are ink on paper."""
     sheet = grid(events, math.ceil(math.sqrt(len(events))), levels)
-    grey = sheet.shape[-1] == 1
-    axes.imshow(sheet[..., 0] if grey else sheet, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
+    gray = sheet.shape[-1] == 1
+    axes.imshow(
+        sheet[..., 0] if gray else sheet, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest"
+    )
     axes.set_axis_off()
     axes.set_title(title)
 
@@ -193,7 +225,9 @@ def images(path: Path, flow: Flow, dataset: Dataset, seed: int) -> None:
     """Test images beside as many samples, which are not chosen."""
     assert dataset.levels is not None
     count = min(100 if dataset.dims <= 784 else 64, len(dataset.test))
-    drawn = Dequantize(dataset.levels).inverse(flow.sample(count, runs.seeded(seed, "plot")))[0].numpy()
+    drawn = (
+        Dequantize(dataset.levels).inverse(flow.sample(count, runs.seeded(seed, "plot")))[0].numpy()
+    )
     with figure(path, 2, (5.0, 5.2)) as (left, right):
         show(left, dataset.test[:count], dataset.levels, f"{dataset.name}: test images")
         show(right, drawn, dataset.levels, "samples of the flow, not chosen")
@@ -201,17 +235,36 @@ def images(path: Path, flow: Flow, dataset: Dataset, seed: int) -> None:
 
 @torch.no_grad()
 def image_latents(path: Path, flow: Flow, dataset: Dataset, seed: int) -> None:
-    """All entries of the latents of test images beside the normal density, and their squared norms beside chi squared."""
+    """All entries of the latents of test images beside the normal density, and their squared norms
+    beside chi squared.
+    """
     assert dataset.levels is not None
-    x = Dequantize(dataset.levels)(tensor(dataset.test[:SHOWN]), generator=runs.seeded(seed, "latents"))[0]
+    x = Dequantize(dataset.levels)(
+        tensor(dataset.test[:SHOWN]), generator=runs.seeded(seed, "latents")
+    )[0]
     z = flow(x)[0].numpy()
     with figure(path, 2, (5.2, 4.0)) as (left, right):
         at = np.linspace(-4.5, 4.5, 300)
         left.hist(
-            z.ravel(), bins=np.linspace(-4.5, 4.5, 61), density=True, color=MODEL, alpha=0.45, label="test images"
+            z.ravel(),
+            bins=np.linspace(-4.5, 4.5, 61),
+            density=True,
+            color=MODEL,
+            alpha=0.45,
+            label="test images",
         )
-        left.plot(at, np.exp(-(at**2) / 2) / math.sqrt(2 * math.pi), c="black", lw=1.3, label="standard normal")
-        left.set(xlabel="entry of the latents", ylabel="density", title=f"{dataset.name}: all entries of the latents")
+        left.plot(
+            at,
+            np.exp(-(at**2) / 2) / math.sqrt(2 * math.pi),
+            c="black",
+            lw=1.3,
+            label="standard normal",
+        )
+        left.set(
+            xlabel="entry of the latents",
+            ylabel="density",
+            title=f"{dataset.name}: all entries of the latents",
+        )
         left.legend(fontsize=9)
         norms = (z**2).sum(1)
         d = z.shape[1]
@@ -221,5 +274,7 @@ def image_latents(path: Path, flow: Flow, dataset: Dataset, seed: int) -> None:
         right.hist(norms, bins=np.linspace(0.9 * min(norms.min(), at[0]), top, 41), density=True, color=MODEL, alpha=0.45,
                    label="test images")  # fmt: skip
         right.plot(at, np.exp(logs), c="black", lw=1.3, label=f"$\\chi^2$ with {d} degrees")
-        right.set(xlabel="squared norm of the latents", ylabel="density", title="one value for each image")
+        right.set(
+            xlabel="squared norm of the latents", ylabel="density", title="one value for each image"
+        )
         right.legend(fontsize=9)

@@ -1,4 +1,6 @@
-"""Recipes: all that a training depends on, as a value that is written beside it and read again to go on."""
+"""Recipes: all that a training depends on, as a value that is written beside it and read again to
+go on.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,13 @@ SCHEMA = 1
 class Recipe:
     """What is fitted to what, and how.
 
-    ``model``: options of `VectorRealNVP` or `RealNVP`; ``variants``: changes to what they build (see `variants.VARIANTS`).
-    ``epochs``: at most; the learning rate falls from ``rate`` along half a cosine until then. ``patience``: epochs without a
-    better validation value after which training stops.
-    ``penalty``: weight of the squared scales of the couplings. ``clip``: largest norm of a gradient. ``flips``: whether half of the
-    images are mirrored. ``threads``: of torch; sums depend on it, so that a run keeps the number that it began with.
+    ``model``: options of `VectorRealNVP` or `RealNVP`; ``variants``: changes to what they build
+    (see `variants.VARIANTS`).
+    ``epochs``: at most; the learning rate falls from ``rate`` along half a cosine until then.
+    ``patience``: epochs without a better validation value after which training stops.
+    ``penalty``: weight of the squared scales of the couplings. ``clip``: largest norm of a
+    gradient. ``flips``: whether half of the images are mirrored. ``threads``: of torch; sums depend
+    on it, so that a run keeps the number that it began with.
     """
 
     dataset: str
@@ -54,14 +58,24 @@ class Recipe:
         try:
             row = json.loads(text)
         except ValueError as error:
-            raise RunError(f"{where} is no JSON ({error}); the run cannot be read: start another one") from None
+            raise RunError(
+                f"{where} is no JSON ({error}); the run cannot be read: start another one"
+            ) from None
         if not isinstance(row, dict) or "flowref-run" not in row:
-            raise RunError(f"{where} does not describe a run; expected the file that flowref fit writes")
+            raise RunError(
+                f"{where} does not describe a run; expected the file that flowref fit writes"
+            )
         if row.pop("flowref-run") != SCHEMA:
             raise RunError(f"{where} was written by another version of flowref; start another run")
         known = {field.name for field in fields(cls)}
-        if row.get("dataset") not in KNOWN or not set(row) <= known or not isinstance(row.get("model", {}), dict):
-            raise RunError(f"{where} was changed, or written by another version of flowref; start another run")
+        if (
+            row.get("dataset") not in KNOWN
+            or not set(row) <= known
+            or not isinstance(row.get("model", {}), dict)
+        ):
+            raise RunError(
+                f"{where} was changed, or written by another version of flowref; start another run"
+            )
         try:
             return cls(**{**row, "variants": tuple(row.get("variants", ()))})
         except TypeError as error:
@@ -69,21 +83,39 @@ class Recipe:
 
 
 # Points: six times a coupling, a batch norm of running averages and a 1x1 convolution.
-POINTS = Recipe("moons", model={"depth": 6, "hidden": [64, 64]}, epochs=75, batch=512, rate=5e-3, patience=40)
-# Images: the sizes of the networks follow the number of images and of pixels, so that a small machine is done in hours, or minutes.
+POINTS = Recipe(
+    "moons", model={"depth": 6, "hidden": [64, 64]}, epochs=75, batch=512, rate=5e-3, patience=40
+)
+# Images: the sizes of the networks follow the number of images and of pixels, so that a small
+# machine is done in hours, or minutes.
 RECIPES: dict[str, Recipe] = {
     **{name: replace(POINTS, dataset=name) for name in DRAWN},
     "digits": Recipe(
         "digits",
-        # A small alpha, since most pixels have the lowest level; averages that keep up with the few steps of an epoch.
-        model={"scales": 2, "couplings": 3, "final": 2, "hidden": 24, "blocks": 1, "alpha": 0.003, "momentum": 0.02},
+        # A small alpha, since most pixels have the lowest level; averages that keep up with the few
+        # steps of an epoch.
+        model={
+            "scales": 2,
+            "couplings": 3,
+            "final": 2,
+            "hidden": 24,
+            "blocks": 1,
+            "alpha": 0.003,
+            "momentum": 0.02,
+        },
         epochs=40,
         batch=32,
         rate=2e-3,
         patience=12,
     ),
     "mnist": Recipe(
-        "mnist", model={"scales": 3, "hidden": 32, "blocks": 2}, epochs=50, batch=128, rate=1e-3, patience=8, threads=2
+        "mnist",
+        model={"scales": 3, "hidden": 32, "blocks": 2},
+        epochs=50,
+        batch=128,
+        rate=1e-3,
+        patience=8,
+        threads=2,
     ),
     "cifar10": Recipe(
         "cifar10",

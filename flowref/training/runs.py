@@ -1,4 +1,6 @@
-"""A run on disk: its recipe, its weights, all that is needed to go on, its metrics; each file is whole or absent."""
+"""A run on disk: its recipe, its weights, all that is needed to go on, its metrics; each file is
+whole or absent.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def new_folder(parent: Path, dataset: str) -> Path:
                 return folder
             number += 1
     except OSError as error:
-        raise RunError(f"{parent} cannot be written: {error.strerror}; choose another folder with --runs") from None
+        raise RunError(
+            f"{parent} cannot be written: {error.strerror}; choose another folder with --runs"
+        ) from None
 
 
 def is_run(path: Path) -> bool:
@@ -56,12 +60,18 @@ def is_run(path: Path) -> bool:
 
 def unfinished(parent: Path, dataset: str) -> Path | None:
     """The last run of a data set that can be gone on with."""
-    found = [path for path in parent.glob(f"{dataset}-*") if is_run(path) and not (path / SUMMARY).is_file()]
+    found = [
+        path
+        for path in parent.glob(f"{dataset}-*")
+        if is_run(path) and not (path / SUMMARY).is_file()
+    ]
     return max(found, key=lambda path: (path / CONFIG).stat().st_mtime, default=None)
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, or a machine that stops meanwhile, finds the old content or the new, whole."""
+    """Write a file so that a reader, or a machine that stops meanwhile, finds the old content or
+    the new, whole.
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with beside.open("wb") as file:
@@ -71,7 +81,9 @@ def replace_file(path: Path, data: bytes) -> None:
         os.replace(beside, path)
     except OSError as error:
         beside.unlink(missing_ok=True)
-        raise RunError(f"{path} cannot be written: {error.strerror}; free some space, then resume the run") from None
+        raise RunError(
+            f"{path} cannot be written: {error.strerror}; free some space, then resume the run"
+        ) from None
 
 
 def write_tensors(path: Path, tensors: Tensors, about: Any) -> None:
@@ -82,17 +94,30 @@ def write_tensors(path: Path, tensors: Tensors, about: Any) -> None:
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
-    """Tensors and their note. Raises `RunError` for a file that is missing, cut off or of another kind."""
+    """Tensors and their note. Raises `RunError` for a file that is missing, cut off or of another
+    kind.
+    """
     opened = package("safetensors").safe_open
     if not path.is_file():
-        raise RunError(f"{path} is missing; the run has no weights yet: `flowref fit {path.parent}` goes on with it")
+        raise RunError(
+            f"{path} is missing; the run has no weights yet: `flowref fit {path.parent}` goes on "
+            "with it"
+        )
     try:
         with opened(str(path), framework="pt") as file:
             about = json.loads(file.metadata()["flowref"])
             return {name: file.get_tensor(name).clone() for name in file.keys()}, about  # noqa: SIM118  # no mapping
-    except (OSError, ValueError, KeyError, TypeError, package("safetensors").SafetensorError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        package("safetensors").SafetensorError,
+    ) as error:
         said = " ".join(str(error).split())[:200]
-        raise RunError(f"{path} cannot be read ({said}); it was cut off or changed: start another run") from None
+        raise RunError(
+            f"{path} cannot be read ({said}); it was cut off or changed: start another run"
+        ) from None
 
 
 def recipe_of(folder: Path) -> Recipe:
@@ -100,12 +125,15 @@ def recipe_of(folder: Path) -> Recipe:
     try:
         text = (folder / CONFIG).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise RunError(f"{folder} is no run: it has no {CONFIG} that can be read; `flowref fit` makes runs") from None
+        raise RunError(
+            f"{folder} is no run: it has no {CONFIG} that can be read; `flowref fit` makes runs"
+        ) from None
     return Recipe.from_json(text, str(folder / CONFIG))
 
 
 def load(path: str) -> Flow:
-    """The trained flow in the folder of a run, in eval mode; its `levels` is the number of pixel values, or None.
+    """The trained flow in the folder of a run, in eval mode; its `levels` is the number of pixel
+    values, or None.
 
     Raises: `RunError` for a folder that holds no run, or one whose files are damaged.
     """
@@ -117,7 +145,9 @@ def load(path: str) -> Flow:
         flow.load_state_dict(tensors)
     except (RuntimeError, KeyError, TypeError, ValueError) as error:
         said = " ".join(str(error).split())[:200]
-        raise RunError(f"{folder / WEIGHTS} does not fit {folder / CONFIG} ({said}); start another run") from None
+        raise RunError(
+            f"{folder / WEIGHTS} does not fit {folder / CONFIG} ({said}); start another run"
+        ) from None
     return flow.eval()
 
 

@@ -18,10 +18,14 @@ CHUNK = 500
 
 
 def draw(folder: Path, count: int, seed: int) -> tuple[NDArray[Any], int | None]:
-    """Samples `(count, *event_shape)` of a run, and the number of pixel values: images are rounded down to levels."""
+    """Samples `(count, *event_shape)` of a run, and the number of pixel values: images are rounded
+    down to levels.
+    """
     flow, levels = runs.load(str(folder)), runs.levels_of(folder)
     random = runs.seeded(seed, "samples")
-    drawn = np.concatenate([flow.sample(min(CHUNK, count - start), random).numpy() for start in range(0, count, CHUNK)])
+    drawn = np.concatenate(
+        [flow.sample(min(CHUNK, count - start), random).numpy() for start in range(0, count, CHUNK)]
+    )
     if levels is None:
         return drawn, None
     import torch
@@ -31,13 +35,16 @@ def draw(folder: Path, count: int, seed: int) -> tuple[NDArray[Any], int | None]
 
 
 def write(folder: Path, count: int, seed: int, out: Path) -> None:
-    """Draw samples into a PNG (a scatter plot, or a grid of images) or an NPZ (the array ``samples``).
+    """Draw samples into a PNG (a scatter plot, or a grid of images) or an NPZ (the array
+    ``samples``).
 
     Raises: `SpecError` for another kind of file.
     """
     kind = out.suffix.casefold()
     if kind not in KINDS:
-        raise SpecError(f"{out} is to be a file of kind {kind or 'nothing'}; expected {' or '.join(KINDS)}")
+        raise SpecError(
+            f"{out} is to be a file of kind {kind or 'nothing'}; expected {' or '.join(KINDS)}"
+        )
     samples, levels = draw(folder, count, seed)
     if kind == ".npz":
         buffer = io.BytesIO()
@@ -49,4 +56,6 @@ def write(folder: Path, count: int, seed: int, out: Path) -> None:
             plots.show(axes, samples, levels, f"{folder.name}: {count} samples")
             return
         axes.scatter(*samples.T, s=8 if count < 1000 else 4, c=plots.MODEL, alpha=0.7, linewidths=0)
-        axes.set(aspect="equal", xlabel="$x_1$", ylabel="$x_2$", title=f"{folder.name}: {count} samples")
+        axes.set(
+            aspect="equal", xlabel="$x_1$", ylabel="$x_2$", title=f"{folder.name}: {count} samples"
+        )

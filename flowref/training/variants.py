@@ -1,4 +1,6 @@
-r"""Changes to a reference model that has been built, for comparisons: each is one departure from the model as it stands."""
+r"""Changes to a reference model that has been built, for comparisons: each is one departure from
+the model as it stands.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,11 @@ from flowref.training.extras import RunError
 
 
 class NormalMixture(nn.Module):
-    r"""A learned base of $K$ normal distributions: $p(z) = \sum_k w_k\, N(z; m_k, L_k L_k^\top)$, $L_k$ lower triangular.
+    r"""A learned base of $K$ normal distributions: $p(z) = \sum_k w_k\, N(z; m_k, L_k L_k^\top)$,
+    $L_k$ lower triangular.
 
-    The weights start equal, $L_k$ as the identity, and the means at draws from a standard normal distribution. ``placed``: whether
-    training begins with `place`.
+    The weights start equal, $L_k$ as the identity, and the means at draws from a standard normal
+    distribution. ``placed``: whether training begins with `place`.
     Shapes: z `(N, features)`, log-density `(N,)`.  Units: nats.
     """
 
@@ -37,19 +40,27 @@ class NormalMixture(nn.Module):
 
     @torch.no_grad()
     def place(self, z: Tensor) -> None:
-        """Give the components means and covariances of the clusters that the best of ten runs of Lloyd's algorithm finds."""
+        """Give the components means and covariances of the clusters that the best of ten runs of
+        Lloyd's algorithm finds.
+        """
         least = math.inf
         for start in range(10):
-            centres = z[torch.randperm(len(z), generator=torch.Generator().manual_seed(start))[: len(self.means)]]
+            centers = z[
+                torch.randperm(len(z), generator=torch.Generator().manual_seed(start))[
+                    : len(self.means)
+                ]
+            ]
             for _ in range(20):
-                nearest = torch.cdist(z, centres).argmin(1)
-                clusters = [z[nearest == index] for index in range(len(centres))]
-                centres = torch.stack([cluster.mean(0) for cluster in clusters])
+                nearest = torch.cdist(z, centers).argmin(1)
+                clusters = [z[nearest == index] for index in range(len(centers))]
+                centers = torch.stack([cluster.mean(0) for cluster in clusters])
             within = sum(float((cluster - cluster.mean(0)).square().sum()) for cluster in clusters)
             if within < least:
                 least = within
-                found = torch.stack([torch.linalg.cholesky(torch.cov(cluster.T)) for cluster in clusters])
-                self.means.copy_(centres)
+                found = torch.stack(
+                    [torch.linalg.cholesky(torch.cov(cluster.T)) for cluster in clusters]
+                )
+                self.means.copy_(centers)
                 self.log_diagonals.copy_(found.diagonal(dim1=1, dim2=2).log())
                 self.below.copy_(found)
 
@@ -57,14 +68,21 @@ class NormalMixture(nn.Module):
         """The log-density of each row."""
         check_event(z, self.event_shape, "the base density")
         offsets = (z - self.means[:, None]).mT  # (components, features, rows)
-        squares = torch.linalg.solve_triangular(self.factors(), offsets, upper=False).square().sum(1)
-        normals = -0.5 * (squares + z.shape[1] * math.log(2 * math.pi)) - self.log_diagonals.sum(1)[:, None]
+        squares = (
+            torch.linalg.solve_triangular(self.factors(), offsets, upper=False).square().sum(1)
+        )
+        normals = (
+            -0.5 * (squares + z.shape[1] * math.log(2 * math.pi))
+            - self.log_diagonals.sum(1)[:, None]
+        )
         total: Tensor = torch.logsumexp(self.logits.log_softmax(0)[:, None] + normals, 0)
         return total
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """n events. The choice of a component has no gradient."""
-        chosen = torch.multinomial(self.logits.detach().softmax(0), n, replacement=True, generator=generator)
+        chosen = torch.multinomial(
+            self.logits.detach().softmax(0), n, replacement=True, generator=generator
+        )
         noise = torch.randn(n, *self.event_shape, generator=generator, dtype=self.means.dtype)
         return self.means[chosen] + (self.factors()[chosen] @ noise[:, :, None])[:, :, 0]
 
@@ -83,13 +101,19 @@ def normed_conditioners(flow: Flow) -> None:
         if isinstance(module, AffineCoupling) and isinstance(module.conditioner, MLP):
             layers: list[nn.Module] = []
             for layer in module.conditioner:
-                layers += [layer, BatchNorm(layer.out_features)] if isinstance(layer, nn.Linear) else [layer]
+                layers += (
+                    [layer, BatchNorm(layer.out_features)]
+                    if isinstance(layer, nn.Linear)
+                    else [layer]
+                )
             module.conditioner = nn.Sequential(*layers[:-1])
 
 
 @torch.no_grad()
 def nonzero_outputs(flow: Flow) -> None:
-    """The last layers of all conditioners as torch draws them, so that no coupling starts as the identity."""
+    """The last layers of all conditioners as torch draws them, so that no coupling starts as the
+    identity.
+    """
     for module in flow.modules():
         if not isinstance(module, AffineCoupling):
             continue
@@ -110,13 +134,16 @@ def mixture_base(flow: Flow) -> None:
 
 
 def placed_base(flow: Flow) -> None:
-    """The same, with components that start on two clusters of the data, as the flow before training shows them."""
+    """The same, with components that start on two clusters of the data, as the flow before training
+    shows them.
+    """
     mixture_base(flow)
     assert isinstance(flow.base, NormalMixture)
     flow.base.placed = True
 
 
-# What a recipe may ask for, in the order in which it is done: those that draw come last, so that all else starts alike.
+# What a recipe may ask for, in the order in which it is done: those that draw come last, so that
+# all else starts alike.
 VARIANTS: Mapping[str, Callable[[Flow], None]] = {
     "act-norm": act_norms,
     "normed-conditioner": normed_conditioners,

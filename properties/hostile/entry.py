@@ -1,4 +1,6 @@
-"""A stand-in for `flowref.checking.check`: the target's name says how it misbehaves on the first law."""
+"""A stand-in for `flowref.checking.check`: the target's name says how it misbehaves on the first
+law.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +151,9 @@ def check(target: Target, law: str | None, settings: Any) -> Verdict | None:
     if INTERRUPT_AT and len(CALLS) == INTERRUPT_AT[0]:
         raise KeyboardInterrupt
     name = target.component.rpartition(":")[2]
-    deed: Callable[[], None] = globals().get(name.removeprefix("always_").removeprefix("loading_"), innocent)
+    deed: Callable[[], None] = globals().get(
+        name.removeprefix("always_").removeprefix("loading_"), innocent
+    )
     if name.startswith("unloadable"):
         raise TargetError(f"{target} does not want to be loaded")
     if law is None:

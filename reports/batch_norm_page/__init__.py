@@ -1,1 +1,3 @@
-"""What `reports/batch_norm.py` writes: the claims with their measurements, by theme, and the pictures."""
+"""What `reports/batch_norm.py` writes: the claims with their measurements, by theme, and the
+pictures.
+"""

@@ -29,10 +29,14 @@ class Claim:
 
 
 def claim(row: str, verdict: str, *laws: str) -> Callable[[Callable[[], str]], Claim]:
-    """Declare a claim: the decorated function measures it; the first paragraph of its docstring says it, the others why."""
+    """Declare a claim: the decorated function measures it; the first paragraph of its docstring
+    says it, the others why.
+    """
 
     def declare(measure: Callable[[], str]) -> Claim:
-        paragraphs = [" ".join(part.split()) for part in (inspect.getdoc(measure) or "").split("\n\n")]
+        paragraphs = [
+            " ".join(part.split()) for part in (inspect.getdoc(measure) or "").split("\n\n")
+        ]
         return Claim(row, verdict, paragraphs[0], "\n\n".join(paragraphs[1:]), laws, measure)
 
     return declare
@@ -40,7 +44,9 @@ def claim(row: str, verdict: str, *laws: str) -> Callable[[Callable[[], str]], C
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
     """Standard normal numbers, the same in every run."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+    return torch.randn(
+        *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    ).to(dtype)
 
 
 def number(value: float | Tensor) -> str:
@@ -57,7 +63,9 @@ def number(value: float | Tensor) -> str:
 
 
 def ceiling(error: float | Tensor) -> str:
-    """The next power of ten above an error that is rounding, whose digits say nothing and differ between machines."""
+    """The next power of ten above an error that is rounding, whose digits say nothing and differ
+    between machines.
+    """
     error = float(error.detach() if isinstance(error, Tensor) else error)
     return f"$10^{{{math.floor(math.log10(max(error, 1e-16))) + 1}}}$"
 
@@ -68,7 +76,9 @@ def largest(value: Tensor) -> Tensor:
 
 
 def outcome(call: Callable[[], object]) -> str:
-    """The class of the exception that a call raises, with the start of its message; "no error" if there is none."""
+    """The class of the exception that a call raises, with the start of its message; "no error" if
+    there is none.
+    """
     try:
         call()
     except Exception as error:

@@ -15,12 +15,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from batch_norm_page.ideas import centring, scaling
+from batch_norm_page.ideas import centering, scaling
 from batch_norm_page.numerics import variance_error
 from batch_norm_page.running import fresh_gap, population_gap
 
-# Okabe and Ito's colours, which colour-blind readers tell apart; line styles and markers say the same again.
-BLUE, ORANGE, GREEN, BLACK, GREY, DARK = "#0072B2", "#D55E00", "#009E73", "#000000", "#777777", "#555555"
+# Okabe and Ito's colors, which color-blind readers tell apart; line styles and markers say the same
+# again.
+BLUE, ORANGE, GREEN, BLACK, GRAY, DARK = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#000000",
+    "#777777",
+    "#555555",
+)
 STYLE: Any = {
     "figure.figsize": (7.2, 3.9),
     "figure.dpi": 160,
@@ -40,7 +48,9 @@ STYLE: Any = {
 
 
 def save(axes: Axes, folder: Path, name: str) -> None:
-    """Write a picture without the version of the program that drew it, so that the file depends on the numbers alone."""
+    """Write a picture without the version of the program that drew it, so that the file depends on
+    the numbers alone.
+    """
     figure = axes.figure
     assert isinstance(figure, Figure)
     figure.savefig(folder / f"{name}.png", metadata={"Software": None})
@@ -53,23 +63,36 @@ def variance(folder: Path) -> None:
     found = [variance_error(float(ratio)) for ratio in ratios]
     _, axes = plt.subplots()
     unit = 2.0**-24
-    axes.loglog(ratios, unit * ratios**2, color=GREY, linestyle=":", linewidth=1.4)
-    axes.axhline(1, color=GREY, linewidth=0.8)
-    for name, colour, style, label in (
+    axes.loglog(ratios, unit * ratios**2, color=GRAY, linestyle=":", linewidth=1.4)
+    axes.axhline(1, color=GRAY, linewidth=0.8)
+    for name, color, style, label in (
         ("one", ORANGE, "o-", r"$E[x^2] - E[x]^2$, one pass"),
         ("two", BLUE, "s--", r"$E[(x - E[x])^2]$, two passes"),
         ("reference", GREEN, "^-.", "two passes, mean corrected (reference)"),
     ):
         errors = np.array([row[name][0] for row in found])
-        axes.loglog(ratios, np.maximum(errors, unit / 4), style, color=colour, label=label)
+        axes.loglog(ratios, np.maximum(errors, unit / 4), style, color=color, label=label)
         spoiled = np.array([row[name][1] for row in found])
         if spoiled.any():
             first = ratios[spoiled][0]
-            axes.vlines(first, 1e-8, 1, color=colour, linewidth=0.9, linestyle=(0, (4, 3)))
+            axes.vlines(first, 1e-8, 1, color=color, linewidth=0.9, linestyle=(0, (4, 3)))
             axes.annotate("from here on some\nvariances are ≤ 0", (first, 3e-4), xytext=(7, 0), textcoords="offset points",
-                          color=colour, fontsize=9.5, va="bottom")  # fmt: skip
-    axes.annotate(r"$u\,(\mu/\sigma)^2$", (60, unit * 60**2), xytext=(8, -12), textcoords="offset points", color=DARK)
-    axes.annotate("no digit is right", (1.1, 1), xytext=(0, 4), textcoords="offset points", color=DARK, fontsize=9.5)
+                          color=color, fontsize=9.5, va="bottom")  # fmt: skip
+    axes.annotate(
+        r"$u\,(\mu/\sigma)^2$",
+        (60, unit * 60**2),
+        xytext=(8, -12),
+        textcoords="offset points",
+        color=DARK,
+    )
+    axes.annotate(
+        "no digit is right",
+        (1.1, 1),
+        xytext=(0, 4),
+        textcoords="offset points",
+        color=DARK,
+        fontsize=9.5,
+    )
     axes.set(
         xlabel=r"$|\mu| / \sigma$ of the input",
         ylabel="relative error of the variance",
@@ -83,7 +106,7 @@ def variance(folder: Path) -> None:
 def bias(folder: Path) -> None:
     """The bias along gradient descent, with and without the gradient through the mean."""
     steps = 200
-    (away, losses), (still, others) = centring(steps), centring(steps, through=True)
+    (away, losses), (still, others) = centering(steps), centering(steps, through=True)
     figure, (left, right) = plt.subplots(1, 2, sharex=True)
     for axes, cut, true in ((left, away, still), (right, losses, others)):
         axes.plot(cut, color=ORANGE, label="gradient stopped at the mean")
@@ -101,8 +124,10 @@ def gap(folder: Path) -> None:
     momenta = [float(value) for value in np.logspace(-4, 0, 17)]
     found = fresh_gap(momenta, counts, n)
     _, axes = plt.subplots()
-    for count, colour, style in zip(counts, (ORANGE, GREEN, BLUE), ("^-.", "s--", "o-"), strict=True):
-        axes.loglog(momenta, found[count], style, color=colour, label=f"after {count} batches")
+    for count, color, style in zip(
+        counts, (ORANGE, GREEN, BLUE), ("^-.", "s--", "o-"), strict=True
+    ):
+        axes.loglog(momenta, found[count], style, color=color, label=f"after {count} batches")
     floor = population_gap(n)
     axes.axhline(floor, color=BLACK, linewidth=1.2, linestyle=":")
     axes.annotate(
@@ -125,7 +150,9 @@ def scale(folder: Path) -> None:
     factors = np.logspace(-6, 2, 32)  # not 1, where both differences are 0
     found = np.array([scaling(float(a)) for a in factors])
     _, axes = plt.subplots()
-    axes.loglog(factors, found[:, 0], "o-", color=ORANGE, label=r"$BN_\epsilon(ax)$ from $BN_\epsilon(x)$")
+    axes.loglog(
+        factors, found[:, 0], "o-", color=ORANGE, label=r"$BN_\epsilon(ax)$ from $BN_\epsilon(x)$"
+    )
     axes.loglog(
         factors,
         np.where(found[:, 1] > 0, found[:, 1], np.nan),
@@ -133,9 +160,13 @@ def scale(folder: Path) -> None:
         color=BLUE,
         label=r"$BN_\epsilon(ax)$ from $BN_{\epsilon/a^2}(x)$",
     )
-    axes.axvline(1e-5**0.5, color=GREY, linewidth=0.9)
+    axes.axvline(1e-5**0.5, color=GRAY, linewidth=0.9)
     axes.annotate(
-        r"$a\sigma = \sqrt{\epsilon}$", (1e-5**0.5, 1e-10), xytext=(5, 0), textcoords="offset points", color=DARK
+        r"$a\sigma = \sqrt{\epsilon}$",
+        (1e-5**0.5, 1e-10),
+        xytext=(5, 0),
+        textcoords="offset points",
+        color=DARK,
     )
     axes.set(xlabel="scale $a$ of the input ($\\sigma = 1$, $\\epsilon = 10^{-5}$)", xlim=(1e-6, 1e2), ylim=(1e-20, 1e2),
              ylabel="largest difference of outputs\n(standard deviations)")  # fmt: skip

@@ -24,14 +24,16 @@ from batch_norm_page.claim import (
     outcome,
 )
 from flowref.reference import BatchNorm
-from flowref.zoo.seed_batch_norm import ROWS, AveragingBatchNorm, GradientModeBatchNorm
+from flowref.zoo.seeds.batch_norm import ROWS, AveragingBatchNorm, GradientModeBatchNorm
 
 
 def history(row: AveragingBatchNorm, steps: int) -> list[int]:
     """Nodes of the graph that hangs on the averages, after each training step."""
     counts = []
     for step in range(steps):
-        row(normal(8, 3, 4, seed=step, dtype=torch.float32).requires_grad_()).square().sum().backward()
+        row(
+            normal(8, 3, 4, seed=step, dtype=torch.float32).requires_grad_()
+        ).square().sum().backward()
         seen: set[Any] = set()
         waiting: list[Any] = [row.running_mean.grad_fn, row.running_variance.grad_fn]
         while waiting:
@@ -45,10 +47,12 @@ def history(row: AveragingBatchNorm, steps: int) -> list[int]:
 
 @claim("000-16", UNSOUND, *ROWS["000-16"].laws)
 def averages_keep_the_graph() -> str:
-    r"""The running averages are assigned as $(1 - m) r + m s$, with the statistics of the batch as they are.
+    r"""The running averages are assigned as $(1 - m) r + m s$, with the statistics of the batch as
+    they are.
 
-    These carry the graph of the batch, and the averages that of all batches so far: memory grows with every step, the layer can
-    no longer be copied, and training in eval mode runs into graphs that are gone. An update belongs under `no_grad`.
+    These carry the graph of the batch, and the averages that of all batches so far: memory grows
+    with every step, the layer can no longer be copied, and training in eval mode runs into graphs
+    that are gone. An update belongs under `no_grad`.
     """
     layer = AveragingBatchNorm(3)
     counts = history(layer, 5)
@@ -56,17 +60,18 @@ def averages_keep_the_graph() -> str:
     vars(layer)["train"] = False
     again = outcome(lambda: layer(normal(8, 3, 4, dtype=torch.float32)).sum().backward())
     return (
-        f"after steps 1 to 5 the graph has {', '.join(map(str, counts))} nodes. Copying: {copied}. A backward pass in eval mode: "
+        f"after steps 1 to 5 the graph has {', '.join(map(str, counts))} nodes. Copying: "
+        f"{copied}. A backward pass in eval mode: "
         f"{again}."
     )
 
 
-@claim("002-13", CONDITION, "state/no-graph-in-buffers", "hygiene/vmap-compatible")
+@claim("002-13", CONDITION, "state/no-graph-in-buffers", "conduct/vmap-compatible")
 def detached_by_data() -> str:
     """The averages are detached by `.data`.
 
-    That ends the growth, as long as nobody maps the layer over batches, which refuses `.data`: it goes around torch. `.detach()`
-    does the same in the open.
+    That ends the growth, as long as nobody maps the layer over batches, which refuses `.data`: it
+    goes around torch. `.detach()` does the same in the open.
     """
 
     def update(x: Tensor) -> Tensor:
@@ -91,21 +96,24 @@ def stored_over_biased(layer: nn.Module, x: Tensor, name: str, rate: float) -> f
 def biased_in_averages() -> str:
     r"""The biased variance of each batch enters the running average.
 
-    torch, after the paper, stores the unbiased one, $n / (n - 1)$ times as large, and normalises with the biased one. Either
-    is consistent; code that loads the other's averages is off by that factor.
+    torch, after the paper, stores the unbiased one, $n / (n - 1)$ times as large, and normalizes
+    with the biased one. Either is consistent; code that loads the other's averages is off by that
+    factor.
     """
     x = normal(8, 1, 1)
-    notes = stored_over_biased(AveragingBatchNorm(1, rows="000-17").double(), x, "running_variance", 0.1)
+    notes = stored_over_biased(
+        AveragingBatchNorm(1, rows="000-17").double(), x, "running_variance", 0.1
+    )
     torchs = stored_over_biased(nn.BatchNorm1d(1).double(), x, "running_var", 0.1)
     return f"for $n = 8$ what is stored is {notes:.4f} times the biased variance here, and {torchs:.4f} times in torch ($8/7$)."
 
 
-@claim("002-10", CONVENTION, *ROWS["002-10"].laws, "normalisation/momentum-convention")
+@claim("002-10", CONVENTION, *ROWS["002-10"].laws, "batch-norm/momentum-convention")
 def momentum_keeps() -> str:
     r"""$r \leftarrow 0.9 r + 0.1 s$ with momentum 0.9, and with the biased variance.
 
-    Here the momentum is the fraction that is kept, in torch the one that enters: 0.9 here is 0.1 there. Handing one's number
-    to the other makes an average of a few batches out of one of many.
+    Here the momentum is the fraction that is kept, in torch the one that enters: 0.9 here is 0.1
+    there. Handing one's number to the other makes an average of a few batches out of one of many.
     """
     x = 5 + normal(16, 1)
     layer, same, swapped = (
@@ -116,18 +124,21 @@ def momentum_keeps() -> str:
     for known in (layer, same, swapped):
         known(x)
     return (
-        f"a batch of mean {number(x.mean())} moves the mean from 0 to {number(layer.moving_mean)}, as torch's 0.1 does "
-        f"({number(mean_of(same))}); torch's 0.9 gives {number(mean_of(swapped))}. Stored variance over biased, "
-        f"$n = 16$: {stored_over_biased(GradientModeBatchNorm(1, 2).double(), x, 'moving_var', 0.1):.4f}."
+        f"a batch of mean {number(x.mean())} moves the mean from 0 to "
+        f"{number(layer.moving_mean)}, as torch's 0.1 does "
+        f"({number(mean_of(same))}); torch's 0.9 gives {number(mean_of(swapped))}. Stored "
+        "variance over biased, "
+        "$n = 16$: "
+        f"{stored_over_biased(GradientModeBatchNorm(1, 2).double(), x, 'moving_var', 0.1):.4f}."
     )
 
 
-@claim("002-9", WRONG, *ROWS["002-9"].laws, "hygiene/cast-follows")
+@claim("002-9", WRONG, *ROWS["002-9"].laws, "conduct/cast-follows")
 def plain_attributes() -> str:
     """The averages are kept as plain tensor attributes.
 
-    Then they are not part of the module: not in its `state_dict`, and not moved or cast with it. A saved model comes back with
-    averages 0 and 1.
+    Then they are not part of the module: not in its `state_dict`, and not moved or cast with it. A
+    saved model comes back with averages 0 and 1.
     """
     layer, fresh = (GradientModeBatchNorm(3, 2, rows="002-8,002-9") for _ in range(2))
     for step in range(50):
@@ -139,17 +150,20 @@ def plain_attributes() -> str:
     keys = ", ".join(f"`{key}`" for key in layer.state_dict())
     kind = str(GradientModeBatchNorm(3, 2).half().moving_mean.dtype).removeprefix("torch.")
     return (
-        f"the `state_dict` holds {keys}; after 50 batches with mean 20 the reloaded layer is off by {number(apart)} at "
+        f"the `state_dict` holds {keys}; after 50 batches with mean 20 the reloaded layer is off "
+        f"by {number(apart)} at "
         f"evaluation. After `.half()` the averages are {kind}."
     )
 
 
-@claim("002-16", TRUE, "normalisation/running-update", "normalisation/eval-approaches-train")
+@claim("002-16", TRUE, "batch-norm/running-update", "batch-norm/eval-approaches-train")
 def two_policies() -> str:
-    """For prediction, take exact statistics of the whole data set, or the moving averages of training.
+    """For prediction, take exact statistics of the whole data set, or the moving averages of
+    training.
 
-    Two policies, both in use. The moving average remembers about $1/m$ batches, and so is noisier; with momentum None torch's
-    layer and the reference keep the plain average of all batches, which comes close to the exact statistics.
+    Two policies, both in use. The moving average remembers about $1/m$ batches, and so is noisier;
+    with momentum None torch's layer and the reference keep the plain average of all batches, which
+    comes close to the exact statistics.
     """
     data = 3 + 2 * normal(64 * 32, 64)
     exact = data.mean(0), data.var(0)
@@ -162,7 +176,8 @@ def two_policies() -> str:
         true = (fresh - exact[0]) / (exact[1] + 1e-5).sqrt()
         gaps.append((layer.eval()(fresh) - true).detach().square().mean().sqrt())
     return (
-        f"after one pass over 64 batches of 32 the outputs with torch's momentum 0.1 differ from those with exact statistics by "
+        "after one pass over 64 batches of 32 the outputs with torch's momentum 0.1 differ from "
+        "those with exact statistics by "
         f"{number(gaps[0])} (root mean square), those with the plain average by {number(gaps[1])}."
     )
 
@@ -170,7 +185,9 @@ def two_policies() -> str:
 def fresh_gap(
     momenta: list[float], checkpoints: tuple[int, ...], n: int, channels: int = 256
 ) -> dict[int, list[float]]:
-    """Root mean square of train-mode minus eval-mode output on new batches, for each momentum, after so many batches."""
+    """Root mean square of train-mode minus eval-mode output on new batches, for each momentum,
+    after so many batches.
+    """
     layers = [BatchNorm(channels, momentum=momentum) for momentum in momenta]
     found: dict[int, list[float]] = {count: [] for count in checkpoints}
     fresh = 3 + 2 * normal(n, channels, seed=1_000_000, dtype=torch.float32)
@@ -182,7 +199,9 @@ def fresh_gap(
                 layer(batch)
             if step in found:
                 for layer in layers:
-                    found[step].append(float((in_train - layer.eval()(fresh)).square().mean().sqrt()))
+                    found[step].append(
+                        float((in_train - layer.eval()(fresh)).square().mean().sqrt())
+                    )
                     layer.train()
     return found
 
@@ -210,8 +229,9 @@ def train_is_hidden() -> str:
 def mode_is_gradients() -> str:
     """The mode is whether gradients are enabled.
 
-    They are different questions. An evaluation with gradients normalises by the batch and moves the averages; a training pass
-    without them, as in checkpointing or in collecting statistics after training, uses the averages and leaves them.
+    They are different questions. An evaluation with gradients normalizes by the batch and moves the
+    averages; a training pass without them, as in checkpointing or in collecting statistics after
+    training, uses the averages and leaves them.
     """
     x = 20 + 2 * normal(32, 3, dtype=torch.float32)
     evaluated, collected, trained = (GradientModeBatchNorm(3, 2, rows="002-8") for _ in range(3))
@@ -222,9 +242,13 @@ def mode_is_gradients() -> str:
     leaf = x.clone().requires_grad_()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        apart = largest(checkpoint(trained, leaf, use_reentrant=True) - GradientModeBatchNorm(3, 2)(x))
+        apart = largest(
+            checkpoint(trained, leaf, use_reentrant=True) - GradientModeBatchNorm(3, 2)(x)
+        )
     return (
-        f"a call in eval mode moves an average from 0 to {number(evaluated.moving_mean[0, 0])}; ten training passes under "
-        f"`no_grad` leave it at {number(collected.moving_mean[0, 0])}; under reentrant checkpointing the output is off by "
+        f"a call in eval mode moves an average from 0 to {number(evaluated.moving_mean[0, 0])}; "
+        "ten training passes under "
+        f"`no_grad` leave it at {number(collected.moving_mean[0, 0])}; under reentrant "
+        "checkpointing the output is off by "
         f"{number(apart)}."
     )

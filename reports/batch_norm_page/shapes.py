@@ -21,19 +21,27 @@ from batch_norm_page.claim import (
     outcome,
 )
 from flowref.reference import BatchNorm
-from flowref.zoo.seed_batch_norm import ROWS, AveragingBatchNorm, FlattenedBatchNorm, GradientModeBatchNorm
+from flowref.zoo.seeds.batch_norm import (
+    ROWS,
+    AveragingBatchNorm,
+    FlattenedBatchNorm,
+    GradientModeBatchNorm,
+)
 
 
 @claim("000-13", UNSOUND, *ROWS["000-13"].laws)
 def shapes_of_images() -> str:
     """The input is flattened from axis 2 on, and meets parameters of shape (1, C, 1).
 
-    Right for three, four and five axes, however they are laid out in memory. A batch of vectors has no axis 2; and the number of
-    channels is never looked at, so that a layer of one channel takes any number.
+    Right for three, four and five axes, however they are laid out in memory. A batch of vectors has
+    no axis 2; and the number of channels is never looked at, so that a layer of one channel takes
+    any number.
     """
     layer = FlattenedBatchNorm(1, rows="000-13")
     taken = tuple(layer(normal(4, 3, 5, dtype=torch.float32)).shape)
-    vectors = outcome(lambda: FlattenedBatchNorm(3, rows="000-13")(normal(4, 3, dtype=torch.float32)))
+    vectors = outcome(
+        lambda: FlattenedBatchNorm(3, rows="000-13")(normal(4, 3, dtype=torch.float32))
+    )
     refused = outcome(lambda: BatchNorm(1)(normal(4, 3, 5)))
     return f"a layer of one channel returns {taken} for an input of that shape (the reference: {refused}). Vectors: {vectors}."
 
@@ -42,8 +50,8 @@ def shapes_of_images() -> str:
 def rank_in_training_only() -> str:
     """The number of axes is asserted, to be 2 or 4, when training.
 
-    Not in inference, where sequences meet parameters that broadcast along the wrong axis, silently if the lengths happen to
-    agree; and the number of channels is checked nowhere.
+    Not in inference, where sequences meet parameters that broadcast along the wrong axis, silently
+    if the lengths happen to agree; and the number of channels is checked nowhere.
     """
     layer = GradientModeBatchNorm(3, 2, rows="002-11").eval()
     layer.moving_mean.copy_(torch.tensor([[0.0, 10.0, 20.0]]))
@@ -51,18 +59,21 @@ def rank_in_training_only() -> str:
     with torch.no_grad():
         y, narrow = layer(x), layer(normal(4, 1, dtype=torch.float32))
     return (
-        f"in eval mode sequences of shape (4, 3, 3), with channel means 0, 10 and 20 that the averages know, come out with means "
-        f"{', '.join(number(v) if abs(v) > 1 else 'about 0' for v in y.mean((0, 2)).tolist())}; an input of shape (4, 1) comes "
+        "in eval mode sequences of shape (4, 3, 3), with channel means 0, 10 and 20 that the "
+        "averages know, come out with means "
+        f"{', '.join(number(v) if abs(v) > 1 else 'about 0' for v in y.mean((0, 2)).tolist())}; "
+        "an input of shape (4, 1) comes "
         f"out as {tuple(narrow.shape)}."
     )
 
 
 @claim("000-20", UNSOUND, *ROWS["000-20"].laws)
 def one_value() -> str:
-    r"""Any batch is normalised, also one value per channel, or none.
+    r"""Any batch is normalized, also one value per channel, or none.
 
-    One value is its own mean: the output is $\beta$ whatever comes in, and nothing can be learnt. The mean of no values is
-    nan, and stays in the averages for ever. torch and the reference refuse the first and pass over the second.
+    One value is its own mean: the output is $\beta$ whatever comes in, and nothing can be learnt.
+    The mean of no values is nan, and stays in the averages for ever. torch and the reference refuse
+    the first and pass over the second.
     """
     layer, rows = AveragingBatchNorm(3, rows="000-20"), normal(1, 3, 1, dtype=torch.float32)
     single = layer(rows).flatten().tolist()
@@ -72,15 +83,17 @@ def one_value() -> str:
     for known in (kept, torchs):
         known(torch.zeros(0, 3, 4))
     return (
-        f"one value per channel gives {', '.join(number(v) for v in single)} (the reference: {refused}). An empty batch leaves a "
-        f"running mean of {number(layer.running_mean[0, 0, 0])}, in the reference of {number(mean_of(kept))} and in torch of "
+        f"one value per channel gives {', '.join(number(v) for v in single)} (the reference: "
+        f"{refused}). An empty batch leaves a "
+        f"running mean of {number(layer.running_mean[0, 0, 0])}, in the reference of "
+        f"{number(mean_of(kept))} and in torch of "
         f"{number(mean_of(torchs))}."
     )
 
 
 @claim("002-14", UNSOUND, *ROWS["002-14"].laws)
 def one_value_again() -> str:
-    """Batches of one vector, or of none, are normalised as any other.
+    """Batches of one vector, or of none, are normalized as any other.
 
     As with one value per channel of an image.
     """
@@ -88,7 +101,8 @@ def one_value_again() -> str:
     single = layer(normal(1, 3, dtype=torch.float32)).flatten().tolist()
     layer(torch.zeros(0, 3))
     return (
-        f"one vector gives {', '.join(number(v) for v in single)}; an empty batch leaves a running mean "
+        f"one vector gives {', '.join(number(v) for v in single)}; an empty batch leaves a "
+        "running mean "
         f"of {number(layer.moving_mean[0, 0])}."
     )
 
@@ -105,16 +119,21 @@ def prints() -> str:
     return f"{seen.getvalue().count(chr(10))} line on the standard output per call."
 
 
-@claim("000-18", TRUE, "normalisation/initial-values", "normalisation/state-dict-keys")
+@claim("000-18", TRUE, "batch-norm/initial-values", "batch-norm/state-dict-keys")
 def buffers() -> str:
     """The averages are buffers that start at 0 and 1, with momentum 0.1, as in torch.
 
-    As values they are. But the names and shapes are others and the counter of batches is missing, so that weights cannot be
-    exchanged with `nn.BatchNorm2d`.
+    As values they are. But the names and shapes are others and the counter of batches is missing,
+    so that weights cannot be exchanged with `nn.BatchNorm2d`.
     """
-    layer, torchs = AveragingBatchNorm(3, rows="000-17").state_dict(), nn.BatchNorm2d(3).state_dict()
+    layer, torchs = (
+        AveragingBatchNorm(3, rows="000-17").state_dict(),
+        nn.BatchNorm2d(3).state_dict(),
+    )
     names = ", ".join(f"`{name}` {tuple(value.shape)}" for name, value in layer.items())
-    starts = ", ".join(number(layer[name].flatten()[0]) for name in ("running_mean", "running_variance"))
+    starts = ", ".join(
+        number(layer[name].flatten()[0]) for name in ("running_mean", "running_variance")
+    )
     return (
         f"{names}, the last two of them starting at {starts}; `nn.BatchNorm2d` has "
         f"{', '.join(f'`{name}` {tuple(value.shape)}' for name, value in torchs.items())}."
@@ -124,19 +143,25 @@ def buffers() -> str:
 @claim(
     "000-21",
     MISSING,
-    "normalisation/plain-average",
-    "normalisation/without-affine",
-    "normalisation/without-tracking",
-    "normalisation/nan-containment",
+    "batch-norm/plain-average",
+    "batch-norm/without-affine",
+    "batch-norm/without-tracking",
+    "batch-norm/nan-containment",
 )
 def missing_options() -> str:
-    """There is no plain average, no way to do without parameters or averages, and no guard against nan.
+    """There is no plain average, no way to do without parameters or averages, and no guard against
+    nan.
 
-    These are options of torch's layer, but for the last, which it does not have either: a single nan enters the averages of its
-    channel and never leaves. That it stays within its channel is a law, and holds.
+    These are options of torch's layer, but for the last, which it does not have either: a single
+    nan enters the averages of its channel and never leaves. That it stays within its channel is a
+    law, and holds.
     """
-    ours, theirs = (set(inspect.signature(kind).parameters) for kind in (AveragingBatchNorm, nn.BatchNorm2d))
-    absent = ", ".join(f"`{name}`" for name in sorted(theirs & {"affine", "track_running_stats"} - ours))
+    ours, theirs = (
+        set(inspect.signature(kind).parameters) for kind in (AveragingBatchNorm, nn.BatchNorm2d)
+    )
+    absent = ", ".join(
+        f"`{name}`" for name in sorted(theirs & {"affine", "track_running_stats"} - ours)
+    )
     x = normal(8, 3, 4, dtype=torch.float32)
     spoiled = x.clone()
     spoiled[0, 0, 0] = torch.nan
@@ -153,10 +178,12 @@ def missing_options() -> str:
 
 @claim("002-15", MISSING)
 def fixed_options() -> str:
-    r"""$\epsilon = 10^{-5}$ and momentum 0.9 are written into the forward pass, and the averages are returned and assigned.
+    r"""$\epsilon = 10^{-5}$ and momentum 0.9 are written into the forward pass, and the averages
+    are returned and assigned.
 
-    Nothing is wrong with the numbers; whoever needs others has to change the code. Assigned averages are new tensors at every call,
-    so that a reference to an old one no longer sees it move.
+    Nothing is wrong with the numbers; whoever needs others has to change the code. Assigned
+    averages are new tensors at every call, so that a reference to an old one no longer sees it
+    move.
     """
     layer = GradientModeBatchNorm(3, 2)
     held = layer.moving_mean
@@ -165,6 +192,8 @@ def fixed_options() -> str:
     kept: Any = reference.running_mean
     reference(5 + normal(8, 3, dtype=torch.float32))
     return (
-        f"a reference to the running mean taken before a call reads {number(held[0, 0])} after it, where the mean is "
-        f"{number(layer.moving_mean[0, 0])}; with the reference layer it reads {number(kept[0])}, which is the mean."
+        f"a reference to the running mean taken before a call reads {number(held[0, 0])} after "
+        "it, where the mean is "
+        f"{number(layer.moving_mean[0, 0])}; with the reference layer it reads {number(kept[0])}, "
+        "which is the mean."
     )

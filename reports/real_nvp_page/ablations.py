@@ -1,4 +1,6 @@
-"""E7: what norm layers, zero initialisation, the momentum and the penalty are worth, one change at a time."""
+"""E7: what norm layers, zero initialization, the momentum and the penalty are worth, one change at
+a time.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,17 @@ from flowref.training.models import tensor
 from flowref.training.recipes import Recipe
 from real_nvp_page import pictures, words
 from real_nvp_page.experiment import Effort, Experiment, Row, Task, grouped, spread
-from real_nvp_page.pictures import BLACK, BLUE, GREEN, GREY, PURPLE, RED
+from real_nvp_page.pictures import BLACK, BLUE, GRAY, GREEN, PURPLE, RED
 
 PENALTY, LARGEST_RATIO, REPEATS = 5e-5, 1e-3, 4
 BASE = "both norms"
-POINTS: Row = {"depth": 6, "hidden": [64, 64], "norm": "running", "momentum": 0.005, "mixing": False}
+POINTS: Row = {
+    "depth": 6,
+    "hidden": [64, 64],
+    "norm": "running",
+    "momentum": 0.005,
+    "mixing": False,
+}
 IMAGES: Row = {
     "scales": 2, "couplings": 2, "final": 2, "hidden": 16, "blocks": 1, "alpha": 0.003,
     "norm": "running", "momentum": 0.005, "conditioner_norm": "batch",
@@ -70,7 +78,9 @@ def model(data: str, change: str) -> tuple[Row, tuple[str, ...]] | None:
 
 
 def tasks(effort: Effort) -> list[Task]:
-    """Each change on each data set with each seed; seeds are shared, so that differences are those of the change."""
+    """Each change on each data set with each seed; seeds are shared, so that differences are those
+    of the change.
+    """
     found = []
     for data, setting in SETTINGS.items():
         for change in SHOWN:
@@ -114,12 +124,14 @@ def measure(task: Task, flow: Flow | None, dataset: Dataset, effort: Effort) -> 
         "value": nll / (dataset.dims * math.log(2)) if images else nll,
         "penalty": real_nvp_loss(flow, x[:2], PENALTY).penalty.item(),
         "base_term": -float(flow.base.log_prob(z).mean()),
-        "penalised": task.recipe.penalty > 0,
+        "penalized": task.recipe.penalty > 0,
     }
 
 
 def conclude(rows: list[Row]) -> Row:
-    """By data set and change: values, differences from the base with the same seed, and the ratio of penalty and NLL."""
+    """By data set and change: values, differences from the base with the same seed, and the ratio
+    of penalty and NLL.
+    """
     groups: dict[str, Any] = {}
     by_group = grouped(rows)
     for group, found in by_group.items():
@@ -130,7 +142,7 @@ def conclude(rows: list[Row]) -> Row:
         }
     ratios: dict[str, Any] = {}
     for data in SETTINGS:
-        kept = [row for row in rows if parts(row["group"])[0] == data and row["penalised"]]
+        kept = [row for row in rows if parts(row["group"])[0] == data and row["penalized"]]
         ratios[data] = {
             "penalty": spread([row["penalty"] for row in kept]),
             "to_nll": spread([row["penalty"] / abs(row["nll"]) for row in kept]),
@@ -150,7 +162,13 @@ def conclude(rows: list[Row]) -> Row:
     }
 
 
-COLOURS = {BASE: BLACK, "no norm": RED, "norm between": GREEN, "norm inside": PURPLE, "momentum 0.1": BLUE}
+COLORS = {
+    BASE: BLACK,
+    "no norm": RED,
+    "norm between": GREEN,
+    "norm inside": PURPLE,
+    "momentum 0.1": BLUE,
+}
 
 
 def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort) -> None:
@@ -163,14 +181,20 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
             for at, change in enumerate(changes):
                 group = f"{data}: {change}"
                 if group not in found:
-                    place.annotate("does not apply", (0, at), fontsize=8.5, color=GREY, va="center", ha="center",
+                    place.annotate("does not apply", (0, at), fontsize=8.5, color=GRAY, va="center", ha="center",
                                    bbox={"fc": "white", "ec": "none", "pad": 1.5})  # fmt: skip
                     continue
                 differences = [row["value"] - base[row["seed"]] for row in found[group]]
                 said = results["groups"][group]["difference"]
-                pictures.interval(place, at, said["mean"], said["low"], said["high"], GREY)
+                pictures.interval(place, at, said["mean"], said["low"], said["high"], GRAY)
                 place.scatter(
-                    differences, [at - 0.22] * len(differences), s=20, c=RED, alpha=0.75, linewidths=0, zorder=3
+                    differences,
+                    [at - 0.22] * len(differences),
+                    s=20,
+                    c=RED,
+                    alpha=0.75,
+                    linewidths=0,
+                    zorder=3,
                 )
             place.axvline(0, c=BLACK, lw=1)
             place.set(title=f"{data} ({len(base)} seeds)", xlabel=f"difference from both norms, {UNIT[data]}",
@@ -180,20 +204,36 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
             place.xaxis.set_major_locator(MaxNLocator(5))
             low, high = place.get_xlim()
             place.annotate(
-                "worse →", (0.995, 1), xycoords="axes fraction", ha="right", va="bottom", fontsize=9, color=GREY
+                "worse →",
+                (0.995, 1),
+                xycoords="axes fraction",
+                ha="right",
+                va="bottom",
+                fontsize=9,
+                color=GRAY,
             )
             place.annotate(
-                "← better", (0.005, 1), xycoords="axes fraction", ha="left", va="bottom", fontsize=9, color=GREY
+                "← better",
+                (0.005, 1),
+                xycoords="axes fraction",
+                ha="left",
+                va="bottom",
+                fontsize=9,
+                color=GRAY,
             )
             place.set_xlim(low, high)
     with pictures.panels(out / "E7-course.png", 1, 2, (5.0, 3.7)) as axes:
         for place, data in zip(axes[0], SETTINGS, strict=True):
             unit = 1.0 if data == "moons" else 1 / (64 * math.log(2))
-            for change, colour in COLOURS.items():
+            for change, color in COLORS.items():
                 curves = np.array([row["curve"] for row in found[f"{data}: {change}"]])
-                place.plot(curves[0, :, 0], unit * curves[:, :, 1].mean(0), c=colour, label=change,
+                place.plot(curves[0, :, 0], unit * curves[:, :, 1].mean(0), c=color, label=change,
                            ls="--" if change == "momentum 0.1" else "-", marker="o", ms=3)  # fmt: skip
-            last = [unit * row["curve"][-1][1] for change in COLOURS for row in found[f"{data}: {change}"]]
+            last = [
+                unit * row["curve"][-1][1]
+                for change in COLORS
+                for row in found[f"{data}: {change}"]
+            ]
             low, high = min(last), max(last)
             highest = 1.05 * max(place.get_ylim()[1], high)
             place.set(xlabel="step", ylabel=f"validation NLL, {UNIT[data]}", title=f"{data}: mean over seeds",
@@ -203,7 +243,9 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
 
 
 def seen(found: Row, sign: int) -> str:
-    """What an interval says of an effect that is expected in one direction (1: the change makes it worse)."""
+    """What an interval says of an effect that is expected in one direction (1: the change makes it
+    worse).
+    """
     if sign * found["low"] > 0 and sign * found["high"] > 0:
         return "seen"
     if sign * found["low"] < 0 and sign * found["high"] < 0:
@@ -219,7 +261,10 @@ def differences(results: Row, change: str, sign: int = 0) -> str:
         if found is not None:
             difference = found["difference"]
             verdict = f" ({seen(difference, sign)})" if sign else ""
-            said.append(f"{difference['mean']:+.3f} {words.between(difference)} {UNIT[data]} on {data}{verdict}")
+            said.append(
+                f"{difference['mean']:+.3f} {words.between(difference)} {UNIT[data]} on "
+                f"{data}{verdict}"
+            )
     return words.listed(said)
 
 
@@ -230,7 +275,8 @@ def negligible(results: Row) -> str:
         difference = results["groups"][f"{data}: no penalty"]["difference"]
         seeds = results["groups"][f"{data}: {BASE}"]["value"]["sd"]
         said.append(
-            f"on {data} the difference is {difference['mean']:+.4f} {words.between(difference, 4)} {UNIT[data]}, where "
+            f"on {data} the difference is {difference['mean']:+.4f} "
+            f"{words.between(difference, 4)} {UNIT[data]}, where "
             f"seeds have a standard deviation of {seeds:.4f}"
         )
     return " and ".join(said)
@@ -248,24 +294,27 @@ def section(results: Row) -> str:
                 "" if change == BASE else f"{found['difference']['mean']:+.3f} {words.between(found['difference'])}",
             ]  # fmt: skip
         lines.append(line)
-    first = {data: next(row for row in results["runs"] if parts(row["group"])[0] == data) for data in SETTINGS}
+    first = {
+        data: next(row for row in results["runs"] if parts(row["group"])[0] == data)
+        for data in SETTINGS
+    }
     counts = {data: results["groups"][f"{data}: {BASE}"]["value"]["n"] for data in SETTINGS}
     ratios = results["ratios"]
     arrived = {data: 1 - 0.995 ** first[data]["steps"] for data in SETTINGS}
-    return f"""The notes numbered 003 tell what their author found to matter: normalisation, in the conditioners and
+    return f"""The notes numbered 003 tell what their author found to matter: normalization, in the conditioners and
 between the couplings, was the key to a low loss; setting the outputs of the conditioners to zero at the start worked
 much better than other values; running averages with momentum 0.005 worked better than with 0.1; the penalty of
 {PENALTY:g} on the learned scales did next to nothing, its part of the loss always being orders of magnitude below the
 others. The author says himself that some of it rests on one or two runs.
 
-Here each change is made alone, to a base that has both norms: batch normalisation inside the conditioners and, by
+Here each change is made alone, to a base that has both norms: batch normalization inside the conditioners and, by
 running averages with momentum 0.005, between the couplings; zero at the start; the penalty. On moons
 {first["moons"]["steps"]} steps with batches of {first["moons"]["recipe"]["batch"]} and {counts["moons"]} seeds, on
 the 8 by 8 digits {first["digits"]["steps"]} steps with batches of {first["digits"]["recipe"]["batch"]} and
 {counts["digits"]} seeds. A seed sets the same first weights and the same order of the data in all changes, so that
 differences are taken seed by seed; brackets hold the 95 % interval of the mean difference by Student's t, not
 corrected for the number of comparisons. One learning rate serves all changes. The convolutions for digits are
-weight-normalised throughout, as in the notes.
+weight-normalized throughout, as in the notes.
 
 {words.table(["change", "moons: NLL (nats)", "difference", "digits: bits per dimension", "difference"], lines)}
 

@@ -30,12 +30,16 @@ def kernels(x: Tensor, y: Tensor, scale: float) -> Tensor:
 
 
 def squared(x: Values, y: Values, scale: float) -> float:
-    r"""The unbiased estimate of $\mathrm{MMD}^2 = E k(x, x') + E k(y, y') - 2 E k(x, y)$; its mean is 0 if both are alike."""
+    r"""The unbiased estimate of $\mathrm{MMD}^2 = E k(x, x') + E k(y, y') - 2 E k(x, y)$; its mean
+    is 0 if both are alike.
+    """
     a, b = (torch.as_tensor(values, dtype=torch.float32) for values in (x, y))
 
     def within(points: Tensor) -> float:
         n = len(points)
         found = kernels(points, points, scale)
-        return (float(found.sum(dtype=torch.float64)) - float(found.diagonal().sum())) / (n * (n - 1))
+        return (float(found.sum(dtype=torch.float64)) - float(found.diagonal().sum())) / (
+            n * (n - 1)
+        )
 
     return within(a) + within(b) - 2 * float(kernels(a, b, scale).mean(dtype=torch.float64))

@@ -1,4 +1,6 @@
-"""An experiment: trainings that are each finished or gone on with, their numbers as JSON, pictures, and a section of the page."""
+"""An experiment: trainings that are each finished or gone on with, their numbers as JSON, pictures,
+and a section of the page.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ SOURCES = ("loop.py", "models.py", "variants.py", "data.py")
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is done: all of it, or a rehearsal with little of everything, whose numbers say nothing."""
+    """How much is done: all of it, or a rehearsal with little of everything, whose numbers say
+    nothing.
+    """
 
     rehearsal: bool = False
 
@@ -56,7 +60,9 @@ class Effort:
         whole = data.load(name)
         if not self.rehearsal:
             return whole
-        return Dataset(name, whole.train[:128], whole.validation[:32], whole.test[:64], whole.levels)
+        return Dataset(
+            name, whole.train[:128], whole.validation[:32], whole.test[:64], whole.levels
+        )
 
 
 @dataclass(frozen=True)
@@ -77,9 +83,10 @@ class Task:
 class Experiment:
     """What is trained, measured, drawn and said. ``revision`` is raised when ``measure`` changes.
 
-    ``measure``: task, flow (None without a recipe), data set and effort to the numbers of a row; ``conclude``: all rows to the
-    numbers of the experiment, of which ``checks`` are (what, whether it is met); ``draw``: results, a function from a row to its
-    flow, and a folder; ``section``: results to Markdown.
+    ``measure``: task, flow (None without a recipe), data set and effort to the numbers of a row;
+    ``conclude``: all rows to the numbers of the experiment, of which ``checks`` are (what, whether
+    it is met); ``draw``: results, a function from a row to its flow, and a folder; ``section``:
+    results to Markdown.
     """
 
     name: str
@@ -107,11 +114,18 @@ class Watcher(Listener):
 
 
 def digest(experiment: Experiment, tasks: list[Task], effort: Effort) -> str:
-    """Of all that the rows depend on; equal for two runs of the command that may share their finished tasks."""
-    state = hashlib.sha256(f"{experiment.name} {experiment.revision} {effort} {torch.__version__}".encode())
+    """Of all that the rows depend on; equal for two runs of the command that may share their
+    finished tasks.
+    """
+    state = hashlib.sha256(
+        f"{experiment.name} {experiment.revision} {effort} {torch.__version__}".encode()
+    )
     state.update(json.dumps([asdict(task) for task in tasks], sort_keys=True).encode())
     below = Path(str(training.__file__)).parent
-    for path in [*sorted(Path(str(reference.__file__)).parent.glob("*.py")), *(below / name for name in SOURCES)]:
+    for path in [
+        *sorted(Path(str(reference.__file__)).parent.glob("*.py")),
+        *(below / name for name in SOURCES),
+    ]:
         state.update(code(path).encode())
     return state.hexdigest()[:10]
 
@@ -120,15 +134,21 @@ def code(path: Path) -> str:
     """What a module does: its source without comments, docstrings and layout."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+        if (
+            isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+            and ast.get_docstring(node) is not None
+        ):
             node.body = node.body[1:]
     return ast.dump(tree)
 
 
-def conduct(experiment: Experiment, effort: Effort, out: Path, parent: Path, watcher: Watcher) -> Row:
+def conduct(
+    experiment: Experiment, effort: Effort, out: Path, parent: Path, watcher: Watcher
+) -> Row:
     """Do what is not yet done of an experiment, and write its JSON and pictures into ``out``.
 
-    The tasks have their folders below ``parent``: one that is finished is not begun again, and one that was killed goes on.
+    The tasks have their folders below ``parent``: one that is finished is not begun again, and one
+    that was killed goes on.
     """
     tasks = experiment.tasks(effort)
     folder = parent / f"{experiment.name}-{digest(experiment, tasks, effort)}"
@@ -143,7 +163,10 @@ def conduct(experiment: Experiment, effort: Effort, out: Path, parent: Path, wat
         "title": experiment.title,
         "revision": experiment.revision,
         "rehearsal": effort.rehearsal,
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in PACKAGES},
+        },
         "threads": 1,
         "seconds": sum(row.get("seconds", 0.0) for row in rows),
         "runs": rows,
@@ -151,7 +174,9 @@ def conduct(experiment: Experiment, effort: Effort, out: Path, parent: Path, wat
     }
     results = tidy(results)
     out.mkdir(parents=True, exist_ok=True)
-    runs.replace_file(out / f"{experiment.name}.json", (json.dumps(results, indent=1) + "\n").encode())
+    runs.replace_file(
+        out / f"{experiment.name}.json", (json.dumps(results, indent=1) + "\n").encode()
+    )
 
     def flow_of(row: Row) -> Flow:
         return runs.load(str(folder / Task(row["group"], row["seed"]).key))
@@ -161,7 +186,9 @@ def conduct(experiment: Experiment, effort: Effort, out: Path, parent: Path, wat
     return results
 
 
-def perform(experiment: Experiment, task: Task, effort: Effort, folder: Path, listener: Listener) -> Row:
+def perform(
+    experiment: Experiment, task: Task, effort: Effort, folder: Path, listener: Listener
+) -> Row:
     """The row of a task: read if it is there, else trained for and measured."""
     if (folder / RESULT).is_file():
         found: Row = json.loads((folder / RESULT).read_text(encoding="utf-8"))
@@ -177,7 +204,9 @@ def perform(experiment: Experiment, task: Task, effort: Effort, folder: Path, li
         training.run(listener)
         flow, epochs = runs.load(str(folder)), runs.metrics(folder)
         row |= {
-            "recipe": {name: value for name, value in asdict(task.recipe).items() if value is not None},
+            "recipe": {
+                name: value for name, value in asdict(task.recipe).items() if value is not None
+            },
             "steps": epochs[-1]["step"],
             "best_epoch": min(epochs, key=lambda epoch: epoch["validation_nll"])["epoch"],
             "seconds": epochs[-1]["seconds"],
@@ -215,7 +244,11 @@ def spread(values: Iterator[float] | list[float]) -> Row:
 
     found = np.array(list(values), dtype=float)
     deviation = float(found.std(ddof=1)) if len(found) > 1 else 0.0
-    half = float(t.ppf(0.975, len(found) - 1)) * deviation / len(found) ** 0.5 if len(found) > 1 else 0.0
+    half = (
+        float(t.ppf(0.975, len(found) - 1)) * deviation / len(found) ** 0.5
+        if len(found) > 1
+        else 0.0
+    )
     mean = float(found.mean())
     return {
         "n": len(found),

@@ -1,4 +1,6 @@
-"""E9: what lies between two modes under a flow from one normal distribution, and under a flow from two."""
+"""E9: what lies between two modes under a flow from one normal distribution, and under a flow from
+two.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ from real_nvp_page.pictures import BLACK, GREEN, PURPLE, RED
 
 MODEL: Row = {"depth": 6, "hidden": [64, 64]}
 NORMAL, DRAWN, PLACED = "normal base", "mixture, drawn start", "mixture, placed start"
-GROUPS: dict[str, tuple[str, ...]] = {NORMAL: (), DRAWN: ("mixture-base",), PLACED: ("placed-mixture-base",)}
+GROUPS: dict[str, tuple[str, ...]] = {
+    NORMAL: (),
+    DRAWN: ("mixture-base",),
+    PLACED: ("placed-mixture-base",),
+}
 SEEDS, EPOCHS, SAMPLES = 5, 12, 200_000
 HALF = 1.5  # the strip between the modes is |x_1| < 1.5, half of the way from the middle to each
 HEIGHT, LINES = 12.0, 24_001
@@ -54,7 +60,10 @@ def measure(task: Task, flow: Flow | None, dataset: Dataset, effort: Effort) -> 
     across = exact.log_prob(torch.stack([0 * line, line], 1)).exp()
     count = effort.count(SAMPLES)
     drawn = torch.cat(
-        [flow.sample(min(count, 20_000), runs.seeded(task.seed, part)) for part in range(max(count // 20_000, 1))]
+        [
+            flow.sample(min(count, 20_000), runs.seeded(task.seed, part))
+            for part in range(max(count // 20_000, 1))
+        ]
     )
     return {
         "nll": mean_nll(flow, dataset.test, None, runs.seeded(0)),
@@ -84,12 +93,15 @@ def conclude(rows: list[Row]) -> Row:
         "true": {
             "log_middle": middle,
             "log_across": -((3 / 0.4) ** 2) / 2 - normal,
-            "strip": 0.5 * (math.erfc((3 - HALF) / 0.4 / 2**0.5) - math.erfc((3 + HALF) / 0.4 / 2**0.5)),
+            "strip": 0.5
+            * (math.erfc((3 - HALF) / 0.4 / 2**0.5) - math.erfc((3 + HALF) / 0.4 / 2**0.5)),
         },
         "checks": [
             {
                 "what": "the density in the middle is above 0, and finite, for every seed from a normal base",
-                "met": all(math.isfinite(row["log_middle"]) for row in rows if row["group"] == NORMAL),
+                "met": all(
+                    math.isfinite(row["log_middle"]) for row in rows if row["group"] == NORMAL
+                ),
             },
         ],
     }
@@ -100,13 +112,23 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
     """The logarithm of the densities over the plane, and along the line through both modes."""
     found, box = grouped(results["runs"]), (-5.0, 5.0, -2.6, 2.6)
     corners = torch.tensor([[box[0], box[2]], [box[1], box[3]]], dtype=torch.float64)
-    colours = dict(zip(found, (RED, PURPLE, GREEN), strict=True))
+    colors = dict(zip(found, (RED, PURPLE, GREEN), strict=True))
     with pictures.panels(out / "E9.png", 2, 3, (4.6, 3.0)) as axes:
         norm = Normalize(-8, 0)
         for place, (group, rows) in zip(axes[0], found.items(), strict=True):
-            values = on_grid(copy.deepcopy(flow_of(rows[0])).double(), corners, 400).clamp(min=1e-30).log10().numpy()
+            values = (
+                on_grid(copy.deepcopy(flow_of(rows[0])).double(), corners, 400)
+                .clamp(min=1e-30)
+                .log10()
+                .numpy()
+            )
             drawn = place.imshow(
-                values, extent=box, origin="lower", cmap="magma_r", norm=norm, interpolation="bilinear"
+                values,
+                extent=box,
+                origin="lower",
+                cmap="magma_r",
+                norm=norm,
+                interpolation="bilinear",
             )
             pictures.frame(place, box, f"{group}, seed 0")
             for edge in (-HALF, HALF):
@@ -119,21 +141,47 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
         through, across, strip = axes[1]
         for group, rows in found.items():
             for index, row in enumerate(rows):
-                values = copy.deepcopy(flow_of(row)).double().eval().log_prob(torch.as_tensor(points)).numpy()
+                values = (
+                    copy.deepcopy(flow_of(row))
+                    .double()
+                    .eval()
+                    .log_prob(torch.as_tensor(points))
+                    .numpy()
+                )
                 label = group if index == 0 else None
-                through.plot(line, values / math.log(10), c=colours[group], lw=1.1, alpha=0.85, label=label)
-        through.plot(line, truth.log_density(DATA, points) / math.log(10), c=BLACK, ls="--", label="the truth")
+                through.plot(
+                    line, values / math.log(10), c=colors[group], lw=1.1, alpha=0.85, label=label
+                )
+        through.plot(
+            line,
+            truth.log_density(DATA, points) / math.log(10),
+            c=BLACK,
+            ls="--",
+            label="the truth",
+        )
         through.set(ylim=(-24, 1), xlim=(-4.5, 4.5), xlabel="$x_1$, at $x_2 = 0$", ylabel=r"$\log_{10}$ density",
                     title="through both modes, all seeds")  # fmt: skip
         through.grid(axis="y")
         through.legend(fontsize=8.5, loc="lower center", ncols=2)
         for place, kind, level, title in (
-            (across, "across", math.exp(results["true"]["log_across"]), "mass per unit length at $x_1 = 0$"),
+            (
+                across,
+                "across",
+                math.exp(results["true"]["log_across"]),
+                "mass per unit length at $x_1 = 0$",
+            ),
             (strip, "strip", results["true"]["strip"], f"mass of $|x_1| < {HALF:g}$"),
         ):
             floor = 0.2 / SAMPLES if kind == "strip" else 1e-300
             for at, (group, rows) in enumerate(found.items()):
-                pictures.dots(place, at, [max(row[kind], floor) for row in rows], colours[group], size=36, wide=0.4)
+                pictures.dots(
+                    place,
+                    at,
+                    [max(row[kind], floor) for row in rows],
+                    colors[group],
+                    size=36,
+                    wide=0.4,
+                )
             place.axhline(level, c=BLACK, ls="--", lw=1.2)
             place.annotate("the truth", (0.02, level), xycoords=("axes fraction", "data"), xytext=(0, 4), fontsize=9,
                            textcoords="offset points")  # fmt: skip
@@ -166,15 +214,24 @@ def section(results: Row) -> str:
         [
             name,
             words.pm(found["excess"]),
-            f"{found['log_middle']['mean']:.1f} ({found['log_middle']['least']:.1f} to {found['log_middle']['most']:.1f})",
-            f"{found['log_across']['mean']:.1f} ({found['log_across']['least']:.1f} to {found['log_across']['most']:.1f})",
-            f"{words.number(found['strip']['mean'], 5)} ({words.number(found['strip']['least'], 5)} to "
+            f"{found['log_middle']['mean']:.1f} ({found['log_middle']['least']:.1f} to "
+            f"{found['log_middle']['most']:.1f})",
+            f"{found['log_across']['mean']:.1f} ({found['log_across']['least']:.1f} to "
+            f"{found['log_across']['most']:.1f})",
+            f"{words.number(found['strip']['mean'], 5)} "
+            f"({words.number(found['strip']['least'], 5)} to "
             f"{words.number(found['strip']['most'], 5)})",
         ]
         for name, found in groups.items()
     ]
     lines.append(
-        ["the truth", "0", f"{true['log_middle']:.1f}", f"{true['log_across']:.1f}", words.number(true["strip"], 5)]
+        [
+            "the truth",
+            "0",
+            f"{true['log_middle']:.1f}",
+            f"{true['log_across']:.1f}",
+            words.number(true["strip"], 5),
+        ]
     )
     head = ["", "NLL above the truth", "log-density in the middle", "log of the mass per unit length at $x_1 = 0$",
             f"mass of the strip $\\vert x_1 \\vert < {HALF:g}$"]  # fmt: skip
@@ -184,7 +241,7 @@ inverse takes the whole plane to the whole plane, so that the density is above 0
 modes comes from a curve that cuts the base in two. How much mass stays there is a matter of the map.
 
 The target is two round normal distributions of standard deviation 0.4 about (-3, 0) and (3, 0). One model,
-{MODEL["depth"]} couplings with batch normalisation and 1x1 convolutions, is trained for {first["steps"]} steps with
+{MODEL["depth"]} couplings with batch normalization and 1x1 convolutions, is trained for {first["steps"]} steps with
 {groups[NORMAL]["strip"]["n"]} seeds from each of three bases: a standard normal distribution, and, for comparison, a
 mixture of two normal distributions whose weights, means and covariances are learned along with the flow
 (`NormalMixture` in `flowref.training.variants`). The mixture starts in two ways. Either its means are drawn from a

@@ -18,16 +18,21 @@ from flowref.training.models import tensor
 from flowref.training.recipes import Recipe
 from real_nvp_page import discrepancy, pictures, truth, words
 from real_nvp_page.experiment import Effort, Experiment, Row, Task, grouped, spread
-from real_nvp_page.pictures import BLACK, BLUE, GREEN, GREY, RED
+from real_nvp_page.pictures import BLACK, BLUE, GRAY, GREEN, RED
 
 OPTIONS: Row = {"hidden": [64, 64], "norm": "running", "momentum": 0.005}
-ALONE, MIXED, AWAY, NULL = "couplings alone", "with 1x1 convolutions", "couplings not from zero", "data with data"
+ALONE, MIXED, AWAY, NULL = (
+    "couplings alone",
+    "with 1x1 convolutions",
+    "couplings not from zero",
+    "data with data",
+)
 MODELS: dict[str, tuple[Row, tuple[str, ...]]] = {
     ALONE: ({"depth": 8, **OPTIONS, "mixing": False}, ()),
     MIXED: ({"depth": 6, **OPTIONS, "mixing": True}, ()),
     AWAY: ({"depth": 8, **OPTIONS, "mixing": False}, ("nonzero-outputs",)),
 }
-COLOURS = {ALONE: RED, MIXED: GREEN}
+COLORS = {ALONE: RED, MIXED: GREEN}
 NAMES = ("moons", "blobs", "random", "circles")
 SEEDS, EPOCHS, ACCURACY = 3, 25, 1e-3
 DRAWN, REPEATS = 2000, 100  # points on each side of a comparison, and comparisons of data with data
@@ -46,7 +51,9 @@ MEASURES = {
 
 
 def tasks(effort: Effort) -> list[Task]:
-    """Data against data for each data set; a training for each of them, model and seed; and one more start for random."""
+    """Data against data for each data set; a training for each of them, model and seed; and one
+    more start for random.
+    """
     found = [Task(f"{NULL}: {name}", 0) for name in NAMES]
     for kind, (options, variants) in MODELS.items():
         for name in NAMES if kind != AWAY else ("random",):
@@ -77,7 +84,10 @@ def measure(task: Task, flow: Flow | None, dataset: Dataset, effort: Effort) -> 
     scale = discrepancy.width(dataset.test)
     if flow is None:
         pairs = (
-            (truth.independent(name, count, 2 * repeat), truth.independent(name, count, 2 * repeat + 1))
+            (
+                truth.independent(name, count, 2 * repeat),
+                truth.independent(name, count, 2 * repeat + 1),
+            )
             for repeat in range(effort.count(REPEATS))
         )
         return {"width": scale, "null": [discrepancy.squared(*pair, scale) for pair in pairs]}
@@ -110,7 +120,7 @@ def conclude(rows: list[Row]) -> Row:
         if kind == NULL:
             continue
         null = np.array(found[f"{NULL}: {name}"][0]["null"])
-        centre, deviation = float(null.mean()), float(null.std(ddof=1))
+        center, deviation = float(null.mean()), float(null.std(ddof=1))
         groups[group] = {
             "nll": spread([row["nll"] for row in flows]),
             "normal": flows[0]["normal"],
@@ -118,13 +128,21 @@ def conclude(rows: list[Row]) -> Row:
             "margin": spread([row["normal"] - row["nll"] for row in flows]),
             "excess": spread([row["nll"] - row["truth"] for row in flows]),
             "mmd2": spread([row["mmd2"] for row in flows]),
-            "null": {"n": len(null), "mean": centre, "sd": deviation, "q95": float(np.quantile(null, 0.95))},
-            "deviations": spread([(row["mmd2"] - centre) / deviation for row in flows]),
+            "null": {
+                "n": len(null),
+                "mean": center,
+                "sd": deviation,
+                "q95": float(np.quantile(null, 0.95)),
+            },
+            "deviations": spread([(row["mmd2"] - center) / deviation for row in flows]),
             "stray": spread([row["stray"] for row in flows]),
             "integral_error": max(abs(row["integral"] - 1) for row in flows),
             "penalty_to_nll": max(row["penalty"] / abs(row["nll"]) for row in flows),
         }
-    orders = {kind: {measure: hardest(groups, kind, measure) for measure in MEASURES} for kind in (ALONE, MIXED)}
+    orders = {
+        kind: {measure: hardest(groups, kind, measure) for measure in MEASURES}
+        for kind in (ALONE, MIXED)
+    }
     flows = [row for row in rows if "nll" in row]
     return {
         "groups": groups,
@@ -132,7 +150,9 @@ def conclude(rows: list[Row]) -> Row:
         "checks": [
             {
                 "what": f"{MIXED}, the test value of every seed and data set is below that of the best normal distribution",
-                "met": all(row["nll"] < row["normal"] for row in flows if named(row["group"])[0] == MIXED),
+                "met": all(
+                    row["nll"] < row["normal"] for row in flows if named(row["group"])[0] == MIXED
+                ),
             },
             {
                 "what": f"every trained density, of whichever model, integrates to 1 within {ACCURACY:g}",
@@ -150,32 +170,46 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
             train = effort.data(name).train[:2000]
             pictures.scatter(column[0], train, BLUE)
             pictures.frame(column[0], BOX[name], f"{name}: training points")
-            for place, kind in zip(column[1:], COLOURS, strict=True):
+            for place, kind in zip(column[1:], COLORS, strict=True):
                 with torch.no_grad():
-                    drawn = flow_of(found[f"{kind}: {name}"][0]).sample(len(train), runs.seeded(0, "plot")).numpy()
-                pictures.scatter(place, drawn, COLOURS[kind])
+                    drawn = (
+                        flow_of(found[f"{kind}: {name}"][0])
+                        .sample(len(train), runs.seeded(0, "plot"))
+                        .numpy()
+                    )
+                pictures.scatter(place, drawn, COLORS[kind])
                 pictures.frame(place, BOX[name], kind)
     with pictures.panels(out / "E5-difficulty.png", 1, 3, (3.7, 3.7)) as axes:
         for place, (measure, label) in zip(axes[0], MEASURES.items(), strict=True):
             for at, name in enumerate(NAMES):
-                for shift, (kind, colour) in zip((-0.19, 0.19), COLOURS.items(), strict=True):
+                for shift, (kind, color) in zip((-0.19, 0.19), COLORS.items(), strict=True):
                     rows, group = found[f"{kind}: {name}"], results["groups"][f"{kind}: {name}"]
                     shown = {
                         "excess": [row["nll"] - row["truth"] for row in rows],
-                        "deviations": [(row["mmd2"] - group["null"]["mean"]) / group["null"]["sd"] for row in rows],
+                        "deviations": [
+                            (row["mmd2"] - group["null"]["mean"]) / group["null"]["sd"]
+                            for row in rows
+                        ],
                         "stray": [100 * row["stray"] for row in rows],
                     }[measure]
-                    pictures.dots(place, at + shift, shown, colour, "o" if kind == ALONE else "s", 32, 0.3)
-            place.set(xticks=range(len(NAMES)), xticklabels=NAMES, xlim=(-0.5, len(NAMES) - 0.5), title=label)
+                    pictures.dots(
+                        place, at + shift, shown, color, "o" if kind == ALONE else "s", 32, 0.3
+                    )
+            place.set(
+                xticks=range(len(NAMES)),
+                xticklabels=NAMES,
+                xlim=(-0.5, len(NAMES) - 0.5),
+                title=label,
+            )
             place.grid(axis="y")
         axes[0, 0].set(ylabel="nats")
         axes[0, 0].axhline(0, c=BLUE, ls=":", lw=1.3)
-        for (kind, colour), marker in zip(COLOURS.items(), "os", strict=True):
-            axes[0, 0].scatter([], [], s=32, c=colour, marker=marker, label=kind)
+        for (kind, color), marker in zip(COLORS.items(), "os", strict=True):
+            axes[0, 0].scatter([], [], s=32, c=color, marker=marker, label=kind)
         axes[0, 0].legend(loc="upper left", fontsize=9, handletextpad=0.2)
         axes[0, 0].set_ylim(top=axes[0, 0].get_ylim()[1] * 1.3)
-        axes[0, 1].axhspan(-2, 2, color=GREY, alpha=0.3, lw=0)
-        axes[0, 1].annotate("grey: data with data, ± 2 deviations", (0.03, 0.97), fontsize=8.5,
+        axes[0, 1].axhspan(-2, 2, color=GRAY, alpha=0.3, lw=0)
+        axes[0, 1].annotate("gray: data with data, ± 2 deviations", (0.03, 0.97), fontsize=8.5,
                             xycoords="axes fraction", va="top", color=BLACK)  # fmt: skip
         axes[0, 1].set_ylim(top=axes[0, 1].get_ylim()[1] * 1.15)
         axes[0, 2].axhline(100 * RARE, c=BLUE, ls=":", lw=1.3)
@@ -196,26 +230,35 @@ def held(results: Row) -> str:
     """How often circles come first."""
     firsts = [order[0] for orders in results["orders"].values() for order in orders.values()]
     count = firsts.count("circles")
-    start = {len(firsts): "It is what is seen", 0: "It is not seen"}.get(count, "It is seen in part")
+    start = {len(firsts): "It is what is seen", 0: "It is not seen"}.get(
+        count, "It is seen in part"
+    )
     return f"{start}: circles come first in {count} of {len(firsts)} orders"
 
 
 def random_points(results: Row) -> str:
     """What becomes of points without structure under three starts."""
-    stuck, mixed, away = (results["groups"][f"{kind}: random"]["excess"] for kind in (ALONE, MIXED, AWAY))
+    stuck, mixed, away = (
+        results["groups"][f"{kind}: random"]["excess"] for kind in (ALONE, MIXED, AWAY)
+    )
     margin = results["groups"][f"{ALONE}: random"]["margin"]
     ways = (
-        f"couplings alone that start as the identity stay {stuck['mean']:.3f} nats above the truth, the same ones that do not "
+        f"couplings alone that start as the identity stay {stuck['mean']:.3f} nats above the "
+        "truth, the same ones that do not "
         f"start at zero {away['mean']:.3f}, and with 1x1 convolutions {mixed['mean']:.3f}"
     )
     if margin["mean"] > 0.01 or max(mixed["most"], away["most"]) > 0.5 * stuck["least"]:
         return f"On the unit square {ways}."
     return (
-        f"Not for all starts: on the unit square {ways}. The first do no better than the best normal distribution: they are below "
+        f"Not for all starts: on the unit square {ways}. The first do no better than the best "
+        "normal distribution: they are below "
         f"it by {words.number(margin['mean'], 5)} nats ({words.number(margin['least'], 5)} to "
-        f"{words.number(margin['most'], 5)}). The two coordinates of such points are independent, and while every coupling is one "
-        "map for all values that it keeps, the expected gradient of its conditioner's weights is 0: the start is a saddle. "
-        "Couplings alone were the only model at first, and missed the first of the checks below on these points; the model "
+        f"{words.number(margin['most'], 5)}). The two coordinates of such points are independent, "
+        "and while every coupling is one "
+        "map for all values that it keeps, the expected gradient of its conditioner's weights is "
+        "0: the start is a saddle. "
+        "Couplings alone were the only model at first, and missed the first of the checks below "
+        "on these points; the model "
         f"{MIXED}, to which that check now applies, was added after that was seen."
     )
 
@@ -241,14 +284,16 @@ def section(results: Row) -> str:
             "in its deviations", "stray", "largest error of the integral"]  # fmt: skip
     flow = next(row for row in results["runs"] if "nll" in row)
     ratios = {name: groups[f"{MIXED}: {name}"]["penalty_to_nll"] for name in NAMES}
-    ratios_said = words.listed([f"{words.number(ratio, 5)} on {name}" for name, ratio in ratios.items()])
+    ratios_said = words.listed(
+        [f"{words.number(ratio, 5)} on {name}" for name, ratio in ratios.items()]
+    )
     return f"""Figure 4 of the notes numbered 003 shows noisy moons, blobs, random points and noisy circles, each
 beside samples of a trained Real NVP. Its author finds that the first three go reasonably well, that circles give
 trouble, and that they look the most difficult. The notes do not tell the size of that model. Here two are trained,
 {flow["steps"]} steps with batches of {flow["recipe"]["batch"]}, {groups[f"{ALONE}: moons"]["nll"]["n"]} seeds each:
 {MODELS[ALONE][0]["depth"]} couplings alone, which alternate and start as the identity, and
 {MODELS[MIXED][0]["depth"]} couplings with 1x1 convolutions, which start as rotations, between them. Both have two
-hidden layers of 64 and batch normalisation by running averages. The learning rate starts at
+hidden layers of 64 and batch normalization by running averages. The learning rate starts at
 {flow["recipe"]["rate"]:g}, where the notes use 0.0005 and train longer.
 
 {words.table(head, lines)}

@@ -21,12 +21,21 @@ from flowref.training.models import tensor
 from flowref.training.recipes import Recipe
 from real_nvp_page import pictures, words
 from real_nvp_page.experiment import Effort, Experiment, Row, Task, spread
-from real_nvp_page.pictures import BLACK, BLUE, GREY, RED
+from real_nvp_page.pictures import BLACK, BLUE, GRAY, RED
 
 SEEDS, EPOCHS, IMAGES, COPIES, REPEATS = 3, 100, 8, 8, 20
-# So many units of the bound are allowed, as the laws allow 64 times the spread that rounding is seen to cause.
+# So many units of the bound are allowed, as the laws allow 64 times the spread that rounding is
+# seen to cause.
 FACTOR = 64.0
-MODEL: Row = {"scales": 2, "couplings": 3, "final": 2, "hidden": 24, "blocks": 1, "alpha": 0.003, "momentum": 0.02}
+MODEL: Row = {
+    "scales": 2,
+    "couplings": 3,
+    "final": 2,
+    "hidden": 24,
+    "blocks": 1,
+    "alpha": 0.003,
+    "momentum": 0.02,
+}
 
 
 def tasks(effort: Effort) -> list[Task]:
@@ -35,24 +44,36 @@ def tasks(effort: Effort) -> list[Task]:
         Task(
             "eight digits",
             seed,
-            Recipe("digits", seed=seed, model=MODEL, epochs=effort.epochs(EPOCHS), batch=16, rate=2e-3, patience=1000),
+            Recipe(
+                "digits",
+                seed=seed,
+                model=MODEL,
+                epochs=effort.epochs(EPOCHS),
+                batch=16,
+                rate=2e-3,
+                patience=1000,
+            ),
         )
         for seed in effort.seeds(SEEDS)
     ]
 
 
 def dataset(task: Task, effort: Effort) -> Dataset:
-    """The first eight training images, several times in an epoch; the test part is that of all digits."""
+    """The first eight training images, several times in an epoch; the test part is that of all
+    digits.
+    """
     whole = effort.data("digits")
     few = whole.train[:IMAGES]
     return Dataset("digits", np.tile(few, (COPIES, 1, 1, 1)), few, whole.test, whole.levels)
 
 
 def round_trip(flow: Flow, x: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The error of $f^{-1}(f(x))$ for each image, and its bound by the condition, both as multiples of the unit of roundoff.
+    r"""The error of $f^{-1}(f(x))$ for each image, and its bound by the condition, both as
+    multiples of the unit of roundoff.
 
-    With $J$ the Jacobian of $f$ at $x$ and $y = f(x)$, errors of one unit in $x$, of that through $J$, and of two in $y$ come back
-    through $J^{-1}$ as at most $|J^{-1}| (|J| |x| + 2 |y|) + |x|$, entry by entry.
+    With $J$ the Jacobian of $f$ at $x$ and $y = f(x)$, errors of one unit in $x$, of that through
+    $J$, and of two in $y$ come back through $J^{-1}$ as at most $|J^{-1}| (|J| |x| + 2 |y|) + |x|$,
+    entry by entry.
     """
     unit = torch.finfo(x.dtype).eps / 2
     flow = copy.deepcopy(flow).to(x.dtype).eval()
@@ -62,8 +83,13 @@ def round_trip(flow: Flow, x: Tensor) -> tuple[Tensor, Tensor]:
     exact = copy.deepcopy(flow).double()
     bounds = []
     for row in x.double():
-        forward = jacobian(lambda point: exact(point[None])[0][0], row).reshape(row.numel(), row.numel())
-        ahead = forward.abs() @ row.flatten().abs() + 2 * exact(row[None])[0][0].detach().abs().flatten()
+        forward = jacobian(lambda point: exact(point[None])[0][0], row).reshape(
+            row.numel(), row.numel()
+        )
+        ahead = (
+            forward.abs() @ row.flatten().abs()
+            + 2 * exact(row[None])[0][0].detach().abs().flatten()
+        )
         bounds.append(torch.linalg.inv(forward).abs() @ ahead + row.flatten().abs())
     errors = (back.double() - x.double()).abs().flatten(1) / unit
     return errors, torch.stack(bounds)
@@ -80,8 +106,12 @@ def measure(task: Task, flow: Flow | None, dataset: Dataset, effort: Effort) -> 
     few = dataset.validation
     row: Row = {}
     repeats = effort.count(REPEATS)
-    row["learned"] = bits(mean_nll(flow, few, dataset.levels, runs.seeded(0), repeats), dataset.dims)
-    row["others"] = bits(mean_nll(flow, dataset.test, dataset.levels, runs.seeded(0), 2), dataset.dims)
+    row["learned"] = bits(
+        mean_nll(flow, few, dataset.levels, runs.seeded(0), repeats), dataset.dims
+    )
+    row["others"] = bits(
+        mean_nll(flow, dataset.test, dataset.levels, runs.seeded(0), 2), dataset.dims
+    )
     row["histogram"] = histogram_bits(dataset.train, dataset.test, dataset.levels)
     x = Dequantize(dataset.levels)(tensor(few), generator=runs.seeded(task.seed, "round trip"))[0]
     for name, dtype in (("float32", torch.float32), ("float64", torch.float64)):
@@ -94,7 +124,12 @@ def measure(task: Task, flow: Flow | None, dataset: Dataset, effort: Effort) -> 
             "errors": (errors.amax(1) * unit).tolist(),
             "bounds": (bounds.amax(1) * unit).tolist(),
         }
-    drawn = flow.sample(effort.count(500), runs.seeded(task.seed, "samples")).clamp(0, 16.999).floor().flatten(1)
+    drawn = (
+        flow.sample(effort.count(500), runs.seeded(task.seed, "samples"))
+        .clamp(0, 16.999)
+        .floor()
+        .flatten(1)
+    )
     known = tensor(few).flatten(1)
     near = torch.cdist(drawn, known).amin(1)
     row["near"] = float((near < float(torch.pdist(known).min()) / 2).double().mean())
@@ -133,7 +168,13 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
         sheet = plots.grid(few.validation, 2, few.levels)
         left.imshow(sheet[..., 0], cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
         left.set(title="the eight digits")
-        middle.imshow(plots.grid(drawn, 4, few.levels)[..., 0], cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
+        middle.imshow(
+            plots.grid(drawn, 4, few.levels)[..., 0],
+            cmap="gray_r",
+            vmin=0,
+            vmax=1,
+            interpolation="nearest",
+        )
         middle.set(title="samples, not chosen, seed 0")
         for place in (left, middle):
             place.set_axis_off()
@@ -143,15 +184,28 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
         course.axhline(results["least"], c=BLUE, ls=":", lw=1.4)
         course.annotate(r"$\log_2 8\, /\, 64$: which of the eight", (0.98, results["least"]), fontsize=8.5, color=BLUE, ha="right",
                         xycoords=("axes fraction", "data"), xytext=(0, 4), textcoords="offset points")  # fmt: skip
-        course.set(xlabel="step", ylabel="bits per dimension of the eight", title=f"{len(rows)} seeds")
+        course.set(
+            xlabel="step", ylabel="bits per dimension of the eight", title=f"{len(rows)} seeds"
+        )
         course.grid(axis="y")
-        for name, colour, marker in (("float32", RED, "o"), ("float64", BLUE, "s")):
-            bounds, errors = (np.concatenate([row[name][kind] for row in rows]) for kind in ("bounds", "errors"))
-            trips.scatter(bounds, errors, s=22, c=colour, marker=marker, alpha=0.75, linewidths=0, label=name)
-        everything = [value for row in rows for name in ("float32", "float64") for value in row[name]["bounds"]]
+        for name, color, marker in (("float32", RED, "o"), ("float64", BLUE, "s")):
+            bounds, errors = (
+                np.concatenate([row[name][kind] for row in rows]) for kind in ("bounds", "errors")
+            )
+            trips.scatter(
+                bounds, errors, s=22, c=color, marker=marker, alpha=0.75, linewidths=0, label=name
+            )
+        everything = [
+            value
+            for row in rows
+            for name in ("float32", "float64")
+            for value in row[name]["bounds"]
+        ]
         ends = np.array([min(everything) / 3, max(everything) * 3])
         trips.plot(ends, ends, c=BLACK, lw=1.2, label="the bound")
-        trips.plot(ends, FACTOR * ends, c=GREY, lw=1.2, ls="--", label=f"{FACTOR:g} times the bound")
+        trips.plot(
+            ends, FACTOR * ends, c=GRAY, lw=1.2, ls="--", label=f"{FACTOR:g} times the bound"
+        )
         trips.set(xscale="log", yscale="log", xlabel="bound by the condition (pixel levels)", xlim=ends,
                   ylabel="error of the round trip", title="forward and back")  # fmt: skip
         trips.legend(fontsize=8.5, loc="upper left")
@@ -185,5 +239,13 @@ beside their bound.](real-nvp/E8.png)
 
 
 EXPERIMENT = Experiment(
-    "E8", "Eight images by heart, forward and back", 1, tasks, dataset, measure, conclude, draw, section
+    "E8",
+    "Eight images by heart, forward and back",
+    1,
+    tasks,
+    dataset,
+    measure,
+    conclude,
+    draw,
+    section,
 )

@@ -15,7 +15,7 @@ from flowref.training.loop import mean_nll
 from flowref.training.recipes import Recipe
 from real_nvp_page import pictures, truth, words
 from real_nvp_page.experiment import Effort, Experiment, Row, Task, grouped, spread
-from real_nvp_page.pictures import BLACK, BLUE, GREY, RED
+from real_nvp_page.pictures import BLACK, BLUE, GRAY, RED
 
 MODEL = {"depth": 6, "hidden": [64], "norm": "batch", "momentum": 0.1}
 EPOCHS = {"moons": 30, "checkerboard": 30}
@@ -29,7 +29,15 @@ def tasks(effort: Effort) -> list[Task]:
         Task(
             name,
             seed,
-            Recipe(name, seed=seed, model=MODEL, epochs=effort.epochs(epochs), batch=512, rate=5e-3, patience=1000),
+            Recipe(
+                name,
+                seed=seed,
+                model=MODEL,
+                epochs=effort.epochs(epochs),
+                batch=512,
+                rate=5e-3,
+                patience=1000,
+            ),
         )
         for name, epochs in EPOCHS.items()
         for seed in effort.seeds(SEEDS)
@@ -37,7 +45,9 @@ def tasks(effort: Effort) -> list[Task]:
 
 
 def measure(task: Task, flow: Flow | None, dataset: Dataset, effort: Effort) -> Row:
-    """On test points: the flow, the normal distribution and the truth; and the integral of the density."""
+    """On test points: the flow, the normal distribution and the truth; and the integral of the
+    density.
+    """
     assert flow is not None
     return {
         "nll": mean_nll(flow, dataset.test, None, runs.seeded(0)),
@@ -78,7 +88,9 @@ def conclude(rows: list[Row]) -> Row:
 def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort) -> None:
     """Test points, samples and density of the first seed, and the values of all seeds."""
     groups = grouped(results["runs"])
-    with pictures.panels(out / "E4.png", len(groups), 4, (3.7, 3.5), width_ratios=[1, 1, 1, 0.62]) as axes:
+    with pictures.panels(
+        out / "E4.png", len(groups), 4, (3.7, 3.5), width_ratios=[1, 1, 1, 0.62]
+    ) as axes:
         for line, (name, rows) in zip(axes, groups.items(), strict=True):
             flow, box = flow_of(rows[0]), BOX[name]
             test = effort.data(name).test[:3000]
@@ -87,21 +99,23 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
             pictures.scatter(line[0], test, BLUE)
             pictures.scatter(line[1], drawn, RED)
             pictures.density(line[2], flow, box)
-            for place, title in enumerate((f"{name}: test points", "samples, seed 0", "density, seed 0")):
+            for place, title in enumerate(
+                (f"{name}: test points", "samples, seed 0", "density, seed 0")
+            ):
                 pictures.frame(line[place], box, title)
             values = line[3]
             pictures.dots(values, 0, [row["nll"] for row in rows], RED, size=34)
-            for level, colour, style, label in (
+            for level, color, style, label in (
                 (rows[0]["normal"], BLACK, "--", "best normal"),
                 (rows[0]["truth"], BLUE, ":", "the truth"),
             ):
-                values.axhline(level, c=colour, ls=style, lw=1.3)
+                values.axhline(level, c=color, ls=style, lw=1.3)
                 values.annotate(label, (1, level), xycoords=("axes fraction", "data"), xytext=(0, 3), fontsize=9,
-                                textcoords="offset points", ha="right", va="bottom", color=colour)  # fmt: skip
+                                textcoords="offset points", ha="right", va="bottom", color=color)  # fmt: skip
             span = rows[0]["normal"] - rows[0]["truth"]
             values.set(xlim=(-0.6, 0.6), xticks=[], title=f"{len(rows)} seeds", ylabel="test NLL, nats",
                        ylim=(rows[0]["truth"] - 0.12 * span, rows[0]["normal"] + 0.2 * span))  # fmt: skip
-            values.grid(axis="y", color=GREY, alpha=0.25)
+            values.grid(axis="y", color=GRAY, alpha=0.25)
 
 
 def section(results: Row) -> str:
@@ -130,7 +144,7 @@ def section(results: Row) -> str:
     first = results["runs"][0]
     count = results["groups"]["moons"]["nll"]["n"]
     return f"""The notes numbered 001 stack six times a coupling with one hidden layer of 64 relus, a batch
-normalisation and a 1x1 convolution, and announce plots of moons and of a checkerboard, which they do not have. Here
+normalization and a 1x1 convolution, and announce plots of moons and of a checkerboard, which they do not have. Here
 that stack is trained, {first["steps"]} steps with batches of {first["recipe"]["batch"]}, {count} seeds each. Four
 things differ from the notes: the log-scale goes through a tanh with a learned factor, the couplings alternate instead
 of always changing the first coordinate, they start as the identity, and the 1x1 convolutions as rotations. "Normal"

@@ -18,8 +18,15 @@ from numpy.typing import NDArray
 from flowref.reference import Flow
 from flowref.training.plane import on_grid
 
-# Okabe and Ito's colours, which colour-blind readers tell apart.
-BLUE, RED, GREEN, PURPLE, GREY, BLACK = "#0072B2", "#D55E00", "#009E73", "#AA4499", "#777777", "#222222"
+# Okabe and Ito's colors, which color-blind readers tell apart.
+BLUE, RED, GREEN, PURPLE, GRAY, BLACK = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#AA4499",
+    "#777777",
+    "#222222",
+)
 STYLE: Any = {
     "font.size": 10.5,
     "axes.titlesize": 11,
@@ -39,8 +46,12 @@ Box = tuple[float, float, float, float]
 
 
 @contextmanager
-def panels(path: Path, rows: int, columns: int, size: tuple[float, float], **options: Any) -> Iterator[Any]:
-    """Axes in rows and columns, saved as a PNG afterwards, without the version of the program that drew it."""
+def panels(
+    path: Path, rows: int, columns: int, size: tuple[float, float], **options: Any
+) -> Iterator[Any]:
+    """Axes in rows and columns, saved as a PNG afterwards, without the version of the program that
+    drew it.
+    """
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
         FigureCanvasAgg(figure)
@@ -54,9 +65,9 @@ def frame(axes: Any, box: Box, title: str = "") -> None:
     axes.tick_params(labelsize=8)
 
 
-def scatter(axes: Any, points: NDArray[Any], colour: str, size: float = 4) -> None:
+def scatter(axes: Any, points: NDArray[Any], color: str, size: float = 4) -> None:
     """Points in the plane."""
-    axes.scatter(*points.T, s=size, c=colour, alpha=0.55, linewidths=0)
+    axes.scatter(*points.T, s=size, c=color, alpha=0.55, linewidths=0)
 
 
 def density(axes: Any, flow: Flow, box: Box, top: float | None = None, cells: int = 300) -> None:
@@ -64,18 +75,41 @@ def density(axes: Any, flow: Flow, box: Box, top: float | None = None, cells: in
     corners = torch.tensor([[box[0], box[2]], [box[1], box[3]]])
     values = on_grid(flow, corners, cells).numpy()
     norm = PowerNorm(0.5, 0, top if top is not None else float(np.quantile(values, 0.998)))
-    axes.imshow(values, extent=box, origin="lower", cmap="magma_r", norm=norm, interpolation="bilinear", aspect="equal")
+    axes.imshow(
+        values,
+        extent=box,
+        origin="lower",
+        cmap="magma_r",
+        norm=norm,
+        interpolation="bilinear",
+        aspect="equal",
+    )
 
 
 def dots(
-    axes: Any, at: float, values: Sequence[float], colour: str, marker: str = "o", size: float = 26, wide: float = 0.3
+    axes: Any,
+    at: float,
+    values: Sequence[float],
+    color: str,
+    marker: str = "o",
+    size: float = 26,
+    wide: float = 0.3,
 ) -> None:
     """Values beside each other about a place on the horizontal axis."""
     shifts = (np.arange(len(values)) - (len(values) - 1) / 2) * (wide / max(len(values) - 1, 1))
-    axes.scatter(at + shifts, values, s=size, c=colour, marker=marker, linewidths=0.4, edgecolors="white", zorder=3)
+    axes.scatter(
+        at + shifts,
+        values,
+        s=size,
+        c=color,
+        marker=marker,
+        linewidths=0.4,
+        edgecolors="white",
+        zorder=3,
+    )
 
 
-def interval(axes: Any, at: float, mean: float, low: float, high: float, colour: str) -> None:
+def interval(axes: Any, at: float, mean: float, low: float, high: float, color: str) -> None:
     """A mean and its interval on a line of a chart that lies on its side."""
-    axes.plot([low, high], [at, at], c=colour, lw=2.2, solid_capstyle="butt", zorder=2)
-    axes.plot([mean], [at], "D", c=colour, ms=6, zorder=4, mec="white", mew=0.6)
+    axes.plot([low, high], [at, at], c=color, lw=2.2, solid_capstyle="butt", zorder=2)
+    axes.plot([mean], [at], "D", c=color, ms=6, zorder=4, mec="white", mew=0.6)

@@ -1,4 +1,6 @@
-"""What the data sets of points really are: their densities, so that a flow can be compared with the best that is possible."""
+"""What the data sets of points really are: their densities, so that a flow can be compared with the
+best that is possible.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +28,19 @@ def curves(name: str) -> Values:
     return np.concatenate([outer, 0.5 * outer])
 
 
-def mixture(points: Values, centres: Values, deviation: float) -> Values:
-    """The log-density of round normal distributions about centres, all as likely."""
+def mixture(points: Values, centers: Values, deviation: float) -> Values:
+    """The log-density of round normal distributions about centers, all as likely."""
     found = []
-    for chunk in np.array_split(points, max(len(points) * len(centres) // 3_000_000, 1)):
-        squares = ((chunk[:, None] - centres) ** 2).sum(-1) / (2 * deviation**2)
+    for chunk in np.array_split(points, max(len(points) * len(centers) // 3_000_000, 1)):
+        squares = ((chunk[:, None] - centers) ** 2).sum(-1) / (2 * deviation**2)
         found.append(logsumexp(-squares, axis=1))
-    return np.concatenate(found) - math.log(len(centres) * 2 * math.pi * deviation**2)
+    return np.concatenate(found) - math.log(len(centers) * 2 * math.pi * deviation**2)
 
 
 def log_density(name: str, points: Values) -> Values:
-    """The log-density that the points of a data set are drawn from, in nats; minus infinity where there are none."""
+    """The log-density that the points of a data set are drawn from, in nats; minus infinity where
+    there are none.
+    """
     if name in ("moons", "circles"):
         return mixture(points, curves(name), NOISE)
     if name == "blobs":
@@ -54,8 +58,8 @@ def log_density(name: str, points: Values) -> Values:
 def independent(name: str, points: int, seed: int) -> Values:
     """Points drawn one by one from that density, by another way than the data set.
 
-    The generators of scikit-learn place the points of curves at equal steps and give each blob its share: such sets are more like
-    each other than independent draws are.
+    The generators of scikit-learn place the points of curves at equal steps and give each blob its
+    share: such sets are more like each other than independent draws are.
     """
     random = np.random.RandomState(10_000 + seed)
     if name in ("moons", "circles"):
@@ -66,6 +70,6 @@ def independent(name: str, points: int, seed: int) -> Values:
         other = np.array([1.0, 0.5]) - on if name == "moons" else 0.5 * on
         return np.where(second[:, None] == 1, other, on) + NOISE * random.normal(size=(points, 2))
     if name == "blobs":
-        centres = np.random.RandomState(8).uniform(-10, 10, (3, 2))
-        return centres[random.randint(3, size=points)] + random.normal(size=(points, 2))
+        centers = np.random.RandomState(8).uniform(-10, 10, (3, 2))
+        return centers[random.randint(3, size=points)] + random.normal(size=(points, 2))
     return DRAWN[name](points, 10_000 + seed)

@@ -9,7 +9,9 @@ Row = dict[str, Any]
 
 
 def number(value: float, digits: int = 3, units: float = 2.0) -> str:
-    """So many decimals, or a power of ten where the value is less than so many units of the last of them."""
+    """So many decimals, or a power of ten where the value is less than so many units of the last of
+    them.
+    """
     if value == 0 or units * 10.0**-digits <= abs(value) < 1e5:
         return f"{value:.{digits}f}"
     if not math.isfinite(value):
@@ -41,5 +43,8 @@ def listed(names: list[str]) -> str:
 
 def checks(results: Row) -> str:
     """The hard checks of an experiment, and whether they are met."""
-    lines = [f"- {'met' if check['met'] else '**NOT MET**'}: {check['what']}" for check in results["checks"]]
+    lines = [
+        f"- {'met' if check['met'] else '**NOT MET**'}: {check['what']}"
+        for check in results["checks"]
+    ]
     return "\n".join(["Hard checks:", "", *lines])

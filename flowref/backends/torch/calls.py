@@ -1,4 +1,6 @@
-"""One call in another manner: gradient modes, layouts, dtypes, checkpointing, vmap, compilation; and what a call leaves behind."""
+"""One call in another manner: gradient modes, layouts, dtypes, checkpointing, vmap, compilation;
+and what a call leaves behind.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,22 @@ import numpy as np
 import torch
 from torch import nn
 
-from flowref.backends.torch.guard import GENERATORS, random_state, sandbox, settings
 from flowref.backends.torch.live import DTYPES, Live, derive, key_of, mapped
 from flowref.backends.torch.narrowing import Narrowing, Watching
+from flowref.backends.torch.sandbox import GENERATORS, random_state, sandbox, settings
 from flowref.backends.torch.state import cast, modules, set_mode
 from flowref.model import Array, Mapped, Observation, Unsupported
 
-HOWS = ("plain", "train", "no_grad", "inference_mode", "checkpoint", "functional_call", "vmap", "compile")
+HOWS = (
+    "plain",
+    "train",
+    "no_grad",
+    "inference_mode",
+    "checkpoint",
+    "functional_call",
+    "vmap",
+    "compile",
+)
 # Manners that by themselves change nothing in the object that is called.
 GENTLE = ("plain", "no_grad")
 LAYOUTS = ("contiguous", "transposed", "expanded", "strided", "channels_last")
@@ -38,10 +49,18 @@ def call(
     speak = live.speech(which)
     wanted = DTYPES[dtype] if dtype else live.dtype
     if how not in HOWS or layout not in LAYOUTS:
-        raise ValueError(f"how={how!r}, layout={layout!r}; expected one of {HOWS} and one of {LAYOUTS}")
+        raise ValueError(
+            f"how={how!r}, layout={layout!r}; expected one of {HOWS} and one of {LAYOUTS}"
+        )
     borrowed = live.lend() if dtype is None and how in GENTLE else contextlib.nullcontext()
     with borrowed as lent, live.calling(f"{which} {how}", wanted):
-        obj = lent if lent is not None else live.take() if dtype is None else cast(live.take(), wanted)
+        obj = (
+            lent
+            if lent is not None
+            else live.take()
+            if dtype is None
+            else cast(live.take(), wanted)
+        )
         points = arranged(live.tensor(x, wanted), layout)
         given = live.tensor(context, wanted, jitter=1)
         return mapped(which, MANNERS[how](obj, speak, points, given))
@@ -57,7 +76,9 @@ def arranged(x: torch.Tensor | None, layout: str) -> torch.Tensor:
         return x[:1].expand(x.shape)
     if layout == "strided":
         wide = torch.full(
-            (2 * x.shape[0], *x.shape[1:-1], 2 * x.shape[-1] if x.dim() > 1 else 1), torch.nan, dtype=x.dtype
+            (2 * x.shape[0], *x.shape[1:-1], 2 * x.shape[-1] if x.dim() > 1 else 1),
+            torch.nan,
+            dtype=x.dtype,
         )
         view = wide[::2, ..., ::2] if x.dim() > 1 else wide[::2].reshape(x.shape)
         view.copy_(x)
@@ -89,7 +110,9 @@ def _inference_mode(obj: Any, speak: Callable[..., Any], x: torch.Tensor, contex
 def _checkpoint(obj: Any, speak: Callable[..., Any], x: torch.Tensor, context: Any) -> Any:
     from torch.utils.checkpoint import checkpoint
 
-    return checkpoint(lambda points: speak(obj, points, context), x.requires_grad_(True), use_reentrant=False)
+    return checkpoint(
+        lambda points: speak(obj, points, context), x.requires_grad_(True), use_reentrant=False
+    )
 
 
 def _functional_call(obj: Any, speak: Callable[..., Any], x: torch.Tensor, context: Any) -> Any:
@@ -119,7 +142,9 @@ def _functional_call(obj: Any, speak: Callable[..., Any], x: torch.Tensor, conte
 def _vmap(obj: Any, speak: Callable[..., Any], x: torch.Tensor, context: Any) -> Any:
     def single(point: torch.Tensor, *given: torch.Tensor) -> Any:
         out = speak(obj, point[None], given[0][None] if given else None)
-        return tuple(part[0] if isinstance(part, torch.Tensor) and part.dim() else part for part in out)
+        return tuple(
+            part[0] if isinstance(part, torch.Tensor) and part.dim() else part for part in out
+        )
 
     inputs = (x,) if context is None else (x, context)
     return torch.func.vmap(single)(*inputs)
@@ -131,14 +156,22 @@ def _compile(obj: Any, speak: Callable[..., Any], x: torch.Tensor, context: Any)
 
 
 MANNERS: dict[str, Callable[..., Any]] = dict(
-    zip(HOWS, (_plain, _train, _no_grad, _inference_mode, _checkpoint, _functional_call, _vmap, _compile), strict=True)
+    zip(
+        HOWS,
+        (_plain, _train, _no_grad, _inference_mode, _checkpoint, _functional_call, _vmap, _compile),
+        strict=True,
+    )
 )
 
 
-def observe(live: Live, which: str, x: Array, context: Array | None = None, default: str = "float32") -> Observation:
-    """What one call does besides returning: see `Observation`. Several laws ask the same, so answers are kept.
+def observe(
+    live: Live, which: str, x: Array, context: Array | None = None, default: str = "float32"
+) -> Observation:
+    """What one call does besides returning: see `Observation`. Several laws ask the same, so
+    answers are kept.
 
-    The call is made under the float32 default dtype, as users have it, so that constants of the default dtype show;
+    The call is made under the float32 default dtype, as users have it, so that constants of the
+    default dtype show;
     ``default`` names another one.
     """
     if live.rounding is not None:
@@ -176,17 +209,28 @@ def _observed(live: Live, which: str, x: Array, context: Array | None, default: 
         rng=ended != states,
         globals=changed,
         mutated=mutated,
-        dtypes=tuple(str(v.dtype).removeprefix("torch.") if isinstance(v, torch.Tensor) else "number" for v in results),
-        float32=live.dtype == torch.float64 and feeds_float32(live, which, x, context, DTYPES[default]),
+        dtypes=tuple(
+            str(v.dtype).removeprefix("torch.") if isinstance(v, torch.Tensor) else "number"
+            for v in results
+        ),
+        float32=live.dtype == torch.float64
+        and feeds_float32(live, which, x, context, DTYPES[default]),
         operations=counter.operations,
         devices=tuple(str(v.device) for v in found),
     )
 
 
 def reseeded(
-    live: Live, which: str, x: Array, context: Array | None, default: torch.dtype, ended: tuple[Any, ...]
+    live: Live,
+    which: str,
+    x: Array,
+    context: Array | None,
+    default: torch.dtype,
+    ended: tuple[Any, ...],
 ) -> tuple[str, ...]:
-    """The generators that a call leaves in the same state wherever they stood before: it seeds them for everybody."""
+    """The generators that a call leaves in the same state wherever they stood before: it seeds them
+    for everybody.
+    """
     with live.lend() as obj, sandbox(derive(live.seed, 23), default):
         live.speech(which)(obj, live.tensor(x), live.tensor(context))
         return tuple(
@@ -196,8 +240,12 @@ def reseeded(
         )
 
 
-def feeds_float32(live: Live, which: str, x: Array, context: Array | None, default: torch.dtype) -> bool:
-    """Whether float32 arithmetic feeds a float64 output: disturb only float32 results, and see whether the output moves."""
+def feeds_float32(
+    live: Live, which: str, x: Array, context: Array | None, default: torch.dtype
+) -> bool:
+    """Whether float32 arithmetic feeds a float64 output: disturb only float32 results, and see
+    whether the output moves.
+    """
     speak = live.speech(which)
     outcomes = []
     for magnitude in (0.0, PROBE):

@@ -1,4 +1,6 @@
-"""The conditioner of a coupling: what it gives in one call, and what becomes of the coupling when it gives something else."""
+"""The conditioner of a coupling: what it gives in one call, and what becomes of the coupling when
+it gives something else.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,8 @@ def given(module: nn.Module, run: Callable[[], Any]) -> Any:
 def bend(module: nn.Module, coupling: Coupling, how: str, size: float) -> None:
     """Change what a conditioner gives, for good.
 
-    ``how``: "folded": its absolute value with no graph, a function that is not injective and has no derivative; "kept": the
-    same as before, plus ``size`` for entries that are kept.
+    ``how``: "folded": its absolute value with no graph, a function that is not injective and has no
+    derivative; "kept": the same as before, plus ``size`` for entries that are kept.
     """
     module.register_forward_hook(partial(bent, coupling.kept, how, size))
 
@@ -60,6 +62,8 @@ def bent(kept: Any, how: str, size: float, module: nn.Module, inputs: Any, out: 
         return out.detach().abs()
     flat = out.reshape(len(out), -1)
     if flat.shape[1] % len(kept):
-        raise Unsupported("its conditioner does not give as many numbers for every entry of an event")
+        raise Unsupported(
+            "its conditioner does not give as many numbers for every entry of an event"
+        )
     mask = torch.tensor(kept, dtype=out.dtype).repeat(flat.shape[1] // len(kept))
     return (flat + size * mask).reshape(out.shape)

@@ -1,4 +1,6 @@
-"""Looking into a map while it is called: which of its modules run, what each is given and gives, and what depends on what."""
+"""Looking into a map while it is called: which of its modules run, what each is given and gives,
+and what depends on what.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def named(obj: Any, name: str) -> Any:
 def wrapped(
     module: Any, methods: Sequence[str], around: Callable[[Callable[..., Any], Any, Any], Any]
 ) -> Iterator[None]:
-    """Let ``around(method, arguments, keywords)`` answer the calls of a module's methods; those within such a call pass."""
+    """Let ``around(method, arguments, keywords)`` answer the calls of a module's methods; those
+    within such a call pass.
+    """
     inside: list[str] = []
 
     def answering(method: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -66,18 +70,26 @@ def own_methods(module: Any) -> list[str]:
     """The names of the methods that a module's classes define below torch's."""
     kinds = [kind for kind in type(module).__mro__ if not issubclass(nn.Module, kind)]
     names = {name for kind in kinds for name, value in vars(kind).items() if callable(value)}
-    return sorted(name for name in names if not name.startswith("__") and callable(getattr(module, name, None)))
+    return sorted(
+        name
+        for name in names
+        if not name.startswith("__") and callable(getattr(module, name, None))
+    )
 
 
 def running(obj: Any, call: Callable[[], Any]) -> dict[str, int]:
-    """How often each layer inside an object runs while it is called: a layer is a bijection with parameters."""
+    """How often each layer inside an object runs while it is called: a layer is a bijection with
+    parameters.
+    """
     counts: dict[str, int] = {}
     with contextlib.ExitStack() as stack:
         for name, module in obj.named_modules():
             if name and is_layer(module):
                 counts[name] = 0
 
-                def count(method: Callable[..., Any], given: Any, keywords: Any, name: str = name) -> Any:
+                def count(
+                    method: Callable[..., Any], given: Any, keywords: Any, name: str = name
+                ) -> Any:
                     counts[name] += 1
                     return method(*given, **keywords)
 
@@ -86,8 +98,11 @@ def running(obj: Any, call: Callable[[], Any]) -> dict[str, int]:
     return counts
 
 
-def traced(obj: Any, names: Sequence[str], call: Callable[[], Any]) -> list[tuple[str, Any, Any, Any]]:
-    """What the named modules were given and what they returned while an object is called: (name, given, value, log-det).
+def traced(
+    obj: Any, names: Sequence[str], call: Callable[[], Any]
+) -> list[tuple[str, Any, Any, Any]]:
+    """What the named modules were given and what they returned while an object is called: (name,
+    given, value, log-det).
 
     The last entry, without a name, is what the call returned.
     """
@@ -95,10 +110,14 @@ def traced(obj: Any, names: Sequence[str], call: Callable[[], Any]) -> list[tupl
     with contextlib.ExitStack() as stack:
         for name in names:
 
-            def record(method: Callable[..., Any], given: Any, keywords: Any, name: str = name) -> Any:
+            def record(
+                method: Callable[..., Any], given: Any, keywords: Any, name: str = name
+            ) -> Any:
                 first = array(given[0]) if given and isinstance(given[0], torch.Tensor) else None
                 out = method(*given, **keywords)
-                value, ladj = out if isinstance(out, (tuple, list)) and len(out) == 2 else (out, None)
+                value, ladj = (
+                    out if isinstance(out, (tuple, list)) and len(out) == 2 else (out, None)
+                )
                 seen.append((name, first, array(value), array(ladj)))
                 return out
 
@@ -108,7 +127,9 @@ def traced(obj: Any, names: Sequence[str], call: Callable[[], Any]) -> list[tupl
 
 
 def cut_after(obj: Any, name: str, call: Callable[[], Any]) -> tuple[Any, Any]:
-    """What a call returns if what a named module gives in it is taken for an input: (the input, what is returned)."""
+    """What a call returns if what a named module gives in it is taken for an input: (the input,
+    what is returned).
+    """
     inputs: list[Any] = []
 
     def cut(method: Callable[..., Any], given: Any, keywords: Any) -> Any:

@@ -1,7 +1,8 @@
 """A loaded torch object and the calls that its subject is made of.
 
-Every call runs on a fresh copy, under fixed random states, so that a cache or a counter in one call cannot hide or cause
-something in another; the noise of `RandomRounding` applies inside the call and nowhere else.
+Every call runs on a fresh copy, under fixed random states, so that a cache or a counter in one call
+cannot hide or cause something in another; the noise of `RandomRounding` applies inside the call and
+nowhere else.
 """
 
 from __future__ import annotations
@@ -15,15 +16,25 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowref.backends.torch.guard import sandbox
-from flowref.backends.torch.lending import Shelf
+from flowref.backends.torch.copies import Shelf
 from flowref.backends.torch.narrowing import Watching
 from flowref.backends.torch.noise import RandomRounding
+from flowref.backends.torch.sandbox import sandbox
 from flowref.backends.torch.state import duplicate, move, trainable
-from flowref.model import Array, Dialect, Facts, Mapped, Observation, Support, Undecidable, Unsupported
+from flowref.model import (
+    Array,
+    Dialect,
+    Facts,
+    Mapped,
+    Observation,
+    Support,
+    Undecidable,
+    Unsupported,
+)
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
-# A noised call may take this many times the operations of a clean one before it counts as an iteration that does not settle.
+# A noised call may take this many times the operations of a clean one before it counts as an
+# iteration that does not settle.
 BUDGET_FACTOR, BUDGET_FLOOR = 20, 2000
 # Rows and numbers of one backward pass of a Jacobian; more are taken in chunks.
 JACOBIAN_ROWS, JACOBIAN_SIZE = 1024, 2**18
@@ -55,8 +66,8 @@ class Live:
         self.shelf = Shelf(self._copied)
 
     def lend(self) -> contextlib.AbstractContextManager[Any]:
-        """A copy for the length of one call, which is fresh or as good as fresh. Taken before the circumstances of the call
-        are set up, so that copying is not slowed down by noise.
+        """A copy for the length of one call, which is fresh or as good as fresh. Taken before the
+        circumstances of the call are set up, so that copying is not slowed down by noise.
         """
         return self.shelf.lend()
 
@@ -79,15 +90,22 @@ class Live:
         return speak  # type: ignore[no-any-return]  # getattr on a frozen dataclass of callables
 
     def tensor(
-        self, array: Array | None, dtype: torch.dtype | None = None, jitter: int = 0, support: Support | None = None
+        self,
+        array: Array | None,
+        dtype: torch.dtype | None = None,
+        jitter: int = 0,
+        support: Support | None = None,
     ) -> torch.Tensor | None:
-        """An array as a tensor of the subject's dtype; under noise, jittered so that kinks and zeros are seen.
+        """An array as a tensor of the subject's dtype; under noise, jittered so that kinks and
+        zeros are seen.
 
         Jitter does not leave a ``support`` that the point was in.
         """
         if array is None:
             return None
-        tensor = torch.from_numpy(np.array(array, dtype=np.float64, order="C", copy=True)).to(dtype or self.dtype)
+        tensor = torch.from_numpy(np.array(array, dtype=np.float64, order="C", copy=True)).to(
+            dtype or self.dtype
+        )
         if self.rounding is None:
             return tensor
         seed, magnitude = self.rounding
@@ -99,12 +117,20 @@ class Live:
         moved = flat + magnitude * size * xi
         if support is not None and support.bounded:
             inside = (flat > support.low) & (flat < support.high)
-            moved = torch.where(inside & ((moved <= support.low) | (moved >= support.high)), flat, moved)
+            moved = torch.where(
+                inside & ((moved <= support.low) | (moved >= support.high)), flat, moved
+            )
         return moved.reshape(tensor.shape)
 
     def given(self, which: str) -> Support | None:
         """The set that the inputs of a call come from, if it is known."""
-        return self.facts.domain if which == "forward" else self.facts.codomain if which == "inverse" else None
+        return (
+            self.facts.domain
+            if which == "forward"
+            else self.facts.codomain
+            if which == "inverse"
+            else None
+        )
 
     @contextlib.contextmanager
     def calling(self, what: str, dtype: torch.dtype | None = None) -> Iterator[None]:
@@ -121,7 +147,9 @@ class Live:
                 yield
 
     def count(self, what: str, run: Callable[[], Any]) -> None:
-        """Count the operations of a clean call once, so that a noised one can be stopped when it does not settle."""
+        """Count the operations of a clean call once, so that a noised one can be stopped when it
+        does not settle.
+        """
         if self.rounding is not None and what not in self.clean_operations:
             noise, self.rounding = self.rounding, None
             try:
@@ -164,7 +192,9 @@ def evaluate_anew(live: Live, which: str, x: Array, context: Array | None = None
 
 
 def evaluate(live: Live, which: str, x: Array, context: Array | None = None) -> Mapped:
-    """The same. Without noise it is a function of its arguments, and laws share points, so recent results are kept."""
+    """The same. Without noise it is a function of its arguments, and laws share points, so recent
+    results are kept.
+    """
     if live.rounding is not None:
         return evaluate_anew(live, which, x, context)
     asked = (which, *key_of(x), *key_of(context), live.default)
@@ -210,7 +240,9 @@ def draw_samples(live: Live, n: int, seed: int, context: Array | None = None) ->
 def _graphed(
     live: Live, obj: Any, which: str, x: torch.Tensor, context: torch.Tensor | None
 ) -> tuple[torch.Tensor, Any]:
-    """Value and log-det of a call, with the graph kept. The caller keeps ``obj`` alive: some graphs refer to it weakly."""
+    """Value and log-det of a call, with the graph kept. The caller keeps ``obj`` alive: some graphs
+    refer to it weakly.
+    """
     out = live.speech(which)(obj, x, context)
     return (out, None) if which == "log_prob" else (out[0], out[1])
 
@@ -218,8 +250,9 @@ def _graphed(
 def jacobian(live: Live, which: str, x: Array, context: Array | None = None) -> Array:
     """d value / d input per point, ``(batch, outputs, inputs)``, by autograd.
 
-    Each row is repeated once per output and pulled back with one-hot cotangents in one backward pass, which is the same
-    matrix as one pass per output wherever rows are independent. Raises `Unsupported` where no graph is recorded.
+    Each row is repeated once per output and pulled back with one-hot cotangents in one backward
+    pass, which is the same matrix as one pass per output wherever rows are independent. Raises
+    `Unsupported` where no graph is recorded.
     """
     batch = len(x)
     shape = live.facts.latent_shape or live.facts.event_shape
@@ -238,7 +271,9 @@ def jacobian(live: Live, which: str, x: Array, context: Array | None = None) -> 
             if not value.requires_grad:
                 raise Unsupported(f"{which} records no autograd graph")
             if value.reshape(len(rows), -1).shape[1] != outputs:
-                raise Undecidable(f"{which} returned {tuple(value.shape[1:])} where {tuple(shape)} was expected")
+                raise Undecidable(
+                    f"{which} returned {tuple(value.shape[1:])} where {tuple(shape)} was expected"
+                )
             flat = value.reshape(len(rows) // outputs, outputs, outputs)
             diagonal = torch.diagonal(flat, dim1=1, dim2=2).sum()
             (gradient,) = torch.autograd.grad(diagonal, rows, allow_unused=True)
@@ -257,7 +292,9 @@ def vjp(
     ladj_cotangent: Array | None,
 ) -> Array:
     """Gradient with respect to the input of <value, value_cotangent> + sum(ladj * ladj_cotangent)."""
-    live.count(f"vjp {which}", lambda: vjp(live, which, x, context, value_cotangent, ladj_cotangent))
+    live.count(
+        f"vjp {which}", lambda: vjp(live, which, x, context, value_cotangent, ladj_cotangent)
+    )
     with live.lend() as obj, live.calling(f"vjp {which}"):
         leaf, given = live.tensor(x), live.tensor(context, jitter=1)
         assert leaf is not None
@@ -279,7 +316,9 @@ def curvature(
     ladj_cotangent: Array | None,
     direction: Array,
 ) -> Array:
-    """The derivative with respect to the input of <gradient, direction>, where the gradient is that of `vjp`."""
+    """The derivative with respect to the input of <gradient, direction>, where the gradient is that
+    of `vjp`.
+    """
     with live.lend() as obj, live.calling(f"curvature {which}"):
         leaf, given = live.tensor(x), live.tensor(context, jitter=1)
         assert leaf is not None
@@ -315,8 +354,12 @@ def along(live: Live, which: str, x: Array, context: Array | None, seed: int, t:
         return mapped(which, speak(obj, live.tensor(x), live.tensor(context)))
 
 
-def slope(live: Live, which: str, x: Array, context: Array | None, seed: int, weights: Array) -> float:
-    """Autograd's derivative at t = 0 of sum(weights * ladj) (of log_prob itself for "log_prob") in the direction of `along`."""
+def slope(
+    live: Live, which: str, x: Array, context: Array | None, seed: int, weights: Array
+) -> float:
+    """Autograd's derivative at t = 0 of sum(weights * ladj) (of log_prob itself for "log_prob") in
+    the direction of `along`.
+    """
     with live.lend() as obj, live.calling(f"slope {which}"):
         out = live.speech(which)(obj, live.tensor(x), live.tensor(context))
         total = _weighted(out if which == "log_prob" else out[1], weights, len(x))

@@ -1,4 +1,6 @@
-"""Watching a call from below: how many operations it takes, and whether single precision feeds its results."""
+"""Watching a call from below: how many operations it takes, and whether single precision feeds its
+results.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +23,27 @@ class Watching(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # Nothing is compiled under it, and the wrapper that keeps the compiler out takes a second to import.
+        # Nothing is compiled under it, and the wrapper that keeps the compiler out takes a second
+        # to import.
         return False
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         self.operations += 1
         return func(*args, **(kwargs or {}))
 
 
 class Narrowing(Watching):
-    """Disturb float32 results that come from wider values, casts included, by a relative error of up to ``magnitude``.
+    """Disturb float32 results that come from wider values, casts included, by a relative error of
+    up to ``magnitude``.
 
-    Constants that were never wider are exact as far as anybody can tell, and stay as they are. ``disturbed`` counts results.
+    Constants that were never wider are exact as far as anybody can tell, and stay as they are.
+    ``disturbed`` counts results.
     """
 
     def __init__(self, magnitude: float, seed: int) -> None:
@@ -46,10 +55,18 @@ class Narrowing(Watching):
         self.narrowed: dict[int, torch.Tensor] = {}
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         out = super().__torch_dispatch__(func, types, args, kwargs)
-        given = [value for value in _flat(args) if isinstance(value, torch.Tensor) and value.is_floating_point()]
+        given = [
+            value
+            for value in _flat(args)
+            if isinstance(value, torch.Tensor) and value.is_floating_point()
+        ]
         if not any(value.dtype != torch.float32 or id(value) in self.narrowed for value in given):
             return out
         name = func.overloadpacket.__name__
@@ -58,14 +75,20 @@ class Narrowing(Watching):
         return type(out)(results) if isinstance(out, (tuple, list)) else results[0]
 
     def _disturbed(self, value: Any, cast: bool, exact: bool) -> Any:
-        if not isinstance(value, torch.Tensor) or value.dtype != torch.float32 or value.device.type != "cpu":
+        if (
+            not isinstance(value, torch.Tensor)
+            or value.dtype != torch.float32
+            or value.device.type != "cpu"
+        ):
             return value
         if (cast or not exact) and value.numel():
             self.disturbed += 1
             # A cast to the dtype that a value has already gives the value itself.
             value = value.clone() if cast else value
             array = value.detach().numpy()
-            array *= 1 + self.magnitude * self.generator.uniform(-1.0, 1.0, array.shape).astype(np.float32)
+            array *= 1 + self.magnitude * self.generator.uniform(-1.0, 1.0, array.shape).astype(
+                np.float32
+            )
         self.narrowed[id(value)] = value
         return value
 

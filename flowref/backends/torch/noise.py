@@ -1,9 +1,12 @@
-r"""Monte-Carlo arithmetic: every floating-point operation is randomly rounded, to measure what rounding alone can do.
+r"""Monte-Carlo arithmetic: every floating-point operation is randomly rounded, to measure what
+rounding alone can do.
 
-Each result becomes $\mathrm{fl}(op)(1 + \eta\xi)$ with $\xi$ uniform in $[-1, 1]$ and $\eta$ the magnitude asked for, a
-multiple of the unit roundoff. Reductions and matrix products also have their inputs rounded, since they round inside;
-factorisations get normwise noise, since their backward error is normwise. What is exact in floating point stays
-exact: copies, views, comparisons, clamps, products with powers of two, sums with zero, sums of integers.
+Each result becomes $\mathrm{fl}(op)(1 + \eta\xi)$ with $\xi$ uniform in $[-1, 1]$ and $\eta$ the
+magnitude asked for, a multiple of the unit roundoff. Reductions and matrix products also have their
+inputs rounded, since they round inside;
+factorizations get normwise noise, since their backward error is normwise. What is exact in floating
+point stays exact: copies, views, comparisons, clamps, products with powers of two, sums with zero,
+sums of integers.
 
 Source: Parker, Pierce and Eggert, Monte Carlo Arithmetic (2000); Verificarlo (arXiv:1509.01347).
 """
@@ -23,7 +26,8 @@ from flowref.model import Undecidable
 
 FLOATS = (torch.float64, torch.float32)
 
-# Operators that move, select or compare, and so round nothing. Names are those of the overload packets.
+# Operators that move, select or compare, and so round nothing. Names are those of the overload
+# packets.
 EXACT = frozenset(
     """
     _adaptive_avg_pool2d_copy _conj _local_scalar_dense _reshape_alias _reshape_copy _to_copy _unsafe_index
@@ -55,9 +59,12 @@ INSIDE = frozenset(
     scatter_add_ polyval trace avg_pool2d _softmax _log_softmax
     """.split()
 )
-# Arguments that an operator of these writes to, by place: running statistics, which a rounded copy would not bring back.
-WRITTEN = dict.fromkeys(("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm"), (3, 4))
-# Factorisations and solvers: errors are relative to the norm of the whole matrix.
+# Arguments that an operator of these writes to, by place: running statistics, which a rounded copy
+# would not bring back.
+WRITTEN = dict.fromkeys(
+    ("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm"), (3, 4)
+)
+# Factorizations and solvers: errors are relative to the norm of the whole matrix.
 NORMWISE = frozenset(
     """
     linalg_lu_factor_ex linalg_lu linalg_inv_ex linalg_solve_triangular triangular_solve _linalg_solve_ex
@@ -70,10 +77,12 @@ NORMWISE_CONSTANT = 8.0
 # Results of these that are exact, by place: a sign, by which callers branch, and permutations.
 EXACT_RESULTS = {"_linalg_slogdet": 0, "linalg_lu": 0, "lu_unpack": 0}
 # Functions whose implementations are good to a few units in the last place rather than one.
-SPECIAL = frozenset("erfinv lgamma digamma polygamma special_ndtri special_log_ndtr igamma igammac i0 i1 erfc".split())
+SPECIAL = frozenset(
+    "erfinv lgamma digamma polygamma special_ndtri special_log_ndtr igamma igammac i0 i1 erfc".split()
+)
 SPECIAL_CONSTANT = 8.0
-# Random numbers drawn at a time, and how many there are before they repeat within one large tensor (a prime, so that
-# the rows of a batch do not meet the same ones).
+# Random numbers drawn at a time, and how many there are before they repeat within one large tensor
+# (a prime, so that the rows of a batch do not meet the same ones).
 BLOCK, PERIOD = 2048, 65521
 BOUNDED = {"tanh": (-1.0, 1.0), "sigmoid": (0.0, 1.0), "erf": (-1.0, 1.0)}
 SUMS = frozenset({"add", "sub", "rsub", "add_", "sub_"})
@@ -84,8 +93,9 @@ QUOTIENTS = frozenset({"div", "div_"})
 class RandomRounding(TorchDispatchMode):
     """Randomly round every floating-point operation dispatched under it.
 
-    ``magnitude``: half-width of the relative error. ``budget``: the number of operations after which `Undecidable` is raised (an
-    iteration that does not settle under noise). ``operations`` counts what was dispatched.
+    ``magnitude``: half-width of the relative error. ``budget``: the number of operations after
+    which `Undecidable` is raised (an iteration that does not settle under noise). ``operations``
+    counts what was dispatched.
     """
 
     def __init__(self, magnitude: float, seed: int, *, budget: int | None = None) -> None:
@@ -98,7 +108,8 @@ class RandomRounding(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # The wrapper that keeps the compiler out costs as much as the rounding, and importing it takes a second;
+        # The wrapper that keeps the compiler out costs as much as the rounding, and importing it
+        # takes a second;
         # nothing is compiled under this mode.
         return False
 
@@ -112,7 +123,9 @@ class RandomRounding(TorchDispatchMode):
         )
 
     def uniform(self, like: Any) -> Any:
-        """Uniform in [-1, 1], of the shape and dtype of an array; drawn in blocks, since most tensors are small."""
+        """Uniform in [-1, 1], of the shape and dtype of an array; drawn in blocks, since most
+        tensors are small.
+        """
         size = math.prod(like.shape)
         if size > PERIOD:
             drawn = np.resize(self.generator.random(PERIOD) * 2 - 1, like.shape)
@@ -123,7 +136,11 @@ class RandomRounding(TorchDispatchMode):
         return drawn.reshape(like.shape).astype(like.dtype, copy=False)
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         self.operations += 1
         if self.budget is not None and self.operations > self.budget:
@@ -133,7 +150,10 @@ class RandomRounding(TorchDispatchMode):
             return func(*args, **(kwargs or {}))
         if name in INSIDE:
             kept = WRITTEN.get(name, ())
-            args = tuple(value if place in kept else self._rounded_input(value) for place, value in enumerate(args))
+            args = tuple(
+                value if place in kept else self._rounded_input(value)
+                for place, value in enumerate(args)
+            )
         elif name in NORMWISE:
             args = tuple(self._normwise(value) for value in args)
         out = func(*args, **(kwargs or {}))
@@ -142,7 +162,8 @@ class RandomRounding(TorchDispatchMode):
         if isinstance(out, (tuple, list)):
             exact = EXACT_RESULTS.get(name)
             return type(out)(
-                value if place == exact else self._rounded(name, args, value) for place, value in enumerate(out)
+                value if place == exact else self._rounded(name, args, value)
+                for place, value in enumerate(out)
             )
         return out
 
@@ -157,15 +178,21 @@ class RandomRounding(TorchDispatchMode):
             return value
         array = _array(value)
         largest = np.abs(array).max(axis=(-2, -1), keepdims=True)
-        return torch.from_numpy(array + NORMWISE_CONSTANT * self.magnitude * largest * self.uniform(array))
+        return torch.from_numpy(
+            array + NORMWISE_CONSTANT * self.magnitude * largest * self.uniform(array)
+        )
 
     def _rounded(self, name: str, args: tuple[Any, ...], out: Any) -> Any:
-        """A result with its error. What is not exact writes to memory of its own, so the error is put in there."""
+        """A result with its error. What is not exact writes to memory of its own, so the error is
+        put in there.
+        """
         if not self.concerns(out):
             return out
         array = _array(out)
         factor = self.uniform(array)
-        factor = 1 + (self.magnitude * SPECIAL_CONSTANT if name in SPECIAL else self.magnitude) * factor
+        factor = (
+            1 + (self.magnitude * SPECIAL_CONSTANT if name in SPECIAL else self.magnitude) * factor
+        )
         # inf times a factor is inf, nan stays nan: noise never makes a finite value of either.
         exact = _exact(name, args, array)
         if exact is None:
@@ -181,22 +208,30 @@ class RandomRounding(TorchDispatchMode):
         return out
 
     def _softplus(self, name: str, args: tuple[Any, ...], array: Any) -> None:
-        # torch documents that softplus is replaced by the identity where beta * x > threshold: an error of e^-threshold
-        # that no rounding explains. It is the same in every run, so it enters in full and not as a multiple of the noise.
+        # torch documents that softplus is replaced by the identity where beta * x > threshold: an
+        # error of e^-threshold that no rounding explains. It is the same in every run, so it enters
+        # in full and not as a multiple of the noise.
         # A threshold below the default of 20 is a choice of the caller, whose error is not excused.
         at = 0 if name == "softplus" else 1
         beta = float(args[at + 1]) if len(args) > at + 1 else 1.0
         threshold = float(args[at + 2]) if len(args) > at + 2 else 20.0
         unit = 2.0**-53 if array.dtype == np.float64 else 2.0**-24
-        unsure = np.abs(self.uniform(array)) * (math.exp(-max(threshold, 20.0)) * self.magnitude / unit)
+        unsure = np.abs(self.uniform(array)) * (
+            math.exp(-max(threshold, 20.0)) * self.magnitude / unit
+        )
         linear = _array(args[at]) * beta > threshold
-        array[...] = np.where(linear, array + unsure / beta if name == "softplus" else array * (1 - unsure), array)
+        array[...] = np.where(
+            linear, array + unsure / beta if name == "softplus" else array * (1 - unsure), array
+        )
 
 
 @functools.cache
 def _views(func: Any) -> bool:
     """Whether an operator gives back an argument's memory without writing to it."""
-    return any(given.alias_info is not None and not given.alias_info.is_write for given in func._schema.returns)
+    return any(
+        given.alias_info is not None and not given.alias_info.is_write
+        for given in func._schema.returns
+    )
 
 
 def _array(value: torch.Tensor) -> Any:
@@ -214,7 +249,12 @@ def _exact(name: str, args: tuple[Any, ...], out: Any) -> Any:
         return _power_of_two(_operand(args[0])) | _power_of_two(_operand(args[1]))
     if name in QUOTIENTS and len(args) >= 2:
         return _power_of_two(_operand(args[1]))
-    if name == "sum" and isinstance(args[0], torch.Tensor) and args[0].numel() and args[0].shape == out.shape:
+    if (
+        name == "sum"
+        and isinstance(args[0], torch.Tensor)
+        and args[0].numel()
+        and args[0].shape == out.shape
+    ):
         return np.ones(out.shape, dtype=bool)
     return None
 
@@ -223,7 +263,11 @@ def _operand(value: Any) -> Any:
     """A number or a tensor as an array."""
     if not isinstance(value, torch.Tensor):
         return np.asarray(float(value))
-    return _array(value) if value.device.type == "cpu" and value.dtype != torch.bfloat16 else np.asarray(value.tolist())
+    return (
+        _array(value)
+        if value.device.type == "cpu" and value.dtype != torch.bfloat16
+        else np.asarray(value.tolist())
+    )
 
 
 def _power_of_two(value: Any) -> Any:

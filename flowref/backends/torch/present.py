@@ -1,4 +1,6 @@
-"""From a builder to a subject: build, cast, live two batches, move the parameters, and offer the abilities."""
+"""From a builder to a subject: build, cast, live two batches, move the parameters, and offer the
+abilities.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowref.backends.torch import calls, play, sampling
+from flowref.backends.torch import calls, sampling
 from flowref.backends.torch import live as life
-from flowref.backends.torch.guard import sandbox
+from flowref.backends.torch import scenario as play
 from flowref.backends.torch.live import DTYPES, Live, derive
+from flowref.backends.torch.sandbox import sandbox
 from flowref.backends.torch.state import cast, duplicate, modules, move, set_mode, trainable
-from flowref.model import REAL, Array, Condition, Dialect, Facts, Mapped, Subject, TargetError, Unsupported, draw
+from flowref.model import (
+    REAL,
+    Array,
+    Condition,
+    Dialect,
+    Facts,
+    Mapped,
+    Subject,
+    TargetError,
+    Unsupported,
+    draw,
+)
 
 WARM_BATCH, WARM_SIZE = 16, 256
 
@@ -30,10 +44,12 @@ def present(
     resolve: Callable[[Any], Dialect | None] = lambda _: None,
     rebuild_seed: int = 3,
 ) -> Subject:
-    """The subject of a built object in the given condition. ``resolve`` finds the dialect of a sub-component.
+    """The subject of a built object in the given condition. ``resolve`` finds the dialect of a
+    sub-component.
 
-    ``rebuild_seed`` fixes the random state in which objects are built anew for laws of state. User code is built anew
-    in another one: what it draws while it is built, and does not save, is lost when it is loaded in another process.
+    ``rebuild_seed`` fixes the random state in which objects are built anew for laws of state. User
+    code is built anew in another one: what it draws while it is built, and does not save, is lost
+    when it is loaded in another process.
     """
     dtype = DTYPES[condition.dtype]
 
@@ -68,7 +84,11 @@ def warm(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int
     set_mode(obj, True)
     if not modules(obj):
         return
-    which = dialect.normalising if dialect.inverse is not None or dialect.normalising == "forward" else "forward"
+    which = (
+        dialect.normalizing
+        if dialect.inverse is not None or dialect.normalizing == "forward"
+        else "forward"
+    )
     speak = getattr(dialect, which) or dialect.log_prob
     if speak is None:
         return
@@ -76,7 +96,8 @@ def warm(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int
     support = facts.domain if forwards else (facts.codomain or REAL)
     shape = facts.event_shape if forwards else (facts.latent_shape or facts.event_shape)
     rng = np.random.default_rng(derive(seed, 7) % 2**32)
-    # For many features few rows, once, and no graph: that of as many sequential steps takes gigabytes.
+    # For many features few rows, once, and no graph: that of as many sequential steps takes
+    # gigabytes.
     large = math.prod(shape) >= WARM_SIZE
     rows, times = (2, 1) if large else (WARM_BATCH, 2)
     for _ in range(times):
@@ -84,7 +105,8 @@ def warm(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int
         context = None
         if facts.context_shape is not None:
             context = torch.from_numpy(rng.standard_normal((rows, *facts.context_shape))).to(dtype)
-        # A train-mode pass may be refused (an inverse in train mode, say); the object is then audited without one.
+        # A train-mode pass may be refused (an inverse in train mode, say); the object is then
+        # audited without one.
         with contextlib.suppress(Exception), torch.set_grad_enabled(not large):
             speak(obj, x, context)
 
@@ -110,9 +132,9 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         knots=facts.knots,
         dtype=condition.dtype,
         scale=condition.scale,
-        normalising=dialect.normalising,
+        normalizing=dialect.normalizing,
         promises=facts.promises,
-        normaliser=facts.normaliser,
+        normalizer=facts.normalizer,
         preprocessing=facts.preprocessing,
         squeezing=facts.squeezing,
         multi_scale=facts.multi_scale,
@@ -132,7 +154,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         rescaled=able(dialect.rescale and dialect.log_prob, sampling.evaluate_rescaled),
         bits_per_dim=able(dialect.bits_per_dim, sampling.evaluate_bits_per_dim),
         loss=able(dialect.loss, sampling.evaluate_loss),
-        dequantise=able(dialect.dequantise, sampling.dequantise),
+        dequantize=able(dialect.dequantize, sampling.dequantize),
         jacobian=able(maps, life.jacobian),
         vjp=partial(life.vjp, live),
         curvature=partial(life.curvature, live),
@@ -164,31 +186,46 @@ def parts_of(live: Live) -> tuple[tuple[str, ...], tuple[Callable[..., Mapped], 
     found = listed_parts(live.pristine, live.dialect)
     dialects = [live.resolve(part) or live.dialect for _, part in found]
     names = tuple(label for label, _ in found)
-    return names, tuple(partial(part_map, live, place, speech) for place, speech in enumerate(dialects))
+    return names, tuple(
+        partial(part_map, live, place, speech) for place, speech in enumerate(dialects)
+    )
 
 
 def part_map(
-    live: Live, place: int, dialect: Dialect, x: Array, context: Array | None = None, which: str = "forward"
+    live: Live,
+    place: int,
+    dialect: Dialect,
+    x: Array,
+    context: Array | None = None,
+    which: str = "forward",
 ) -> Mapped:
     """One part of a composite, on a fresh copy of the whole."""
     assert live.dialect.parts is not None
     with live.lend() as obj, live.calling(f"part {place}"):
         _, part = live.dialect.parts(obj)[place]
-        return life.mapped(which, getattr(dialect, which)(part, live.tensor(x), live.tensor(context, jitter=1)))
+        return life.mapped(
+            which, getattr(dialect, which)(part, live.tensor(x), live.tensor(context, jitter=1))
+        )
 
 
-def arrange(live: Live, expression: Any, x: Array, context: Array | None = None, which: str = "forward") -> Mapped:
+def arrange(
+    live: Live, expression: Any, x: Array, context: Array | None = None, which: str = "forward"
+) -> Mapped:
     """The library's own composition of a subject's parts, called in one direction."""
     with live.calling("arrange"):
         obj = live.take()
         parts = [part for _, part in listed_parts(obj, live.dialect)]
         built = arranged(expression, obj, parts, live.dialect)
         speech = live.resolve(built) or live.dialect
-        return life.mapped(which, getattr(speech, which)(built, live.tensor(x), live.tensor(context, jitter=1)))
+        return life.mapped(
+            which, getattr(speech, which)(built, live.tensor(x), live.tensor(context, jitter=1))
+        )
 
 
 def arranged(expression: Any, obj: Any, parts: Sequence[Any], dialect: Dialect) -> Any:
-    """The object that an expression denotes: a part's index, "self", ("chain", ...) or ("inverse", e)."""
+    """The object that an expression denotes: a part's index, "self", ("chain", ...) or ("inverse",
+    e).
+    """
     if expression == "self":
         return obj
     if isinstance(expression, int):
@@ -220,5 +257,7 @@ def part_subject(live: Live, name: str, condition: Condition) -> Subject:
             speech = live.resolve(whole) or speech
         return whole
 
-    inner = Live(duplicate(obj), dialect, facts, live.dtype, condition.seed, again, again, live.resolve)
+    inner = Live(
+        duplicate(obj), dialect, facts, live.dtype, condition.seed, again, again, live.resolve
+    )
     return subject_of(inner, f"{name}/{'/'.join(labels)}", condition)

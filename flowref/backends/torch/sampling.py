@@ -1,4 +1,5 @@
-"""The abilities of densities beyond their value: quantiles, base noise, estimates, rescaling, losses and dequantisation.
+"""The abilities of densities beyond their value: quantiles, base noise, estimates, rescaling,
+losses and dequantization.
 
 Each call is made on a fresh copy under fixed random states, as all abilities are (see `live`).
 """
@@ -38,7 +39,9 @@ def evaluate_icdf(live: Live, u: Array) -> Array:
         return np.asarray(array(speak(obj, live.tensor(u))))
 
 
-def evaluate_estimate(live: Live, x: Array, draws: int, seed: int, context: Array | None = None) -> Array:
+def evaluate_estimate(
+    live: Live, x: Array, draws: int, seed: int, context: Array | None = None
+) -> Array:
     """The log-likelihood of each point as estimated from so many draws of the latents."""
     speak = live.speech("estimate")
     with live.lend() as obj, live.calling("estimate"):
@@ -53,7 +56,11 @@ def evaluate_rescaled(live: Live, x: Array, factor: float, context: Array | None
     rescale = live.speech("rescale")
     with live.calling("rescale"):
         return np.asarray(
-            array(live.speech("log_prob")(rescale(live.take(), factor), live.tensor(x), live.tensor(context)))
+            array(
+                live.speech("log_prob")(
+                    rescale(live.take(), factor), live.tensor(x), live.tensor(context)
+                )
+            )
         )
 
 
@@ -74,10 +81,10 @@ def evaluate_loss(
         return float(nll), None if penalty is None else float(penalty)
 
 
-def dequantise(live: Live, levels: Array, noise: Array, dtype: str | None = None) -> Array:
+def dequantize(live: Live, levels: Array, noise: Array, dtype: str | None = None) -> Array:
     """Levels to reals, in a dtype."""
-    speak = live.speech("dequantise")
+    speak = live.speech("dequantize")
     wanted = DTYPES[dtype] if dtype else live.dtype
-    with live.lend() as obj, live.calling("dequantise", wanted):
+    with live.lend() as obj, live.calling("dequantize", wanted):
         given: Any = torch.from_numpy(np.array(noise)).to(wanted)
         return np.asarray(array(speak(obj, torch.from_numpy(np.array(levels)).to(wanted), given)))

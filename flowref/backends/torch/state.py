@@ -1,4 +1,6 @@
-"""Life and state of live torch objects: copying, casting, moving parameters, and the tensors they hold."""
+"""Life and state of live torch objects: copying, casting, moving parameters, and the tensors they
+hold.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ OPAQUE: tuple[type, ...] = (
     types.BuiltinFunctionType,
 )
 # What a copy shares with the original.
-ATOMS = frozenset((bool, int, float, complex, str, bytes, type(None), type, torch.dtype, torch.device, torch.Size))
+ATOMS = frozenset(
+    (bool, int, float, complex, str, bytes, type(None), type, torch.dtype, torch.device, torch.Size)
+)
 # How a class says that its copies are made in another way than field by field.
 COPIED_BY = ("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__")
 OPAQUE += (torch.dtype, torch.device, torch.Generator, torch.Size, weakref.ref, type(None))
@@ -36,7 +40,8 @@ OPAQUE += (torch.dtype, torch.device, torch.Generator, torch.Size, weakref.ref, 
 def duplicate(obj: Any) -> Any:
     """An independent copy of a live object.
 
-    Tensors that an object caches from an earlier call are no leaves and refuse ``deepcopy``: they are detached in the copy.
+    Tensors that an object caches from an earlier call are no leaves and refuse ``deepcopy``: they
+    are detached in the copy.
     """
     try:
         return _copied(obj, {})
@@ -51,7 +56,9 @@ def duplicate(obj: Any) -> Any:
 
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
-    """`copy.deepcopy`, with a short way through modules and dictionaries: every call of a subject makes a copy."""
+    """`copy.deepcopy`, with a short way through modules and dictionaries: every call of a subject
+    makes a copy.
+    """
     kind: Any = type(value)
     if kind in ATOMS:
         return value
@@ -73,13 +80,20 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
 
 @functools.cache
 def _plain(kind: type) -> bool:
-    """Whether all that an instance of a module class holds is in its ``__dict__``, and copied as such."""
-    ours = all(getattr(kind, name, None) is getattr(nn.Module, name, None) for name in (*COPIED_BY, "__setstate__"))
+    """Whether all that an instance of a module class holds is in its ``__dict__``, and copied as
+    such.
+    """
+    ours = all(
+        getattr(kind, name, None) is getattr(nn.Module, name, None)
+        for name in (*COPIED_BY, "__setstate__")
+    )
     return ours and not hasattr(kind, "__slots__")
 
 
 def held(obj: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Every (container, key, tensor) reachable from an object through attributes, lists, tuples and dicts."""
+    """Every (container, key, tensor) reachable from an object through attributes, lists, tuples and
+    dicts.
+    """
     seen: set[int] = set()
     stack: list[Any] = [obj]
     while stack:
@@ -110,11 +124,17 @@ def tensors(obj: Any) -> list[torch.Tensor]:
 
 
 def cast(obj: Any, dtype: torch.dtype) -> Any:
-    """Cast an object in place to a floating dtype, plain tensor attributes included; returns the object."""
+    """Cast an object in place to a floating dtype, plain tensor attributes included; returns the
+    object.
+    """
     for module in modules(obj):
         module.to(dtype)
     for container, key, tensor in list(held(obj)):
-        if not tensor.is_floating_point() or tensor.dtype == dtype or isinstance(tensor, nn.Parameter):
+        if (
+            not tensor.is_floating_point()
+            or tensor.dtype == dtype
+            or isinstance(tensor, nn.Parameter)
+        ):
             continue
         moved = tensor.detach().to(dtype).requires_grad_(tensor.requires_grad)
         if isinstance(container, (dict, list)):
@@ -171,8 +191,8 @@ def move(obj: Any, scale: float, seed: int) -> None:
 def set_mode(obj: Any, training: bool) -> None:
     """Put every module of an object into train or eval mode.
 
-    A flag stored under the name of the method hides it; it is then set as its author would, so that all but the protocol of
-    modes can still be judged.
+    A flag stored under the name of the method hides it; it is then set as its author would, so that
+    all but the protocol of modes can still be judged.
     """
     for module in modules(obj):
         inner = list(module.modules())
@@ -193,7 +213,9 @@ def fingerprint(obj: Any) -> str:
         digest.update(name.encode())
         if isinstance(value, torch.Tensor):
             digest.update(f"{tuple(value.shape)} {value.dtype}".encode())
-            digest.update(value.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy().tobytes())
+            digest.update(
+                value.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy().tobytes()
+            )
     return digest.hexdigest()
 
 
@@ -203,7 +225,9 @@ def named_state(obj: Any) -> dict[str, torch.Tensor]:
         return dict(obj.state_dict(keep_vars=True))
     named: dict[str, torch.Tensor] = {}
     for place, module in enumerate(modules(obj)):
-        named |= {f"{place}.{name}": value for name, value in module.state_dict(keep_vars=True).items()}
+        named |= {
+            f"{place}.{name}": value for name, value in module.state_dict(keep_vars=True).items()
+        }
     if not named:
         named = {f"{place}.{key}": tensor for place, (_, key, tensor) in enumerate(held(obj))}
     return named

@@ -1,0 +1,96 @@
+"""How transforms and distributions that follow torch.distributions are spoken to, where their
+libraries say it alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flowref.model import Dialect
+
+
+def forward(obj: Any, x: Any, context: Any = None) -> Any:
+    y = obj(x)
+    return y, obj.log_abs_det_jacobian(x, y)
+
+
+def inverse(obj: Any, y: Any, context: Any = None) -> Any:
+    x = obj.inv(y)
+    return x, obj.inv.log_abs_det_jacobian(y, x)
+
+
+def parts(obj: Any) -> Any:
+    return [
+        (f"{index}.{type(part).__name__}", part)
+        for index, part in enumerate(getattr(obj, "parts", ()))
+    ]
+
+
+def invert(obj: Any) -> Any:
+    return obj.inv
+
+
+def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
+    return obj.log_prob(x)
+
+
+def sample(obj: Any, n: int, context: Any = None) -> Any:
+    return obj.sample((n,))
+
+
+def flow_forward(obj: Any, z: Any, context: Any = None) -> Any:
+    from torch.distributions import ComposeTransform
+
+    transform: Any = ComposeTransform(list(obj.transforms))
+    x = transform(z)
+    return x, transform.log_abs_det_jacobian(z, x)
+
+
+def flow_inverse(obj: Any, x: Any, context: Any = None) -> Any:
+    from torch.distributions import ComposeTransform
+
+    transform: Any = ComposeTransform(list(obj.transforms)).inv
+    z = transform(x)
+    return z, transform.log_abs_det_jacobian(x, z)
+
+
+def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
+    return obj.base_dist.log_prob(z)
+
+
+def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
+    return obj.base_dist.sample((n,))
+
+
+def flow_parts(obj: Any) -> Any:
+    return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(obj.transforms)]
+
+
+def flow_chain(parts: Sequence[Any]) -> Any:
+    from torch.distributions import ComposeTransform
+
+    return ComposeTransform(
+        [
+            ComposeTransform(part.transforms) if hasattr(part, "base_dist") else part
+            for part in parts
+        ]
+    )
+
+
+# Each library composes and rescales with its own classes.
+TRANSFORM = Dialect(
+    forward=forward, inverse=inverse, parts=parts, invert=invert, normalizing="inverse"
+)
+DENSITY = Dialect(log_prob=log_prob, sample=sample)
+FLOW = Dialect(
+    forward=flow_forward,
+    inverse=flow_inverse,
+    log_prob=log_prob,
+    sample=sample,
+    base_log_prob=flow_base_log_prob,
+    base_sample=flow_base_sample,
+    parts=flow_parts,
+    chain=flow_chain,
+    normalizing="inverse",
+)

@@ -1,0 +1,219 @@
+"""A construction of every module of FrEIA, and of networks of them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+from collections.abc import Callable
+from typing import Any
+
+from flowref.model import Shape
+
+Builders = dict[str, tuple[Callable[..., Any], Shape | None]]
+
+IMAGE = (4, 4, 4)
+
+
+def quiet(build: Callable[..., Any]) -> Callable[..., Any]:
+    """A builder that prints nothing and leaves numpy's random state alone, from which permutations
+    are drawn.
+    """
+
+    @functools.wraps(build)
+    def built(**options: Any) -> Any:
+        import numpy as np
+
+        state = np.random.get_state()
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                return build(**options)
+        finally:
+            np.random.set_state(state)
+
+    return built
+
+
+def dense(hidden: int) -> Callable[[int, int], Any]:
+    """The constructor of a subnetwork with one hidden layer."""
+    from torch import nn
+
+    return lambda inputs, outputs: nn.Sequential(
+        nn.Linear(inputs, hidden), nn.Tanh(), nn.Linear(hidden, outputs)
+    )
+
+
+def convolution(inputs: int, outputs: int) -> Any:
+    """A subnetwork for images."""
+    from torch import nn
+
+    return nn.Conv2d(inputs, outputs, 3, padding=1)
+
+
+def modules() -> Builders:
+    """Name -> (builder, event shape); None stands for ``(features,)``."""
+    every = {**_couplings(), **_blocks(), **_pointwise(), **_linear(), **_reshaping()}
+    return {name: (quiet(build), event) for name, (build, event) in every.items()}
+
+
+def _couplings() -> Builders:
+    import FrEIA.modules as fm
+
+    def vector(kind: Any) -> Callable[..., Any]:
+        return lambda features=4, hidden=16: kind([(features,)], subnet_constructor=dense(hidden))
+
+    def given(kind: Any) -> Callable[..., Any]:
+        def build(features: int = 4, context: int = 2, hidden: int = 16) -> Any:
+            return kind([(features,)], dims_c=[(context,)], subnet_constructor=dense(hidden))
+
+        return build
+
+    def image(kind: Any) -> Callable[..., Any]:
+        return lambda: kind([IMAGE], subnet_constructor=convolution)
+
+    names = (
+        "NICECouplingBlock",
+        "RNVPCouplingBlock",
+        "GLOWCouplingBlock",
+        "GINCouplingBlock",
+        "AffineCouplingOneSided",
+    )
+    return {
+        **{name: (vector(getattr(fm, name)), None) for name in names},
+        **{f"{name}[img]": (image(getattr(fm, name)), IMAGE) for name in names},
+        "GLOWCouplingBlock[ctx]": (given(fm.GLOWCouplingBlock), None),
+        "ConditionalAffineTransform[ctx]": (given(fm.ConditionalAffineTransform), None),
+    }
+
+
+def _blocks() -> Builders:
+    import FrEIA.modules as fm
+
+    def block(**fixed: Any) -> Callable[..., Any]:
+        return lambda features=4, hidden=16: fm.AllInOneBlock(
+            [(features,)], subnet_constructor=dense(hidden), **fixed
+        )
+
+    def residual(features: int = 4, samples: int = 2) -> Any:
+        layer = fm.IResNetLayer([(features,)], hutchinson_samples=samples)
+        # Its author is to do this after each gradient step; without it the layer need not be
+        # invertible.
+        for _ in range(20):
+            layer.lipschitz_correction()
+        return layer
+
+    variants: tuple[dict[str, Any], ...] = (
+        {},
+        {"gin_block": True},
+        {"permute_soft": True},
+        {"learned_householder_permutation": 2},
+        {"reverse_permutation": True},
+        {"global_affine_type": "SIGMOID"},
+        {"global_affine_type": "EXP"},
+    )
+    return {
+        **{f"AllInOneBlock{fixed or ''}": (block(**fixed), None) for fixed in variants},
+        "AllInOneBlock[img]": (
+            lambda: fm.AllInOneBlock([IMAGE], subnet_constructor=convolution),
+            IMAGE,
+        ),
+        "IResNetLayer": (residual, None),
+    }
+
+
+def _pointwise() -> Builders:
+    import FrEIA.modules as fm
+
+    return {
+        "ActNorm": (lambda features=4: fm.ActNorm([(features,)]), None),
+        "ActNorm[img]": (lambda: fm.ActNorm([IMAGE]), IMAGE),
+        "InvAutoAct": (lambda features=4: fm.InvAutoAct([(features,)]), None),
+        "InvAutoActTwoSided": (lambda features=4: fm.InvAutoActTwoSided([(features,)]), None),
+        "LearnedElementwiseScaling": (
+            lambda features=4: fm.LearnedElementwiseScaling([(features,)]),
+            None,
+        ),
+        "InvertibleSigmoid": (lambda features=4: fm.InvertibleSigmoid([(features,)]), None),
+        "InvertibleSigmoid[img]": (lambda: fm.InvertibleSigmoid([IMAGE]), IMAGE),
+    }
+
+
+def _linear() -> Builders:
+    import FrEIA.modules as fm
+    import torch
+
+    def reflections(count: int) -> Callable[..., Any]:
+        return lambda features=4: fm.HouseholderPerm([(features,)], n_reflections=count)
+
+    def matrix(size: int) -> Any:
+        return torch.randn(size, size) + 2 * torch.eye(size)
+
+    def fixed(features: int = 4) -> Any:
+        return fm.FixedLinearTransform([(features,)], M=matrix(features), b=torch.randn(features))
+
+    return {
+        "HouseholderPerm": (reflections(2), None),
+        "HouseholderPerm[3]": (reflections(3), None),
+        "HouseholderPerm[5]": (reflections(5), None),
+        "OrthogonalTransform": (lambda features=4: fm.OrthogonalTransform([(features,)]), None),
+        "PermuteRandom": (lambda features=4: fm.PermuteRandom([(features,)]), None),
+        "FixedLinearTransform": (fixed, None),
+        "Fixed1x1Conv": (lambda: fm.Fixed1x1Conv([IMAGE], M=matrix(IMAGE[0])), IMAGE),
+        "InvAutoFC": (lambda features=4: fm.InvAutoFC([(features,)]), None),
+    }
+
+
+def _reshaping() -> Builders:
+    import FrEIA.modules as fm
+
+    def irevnet(kind: Any, legacy: bool) -> Callable[..., Any]:
+        return lambda: kind([IMAGE], legacy_backend=legacy)
+
+    def haar(kind: Any, ordered: bool) -> Callable[..., Any]:
+        return lambda rebalance=0.7: kind([IMAGE], order_by_wavelet=ordered, rebalance=rebalance)
+
+    found: Builders = {
+        "Flatten": (lambda: fm.Flatten([IMAGE]), IMAGE),
+        "Reshape": (lambda: fm.Reshape([IMAGE], output_dims=(8, 8)), IMAGE),
+    }
+    for flag in (False, True):
+        found[f"IRevNetDownsampling[legacy={flag}]"] = (
+            irevnet(fm.IRevNetDownsampling, flag),
+            IMAGE,
+        )
+        found[f"IRevNetUpsampling[legacy={flag}]"] = (irevnet(fm.IRevNetUpsampling, flag), IMAGE)
+        found[f"HaarDownsampling[by_wavelet={flag}]"] = (haar(fm.HaarDownsampling, flag), IMAGE)
+        found[f"HaarUpsampling[by_wavelet={flag}]"] = (haar(fm.HaarUpsampling, flag), IMAGE)
+    return found
+
+
+def networks() -> dict[str, Callable[..., Any]]:
+    """Name -> builder of a network of modules."""
+    import FrEIA.framework as ff
+    import FrEIA.modules as fm
+
+    def sequence(features: int = 4, hidden: int = 16) -> Any:
+        network = ff.SequenceINN(features)
+        network.append(fm.AllInOneBlock, subnet_constructor=dense(hidden))
+        network.append(fm.ActNorm)
+        return network
+
+    def graph(features: int = 4, hidden: int = 16) -> Any:
+        start = ff.InputNode(features, name="input")
+        first = ff.Node(
+            start, fm.GLOWCouplingBlock, {"subnet_constructor": dense(hidden)}, name="coupling"
+        )
+        second = ff.Node(first, fm.PermuteRandom, {}, name="permutation")
+        third = ff.Node(
+            second,
+            fm.RNVPCouplingBlock,
+            {"subnet_constructor": dense(hidden)},
+            name="second coupling",
+        )
+        return ff.GraphINN([start, first, second, third, ff.OutputNode(third, name="output")])
+
+    return {
+        "SequenceINN": quiet(sequence),
+        "GraphINN": quiet(graph),
+        "GraphINN[features=2]": quiet(lambda features=2, hidden=16: graph(features, hidden)),
+    }

@@ -1,0 +1,259 @@
+"""normflows: flows whose forward call maps latents to data, and densities over them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flowref.adapters.common.described import described
+from flowref.adapters.normflows import constructions
+from flowref.adapters.normflows.facts import describe, describe_levels, takes_context
+from flowref.model import Adapter, Component, Dialect
+
+
+def forward(obj: Any, z: Any, context: Any = None) -> Any:
+    """Call a flow, from the latent side to the data side."""
+    return obj.forward(z) if context is None else obj.forward(z, context)
+
+
+def inverse(obj: Any, x: Any, context: Any = None) -> Any:
+    """Call a flow's inverse, from data to latents."""
+    return obj.inverse(x) if context is None else obj.inverse(x, context)
+
+
+def parts(obj: Any) -> Any:
+    """List the flows of a composite or model, latent side first."""
+    flows = obj._flows if hasattr(obj, "_flows") else obj.flows
+    return [(f"{index}.{type(flow).__name__}", flow) for index, flow in enumerate(flows)]
+
+
+def chain(parts: Sequence[Any]) -> Any:
+    """Compose flows, first first."""
+    from normflows.flows import Composite
+
+    return Composite(parts)
+
+
+def invert(obj: Any) -> Any:
+    """Wrap a flow in its inverse."""
+    from normflows.flows import Reverse
+
+    return Reverse(obj)
+
+
+def repair(obj: Any) -> None:
+    """Make Lipschitz networks measure their moved weights, so that they are contractions again."""
+    from normflows.utils import update_lipschitz
+
+    update_lipschitz(obj, 200)
+
+
+def model_forward(obj: Any, z: Any, context: Any = None) -> Any:
+    """Map latents to data."""
+    return (
+        obj.forward_and_log_det(z)
+        if context is None
+        else obj.forward_and_log_det(z, context=context)
+    )
+
+
+def model_inverse(obj: Any, x: Any, context: Any = None) -> Any:
+    """Map data to latents."""
+    return (
+        obj.inverse_and_log_det(x)
+        if context is None
+        else obj.inverse_and_log_det(x, context=context)
+    )
+
+
+def model_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
+    """The log-density of data."""
+    return obj.log_prob(x) if context is None else obj.log_prob(x, context=context)
+
+
+def model_sample(obj: Any, n: int, context: Any = None) -> Any:
+    """Draw data."""
+    return obj.sample(n)[0] if context is None else obj.sample(n, context=context)[0]
+
+
+def model_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
+    """The log-density of latents."""
+    return obj.q0.log_prob(z) if context is None else obj.q0.log_prob(z, context=context)
+
+
+def model_base_sample(obj: Any, n: int, context: Any = None) -> Any:
+    """Draw the latents that samples are made of."""
+    return obj.q0(n)[0]
+
+
+def model_rescale(obj: Any, factor: float) -> Any:
+    """The model of data multiplied by a factor."""
+    from normflows import NormalizingFlow
+    from normflows.flows import AffineConstFlow
+
+    scaling = AffineConstFlow(obj.q0.shape, shift=False)
+    scaling.s.data.fill_(math.log(factor))
+    return NormalizingFlow(obj.q0, [*obj.flows, scaling])
+
+
+def model_loss(obj: Any, x: Any, context: Any = None, weight: float = 1.0) -> Any:
+    """The forward Kullback-Leibler divergence, less the entropy of the data; it has no penalty."""
+    return (obj.forward_kld(x) if context is None else obj.forward_kld(x, context=context)), None
+
+
+def levels_forward(obj: Any, z: Any, context: Any = None) -> Any:
+    """Map the latents of all levels, flattened one after the other, to data."""
+    shapes = [
+        (base.shape,) if isinstance(base.shape, int) else tuple(base.shape) for base in obj.q0
+    ]
+    parts = z.split([math.prod(shape) for shape in shapes], 1)
+    return obj.forward_and_log_det(
+        [part.reshape(len(z), *shape) for part, shape in zip(parts, shapes, strict=True)]
+    )
+
+
+def levels_inverse(obj: Any, x: Any, context: Any = None) -> Any:
+    """Map data to the latents of all levels, flattened one after the other."""
+    import torch
+
+    latents, ladj = obj.inverse_and_log_det(x)
+    return torch.cat([part.flatten(1) for part in latents], 1), ladj
+
+
+def levels_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
+    """The log-density of data without classes."""
+    return obj.log_prob(x, None)
+
+
+def levels_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
+    """The log-density of the latents of all levels."""
+    shapes = [
+        (base.shape,) if isinstance(base.shape, int) else tuple(base.shape) for base in obj.q0
+    ]
+    parts = zip(obj.q0, z.split([math.prod(shape) for shape in shapes], 1), shapes, strict=True)
+    return sum(base.log_prob(part.reshape(len(z), *shape)) for base, part, shape in parts)
+
+
+FLOW = Dialect(
+    forward=forward,
+    inverse=inverse,
+    chain=chain,
+    invert=invert,
+    repair=repair,
+    normalizing="inverse",
+)
+COMPOSITE = replace(FLOW, parts=parts)
+# The library's compositions hand no context on.
+CONTEXTUAL = replace(FLOW, chain=None, invert=None)
+# Without an inverse there is no density, and the one call there is does the warming up.
+ONE_WAY = Dialect(forward=forward, chain=chain, repair=repair, normalizing="forward")
+MODEL = Dialect(
+    forward=model_forward,
+    inverse=model_inverse,
+    log_prob=model_log_prob,
+    sample=model_sample,
+    base_log_prob=model_base_log_prob,
+    base_sample=model_base_sample,
+    rescale=model_rescale,
+    loss=model_loss,
+    parts=parts,
+    chain=chain,
+    repair=repair,
+    normalizing="inverse",
+)
+CONDITIONAL = replace(MODEL, parts=None, chain=None, base_sample=None, rescale=None)
+SAMPLER = replace(MODEL, inverse=None, log_prob=None, rescale=None, loss=None)
+LEVELS = Dialect(
+    forward=levels_forward,
+    inverse=levels_inverse,
+    log_prob=levels_log_prob,
+    sample=model_sample,
+    base_log_prob=levels_base_log_prob,
+    repair=repair,
+    normalizing="inverse",
+)
+
+NO_INVERSE = ("BatchNorm", "Planar[tanh]", "Radial")
+COMPOSITES = ("Composite", "GlowBlock", "GlowBlock[checkerboard]")
+
+
+def components() -> Mapping[str, Component]:
+    """Every flow of the library, and models over some of them."""
+    found = {}
+    for name, (build, event) in constructions.flows().items():
+        dialect = ONE_WAY if name in NO_INVERSE else COMPOSITE if name in COMPOSITES else FLOW
+        dialect = CONTEXTUAL if name.endswith("[ctx]") else dialect
+        found[name] = described(
+            name, build, dialect, describe, event, **constructions.promised(name)
+        )
+    models: dict[str, tuple[Callable[..., Any], Dialect]] = {
+        "NormalizingFlow": (constructions.real_nvp, MODEL),
+        "NormalizingFlow[features=2]": (
+            lambda features=2, hidden=16: constructions.real_nvp(features, hidden),
+            MODEL,
+        ),
+        "NormalizingFlow[NSF]": (constructions.spline_flow, MODEL),
+        "NormalizingFlow[NSF,features=2]": (
+            lambda features=2, hidden=16: constructions.spline_flow(features, hidden),
+            MODEL,
+        ),
+        "ConditionalNormalizingFlow": (constructions.conditional_flow, CONDITIONAL),
+    }
+    for name, (build, dialect) in models.items():
+        found[name] = described(name, build, dialect, describe)
+    found["MultiscaleFlow"] = described(
+        "MultiscaleFlow", constructions.multi_scale, LEVELS, describe_levels
+    )
+    return found
+
+
+def recognizes(obj: Any) -> Dialect | None:
+    """The dialect of a flow or a model of normflows, or None (as for layers that split a tensor in
+    two).
+    """
+    from normflows import ConditionalNormalizingFlow, NormalizingFlow, flows
+    from torch.nn import Module
+
+    one_way = isinstance(obj, Module) and any(
+        isinstance(module, (flows.BatchNorm, flows.Radial))
+        or (isinstance(module, flows.Planar) and module.act != "leaky_relu")
+        for module in obj.modules()
+    )
+    if isinstance(obj, NormalizingFlow):
+        if one_way:
+            return SAMPLER
+        return (
+            CONDITIONAL
+            if isinstance(obj, ConditionalNormalizingFlow) and takes_context(obj)
+            else MODEL
+        )
+    if isinstance(
+        obj,
+        (
+            flows.Split,
+            flows.Merge,
+            flows.AffineCoupling,
+            flows.MetropolisHastings,
+            flows.HamiltonianMonteCarlo,
+        ),
+    ):
+        return None
+    if one_way and isinstance(obj, flows.base.Flow):
+        return ONE_WAY
+    if isinstance(obj, (flows.Composite, flows.GlowBlock)):
+        return COMPOSITE
+    if isinstance(obj, flows.base.Flow):
+        return CONTEXTUAL if takes_context(obj) else FLOW
+    return None
+
+
+ADAPTER = Adapter(
+    name="normflows",
+    package="normflows",
+    title="normflows",
+    components=components,
+    recognizes=recognizes,
+    describe=describe,
+)

@@ -1,0 +1,242 @@
+"""A construction of every flow of normflows, and of models over some of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from flowref.model import Shape
+
+Builders = dict[str, tuple[Callable[..., Any], Shape | None]]
+
+IMAGE = (4, 4, 4)
+
+
+def flows() -> Builders:
+    """Name -> (builder, event shape); None stands for ``(features,)``."""
+    return {**_affine(), **_mixing(), **_splines(), **_residual()}
+
+
+def _affine() -> Builders:
+    import normflows as nf
+    import torch
+
+    of = nf.flows
+
+    def half(features: int, hidden: int, factor: int) -> Any:
+        return nf.nets.MLP([(features + 1) // 2, hidden, factor * (features // 2)])
+
+    def block(**fixed: Any) -> Callable[..., Any]:
+        factor = 2 if fixed.get("scale", True) else 1
+
+        def build(features: int = 4, hidden: int = 16) -> Any:
+            return of.AffineCouplingBlock(half(features, hidden, factor), **fixed)
+
+        return build
+
+    def image(mode: str) -> Callable[..., Any]:
+        inputs = IMAGE[0] if "checkerboard" in mode else IMAGE[0] // 2
+
+        def build(hidden: int = 8) -> Any:
+            net = nf.nets.ConvNet2d([inputs, hidden, 2 * inputs], [3, 3], init_zeros=False)
+            return of.AffineCouplingBlock(net, split_mode=mode)
+
+        return build
+
+    def masked(features: int = 4, hidden: int = 16) -> Any:
+        mask = torch.tensor([1.0 if place % 2 == 0 else 0.0 for place in range(features)])
+        nets = [nf.nets.MLP([features, hidden, features]) for _ in range(2)]
+        return of.MaskedAffineFlow(mask, nets[0], nets[1])
+
+    def composite(features: int = 4, hidden: int = 16) -> Any:
+        return of.Composite(
+            [of.LULinearPermute(features), of.AffineCouplingBlock(half(features, hidden, 2))]
+        )
+
+    modes = ("channel", "channel_inv", "checkerboard", "checkerboard_inv")
+    return {
+        "AffineConstFlow": (lambda features=4: of.AffineConstFlow((features,)), None),
+        "AffineConstFlow[img]": (lambda: of.AffineConstFlow((IMAGE[0], 1, 1)), IMAGE),
+        "ActNorm": (lambda features=4: of.ActNorm((features,)), None),
+        "ActNorm[img]": (lambda: of.ActNorm((IMAGE[0], 1, 1)), IMAGE),
+        "BatchNorm": (lambda features=4: of.BatchNorm(), None),
+        "AffineCouplingBlock[exp]": (block(), None),
+        "AffineCouplingBlock[sigmoid]": (block(scale_map="sigmoid"), None),
+        "AffineCouplingBlock[sigmoid_inv]": (block(scale_map="sigmoid_inv"), None),
+        "AffineCouplingBlock[noscale]": (block(scale=False), None),
+        **{f"AffineCouplingBlock[img,{mode}]": (image(mode), IMAGE) for mode in modes},
+        "MaskedAffineFlow": (masked, None),
+        "MaskedAffineAutoregressive": (
+            lambda features=4, hidden=16: of.MaskedAffineAutoregressive(features, hidden),
+            None,
+        ),
+        "CCAffineConst[ctx]": (
+            lambda features=4, classes=3: of.CCAffineConst((features,), classes),
+            None,
+        ),
+        "GlowBlock": (lambda hidden=8: of.GlowBlock(IMAGE[0], hidden), IMAGE),
+        "GlowBlock[checkerboard]": (
+            lambda hidden=8: of.GlowBlock(IMAGE[0], hidden, split_mode="checkerboard"),
+            IMAGE,
+        ),
+        "Composite": (composite, None),
+    }
+
+
+def _mixing() -> Builders:
+    import normflows as nf
+
+    of = nf.flows
+
+    def permute(mode: str) -> Callable[..., Any]:
+        return lambda features=4: of.Permute(features, mode)
+
+    def convolution(lu: bool) -> Callable[..., Any]:
+        return lambda: of.Invertible1x1Conv(IMAGE[0], lu)
+
+    def affine(lu: bool) -> Callable[..., Any]:
+        return lambda features=4: of.InvertibleAffine(features, lu)
+
+    return {
+        **{f"Permute[{mode}]": (permute(mode), None) for mode in ("shuffle", "swap")},
+        **{f"Invertible1x1Conv[lu={lu}]": (convolution(lu), IMAGE) for lu in (False, True)},
+        **{f"InvertibleAffine[lu={lu}]": (affine(lu), None) for lu in (False, True)},
+        "LULinearPermute": (lambda features=4: of.LULinearPermute(features), None),
+        "Reverse(InvertibleAffine)": (
+            lambda features=4: of.Reverse(of.InvertibleAffine(features)),
+            None,
+        ),
+        "Squeeze": (lambda: of.Squeeze(), IMAGE),
+        "transforms.Logit": (lambda features=4, alpha=0.05: nf.transforms.Logit(alpha), None),
+        "transforms.Shift": (lambda features=4, shift=-0.5: nf.transforms.Shift(shift), None),
+    }
+
+
+def _splines() -> Builders:
+    import normflows as nf
+
+    of = nf.flows
+
+    def coupled(**fixed: Any) -> Callable[..., Any]:
+        return lambda features=4, hidden=16: of.CoupledRationalQuadraticSpline(
+            features, 1, hidden, **fixed
+        )
+
+    def circular(kind: str, circle: list[int]) -> Callable[..., Any]:
+        def build(features: int = 4, hidden: int = 16) -> Any:
+            return getattr(of, f"Circular{kind}RationalQuadraticSpline")(
+                features, 1, hidden, circle, tail_bound=math.pi
+            )
+
+        return build
+
+    # Without a circular coordinate the documented linear tails are all there is.
+    return {
+        "CoupledRationalQuadraticSpline": (coupled(), None),
+        "CoupledRationalQuadraticSpline[tails=None]": (coupled(tails=None), None),
+        "CoupledRationalQuadraticSpline[tails=circular]": (
+            coupled(tails="circular", tail_bound=math.pi),
+            None,
+        ),
+        "AutoregressiveRationalQuadraticSpline": (
+            lambda features=4, hidden=16: of.AutoregressiveRationalQuadraticSpline(
+                features, 1, hidden
+            ),
+            None,
+        ),
+        "CircularCoupledRationalQuadraticSpline": (circular("Coupled", [0, 1]), None),
+        "CircularCoupledRationalQuadraticSpline[ind_circ=none]": (circular("Coupled", []), None),
+        "CircularAutoregressiveRationalQuadraticSpline": (circular("Autoregressive", [0, 1]), None),
+        "PeriodicShift": (
+            lambda features=4, shift=1.0: of.PeriodicShift([0, 1], bound=math.pi, shift=shift),
+            None,
+        ),
+        "PeriodicWrap": (lambda features=4: of.PeriodicWrap([0, 1], bound=math.pi), None),
+    }
+
+
+def _residual() -> Builders:
+    import normflows as nf
+
+    of = nf.flows
+
+    def residual(**fixed: Any) -> Callable[..., Any]:
+        def build(hidden: int = 16) -> Any:
+            net = nf.nets.LipschitzMLP([2, hidden, 2], lipschitz_const=0.8, max_lipschitz_iter=20)
+            return of.Residual(net, **fixed)
+
+        return build
+
+    return {
+        "Planar[tanh]": (lambda features=4: of.Planar((features,)), None),
+        "Planar[leaky_relu]": (lambda features=4: of.Planar((features,), act="leaky_relu"), None),
+        "Radial": (lambda features=4: of.Radial((features,)), None),
+        "Residual[brute_force]": (residual(brute_force=True), (2,)),
+        "Residual[brute_force,reverse=False]": (residual(brute_force=True, reverse=False), (2,)),
+        "Residual[exact_trace]": (residual(exact_trace=True, reduce_memory=False), (2,)),
+    }
+
+
+def real_nvp(features: int = 4, hidden: int = 16) -> Any:
+    """Two affine couplings with a swap and a constant scaling, over a diagonal Gaussian."""
+    import normflows as nf
+
+    layers: list[Any] = []
+    for _ in range(2):
+        net = nf.nets.MLP([(features + 1) // 2, hidden, 2 * (features // 2)])
+        layers += [nf.flows.AffineCouplingBlock(net), nf.flows.Permute(features, "swap")]
+    layers.append(nf.flows.AffineConstFlow((features,)))
+    return nf.NormalizingFlow(nf.distributions.DiagGaussian(features), layers)
+
+
+def spline_flow(features: int = 4, hidden: int = 16) -> Any:
+    """An autoregressive and a coupled spline with linear layers, over a diagonal Gaussian."""
+    import normflows as nf
+
+    layers = [
+        nf.flows.AutoregressiveRationalQuadraticSpline(features, 1, hidden),
+        nf.flows.LULinearPermute(features),
+        nf.flows.CoupledRationalQuadraticSpline(features, 1, hidden),
+        nf.flows.LULinearPermute(features),
+    ]
+    return nf.NormalizingFlow(nf.distributions.DiagGaussian(features, trainable=False), layers)
+
+
+def conditional_flow(features: int = 4, hidden: int = 16, context_features: int = 3) -> Any:
+    """An autoregressive affine and a spline layer that take a context."""
+    import normflows as nf
+
+    layers = [
+        nf.flows.MaskedAffineAutoregressive(
+            features, hidden, context_features=context_features, num_blocks=1
+        ),
+        nf.flows.LULinearPermute(features),
+        nf.flows.CoupledRationalQuadraticSpline(
+            features, 1, hidden, num_context_channels=context_features
+        ),
+    ]
+    return nf.ConditionalNormalizingFlow(
+        nf.distributions.DiagGaussian(features, trainable=False), layers
+    )
+
+
+def multi_scale(hidden: int = 8) -> Any:
+    """Glow in two levels, over a diagonal Gaussian at each."""
+    import normflows as nf
+
+    flows: list[list[Any]] = [
+        [nf.flows.GlowBlock(8, hidden), nf.flows.Squeeze()],
+        [nf.flows.GlowBlock(4, hidden), nf.flows.Squeeze()],
+    ]
+    bases = [nf.distributions.DiagGaussian((8, 1, 1)), nf.distributions.DiagGaussian((2, 2, 2))]
+    return nf.MultiscaleFlow(bases, flows, [nf.flows.Merge()], class_cond=False)
+
+
+def promised(name: str) -> dict[str, bool]:
+    """What a construction promises by its options: the mask of an image, or a start as the
+    identity.
+    """
+    if name.startswith("AffineCouplingBlock[img,"):
+        return {"checkerboard-mask" if "checkerboard" in name else "channel-mask": True}
+    return {}

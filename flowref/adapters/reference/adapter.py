@@ -1,0 +1,185 @@
+"""flowref's own reference layers, held to the laws like those of any library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flowref.adapters.common import batch_norms
+from flowref.adapters.common.described import described
+from flowref.adapters.reference import constructions
+from flowref.adapters.reference.facts import describe
+from flowref.model import Adapter, Component, Dialect
+
+
+def forward(obj: Any, x: Any, context: Any) -> Any:
+    y, ladj = obj(x)
+    return y, ladj
+
+
+def inverse(obj: Any, y: Any, context: Any) -> Any:
+    x, ladj = obj.inverse(y)
+    return x, ladj
+
+
+def parts(obj: Any) -> Any:
+    return [
+        (f"{index}.{type(part).__name__}", part)
+        for index, part in enumerate(getattr(obj, "bijections", ()))
+    ]
+
+
+def chain(parts: Sequence[Any]) -> Any:
+    from flowref.reference import Chain
+
+    return Chain(*parts)
+
+
+def invert(obj: Any) -> Any:
+    from flowref.reference import Inverse
+
+    return Inverse(obj)
+
+
+def flow_parts(obj: Any) -> Any:
+    return parts(obj.bijection)
+
+
+def log_prob(obj: Any, x: Any, context: Any) -> Any:
+    return obj.log_prob(x)
+
+
+def sample(obj: Any, n: int, context: Any) -> Any:
+    return obj.sample(n)
+
+
+def base_log_prob(obj: Any, z: Any, context: Any) -> Any:
+    return obj.base.log_prob(z)
+
+
+def base_sample(obj: Any, n: int, context: Any) -> Any:
+    return obj.base.sample(n)
+
+
+def rsample(obj: Any, n: int, context: Any) -> Any:
+    return obj.rsample(n)
+
+
+def rescale(obj: Any, factor: float) -> Any:
+    from flowref.reference import Affine, Chain, Flow
+
+    return Flow(obj.base, Chain(Affine(0.0, 1 / factor), obj.bijection))
+
+
+def bits_per_dim(obj: Any, x: Any, context: Any) -> Any:
+    return obj.bits_per_dim(x)
+
+
+def loss(obj: Any, x: Any, context: Any, weight: float = 1.0) -> Any:
+    from flowref.reference import real_nvp_loss
+
+    return real_nvp_loss(obj, x, weight)
+
+
+def cdf(obj: Any, x: Any) -> Any:
+    return obj.cdf(x)
+
+
+def icdf(obj: Any, u: Any) -> Any:
+    return obj.icdf(u)
+
+
+def estimate(obj: Any, x: Any, draws: int, context: Any) -> Any:
+    return obj.estimate(x, draws)
+
+
+def dequantize(obj: Any, levels: Any, noise: Any) -> Any:
+    return obj(levels, noise)[0]
+
+
+LAYER = Dialect(forward=forward, inverse=inverse, parts=parts, chain=chain, invert=invert)
+FLOW = Dialect(
+    forward=forward,
+    inverse=inverse,
+    log_prob=log_prob,
+    sample=sample,
+    base_log_prob=base_log_prob,
+    parts=flow_parts,
+    base_sample=base_sample,
+    rsample=rsample,
+    rescale=rescale,
+    bits_per_dim=bits_per_dim,
+    loss=loss,
+)
+UNIVARIATE = Dialect(log_prob=log_prob, sample=sample, cdf=cdf, icdf=icdf)
+ATOMS = Dialect(cdf=cdf, icdf=icdf)
+LATENT = Dialect(log_prob=log_prob, sample=sample, estimate=estimate)
+# A surjection: its inverse forgets the noise, so that it is no bijection.
+DEQUANTIZER = Dialect(dequantize=dequantize)
+
+
+def components() -> Mapping[str, Component]:
+    """Every layer that is a map, in every rank and with every option that changes what it computes;
+    and the densities.
+    """
+    found = {}
+    for name, (build, event) in constructions.normalizers().items():
+        dialect = batch_norms.DIALECT if name.startswith("BatchNorm") else LAYER
+        found[name] = described(name, build, dialect, describe, event)
+    for name, (build, event) in constructions.bijections().items():
+        found[name] = described(name, build, LAYER, describe, event, **constructions.promised(name))
+    for name, (build, event) in constructions.flows().items():
+        found[name] = described(name, build, FLOW, describe, event, **constructions.promised(name))
+    for name, (build, event) in constructions.univariate().items():
+        found[name] = described(
+            name, build, ATOMS if name == "Atoms" else UNIVARIATE, describe, event
+        )
+    for name, (build, event) in constructions.latent_models().items():
+        found[name] = described(name, build, LATENT, describe, event)
+    for name, (build, event) in constructions.surjections().items():
+        found[name] = described(name, build, DEQUANTIZER, describe, event)
+    return found
+
+
+def recognizes(obj: Any) -> Dialect | None:
+    """The dialect of a reference layer or of a subclass of one; None for all else, that of this
+    package included.
+    """
+    from flowref.reference import (
+        Atoms,
+        BatchNorm,
+        Bijection,
+        Dequantize,
+        Exponential,
+        Flow,
+        GaussianLatentModel,
+    )
+
+    if isinstance(obj, BatchNorm):
+        return batch_norms.DIALECT
+    if isinstance(obj, Flow):
+        return FLOW
+    for kind, dialect in (
+        (Exponential, UNIVARIATE),
+        (Atoms, ATOMS),
+        (GaussianLatentModel, LATENT),
+        (Dequantize, DEQUANTIZER),
+    ):
+        if isinstance(obj, kind):
+            return dialect
+    return LAYER if isinstance(obj, Bijection) else None
+
+
+def healthy() -> tuple[str, ...]:
+    return tuple(components())
+
+
+ADAPTER = Adapter(
+    healthy=healthy,
+    name="reference",
+    package="flowref",
+    title="flowref.reference",
+    components=components,
+    recognizes=recognizes,
+    describe=describe,
+)

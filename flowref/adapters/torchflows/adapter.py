@@ -1,0 +1,153 @@
+"""torchflows: bijections that map data to latents over any batch shape, and flows over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flowref.adapters.common.described import described
+from flowref.adapters.torchflows import constructions
+from flowref.adapters.torchflows.facts import describe
+from flowref.model import Adapter, Component, Dialect
+
+
+def forward(obj: Any, x: Any, context: Any = None) -> Any:
+    """Call a bijection."""
+    return obj.forward(x, context=context)
+
+
+def inverse(obj: Any, z: Any, context: Any = None) -> Any:
+    """Call a bijection's inverse."""
+    return obj.inverse(z, context=context)
+
+
+def parts(obj: Any) -> Any:
+    """List the layers of a composition."""
+    return [(f"{index}.{type(layer).__name__}", layer) for index, layer in enumerate(obj.layers)]
+
+
+def chain(parts: Sequence[Any]) -> Any:
+    """Compose bijections, first first."""
+    from torchflows.bijections.base import BijectiveComposition
+
+    return BijectiveComposition(list(parts))
+
+
+def invert(obj: Any) -> Any:
+    """Swap the two calls of a copy."""
+    from copy import deepcopy
+
+    from torchflows.bijections.base import invert
+
+    return invert(deepcopy(obj))  # it swaps the two calls of its argument in place
+
+
+def flow_forward(obj: Any, x: Any, context: Any = None) -> Any:
+    """Map data to latents."""
+    return obj.bijection.forward(x, context=context)
+
+
+def flow_inverse(obj: Any, z: Any, context: Any = None) -> Any:
+    """Map latents to data."""
+    return obj.bijection.inverse(z, context=context)
+
+
+def flow_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
+    """The log-density of data."""
+    return obj.log_prob(x, context=context)
+
+
+def flow_sample(obj: Any, n: int, context: Any = None) -> Any:
+    """Draw data."""
+    return obj.sample((n,), context=context)
+
+
+def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
+    """The log-density of latents."""
+    return obj.base_log_prob(z)
+
+
+def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
+    """Draw the noise that samples are made of."""
+    return obj.base_sample((n,))
+
+
+def flow_parts(obj: Any) -> Any:
+    """List the layers that a flow applies to data."""
+    layers = getattr(obj.bijection, "layers", [obj.bijection])
+    return [(f"{index}.{type(layer).__name__}", layer) for index, layer in enumerate(layers)]
+
+
+def continuous_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
+    """The log-density of data, which this flow returns in a list."""
+    return obj.log_prob(x, context=context)[0]
+
+
+BIJECTION = Dialect(forward=forward, inverse=inverse, chain=chain, invert=invert)
+COMPOSITE = replace(BIJECTION, parts=parts)
+# Planar, radial and Sylvester bijections offer one of the two calls: the second, unless built with
+# inverse=True.
+ONLY_INVERSE = Dialect(forward=inverse)
+ONLY_FORWARD = Dialect(forward=forward)
+FLOW = Dialect(
+    forward=flow_forward,
+    inverse=flow_inverse,
+    log_prob=flow_log_prob,
+    sample=flow_sample,
+    base_log_prob=flow_base_log_prob,
+    base_sample=flow_base_sample,
+    parts=flow_parts,
+    chain=chain,
+)
+CONTINUOUS_FLOW = replace(FLOW, log_prob=continuous_log_prob, parts=None, chain=None)
+
+ONE_WAY = ("Planar", "Radial", "Sylvester")
+COMPOSITES = ("arch.", "multiscale.Normalized")
+
+
+def components() -> Mapping[str, Component]:
+    """Every bijection of the library, and flows over some architectures."""
+    found = {}
+    for name, (build, event) in constructions.bijections().items():
+        dialect = COMPOSITE if name.startswith(COMPOSITES) else BIJECTION
+        dialect = ONLY_INVERSE if any(kind in name for kind in ONE_WAY) else dialect
+        found[name] = described(
+            name, build, dialect, describe, event, **constructions.promised(name)
+        )
+    for name, build in constructions.flows().items():
+        found[name] = described(name, build, FLOW, describe)
+    return found
+
+
+def recognizes(obj: Any) -> Dialect | None:
+    """The dialect of a bijection or a flow of torchflows, or None."""
+    from torchflows.bijections.base import Bijection, BijectiveComposition
+    from torchflows.flows import ContinuousFlow, Flow
+
+    if isinstance(obj, ContinuousFlow):
+        return CONTINUOUS_FLOW
+    if isinstance(obj, Flow):
+        return FLOW if _one_way(obj.bijection) is None else None
+    if not isinstance(obj, Bijection):
+        return None
+    return _one_way(obj) or (COMPOSITE if isinstance(obj, BijectiveComposition) else BIJECTION)
+
+
+def _one_way(obj: Any) -> Dialect | None:
+    from torchflows.bijections.finite.residual.base import ClassicResidualBijection
+
+    for module in obj.modules():
+        if isinstance(module, ClassicResidualBijection):
+            return ONLY_FORWARD if "forward" in vars(module) else ONLY_INVERSE
+    return None
+
+
+ADAPTER = Adapter(
+    name="torchflows",
+    package="torchflows",
+    title="torchflows",
+    components=components,
+    recognizes=recognizes,
+    describe=describe,
+)

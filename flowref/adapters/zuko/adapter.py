@@ -1,0 +1,193 @@
+"""Zuko: lazy transforms and flows, whose forward call maps data to latents, and the transforms they
+are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flowref.adapters.common.described import described
+from flowref.adapters.common.torch_transforms import settled
+from flowref.adapters.zuko import constructions
+from flowref.adapters.zuko.facts import describe, reaches_everywhere
+from flowref.model import Adapter, Component, Dialect, Facts, Shape
+
+
+def forward(obj: Any, x: Any, context: Any = None) -> Any:
+    return obj.call_and_ladj(x)
+
+
+def inverse(obj: Any, y: Any, context: Any = None) -> Any:
+    return obj.inv.call_and_ladj(y)
+
+
+def parts(obj: Any) -> Any:
+    return [
+        (f"{index}.{type(part).__name__}", part)
+        for index, part in enumerate(getattr(obj, "transforms", ()))
+    ]
+
+
+def chain(parts: Sequence[Any]) -> Any:
+    from zuko.transforms import ComposedTransform
+
+    return ComposedTransform(*parts)
+
+
+def invert(obj: Any) -> Any:
+    return obj.inv
+
+
+def lazy_forward(obj: Any, x: Any, context: Any = None) -> Any:
+    return obj(context).call_and_ladj(x)
+
+
+def lazy_inverse(obj: Any, y: Any, context: Any = None) -> Any:
+    return obj(context).inv.call_and_ladj(y)
+
+
+def lazy_chain(parts: Sequence[Any]) -> Any:
+    from zuko.lazy import LazyComposedTransform
+
+    return LazyComposedTransform(*parts)
+
+
+def flow_forward(obj: Any, x: Any, context: Any = None) -> Any:
+    return obj.transform(context).call_and_ladj(x)
+
+
+def flow_inverse(obj: Any, z: Any, context: Any = None) -> Any:
+    return obj.transform(context).inv.call_and_ladj(z)
+
+
+def flow_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
+    return obj(context).log_prob(x)
+
+
+def flow_sample(obj: Any, n: int, context: Any = None) -> Any:
+    # With contexts, one sample is drawn for each of them.
+    return obj().sample((n,)) if context is None else obj(context).sample()
+
+
+def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
+    return obj.base(context).log_prob(z)
+
+
+def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
+    return obj.base().sample((n,))
+
+
+def flow_rsample(obj: Any, n: int, context: Any = None) -> Any:
+    return obj().rsample((n,))
+
+
+def flow_rescale(obj: Any, factor: float) -> Any:
+    import torch
+    from torch.distributions import AffineTransform
+    from zuko.lazy import Flow, UnconditionalTransform
+
+    # One scale per coordinate: the log-det of a single one with event_dim=1 counts it once.
+    scale = torch.full(tuple(obj.base().event_shape), 1 / factor)
+    scaling = UnconditionalTransform(
+        AffineTransform, torch.zeros_like(scale), scale, buffer=True, event_dim=1
+    )
+    return Flow([scaling, obj.transform], obj.base)
+
+
+def flow_parts(obj: Any) -> Any:
+    transforms = getattr(obj.transform, "transforms", ())
+    return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(transforms)]
+
+
+def flow_chain(parts: Sequence[Any]) -> Any:
+    from zuko.lazy import LazyComposedTransform
+
+    return LazyComposedTransform(
+        *(part.transform if hasattr(part, "base") else part for part in parts)
+    )
+
+
+def flow_invert(obj: Any) -> Any:
+    return (obj.transform if hasattr(obj, "base") else obj).inv
+
+
+def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
+    return obj.log_prob(x)
+
+
+def sample(obj: Any, n: int, context: Any = None) -> Any:
+    return obj.sample((n,))
+
+
+TRANSFORM = Dialect(forward=forward, inverse=inverse, parts=parts, chain=chain, invert=invert)
+LAZY = Dialect(
+    forward=lazy_forward, inverse=lazy_inverse, parts=parts, chain=lazy_chain, invert=invert
+)
+FLOW = Dialect(
+    forward=flow_forward,
+    inverse=flow_inverse,
+    log_prob=flow_log_prob,
+    sample=flow_sample,
+    base_log_prob=flow_base_log_prob,
+    base_sample=flow_base_sample,
+    rsample=flow_rsample,
+    rescale=flow_rescale,
+    parts=flow_parts,
+    chain=flow_chain,
+    invert=flow_invert,
+)
+# Its inverse reaches no further than a bound, as its documentation says, so that samples beyond
+# would be clipped there.
+BOUNDED_FLOW = replace(FLOW, sample=None, base_sample=None, rsample=None)
+LAZY_DENSITY = Dialect(log_prob=flow_log_prob, sample=flow_sample)
+DENSITY = Dialect(log_prob=log_prob, sample=sample)
+
+
+def recognizes(obj: Any) -> Dialect | None:
+    """The dialect of a transform, a density or a lazy one of either, or None."""
+    from torch.distributions import Distribution, Transform
+    from zuko.lazy import Flow, LazyDistribution, LazyTransform
+
+    if isinstance(obj, Flow):
+        return FLOW if reaches_everywhere(obj) else BOUNDED_FLOW
+    if isinstance(obj, LazyTransform):
+        return LAZY
+    if isinstance(obj, LazyDistribution):
+        return LAZY_DENSITY
+    if isinstance(obj, Transform):
+        return TRANSFORM if obj.bijective else None
+    return DENSITY if isinstance(obj, Distribution) else None
+
+
+def describe_users(obj: Any, event_shape: Shape | None) -> Facts:
+    """The facts of a user's transform or density."""
+    return settled(describe(obj, event_shape))
+
+
+def components() -> Mapping[str, Component]:
+    """The transforms, the lazy transforms and the flows of the library."""
+    found = {}
+    for name, build in constructions.transforms().items():
+        event = (4,) if name == "SignedPowerTransform" else None
+        found[name] = described(name, build, TRANSFORM, describe, event)
+    for name, build in constructions.lazy_transforms().items():
+        found[name] = described(name, build, LAZY, describe)
+    for name, build in constructions.flows().items():
+        bounded = name.partition("[")[0] in ("NAF", "UNAF", "GF", "SOSPF")
+        dialect = LAZY_DENSITY if name.startswith("GMM") else BOUNDED_FLOW if bounded else FLOW
+        # Their couplings alternate between the two parts.
+        stacked = {"transforms-all": True} if name in ("NICE", "RealNVP") else {}
+        found[name] = described(name, build, dialect, describe, None, **stacked)
+    return found
+
+
+ADAPTER = Adapter(
+    name="zuko",
+    package="zuko",
+    title="Zuko",
+    components=components,
+    recognizes=recognizes,
+    describe=describe_users,
+)

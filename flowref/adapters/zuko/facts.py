@@ -1,0 +1,294 @@
+"""The facts that the classes of Zuko tell: features and contexts, supports, tolerances and
+promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from flowref.adapters.common import couplings
+from flowref.adapters.common.bases import base_promises
+from flowref.adapters.common.described import lineage
+from flowref.adapters.common.torch_transforms import (
+    CONSTANT,
+    ELEMENTWISE,
+    INVERSES,
+    VOLUME,
+    Traits,
+    composed,
+    declared_traits,
+    distribution_facts,
+    event_of,
+    facts_of,
+    interval,
+    transform_facts,
+    unknown_shape,
+)
+from flowref.model import REAL, Facts, Shape
+
+# Bisection errors of one coordinate enter the parameters of the next ones, and those of one layer
+# the next layer.
+SPREAD = 1e3
+# The adaptive solver keeps its local errors below about 1e-5 of the state, and within this box
+# below the tolerance.
+SOLVER, BOX = 1e-2, interval(-10.0, 10.0)
+
+DIMS = frozenset({"batch-dims"})
+# Its steps are chosen for a whole batch: a point's result depends on its neighbors, within the
+# solver's tolerance.
+ADAPTIVE = frozenset({"estimator", "adaptive-steps", "fixed", "truncated-domain"})
+# Its values are a quadrature and its derivative that of the exact integral, which agree while the
+# integrand is tame:
+# moved parameters make it jump, and then the quadrature is not even monotone.
+QUADRATURE = frozenset({"estimator", "fixed"})
+TAINTS = ADAPTIVE | QUADRATURE | {"truncated-domain"}
+PROMISES: dict[str, frozenset[str]] = {
+    "IdentityTransform": VOLUME | ELEMENTWISE,
+    "AdditiveTransform": VOLUME | ELEMENTWISE,
+    "CircularShiftTransform": VOLUME | {"elementwise"},
+    "MonotonicAffineTransform": CONSTANT | ELEMENTWISE,
+    **dict.fromkeys(
+        (
+            "CosTransform",
+            "SinTransform",
+            "SoftclipTransform",
+            "SignedPowerTransform",
+            "MonotonicRQSTransform",
+        ),
+        ELEMENTWISE,
+    ),
+    "MonotonicTransform": ELEMENTWISE,
+    "PermutationTransform": VOLUME,
+    "RotationTransform": VOLUME,
+    "LULinearTransform": CONSTANT,
+    "FreeFormJacobianTransform": ADAPTIVE,
+    **dict.fromkeys(
+        ("ExpTransform", "SigmoidTransform", "TanhTransform", "SoftplusTransform"), ELEMENTWISE
+    ),
+}
+
+
+def describe(obj: Any, event_shape: Shape | None) -> Facts:
+    """The facts of a transform, a density, or a lazy one of either."""
+    names = lineage(obj)
+    if names & {"LazyDistribution", "LazyTransform"}:
+        return _lazy_facts(obj, event_shape)
+    if "Distribution" in names:
+        return distribution_facts(obj, event_shape)
+    return transform_facts(obj, event_shape or event_of(obj, _own_event), traits(obj))
+
+
+def _lazy_facts(obj: Any, event: Shape | None) -> Facts:
+    features, context = sizes(obj)
+    given = (context,) if context else None
+    shape = event or ((features,) if features else None)
+    if shape is None:
+        raise unknown_shape(obj)
+    names = lineage(obj)
+    if "Flow" not in names and "LazyDistribution" in names:
+        return facts_of(Traits(promises=DIMS), shape, shape, context=given)
+    known = lazy_traits(obj.transform if "Flow" in names else obj)
+    if {"Partial", "LazyTransform"} <= names:  # a constant transform, which may be elementwise
+        return transform_facts(obj(), shape, known)
+    facts = facts_of(known, shape, shape, context=given)
+    # Per feature: the base distribution is wider than the image of the transform, or not all of it
+    # is reached.
+    slack = 4e-6 if "NCSF" in names else 2e-6 if "GF" in names else 0.0
+    extra: dict[str, Any] = {"normalization_tolerance": slack * shape[0]} if slack else {}
+    if "Flow" in names:
+        extra |= {**base_promises(obj.base()), "samples-from-base": True, "rsample": True}
+    return replace(
+        facts,
+        promises={**facts.promises, **extra},
+        coupling=couplings.of_library(obj, shape, "zuko"),
+    )
+
+
+def lazy_traits(obj: Any) -> Traits:
+    """What is known of a lazy transform."""
+    names = lineage(obj)
+    if "LazyInverse" in names:
+        return lazy_traits(obj.transform).inverted()
+    if "LazyComposedTransform" in names:
+        stages = [lazy_traits(stage) for stage in obj.transforms]
+        # The documented domain is that of the first transform: later ones are fed through a
+        # clipping layer.
+        return replace(_composed(stages), declared=stages[0].declared)
+    if "FFJTransform" in names:
+        return Traits(domain=BOX, promises=ADAPTIVE, tolerance=SOLVER)
+    if not hasattr(obj, "univariate"):
+        return traits(obj()) if "Partial" in names else Traits(promises=frozenset())
+    alone = traits(_univariate(obj))
+    promises, spread = alone.promises, 1.0
+    if "UMNN" in {type(module).__name__ for module in obj.modules()}:
+        promises |= QUADRATURE
+    if "volume-preserving" not in promises and (
+        sizes(obj)[1] or "ElementWiseTransform" not in names
+    ):
+        promises -= {"constant-jacobian"}
+    if "ElementWiseTransform" not in names:
+        promises, spread = promises - ELEMENTWISE, SPREAD
+    if "MaskedAutoregressiveTransform" in names and _ordered(obj):
+        promises |= {"autoregressive"}
+    return replace(alone, promises=promises, tolerance=spread * alone.tolerance)
+
+
+def _composed(stages: Sequence[Traits]) -> Traits:
+    """The composition, where a spline that follows a circular shift of its own bound maps the
+    circle onto itself.
+    """
+    fitted: list[Traits] = []
+    for stage in stages:
+        before = fitted[-1].codomain if fitted else None
+        if before is not None and before.bounded and _near(stage.knots, (before.low, before.high)):
+            stage = replace(stage, domain=before, codomain=before)
+        fitted.append(stage)
+    whole = composed(fitted)
+    layers = [stage for stage in stages if "elementwise" not in stage.promises or stage.tolerance]
+    spread = (
+        SPREAD
+        if len(layers) > 1 and any("elementwise" in stage.promises for stage in layers)
+        else 1.0
+    )
+    promises = whole.promises | {name for stage in stages for name in stage.promises & TAINTS}
+    return replace(whole, promises=promises, tolerance=spread * whole.tolerance)
+
+
+def _near(first: tuple[float, ...], second: tuple[float, ...]) -> bool:
+    return len(first) == len(second) and all(
+        abs(a - b) <= 1e-5 for a, b in zip(first, second, strict=True)
+    )
+
+
+def reaches_everywhere(flow: Any) -> bool:
+    """Whether the inverse of a flow's transform is not confined to a bound."""
+    promises = lazy_traits(flow.transform).promises
+    return "truncated-domain" not in promises or "adaptive-steps" in promises
+
+
+def _ordered(obj: Any) -> bool:
+    return obj.order is not None and obj.order.tolist() == sorted(obj.order.tolist())
+
+
+def _univariate(obj: Any) -> Any:
+    """The univariate transform of a layer, for parameters zero."""
+    import torch
+
+    features, _ = sizes(obj)
+    parameter = next(obj.parameters())
+    with torch.no_grad():
+        zeros = [torch.zeros(features, *shape, dtype=parameter.dtype) for shape in obj.shapes]
+        return obj.univariate(*zeros)
+
+
+def traits(transform: Any) -> Traits:
+    """What is known of a transform."""
+    names = lineage(transform)
+    if names & INVERSES:
+        return traits(transform.inv).inverted()
+    if names & {"ComposedTransform", "ComposeTransform"}:
+        stages = transform.transforms if "ComposedTransform" in names else transform.parts
+        return _composed([traits(stage) for stage in stages])
+    if names & {"DependentTransform", "IndependentTransform"}:
+        return traits(transform.base if hasattr(transform, "base") else transform.base_transform)
+    promises = DIMS.union(*(PROMISES[name] for name in names & set(PROMISES)))
+    known = declared_traits(transform, promises)
+    if "MonotonicTransform" in names:
+        return _bisected(transform, known, names)
+    if "CircularShiftTransform" in names:
+        return replace(known, knots=(0.0,))
+    if "MonotonicRQSTransform" in names:
+        # The last knot is a cumulative sum, good to a few digits of the dtype that the facts were
+        # read in.
+        bound = float(f"{float(transform.horizontal.detach().reshape(-1)[-1]):.5g}")
+        return replace(known, knots=(-bound, bound))
+    if "FreeFormJacobianTransform" in names:
+        return replace(
+            known, domain=BOX, codomain=None, tolerance=SOLVER, promises=known.promises - DIMS
+        )
+    if names & {"AutoregressiveTransform", "CouplingTransform"}:
+        # What it is made of is known only once it is called.
+        return replace(known, codomain=None, declared=False)
+    return known
+
+
+def _bisected(transform: Any, known: Traits, names: set[str]) -> Traits:
+    """A transform that is inverted by bisection within its bound, to an absolute tolerance."""
+    bound = float(transform.bound)
+    if "BernsteinTransform" in names:
+        # Extrapolated linearly beyond the bound; the bounded one leaves a small gap in its image
+        # there.
+        codomain = None if "BoundedBernsteinTransform" in names else REAL
+        return replace(
+            known, codomain=codomain, knots=(-bound, bound), tolerance=float(transform.eps)
+        )
+    promises = known.promises | {"truncated-domain"}
+    return replace(
+        known,
+        domain=interval(-bound, bound),
+        codomain=None,
+        promises=promises,
+        tolerance=float(transform.eps),
+    )
+
+
+def sizes(obj: Any) -> tuple[int, int]:
+    """The numbers of features and of context features that a lazy object tells, or 0."""
+    names = lineage(obj)
+    if "Flow" in names:
+        shape = tuple(obj.base().event_shape)
+        return (int(shape[0]) if len(shape) == 1 else 0), sizes(obj.transform)[1]
+    if "LazyInverse" in names:
+        return sizes(obj.transform)
+    if "LazyComposedTransform" in names:
+        found = [sizes(stage) for stage in obj.transforms]
+        return max((features for features, _ in found), default=0), max(
+            (context for _, context in found), default=0
+        )
+    if "FFJTransform" in names:
+        features = int(obj.ode[-1].out_features)
+        return features, int(obj.ode[0].in_features - features - 2 * len(obj.freqs))
+    if "ElementWiseTransform" in names and not hasattr(obj, "hyper"):
+        return int(obj.phi[0].shape[0]), 0
+    if "GMM" in names:
+        return int(obj.shapes[1][-1]), int(obj.hyper[0].in_features) if hasattr(obj, "hyper") else 0
+    if hasattr(obj, "hyper") and hasattr(obj, "total"):
+        inputs, outputs = (
+            int(obj.hyper[0].in_features),
+            int(obj.hyper[-1].out_features) // int(obj.total),
+        )
+        if "ElementWiseTransform" in names:
+            return outputs, inputs
+        if "GeneralCouplingTransform" in names:
+            return len(obj.mask), inputs - int(obj.mask.sum())
+        return outputs, inputs - outputs
+    if {"Partial", "LazyTransform"} <= names:
+        event = event_of(obj(), _own_event)
+        return (int(event[0]) if event else 0), 0
+    return 0, 0
+
+
+def _own_event(transform: Any) -> Shape | None:
+    """The event shape that a class of this library tells by its parameters."""
+    names = lineage(transform)
+    for kind, name in (
+        ("RotationTransform", "R"),
+        ("LULinearTransform", "L"),
+        ("PermutationTransform", "order"),
+    ):
+        if kind in names:
+            return (int(getattr(transform, name).shape[-1]),)
+    for kind, name, axes in (
+        ("MonotonicRQSTransform", "horizontal", 1),
+        ("BernsteinTransform", "theta", 1),
+        ("GaussianizationTransform", "shift", 1),
+        ("SOSPolynomialTransform", "a", 2),
+    ):
+        if kind in names:
+            shape = tuple(getattr(transform, name).shape)
+            return shape[: len(shape) - axes]
+    if "CouplingTransform" in names:
+        return (len(transform.idx_a) + len(transform.idx_b),)
+    return None

@@ -1,0 +1,183 @@
+"""Lending one copy of an object to many calls, as long as each leaves it as it was.
+
+Every call is owed a fresh copy, and copying costs more than most calls. What can be checked
+completely, in less time than a copy takes, is that a call changed nothing: the same entries in
+every container, the same values in every tensor. Such a copy is as good as fresh. Whatever cannot
+be checked (an unknown kind of object, a generator, a method with a cache of its own) is copied
+anew. What a library keeps outside of the object, under its identity, no copy shows and no check
+sees.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import operator
+import types
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from flowref.backends.torch.state import OPAQUE
+
+# Copies that came back changed before none is kept any more: its calls keep caches or counters.
+PATIENCE = 3
+CACHED = type(functools.cache(lambda: None))
+SEQUENCES = (list, tuple, set, frozenset)
+# Values that nothing can change, or that all copies share; generators of random numbers are
+# neither.
+FIXED = (*(kind for kind in OPAQUE if kind is not torch.Generator), slice, range, np.generic)
+
+
+class Unknown(Exception):
+    """Of this object it cannot be told whether it changed."""
+
+
+class Shelf:
+    """Copies to lend: ``make`` gives a fresh one."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+        self.spare: tuple[Any, Inventory] | None = None
+        self.patience = PATIENCE
+
+    @contextlib.contextmanager
+    def lend(self) -> Iterator[Any]:
+        """A copy that nobody else holds, as good as fresh; it is kept for the next call if this one
+        returns it unchanged.
+        """
+        (obj, inventory), self.spare = self.spare or self._fresh(), None
+        yield obj  # what a call that raised has left behind is not worth checking
+        if inventory is None or not self.patience:
+            return
+        if inventory.unchanged():
+            self.spare = obj, inventory
+        else:
+            self.patience -= 1
+
+    def _fresh(self) -> tuple[Any, Inventory | None]:
+        obj = self.make()
+        if not self.patience:
+            return obj, None
+        try:
+            return obj, Inventory(obj)
+        except Exception:  # Unknown, or a tensor that cannot be asked (sparse ones have no strides)
+            self.patience = 0
+            return obj, None
+
+
+class Inventory:
+    """What an object holds, to be compared with later. Raises `Unknown` where that cannot be told
+    completely.
+    """
+
+    def __init__(self, obj: Any) -> None:
+        self.holders: list[tuple[Any, type, Any]] = []
+        self.mappings: list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = []
+        self.sequences: list[tuple[Any, tuple[Any, ...]]] = []
+        self.tensors: list[tuple[torch.Tensor, torch.Tensor, tuple[Any, ...]]] = []
+        self.arrays: list[tuple[Any, Any]] = []
+        seen: set[int] = set()
+        stack = [obj]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, FIXED) or id(item) in seen:
+                continue
+            seen.add(id(item))
+            stack += self._enter(item)
+
+    def _enter(self, item: Any) -> tuple[Any, ...]:
+        """Take an item down; returns what it holds."""
+        kind: Any = type(item)
+        if kind is torch.Tensor or kind is nn.Parameter:
+            marks = _marks(item)
+            if not all(marks[:5]) or item.is_inference():
+                raise Unknown
+            self.tensors.append((item, item.detach().clone(), marks))
+            return ()
+        if kind in (dict, OrderedDict):
+            self.mappings.append((item, tuple(item), tuple(item.values())))
+            return (*item, *item.values())
+        if kind in SEQUENCES:
+            self.sequences.append((item, tuple(item)))
+            return tuple(item)
+        if kind is np.ndarray and item.dtype != object:
+            self.arrays.append((item, item.copy()))
+            return ()
+        if kind is types.MethodType:
+            return (item.__self__,)
+        if kind is functools.partial:
+            return (item.func, item.args, item.keywords, vars(item))
+        if _transparent(kind):
+            self.holders.append((item, kind, vars(item)))
+            return (vars(item),)
+        raise Unknown
+
+    def unchanged(self) -> bool:
+        """Whether everything is where it was, with the values that it had."""
+        try:
+            return (
+                all(type(item) is kind and vars(item) is held for item, kind, held in self.holders)
+                and all(
+                    len(mapping) == len(keys)
+                    and all(map(operator.is_, mapping, keys))
+                    and all(map(operator.is_, mapping.values(), values))
+                    for mapping, keys, values in self.mappings
+                )
+                and all(
+                    len(sequence) == len(values) and all(map(operator.is_, sequence, values))
+                    for sequence, values in self.sequences
+                )
+                and all(
+                    _marks(tensor) == marks and torch.equal(tensor, value)
+                    for tensor, value, marks in self.tensors
+                )
+                and all(np.array_equal(array, value) for array, value in self.arrays)
+            )
+        except Exception:  # tensors of two devices, say, cannot be compared: something did change
+            return False
+
+
+def _marks(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What a tensor is besides its values; the first five must be true of one that is kept.
+
+    Writes through ``.data`` leave the version as it was, hence values are compared as well.
+    """
+    return (
+        not vars(tensor),
+        tensor.grad is None,
+        tensor.grad_fn is None,
+        tensor._backward_hooks is None,
+        getattr(tensor, "_post_accumulate_grad_hooks", None) is None,
+        tensor._version,
+        tensor.requires_grad,
+        tensor.device,
+        tensor.dtype,
+        tensor.shape,
+        tensor.stride(),
+    )
+
+
+class Plain:
+    """The size of its instances is that of every class written in Python, without slots, that
+    extends no built-in one.
+    """
+
+
+@functools.cache
+def _transparent(kind: type) -> bool:
+    """Whether all that an instance holds is in its ``__dict__``, and no method keeps results in a
+    cache of its own.
+    """
+    members = [member for base in kind.__mro__ for member in vars(base).values()]
+    members += [
+        inner
+        for member in members
+        for inner in (getattr(member, "fget", None), getattr(member, "__func__", None))
+    ]
+    cached = any(isinstance(member, CACHED) for member in members)
+    return not cached and bool(kind.__dictoffset__) and kind.__basicsize__ == Plain.__basicsize__

@@ -1,0 +1,50 @@
+"""Kinds of command-line values: durations and numbers of workers."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import click
+
+UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class Duration(click.ParamType[float]):
+    """Seconds: 90, 90s, 5m or 1h."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read a duration."""
+        if isinstance(value, int | float):
+            return float(value)
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(value).strip())
+        if found is None or float(found[1]) <= 0:
+            self.fail(
+                f"{value!r} is no duration; expected a positive number such as 90, 90s, 5m or 1h",
+                param,
+                ctx,
+            )
+        return float(found[1]) * UNITS[found[2]]
+
+
+class Jobs(click.ParamType[int]):
+    """A number of worker processes, or auto: one per processor."""
+
+    name = "jobs"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read a number of workers."""
+        if value == "auto":
+            return (
+                len(os.sched_getaffinity(0))
+                if hasattr(os, "sched_getaffinity")
+                else os.cpu_count() or 1
+            )
+        if not str(value).isdigit() or int(value) < 1:
+            self.fail(f"{value!r} is no number of workers; expected auto, 1, 2, ...", param, ctx)
+        return int(value)

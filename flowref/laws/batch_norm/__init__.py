@@ -1,0 +1,1 @@
+"""Batch normalization: statistics, modes, gradients and invariances."""

@@ -1,0 +1,1 @@
+"""Maps, their inverses and their log-dets."""

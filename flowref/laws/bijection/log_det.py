@@ -1,0 +1,323 @@
+"""Log-determinants: a returned log-det is log|det d output / d input| of the call that returned it,
+in either direction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flowref.laws.bijection.roundtrip import inverse_tolerance
+from flowref.laws.common.arithmetic import (
+    differences,
+    finite_rows,
+    inside,
+    latents,
+    log_abs_det,
+    reported,
+    resolvable,
+    rows_max,
+    square,
+)
+from flowref.model import Array, Batch, Residual, Subject, Unsupported, law
+
+FORMULA = "change of variables; Rezende and Mohamed, Variational Inference with Normalizing Flows (arXiv:1505.05770)"
+# Differences accuse only beyond this many times their own error estimate, and never alone.
+DIFFERENCE_FACTOR = 20.0
+# The largest event whose Jacobian is taken apart by differences for the reader.
+DIFFERENCE_SIZE = 128
+CANNOT_TELL = "reported or autograd (differences cannot tell)"
+# An inverse that comes back this close, relatively, is at the same point; beyond this condition
+# number a product of Jacobians says nothing.
+RETURNED, CONDITION = 1e-4, 1e8
+
+
+def compared(subject: Subject, which: str, x: Array, context: Array | None) -> Residual:
+    """Reported minus autograd's log|det J| of one call."""
+    assert subject.jacobian is not None
+    call = getattr(subject, which)
+    out = call(x, context)
+    claimed = reported(subject, out, len(x))
+    matrices = subject.jacobian(which, x, context)
+    square(matrices[:0])
+    truth = log_abs_det(matrices)
+    decidable = finite_rows(out.value) & resolvable(matrices, truth)
+    return Residual(
+        np.where(decidable, claimed - np.where(decidable, truth, 0.0), 0.0),
+        scale=4 + np.where(np.isfinite(truth), np.abs(truth), 0.0),
+        decidable=decidable,
+        observed={"reported": claimed, "autograd": truth},
+    )
+
+
+def arbitrated(
+    subject: Subject, which: str, x: Array, context: Array | None
+) -> tuple[dict[str, Any], str]:
+    """Central differences beside the two other oracles, and whether they side with the report
+    against autograd.
+    """
+    call = getattr(subject, which)
+    assert subject.jacobian is not None
+    claimed = float(reported(subject, call(x, context), 1)[0])
+    matrix = subject.jacobian(which, x, context)
+    truth = float(log_abs_det(matrix)[0])
+    observed: dict[str, Any] = {"reported": claimed, "autograd": truth}
+    if x.size > DIFFERENCE_SIZE:
+        return observed, ""
+    try:
+        estimate, error = differences(call, x, context)
+    except Exception:  # a step beside the point is refused, at the edge of a domain
+        observed["disagrees"] = CANNOT_TELL
+        return observed, ""
+    measured = float(log_abs_det(estimate)[0])
+    try:
+        sensitivity = float(np.abs(np.linalg.inv(estimate[0])).sum())
+    except np.linalg.LinAlgError:
+        sensitivity = np.inf
+    doubt = DIFFERENCE_FACTOR * (error * sensitivity + 1e-12 * (1 + abs(measured)))
+    observed |= {"differences": measured, "differences' error": doubt}
+    gap = abs(claimed - truth)
+    if not np.isfinite(measured) or not np.isfinite(doubt) or doubt > gap / 2:
+        observed["disagrees"] = CANNOT_TELL
+        return observed, ""
+    near_truth, near_claim = abs(measured - truth) <= doubt, abs(measured - claimed) <= doubt
+    if near_claim and not near_truth:
+        observed["disagrees"] = "autograd"
+        return (
+            observed,
+            "autograd's Jacobian disagrees with differences, and the log-det agrees with them",
+        )
+    observed["disagrees"] = "reported" if near_truth else "all three"
+    opposite = abs(claimed + truth) <= 1e-6 * (1 + abs(truth)) and abs(truth) > 1e-6
+    if opposite:
+        observed["note"] = (
+            "it is the log-det of the opposite map (declare ?ladj=inverse if that is documented)"
+        )
+    return observed, ""
+
+
+def arbitrate_forward(subject: Subject, batch: Batch) -> tuple[dict[str, Any], str]:
+    """The three oracles for the forward call at one point."""
+    return arbitrated(subject, "forward", batch.x, batch.context)
+
+
+def arbitrate_inverse(subject: Subject, batch: Batch) -> tuple[dict[str, Any], str]:
+    """The three oracles for the inverse call at one point."""
+    return arbitrated(subject, "inverse", latents(subject, batch.x, batch.context), batch.context)
+
+
+def brought_back(back: Array, x: Array) -> Array:
+    """Where an inverse returned to the point it came from, in each coordinate, however large
+    another one is; where it did not is the affair of the round trip.
+    """
+    if back.shape != x.shape:
+        return np.zeros(len(x), dtype=bool)
+    return np.asarray(rows_max((back - x) / (1 + np.abs(x))) <= RETURNED)
+
+
+def is_estimator(subject: Subject) -> str | None:
+    """Estimated log-dets are not held to exact ones."""
+    return (
+        "its log-det is promised to be an estimate" if subject.promises.get("estimator") else None
+    )
+
+
+@law(
+    "bijection/log-det",
+    needs={"forward", "jacobian"},
+    parted=True,
+    applies=is_estimator,
+    arbitrate=arbitrate_forward,
+    source=FORMULA,
+)
+def log_det(subject: Subject, batch: Batch) -> Residual:
+    r"""The log-det returned by forward is $\log|\det \partial f / \partial x|$, as autograd and
+    differences measure it.
+    """
+    return compared(subject, "forward", batch.x, batch.context)
+
+
+def no_iteration(subject: Subject) -> str | None:
+    """An iterative inverse is differentiated only as far as it converged."""
+    if subject.promises.get("inverse_tolerance"):
+        return "its inverse is promised to be iterative; bijection/log-det-antisymmetry judges its log-det"
+    return is_estimator(subject)
+
+
+@law(
+    "bijection/inverse-log-det",
+    needs={"forward", "inverse", "jacobian"},
+    given="latents",
+    parted=True,
+    applies=no_iteration,
+    arbitrate=arbitrate_inverse,
+    source=FORMULA,
+)
+def inverse_log_det(subject: Subject, batch: Batch) -> Residual:
+    r"""The log-det returned by inverse is $\log|\det \partial f^{-1} / \partial z|$, as autograd
+    and differences measure it.
+    """
+    return compared(subject, "inverse", latents(subject, batch.x, batch.context), batch.context)
+
+
+@law(
+    "bijection/log-det-antisymmetry",
+    needs={"forward", "inverse"},
+    parted=True,
+    applies=is_estimator,
+    source="inverse function theorem",
+)
+def log_det_antisymmetry(subject: Subject, batch: Batch) -> Residual:
+    r"""The log-dets of the two directions cancel:
+    $\mathrm{ladj}_{f^{-1}}(f(x)) = -\mathrm{ladj}_f(x)$.
+    """
+    assert subject.forward is not None and subject.inverse is not None
+    out = subject.forward(batch.x, batch.context)
+    image, usable = inside(subject, out.value)
+    back = subject.inverse(image, batch.context)
+    forward, inverse = reported(subject, out, len(batch.x)), reported(subject, back, len(batch.x))
+    slack: Array | float = 0.0
+    tolerance = inverse_tolerance(subject, batch.x)
+    if tolerance.any():
+        step = tolerance.reshape(-1, *[1] * (batch.x.ndim - 1))
+        moved = [
+            reported(subject, subject.forward(batch.x + s * step, batch.context), len(step))
+            for s in (1.0, -1.0)
+        ]
+        slack = 4 * np.maximum(*(np.abs(value - forward) for value in moved)) + tolerance
+    return Residual(
+        forward + inverse,
+        scale=4 + np.where(np.isfinite(forward), np.abs(forward), 0.0),
+        allowed=slack,
+        decidable=usable & finite_rows(forward) & brought_back(back.value, batch.x),
+        observed={"forward's log-det": forward, "inverse's log-det": inverse},
+    )
+
+
+@law(
+    "bijection/jacobian-inverse-product",
+    needs={"forward", "inverse", "jacobian"},
+    applies=no_iteration,
+    effort=6,
+    source="inverse function theorem",
+)
+def jacobian_inverse_product(subject: Subject, batch: Batch) -> Residual:
+    r"""The derivatives of the two directions are inverse matrices: $J_{f^{-1}}(f(x))\, J_f(x) = I$."""
+    assert subject.forward is not None and subject.jacobian is not None
+    assert subject.inverse is not None
+    y = subject.forward(batch.x, batch.context).value
+    image, usable = inside(subject, y)
+    back = subject.inverse(image, batch.context).value
+    forward = square(subject.jacobian("forward", batch.x, batch.context))
+    try:
+        inverse = square(subject.jacobian("inverse", image, batch.context))
+    except Unsupported:
+        if not cut_off(subject, batch, image):
+            raise
+        inverse = np.zeros_like(forward)
+    product = inverse @ forward
+    size = (np.abs(inverse) @ np.abs(forward)).reshape(len(y), -1).max(1)
+    usable &= finite_rows(forward, inverse) & brought_back(back, batch.x) & (size < CONDITION)
+    return Residual(
+        product - np.eye(product.shape[-1]),
+        scale=np.maximum(1.0, size.astype(np.float64)),
+        decidable=usable & resolvable(forward.astype(np.float64), log_abs_det(forward)),
+        observed={
+            "J of inverse": inverse.astype(np.float64),
+            "J of forward": forward.astype(np.float64),
+        },
+    )
+
+
+def cut_off(subject: Subject, batch: Batch, y: Array) -> bool:
+    """Whether the inverse's value alone lost its graph, in a closed form that could have kept it.
+
+    An inverse that runs without gradients records none for its log-det either, and one that
+    iterates (which its number of operations tells) commonly searches without gradients: neither is
+    accused.
+    """
+    if subject.vjp is None or subject.observe is None:
+        return False
+    try:
+        subject.vjp("inverse", y + 0.0, batch.context, None, np.ones(len(y)))
+    except Unsupported:
+        return False
+    there = subject.observe("forward", batch.x, batch.context).operations
+    back = subject.observe("inverse", y + 0.0, batch.context).operations
+    ratio, size = back / max(1, there), y[0].size
+    sequential = size <= 8 and size - 1.5 <= ratio <= size + 2
+    return ratio <= 3 or sequential
+
+
+def true_gradients(subject: Subject) -> str | None:
+    """Clamps that let gradients through on purpose are documented by a promise."""
+    if subject.promises.get("straight-through"):
+        return "its gradients are promised to pass straight through a clamp"
+    if subject.promises.get("iterative-forward"):
+        return "its forward map is iterative, and what autograd records of it is not its derivative"
+    return is_estimator(subject)
+
+
+@law(
+    "bijection/log-det-parameter-gradient",
+    former="bijection/log-det-gradient",
+    needs={"forward", "slope", "along"},
+    effort=4,
+    size=16,
+    applies=true_gradients,
+)
+def log_det_gradient(subject: Subject, batch: Batch) -> Residual:
+    r"""Autograd's derivative of the log-det with respect to the parameters is its derivative:
+    $\partial_\theta \mathrm{ladj}$.
+
+    Measured along one direction of parameter space, against Richardson-extrapolated differences of
+    the returned log-det.
+    """
+    assert subject.slope is not None and subject.along is not None
+    base = reported(
+        subject, subject.along("forward", batch.x, batch.context, batch.seed, 0.0), len(batch.x)
+    )
+    usable = np.isfinite(base) & (np.abs(base) < 1e3)
+    if not usable.any():
+        return Residual(np.zeros(len(base)), decidable=usable)
+    sign = -1.0 if subject.promises.get("ladj") == "inverse" else 1.0
+    slope = sign * subject.slope(
+        "forward", batch.x[usable], _rows(batch.context, usable), batch.seed, np.ones(usable.sum())
+    )
+    estimates = []
+    for exponent in (-8, -11, -14, -17):
+        step = 2.0**exponent
+        values = [
+            reported(
+                subject,
+                subject.along(
+                    "forward", batch.x[usable], _rows(batch.context, usable), batch.seed, t
+                ),
+                int(usable.sum()),
+            ).sum()
+            for t in (step, -step, step / 2, -step / 2)
+        ]
+        estimates.append(
+            (4 * (values[2] - values[3]) / step - (values[0] - values[1]) / (2 * step)) / 3
+        )
+    gaps = np.abs(np.diff(estimates))
+    best = int(np.argmin(np.where(np.isfinite(gaps), gaps, np.inf)))
+    estimate, error = estimates[best + 1], float(gaps[best])
+    total = float(np.abs(base[usable]).sum())
+    scale = 1 + abs(slope) + total
+    settled = error < 1e-3 * scale
+    return Residual(
+        np.full(len(base), slope - estimate),
+        scale=scale,
+        allowed=DIFFERENCE_FACTOR * error + 1e-7 * scale,
+        decidable=usable & settled,
+        observed={
+            "autograd": np.full(len(base), slope),
+            "differences": np.full(len(base), estimate),
+        },
+    )
+
+
+def _rows(context: Array | None, index: Array) -> Array | None:
+    return None if context is None else context[index]

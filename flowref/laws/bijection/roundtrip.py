@@ -1,0 +1,241 @@
+"""Bijections: forward and inverse undo each other, and different points stay different."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from flowref.laws.common.arithmetic import (
+    TINY,
+    back_inside,
+    finite_rows,
+    inside,
+    latents,
+    reported,
+    rows_max,
+)
+from flowref.model import CONTRACT, EXACT, Array, Batch, Mapped, Residual, Subject, law
+
+ROUND_TRIP = "change of variables: a flow is a bijection; NICE (arXiv:1410.8516), Real NVP (arXiv:1605.08803)"
+# Slack, in nats, between what a log-det claims and what outputs that coincide bit for bit can mean.
+FLAT_SLACK = 10.0
+ULP = 2.0**-53
+# Points this far apart, relatively, count as not brought back; images this many units apart as the
+# same.
+FAR, FLAT = 1e-6, 16.0
+
+
+def inverse_tolerance(subject: Subject, value: Array) -> Array:
+    """What an iterative inverse promises, per point: absolute and relative alike."""
+    promised = float(subject.promises.get("inverse_tolerance", 0.0))
+    return promised * (1 + rows_max(value))
+
+
+@law(
+    "bijection/inverse-roundtrip",
+    needs={"forward", "inverse"},
+    local=False,
+    source=ROUND_TRIP,
+    parted=True,
+)
+def inverse_roundtrip(subject: Subject, batch: Batch) -> Residual:
+    r"""$f^{-1}(f(x)) = x$ for every $x$ in the domain."""
+    assert subject.forward is not None and subject.inverse is not None
+    forward = subject.forward
+    y = forward(batch.x, batch.context).value
+    image, usable = inside(subject, y)
+    back = subject.inverse(image, batch.context).value
+    back = same_shape(back, batch.x)
+    return Residual(
+        back - batch.x,
+        scale=rows_max(batch.x),
+        allowed=inverse_tolerance(subject, batch.x),
+        decidable=usable,
+        excused=lambda: saturated(forward, batch.x, back, y, batch.context),
+        observed={"x": batch.x, "f(x)": y, "inverse(f(x))": back},
+    )
+
+
+@law(
+    "bijection/forward-roundtrip",
+    needs={"forward", "inverse"},
+    given="latents",
+    local=False,
+    source=ROUND_TRIP,
+    parted=True,
+)
+def forward_roundtrip(subject: Subject, batch: Batch) -> Residual:
+    r"""$f(f^{-1}(z)) = z$ for every $z$ in the codomain."""
+    assert subject.forward is not None and subject.inverse is not None
+    inverse = subject.inverse
+    z = latents(subject, batch.x, batch.context)
+    x, usable = back_inside(subject, inverse(z + 0.0, batch.context).value)
+    again = subject.forward(x + 0.0, batch.context).value
+    slack: Array | float = 0.0
+    if subject.promises.get("inverse_tolerance"):
+        # An error within the promise in x moves f(x) by about as much again at the neighboring
+        # points.
+        tolerance = inverse_tolerance(subject, x).reshape(-1, *[1] * (x.ndim - 1))
+        moved = [subject.forward(x + sign * tolerance, batch.context).value for sign in (1.0, -1.0)]
+        slack = 2 * np.maximum(*(rows_max(value - again) for value in moved)) + inverse_tolerance(
+            subject, z
+        )
+    again = same_shape(again, z)
+    return Residual(
+        again - z,
+        scale=rows_max(z),
+        allowed=slack,
+        decidable=usable & finite_rows(z) & (finite_rows(x) if subject.codomain is None else True),
+        excused=lambda: saturated(inverse, z, again, x, batch.context),
+        observed={"z": z, "inverse(z)": x, "f(inverse(z))": again},
+    )
+
+
+def saturated(
+    call: Callable[..., Mapped], start: Array, end: Array, image: Array, context: Array | None
+) -> Array:
+    """Where a point and what came back for it are far apart, and the map is flat to rounding all
+    the way between them.
+
+    There the point is lost in the image (a sigmoid of 50), and no inverse could bring it back. A
+    fold is no excuse: between two points with the same image it takes other values.
+    """
+    gap = rows_max(end - start)
+    far = np.isfinite(gap) & (gap > FAR * (1 + rows_max(start))) & finite_rows(image)
+    flat = far.copy()
+    if not far.any():
+        return flat
+    given = None if context is None else context[far]
+    # Where a map turns flat, its image is known no better than its argument: 16 units of either.
+    slack = FLAT * ULP * (rows_max(image[far]) + np.finfo(float).tiny) * (1 + rows_max(end[far]))
+    ways = [start[far] + share * (end[far] - start[far]) for share in (0.25, 0.5, 0.75)]
+    for way in (*ways, end[far]):
+        between = call(way + 0.0, given).value
+        flat[far] &= rows_max(between - image[far]) <= slack
+    return flat
+
+
+def same_shape(value: Array, like: Array) -> Array:
+    """The value, or nan everywhere if it has another shape: then nothing came back."""
+    return value if value.shape == like.shape else np.full(like.shape, np.nan)
+
+
+@law(
+    "bijection/injective",
+    needs={"forward", "jacobian"},
+    tolerance=EXACT,
+    effort=6,
+    source="definition of a bijection",
+)
+def injective(subject: Subject, batch: Batch) -> Residual:
+    r"""Different points have different images: $f(x) \ne f(x')$ where the log-det says that volume
+    is kept.
+
+    One coordinate is mirrored or moved. Images that coincide because the map saturates are excused:
+    there the log-det must be about as small as one unit in the last place over the step; a log-det
+    far above that accuses.
+    """
+    assert subject.forward is not None and subject.jacobian is not None
+    rng = np.random.default_rng(batch.seed)
+    flat = batch.x.reshape(len(batch.x), -1)
+    other = flat.copy()
+    rows = np.arange(len(flat))
+    column = rng.integers(0, flat.shape[1], size=len(flat))
+    old = flat[rows, column]
+    mirrored = rng.random(len(flat)) < 0.5
+    low, high = subject.domain.low, subject.domain.high
+    if np.isfinite(low) and np.isfinite(high):
+        other[rows, column] = np.where(mirrored, low + high - old, (old + low) / 2)
+    else:
+        other[rows, column] = np.where(
+            mirrored, -old, old + np.sign(old + (old == 0)) * (1 + 0.5 * np.abs(old))
+        )
+    there = other.reshape(batch.x.shape)
+    within = subject.domain.holds(there) & subject.domain.holds((batch.x + there) / 2)
+    there = np.where(within.reshape(-1, *[1] * (batch.x.ndim - 1)), there, batch.x)
+    middle = (batch.x + there) / 2
+    step = np.abs(there.reshape(flat.shape)[rows, column] - old)
+    apart = (step > 1e-3 * (1 + np.abs(old))) & within
+    first, second = subject.forward(batch.x, batch.context), subject.forward(there, batch.context)
+    between = subject.forward(middle, batch.context)
+    equal = (first.value == second.value).reshape(len(flat), -1).all(1)
+    decidable = apart & finite_rows(first.value, second.value)
+    guilty = np.zeros(len(flat))
+    for row in np.flatnonzero(equal & decidable):
+        one = slice(row, row + 1)
+        context = None if batch.context is None else batch.context[one]
+        claims = [float(reported(subject, out, len(flat))[row]) for out in (first, second, between)]
+        bounds = []
+        for point in (batch.x[one], there[one]):
+            columns = np.linalg.norm(subject.jacobian("forward", point, context)[0], axis=0)
+            # Another coordinate whose derivative underflows makes the bound meaningless.
+            columns[columns < TINY] = np.inf
+            columns[column[row]] = max(
+                ULP * float(rows_max(first.value[one])[0]) / step[row], ULP**2
+            )
+            with np.errstate(all="ignore"):
+                bounds.append(float(np.log(columns).sum()))
+        # A mirror image shares its value with a point whose log-det is honest at both ends and
+        # dishonest between them.
+        guilty[row] = float(all(np.isfinite(claims)) and min(claims[:2]) > max(bounds) + FLAT_SLACK)
+    return Residual(
+        guilty,
+        decidable=decidable,
+        observed={"x": batch.x, "x'": there, "f(x) = f(x')": first.value},
+        note="two different points have the same image",
+    )
+
+
+@law("bijection/monotone", needs={"forward"}, force=CONTRACT, promise="monotone", effort=4)
+def monotone(subject: Subject, batch: Batch) -> Residual:
+    r"""An increasing elementwise map keeps order: $x_1 \le x_2 \Rightarrow f(x_1) \le f(x_2)$."""
+    assert subject.forward is not None
+    order = np.sort(batch.x, axis=0)
+    y = subject.forward(
+        order, batch.context if batch.context is None else batch.context[:1].repeat(len(order), 0)
+    ).value
+    fall = np.zeros_like(y)
+    fall[1:] = np.maximum(y[:-1] - y[1:], 0.0)
+    return Residual(
+        fall,
+        scale=rows_max(y),
+        decidable=finite_rows(y),
+        observed={"f(x)": y},
+        note="a larger input has a smaller output",
+    )
+
+
+@law(
+    "bijection/batch-dimensions", needs={"forward"}, force=CONTRACT, promise="batch-dims", effort=4
+)
+def batch_dimensions(subject: Subject, batch: Batch) -> Residual:
+    r"""Several batch dimensions are one: $f$ on $(b_1, b_2, \dots)$ is $f$ on $(b_1 b_2, \dots)$,
+    reshaped.
+    """
+    assert subject.forward is not None
+    flat = subject.forward(batch.x, batch.context)
+    lead = (2, len(batch.x) // 2) if len(batch.x) % 2 == 0 else (1, len(batch.x))
+    context = (
+        None
+        if batch.context is None
+        else batch.context.reshape(*lead, *subject.context_shape or ())
+    )
+    deep = subject.forward(batch.x.reshape(*lead, *subject.event_shape), context)
+    value = np.asarray(deep.value)
+    if value.shape[:2] != lead or value.size != flat.value.size:
+        return Residual(
+            np.full(len(batch.x), np.inf), note=f"the value came back in shape {value.shape}"
+        )
+    difference = (value.reshape(flat.value.shape) - flat.value).reshape(len(batch.x), -1)
+    if flat.ladj is not None and np.ndim(flat.ladj) and np.shape(flat.ladj)[0] == len(batch.x):
+        ladj = np.asarray(deep.ladj, dtype=np.float64)
+        if ladj.shape[:2] != lead:
+            return Residual(
+                np.full(len(batch.x), np.inf), note=f"the log-det came back in shape {ladj.shape}"
+            )
+        gap = ladj.reshape(len(batch.x), -1) - np.asarray(flat.ladj, dtype=np.float64).reshape(
+            len(batch.x), -1
+        )
+        difference = np.concatenate([difference, gap], axis=1)
+    return Residual(difference, scale=4 + rows_max(flat.value), decidable=finite_rows(flat.value))

@@ -1,0 +1,1 @@
+"""What laws of several families share."""

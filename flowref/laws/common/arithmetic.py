@@ -1,0 +1,182 @@
+"""The arithmetic of the laws themselves: extended precision, so that a law's own rounding accuses
+nobody.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from flowref.model import Array, Mapped, Subject, Undecidable, Unsupported, per_point
+
+# Up to this size log-determinants are eliminated in extended precision; beyond, by LAPACK with an
+# error term.
+EXTENDED_SIZE = 96
+# Supports with an edge, and how near to it, relative to 1 + |edge|, rounding may take a point.
+EDGED, EDGE = ("unit", "positive", "interval"), 1e-12
+# Entries below this are close to the subnormal range, where rounding is no longer relative.
+TINY = 1e-280
+
+
+def rows_max(value: Any) -> Array:
+    """The largest absolute entry of each point, ``(batch,)``."""
+    flat = np.abs(np.asarray(value, dtype=np.float64)).reshape(len(value), -1)
+    return np.asarray(flat.max(1) if flat.shape[1] else np.zeros(len(flat)))
+
+
+def finite_rows(*values: Any) -> Array:
+    """Where every entry of a point is finite in all the given arrays, ``(batch,)``."""
+    every = [np.isfinite(np.asarray(v, float).reshape(len(v), -1)).all(1) for v in values]
+    return np.asarray(np.logical_and.reduce(every))
+
+
+def reported(subject: Subject, out: Mapped, batch: int) -> Array:
+    """The log-det that a call returned, one number per point, as the log-det of the call itself.
+
+    Where the subject declares that it returns the log-det of the opposite map, the sign is turned.
+    """
+    if out.ladj is None:
+        raise Unsupported("it returns no log-det")
+    sign = -1.0 if subject.promises.get("ladj") == "inverse" else 1.0
+    return sign * per_point(out.ladj, batch)
+
+
+def latents(subject: Subject, x: Array, context: Array | None) -> Array:
+    """Inputs for the inverse: the drawn points where a codomain is declared, else what forward made
+    of them.
+    """
+    if subject.codomain is not None:
+        return x
+    assert subject.forward is not None
+    return subject.forward(x, context).value + 0.0
+
+
+def inside(subject: Subject, y: Array) -> tuple[Array, Array]:
+    """Images that an inverse can be asked about, and where they are the real ones, ``(batch,)``.
+
+    Rounding takes images of a saturating map onto the edge of an open codomain, which an inverse
+    may refuse; such rows are replaced by another image, so that the rest of the batch can be
+    measured.
+    """
+    usable = finite_rows(y)
+    if subject.codomain is not None and subject.codomain.kind in EDGED:
+        usable = usable & subject.codomain.holds(y)
+    if not usable.any():
+        raise Undecidable("every image lies on the edge of the codomain, or is not finite")
+    return _replaced(y, usable)
+
+
+def back_inside(subject: Subject, x: Array) -> tuple[Array, Array]:
+    """Points that an inverse gave back, as the forward map can be asked about, and where they are
+    the real ones.
+
+    Those beyond the edge of the domain by no more than rounding are replaced by another point;
+    those far beyond it stay.
+    """
+    domain = subject.domain
+    if domain.kind not in EDGED:
+        return x + 0.0, np.ones(len(x), dtype=bool)
+    flat = x.reshape(len(x), -1)
+    near = (
+        (np.abs(flat - domain.low) <= EDGE * (1 + abs(domain.low)))
+        if np.isfinite(domain.low)
+        else False
+    )
+    near |= (
+        (np.abs(flat - domain.high) <= EDGE * (1 + abs(domain.high)))
+        if np.isfinite(domain.high)
+        else False
+    )
+    beyond = (flat <= domain.low) | (flat >= domain.high)
+    usable = np.asarray(~(near & beyond).any(1))
+    if not usable.any():
+        raise Undecidable("every point that the inverse gives lies on the edge of the domain")
+    return _replaced(x, usable)
+
+
+def _replaced(values: Array, usable: Array) -> tuple[Array, Array]:
+    """The values with the others replaced by the first usable one."""
+    kept = values + 0.0
+    kept[~usable] = values[usable][0]
+    return kept, usable
+
+
+def square(jacobian: Array) -> Array:
+    """A Jacobian as extended-precision square matrices."""
+    if jacobian.shape[1] != jacobian.shape[2]:
+        raise Unsupported("its Jacobian is not square")
+    return jacobian.astype(np.longdouble)
+
+
+def log_abs_det(jacobian: Array) -> Array:
+    """log|det| of each matrix, ``(batch,)``: Gaussian elimination with complete pivoting in
+    extended precision.
+
+    Singular matrices give -inf and those that are not finite give nan. Source: Higham, Accuracy and
+    Stability of Numerical Algorithms, chapter 9.
+    """
+    count, size = jacobian.shape[0], jacobian.shape[1]
+    if size > EXTENDED_SIZE:
+        return np.asarray(np.linalg.slogdet(jacobian.astype(np.float64))[1])
+    work = square(jacobian)
+    broken = ~np.isfinite(work).all((1, 2))
+    work[broken] = np.eye(size)
+    total = np.zeros(count, dtype=np.longdouble)
+    every = np.arange(count)
+    for step in range(size):
+        block = np.abs(work[:, step:, step:]).reshape(count, -1)
+        place = block.argmax(1)
+        row, column = step + place // (size - step), step + place % (size - step)
+        work[every, step], work[every, row] = work[every, row].copy(), work[every, step].copy()
+        work[every, :, step], work[every, :, column] = (
+            work[every, :, column].copy(),
+            work[every, :, step].copy(),
+        )
+        pivot = work[:, step, step].copy()
+        total += np.log(np.abs(pivot))
+        if step + 1 < size:
+            safe = np.where(pivot == 0, 1, pivot)
+            factor = work[:, step + 1 :, step] / safe[:, None]
+            work[:, step + 1 :, step + 1 :] -= factor[:, :, None] * work[:, None, step, step + 1 :]
+    total[broken] = np.nan
+    return total.astype(np.float64)
+
+
+def resolvable(jacobian: Array, log_det: Array) -> Array:
+    """Where a log-det can be compared: a finite, regular Jacobian with no entry near the subnormal
+    range, ``(batch,)``.
+
+    A matrix whose pivots cancel by more than extended precision carries is left out as well.
+    """
+    size = np.abs(jacobian.reshape(len(jacobian), -1))
+    smallest = np.where(size > 0, size, np.inf).min(1)
+    with np.errstate(all="ignore"):
+        canceled = np.log(np.abs(jacobian).max(2)).sum(1) - log_det
+    return np.asarray(np.isfinite(log_det) & (smallest > TINY) & (canceled < 24.0))
+
+
+def differences(call: Any, x: Array, context: Array | None) -> tuple[Array, float]:
+    """The Jacobian at one point by central differences with Richardson's extrapolation, and its
+    error estimate.
+
+    Three step sizes, each extrapolated from the next; the error is the largest disagreement of the
+    last two estimates.
+    Shapes: x ``(1, *event)``; result ``(1, outputs, inputs)`` and a number.
+    """
+    inputs = x.size
+    flat = x.reshape(-1)
+    estimates = []
+    for exponent in (-10, -12, -14):
+        step = 2.0**exponent * (1 + np.abs(flat))
+        moves = np.concatenate([np.diag(s * step) for s in (1.0, -1.0, 0.5, -0.5)])
+        given = None if context is None else np.repeat(context[:1], len(moves), axis=0)
+        values = call((flat + moves).reshape(-1, *x.shape[1:]), given).value.reshape(len(moves), -1)
+        plus, minus, half_plus, half_minus = values.reshape(4, inputs, -1)
+        wide = (plus - minus) / (2 * step)[:, None]
+        narrow = (half_plus - half_minus) / step[:, None]
+        estimates.append(((4 * narrow - wide) / 3).T)
+    gaps = [float(np.abs(a - b).max()) for a, b in pairwise(estimates)]
+    best = int(np.argmin(gaps))
+    return estimates[best + 1][None], gaps[best]

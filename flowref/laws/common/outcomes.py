@@ -1,0 +1,250 @@
+"""Comparing what two calls, or two lives of one object, returned: shared by the laws of mode, state
+and hygiene.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from flowref.model import (
+    Array,
+    Batch,
+    Mapped,
+    Residual,
+    Subject,
+    Undecidable,
+    Unsupported,
+    per_point,
+)
+
+# After so many refused points in a row, a call counts as refusing all.
+GIVE_UP = 6
+
+
+def flags(bad: object, rows: int, note: str = "", **details: Any) -> Residual:
+    """An exact residual: 1 where something was seen that should not be, 0 elsewhere; one flag, or
+    one per row.
+    """
+    value = np.broadcast_to(np.asarray(bad, dtype=np.float64), (rows,))
+    return Residual(value.copy(), note=note if value.any() else "", **details)
+
+
+def attempt(run: Callable[..., Any], *given: Any, **named: Any) -> tuple[Any, str]:
+    """What a call returned and an empty string, or None and what it raised.
+
+    For laws in which a refusal is no violation, or is the very thing that the law is about. What
+    flowref raises on purpose goes through.
+    """
+    try:
+        return run(*given, **named), ""
+    except (Unsupported, Undecidable):
+        raise
+    except Exception as error:
+        first = str(error).strip().splitlines()
+        return None, f"{type(error).__name__}: {first[0] if first else ''}"
+
+
+def not_estimator(subject: Subject) -> str | None:
+    """Estimators (random probes, adaptive solvers) may draw random numbers and may couple the rows
+    of a batch.
+    """
+    return (
+        "it promises an estimate, which may differ from call to call"
+        if subject.promises.get("estimator")
+        else None
+    )
+
+
+def needs_modules(subject: Subject) -> str | None:
+    """Modes and state_dicts belong to modules."""
+    return None if subject.stateful else "it holds no modules, hence has no modes and no state_dict"
+
+
+def needs_parameters(subject: Subject) -> str | None:
+    """Laws of training need something that is trained."""
+    return None if subject.trainable else "it has no trainable parameters"
+
+
+def data(subject: Subject, batch: Batch) -> Array:
+    """Points on the data side, which densities and training steps take."""
+    if subject.forward is None or subject.normalizing == "forward" or subject.inverse is None:
+        return batch.x
+    return np.asarray(subject.forward(batch.x, batch.context).value)
+
+
+def probes(subject: Subject, batch: Batch, complete: bool = True) -> list[tuple[str, Array]]:
+    """The calls that a subject offers, each with points to make it at: an inverse is fed what
+    ``forward`` produced.
+
+    Points that an inverse or a log_prob refuses are replaced by points that it takes: that it
+    refuses them is the business of other laws. Where it takes none the call is left out;
+    `Undecidable` if the set is to be ``complete``, as rounding laws need it: a call that is there
+    without noise and not under it would look like rounding.
+    """
+    found: list[tuple[str, Array]] = []
+    asked: list[tuple[str, Callable[..., Any], Array]] = []
+    images = batch.x
+    if subject.forward is not None:
+        found.append(("forward", batch.x))
+        if subject.inverse is not None:
+            images = np.asarray(subject.forward(batch.x, batch.context).value)
+            asked.append(("inverse", subject.inverse, images))
+    if subject.log_prob is not None:
+        asked.append(
+            ("log_prob", subject.log_prob, batch.x if subject.normalizing == "forward" else images)
+        )
+    for which, ability, points in asked:
+        taken, error = accepted(ability, points, batch.context)
+        if taken is not None:
+            found.append((which, taken))
+        elif complete:
+            raise Undecidable(f"{which} raises {error}")
+    if not found:
+        raise Unsupported("it offers no call that can be made here")
+    return found
+
+
+def accepted(
+    ability: Callable[..., Any], points: Array, context: Array | None
+) -> tuple[Array | None, str]:
+    """The points, with those that a call refuses replaced by one that it takes; None and the error
+    if it takes none.
+    """
+    _, error = attempt(ability, points, context)
+    if not error:
+        return points, ""
+    good: list[int] = []
+    for row in range(len(points)):
+        index = np.array([row])
+        if not attempt(ability, points[index], None if context is None else context[index])[1]:
+            good.append(row)
+        elif not good and row >= GIVE_UP:
+            break
+    if not good:
+        return None, error
+    replaced = np.repeat(points[good[:1]], len(points), 0)
+    replaced[good] = points[good]
+    return (None, error) if attempt(ability, replaced, context)[1] else (replaced, "")
+
+
+def normalizing_probe(subject: Subject, batch: Batch) -> tuple[str, Array]:
+    """The call that training makes, and points for it."""
+    if subject.forward is not None and subject.normalizing == "forward":
+        subject.forward(
+            batch.x, batch.context
+        )  # what it refuses raises here, so that the other rows are measured
+        return "forward", batch.x
+    found = dict(probes(subject, batch, complete=False))
+    which = subject.normalizing if subject.normalizing in found else next(iter(found))
+    return which, found[which]
+
+
+def tolerance_of(subject: Subject, which: str) -> float:
+    """What an iterative call promises about its own error; 0 for what is computed in closed form."""
+    iterative = "forward" if subject.promises.get("iterative-forward") else "inverse"
+    return float(subject.promises.get("inverse_tolerance", 0.0)) if which == iterative else 0.0
+
+
+def finite(out: Mapped, rows: int) -> Array:
+    """Rows of which value and log-det are finite, ``(rows,)``."""
+    value = np.asarray(out.value, dtype=np.float64)
+    good = (
+        np.isfinite(value.reshape(rows, -1)).all(1)
+        if len(value) == rows
+        else np.zeros(rows, dtype=bool)
+    )
+    return np.asarray(good & np.isfinite(log_det(out, rows)))
+
+
+def log_det(out: Mapped, rows: int) -> Array:
+    """The log-det of each row; zeros where none is offered."""
+    return np.zeros(rows) if out.ladj is None else per_point(out.ladj, rows)
+
+
+def gap(first: Mapped, second: Mapped, rows: int, allowed: float = 0.0) -> Array:
+    """How far two outcomes of one batch are apart, relative to their own size, ``(rows, 2)``: value
+    and log-det.
+
+    ``allowed``: an absolute error that the values may have anyway; log-dets are then not compared,
+    since how far that error moves them is not known. inf where the shapes differ, or where only the
+    first is finite; nan where it is not.
+    """
+    one, two = np.asarray(first.value, dtype=np.float64), np.asarray(second.value, dtype=np.float64)
+    if one.shape != two.shape or len(one) != rows:
+        return np.full((rows, 2), np.inf)
+    with np.errstate(all="ignore"):
+        one, two = one.reshape(rows, -1), two.reshape(rows, -1)
+        size = np.maximum(np.abs(one), np.abs(two)).max(1, initial=0.0)
+        apart = np.maximum(np.abs(one - two).max(1, initial=0.0) - allowed * (1 + size), 0.0)
+        value = np.where(apart == 0, 0.0, apart / np.where(size > 0, size, 1.0))
+        a, b = log_det(first, rows), log_det(second, rows)
+        ladj = np.abs(a - b) / (4 + np.abs(a)) if not allowed else np.zeros(rows)
+    columns = np.stack([value, ladj], 1)
+    columns = np.where(np.isnan(columns), np.inf, columns)
+    columns[~finite(first, rows)] = np.nan
+    return columns
+
+
+def compared(
+    pairs: Sequence[tuple[Mapped, Mapped, float]], rows: int, note: str = "", extra: float = 0.0
+) -> Residual:
+    """The rounding residual of outcomes that should agree; ``extra``: a difference that concerns
+    every row.
+    """
+    worst = np.full(rows, extra)
+    for first, second, allowed in pairs:
+        worst = np.maximum(worst, gap(first, second, rows, allowed).max(1))
+    good = np.ones(rows, dtype=bool)
+    for first, _, _ in pairs:
+        good &= finite(first, rows)
+    return Residual(worst, 1.0, decidable=good, note=note if worst[good].any() else "")
+
+
+def state_gap(first: Mapping[str, Array], second: Mapping[str, Array]) -> float:
+    """The largest difference of two states, each tensor relative to its own size; inf if names or
+    shapes differ.
+    """
+    if set(first) != set(second):
+        return np.inf
+    worst = 0.0
+    for name, one in first.items():
+        two = second[name]
+        if one.shape != two.shape:
+            return np.inf
+        a, b = np.asarray(one, dtype=np.float64), np.asarray(two, dtype=np.float64)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        if same.all():
+            continue
+        with np.errstate(all="ignore"):
+            apart = np.abs(np.where(same, 0.0, a - b)).max()
+            size = np.abs(np.where(np.isfinite(a), a, 0.0)).max()
+        worst = (
+            max(worst, float(apart / size) if size else float(apart))
+            if np.isfinite(apart)
+            else np.inf
+        )
+    return worst
+
+
+def changed(first: Mapping[str, Array], second: Mapping[str, Array]) -> list[str]:
+    """Names of the tensors that are not bit for bit what they were, or that came or went."""
+    names = sorted(set(first) ^ set(second))
+    return names + [
+        name
+        for name in sorted(set(first) & set(second))
+        if first[name].shape != second[name].shape or not same_bits(first[name], second[name])
+    ]
+
+
+def same_bits(first: Array, second: Array) -> bool:
+    """Whether two arrays are equal, nan equal to nan."""
+    comparable = np.issubdtype(first.dtype, np.inexact)
+    return bool(np.array_equal(first, second, equal_nan=comparable))
+
+
+def listed(names: Sequence[str]) -> str:
+    """A few names for a sentence."""
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -1,0 +1,1 @@
+"""Chains and inverses, as a library composes them."""

@@ -1,0 +1,1 @@
+"""Conduct: what every call, in every mode and state, owes its caller."""

@@ -1,0 +1,282 @@
+"""Laws of inputs: memory layouts, batches of one and of none, nan, extreme values, and shapes that
+cannot be meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from flowref.laws.common.outcomes import (
+    attempt,
+    compared,
+    finite,
+    flags,
+    listed,
+    not_estimator,
+    probes,
+    tolerance_of,
+)
+from flowref.model import ADVICE, CONTRACT, EXACT, Array, Batch, Mapped, Residual, Subject, law
+
+LAYOUTS = ("transposed", "strided", "channels_last")
+VIEW_ERROR = "view size is not compatible"
+EXTREMES = (0.0, -0.0, 1e-30, 1e30, 5e-324, np.finfo(np.float64).max / 4)
+
+
+def layouts_of(points: Array) -> tuple[str, ...]:
+    """The layouts that make a difference to points of this shape."""
+    return LAYOUTS if points.ndim == 4 else LAYOUTS[:2]
+
+
+@law(
+    "conduct/strides-agree",
+    former="hygiene/strides-agree",
+    needs={"call"},
+    effort=4,
+    applies=not_estimator,
+    source="a tensor's values are its meaning; strides are storage",
+)
+def strides_agree(subject: Subject, batch: Batch) -> Residual:
+    """Values and log-dets are the same for transposed, strided, channels-last, expanded and
+    contiguous inputs.
+    """
+    assert subject.call is not None
+    call, pairs = subject.call, []
+    for which, points in probes(subject, batch, complete=False):
+        plain = call(which, points, batch.context)
+        for layout in layouts_of(points):
+            other, _ = attempt(call, which, points, batch.context, layout=layout)
+            pairs.append((plain, plain if other is None else other, tolerance_of(subject, which)))
+        # An expanded input repeats its first row.
+        repeated = np.repeat(points[:1], len(points), 0)
+        plain = call(which, repeated, batch.context)
+        other, _ = attempt(call, which, repeated, batch.context, layout="expanded")
+        pairs.append((plain, plain if other is None else other, tolerance_of(subject, which)))
+    return compared(pairs, len(batch.x), "the result depends on the memory layout of the input")
+
+
+@law(
+    "conduct/strides-accepted",
+    former="hygiene/strides-accepted",
+    needs={"call"},
+    tolerance=EXACT,
+    effort=2,
+    source="Tensor.view asks for a contiguous tensor; reshape does not",
+)
+def strides_accepted(subject: Subject, batch: Batch) -> Residual:
+    """An input that is not contiguous is not refused for that."""
+    assert subject.call is not None
+    call, seen = subject.call, []
+    for which, points in probes(subject, batch, complete=False):
+        for layout in layouts_of(points):
+            _, error = attempt(call, which, points, batch.context, layout=layout)
+            if VIEW_ERROR in error:
+                seen.append(f"{which} of a {layout} input")
+    return flags(
+        bool(seen),
+        len(batch.x),
+        f"{listed(seen)} raised that a view is not compatible with its strides",
+    )
+
+
+@law(
+    "conduct/empty-batch",
+    former="hygiene/empty-batch",
+    needs={"call"},
+    force=CONTRACT,
+    promise="empty-batch",
+    tolerance=EXACT,
+    effort=1,
+    source="the last batch of a filtered data set may be empty",
+)
+def empty_batch(subject: Subject, batch: Batch) -> Residual:
+    """A batch of no points returns no points, in the right shape."""
+    assert subject.call is not None
+    call, wrong = subject.call, []
+    context = None if batch.context is None else batch.context[:0]
+    for which, points in probes(subject, batch, complete=False):
+        expected = (0, *call(which, points, batch.context).value.shape[1:])
+        out, error = attempt(call, which, points[:0], context)
+        got = None if out is None else out.value.shape
+        if got != expected:
+            wrong.append(f"{which}: {error or f'shape {got}, expected {expected}'}")
+    return flags(bool(wrong), len(batch.x), "; ".join(wrong))
+
+
+@law(
+    "conduct/batch-one",
+    former="hygiene/batch-one",
+    needs={"call"},
+    tolerance=EXACT,
+    effort=3,
+    applies=not_estimator,
+    source="squeeze() drops a batch axis of length one along with the rest",
+)
+def batch_one(subject: Subject, batch: Batch) -> Residual:
+    """A point alone in its batch gets a result of the same shape, and as finite, as beside a copy
+    of itself.
+    """
+    assert subject.call is not None
+    call, rows = subject.call, len(batch.x)
+    bad, notes = np.zeros(rows), []
+    for which, points in probes(subject, batch, complete=False):
+        for row in range(min(rows, 4)):
+            one, two = np.array([row]), np.array([row, row])
+            pair, refused = attempt(call, which, points[two], _context(batch, two))
+            if refused or not finite(pair, 2).all():
+                continue
+            alone, error = attempt(call, which, points[one], _context(batch, one))
+            wrong = error or _wrong_alone(pair, alone)
+            if wrong:
+                bad[row] = 1
+                notes.append(f"{which} of a single point: {wrong}")
+    return flags(bad, rows, "; ".join(notes[:1]))
+
+
+def _wrong_alone(pair: Mapped, alone: Mapped) -> str:
+    """What is wrong with the outcome of one point, given that of the same point twice; empty if
+    nothing is.
+    """
+    if alone.value.shape != (1, *pair.value.shape[1:]):
+        return f"shape {alone.value.shape}, expected {(1, *pair.value.shape[1:])}"
+    two, one = ladj_shape(pair), ladj_shape(alone)
+    # A log-det that has no batch axis has the same shape in both.
+    if one != two and one != (1, *two[1:]):
+        return f"log-det of shape {one}, expected {(1, *two[1:])}"
+    return "" if finite(alone, 1).all() else "not finite"
+
+
+def ladj_shape(out: Mapped) -> tuple[int, ...]:
+    """The shape of a log-det as returned; empty for numbers and where none is offered."""
+    return () if out.ladj is None else np.shape(out.ladj)
+
+
+def _context(batch: Batch, index: Array) -> Array | None:
+    return None if batch.context is None else batch.context[index]
+
+
+@law(
+    "conduct/nan-containment",
+    former="hygiene/nan-containment",
+    needs={"call"},
+    tolerance=EXACT,
+    effort=3,
+    applies=not_estimator,
+    source="one broken data point must not spoil the likelihoods of its batch",
+)
+def nan_containment(subject: Subject, batch: Batch) -> Residual:
+    """In eval mode a nan in one point leaves the results of the other points finite."""
+    assert subject.call is not None
+    call, rows = subject.call, len(batch.x)
+    bad, judged = np.zeros(rows), np.zeros(rows, dtype=bool)
+    for which, points in probes(subject, batch, complete=False):
+        row = batch.seed % rows
+        spoilt = points.astype(np.float64)
+        spoilt[row] = np.nan
+        clean = call(which, points, batch.context)
+        # Refusing a nan is as good as containing it. What a nan does to a batch-less log-det is not
+        # about containment.
+        dirty, refused = attempt(call, which, spoilt, batch.context)
+        others = np.arange(rows) != row
+        if refused:
+            judged |= others
+            continue
+        if ladj_shape(dirty) != ladj_shape(clean) or len(dirty.value) != rows:
+            continue
+        judged |= others & finite(clean, rows)
+        dirt = dirty if ladj_shape(dirty)[:1] == (rows,) else Mapped(dirty.value, None)
+        bad = np.maximum(bad, others & finite(clean, rows) & ~finite(dirt, rows))
+    return flags(bad, rows, "a nan in one point reached another", trivial=~judged)
+
+
+def one_by_one(
+    subject: Subject, batch: Batch, points: Array, which: str = "forward"
+) -> Iterator[Mapped | None]:
+    """Outcomes of points called one at a time; None where the call raises."""
+    assert subject.call is not None
+    for row in range(len(points)):
+        index = np.array([row])
+        yield attempt(subject.call, which, points[index], _context(batch, index))[0]
+
+
+@law(
+    "conduct/outside-domain",
+    former="hygiene/outside-domain",
+    needs={"call", "forward"},
+    given="beyond",
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=2,
+    size=7,
+    source="a point outside the domain is an error to report; nan reports it to nobody",
+)
+def outside_domain(subject: Subject, batch: Batch) -> Residual:
+    """Outside the domain a call raises or returns a number, never a silent nan."""
+    bad = [out is not None and has_nan(out) for out in one_by_one(subject, batch, batch.x)]
+    return flags(
+        np.array(bad, dtype=float), len(batch.x), "nan was returned for a point outside the domain"
+    )
+
+
+@law(
+    "conduct/extremes",
+    former="hygiene/extremes",
+    needs={"call", "forward"},
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    source="zero of either sign, subnormal, tiny and huge numbers are numbers",
+)
+def extremes(subject: Subject, batch: Batch) -> Residual:
+    """At extreme points of the domain a call returns numbers, or raises: never nan."""
+    rows = len(batch.x)
+    points = np.array(batch.x, dtype=np.float64)
+    for row in range(rows):
+        points[row] = EXTREMES[row % len(EXTREMES)]
+    outs = list(one_by_one(subject, batch, points))
+    # Infinity is the right answer where the true value is too large for any number.
+    bad = np.array([out is not None and has_nan(out) for out in outs], dtype=float)
+    return flags(
+        bad, rows, "nan was returned for an extreme point", decidable=subject.domain.holds(points)
+    )
+
+
+def has_nan(out: Mapped) -> bool:
+    """Whether a value or a log-det is nan."""
+    ladj = np.zeros(0) if out.ladj is None else np.asarray(out.ladj, dtype=np.float64)
+    return bool(np.isnan(np.asarray(out.value, dtype=np.float64)).any() or np.isnan(ladj).any())
+
+
+# Advice: broadcasting may be meant, and the shape that a map accepts is a matter of its interface.
+@law(
+    "conduct/wrong-shape-refused",
+    former="hygiene/wrong-shape-refused",
+    needs={"call", "forward"},
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    size=2,
+    scales=(0.0,),
+    applies=lambda subject: (
+        None if subject.event_shape and subject.event_shape[-1] > 1 else "its events are scalars"
+    ),
+    source="a wrong number of features that is broadcast silently is a wrong likelihood",
+)
+def wrong_shape_refused(subject: Subject, batch: Batch) -> Residual:
+    """Points with one feature, or one too many, are refused, or mapped as they are, but never
+    silently broadcast.
+    """
+    assert subject.call is not None
+    call, silent = subject.call, []
+    for points in (batch.x[..., :1], np.concatenate([batch.x, batch.x[..., :1]], -1)):
+        out, _ = attempt(call, "forward", points, batch.context)
+        # A coordinatewise map takes any number of features, and returns as many.
+        if (
+            out is not None
+            and out.value.shape != points.shape
+            and subject.latent_shape == subject.event_shape
+        ):
+            silent.append(f"{points.shape[-1]} features were mapped to shape {out.value.shape}")
+    return flags(bool(silent), len(batch.x), listed(silent))

@@ -1,0 +1,258 @@
+"""Laws of modes: what train() and eval() mean, and what they must not mean."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.outcomes import (
+    attempt,
+    changed,
+    compared,
+    finite,
+    flags,
+    gap,
+    listed,
+    needs_modules,
+    normalizing_probe,
+    not_estimator,
+    probes,
+    state_gap,
+    tolerance_of,
+)
+from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Subject, Unsupported, law
+
+# Rows of a batch that are also evaluated on their own, and twice in one batch.
+ALONE, TWICE = 2, 4
+MANNERS = ("no_grad", "inference_mode", "checkpoint")
+
+
+def has_steady_modes(subject: Subject) -> str | None:
+    """A module whose evaluation is deterministic."""
+    return needs_modules(subject) or not_estimator(subject)
+
+
+@law(
+    "mode/protocol",
+    needs={"play"},
+    tolerance=EXACT,
+    effort=1,
+    applies=needs_modules,
+    source="torch.nn.Module.train and .eval: both return the module; eval() is train(False) for all of its parts",
+)
+def protocol(subject: Subject, batch: Batch) -> Residual:
+    """train() and eval() can be called, return the module itself, and eval() reaches every
+    submodule.
+    """
+    assert subject.play is not None
+    outcomes, error = attempt(subject.play, [("train",), ("eval",)])
+    if error.startswith("NotImplementedError"):
+        raise Unsupported(f"it documents that its mode is fixed ({error})")
+    if error:
+        return flags(True, len(batch.x), f"changing the mode raised {error}")
+    training, evaluating = outcomes
+    if raised := evaluating.get("raised") or training.get("raised"):
+        return flags(True, len(batch.x), f"changing the mode raised {raised}")
+    wrong = [
+        name
+        for name, out in (("train()", training), ("eval()", evaluating))
+        if not out["returned_self"]
+    ]
+    # Not asked of train(): keeping a frozen part in eval mode by overriding train() is an
+    # established idiom. Nor of estimators: a part that stays random in eval mode may be what they
+    # are made of.
+    stuck = not evaluating["recursed"] and not subject.promises.get("estimator")
+    note = (
+        f"{listed(wrong)} did not return the module"
+        if wrong
+        else "a submodule stayed in train mode after eval()"
+    )
+    return flags(bool(wrong) or stuck, len(batch.x), note)
+
+
+@law(
+    "mode/grad-modes-agree",
+    needs={"call"},
+    effort=6,
+    applies=not_estimator,
+    source="a module's mode is its .training flag, and whether a graph is recorded is no part of it",
+)
+def grad_modes_agree(subject: Subject, batch: Batch) -> Residual:
+    """In eval mode, values and log-dets are the same with gradients, without, in inference mode and
+    checkpointed.
+    """
+    assert subject.call is not None
+    rows, pairs, ran = len(batch.x), [], False
+    for which, points in probes(subject, batch):
+        plain = subject.call(which, points, batch.context)
+        for how in MANNERS:
+            # A solver that differentiates inside its forward pass may refuse to run without
+            # gradients: loud, not wrong.
+            other, _ = attempt(subject.call, which, points, batch.context, how=how)
+            ran |= other is not None
+            pairs.append((plain, plain if other is None else other, tolerance_of(subject, which)))
+    if not ran:
+        raise Unsupported("it runs under no other gradient mode")
+    return compared(pairs, rows, "the result depends on whether gradients are recorded")
+
+
+@law(
+    "mode/train-ignores-grad-mode",
+    needs={"play"},
+    effort=3,
+    applies=has_steady_modes,
+    source="a training pass under no_grad (recalibrated statistics, re-entrant checkpoints) is a training pass",
+)
+def train_ignores_grad_mode(subject: Subject, batch: Batch) -> Residual:
+    """In train mode, values, log-dets and updated buffers are the same under no_grad as with
+    gradients.
+    """
+    assert subject.play is not None
+    which, points = normalizing_probe(subject, batch)
+    outcomes = []
+    for how in ("plain", "no_grad"):
+        steps = [("train",), ("call", which, points, batch.context, how), ("state",)]
+        played, error = attempt(subject.play, steps)
+        if error:
+            raise Unsupported(f"{which} refuses to run in train mode ({error})")
+        outcomes.append(played)
+    (_, plain, before), (_, bare, after) = outcomes
+    note = "a train-mode pass differs under no_grad"
+    return compared(
+        [(plain, bare, tolerance_of(subject, which))], len(batch.x), note, state_gap(before, after)
+    )
+
+
+@law(
+    "mode/not-a-direction",
+    needs={"call", "forward", "inverse"},
+    tolerance=EXACT,
+    effort=4,
+    applies=needs_modules,
+    source="a flow's direction is chosen by the method called; some implementations tie it to the training flag",
+)
+def not_a_direction(subject: Subject, batch: Batch) -> Residual:
+    """Train mode does not turn the forward map into the inverse map."""
+    assert subject.call is not None
+    assert subject.forward is not None
+    assert subject.inverse is not None
+    rows = len(batch.x)
+    here = subject.forward(batch.x, batch.context)
+    trained, _ = attempt(subject.call, "forward", batch.x, batch.context, how="train")
+    back, _ = attempt(subject.inverse, batch.x, batch.context)
+    if trained is None:
+        raise Unsupported("forward refuses to run in train mode")
+    if back is None:
+        # The inverse refuses points that forward takes in train mode, so forward is not that map.
+        return flags(False, rows)
+    away, near = gap(here, trained, rows)[:, 0], gap(back, trained, rows)[:, 0]
+    # Accused only where all points agree: one point may be fixed by chance, or be an involution's.
+    switched = bool((near < 1e-9).all() and (away > 1e-3).all())
+    note = "in train mode forward returned what inverse returns in eval mode"
+    return flags(switched, rows, note, decidable=finite(here, rows) & finite(back, rows))
+
+
+@law(
+    "mode/eval-is-pure",
+    needs={"play"},
+    tolerance=EXACT,
+    effort=3,
+    applies=needs_modules,
+    source="evaluation leaves a model as it was: running statistics belong to training",
+)
+def eval_is_pure(subject: Subject, batch: Batch) -> Residual:
+    """In eval mode, forward, inverse and log_prob change no parameter and no buffer, bit for bit."""
+    assert subject.play is not None
+    written: list[str] = []
+    for which, points in probes(subject, batch, complete=False):
+        steps = [("eval",), ("state",), ("call", which, points, batch.context), ("state",)]
+        _, before, _, after = subject.play(steps)
+        written += [f"{name} (by {which})" for name in changed(before, after)]
+    return flags(bool(written), len(batch.x), f"evaluation changed {listed(written)}")
+
+
+# Advice: layers that initialize themselves from the first batch they see, in either mode, document
+# that they do.
+@law(
+    "mode/first-call-in-eval",
+    needs={"play"},
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    history="fresh",
+    scales=(0.0,),
+    applies=needs_modules,
+    source="a layer that initializes itself from data should do so in training, not from the first validation batch",
+)
+def first_call_in_eval(subject: Subject, batch: Batch) -> Residual:
+    """In eval mode, the first call that an object ever gets changes no parameter and no buffer."""
+    assert subject.play is not None
+    which, points = normalizing_probe(subject, batch)
+    steps = [("eval",), ("state",), ("call", which, points, batch.context), ("state",)]
+    played, error = attempt(subject.play, steps, fresh=True)
+    if error:
+        raise Unsupported(f"it refuses to be evaluated before training ({error})")
+    written = changed(played[1], played[3])
+    return flags(bool(written), len(batch.x), f"the first evaluation changed {listed(written)}")
+
+
+@law(
+    "mode/rows-independent",
+    needs={"call"},
+    effort=6,
+    applies=not_estimator,
+    source="Ioffe and Szegedy 2015, section 3.1: at inference the output depends on the input alone",
+)
+def rows_independent(subject: Subject, batch: Batch) -> Residual:
+    """In eval mode, what a point maps to does not depend on the rest of its batch, nor on its place
+    in it.
+    """
+    assert subject.call is not None
+    rows = len(batch.x)
+    rng = np.random.default_rng(batch.seed)
+    order = rng.permutation(rows)
+    arrangements = [np.concatenate([order, order[:TWICE]]), *([row] for row in order[-ALONE:])]
+    columns, good = [], np.ones(rows, dtype=bool)
+    for which, points in probes(subject, batch):
+        whole = subject.call(which, points, batch.context)
+        good &= finite(whole, rows)
+        for place, index in enumerate(arrangements):
+            index = np.asarray(index)
+            given = (which, points[index], _rows(batch.context, index))
+            # A batch of one that is refused is the business of another law.
+            part = subject.call(*given) if place == 0 else attempt(subject.call, *given)[0]
+            column = np.zeros((rows, 2))
+            if part is not None:
+                expected = Mapped(
+                    np.asarray(whole.value)[index], _ladj_rows(whole, rows, index, part)
+                )
+                got = Mapped(part.value, None if expected.ladj is None else part.ladj)
+                np.maximum.at(
+                    column, index, gap(expected, got, len(index), tolerance_of(subject, which))
+                )
+            columns.append(column)
+    value = np.stack(columns).max(0).max(1)
+    return Residual(
+        value,
+        1.0,
+        decidable=good,
+        note="a point's result depends on its batch" if value[good].any() else "",
+    )
+
+
+def _rows(context: Array | None, index: Array) -> Array | None:
+    return None if context is None else context[index]
+
+
+def _ladj_rows(whole: Mapped, rows: int, index: Array, part: Mapped) -> Array | float | None:
+    """The log-dets of some rows; None where a returned shape does not say which axis is the batch."""
+    first, second = (
+        np.asarray(whole.ladj, dtype=np.float64),
+        np.asarray(part.ladj, dtype=np.float64),
+    )
+    if whole.ladj is None or part.ladj is None:
+        return None
+    if first.ndim == 0 and second.ndim == 0:
+        return float(first)
+    if first.ndim == 0 or second.ndim == 0 or len(first) != rows or len(second) != len(index):
+        return None
+    return first[index]

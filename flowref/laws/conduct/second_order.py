@@ -1,0 +1,63 @@
+"""Second derivatives, for training that differentiates a gradient: score matching, gradient
+penalties.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.outcomes import finite
+from flowref.laws.conduct.autograd import DOUBT, STEPS_DOWN, differentiable, directions, quotient
+from flowref.model import CONTRACT, Array, Batch, Residual, Subject, law
+
+
+@law(
+    "conduct/double-backward",
+    former="hygiene/double-backward",
+    needs={"forward", "vjp", "curvature"},
+    force=CONTRACT,
+    promise="double-backward",
+    scales=(0.0,),
+    effort=3,
+    size=16,
+    applies=differentiable,
+    source="torch.autograd.gradgradcheck: a backward pass that is differentiated again is the second derivative",
+)
+def double_backward(subject: Subject, batch: Batch) -> Residual:
+    """Autograd's second derivative of forward is the derivative of its first."""
+    assert subject.forward is not None and subject.vjp is not None and subject.curvature is not None
+    vjp, rows = subject.vjp, len(batch.x)
+    out = subject.forward(batch.x, batch.context)
+    weights = directions(np.shape(out.value), batch.seed + 1)
+    given = (weights, None if out.ladj is None else np.ones(rows))
+    direction = directions(batch.x.shape, batch.seed) * (1 + np.abs(batch.x))
+
+    def measure(at: Array) -> Array:
+        gradient = np.asarray(vjp("forward", at, batch.context, *given), dtype=np.float64)
+        return np.asarray((gradient * direction).reshape(rows, -1).sum(1))
+
+    with np.errstate(all="ignore"):
+        slope, error, inside = quotient(measure, batch.x, direction, subject.domain)
+        second = np.asarray(
+            subject.curvature("forward", batch.x, batch.context, *given, direction),
+            dtype=np.float64,
+        )
+        along = (second * direction).reshape(rows, -1).sum(1)
+        rounding = 2.0**-47 * (1 + np.abs(measure(batch.x))) / STEPS_DOWN[-1]
+        allowed = DOUBT * (error + rounding) + 1e-7 * np.abs(slope)
+    good = (
+        inside
+        & finite(out, rows)
+        & np.isfinite(slope)
+        & np.isfinite(allowed)
+        & (error < 1e-4 * (1 + np.abs(slope)))
+    )
+    return Residual(
+        np.where(good, along - slope, 0.0),
+        1 + np.abs(slope),
+        allowed=np.where(good, allowed, 0.0),
+        decidable=good,
+        trivial=(along == 0) & (np.abs(slope) <= allowed),
+        observed={"autograd": along, "difference": slope},
+        note="autograd's second derivative of forward differs from the difference quotient of the first",
+    )

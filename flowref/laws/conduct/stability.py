@@ -1,0 +1,159 @@
+"""The law of stability: how much worse than necessary float32 may be."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt, finite, log_det, not_estimator, probes
+from flowref.model import ADVICE, BOUND, Array, Batch, Mapped, Residual, Subject, Unsupported, law
+
+UNIT = 2.0**-24
+# How many times the necessary error a stable algorithm may make.
+PATIENCE = 64.0
+TRIALS = 6
+# Beyond this, saturated functions amplify what no input perturbation shows.
+REACH = 8.0
+# Results larger than this leave the range in which one number describes the errors of all
+# coordinates.
+LARGEST = 1e4
+
+
+def judged(subject: Subject) -> str | None:
+    """A single map: the rounding of what is handed from part to part is nobody's instability."""
+    if subject.dtype != "float64":
+        return "it runs in float32 only, so that there is nothing to compare with"
+    if subject.parts:
+        return "it is a composite; its parts are judged on their own"
+    return not_estimator(subject)
+
+
+def spread(
+    subject: Subject, batch: Batch, which: str, points: Array, exact: Mapped
+) -> tuple[Array, Array]:
+    """How far value and log-det move when inputs, contexts and parameters move by one float32 unit."""
+    assert subject.call is not None
+    rows, rng = len(points), np.random.default_rng(batch.seed)
+    value, ladj = np.zeros(rows), np.zeros(rows)
+    size = largest_parameter(subject) if subject.along is not None else 0.0
+    for _ in range(TRIALS):
+        moved = points * (1 + 2 * UNIT * rng.choice((-1.0, 1.0), points.shape))
+        context = batch.context
+        if context is not None:
+            context = context * (1 + 2 * UNIT * rng.choice((-1.0, 1.0), context.shape))
+        outs = [subject.call(which, moved, context)]
+        if subject.along is not None:
+            outs.append(
+                subject.along(
+                    which, points, batch.context, int(rng.integers(2**31)), 2 * UNIT * size
+                )
+            )
+        for out in outs:
+            apart, other = distance(exact, out, rows)
+            value, ladj = np.maximum(value, apart), np.maximum(ladj, other)
+    return value, ladj
+
+
+def largest_parameter(subject: Subject) -> float:
+    """The magnitude that parameter rounding is relative to: at least 1."""
+    if subject.play is None:
+        return 1.0
+    (state,) = subject.play([("state",)])
+    floats = [
+        np.abs(array).max()
+        for array in state.values()
+        if array.size and np.issubdtype(array.dtype, np.floating)
+    ]
+    return float(max([1.0, *(size for size in floats if np.isfinite(size))]))
+
+
+def distance(first: Mapped, second: Mapped, rows: int) -> tuple[Array, Array]:
+    """The largest difference of the values, and that of the log-dets, per row."""
+    with np.errstate(all="ignore"):
+        apart = np.asarray(first.value, dtype=np.float64) - np.asarray(
+            second.value, dtype=np.float64
+        )
+        return np.abs(apart.reshape(rows, -1)).max(1, initial=0.0), np.abs(
+            log_det(first, rows) - log_det(second, rows)
+        )
+
+
+# Advice: an unstable formula is correct mathematics, and where it saturates no bound tells it from
+# a saturating map.
+@law(
+    "conduct/float32-agrees",
+    former="hygiene/float32-agrees",
+    needs={"call", "forward"},
+    force=ADVICE,
+    tolerance=BOUND,
+    effort=4,
+    size=16,
+    scales=(0.0, 0.1, 0.3),
+    applies=judged,
+    source="Higham, Accuracy and Stability of Numerical Algorithms, section 1.5: mixed forward-backward stability",
+)
+def float32_agrees(subject: Subject, batch: Batch) -> Residual:
+    """In float32 the error is at most 64 times what moving inputs, parameters and results by one
+    float32 unit does.
+    """
+    assert subject.call is not None
+    call, rows = subject.call, len(batch.x)
+    residual, bound, good = (
+        np.zeros((rows, 2)),
+        np.full((rows, 2), np.inf),
+        np.zeros(rows, dtype=bool),
+    )
+    unstable = []
+    for which, points in probes(subject, batch, complete=False):
+        if which == "inverse" and subject.promises.get("inverse_tolerance"):
+            continue
+        # What float32 can represent, so that both evaluations start from the same numbers.
+        points = points.astype(np.float32).astype(np.float64)
+        context = (
+            None if batch.context is None else batch.context.astype(np.float32).astype(np.float64)
+        )
+        given = Batch(points, context, batch.seed)
+        exact, refused = attempt(call, which, points, context)
+        if refused:
+            # Rounding to float32 took a point out of the set that the call accepts.
+            continue
+        single, error = attempt(call, which, points, context, dtype="float32")
+        if error or np.shape(single.value) != np.shape(exact.value):
+            raise Unsupported(f"it does not run in float32 ({error or 'another shape'})")
+        moved, refused = attempt(spread, subject, given, which, points, exact)
+        if refused:
+            # One float32 unit takes a point out of the set that the call accepts.
+            continue
+        here = (
+            finite(exact, rows)
+            & finite(single, rows)
+            & (magnitude(points) <= REACH)
+            & np.isfinite(moved[0] + moved[1])
+        )
+        here &= (magnitude(np.asarray(exact.value)) <= LARGEST) & (
+            np.abs(log_det(exact, rows)) <= LARGEST
+        )
+        floors = (
+            np.maximum(np.maximum(1, magnitude(points)), magnitude(np.asarray(exact.value))),
+            4 + np.abs(log_det(exact, rows)),
+        )
+        for column, apart in enumerate(distance(exact, single, rows)):
+            allowed = PATIENCE * (moved[column] + UNIT * floors[column])
+            worse = here & (apart * bound[:, column] > residual[:, column] * allowed)
+            worse |= here & ~np.isfinite(bound[:, column])
+            residual[worse, column], bound[worse, column] = apart[worse], allowed[worse]
+            if (here & (apart > allowed)).any():
+                unstable.append(f"the {('value', 'log-det')[column]} of {which}")
+        good |= here
+    with np.errstate(all="ignore"):
+        ratio = np.where(np.isfinite(bound), residual / bound, 0.0).max(1)
+    note = (
+        f"{', '.join(unstable)} is unstable in float32, though not wrong in float64"
+        if unstable
+        else ""
+    )
+    return Residual(ratio, allowed=1.0, decidable=good, note=note)
+
+
+def magnitude(array: Array) -> Array:
+    """The largest absolute coordinate of each row."""
+    return np.asarray(np.abs(array.astype(np.float64)).reshape(len(array), -1).max(1, initial=0.0))

@@ -1,0 +1,341 @@
+"""Laws of state: saving, loading, copying and training leave an object what it was, and hold on to
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from flowref.laws.common.outcomes import (
+    attempt,
+    changed,
+    compared,
+    data,
+    flags,
+    listed,
+    needs_modules,
+    needs_parameters,
+    normalizing_probe,
+    not_estimator,
+    probes,
+    state_gap,
+    tolerance_of,
+)
+from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Subject, Unsupported, law
+
+Steps = list[tuple[Any, ...]]
+# How far an optimizer is imagined to move the parameters between two calls.
+NUDGE = 0.3
+# Training steps before and while live tensors are counted: the first ones may allocate what is kept
+# for good.
+SETTLE, WATCH = 3, 20
+
+
+def movable(subject: Subject) -> str | None:
+    """Something deterministic whose parameters may be moved."""
+    if subject.promises.get("fixed"):
+        return "its parameters must not be moved"
+    return needs_modules(subject) or needs_parameters(subject) or not_estimator(subject)
+
+
+def calls(found: Sequence[tuple[str, Array]], context: Array | None) -> Steps:
+    """One call of each kind that a subject offers."""
+    return [("call", which, points, context) for which, points in found]
+
+
+def outcomes(played: list[Any], count: int) -> list[Mapped]:
+    """The last ``count`` outcomes of a scenario."""
+    return list(played[len(played) - count :])
+
+
+def lives_agree(subject: Subject, batch: Batch, one: Steps, other: Steps, note: str) -> Residual:
+    """Play two lives that end in the same calls, and compare what these return."""
+    assert subject.play is not None
+    found = probes(subject, batch)
+    asked = calls(found, batch.context)
+    first = outcomes(subject.play([*one, *asked]), len(asked))
+    second = outcomes(subject.play([*other, *asked]), len(asked))
+    allowed = [tolerance_of(subject, which) for which, _ in found]
+    return compared(list(zip(first, second, allowed, strict=True)), len(batch.x), note)
+
+
+def refused(error: str) -> bool:
+    """Whether an error is torch's refusal of a state_dict: missing, unexpected or misshapen
+    entries.
+    """
+    return error.startswith("RuntimeError") and "state_dict" in error
+
+
+@law(
+    "state/reload-equals",
+    needs={"play"},
+    effort=3,
+    applies=lambda subject: needs_modules(subject) or not_estimator(subject),
+    source="torch.nn.Module.state_dict holds the whole state of a module; plain tensor attributes are not in it",
+)
+def reload_equals(subject: Subject, batch: Batch) -> Residual:
+    """A new object that is given the state_dict, strictly, returns in eval mode what the saved
+    object returned.
+    """
+    assert subject.play is not None
+    play = subject.play
+    _, error = attempt(play, [("reload",)])
+    if refused(error):
+        return Residual(
+            np.full(len(batch.x), np.inf), note="a new object refuses the state_dict of the old one"
+        )
+    note = "after loading its state_dict into a new object the result differs"
+    return lives_agree(subject, batch, [("eval",)], [("reload",), ("eval",)], note)
+
+
+@law(
+    "state/resume-equals-continue",
+    needs={"play"},
+    effort=3,
+    applies=needs_modules,
+    source="first-call flags and counters are state: an ActNorm without them initializes itself again after loading",
+)
+def resume_equals_continue(subject: Subject, batch: Batch) -> Residual:
+    """After saving and loading, the next training step returns and updates the same as without."""
+    assert subject.play is not None
+    play, rows = subject.play, len(batch.x)
+    which, points = normalizing_probe(subject, batch)
+    asked: Steps = [("train",), ("call", which, points, batch.context), ("state",)]
+    if subject.trainable and not subject.promises.get("fixed"):
+        asked += [("step", data(subject, batch), batch.context), ("state",)]
+    kept, error = attempt(play, asked)
+    if error:
+        raise Unsupported(f"it refuses to be trained here ({error})")
+    resumed, error = attempt(play, [("reload",), *asked])
+    if refused(error):
+        raise Unsupported(
+            "a new object refuses the state_dict of the old one, which another law reports"
+        )
+    if error:
+        return Residual(np.full(rows, np.inf), note=f"after loading, training raised {error}")
+    distance = max(
+        state_gap(kept[at], resumed[at + 1]) for at, step in enumerate(asked) if step[0] == "state"
+    )
+    note = "the training step after loading differs from the one without"
+    return compared([(kept[1], resumed[2], tolerance_of(subject, which))], rows, note, distance)
+
+
+@law(
+    "state/no-graph-in-buffers",
+    needs={"play"},
+    tolerance=EXACT,
+    effort=2,
+    applies=needs_modules,
+    source="running statistics that are not detached keep every past batch alive (nflows issue 10, d2l-en issue 1342)",
+)
+def no_graph_in_buffers(subject: Subject, batch: Batch) -> Residual:
+    """After training no buffer holds a graph or requires a gradient, and no step meets the graph of
+    an earlier one.
+    """
+    assert subject.play is not None
+    play, rows = subject.play, len(batch.x)
+    which, points = normalizing_probe(subject, batch)
+    step = ("step", data(subject, batch), batch.context)
+    steps = [step] * 3 if subject.trainable else []
+    # Checkpointing makes the input require a gradient, as the input of an inner layer does.
+    played, error = attempt(
+        play,
+        [
+            ("train",),
+            *steps,
+            ("call", which, points, batch.context, "checkpoint"),
+            ("state",),
+            ("graph",),
+        ],
+    )
+    if "second time" in error:
+        return flags(True, rows, "a training step ran into the graph of an earlier one")
+    if error:
+        raise Unsupported(f"it refuses to be trained here ({error})")
+    # Only buffers count: attributes that hold a graph are legal where they are made anew in each
+    # call (weight norm, cached log-dets). Parameters share names with such attributes, so they are
+    # taken out.
+    parameters = set(played[1]["gradients"]) if steps else set()
+    buffers = [name for name in played[-1] if _is_buffer(name, set(played[-2]) - parameters)]
+    if buffers or not steps:
+        return flags(
+            bool(buffers), rows, f"{listed(buffers)} hold an autograd graph after training"
+        )
+    _, error = attempt(play, [("train",), *steps, ("eval",), step])
+    return flags(
+        "second time" in error, rows, "a step in eval mode ran into the graph of a training step"
+    )
+
+
+def _is_buffer(name: str, buffers: set[str]) -> bool:
+    """Whether a name is a buffer's; what is no module itself numbers its modules in front of the
+    names.
+    """
+    return name in buffers or any(
+        other.partition(".")[2] == name and other[0].isdigit() for other in buffers
+    )
+
+
+@law(
+    "state/copies-equal",
+    needs={"play"},
+    effort=2,
+    applies=not_estimator,
+    source="the protocols of copy.deepcopy, pickle and torch.save",
+)
+def copies_equal(subject: Subject, batch: Batch) -> Residual:
+    """A deep copy, a pickled copy and a copy saved through torch each return what the original
+    returns.
+    """
+    assert subject.play is not None
+    play, rows = subject.play, len(batch.x)
+    found = probes(subject, batch)
+    asked = calls(found, batch.context)
+    original, pairs, copied = play(asked), [], False
+    for way in ("deepcopy", "pickle", "torch_save"):
+        # A copy that is refused (a lambda inside, a cached tensor that is no leaf) is loud and no
+        # wrong copy.
+        played, error = _copied(play, [(way,), *asked])
+        copied |= not error
+        for place, (which, _) in enumerate(found):
+            pairs.append(
+                (
+                    original[place],
+                    played[place + 1] if played else original[place],
+                    tolerance_of(subject, which),
+                )
+            )
+    if not copied:
+        raise Unsupported("it refuses to be copied")
+    return compared(pairs, rows, "a copy returns something else")
+
+
+def _copied(play: Any, steps: Steps) -> tuple[Any, str]:
+    """Like `attempt`, but an ability that the object lacks is a refusal too: there are other ways
+    to copy.
+    """
+    try:
+        return attempt(play, steps)
+    except Unsupported as error:
+        return None, str(error)
+
+
+@law(
+    "state/copies-independent",
+    needs={"play", "call"},
+    effort=2,
+    applies=movable,
+    source="copy.deepcopy: a deep copy shares no mutable part with the original",
+)
+def copies_independent(subject: Subject, batch: Batch) -> Residual:
+    """Moving the parameters of a deep copy leaves the original as it was."""
+    assert subject.play is not None
+    assert subject.call is not None
+    found = probes(subject, batch)
+    before = [subject.call(which, points, batch.context) for which, points in found]
+    # Every scenario is played on a copy of the loaded object.
+    subject.play([("nudge", batch.seed, NUDGE)])
+    after = [subject.call(which, points, batch.context) for which, points in found]
+    allowed = [tolerance_of(subject, which) for which, _ in found]
+    pairs = list(zip(before, after, allowed, strict=True))
+    return compared(pairs, len(batch.x), "the original moved with its copy")
+
+
+@law(
+    "conduct/cache-coherent",
+    former="hygiene/cache-coherent",
+    needs={"play"},
+    effort=3,
+    applies=movable,
+    source="a cached inverse weight, log-det or spline that outlives an optimizer step (pyro issues 2384, 2503, 2545)",
+)
+def caches_follow_parameters(subject: Subject, batch: Batch) -> Residual:
+    """After an optimizer moved the parameters, the next calls do not depend on calls made before it
+    did.
+    """
+    found = probes(subject, batch)
+    # Parameters move in train mode, as in training: a cache documented to live from eval() to
+    # train() is fine.
+    moved: Steps = [("train",), ("nudge", batch.seed, NUDGE), ("eval",)]
+    note = "a call made before the parameters moved changes the result of a call made after"
+    return lives_agree(
+        subject, batch, [("eval",), *moved], [("eval",), *calls(found, batch.context), *moved], note
+    )
+
+
+@law(
+    "state/can-be-copied",
+    needs={"play"},
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    applies=needs_modules,
+    source="exponential moving averages, checkpoints and worker processes copy modules after they were trained",
+)
+def can_be_copied(subject: Subject, batch: Batch) -> Residual:
+    """After training steps the object can be deep-copied, pickled, and saved through torch."""
+    assert subject.play is not None
+    play, points = subject.play, data(subject, batch)
+    lived: Steps = [
+        ("train",),
+        *([("step", points, batch.context)] * 2 if subject.trainable else []),
+    ]
+    _, error = attempt(play, lived)
+    if error:
+        raise Unsupported(f"it refuses to be trained here ({error})")
+    refusals = []
+    for way in ("deepcopy", "pickle", "torch_save"):
+        _, error = _copied(play, [*lived, (way,)])
+        if error:
+            refusals.append(f"{way}: {error}")
+    return flags(bool(refusals), len(batch.x), "; ".join(refusals[:1]))
+
+
+@law(
+    "state/memory-flat",
+    needs={"play"},
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    size=3,
+    thorough=True,
+    applies=lambda subject: needs_modules(subject) or needs_parameters(subject),
+    source="a tensor kept per training step is a leak",
+)
+def memory_flat(subject: Subject, batch: Batch) -> Residual:
+    """Once training has settled, training steps leave no tensors behind."""
+    assert subject.play is not None
+    step = ("step", data(subject, batch), batch.context)
+    play, rows = subject.play, len(batch.x)
+    steps = [("train",), *([step] * SETTLE), ("count",), *([step] * WATCH), ("count",)]
+    played, error = attempt(play, steps)
+    if error:
+        raise Unsupported(f"it refuses to be trained here ({error})")
+    grown = int(played[-1]) - int(played[1 + SETTLE])
+    # Half a tensor per step: fewer are caches that fill once.
+    return flags(
+        2 * grown >= WATCH, rows, f"{grown} more tensors are alive after {WATCH} more steps"
+    )
+
+
+@law(
+    "state/seeded-init",
+    needs={"play"},
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    scales=(0.0,),
+    applies=needs_modules,
+    source="an experiment is repeatable if torch's seed decides the initial weights",
+)
+def seeded_init(subject: Subject, batch: Batch) -> Residual:
+    """Two objects built under the same random state have the same initial parameters and buffers."""
+    assert subject.play is not None
+    (first,), (second,) = (subject.play([("state",)], fresh=True) for _ in range(2))
+    differing = changed(first, second)
+    return flags(
+        bool(differing), len(batch.x), f"{listed(differing)} differ between two objects built alike"
+    )

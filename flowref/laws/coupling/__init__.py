@@ -1,0 +1,1 @@
+"""Coupling layers: their parts, masks and conditioners."""

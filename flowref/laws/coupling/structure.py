@@ -1,0 +1,166 @@
+"""Couplings: one part of an event is kept, and the other goes through functions of the kept part."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.bijection.log_det import arbitrate_forward
+from flowref.laws.common.arithmetic import TINY, finite_rows, reported
+from flowref.laws.coupling.parts import DINH, NICE, entrywise, flat, line, parted, parts, spec
+from flowref.model import EXACT, REAL, Array, Batch, Residual, Subject, law
+
+
+def copies(subject: Subject) -> str | None:
+    """A coupling that says that it copies one part."""
+    return parted(subject) if spec(subject).copied else "its kept entries pass a map of their own"
+
+
+@law(
+    "coupling/identity-part",
+    needs={"coupling", "forward"},
+    tolerance=EXACT,
+    effort=5,
+    local=False,
+    applies=copies,
+    source=f"{DINH}, equation 4 and section 3.3; {NICE}",
+)
+def identity_part(subject: Subject, batch: Batch) -> Residual:
+    r"""The kept part is copied bit for bit, in both directions: $y_a = x_a$."""
+    assert subject.forward is not None
+    y = np.asarray(subject.forward(batch.x, batch.context).value)
+    rows, seen = copied(subject, batch.x, y), finite_rows(y)
+    if subject.inverse is not None and seen.any():
+        image = np.where(seen.reshape(-1, *[1] * (y.ndim - 1)), y, y[seen][0]) + 0.0
+        x = np.asarray(subject.inverse(image, batch.context).value)
+        back = finite_rows(x) & seen
+        rows |= copied(subject, image, x) & back[:, None]
+    note = "an entry that is kept comes out changed" if (rows.any(1) & seen).any() else ""
+    return Residual(rows.astype(float), decidable=seen, note=note)
+
+
+def copied(subject: Subject, given: Array, out: Array) -> Array:
+    """Which kept entries come out as another number, ``(batch, kept)``."""
+    kept = parts(subject)[0]
+    before = given.astype(out.dtype) if out.dtype == np.float32 else given
+    return np.asarray(flat(before)[:, kept] != flat(out)[:, kept])
+
+
+@law(
+    "coupling/conditioner-blind",
+    needs={"coupling", "forward", "jacobian"},
+    tolerance=EXACT,
+    effort=4,
+    applies=parted,
+    source=f"{DINH}, section 3.2: the Jacobian is triangular, with a diagonal block",
+)
+def conditioner_blind(subject: Subject, batch: Batch) -> Residual:
+    r"""The conditioner does not see what it transforms: $\partial y_b / \partial x_b$ is diagonal,
+    and $\partial y_a / \partial x_b = 0$.
+    """
+    assert subject.jacobian is not None
+    kept, moved = parts(subject)
+    jacobian = np.asarray(subject.jacobian("forward", batch.x, batch.context))
+    others = ~np.eye(len(kept), dtype=bool)
+    # What is copied is the affair of coupling/identity-part; a map of its own hears of no other
+    # entry.
+    wrong = kept[:, None] & (moved[None] if spec(subject).copied else others)
+    if spec(subject).kind != "joint":  # a joint map may mix what it transforms
+        wrong = wrong | (moved[:, None] & moved[None] & others)
+    leaks = np.where(wrong[None], jacobian, 0.0)
+    rows = np.abs(leaks).reshape(len(batch.x), -1)
+    note = (
+        "a transformed entry enters the parameters, or an entry that is kept"
+        if np.nan_to_num(rows).any()
+        else ""
+    )
+    return Residual(
+        rows,
+        decidable=finite_rows(jacobian),
+        note=note,
+        observed={"largest entry off": rows.max(1)},
+    )
+
+
+@law(
+    "coupling/log-det-sum",
+    needs={"coupling", "forward", "jacobian"},
+    effort=5,
+    applies=entrywise,
+    arbitrate=arbitrate_forward,
+    source=f"{DINH}, equation 6",
+)
+def log_det_sum(subject: Subject, batch: Batch) -> Residual:
+    r"""The log-det is the sum over the transformed entries of $\log |\partial y_i / \partial x_i|$."""
+    assert subject.forward is not None and subject.jacobian is not None
+    out = subject.forward(batch.x, batch.context)
+    claimed = reported(subject, out, len(batch.x))
+    diagonal = np.diagonal(
+        np.asarray(subject.jacobian("forward", batch.x, batch.context)), axis1=1, axis2=2
+    )
+    if spec(subject).copied:
+        diagonal = diagonal[:, parts(subject)[1]]
+    with np.errstate(all="ignore"):
+        logs = np.log(np.abs(diagonal))
+    decidable = finite_rows(out.value, logs, claimed) & (np.abs(diagonal) > TINY).all(1)
+    logs = np.where(decidable[:, None], logs, 0.0)
+    truth = logs.sum(1)
+    return Residual(
+        np.where(decidable, claimed - truth, 0.0),
+        scale=4 + np.abs(logs).sum(1),
+        decidable=decidable,
+        observed={"reported": claimed, "sum over transformed entries": truth},
+    )
+
+
+def straight(subject: Subject) -> str | None:
+    """An affine or additive coupling of the reals."""
+    if spec(subject).kind not in ("affine", "additive"):
+        return "it is no affine or additive coupling"
+    return parted(subject) if subject.domain == REAL else "it does not take all reals"
+
+
+def off_the_line(subject: Subject, batch: Batch) -> Residual:
+    """How far transformed entries are from a line through two others, and the log-det from that of
+    its slope.
+    """
+    assert subject.forward is not None
+    moved = parts(subject)[1]
+    out = subject.forward(batch.x, batch.context)
+    x, y = flat(batch.x)[:, moved], flat(out.value)[:, moved]
+    level, slope, lost = line(subject, batch.x, batch.context)
+    claimed = reported(subject, out, len(batch.x))
+    additive = spec(subject).kind == "additive"
+    with np.errstate(all="ignore"):
+        logs = np.log(np.abs(slope))
+        expected = level + (x if additive else slope * x)
+        terms = np.abs(y) + np.abs(level) + np.abs(slope * x) + lost * (1 + np.abs(x))
+        straightness = (y - expected) / terms
+        size = 4 + np.abs(logs).sum(1) + (lost / np.abs(slope)).sum(1)
+        ladj = (claimed - (0.0 if additive else logs.sum(1))) / (1.0 if additive else size)
+    gap = np.concatenate([straightness, ladj[:, None]], axis=1)
+    decidable = finite_rows(gap, expected)
+    return Residual(
+        np.where(decidable[:, None], gap, 0.0),
+        decidable=decidable,
+        observed={
+            "y_b": y,
+            "s x_b + t": expected,
+            "log-det": claimed,
+            "sum of log|s|": logs.sum(1),
+        },
+    )
+
+
+@law(
+    "coupling/closed-form",
+    needs={"coupling", "forward"},
+    effort=5,
+    local=False,
+    applies=straight,
+    source=f"{DINH}, equations 4 to 6; {NICE}",
+)
+def closed_form(subject: Subject, batch: Batch) -> Residual:
+    r"""Given the kept part, an affine coupling is $y_b = s\,x_b + t$ with log-det $\sum \log|s|$;
+    an additive one has $s = 1$.
+    """
+    return off_the_line(subject, batch)

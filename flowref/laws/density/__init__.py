@@ -1,0 +1,1 @@
+"""Densities: values, losses, samples and quantiles."""

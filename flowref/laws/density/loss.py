@@ -1,0 +1,147 @@
+"""Numbers made of log-densities: bits per dimension, and the loss that training minimizes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from flowref.laws.bijection.log_det import is_estimator
+from flowref.laws.common.arithmetic import finite_rows
+from flowref.model import Array, Batch, Residual, Subject, Undecidable, Unsupported, law
+
+BITS = "a code spends -log2 P bits on a level of probability P; Theis et al. (arXiv:1511.01844), section 3.1"
+LOSS = "maximum likelihood: the mean over the batch of -log p(x)"
+
+
+def knows_levels(subject: Subject) -> str | None:
+    """Bits per dimension are those of data in levels, whose distance must be known."""
+    return (
+        None
+        if level_of(subject)
+        else "it does not tell how far apart levels are: promises level, or a preprocessing"
+    )
+
+
+def level_of(subject: Subject) -> float:
+    """The distance of two levels in the units of the data; 0 if it is not known."""
+    known = subject.preprocessing
+    if subject.promises.get("level"):
+        return float(subject.promises["level"])
+    return known.bound / known.bins if known is not None and known.bins else 0.0
+
+
+@law(
+    "density/bits-per-dim",
+    needs={"bits_per_dim", "log_prob"},
+    given="data",
+    local=False,
+    effort=4,
+    applies=knows_levels,
+    source=BITS,
+)
+def bits_per_dim(subject: Subject, batch: Batch) -> Residual:
+    r"""Bits per dimension are $-(\log p(x) + D \log w) / (D \log 2)$ with levels $w$ apart; data
+    uniform on $[0, b]$ have $\log_2(b / w)$.
+    """
+    assert subject.bits_per_dim is not None and subject.log_prob is not None
+    rows, size, level = len(batch.x), math.prod(subject.density_shape), level_of(subject)
+    density = np.asarray(subject.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
+    bits = np.asarray(subject.bits_per_dim(batch.x, batch.context), dtype=np.float64)
+    expected = -(density / size + math.log(level)) / math.log(2)
+    uniform = subject.promises.get("uniform-data")
+    if uniform:
+        # Known without any density.
+        expected = np.full(rows, math.log2(float(uniform) / level))
+    if bits.size == 1:  # one number for the batch is its mean
+        expected, bits = np.full(rows, expected.mean()), np.full(rows, float(bits.reshape(-1)[0]))
+    if bits.size != rows:
+        raise Unsupported(f"bits per dimension of {rows} points came back in shape {bits.shape}")
+    bits = bits.reshape(rows)
+    return Residual(
+        bits - expected,
+        scale=4 + np.abs(expected),
+        decidable=finite_rows(expected),
+        observed={"bits per dimension": bits, "expected": expected},
+    )
+
+
+def _usable(subject: Subject, batch: Batch) -> tuple[Array, Array | None, Array]:
+    """The points of finite density with their contexts and log-densities."""
+    assert subject.log_prob is not None
+    density = np.asarray(subject.log_prob(batch.x, batch.context), dtype=np.float64).reshape(
+        len(batch.x)
+    )
+    kept = np.isfinite(density)
+    if not kept.any():
+        raise Undecidable("no point has a finite log-density")
+    return batch.x[kept], None if batch.context is None else batch.context[kept], density[kept]
+
+
+@law(
+    "density/loss-excludes-penalty",
+    needs={"loss", "log_prob"},
+    given="data",
+    history="fresh",
+    local=False,
+    effort=5,
+    applies=is_estimator,
+    source=LOSS,
+)
+def loss_excludes_penalty(subject: Subject, batch: Batch) -> Residual:
+    r"""The reported negative log-likelihood is the mean of $-\log p(x)$, whatever the weight of the
+    penalty is.
+    """
+    assert subject.loss is not None
+    x, context, density = _usable(subject, batch)
+    found = [subject.loss(x, context, weight) for weight in (0.0, 1.0)]
+    penalty = found[1][1]
+    if not penalty:
+        raise Unsupported("its loss has no penalty, or one of zero, which nothing can be told by")
+    gaps = [nll + float(density.mean()) for nll, _ in found]
+    rows = len(batch.x)
+    return Residual(
+        np.tile(gaps, (rows, 1)),
+        scale=4 + float(np.abs(density).mean()),
+        observed={
+            "reported negative log-likelihood": np.full(rows, found[1][0]),
+            "mean of -log p": np.full(rows, -float(density.mean())),
+            "penalty": np.full(rows, penalty),
+        },
+    )
+
+
+@law(
+    "density/loss-batch-mean",
+    needs={"loss", "log_prob"},
+    given="data",
+    local=False,
+    effort=4,
+    applies=is_estimator,
+    source=LOSS,
+)
+def loss_batch_mean(subject: Subject, batch: Batch) -> Residual:
+    r"""The negative log-likelihood of a batch is the mean of its parts, each counted by its size,
+    and of its points.
+    """
+    assert subject.loss is not None
+    x, context, density = _usable(subject, batch)
+    rows = len(x)
+    # The first part is the larger one, as the last batch of an epoch is the smaller one.
+    cut = max(1, rows - max(1, rows // 3))
+    pieces = [slice(0, cut), slice(cut, rows)] if rows > 1 else [slice(0, 1)]
+    whole = subject.loss(x, context, 0.0)[0]
+    total = sum(
+        len(x[piece]) * subject.loss(x[piece], None if context is None else context[piece], 0.0)[0]
+        for piece in pieces
+    )
+    gaps = [whole - total / rows, whole + float(density.mean())]
+    return Residual(
+        np.tile(gaps, (len(batch.x), 1)),
+        scale=4 + float(np.abs(density).mean()),
+        observed={
+            "of the batch": np.full(len(batch.x), whole),
+            "of its parts": np.full(len(batch.x), total / rows),
+            "mean of -log p": np.full(len(batch.x), -float(density.mean())),
+        },
+    )

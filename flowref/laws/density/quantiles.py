@@ -1,0 +1,253 @@
+"""Sampling against theory: quantile functions, Rosenblatt's map, and averages over latents."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import ndtr
+
+from flowref.laws.common.arithmetic import finite_rows, reported
+from flowref.laws.density.base import LOG_2_PI
+from flowref.laws.density.value import critical
+from flowref.model import (
+    BOUND,
+    STATISTICAL,
+    Batch,
+    Residual,
+    Subject,
+    Undecidable,
+    Unsupported,
+    law,
+)
+
+# How far, in probability, rounding may take a quantile function off its distribution function.
+QUANTILE_ERROR = {"float64": 1e-9, "float32": 1e-3}
+# Draws of one estimate of a likelihood, and how many estimates are averaged in the two stages.
+DRAWS, ESTIMATES = 64, (200, 1000)
+# Points are near the middle of the samples, where few draws make no difference of their own.
+LATENT_POINTS = 4
+RATE_ERROR = 1e-5
+TAIL_POINTS = (
+    0.0,
+    1e-300,
+    1e-30,
+    2.0**-60,
+    1e-17,
+    2.0**-53,
+    1e-8,
+    1e-3,
+    0.1,
+    0.5,
+    0.9,
+    1 - 1e-8,
+    1 - 2.0**-20,
+    1.0,
+)
+
+
+@law(
+    "sampling/inverse-transform-galois",
+    needs={"cdf", "icdf"},
+    given="data",
+    tolerance=BOUND,
+    local=False,
+    effort=4,
+    source="the quantile function is the generalized inverse F^-1(u) = min{x : F(x) >= u}",
+)
+def inverse_transform_galois(subject: Subject, batch: Batch) -> Residual:
+    r"""The quantile function inverts the distribution function: $F^{-1}(u) \le x$ iff $u \le F(x)$,
+    and $F(F^{-1}(u)) \ge u$.
+
+    Equality holds where there are no atoms, which a subject promises ("atoms") that has some; they
+    are "exact" where both functions read the same steps.
+    """
+    assert subject.cdf is not None and subject.icdf is not None
+    x = batch.x.reshape(len(batch.x), -1)
+    if x.shape[1] != 1:
+        raise Unsupported("distribution functions are compared for univariate distributions")
+    reached = np.asarray(subject.cdf(batch.x), dtype=np.float64).reshape(len(x))
+    rng = np.random.default_rng(batch.seed)
+    # Probabilities that are reached at the points, and just missed, tell orders best.
+    u = np.where(
+        rng.random(len(x)) < 0.5,
+        reached * rng.choice((1.0, 0.999, 1.001), len(x)),
+        rng.random(len(x)),
+    )
+    u = np.clip(u, 1e-12, 1 - 1e-12)
+    quantile = np.asarray(subject.icdf(u.reshape(batch.x.shape)), dtype=np.float64).reshape(len(x))
+    again = np.asarray(subject.cdf(quantile.reshape(batch.x.shape)), dtype=np.float64).reshape(
+        len(x)
+    )
+    below = quantile[None, :] <= x
+    order = np.where(below, u[None, :] - reached[:, None], reached[:, None] - u[None, :])
+    galois = np.maximum(order, 0.0).max(1)
+    if subject.promises.get("atoms") == "exact":
+        # Steps are told to the last bit, so that which side of one a probability is on is no matter
+        # of rounding.
+        galois = np.maximum(galois, (below != (u[None, :] <= reached[:, None])).max(1))
+    returned = np.maximum(u - again, 0.0) if subject.promises.get("atoms") else np.abs(u - again)
+    return Residual(
+        np.stack([galois, returned], 1),
+        allowed=QUANTILE_ERROR[subject.dtype]
+        + float(subject.promises.get("inverse_tolerance", 0.0)),
+        decidable=finite_rows(reached),
+        observed={"u": u, "quantile of u": quantile, "F(quantile of u)": again},
+    )
+
+
+def is_exponential(subject: Subject) -> str | None:
+    """The quantiles of an exponential distribution are known."""
+    return (
+        None if subject.promises.get("exponential-rate") else "it does not promise exponential-rate"
+    )
+
+
+@law(
+    "sampling/exp-quantile",
+    needs={"icdf"},
+    given="data",
+    tolerance=BOUND,
+    local=False,
+    size=1,
+    effort=1,
+    applies=is_exponential,
+    source="F(x) = 1 - exp(-rate x), so that F^-1(u) = -log(1 - u) / rate; by log1p, since 1 - u rounds to 1",
+)
+def exp_quantile(subject: Subject, batch: Batch) -> Residual:
+    r"""Exponential quantiles are $-\log(1 - u)/\lambda$ to full precision, also for small $u$; 0 at
+    0, infinite at 1.
+    """
+    assert subject.icdf is not None
+    kind, ones = np.dtype(subject.dtype), np.ones((1, *subject.density_shape))
+    # The rate as the object has it, whose promise may have been read in another precision: the
+    # median is log(2) / rate.
+    rate, promised = (
+        math.log(2) / float(np.ravel(subject.icdf(0.5 * ones))[0]),
+        subject.promises["exponential-rate"],
+    )
+    rate = rate if abs(rate - promised) <= RATE_ERROR * promised else promised
+    u = np.array(TAIL_POINTS, dtype=kind).astype(np.float64)
+    u = u[(u == 0) | (u >= np.finfo(kind).tiny)]
+    with np.errstate(divide="ignore"):
+        expected = -np.log1p(-u) / rate
+    shape = (len(u), *subject.density_shape)
+    quantile = np.asarray(subject.icdf(u.reshape(shape)), dtype=np.float64).reshape(len(u))
+    same = quantile == expected
+    with np.errstate(all="ignore"):
+        off = np.where(
+            same, 0.0, np.abs(quantile - expected) / np.where(expected > 0, expected, 1.0)
+        )
+    worst = int(np.argmax(np.nan_to_num(off, nan=np.inf)))
+    return Residual(
+        np.full(len(batch.x), off[worst]),
+        allowed=64 * float(np.finfo(kind).eps),
+        observed={name: np.full(len(batch.x), values[worst]) for name, values in
+                  {"u": u, "quantile": quantile, "expected": expected}.items()},
+    )  # fmt: skip
+
+
+def is_rosenblatt(subject: Subject) -> str | None:
+    """Rosenblatt's map is known for a multivariate normal."""
+    return None if subject.promises.get("rosenblatt") else "it does not promise rosenblatt"
+
+
+@law(
+    "sampling/rosenblatt",
+    needs={"forward", "jacobian"},
+    local=False,
+    effort=4,
+    size=16,
+    applies=is_rosenblatt,
+    source="Rosenblatt 1952, Remarks on a multivariate transformation, Annals of Mathematical Statistics 23",
+)
+def rosenblatt(subject: Subject, batch: Batch) -> Residual:
+    r"""Rosenblatt's map of a normal is $u_i = P(X_i \le x_i \mid x_1, \dots, x_{i-1})$: a
+    triangular Jacobian, and as log-det the sum of the conditional log-densities.
+    """
+    assert subject.forward is not None and subject.jacobian is not None
+    known = subject.promises["rosenblatt"]
+    mean, covariance = np.asarray(known["mean"], float), np.asarray(known["covariance"], float)
+    out = subject.forward(batch.x, batch.context)
+    ladj = reported(subject, out, len(batch.x))
+    size = len(mean)
+    expected, density = np.empty((len(batch.x), size)), np.zeros(len(batch.x))
+    for i in range(size):
+        # The conditional distribution of a coordinate, given those before it.
+        weights = np.linalg.solve(covariance[:i, :i], covariance[:i, i])
+        deviation = math.sqrt(covariance[i, i] - weights @ covariance[:i, i])
+        z = (batch.x[:, i] - mean[i] - (batch.x[:, :i] - mean[:i]) @ weights) / deviation
+        expected[:, i] = ndtr(z)
+        density += -0.5 * z**2 - 0.5 * LOG_2_PI - math.log(deviation)
+    jacobian = np.asarray(subject.jacobian("forward", batch.x, batch.context), dtype=np.float64)
+    with np.errstate(all="ignore"):
+        above = np.abs(np.triu(jacobian, 1)).max((1, 2)) / np.abs(jacobian).max((1, 2))
+    columns = [
+        out.value - expected,
+        ((ladj - density) / (4 + np.abs(density)))[:, None],
+        np.nan_to_num(above)[:, None],
+    ]
+    return Residual(
+        np.concatenate(columns, 1),
+        allowed=float(known.get("precision", 0.0)),
+        observed={
+            "u": out.value,
+            "conditional probabilities": expected,
+            "log-det": ladj,
+            "log-density": density,
+        },
+    )
+
+
+@law(
+    "sampling/latent-mc-estimator",
+    needs={"estimate", "log_prob"},
+    given="data",
+    tolerance=STATISTICAL,
+    local=False,
+    size=LATENT_POINTS,
+    effort=2,
+    source="log p(x) = log E_z[p(x|z)] with z from the prior; Jensen's inequality for the logarithm of an average",
+)
+def latent_mc_estimator(subject: Subject, batch: Batch) -> Residual:
+    r"""An average of $p(x \mid z_k)$ over draws of the prior estimates $p(x)$ without bias, and its
+    logarithm is low on average.
+
+    Two stages at level 1e-3 each; violated only if fresh and more estimates confirm the first.
+    """
+    assert subject.estimate is not None and subject.log_prob is not None
+    # Points of the model itself: far from it, no number of draws is enough.
+    x = (
+        batch.x
+        if subject.sample is None
+        else np.asarray(subject.sample(len(batch.x), batch.seed, None), dtype=float)
+    )
+    exact = np.asarray(subject.log_prob(x, None), dtype=np.float64).reshape(len(x))
+    worst, mean, logs = np.zeros(len(x)), np.zeros(len(x)), np.zeros(len(x))
+    limit = critical(2 * len(x))
+    for stage, count in enumerate(ESTIMATES):
+        runs = [
+            subject.estimate(x, DRAWS, batch.seed + 1000 * stage + 10 * run, None)
+            for run in range(count)
+        ]
+        gaps = np.stack([np.asarray(run, dtype=np.float64).reshape(len(x)) for run in runs]) - exact
+        ratio = np.exp(gaps)
+        mean, logs = ratio.mean(0), gaps.mean(0)
+        error = ratio.std(0) / math.sqrt(count) + 1e-12
+        # A ratio that few estimates dominate has no normal mean yet.
+        settled = ratio.max(0) <= 0.05 * ratio.sum(0)
+        bias = np.where(settled, np.abs(mean - 1) / error, 0.0)
+        high = np.maximum(logs, 0.0) / (gaps.std(0) / math.sqrt(count) + 1e-12)
+        worst = np.maximum(bias, high) / limit
+        if not settled.any():
+            raise Undecidable("a few draws of the latents dominate every estimate")
+        if not (worst > 1).any():
+            break
+    return Residual(
+        worst,
+        allowed=1.0,
+        observed={
+            "mean of estimated over true likelihood": mean,
+            "mean error of the log-likelihood": logs,
+        },
+    )

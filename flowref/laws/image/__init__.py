@@ -1,0 +1,1 @@
+"""Images: squeezes, levels and preprocessing."""

@@ -1,0 +1,170 @@
+"""What the attributes of an object cannot tell is found by calling a copy of it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flowref.model import (
+    Condition,
+    Dialect,
+    Facts,
+    FlowrefError,
+    Shape,
+    SpecError,
+    Subject,
+    Target,
+    TargetError,
+    Unsupported,
+)
+
+# Beyond so many coordinates an inverse that solves them one by one is not called for the sake of
+# counting.
+LARGE = 64
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that loading needs, found once per target and process."""
+
+    build: Callable[[], Any]
+    dialect: Dialect
+    facts: Facts
+    resolve: Callable[[Any], Dialect | None]
+    dtype: str
+    operations: int = 0
+
+
+def settle_user(
+    target: Target, build: Callable[[], Any], dialect: Dialect, facts: Facts, shape: Shape | None
+) -> tuple[Dialect, Facts]:
+    """Complete what attributes could not tell by calling a copy: event shape, what calls return,
+    the latent shape.
+    """
+    import numpy as np
+    import torch
+
+    from flowref.adapters.common import batch_norms
+    from flowref.adapters.user import adapter as user
+    from flowref.backends.torch.sandbox import sandbox
+    from flowref.backends.torch.state import cast, set_mode
+    from flowref.model import draw
+
+    with sandbox(0, torch.float64):
+        obj = cast(build(), torch.float64)
+        set_mode(obj, False)
+        if not facts.event_shape:
+            facts = replace(
+                facts, event_shape=user.infer_shape(obj, dialect, facts.normalizer is not None)
+            )
+        rng = np.random.default_rng(0)
+        x = torch.from_numpy(draw(facts.domain, (3, *facts.event_shape), rng))
+        context = None
+        if facts.context_shape is not None:
+            context = torch.from_numpy(rng.standard_normal((3, *facts.context_shape)))
+        try:
+            dialect, latent = user.settle(obj, dialect, x, context)
+        except Exception as error:
+            x32, context32 = x.float(), None if context is None else context.float()
+            try:
+                with sandbox(0, torch.float32):
+                    again = cast(build(), torch.float32)
+                    set_mode(again, False)
+                    dialect, latent = user.settle(again, dialect, x32, context32)
+            except Exception:
+                raise misfit(target, facts.event_shape, error) from error
+    if facts.normalizer is not None and (
+        reason := batch_norms.misfit(obj, facts.normalizer, facts.event_shape)
+    ):
+        raise TargetError(
+            f"{target}: {reason}. Give the shape of one event as ?event=3 or ?event=2,4,4 (or "
+            "--event 3)"
+        )
+    if latent is not None:
+        facts = replace(facts, latent_shape=tuple(latent.shape[1:]))
+        if latent[0].numel() != x[0].numel():
+            raise TargetError(
+                f"{target}: forward maps an event of shape {tuple(x.shape[1:])} to "
+                f"{tuple(latent.shape[1:])}; a bijection "
+                "keeps the number of entries. If the event shape is another, give it as ?event=3 "
+                "or ?event=2,4,4"
+            )
+    return dialect, facts
+
+
+def misfit(target: Target, shape: Shape, error: Exception) -> TargetError:
+    """What to say when a target cannot be called on events of the shape given."""
+    said = " ".join(str(error).split())[:200]
+    return TargetError(
+        f"{target} cannot be called on a batch of events of shape {shape}: "
+        f"{type(error).__name__}: {said}. "
+        "Give the shape of one event as ?event=3 or ?event=2,4,4 (or --event 3)"
+    )
+
+
+def settled(
+    target: Target,
+    build: Callable[[], Any],
+    dialect: Dialect,
+    facts: Facts,
+    resolve: Callable[[Any], Dialect | None],
+) -> Plan:
+    """A plan, after one call in float64 (else float32) has shown that the target can be called at
+    all.
+    """
+    from flowref.backends.torch.present import WARM_SIZE, present
+
+    failures = []
+    wanted = target.option("dtype")
+    for dtype in (wanted,) if wanted else ("float64", "float32"):
+        if dtype not in ("float64", "float32"):
+            raise SpecError(f"{target}: dtype was given as {dtype!r}; expected float64 or float32")
+        try:
+            history = "fresh" if math.prod(facts.event_shape) >= WARM_SIZE else Condition().history
+            subject = present(
+                str(target), build, dialect, facts, Condition(dtype=dtype, history=history), resolve
+            )
+            operations = probe(subject)
+        except FlowrefError:
+            raise
+        except Exception as error:
+            failures.append(error)
+            continue
+        return Plan(build, dialect, facts, resolve, dtype, operations)
+    raise misfit(target, facts.event_shape, failures[0]) from failures[0]
+
+
+def probe(subject: Subject) -> int:
+    """Ordinary calls, to see that there is something to audit; returns how many operations a round
+    trip takes.
+    """
+    import numpy as np
+
+    from flowref.backends.torch.narrowing import Watching
+    from flowref.model import draw
+
+    rng = np.random.default_rng(1)
+    x = draw(subject.domain, (3, *subject.event_shape), rng)
+    context = (
+        None if subject.context_shape is None else rng.standard_normal((3, *subject.context_shape))
+    )
+    with Watching() as counter:
+        if subject.forward is not None:
+            y = subject.forward(x, context).value
+            if subject.inverse is not None and math.prod(subject.event_shape) <= LARGE:
+                with contextlib.suppress(Exception):  # what an inverse does is the laws' affair
+                    subject.inverse(y + 0.0, context)
+        elif subject.log_prob is not None:
+            subject.log_prob(x, context)
+        elif subject.cdf is not None:
+            subject.cdf(x)
+        elif subject.dequantize is not None:
+            subject.dequantize(
+                np.zeros((3, *subject.event_shape)), np.zeros((3, *subject.event_shape))
+            )
+        else:
+            raise Unsupported("it has neither forward nor log_prob")
+    return int(counter.operations)

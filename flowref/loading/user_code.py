@@ -1,0 +1,109 @@
+"""User code: from ``module:name`` or ``file.py:name`` to a builder; every failure becomes one
+sentence.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from flowref.model import FlowrefError, Target, TargetError, nearest, seed_of
+
+
+def attempt(target: Target, build: Callable[[], Any], dtype: str) -> Any:
+    """Build a user's object; any failure becomes one sentence."""
+    import torch
+
+    from flowref.backends.torch.sandbox import sandbox
+
+    try:
+        with sandbox(0, getattr(torch, dtype)):
+            return build()
+    except FlowrefError:
+        raise
+    except (Exception, SystemExit) as error:
+        said = " ".join(str(error).split())[:300]
+        raise TargetError(
+            f"{target}: calling the factory raised {type(error).__name__}: {said}. A factory is "
+            "called with the options "
+            "after ? as keywords and must return the object to audit"
+        ) from error
+
+
+def factory(target: Target) -> Callable[[], Any]:
+    """The builder of a user's target: a factory or class is called, an instance is copied."""
+    from flowref import registry
+    from flowref.backends.torch.state import duplicate
+
+    place, _, name = target.component.rpartition(":")
+    module = import_place(place)
+    value: Any = module
+    for attribute in name.split("."):
+        if not hasattr(value, attribute):
+            public = [key for key in vars(value) if not key.startswith("_")]
+            raise TargetError(f"{place} has no {attribute!r}{nearest(attribute, public)}")
+        value = getattr(value, attribute)
+    options = registry.builder_options(target)
+    instance = not isinstance(value, type) and (
+        hasattr(value, "forward") or hasattr(value, "log_prob")
+    )
+    if instance:
+        return functools.partial(duplicate, value)
+    if not callable(value):
+        raise TargetError(
+            f"{target}: {name} is a {type(value).__name__}; expected a factory, a class or a flow "
+            "object"
+        )
+    return functools.partial(value, **options)
+
+
+@functools.lru_cache(maxsize=256)
+def import_place(place: str) -> ModuleType:
+    """Import a module by path or by dotted name; `TargetError` in one sentence if that fails."""
+    from flowref import registry
+
+    try:
+        if place.endswith(".py"):
+            return import_file(Path(place))
+        if "" not in sys.path and str(Path.cwd()) not in sys.path:
+            sys.path.insert(0, str(Path.cwd()))
+        return importlib.import_module(place)
+    except FlowrefError:
+        raise
+    except (Exception, SystemExit) as error:
+        said = " ".join(str(error).split())[:300]
+        missing = isinstance(error, ModuleNotFoundError) and error.name == place
+        hint = nearest(place, registry.adapters()) if missing else ""
+        raise TargetError(
+            f"importing {place} raised {type(error).__name__}: {said}{hint}"
+        ) from error
+
+
+def import_file(path: Path) -> ModuleType:
+    """Import a Python file under a name of its own, with its folder importable, as when it is run."""
+    if not path.is_file():
+        folder = path.parent if path.parent.is_dir() else Path()
+        raise TargetError(
+            f"there is no file {path}{nearest(path.name, [p.name for p in folder.glob('*.py')])}"
+        )
+    home = str(path.resolve().parent)
+    if home not in sys.path:
+        sys.path.insert(0, home)
+    name = f"flowref_user_{seed_of(str(path.resolve())) % 2**32:x}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise TargetError(f"{path} cannot be imported as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module

@@ -1,0 +1,22 @@
+"""What there is, by name: laws, mutants, specimens and libraries; and what a spec means."""
+
+from flowref.registry.catalogue import (
+    adapters,
+    components,
+    find_component,
+    find_law,
+    find_mutant,
+    installed,
+    laws,
+    library_version,
+    mutants,
+    select_laws,
+    specimens,
+)
+from flowref.registry.specs import RESERVED, builder_options, expand, literal, parse_target
+
+__all__ = [
+    "RESERVED", "adapters", "builder_options", "components", "expand", "find_component", "find_law",
+    "find_mutant", "installed", "laws", "library_version", "literal", "mutants", "parse_target",
+    "select_laws", "specimens",
+]  # fmt: skip

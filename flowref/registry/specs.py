@@ -1,0 +1,108 @@
+"""What a spec means: targets, globs over a library's constructions, folders of runs, and options
+after the question mark.
+"""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+from pathlib import Path
+from typing import Any
+
+from flowref.model import USER, SpecError, Target, nearest
+from flowref.registry.catalogue import adapters, components, find_component
+
+# Options of a spec that speak to flowref; all others go to the builder or factory.
+RESERVED = (
+    "event",
+    "latent",
+    "domain",
+    "codomain",
+    "support",
+    "squeeze",
+    "context",
+    "promises",
+    "ladj",
+    "kept",
+    "perturb",
+    "kind",
+    "preprocessing",
+    "dtype",
+    "mutant",
+)
+
+
+def parse_target(spec: str) -> Target:
+    """Read one spec; `SpecError` if it cannot be read."""
+    return Target.parse(spec, set(adapters()))
+
+
+def expand(spec: str) -> list[Target]:
+    """The targets a user means: a library's name is all its constructions, a glob the matching
+    ones.
+    """
+    names = {name.casefold(): name for name in adapters()}
+    if spec.casefold() in names:
+        spec = f"{names[spec.casefold()]}:*"
+    if is_run(spec.partition("?")[0]):
+        spec = run_spec(spec)
+    if ":" not in spec and "/" in spec and not spec.endswith(".py"):
+        raise SpecError(
+            f"{spec!r} is not the folder of a run; expected one that flowref fit has written, "
+            "with its config.json"
+        )
+    if ":" not in spec and not spec.endswith(".py"):
+        libraries = [name for name, adapter in adapters().items() if adapter.package]
+        raise SpecError(
+            f"{spec!r} names no library{nearest(spec, libraries)}; expected one of "
+            f"{', '.join(libraries)}, "
+            "library:Component, package.module:factory, path/to/file.py:factory or the folder of "
+            "a run"
+        )
+    target = parse_target(spec)
+    if target.adapter == USER:
+        return [target]
+    known = components(target.adapter)
+    if target.component in known:
+        return [target]
+    matched = [
+        name for name in known if fnmatch.fnmatchcase(name, _literal_brackets(target.component))
+    ]
+    if not matched or not any(c in target.component for c in "*?"):
+        find_component(target)
+    return [Target(target.adapter, name, target.options) for name in matched]
+
+
+def is_run(spec: str) -> bool:
+    """Whether a spec is the folder of a training run."""
+    return (Path(spec) / "config.json").is_file()
+
+
+def run_spec(spec: str) -> str:
+    """A folder of a run, with options, as the call that loads it."""
+    folder, _, query = spec.partition("?")
+    path = Path(folder).as_posix()
+    if any(sign in path for sign in "&?"):
+        raise SpecError(f"the folder {path!r} has a sign that options are written with; rename it")
+    path = path if "/" in path else f"./{path}"  # no number, whatever its name
+    return f"flowref.training.runs:load?path={path}{'&' if query else ''}{query}"
+
+
+def _literal_brackets(glob: str) -> str:
+    """A glob in which [ stands for itself, since construction names hold brackets."""
+    return glob.replace("[", "[[]")
+
+
+def builder_options(target: Target) -> dict[str, Any]:
+    """The options of a target that go to its builder, read as Python literals where they are."""
+    return {key: literal(value) for key, value in target.options if key not in RESERVED}
+
+
+def literal(text: str) -> Any:
+    """A Python literal, or the text itself; true and false in lower case are accepted."""
+    if text.casefold() in ("true", "false"):
+        return text.casefold() == "true"
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

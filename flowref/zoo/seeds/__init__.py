@@ -1,0 +1,1 @@
+"""What the four founding documents say, as subjects; the true and the wrong."""

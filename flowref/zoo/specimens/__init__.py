@@ -1,0 +1,1 @@
+"""Flows as users write them, each with named defects."""
