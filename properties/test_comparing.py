@@ -1,4 +1,6 @@
-"""Comparing reports: nothing counts as a change but what is one, each kind of change is shown, and both directions agree."""
+"""Comparing reports: nothing counts as a change but what is one, each kind of change is shown, and
+both directions agree.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,14 @@ from flowref.reporting.comparing import Comparison, Trend, compare, growth, rena
 from flowref.reporting.renaming import aligned, renames
 from flowref.reporting.report import Environment, LawNote, Problem, Report
 
-TARGETS, LAWS = ("zuko:NSF?a=1", "nflows:MAF", "my.py:make"), ("family/one", "family/two", "other/three")
+TARGETS, LAWS = (
+    ("zuko:NSF?a=1", "nflows:MAF", "my.py:make"),
+    ("family/one", "family/two", "other/three"),
+)
 sizes = st.sampled_from([0.0, 1e-20, 1e-9, 1e-3, 1.0, 5.0, 1e4, math.inf, math.nan])
-evidence = st.none() | st.builds(Evidence, residual=sizes, allowed=st.sampled_from([0.0, 1e-6, 1.0]))
+evidence = st.none() | st.builds(
+    Evidence, residual=sizes, allowed=st.sampled_from([0.0, 1e-6, 1.0])
+)
 outcomes = st.tuples(st.sampled_from(list(Status)), evidence, st.sampled_from(["", "why"]))
 
 
@@ -38,8 +45,14 @@ def reports(draw: st.DrawFn) -> Report:
     for target, law in pairs[: draw(st.integers(0, len(pairs)))]:
         status, numbers, reason = draw(outcomes)
         verdicts.append(Verdict(target, law, status, reason, evidence=numbers))
-    problems = tuple(Problem(spec, "no such thing") for spec in TARGETS if spec not in targets and draw(st.booleans()))
-    notes = tuple(LawNote(law, draw(st.integers(1, 2)), "It holds.", "claim", "rounding") for law in laws)
+    problems = tuple(
+        Problem(spec, "no such thing")
+        for spec in TARGETS
+        if spec not in targets and draw(st.booleans())
+    )
+    notes = tuple(
+        LawNote(law, draw(st.integers(1, 2)), "It holds.", "claim", "rounding") for law in laws
+    )
     environment = Environment(
         "1", "3.11", "here", (("torch", draw(st.sampled_from("12"))),), seed=draw(st.integers(0, 1))
     )
@@ -55,7 +68,11 @@ BASE = Report(
     Environment("1", "3.11", "here", (("torch", "2.12"),)),
     tuple(map(note, LAWS)),
     TARGETS,
-    tuple(Verdict(target, law, Status.HOLDS, evidence=Evidence(1e-9, 1.0)) for target in TARGETS for law in LAWS),
+    tuple(
+        Verdict(target, law, Status.HOLDS, evidence=Evidence(1e-9, 1.0))
+        for target in TARGETS
+        for law in LAWS
+    ),
 )
 
 
@@ -72,7 +89,9 @@ def violated(margin: float) -> Report:
 
 @settings(max_examples=60, deadline=None)
 @given(reports(), st.booleans(), st.sampled_from([1.0, 10.0]))
-def test_a_report_does_not_differ_from_itself(report: Report, all_margins: bool, factor: float) -> None:
+def test_a_report_does_not_differ_from_itself(
+    report: Report, all_margins: bool, factor: float
+) -> None:
     """A report compared with itself has no change, and every pair is identical."""
     comparison = compare(report, report, factor=factor, all_margins=all_margins)
     assert not comparison
@@ -85,11 +104,18 @@ def test_a_report_does_not_differ_from_itself(report: Report, all_margins: bool,
 @given(reports(), reports(), st.booleans())
 def test_both_directions_agree(one: Report, other: Report, all_margins: bool) -> None:
     """Read backwards, each change has its sides exchanged, and worse is better."""
-    there, back = (compare(*sides, all_margins=all_margins) for sides in ((one, other), (other, one)))
+    there, back = (
+        compare(*sides, all_margins=all_margins) for sides in ((one, other), (other, one))
+    )
     pairs = {(p.target, p.law, repr(p.new), repr(p.old), p.trend.reverse) for p in back.pairs}
     assert pairs == {(p.target, p.law, repr(p.old), repr(p.new), p.trend) for p in there.pairs}
-    wholes = {(w.kind, w.name, not w.appeared, repr(w.verdicts), w.message, w.trend.reverse) for w in back.wholes}
-    assert wholes == {(w.kind, w.name, w.appeared, repr(w.verdicts), w.message, w.trend) for w in there.wholes}
+    wholes = {
+        (w.kind, w.name, not w.appeared, repr(w.verdicts), w.message, w.trend.reverse)
+        for w in back.wholes
+    }
+    assert wholes == {
+        (w.kind, w.name, w.appeared, repr(w.verdicts), w.message, w.trend) for w in there.wholes
+    }
     assert (there.unchanged, there.identical) == (back.unchanged, back.identical)
 
 
@@ -114,9 +140,13 @@ def test_order_does_not_matter(one: Report, other: Report, chance: random.Random
 @settings(max_examples=60, deadline=None)
 @given(reports(), reports())
 def test_every_pair_is_accounted_for(one: Report, other: Report) -> None:
-    """A pair of either report is unchanged, a change, or part of a whole target or law; and nothing is two of these."""
+    """A pair of either report is unchanged, a change, or part of a whole target or law; and nothing
+    is two of these.
+    """
     comparison = compare(one, other)
-    pairs = {(verdict.target, verdict.law) for report in (one, other) for verdict in report.verdicts}
+    pairs = {
+        (verdict.target, verdict.law) for report in (one, other) for verdict in report.verdicts
+    }
     specs = {change.name for change in comparison.wholes if change.kind != "law"}
     laws = {change.name for change in comparison.wholes if change.kind == "law"}
     specs |= {problem.spec for report in (one, other) for problem in report.problems}
@@ -132,21 +162,32 @@ FREE: dict[str, Callable[[Report], Report]] = {
     "version": lambda report: with_first(report, law_version=7),
     "reason": lambda report: with_first(report, reason="other words"),
     "a margin below 1": lambda report: with_first(report, evidence=Evidence(0.5, 1.0)),
-    "environment": lambda report: replace(report, environment=Environment("2", "3.12", "there", seed=5)),
-    "notes": lambda report: replace(report, laws=tuple(replace(law, version=2) for law in report.laws)),
+    "environment": lambda report: replace(
+        report, environment=Environment("2", "3.12", "there", seed=5)
+    ),
+    "notes": lambda report: replace(
+        report, laws=tuple(replace(law, version=2) for law in report.laws)
+    ),
 }
 
 
 @pytest.mark.parametrize("name", FREE)
 def test_what_is_no_change(name: str) -> None:
-    """Durations, versions of laws, free text, margins of laws that hold and the environment never count."""
+    """Durations, versions of laws, free text, margins of laws that hold and the environment never
+    count.
+    """
     assert not compare(BASE, FREE[name](BASE))
 
 
 PLANTED: dict[str, tuple[Report, Report, Trend, str]] = {
     "violated": (BASE, violated(100.0), Trend.WORSE, "HOLDS -> VIOLATED  family/one"),
     "mended": (violated(100.0), BASE, Trend.BETTER, "VIOLATED -> HOLDS  family/one"),
-    "crashed": (BASE, with_first(BASE, status=Status.CRASHED), Trend.WORSE, "HOLDS -> CRASHED  family/one"),
+    "crashed": (
+        BASE,
+        with_first(BASE, status=Status.CRASHED),
+        Trend.WORSE,
+        "HOLDS -> CRASHED  family/one",
+    ),
     "no longer decided": (
         BASE,
         with_first(BASE, status=Status.INCONCLUSIVE),
@@ -159,7 +200,12 @@ PLANTED: dict[str, tuple[Report, Report, Trend, str]] = {
         Trend.OTHER,
         "VIOLATED -> ERROR  family/one",
     ),
-    "advised": (BASE, with_first(BASE, status=Status.ADVICE), Trend.WORSE, "HOLDS -> ADVICE  family/one"),
+    "advised": (
+        BASE,
+        with_first(BASE, status=Status.ADVICE),
+        Trend.WORSE,
+        "HOLDS -> ADVICE  family/one",
+    ),
     "larger": (violated(2.0), violated(21.0), Trend.WORSE, "margin 2 -> 21"),
     "smaller": (violated(21.0), violated(2.0), Trend.BETTER, "margin 21 -> 2"),
     "nan": (violated(21.0), violated(math.nan), Trend.WORSE, "margin 21 -> nan"),
@@ -169,7 +215,12 @@ PLANTED: dict[str, tuple[Report, Report, Trend, str]] = {
         Trend.OTHER,
         "appeared: HOLDS  family/one",
     ),
-    "a pair is gone": (BASE, replace(BASE, verdicts=BASE.verdicts[1:]), Trend.OTHER, "gone: HOLDS  family/one"),
+    "a pair is gone": (
+        BASE,
+        replace(BASE, verdicts=BASE.verdicts[1:]),
+        Trend.OTHER,
+        "gone: HOLDS  family/one",
+    ),
     "a target is gone": (
         BASE,
         replace(BASE, targets=TARGETS[1:], verdicts=BASE.verdicts[3:]),
@@ -183,14 +234,21 @@ PLANTED: dict[str, tuple[Report, Report, Trend, str]] = {
         "target zuko:NSF?a=1 appeared: 3 hold",
     ),
     "a law appeared": (
-        replace(BASE, laws=BASE.laws[:2], verdicts=tuple(v for v in BASE.verdicts if v.law != LAWS[2])),
+        replace(
+            BASE, laws=BASE.laws[:2], verdicts=tuple(v for v in BASE.verdicts if v.law != LAWS[2])
+        ),
         BASE,
         Trend.OTHER,
         "law other/three appeared: 3 hold",
     ),
     "unloadable": (
         BASE,
-        replace(BASE, targets=TARGETS[1:], verdicts=BASE.verdicts[3:], problems=(Problem(TARGETS[0], "it left"),)),
+        replace(
+            BASE,
+            targets=TARGETS[1:],
+            verdicts=BASE.verdicts[3:],
+            problems=(Problem(TARGETS[0], "it left"),),
+        ),
         Trend.WORSE,
         "zuko:NSF?a=1 cannot be loaded",
     ),
@@ -199,7 +257,9 @@ PLANTED: dict[str, tuple[Report, Report, Trend, str]] = {
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_change_is_shown_once(name: str) -> None:
-    """Each kind of change is counted once, goes the right way, and stands in the lines and in the Markdown."""
+    """Each kind of change is counted once, goes the right way, and stands in the lines and in the
+    Markdown.
+    """
     old, new, trend, line = PLANTED[name]
     comparison = compare(old, new)
     assert [comparison.count(each) for each in Trend] == [int(each is trend) for each in Trend]
@@ -220,7 +280,8 @@ def test_small_changes_of_margin_do_not_count(old: float, new: float, factor: fl
 
 
 @pytest.mark.parametrize(
-    ("residual", "changed"), [(1e-9, False), (1.1e-8, True), (0.9, True), (0.0, True), (5e-10, False)]
+    ("residual", "changed"),
+    [(1e-9, False), (1.1e-8, True), (0.9, True), (0.0, True), (5e-10, False)],
 )
 def test_all_margins_count_on_request(residual: float, changed: bool) -> None:
     """With all margins, those of laws that hold are compared by the same factor."""
@@ -229,10 +290,15 @@ def test_all_margins_count_on_request(residual: float, changed: bool) -> None:
 
 
 def test_rounding_is_no_change_of_margin() -> None:
-    """Residuals at or below what rounding explains are all the same, even where all margins count."""
-    one, other = (with_first(BASE, evidence=Evidence(size, 1.0, explained=1e-12)) for size in (0.0, 9e-13))
+    """Residuals at or below what rounding explains are all the same, even where all margins count.
+    """
+    one, other = (
+        with_first(BASE, evidence=Evidence(size, 1.0, explained=1e-12)) for size in (0.0, 9e-13)
+    )
     assert not compare(one, other, factor=1.0, all_margins=True)
-    assert compare(one, with_first(BASE, evidence=Evidence(1e-10, 1.0, explained=1e-12)), all_margins=True)
+    assert compare(
+        one, with_first(BASE, evidence=Evidence(1e-10, 1.0, explained=1e-12)), all_margins=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -247,7 +313,9 @@ def test_rounding_is_no_change_of_margin() -> None:
     ],
 )
 def test_growth(old: Evidence, new: Evidence, expected: float) -> None:
-    """The growth of a margin is a ratio, of residuals where nothing is allowed; nan is no number to grow to."""
+    """The growth of a margin is a ratio, of residuals where nothing is allowed; nan is no number to
+    grow to.
+    """
     assert growth(old, new) == pytest.approx(expected, nan_ok=True)
 
 
@@ -261,12 +329,19 @@ def test_circumstances_come_first() -> None:
     )
     lines = change_lines(compare(BASE, other))
     assert lines[0] == "1 worse, 0 better, 0 other, 8 unchanged"
-    expected = ["torch: 2.12 -> 2.13", "seed: 0 -> 4", "version of family/one: 1 -> 2", "audit: whole -> interrupted"]
+    expected = [
+        "torch: 2.12 -> 2.13",
+        "seed: 0 -> 4",
+        "version of family/one: 1 -> 2",
+        "audit: whole -> interrupted",
+    ]
     assert [line.strip() for line in lines[1 : lines.index("worse") - 1]] == expected
 
 
 def test_reworded_failures_are_shown_on_request() -> None:
-    """A failure whose text alone changed counts as unchanged and is shown when everything is asked for."""
+    """A failure whose text alone changed counts as unchanged and is shown when everything is asked
+    for.
+    """
     new = with_first(violated(2.0), reason="in other words")
     comparison = compare(violated(2.0), new)
     assert not comparison
@@ -276,7 +351,9 @@ def test_reworded_failures_are_shown_on_request() -> None:
 
 @pytest.mark.parametrize("count", [1, 5, 6, 40])
 def test_long_lists_are_cut_unless_asked_for(count: int) -> None:
-    """What is neither worse nor better shows a few targets, the number of the rest, and all of them on request."""
+    """What is neither worse nor better shows a few targets, the number of the rest, and all of them
+    on request.
+    """
 
     def report(status: Status) -> Report:
         verdicts = tuple(Verdict(f"lib:T{n}", "l/l", status, "why") for n in range(count))
@@ -291,9 +368,13 @@ def test_long_lists_are_cut_unless_asked_for(count: int) -> None:
 
 
 def test_renamed_laws_and_targets_are_no_change() -> None:
-    """A law under its former id and a target that the user renamed compare as what they are, whichever side is older."""
+    """A law under its former id and a target that the user renamed compare as what they are,
+    whichever side is older.
+    """
     former = {"ancient/one": LAWS[0]}
-    old = renamed(BASE, {LAWS[0]: "ancient/one", TARGETS[0]: "zuko:Old?a=1&b=2", TARGETS[1]: "flows:MAF"})
+    old = renamed(
+        BASE, {LAWS[0]: "ancient/one", TARGETS[0]: "zuko:Old?a=1&b=2", TARGETS[1]: "flows:MAF"}
+    )
     assert compare(old, BASE)
     options = ["zuko:Old?a=1&b=2=zuko:NSF?a=1", "flows:*=nflows:*"]
     assert not compare(*aligned(old, BASE, options, former))
@@ -306,7 +387,9 @@ def test_of_laws_that_became_one_the_gravest_counts() -> None:
     former = dict.fromkeys(LAWS[:2], "new/law")
     for report in (violated(3.0), replace(violated(3.0), verdicts=violated(3.0).verdicts[::-1])):
         old = renamed(report, former)
-        statuses = {change.old.status for change in compare(old, renamed(BASE, former)).pairs if change.old}
+        statuses = {
+            change.old.status for change in compare(old, renamed(BASE, former)).pairs if change.old
+        }
         assert statuses == {Status.VIOLATED}
         assert not compare(old, old)
 
@@ -338,8 +421,15 @@ def test_nothing_from_a_target_acts_as_markup() -> None:
     """Names and reasons from a target stay on their line, without control characters or HTML."""
     verdict = Verdict(HOSTILE, HOSTILE, Status.HOLDS, HOSTILE)
     one, other = (
-        Report(Environment(HOSTILE, HOSTILE, HOSTILE), verdicts=(replace(verdict, status=status),), problems=problems)
-        for status, problems in ((Status.HOLDS, ()), (Status.ERROR, (Problem("x" + HOSTILE, HOSTILE),)))
+        Report(
+            Environment(HOSTILE, HOSTILE, HOSTILE),
+            verdicts=(replace(verdict, status=status),),
+            problems=problems,
+        )
+        for status, problems in (
+            (Status.HOLDS, ()),
+            (Status.ERROR, (Problem("x" + HOSTILE, HOSTILE),)),
+        )
     )
     comparison = compare(one, other)
     text = change_markdown(comparison, verbose=True)
@@ -347,7 +437,9 @@ def test_nothing_from_a_target_acts_as_markup() -> None:
     assert "\x1b" not in text
     assert "\n# heading" not in text
     assert "<script>" not in "".join(text.split("`")[::2])
-    assert not any("\n" in line or "\x1b" in line for line in change_lines(comparison, verbose=True))
+    assert not any(
+        "\n" in line or "\x1b" in line for line in change_lines(comparison, verbose=True)
+    )
 
 
 def flowref(*arguments: str) -> Result:
@@ -367,7 +459,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command(folder: Path) -> None:
-    """0 where nothing changed, 1 where something did, with the counts in the first line and a line that replays."""
+    """0 where nothing changed, 1 where something did, with the counts in the first line and a line
+    that replays.
+    """
     assert flowref("diff", "old.json", "old.json").exit_code == 0
     done = flowref("diff", "old.json", "new.json", "--markdown", "out.md")
     assert done.exit_code == 1
@@ -380,12 +474,17 @@ def test_the_command(folder: Path) -> None:
     assert flowref("diff", "old.json", "new.json", "--factor", "2").exit_code == 1
     assert flowref("diff", "renamed.json", "old.json").exit_code == 1
     assert "--rename OLD=NEW" in flowref("diff", "renamed.json", "old.json").output
-    assert flowref("diff", "renamed.json", "old.json", "--rename", f"zuko:Old={TARGETS[0]}").exit_code == 0
+    assert (
+        flowref("diff", "renamed.json", "old.json", "--rename", f"zuko:Old={TARGETS[0]}").exit_code
+        == 0
+    )
 
 
 def test_the_command_reads_former_ids(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A law that says which ids it had is compared with its reports under them."""
-    monkeypatch.setattr(registry, "laws", lambda: (SimpleNamespace(id=LAWS[0], former=("ancient/one",)),))
+    monkeypatch.setattr(
+        registry, "laws", lambda: (SimpleNamespace(id=LAWS[0], former=("ancient/one",)),)
+    )
     renamed(BASE, {LAWS[0]: "ancient/one"}).save(folder / "ancient.json")
     assert flowref("diff", "ancient.json", "old.json").exit_code == 0
     monkeypatch.setattr(registry, "laws", tuple)
@@ -406,7 +505,9 @@ def test_the_command_reads_former_ids(folder: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_mistakes_are_sentences(folder: Path, arguments: tuple[str, ...], message: str) -> None:
-    """A file that is missing, foreign or of another schema, and a wrong option, are a sentence and exit 2."""
+    """A file that is missing, foreign or of another schema, and a wrong option, are a sentence and
+    exit 2.
+    """
     (folder / "text.json").write_text("not at all")
     (folder / "foreign.json").write_text("{}")
     (folder / "schema.json").write_text('{"flowref-report": 1}')

@@ -358,19 +358,33 @@ def selftest(quick: bool, seed: int, jobs: int, verbose: bool) -> None:
     help="Margins that change by less are the same.",
 )
 @click.option(
-    "--all-margins", is_flag=True, help="Compare margins where a law holds, too; by default where it does not."
+    "--all-margins",
+    is_flag=True,
+    help="Compare margins where a law holds, too; by default where it does not.",
 )
 @click.option(
-    "--rename", multiple=True, metavar="OLD=NEW", help="A target or law that has a new name; 'OLD*=NEW*' for a prefix."
+    "--rename",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="A target or law that has a new name; 'OLD*=NEW*' for a prefix.",
 )
 @click.option(
-    "--markdown", "markdown_path", metavar="PATH", help="Write the changes as Markdown (- for standard output)."
+    "--markdown",
+    "markdown_path",
+    metavar="PATH",
+    help="Write the changes as Markdown (- for standard output).",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Every target of every change, and what changed in words only.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Every target of every change, and what changed in words only.",
+)
 def diff(old_path: str, new_path: str, **choices: Any) -> None:
     """What changed between two reports: two releases of a library, or two versions of your flow.
 
-    Exit codes: 0 nothing changed, 1 something did, 2 a report that cannot be read or a --rename that matches nothing.
+    Exit codes: 0 nothing changed, 1 something did, 2 a report that cannot be read or a --rename
+    that matches nothing.
     """
     from flowref import registry
     from flowref.reporting.changes import change_lines, change_markdown
@@ -382,7 +396,9 @@ def diff(old_path: str, new_path: str, **choices: Any) -> None:
     if markdown_path:
         _writable(markdown_path)
     former = {name: law.id for law in registry.laws() for name in getattr(law, "former", ())}
-    old, new = aligned(Report.load(Path(old_path)), Report.load(Path(new_path)), choices["rename"], former)
+    old, new = aligned(
+        Report.load(Path(old_path)), Report.load(Path(new_path)), choices["rename"], former
+    )
     comparison = compare(old, new, factor=choices["factor"], all_margins=choices["all_margins"])
     if markdown_path != "-":
         _print(change_lines(comparison, new_path, verbose=verbose))

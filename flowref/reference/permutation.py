@@ -1,4 +1,5 @@
-"""Permutations, whose log-dets are zero: of channels or features, and of positions into channels."""
+"""Permutations, whose log-dets are zero: of channels or features, and of positions into channels.
+"""
 
 from __future__ import annotations
 

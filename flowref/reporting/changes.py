@@ -36,7 +36,8 @@ def headline(comparison: Comparison) -> str:
 
 
 def change_lines(comparison: Comparison, origin: str = "", *, verbose: bool = False) -> list[str]:
-    """The changes for a terminal: counts, what may explain them, then what is worse, better and neither.
+    """The changes for a terminal: counts, what may explain them, then what is worse, better and
+    neither.
 
     ``origin``: the path of the new report, for the line that replays a violation. ``verbose`` lists
     every target, the failures of what appeared or is gone, and those whose text alone changed.
@@ -46,7 +47,10 @@ def change_lines(comparison: Comparison, origin: str = "", *, verbose: bool = Fa
     for title, entries in _sections(comparison, style):
         lines += ["", title, *(f"{'  ' * depth}{text}" for depth, text in entries)]
     if origin and (again := _replayable(comparison)):
-        lines += ["", f"  {command('replay', again, '--report', origin)}   measures a violation again"]
+        lines += [
+            "",
+            f"  {command('replay', again, '--report', origin)}   measures a violation again",
+        ]
     if _renamed_perhaps(comparison):
         lines += ["", "  where only a name changed, --rename OLD=NEW compares both sides"]
     if verbose:
@@ -61,7 +65,12 @@ def change_markdown(comparison: Comparison, *, verbose: bool = False) -> str:
     if differences := _differences(comparison, style):
         lines += ["", *(f"- {line}" for line in differences)]
     for title, entries in _sections(comparison, style):
-        lines += ["", f"## {title.capitalize()}", "", *(f"{'  ' * (depth - 1)}- {text}" for depth, text in entries)]
+        lines += [
+            "",
+            f"## {title.capitalize()}",
+            "",
+            *(f"{'  ' * (depth - 1)}- {text}" for depth, text in entries),
+        ]
     if verbose:
         lines += ["", _agreement(comparison)]
     return "\n".join(lines) + "\n"
@@ -79,7 +88,12 @@ def _differences(comparison: Comparison, style: _Style) -> list[str]:
 def _sections(comparison: Comparison, style: _Style) -> Iterator[tuple[str, list[tuple[int, str]]]]:
     """Titles with their entries, a depth and a text each."""
     for trend in Trend:
-        wholes = [entry for change in comparison.wholes if change.trend is trend for entry in _whole(change, style)]
+        wholes = [
+            entry
+            for change in comparison.wholes
+            if change.trend is trend
+            for entry in _whole(change, style)
+        ]
         pairs = _pairs([change for change in comparison.pairs if change.trend is trend], style)
         if wholes or pairs:
             yield str(trend), pairs + wholes
@@ -93,24 +107,35 @@ def _whole(change: WholeChange, style: _Style) -> Iterator[tuple[int, str]]:
         yield 1, f"{name} {'cannot be loaded' if change.appeared else 'can be loaded'}"
         yield 2, f"{'' if change.appeared else 'was: '}{style.prose(change.message)}"
         return
-    yield 1, f"{change.kind} {name} {'appeared' if change.appeared else 'is gone'}: {tally(change.verdicts)}"
+    yield (
+        1,
+        f"{change.kind} {name} {'appeared' if change.appeared else 'is gone'}: "
+        f"{tally(change.verdicts)}",
+    )
     for verdict in change.verdicts if style.every else ():
         if verdict.status in FAILING:
             other = verdict.law if change.kind == "target" else verdict.target
-            yield 2, f"{verdict.status}  {style.name(other)}   {style.prose(_seen(verdict))}".rstrip()
+            yield (
+                2,
+                f"{verdict.status}  {style.name(other)}   {style.prose(_seen(verdict))}".rstrip(),
+            )
 
 
 def _pairs(changes: list[PairChange], style: _Style) -> list[tuple[int, str]]:
     """Pairs in their order, grouped by what became of them and by law."""
     entries = []
-    for (title, law), alike in groupby(changes, key=lambda change: (_transition(change), change.law)):
+    for (title, law), alike in groupby(
+        changes, key=lambda change: (_transition(change), change.law)
+    ):
         group = list(alike)
         details = [style.prose(_detail(change)) for change in group]
         shared = details[0] if len(group) > 1 and len(set(details)) == 1 else ""
         entries.append((1, f"{title}  {style.name(law)}   {shared}".rstrip()))
         cut = len(group) > SHOWN and group[0].trend is Trend.OTHER and not style.every
         for change, detail in list(zip(group, details, strict=True))[: SHOWN if cut else None]:
-            entries.append((2, f"{style.name(change.target)}   {'' if shared else detail}".rstrip()))
+            entries.append(
+                (2, f"{style.name(change.target)}   {'' if shared else detail}".rstrip())
+            )
         if cut:
             entries.append((2, f"and {len(group) - SHOWN:,} more; --verbose lists them"))
     return entries
@@ -122,7 +147,9 @@ def _transition(change: PairChange) -> str:
         assert verdict is not None
         return f"{'gone' if change.new is None else 'appeared'}: {verdict.status}"
     if change.old.status is change.new.status:
-        grown = {Trend.WORSE: ", margin larger", Trend.BETTER: ", margin smaller"}.get(change.trend, "")
+        grown = {Trend.WORSE: ", margin larger", Trend.BETTER: ", margin smaller"}.get(
+            change.trend, ""
+        )
         return f"{change.new.status}{grown}"
     return f"{change.old.status} -> {change.new.status}"
 
@@ -155,8 +182,14 @@ def _seen(verdict: Verdict | None) -> str:
 
 def _replayable(comparison: Comparison) -> str:
     """The short name of the first violation that is worse and can be replayed."""
-    worse = [change.new for change in comparison.pairs if change.trend is Trend.WORSE and change.new is not None]
-    violated = [new for new in worse if new.status is Status.VIOLATED and new.counterexample is not None]
+    worse = [
+        change.new
+        for change in comparison.pairs
+        if change.trend is Trend.WORSE and change.new is not None
+    ]
+    violated = [
+        new for new in worse if new.status is Status.VIOLATED and new.counterexample is not None
+    ]
     return next((verdict.id for verdict in violated if not live(verdict)), "")
 
 

@@ -1,4 +1,5 @@
-"""What changed between two reports: pure values in, one frozen value out; `changes` puts it into words.
+"""What changed between two reports: pure values in, one frozen value out; `changes` puts it into
+words.
 
 Pairs (target, law) are compared by status and by margin. A change between failing (violated, error,
 time-out, crash) and not failing, between holding and advice, or of a margin, is worse or better;
@@ -56,7 +57,8 @@ class PairChange:
 
 @dataclass(frozen=True)
 class WholeChange:
-    """A whole target or law that only one report has, with its verdicts there; or a failure to load.
+    """A whole target or law that only one report has, with its verdicts there; or a failure to
+    load.
 
     ``kind`` is ``target``, ``law`` or ``loading``; of a loading, ``message`` says why it failed.
     """
@@ -103,7 +105,9 @@ class Comparison:
         return trends.count(trend)
 
 
-def compare(old: Report, new: Report, *, factor: float = 10.0, all_margins: bool = False) -> Comparison:
+def compare(
+    old: Report, new: Report, *, factor: float = 10.0, all_margins: bool = False
+) -> Comparison:
     """What changed from ``old`` to ``new``; the order of verdicts does not matter.
 
     A margin counts as changed when it grew or shrank by more than ``factor``, in pairs that are
@@ -115,7 +119,13 @@ def compare(old: Report, new: Report, *, factor: float = 10.0, all_margins: bool
     laws = _laws(old), _laws(new)
     wholes = [
         *_loading(old, new),
-        *_wholes("target", targets, old, new, {problem.spec for problem in (*old.problems, *new.problems)}),
+        *_wholes(
+            "target",
+            targets,
+            old,
+            new,
+            {problem.spec for problem in (*old.problems, *new.problems)},
+        ),
         *_wholes("law", laws, old, new, set()),
     ]
     both = targets[0] & targets[1], laws[0] & laws[1]
@@ -137,9 +147,15 @@ def compare(old: Report, new: Report, *, factor: float = 10.0, all_margins: bool
         if one.status in FAILING and (one.reason, one.part) != (other.reason, other.part):
             reworded.append(PairChange(target, law, one, other))
     return Comparison(
-        (*_environment(old.environment, new.environment), *_notes(old.laws, new.laws), *_interrupted(old, new)),
+        (
+            *_environment(old.environment, new.environment),
+            *_notes(old.laws, new.laws),
+            *_interrupted(old, new),
+        ),
         tuple(sorted(pairs, key=_rank)),
-        tuple(sorted(wholes, key=lambda whole: (list(Trend).index(whole.trend), not whole.appeared))),
+        tuple(
+            sorted(wholes, key=lambda whole: (list(Trend).index(whole.trend), not whole.appeared))
+        ),
         unchanged,
         identical,
         tuple(reworded),
@@ -156,7 +172,9 @@ def renamed(report: Report, names: Mapping[str, str]) -> Report:
 
     return replace(
         report,
-        laws=tuple({name(note.id): replace(note, id=name(note.id)) for note in report.laws}.values()),
+        laws=tuple(
+            {name(note.id): replace(note, id=name(note.id)) for note in report.laws}.values()
+        ),
         targets=tuple(dict.fromkeys(map(name, report.targets))),
         verdicts=tuple(
             replace(verdict, target=name(verdict.target), law=name(verdict.law))
@@ -192,10 +210,15 @@ def growth(old: Evidence, new: Evidence, *, clipped: bool = False) -> float:
 def _margin(evidence: Evidence, clipped: bool) -> float:
     if not clipped or not evidence.allowed or math.isnan(evidence.residual):
         return evidence.margin
-    return max(evidence.residual, evidence.explained, evidence.unit * evidence.scale) / evidence.allowed
+    return (
+        max(evidence.residual, evidence.explained, evidence.unit * evidence.scale)
+        / evidence.allowed
+    )
 
 
-def _trend(old: Verdict | None, new: Verdict | None, factor: float, all_margins: bool) -> Trend | None:
+def _trend(
+    old: Verdict | None, new: Verdict | None, factor: float, all_margins: bool
+) -> Trend | None:
     """Which way a pair went; ``None`` if nowhere."""
     if old is None or new is None:
         return Trend.OTHER
@@ -226,7 +249,11 @@ def _by_pair(verdicts: Iterable[Verdict]) -> dict[tuple[str, str], Verdict]:
 
 def _gravity(verdict: Verdict) -> tuple[int, float, str]:
     margin = verdict.evidence.margin if verdict.evidence is not None else 0.0
-    return SEVERITY.index(verdict.status), -math.inf if math.isnan(margin) else -margin, verdict.reason
+    return (
+        SEVERITY.index(verdict.status),
+        -math.inf if math.isnan(margin) else -margin,
+        verdict.reason,
+    )
 
 
 def _rank(change: PairChange) -> tuple[int, int, int, str, str]:
@@ -248,21 +275,28 @@ def _wholes(
 ) -> list[WholeChange]:
     """The names that one side alone has, with their verdicts."""
     changes = []
-    for appeared, report, own in ((False, old, names[0] - names[1]), (True, new, names[1] - names[0])):
+    for appeared, report, own in (
+        (False, old, names[0] - names[1]),
+        (True, new, names[1] - names[0]),
+    ):
         verdicts: dict[str, list[Verdict]] = {name: [] for name in sorted(own - without)}
         for verdict in report.verdicts:
             name = verdict.target if kind == "target" else verdict.law
             if name in verdicts:
                 verdicts[name].append(verdict)
         for name, group in verdicts.items():
-            ordered = sorted(group, key=lambda verdict: (_gravity(verdict), verdict.target, verdict.law))
+            ordered = sorted(
+                group, key=lambda verdict: (_gravity(verdict), verdict.target, verdict.law)
+            )
             changes.append(WholeChange(kind, name, appeared, tuple(ordered)))
     return changes
 
 
 def _loading(old: Report, new: Report) -> list[WholeChange]:
     """The specs that failed to load in one of the audits only."""
-    before, after = ({problem.spec: problem.message for problem in report.problems} for report in (old, new))
+    before, after = (
+        {problem.spec: problem.message for problem in report.problems} for report in (old, new)
+    )
     appeared = [
         WholeChange("loading", spec, True, message=after[spec], trend=Trend.WORSE)
         for spec in sorted(after.keys() - before.keys())

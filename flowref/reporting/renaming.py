@@ -9,7 +9,9 @@ from flowref.reporting.comparing import renamed
 from flowref.reporting.report import Report
 
 
-def aligned(old: Report, new: Report, options: Iterable[str], former: Mapping[str, str]) -> tuple[Report, Report]:
+def aligned(
+    old: Report, new: Report, options: Iterable[str], former: Mapping[str, str]
+) -> tuple[Report, Report]:
     """Both reports under the names of today.
 
     ``former``: a law's former id to its id; ``options``: ``OLD=NEW`` for a target or law that the
@@ -21,7 +23,11 @@ def aligned(old: Report, new: Report, options: Iterable[str], former: Mapping[st
 
 def names(report: Report) -> set[str]:
     """Every target and law of a report."""
-    listed = {*report.targets, *(note.id for note in report.laws), *(problem.spec for problem in report.problems)}
+    listed = {
+        *report.targets,
+        *(note.id for note in report.laws),
+        *(problem.spec for problem in report.problems),
+    }
     return listed.union(*((verdict.target, verdict.law) for verdict in report.verdicts))
 
 
@@ -42,7 +48,9 @@ def renames(options: Iterable[str], old: Report, new: Report) -> dict[str, str]:
 def _renames(option: str, before: set[str], after: set[str]) -> dict[str, str]:
     pairs = list(_split(option))
     if not pairs:
-        raise ReportError(f"--rename {option} is no pair of names; expected OLD=NEW, or OLD*=NEW* for a prefix")
+        raise ReportError(
+            f"--rename {option} is no pair of names; expected OLD=NEW, or OLD*=NEW* for a prefix"
+        )
     readings = [(old, new, _matches(old, new, before)) for old, new in pairs]
     for _, _, found in readings:
         if not after.isdisjoint(found.values()):
@@ -50,16 +58,18 @@ def _renames(option: str, before: set[str], after: set[str]) -> dict[str, str]:
     for _, new, found in readings:
         if found:
             raise ReportError(
-                f"--rename {option} makes no name that the new report has{nearest(new.rstrip('*'), after)}"
+                f"--rename {option} makes no name that the new report "
+                f"has{nearest(new.rstrip('*'), after)}"
             )
     raise ReportError(
-        f"--rename {option} matches no target and no law of the old report{nearest(pairs[0][0].rstrip('*'), before)}"
+        f"--rename {option} matches no target and no law of the old "
+        f"report{nearest(pairs[0][0].rstrip('*'), before)}"
     )
 
 
 def _split(option: str) -> Iterator[tuple[str, str]]:
-    """The ways to read ``OLD=NEW``: specs have equal signs of their own. A star stands on both sides
-    or on none.
+    """The ways to read ``OLD=NEW``: specs have equal signs of their own. A star stands on both
+    sides or on none.
     """
     for place, letter in enumerate(option):
         old, new = option[:place], option[place + 1 :]
@@ -70,12 +80,18 @@ def _split(option: str) -> Iterator[tuple[str, str]]:
 def _matches(old: str, new: str, before: set[str]) -> dict[str, str]:
     if not old.endswith("*"):
         return {old: new} if old in before else {}
-    return {name: new[:-1] + name.removeprefix(old[:-1]) for name in sorted(before) if name.startswith(old[:-1])}
+    return {
+        name: new[:-1] + name.removeprefix(old[:-1])
+        for name in sorted(before)
+        if name.startswith(old[:-1])
+    }
 
 
 def _apart(option: str, found: dict[str, str], before: set[str]) -> dict[str, str]:
     """The renames, unless a name would then stand for two."""
     twice = sorted(new for old, new in found.items() if new in before and new not in found)
     if twice:
-        raise ReportError(f"--rename {option} makes two of the old report's names one: it has {twice[0]} already")
+        raise ReportError(
+            f"--rename {option} makes two of the old report's names one: it has {twice[0]} already"
+        )
     return found

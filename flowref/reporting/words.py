@@ -1,4 +1,5 @@
-"""The sentences that every format shares: evidence, counterexamples, commands and tallies in words."""
+"""The sentences that every format shares: evidence, counterexamples, commands and tallies in words.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Squeezes and multi-scale maps: what must be known of them before their entries can be followed."""
+"""Squeezes and multi-scale maps: what must be known of them before their entries can be followed.
+"""
 
 from __future__ import annotations
 
