@@ -199,8 +199,7 @@ def test_a_verdict_is_the_same_in_another_process() -> None:
 
 
 def test_witnesses_include_both_outcomes() -> None:
-    """The test of the two tests above: among the pairs compared, some hold and some are violated.
-    """
+    """The test of the two tests above: among the pairs compared, some hold and some are violated."""
     statuses = [checking.check(spec, law, QUICK).status for spec, law in WITNESSES]
     assert statuses == [Status.HOLDS] * 4 + [Status.VIOLATED] * 2
 

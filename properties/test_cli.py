@@ -207,8 +207,7 @@ def test_nothing_meaningful_exits_5(folder: Path) -> None:
 
 
 def test_json_on_standard_output_is_only_json(folder: Path) -> None:
-    """With --json - standard output is a report and the lines about targets go to standard error.
-    """
+    """With --json - standard output is a report and the lines about targets go to standard error."""
     done = quick("flows.py:Scale", "--json", "-")
     assert Report.from_json(done.stdout).exit_code == 0
     assert "1 hold" in done.stderr

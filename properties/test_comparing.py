@@ -290,8 +290,7 @@ def test_all_margins_count_on_request(residual: float, changed: bool) -> None:
 
 
 def test_rounding_is_no_change_of_margin() -> None:
-    """Residuals at or below what rounding explains are all the same, even where all margins count.
-    """
+    """Residuals at or below what rounding explains are all the same, even where all margins count."""
     one, other = (
         with_first(BASE, evidence=Evidence(size, 1.0, explained=1e-12)) for size in (0.0, 9e-13)
     )

@@ -207,8 +207,7 @@ def published() -> list[Path]:
 
 
 def test_the_page_is_written_from_the_numbers() -> None:
-    """The published page is what `page` writes from the published JSON, all of it measured in full.
-    """
+    """The published page is what `page` writes from the published JSON, all of it measured in full."""
     assert [path.stem for path in published()] == list(NAMES)
     assert not any(json.loads(path.read_text())["rehearsal"] for path in published())
     assert (REPORTS / "real-nvp.md").read_text(encoding="utf-8") == part("").page(REPORTS)

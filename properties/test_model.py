@@ -53,8 +53,7 @@ KINDS = ["real", "unit", "positive", "ordered", "simplex", "(-1,1)", "(-inf,0)",
 
 @given(targets)
 def test_a_target_prints_as_it_parses(target: Target) -> None:
-    """Parsing what a target prints gives the target back, for library constructions and user code.
-    """
+    """Parsing what a target prints gives the target back, for library constructions and user code."""
     assume(
         target.adapter != USER
         or target.component.partition(":")[0].casefold() not in map(str.casefold, ADAPTERS)
@@ -104,8 +103,7 @@ def test_specs_as_typed(spec: str, expected: Target) -> None:
 
 @pytest.mark.parametrize("spec", ["", "zuko", "zuko:", ":make", "a.py:", "zuko:NSF?=3", "file.py"])
 def test_what_is_no_spec_is_refused(spec: str) -> None:
-    """A spec without component, factory or option name is a SpecError that quotes what was typed.
-    """
+    """A spec without component, factory or option name is a SpecError that quotes what was typed."""
     with pytest.raises(SpecError, match=r"target|option"):
         Target.parse(spec, ADAPTERS)
 
@@ -123,8 +121,7 @@ def test_what_is_no_spec_is_refused(spec: str) -> None:
     ],
 )
 def test_option_values_are_literals_where_they_can_be(text: str, value: Any) -> None:
-    """Numbers, lists and truth values arrive at the builder as such, and everything else as text.
-    """
+    """Numbers, lists and truth values arrive at the builder as such, and everything else as text."""
     assert registry.literal(text) == value
     assert type(registry.literal(text)) is type(value)
 

@@ -150,8 +150,7 @@ def test_no_magnitude_no_noise(name: str) -> None:
 
 
 def test_global_random_state_is_left_alone() -> None:
-    """Noise comes from its own generator: the streams that the subject draws from do not notice it.
-    """
+    """Noise comes from its own generator: the streams that the subject draws from do not notice it."""
     torch.manual_seed(3), np.random.seed(3)
     expected = torch.rand(4), np.random.rand(4)
     torch.manual_seed(3), np.random.seed(3)
@@ -177,8 +176,7 @@ def test_the_inputs_are_not_written_to() -> None:
 
 
 def test_writing_in_place_is_seen_in_place() -> None:
-    """An operation in place under noise changes the tensor that it was called on, and returns it.
-    """
+    """An operation in place under noise changes the tensor that it was called on, and returns it."""
     x = values()
 
     def scale(x: torch.Tensor) -> bool:
@@ -267,8 +265,7 @@ def test_sums_of_integers_stay_exact(numbers: list[int], seed: int) -> None:
 
 @given(st.floats(-1e100, 1e100), st.integers(-60, 60), st.integers(0, 2**32))
 def test_products_with_powers_of_two_stay_exact(x: float, exponent: int, seed: int) -> None:
-    """Scaling by a power of two has no rounding error, as a number, as a tensor and as a divisor.
-    """
+    """Scaling by a power of two has no rounding error, as a number, as a tensor and as a divisor."""
     power = 2.0**exponent
     with RandomRounding(1e-2, seed):
         number = torch.tensor(x, dtype=torch.float64)

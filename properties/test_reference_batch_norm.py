@@ -350,8 +350,7 @@ def test_a_constant_channel_gives_the_bias(value: float) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_summed_in_single(dtype: torch.dtype) -> None:
-    """Sums and squares that overflow float16 do no harm, and results keep the dtype of the input.
-    """
+    """Sums and squares that overflow float16 do no harm, and results keep the dtype of the input."""
     x = batch(5, 512, (16,), 300.0, torch.float32).to(dtype)
     y = BatchNorm(CHANNELS)(x)
     expected = nn.BatchNorm1d(CHANNELS)(x.float())
@@ -427,8 +426,7 @@ def test_an_unknown_source_of_statistics_is_refused() -> None:
 
 
 def test_batch_statistics_make_it_batch_norm() -> None:
-    """With the batch's statistics the value is BatchNorm's in both modes, and so are the averages.
-    """
+    """With the batch's statistics the value is BatchNorm's in both modes, and so are the averages."""
     flow, plain = (
         perturbed(InvertibleBatchNorm(CHANNELS, affine=True)),
         perturbed(BatchNorm(CHANNELS)),

@@ -358,8 +358,7 @@ def test_the_penalty_stands_apart_from_the_likelihood() -> None:
 
 
 def test_samples_are_differentiable_only_where_that_is_asked_for() -> None:
-    """Rsample carries gradients to the parameters, sample does not, and both draw the same numbers.
-    """
+    """Rsample carries gradients to the parameters, sample does not, and both draw the same numbers."""
     flow = ref.Flow(ref.StandardNormal((4,)), moved(lambda: ref.VectorRealNVP(4, 2))).double()
     drawn = [call(3, torch.Generator().manual_seed(1)) for call in (flow.rsample, flow.sample)]
     assert drawn[0].requires_grad

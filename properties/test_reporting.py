@@ -130,8 +130,7 @@ def report_of(*found: Verdict) -> Report:
 @settings(max_examples=60, deadline=None)
 @given(verdicts)
 def test_a_verdict_survives_json(verdict: Verdict) -> None:
-    """A verdict read back from JSON writes the same JSON, nan, infinities and minus zero included.
-    """
+    """A verdict read back from JSON writes the same JSON, nan, infinities and minus zero included."""
     text = json.dumps(verdict_to_json(verdict), allow_nan=False)
     back = verdict_from_json(json.loads(text))
     assert json.dumps(verdict_to_json(back)) == text

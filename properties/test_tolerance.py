@@ -189,8 +189,7 @@ def test_an_exact_law_allows_nothing() -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_value_that_is_never_finite_is_accused(bad: float) -> None:
-    """Nan and infinity at an ordinary point, in every run, are violations: rounding is no excuse.
-    """
+    """Nan and infinity at an ordinary point, in every run, are violations: rounding is no excuse."""
     standin = Standin()
     batch = Batch(np.array([[1.0]]), None, 0)
     stated = replace(standin.law(), measure=lambda subject, batch: Residual(np.array([[bad]])))
@@ -221,8 +220,7 @@ def test_judging_is_a_function_of_its_arguments() -> None:
 
 @pytest.mark.parametrize("precision", [DOUBLE, SINGLE], ids=["float64", "float32"])
 def test_a_format_is_judged_at_its_own_roundoff(precision: Any) -> None:
-    """Residuals of eight units of roundoff of the format hold, and those of a million units do not.
-    """
+    """Residuals of eight units of roundoff of the format hold, and those of a million units do not."""
     standin = Standin()
     for units, outcome in ((8.0, HELD), (1e6, VIOLATED)):  # two sides of one threshold
         batch = Batch(np.array([[units * precision.unit]]), None, 0)

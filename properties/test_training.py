@@ -467,8 +467,7 @@ def test_a_killed_training_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_the_best_weights_are_kept(tmp_path: Path) -> None:
-    """Training stops when patience is over, and the run is known by the weights of its best epoch.
-    """
+    """Training stops when patience is over, and the run is known by the weights of its best epoch."""
     recipe = replace(POINTS, rate=0.5, epochs=30, patience=3)
     folder = trained(tmp_path / "run", recipe)
     rows = runs.metrics(folder)

@@ -163,8 +163,7 @@ def _coupling_case(impl: str, op: str, architecture: Architecture, device: str) 
 
 @functools.cache
 def vector_flow(impl: str, op: str, size: str, device: str) -> Case:
-    """Couplings of vectors in a row over a standard normal: "log_prob", "sample", "training_step".
-    """
+    """Couplings of vectors in a row over a standard normal: "log_prob", "sample", "training_step"."""
     one_thread()
     return flow_case(impl, op, VECTORS[size], device)
 

@@ -63,8 +63,7 @@ class ImageFlow:
 
 
 class MultiScale:
-    """The multi-scale Real NVP of images, which has no counterpart elsewhere at the same weights.
-    """
+    """The multi-scale Real NVP of images, which has no counterpart elsewhere at the same weights."""
 
     version = "1"
     unit = "us per sample"

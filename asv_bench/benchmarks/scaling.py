@@ -148,8 +148,7 @@ class BatchNormBytes:
 
 
 class Targets:
-    """An audit of so many targets by one worker: what each costs, the start of the worker included.
-    """
+    """An audit of so many targets by one worker: what each costs, the start of the worker included."""
 
     version = "1"
     unit = "s"

@@ -65,8 +65,7 @@ def run(benchmark: Any, index: int) -> dict[str, Any]:
 
 
 def wanted(benchmark: Any, bench: list[str]) -> list[int]:
-    """The combinations whose names match; asv writes them as `module.Class.track_name('a', 'b')`.
-    """
+    """The combinations whose names match; asv writes them as `module.Class.track_name('a', 'b')`."""
     grid = list(itertools.product(*benchmark.params))
     names = [
         f"{benchmark.name}({', '.join(params)})" if params else benchmark.name for params in grid

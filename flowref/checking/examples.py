@@ -184,8 +184,7 @@ def inside(
 
 
 def _toward_ends(rows: Array, low: float, high: float, rng: np.random.Generator) -> None:
-    """Move some coordinates of a bounded domain close to an end, or far out where it has only one.
-    """
+    """Move some coordinates of a bounded domain close to an end, or far out where it has only one."""
     width = high - low if math.isfinite(high - low) else 1.0
     gaps = rng.choice((1e-12, 1e-9, 1e-6, 1e-3, 1e-2), size=rows.shape) * width
     near = rng.random(rows.shape)

@@ -77,8 +77,7 @@ class Settings:
     seed: int = 0
 
     def effort(self, law: Law, operations: int = 0) -> int:
-        """Batches to measure for a law on a subject of which a round trip takes so many operations.
-        """
+        """Batches to measure for a law on a subject of which a round trip takes so many operations."""
         share = (
             1.0
             if self.profile == "thorough"

@@ -157,8 +157,7 @@ def _simpler(value: float) -> list[float]:
 
 
 def _cost(value: float) -> tuple[int, int]:
-    """How simple a number is: zero, plus or minus one, then by the length of its shortest decimal.
-    """
+    """How simple a number is: zero, plus or minus one, then by the length of its shortest decimal."""
     if value == 0:
         return 0, 0
     if abs(value) == 1:

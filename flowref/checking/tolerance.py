@@ -38,8 +38,7 @@ FINITE_REACH, FINITE_SCALE = 16.0, 1e6
 
 @dataclass(frozen=True)
 class Precision:
-    """A floating-point format to judge at: unit roundoff, noise amplification M, and the factor k.
-    """
+    """A floating-point format to judge at: unit roundoff, noise amplification M, and the factor k."""
 
     unit: float
     amplify: float

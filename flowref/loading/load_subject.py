@@ -76,8 +76,7 @@ def forget() -> None:
 
 @functools.lru_cache(maxsize=64)
 def plan(target: Target) -> Plan:
-    """How to build a target and speak to it. Raises `TargetError` or `SpecError` in one sentence.
-    """
+    """How to build a target and speak to it. Raises `TargetError` or `SpecError` in one sentence."""
     from flowref import registry
 
     overrides = dict(target.options)

@@ -86,8 +86,7 @@ def import_place(place: str) -> ModuleType:
 
 
 def import_file(path: Path) -> ModuleType:
-    """Import a Python file under a name of its own, with its folder importable, as when it is run.
-    """
+    """Import a Python file under a name of its own, with its folder importable, as when it is run."""
     if not path.is_file():
         folder = path.parent if path.parent.is_dir() else Path()
         raise TargetError(

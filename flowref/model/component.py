@@ -1,5 +1,4 @@
-"""Components and dialects: how an adapter tells the backend what to build and how to speak to it.
-"""
+"""Components and dialects: how an adapter tells the backend what to build and how to speak to it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Laws and mutants: statements with what they need, how they are measured and how they are judged.
-"""
+"""Laws and mutants: statements with what they need, how they are measured and how they are judged."""
 
 from __future__ import annotations
 

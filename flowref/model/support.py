@@ -66,8 +66,7 @@ class Support:
         return math.isfinite(self.low) or math.isfinite(self.high)
 
     def holds(self, x: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        """Whether each point of ``x`` ``(batch, *event)`` lies strictly inside. Shape ``(batch,)``.
-        """
+        """Whether each point of ``x`` ``(batch, *event)`` lies strictly inside. Shape ``(batch,)``."""
         flat = x.reshape(len(x), -1)
         inside: Any = (
             np.isfinite(flat).all(1) & (flat > self.low).all(1) & (flat < self.high).all(1)

@@ -1,5 +1,4 @@
-"""Permutations, whose log-dets are zero: of channels or features, and of positions into channels.
-"""
+"""Permutations, whose log-dets are zero: of channels or features, and of positions into channels."""
 
 from __future__ import annotations
 

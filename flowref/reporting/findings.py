@@ -105,8 +105,7 @@ def read(path: Path) -> tuple[Finding, ...]:
 def join(
     report: Report, findings: Sequence[Finding]
 ) -> tuple[dict[str, list[Verdict]], list[Verdict], list[Finding]]:
-    """Violations by finding, violations that nothing explains, and findings that explain nothing.
-    """
+    """Violations by finding, violations that nothing explains, and findings that explain nothing."""
     violations = [verdict for verdict in report.verdicts if verdict.status is Status.VIOLATED]
     explained: dict[str, list[Verdict]] = {finding.id: [] for finding in findings}
     unexplained = []

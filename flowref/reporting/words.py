@@ -1,5 +1,4 @@
-"""The sentences that every format shares: evidence, counterexamples, commands and tallies in words.
-"""
+"""The sentences that every format shares: evidence, counterexamples, commands and tallies in words."""
 
 from __future__ import annotations
 

@@ -133,8 +133,7 @@ def _gathered(case: Case, mentions: Mentions) -> tuple[Gathering, list[str]]:
 
 
 def _abilities(case: Case, mentions: Mentions) -> set[str]:
-    """The abilities that the law may ask for by a name it was given, rather than as an attribute.
-    """
+    """The abilities that the law may ask for by a name it was given, rather than as an attribute."""
     asked = set(case.law.needs) & set(CALLS)
     if "normalizer" in case.law.needs and case.subject.normalizer is not None:
         asked.add(case.subject.normalizer.call)

@@ -120,8 +120,7 @@ def square(points: int, seed: int) -> Values:
 
 
 def checkerboard(points: int, seed: int) -> Values:
-    """Points uniform on the dark squares, of side 2, of a board of four by four about the origin.
-    """
+    """Points uniform on the dark squares, of side 2, of a board of four by four about the origin."""
     random = np.random.RandomState(seed)
     column, pair = random.randint(4, size=points), random.randint(2, size=points)
     corners = np.stack([column, 2 * pair + column % 2], 1)

@@ -28,8 +28,7 @@ LAW_SECONDS, AUDIT_SECONDS = 300.0, 120.0
 
 
 def recipe_for(dataset: str, path: str | None = None, **changes: Any) -> Recipe:
-    """The recipe of a data set, with what the user wants otherwise; None leaves a value as it is.
-    """
+    """The recipe of a data set, with what the user wants otherwise; None leaves a value as it is."""
     if dataset not in RECIPES:
         data.load(dataset)  # which says that there is none
     given = {key: value for key, value in changes.items() if value is not None}

@@ -129,8 +129,7 @@ def density(path: Path, flow: Flow, dataset: Dataset) -> None:
 
 @torch.no_grad()
 def latents(path: Path, flow: Flow, dataset: Dataset) -> None:
-    """Test points and what the flow makes of them, which should be a standard normal distribution.
-    """
+    """Test points and what the flow makes of them, which should be a standard normal distribution."""
     seen = dataset.test[:SHOWN]
     z = flow(tensor(seen))[0].numpy()
     norms = flow(tensor(dataset.test))[0].square().sum(1).sqrt().numpy()
@@ -200,8 +199,7 @@ def training(path: Path, rows: list[dict[str, Any]], dataset: Dataset, summary: 
 
 
 def grid(events: Array, columns: int, levels: int) -> Array:
-    """Images `(N, C, H, W)` in rows, one pixel apart, as values from 0 to 1 `(height, width, C)`.
-    """
+    """Images `(N, C, H, W)` in rows, one pixel apart, as values from 0 to 1 `(height, width, C)`."""
     count, channels, height, width = events.shape
     lines = math.ceil(count / columns)
     sheet = np.full((lines * (height + 1) + 1, columns * (width + 1) + 1, channels), 0.5)

@@ -101,8 +101,7 @@ def bits(nll: float, dims: int) -> float:
 
 
 def measure(task: Task, flow: Flow | None, dataset: Dataset, effort: Effort) -> Row:
-    """Code lengths of the eight and of others, and the round trip of the eight in two precisions.
-    """
+    """Code lengths of the eight and of others, and the round trip of the eight in two precisions."""
     assert flow is not None and dataset.levels is not None
     few = dataset.validation
     row: Row = {}

@@ -274,8 +274,7 @@ def _wide_enough(shape: Shape | None, transform: Any) -> Shape | None:
 
 
 def distribution_facts(distribution: Any, event: Shape | None) -> Facts:
-    """The facts of a density given as a distribution; a batch of distributions is not one density.
-    """
+    """The facts of a density given as a distribution; a batch of distributions is not one density."""
     name = type(distribution).__name__
     if len(distribution.batch_shape):
         shape = tuple(distribution.batch_shape)

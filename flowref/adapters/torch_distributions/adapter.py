@@ -176,8 +176,7 @@ def recognizes(obj: Any) -> Dialect | None:
 
 
 def has_quantiles(obj: Any) -> bool:
-    """Whether a distribution is one of numbers and has both a distribution function and quantiles.
-    """
+    """Whether a distribution is one of numbers and has both a distribution function and quantiles."""
     import torch
 
     if len(obj.event_shape) or len(obj.batch_shape):

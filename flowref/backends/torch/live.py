@@ -45,8 +45,7 @@ WHICH = ("forward", "inverse", "log_prob")
 
 @dataclass
 class Live:
-    """A live object in one condition: ``pristine`` is copied for each call and never called itself.
-    """
+    """A live object in one condition: ``pristine`` is copied for each call and never called itself."""
 
     pristine: Any
     dialect: Dialect
@@ -292,8 +291,7 @@ def vjp(
     value_cotangent: Array | None,
     ladj_cotangent: Array | None,
 ) -> Array:
-    """Gradient with respect to the input of <value, value_cotangent> + sum(ladj * ladj_cotangent).
-    """
+    """Gradient with respect to the input of <value, value_cotangent> + sum(ladj * ladj_cotangent)."""
     live.count(
         f"vjp {which}", lambda: vjp(live, which, x, context, value_cotangent, ladj_cotangent)
     )

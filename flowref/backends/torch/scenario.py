@@ -129,8 +129,7 @@ class Stage:
         }
 
     def loss(self, x: Any, context: Any) -> torch.Tensor:
-        """The negative log-likelihood, under a standard normal base where the object is no density.
-        """
+        """The negative log-likelihood, under a standard normal base where the object is no density."""
         if self.live.dialect.log_prob is not None:
             return -torch.as_tensor(self.live.dialect.log_prob(self.obj, x, context)).mean()
         which = (

@@ -86,8 +86,7 @@ def fractions(momentum: str, history: History) -> list[float]:
 
 
 def seen(history: History, place: int) -> float:
-    """The fraction with which a batch entered the running mean, by least squares over the channels.
-    """
+    """The fraction with which a batch entered the running mean, by least squares over the channels."""
     before, after = history.holdings[place].running_mean, history.holdings[place + 1].running_mean
     assert before is not None
     assert after is not None

@@ -164,8 +164,7 @@ def train_inverse_policy(subject: Subject, batch: Batch) -> Residual:
     source="statistics belong to the data that is normalized; a step that also inverts must not count its batch twice",
 )
 def inverse_keeps_statistics(subject: Subject, batch: Batch) -> Residual:
-    """In train mode the call that undoes normalization leaves the running statistics as they are.
-    """
+    """In train mode the call that undoes normalization leaves the running statistics as they are."""
     x = drawn(subject, np.random.default_rng(batch.seed))
     which = OPPOSITE[spec(subject).call]
     played, error = attempt(

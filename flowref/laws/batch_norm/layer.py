@@ -39,8 +39,7 @@ def normalizes(subject: Subject) -> str | None:
 
 
 def usual(subject: Subject) -> str | None:
-    """A normalizer of channels on axis 1 that does in train mode something else than in eval mode.
-    """
+    """A normalizer of channels on axis 1 that does in train mode something else than in eval mode."""
     return channelled(subject) or frozen(subject)
 
 

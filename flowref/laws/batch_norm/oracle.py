@@ -196,8 +196,7 @@ def is_flow(subject: Subject) -> bool:
 
 
 def measured_freedom(subject: Subject, known: Held) -> int:
-    """Whether a batch is in fact normalized with n - 1 instead of n, for laws that hold of either.
-    """
+    """Whether a batch is in fact normalized with n - 1 instead of n, for laws that hold of either."""
     x = np.stack([np.full(subject.event_shape, sign * WIDE_SPREAD) for sign in (1.0, -1.0)])
     y = per_channel(play(subject, [("train",), ("normalize", x)])[-1])
     count, values = channels(subject), y.shape[1]

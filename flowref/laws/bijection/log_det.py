@@ -203,8 +203,7 @@ def log_det_antisymmetry(subject: Subject, batch: Batch) -> Residual:
     source="inverse function theorem",
 )
 def jacobian_inverse_product(subject: Subject, batch: Batch) -> Residual:
-    r"""The derivatives of the two directions are inverse matrices: $J_{f^{-1}}(f(x))\, J_f(x) = I$.
-    """
+    r"""The derivatives of the two directions are inverse matrices: $J_{f^{-1}}(f(x))\, J_f(x) = I$."""
     assert subject.forward is not None and subject.jacobian is not None
     assert subject.inverse is not None
     y = subject.forward(batch.x, batch.context).value

@@ -143,8 +143,7 @@ def normalizing_probe(subject: Subject, batch: Batch) -> tuple[str, Array]:
 
 
 def tolerance_of(subject: Subject, which: str) -> float:
-    """What an iterative call promises about its own error; 0 for what is computed in closed form.
-    """
+    """What an iterative call promises about its own error; 0 for what is computed in closed form."""
     iterative = "forward" if subject.promises.get("iterative-forward") else "inverse"
     return float(subject.promises.get("inverse_tolerance", 0.0)) if which == iterative else 0.0
 

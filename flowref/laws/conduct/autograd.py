@@ -235,8 +235,7 @@ def log_det_gradient(subject: Subject, batch: Batch) -> Residual:
     source="score matching and Langevin sampling follow the gradient of the log-density",
 )
 def score(subject: Subject, batch: Batch) -> Residual:
-    """Autograd's gradient of log_prob with respect to the point is finite, and is its derivative.
-    """
+    """Autograd's gradient of log_prob with respect to the point is finite, and is its derivative."""
     return gradient_residual(subject, batch, "log_prob", batch.x, "value")
 
 

@@ -160,8 +160,7 @@ def not_a_direction(subject: Subject, batch: Batch) -> Residual:
     source="evaluation leaves a model as it was: running statistics belong to training",
 )
 def eval_is_pure(subject: Subject, batch: Batch) -> Residual:
-    """In eval mode, forward, inverse and log_prob change no parameter and no buffer, bit for bit.
-    """
+    """In eval mode, forward, inverse and log_prob change no parameter and no buffer, bit for bit."""
     assert subject.play is not None
     written: list[str] = []
     for which, points in probes(subject, batch, complete=False):
@@ -245,8 +244,7 @@ def _rows(context: Array | None, index: Array) -> Array | None:
 
 
 def _ladj_rows(whole: Mapped, rows: int, index: Array, part: Mapped) -> Array | float | None:
-    """The log-dets of some rows; None where a returned shape does not say which axis is the batch.
-    """
+    """The log-dets of some rows; None where a returned shape does not say which axis is the batch."""
     first, second = (
         np.asarray(whole.ladj, dtype=np.float64),
         np.asarray(part.ladj, dtype=np.float64),

@@ -30,8 +30,7 @@ def judged(subject: Subject) -> str | None:
 def spread(
     subject: Subject, batch: Batch, which: str, points: Array, exact: Mapped
 ) -> tuple[Array, Array]:
-    """How far value and log-det move when inputs, contexts and parameters move by one float32 unit.
-    """
+    """How far value and log-det move when inputs, contexts and parameters move by one float32 unit."""
     assert subject.call is not None
     rows, rng = len(points), np.random.default_rng(batch.seed)
     value, ladj = np.zeros(rows), np.zeros(rows)

@@ -332,8 +332,7 @@ def memory_flat(subject: Subject, batch: Batch) -> Residual:
     source="an experiment is repeatable if torch's seed decides the initial weights",
 )
 def seeded_init(subject: Subject, batch: Batch) -> Residual:
-    """Two objects built under the same random state have the same initial parameters and buffers.
-    """
+    """Two objects built under the same random state have the same initial parameters and buffers."""
     assert subject.play is not None
     (first,), (second,) = (subject.play([("state",)], fresh=True) for _ in range(2))
     differing = changed(first, second)

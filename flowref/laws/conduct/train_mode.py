@@ -58,8 +58,7 @@ def beyond(difference: Array, size: Array) -> Array:
     scales=(0.0, 0.3, 1.0),
 )
 def train_log_det(subject: Subject, batch: Batch) -> Residual:
-    """Where forward returns the same value in train and in eval mode, it returns the same log-det.
-    """
+    """Where forward returns the same value in train and in eval mode, it returns the same log-det."""
     assert subject.forward is not None
     calm = subject.forward(batch.x, batch.context)
     training = in_training(subject, "forward", batch, batch.x)

@@ -28,8 +28,7 @@ def binary(subject: Subject) -> bool:
 
 
 def parted(subject: Subject) -> str | None:
-    """A coupling with a mask of zeros and ones that fits its events and leaves neither part empty.
-    """
+    """A coupling with a mask of zeros and ones that fits its events and leaves neither part empty."""
     known = spec(subject)
     if (
         len(known.kept) != np.prod(subject.event_shape)

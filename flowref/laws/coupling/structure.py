@@ -1,5 +1,4 @@
-"""Couplings: one part of an event is kept, and the other goes through functions of the kept part.
-"""
+"""Couplings: one part of an event is kept, and the other goes through functions of the kept part."""
 
 from __future__ import annotations
 
@@ -91,8 +90,7 @@ def conditioner_blind(subject: Subject, batch: Batch) -> Residual:
     source=f"{DINH}, equation 6",
 )
 def log_det_sum(subject: Subject, batch: Batch) -> Residual:
-    r"""The log-det is the sum over the transformed entries of $\log |\partial y_i / \partial x_i|$.
-    """
+    r"""The log-det is the sum over the transformed entries of $\log |\partial y_i / \partial x_i|$."""
     assert subject.forward is not None and subject.jacobian is not None
     out = subject.forward(batch.x, batch.context)
     claimed = reported(subject, out, len(batch.x))

@@ -113,8 +113,7 @@ def affine_oracle(subject: Subject, batch: Batch) -> Residual:
 
 
 def normalizing_calls(subject: Subject) -> list[str]:
-    """The calls that may map data to latents: one, unless the subject says that it may be either.
-    """
+    """The calls that may map data to latents: one, unless the subject says that it may be either."""
     calls = [subject.normalizing]
     if subject.promises.get("direction") == "either":
         calls.append("inverse" if subject.normalizing == "forward" else "forward")

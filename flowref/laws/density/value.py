@@ -44,8 +44,7 @@ SAMPLED_SIZE = 12
 def change(
     subject: Subject, x: Array, context: Array | None, which: str
 ) -> tuple[Array, Array, Array]:
-    """log p(x) as reported, the base log-density at the latent, and the log-det of the map to it.
-    """
+    """log p(x) as reported, the base log-density at the latent, and the log-det of the map to it."""
     assert subject.log_prob is not None and subject.base_log_prob is not None
     out = getattr(subject, which)(x, context)
     base = np.asarray(subject.base_log_prob(out.value, context), dtype=np.float64).reshape(len(x))

@@ -1,5 +1,4 @@
-"""Squeezes and multi-scale maps: what must be known of them before their entries can be followed.
-"""
+"""Squeezes and multi-scale maps: what must be known of them before their entries can be followed."""
 
 from __future__ import annotations
 

@@ -199,8 +199,7 @@ class Augment:
         self.rows = chosen(rows, self.KNOWN)
 
     def log_prob(self, x: Any) -> Any:
-        """The log-density of each point, for one value of the noise, on which it does not depend.
-        """
+        """The log-density of each point, for one value of the noise, on which it does not depend."""
         noise = torch.full_like(x, self.NOISE)
         sine = math.sqrt(1 - self.COSINE**2)
         turned = torch.cat([self.COSINE * x + sine * noise, self.COSINE * noise - sine * x], -1)

@@ -13,8 +13,7 @@ from flowref.zoo.specimens.specimen import Specimen
 
 
 class ActNorm(nn.Module):
-    r"""$z = (x - m)\, e^{s}$ per channel, set from the first training batch; ladj $H W \sum_c s_c$.
-    """
+    r"""$z = (x - m)\, e^{s}$ per channel, set from the first training batch; ladj $H W \sum_c s_c$."""
 
     event_shape = (3, 2, 2)
     initialized: Any

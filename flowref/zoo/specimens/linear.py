@@ -14,8 +14,7 @@ from flowref.zoo.specimens.specimen import Specimen
 
 
 class LULinear(nn.Module):
-    r"""$z = L U x + b$ with unit lower $L$ and $\operatorname{diag} U = e^{d}$; ladj $\sum_i d_i$.
-    """
+    r"""$z = L U x + b$ with unit lower $L$ and $\operatorname{diag} U = e^{d}$; ladj $\sum_i d_i$."""
 
     event_shape = (4,)
 
@@ -103,8 +102,7 @@ def channel_mixing(defect: str = "") -> nn.Module:
 
 
 class Permutation(nn.Module):
-    """A random cyclic permutation of the coordinates, fixed when it is built; it is no involution.
-    """
+    """A random cyclic permutation of the coordinates, fixed when it is built; it is no involution."""
 
     event_shape = (5,)
     order: Any
