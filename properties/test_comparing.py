@@ -1,6 +1,4 @@
-"""Comparing reports: nothing counts as a change but what is one, each kind of change is shown, and
-both directions agree.
-"""
+"""Comparing reports: only changes count, each kind of change is shown, both directions agree."""
 
 from __future__ import annotations
 
@@ -9,7 +7,6 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
@@ -79,7 +76,8 @@ BASE = Report(
 def with_first(report: Report, **changes: object) -> Report:
     """The report with changes in its first verdict."""
     first, *rest = report.verdicts
-    return replace(report, verdicts=(replace(first, **changes), *rest))  # type: ignore[arg-type]  # fields by name
+    changed = replace(first, **changes)  # type: ignore[arg-type]  # fields by name
+    return replace(report, verdicts=(changed, *rest))
 
 
 def violated(margin: float) -> Report:
@@ -140,9 +138,7 @@ def test_order_does_not_matter(one: Report, other: Report, chance: random.Random
 @settings(max_examples=60, deadline=None)
 @given(reports(), reports())
 def test_every_pair_is_accounted_for(one: Report, other: Report) -> None:
-    """A pair of either report is unchanged, a change, or part of a whole target or law; and nothing
-    is two of these.
-    """
+    """A pair is one of these: unchanged, changed, or part of a whole target or law."""
     comparison = compare(one, other)
     pairs = {
         (verdict.target, verdict.law) for report in (one, other) for verdict in report.verdicts
@@ -165,6 +161,7 @@ FREE: dict[str, Callable[[Report], Report]] = {
     "environment": lambda report: replace(
         report, environment=Environment("2", "3.12", "there", seed=5)
     ),
+    "a message": lambda report: replace(report, problems=(Problem("x:y", "for another reason"),)),
     "notes": lambda report: replace(
         report, laws=tuple(replace(law, version=2) for law in report.laws)
     ),
@@ -173,10 +170,9 @@ FREE: dict[str, Callable[[Report], Report]] = {
 
 @pytest.mark.parametrize("name", FREE)
 def test_what_is_no_change(name: str) -> None:
-    """Durations, versions of laws, free text, margins of laws that hold and the environment never
-    count.
-    """
-    assert not compare(BASE, FREE[name](BASE))
+    """Durations, versions, free text, margins of laws that hold and the environment never count."""
+    report = replace(BASE, problems=(Problem("x:y", "it left"),))
+    assert not compare(report, FREE[name](report))
 
 
 PLANTED: dict[str, tuple[Report, Report, Trend, str]] = {
@@ -206,6 +202,18 @@ PLANTED: dict[str, tuple[Report, Report, Trend, str]] = {
         Trend.WORSE,
         "HOLDS -> ADVICE  family/one",
     ),
+    "advice that weighs more": (
+        with_first(BASE, status=Status.ADVICE, evidence=Evidence(2.0, 1.0)),
+        with_first(BASE, status=Status.ADVICE, evidence=Evidence(90.0, 1.0)),
+        Trend.WORSE,
+        "margin 2 -> 90",
+    ),
+    "nothing allowed": (
+        with_first(BASE, status=Status.VIOLATED, evidence=Evidence(2.0, 0.0)),
+        with_first(BASE, status=Status.VIOLATED, evidence=Evidence(90.0, 0.0)),
+        Trend.WORSE,
+        "off by 2 -> 90, nothing allowed",
+    ),
     "larger": (violated(2.0), violated(21.0), Trend.WORSE, "margin 2 -> 21"),
     "smaller": (violated(21.0), violated(2.0), Trend.BETTER, "margin 21 -> 2"),
     "nan": (violated(21.0), violated(math.nan), Trend.WORSE, "margin 21 -> nan"),
@@ -225,13 +233,13 @@ PLANTED: dict[str, tuple[Report, Report, Trend, str]] = {
         BASE,
         replace(BASE, targets=TARGETS[1:], verdicts=BASE.verdicts[3:]),
         Trend.OTHER,
-        "target zuko:NSF?a=1 is gone: 3 hold",
+        "gone: target zuko:NSF?a=1   3 hold",
     ),
     "a target appeared": (
         replace(BASE, targets=TARGETS[1:], verdicts=BASE.verdicts[3:]),
         BASE,
         Trend.OTHER,
-        "target zuko:NSF?a=1 appeared: 3 hold",
+        "appeared: target zuko:NSF?a=1   3 hold",
     ),
     "a law appeared": (
         replace(
@@ -239,7 +247,7 @@ PLANTED: dict[str, tuple[Report, Report, Trend, str]] = {
         ),
         BASE,
         Trend.OTHER,
-        "law other/three appeared: 3 hold",
+        "appeared: law other/three   3 hold",
     ),
     "unloadable": (
         BASE,
@@ -250,16 +258,14 @@ PLANTED: dict[str, tuple[Report, Report, Trend, str]] = {
             problems=(Problem(TARGETS[0], "it left"),),
         ),
         Trend.WORSE,
-        "zuko:NSF?a=1 cannot be loaded",
+        "zuko:NSF?a=1 cannot be loaded: it left",
     ),
 }
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_change_is_shown_once(name: str) -> None:
-    """Each kind of change is counted once, goes the right way, and stands in the lines and in the
-    Markdown.
-    """
+    """Each kind of change is counted once, goes the right way, and stands in every format."""
     old, new, trend, line = PLANTED[name]
     comparison = compare(old, new)
     assert [comparison.count(each) for each in Trend] == [int(each is trend) for each in Trend]
@@ -290,7 +296,7 @@ def test_all_margins_count_on_request(residual: float, changed: bool) -> None:
 
 
 def test_rounding_is_no_change_of_margin() -> None:
-    """Residuals at or below what rounding explains are all the same, even where all margins count."""
+    """Residuals up to what rounding explains are all the same, even where all margins count."""
     one, other = (
         with_first(BASE, evidence=Evidence(size, 1.0, explained=1e-12)) for size in (0.0, 9e-13)
     )
@@ -309,26 +315,27 @@ def test_rounding_is_no_change_of_margin() -> None:
         (Evidence(math.nan, 1.0), Evidence(1.0, 1.0), 0.0),
         (Evidence(math.nan, 1.0), Evidence(math.nan, 2.0), 1.0),
         (Evidence(math.nan, 1.0), Evidence(math.inf, 1.0), math.nan),
+        (Evidence(math.inf, 1.0), Evidence(3.0, 0.0), 1.0),
     ],
 )
 def test_growth(old: Evidence, new: Evidence, expected: float) -> None:
-    """The growth of a margin is a ratio, of residuals where nothing is allowed; nan is no number to
-    grow to.
-    """
+    """The growth of a margin is a ratio, of residuals where nothing is allowed; nan is infinite."""
     assert growth(old, new) == pytest.approx(expected, nan_ok=True)
 
 
 def test_circumstances_come_first() -> None:
     """Versions, seeds and laws measured anew are listed below the counts, before any change."""
+    environment = Environment("2", "3.11", "here", (("torch", "2.13"), ("flowref", "2")), seed=4)
     other = replace(
         violated(3.0),
-        environment=replace(BASE.environment, versions=(("torch", "2.13"),), seed=4),
+        environment=environment,
         laws=(replace(BASE.laws[0], version=2), *BASE.laws[1:]),
         complete=False,
     )
     lines = change_lines(compare(BASE, other))
     assert lines[0] == "1 worse, 0 better, 0 other, 8 unchanged"
     expected = [
+        "flowref: 1 -> 2",
         "torch: 2.12 -> 2.13",
         "seed: 0 -> 4",
         "version of family/one: 1 -> 2",
@@ -337,10 +344,61 @@ def test_circumstances_come_first() -> None:
     assert [line.strip() for line in lines[1 : lines.index("worse") - 1]] == expected
 
 
+def test_changes_are_ordered_and_grouped() -> None:
+    """Worse, better, other; crashes first; what changed alike under one law stands together."""
+    targets = [f"lib:T{n}" for n in range(9)]
+    old = [Verdict(target, law, Status.HOLDS) for target in targets for law in LAWS]
+    new = list(old)
+    for place in range(0, 21, 3):
+        new[place] = replace(new[place], status=Status.TIMEOUT, reason="slow")
+    new[21] = replace(new[21], status=Status.INCONCLUSIVE, reason="unclear")
+    new[4] = replace(new[4], status=Status.CRASHED, reason="killed")
+    old[7] = replace(old[7], status=Status.ERROR, reason="it raised")
+    reports = [
+        Report(BASE.environment, BASE.laws, tuple(targets), tuple(verdicts))
+        for verdicts in (old, new)
+    ]
+    assert change_lines(compare(*reports)) == [
+        "8 worse, 1 better, 1 other, 17 unchanged",
+        "",
+        "worse",
+        "  HOLDS -> CRASHED  family/two",
+        "    lib:T1   killed",
+        "  HOLDS -> TIMEOUT  family/one   slow",
+        *(f"    lib:T{n}" for n in range(7)),
+        "",
+        "better",
+        "  ERROR -> HOLDS  family/two",
+        "    lib:T2   was: it raised",
+        "",
+        "other",
+        "  HOLDS -> INCONCLUSIVE  family/one",
+        "    lib:T7   unclear",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "case", "expected"),
+    [
+        ("lib:T", Counterexample([[1.0]], None, 0, Condition()), True),
+        ("lib:T", None, False),
+        ("object:T", Counterexample([[1.0]], None, 0, Condition()), False),
+    ],
+)
+def test_only_what_replays_is_offered(
+    target: str, case: Counterexample | None, expected: bool
+) -> None:
+    """The line that replays a violation needs a target that loads anywhere, and an input."""
+    one, other = (
+        Report(BASE.environment, verdicts=(Verdict(target, "l/l", status, counterexample=case),))
+        for status in (Status.HOLDS, Status.VIOLATED)
+    )
+    lines = change_lines(compare(one, other), "new report.json")
+    assert any("--report 'new report.json'" in line for line in lines) is expected
+
+
 def test_reworded_failures_are_shown_on_request() -> None:
-    """A failure whose text alone changed counts as unchanged and is shown when everything is asked
-    for.
-    """
+    """A failure whose text alone changed is unchanged, and shown when everything is asked for."""
     new = with_first(violated(2.0), reason="in other words")
     comparison = compare(violated(2.0), new)
     assert not comparison
@@ -350,9 +408,7 @@ def test_reworded_failures_are_shown_on_request() -> None:
 
 @pytest.mark.parametrize("count", [1, 5, 6, 40])
 def test_long_lists_are_cut_unless_asked_for(count: int) -> None:
-    """What is neither worse nor better shows a few targets, the number of the rest, and all of them
-    on request.
-    """
+    """What is neither worse nor better shows a few targets and a number, or all on request."""
 
     def report(status: Status) -> Report:
         verdicts = tuple(Verdict(f"lib:T{n}", "l/l", status, "why") for n in range(count))
@@ -366,10 +422,23 @@ def test_long_lists_are_cut_unless_asked_for(count: int) -> None:
         assert any(f"and {count - shown} more" in line for line in lines) is (shown < count)
 
 
+@pytest.mark.parametrize("count", [1, 5, 6, 40])
+def test_many_targets_of_one_library_share_a_line(count: int) -> None:
+    """Many targets of a library that appeared are one line, unless all are asked for."""
+    targets = tuple(f"lib:T{n}" for n in range(count))
+    verdicts = tuple(Verdict(target, LAWS[0], Status.HOLDS) for target in targets)
+    comparison = compare(
+        BASE, replace(BASE, targets=(*TARGETS, *targets), verdicts=(*BASE.verdicts, *verdicts))
+    )
+    assert comparison.count(Trend.OTHER) == count
+    lines = change_lines(comparison)
+    assert sum("lib:" in line for line in lines) == (1 if count > 5 else count)
+    assert (f"  appeared: {count} targets lib:*   {count} hold" in lines) is (count > 5)
+    assert sum("lib:T" in line for line in change_lines(comparison, verbose=True)) == count
+
+
 def test_renamed_laws_and_targets_are_no_change() -> None:
-    """A law under its former id and a target that the user renamed compare as what they are,
-    whichever side is older.
-    """
+    """Laws under former ids and renamed targets are what they are, whichever side is older."""
     former = {"ancient/one": LAWS[0]}
     old = renamed(
         BASE, {LAWS[0]: "ancient/one", TARGETS[0]: "zuko:Old?a=1&b=2", TARGETS[1]: "flows:MAF"}
@@ -379,6 +448,10 @@ def test_renamed_laws_and_targets_are_no_change() -> None:
     assert not compare(*aligned(old, BASE, options, former))
     assert not compare(*aligned(renamed(BASE, {LAWS[0]: "ancient/one"}), BASE, (), former))
     assert not compare(*aligned(BASE, renamed(BASE, {LAWS[0]: "ancient/one"}), (), former))
+    broken = [
+        Report(BASE.environment, problems=(Problem(spec, "it left"),)) for spec in ("a:b", "c:d")
+    ]
+    assert not compare(*aligned(broken[0], broken[1], ["a:b=c:d"], former))
 
 
 def test_of_laws_that_became_one_the_gravest_counts() -> None:
@@ -400,7 +473,10 @@ def test_of_laws_that_became_one_the_gravest_counts() -> None:
         ("nothing*=zuko:*", "no target and no law"),
         ("nflows:MAF=nflows:MAFF", "no name that the new report has (did you mean nflows:MAF"),
         ("nflows:*=nowhere:*", "no name that the new report has"),
-        ("nflows:MAF=zuko:NSF?a=1", "makes two of the old report's names one"),
+        (
+            "nflows:MAF=zuko:NSF?a=1",
+            "--rename makes two of the old report's names one: zuko:NSF?a=1",
+        ),
         ("nflows:MAF", "is no pair"),
         ("nflows:*=zuko:NSF", "is no pair"),
         ("=zuko:NSF", "is no pair"),
@@ -411,6 +487,17 @@ def test_a_misspelt_rename_is_refused(option: str, message: str) -> None:
     with pytest.raises(ReportError, match="--rename") as caught:
         renames([option], BASE, BASE)
     assert message in str(caught.value)
+
+
+def test_renames_go_together() -> None:
+    """Names may be exchanged, the first option for a name wins, and no two names become one."""
+    one, other = LAWS[:2]
+    assert renames([f"{one}={other}", f"{other}={one}"], BASE, BASE) == {one: other, other: one}
+    old = renamed(BASE, {TARGETS[0]: "lib:A", TARGETS[1]: "lib:B"})
+    options = [f"lib:A={TARGETS[0]}", f"lib:B={TARGETS[1]}", f"lib:A={TARGETS[2]}"]
+    assert not compare(*aligned(old, BASE, options, {}))
+    with pytest.raises(ReportError, match="makes two of the old report's names one"):
+        renames([f"lib:A={TARGETS[0]}", f"lib:B={TARGETS[0]}"], old, BASE)
 
 
 HOSTILE = "<script>x</script> | [link](http://evil) \x1b[31m\n# heading"
@@ -458,9 +545,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command(folder: Path) -> None:
-    """0 where nothing changed, 1 where something did, with the counts in the first line and a line
-    that replays.
-    """
+    """0 where nothing changed, 1 where something did; counts first, and a line that replays."""
     assert flowref("diff", "old.json", "old.json").exit_code == 0
     done = flowref("diff", "old.json", "new.json", "--markdown", "out.md")
     assert done.exit_code == 1
@@ -479,15 +564,21 @@ def test_the_command(folder: Path) -> None:
     )
 
 
-def test_the_command_reads_former_ids(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A law that says which ids it had is compared with its reports under them."""
-    monkeypatch.setattr(
-        registry, "laws", lambda: (SimpleNamespace(id=LAWS[0], former=("ancient/one",)),)
+def test_the_command_reads_former_ids(folder: Path) -> None:
+    """A report in which the laws of the catalogue bear their former ids differs in nothing."""
+    laws = [law for law in registry.laws() if law.former]
+    assert laws
+    today = Report(
+        BASE.environment,
+        tuple(note(law.id) for law in laws),
+        ("a:b",),
+        tuple(Verdict("a:b", law.id, Status.HOLDS) for law in laws),
     )
-    renamed(BASE, {LAWS[0]: "ancient/one"}).save(folder / "ancient.json")
-    assert flowref("diff", "ancient.json", "old.json").exit_code == 0
-    monkeypatch.setattr(registry, "laws", tuple)
-    assert flowref("diff", "ancient.json", "old.json").exit_code == 1
+    today.save(folder / "today.json")
+    renamed(today, {law.id: law.former for law in laws}).save(folder / "ancient.json")
+    for arguments in (("ancient.json", "today.json"), ("today.json", "ancient.json")):
+        assert flowref("diff", *arguments).exit_code == 0
+    assert compare(Report.load(folder / "ancient.json"), today)
 
 
 @pytest.mark.parametrize(
@@ -504,9 +595,7 @@ def test_the_command_reads_former_ids(folder: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_mistakes_are_sentences(folder: Path, arguments: tuple[str, ...], message: str) -> None:
-    """A file that is missing, foreign or of another schema, and a wrong option, are a sentence and
-    exit 2.
-    """
+    """A missing or foreign file, another schema and a wrong option are a sentence and exit 2."""
     (folder / "text.json").write_text("not at all")
     (folder / "foreign.json").write_text("{}")
     (folder / "schema.json").write_text('{"flowref-report": 1}')

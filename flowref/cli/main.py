@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flowref import __version__
+from flowref.cli.diff import diff
 from flowref.cli.fit import fit, sample
-from flowref.cli.parameters import Duration, Jobs
+from flowref.cli.parameters import Duration, Jobs, Output
 
 if TYPE_CHECKING:
     from flowref.reporting.report import Report
@@ -106,11 +107,16 @@ def main() -> None:
     "--domain", metavar="SET", help="real, unit, positive, ordered, simplex or (low,high)."
 )
 @click.option(
-    "--json", "json_path", metavar="PATH", help="Write the report as JSON (- for standard output)."
+    "--json",
+    "json_path",
+    type=Output(),
+    metavar="PATH",
+    help="Write the report as JSON (- for standard output).",
 )
 @click.option(
     "--markdown",
     "markdown_path",
+    type=Output(),
     metavar="PATH",
     help="Write the report as Markdown (- for standard output).",
 )
@@ -139,8 +145,6 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
     from flowref.reporting.terminal import summary_lines
 
     json_path, markdown_path = choices["json_path"], choices["markdown_path"]
-    for path in filter(None, (json_path, markdown_path)):
-        _writable(path)
     command = shlex.join(["flowref", *sys.argv[1:]])
     options = Options(
         profile=choices["profile"],
@@ -164,16 +168,6 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
         click.echo(f"    {resuming}", err=True)
         sys.exit(INTERRUPTED)
     sys.exit(report.exit_code)
-
-
-def _writable(path: str) -> None:
-    """Refuse a path now rather than after the audit."""
-    folder = Path(path).parent
-    if path != "-" and (not folder.is_dir() or Path(path).is_dir()):
-        raise click.UsageError(
-            f"{path} cannot be written: "
-            f"{'it is a folder' if Path(path).is_dir() else f'no folder {folder}'}"
-        )
 
 
 def _write_formats(report: Report, json_path: str | None, markdown_path: str | None) -> None:
@@ -347,68 +341,7 @@ def selftest(quick: bool, seed: int, jobs: int, verbose: bool) -> None:
     sys.exit(1 if escaped or wrong else 0)
 
 
-@main.command()
-@click.argument("old_path", metavar="OLD.json")
-@click.argument("new_path", metavar="NEW.json")
-@click.option(
-    "--factor",
-    type=click.FloatRange(1),
-    default=10.0,
-    show_default=True,
-    help="Margins that change by less are the same.",
-)
-@click.option(
-    "--all-margins",
-    is_flag=True,
-    help="Compare margins where a law holds, too; by default where it does not.",
-)
-@click.option(
-    "--rename",
-    multiple=True,
-    metavar="OLD=NEW",
-    help="A target or law that has a new name; 'OLD*=NEW*' for a prefix.",
-)
-@click.option(
-    "--markdown",
-    "markdown_path",
-    metavar="PATH",
-    help="Write the changes as Markdown (- for standard output).",
-)
-@click.option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    help="Every target of every change, and what changed in words only.",
-)
-def diff(old_path: str, new_path: str, **choices: Any) -> None:
-    """What changed between two reports: two releases of a library, or two versions of your flow.
-
-    Exit codes: 0 nothing changed, 1 something did, 2 a report that cannot be read or a --rename
-    that matches nothing.
-    """
-    from flowref import registry
-    from flowref.reporting.changes import change_lines, change_markdown
-    from flowref.reporting.comparing import compare
-    from flowref.reporting.renaming import aligned
-    from flowref.reporting.report import Report, write
-
-    markdown_path, verbose = choices["markdown_path"], choices["verbose"]
-    if markdown_path:
-        _writable(markdown_path)
-    former = {name: law.id for law in registry.laws() for name in getattr(law, "former", ())}
-    old, new = aligned(
-        Report.load(Path(old_path)), Report.load(Path(new_path)), choices["rename"], former
-    )
-    comparison = compare(old, new, factor=choices["factor"], all_margins=choices["all_margins"])
-    if markdown_path != "-":
-        _print(change_lines(comparison, new_path, verbose=verbose))
-    else:
-        click.echo(change_markdown(comparison, verbose=verbose), nl=False)
-    if markdown_path not in (None, "-"):
-        write(Path(markdown_path), change_markdown(comparison, verbose=verbose))
-    sys.exit(1 if comparison else 0)
-
-
+main.add_command(diff)
 main.add_command(fit)
 main.add_command(sample)
 

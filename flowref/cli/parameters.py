@@ -1,9 +1,10 @@
-"""Kinds of command-line values: durations and numbers of workers."""
+"""Kinds of command-line values: durations, numbers of workers and files to write."""
 
 from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 import click
@@ -48,3 +49,17 @@ class Jobs(click.ParamType[int]):
         if not str(value).isdigit() or int(value) < 1:
             self.fail(f"{value!r} is no number of workers; expected auto, 1, 2, ...", param, ctx)
         return int(value)
+
+
+class Output(click.ParamType[str]):
+    """A file to write, or - for standard output; refused before the work rather than after it."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Read the path of a file whose folder exists."""
+        path = Path(value)
+        if value != "-" and (path.is_dir() or not path.parent.is_dir()):
+            reason = "it is a folder" if path.is_dir() else f"no folder {path.parent}"
+            self.fail(f"{value} cannot be written: {reason}", param, ctx)
+        return str(value)

@@ -36,8 +36,7 @@ def headline(comparison: Comparison) -> str:
 
 
 def change_lines(comparison: Comparison, origin: str = "", *, verbose: bool = False) -> list[str]:
-    """The changes for a terminal: counts, what may explain them, then what is worse, better and
-    neither.
+    """The changes for a terminal: counts, what may explain them, what is worse, better and neither.
 
     ``origin``: the path of the new report, for the line that replays a violation. ``verbose`` lists
     every target, the failures of what appeared or is gone, and those whose text alone changed.
@@ -77,7 +76,8 @@ def change_markdown(comparison: Comparison, *, verbose: bool = False) -> str:
 
 
 def _agreement(comparison: Comparison) -> str:
-    return f"{comparison.identical:,} of {comparison.unchanged:,} unchanged pairs have the same numbers to the last bit"
+    count = f"{comparison.identical:,} of {comparison.unchanged:,} unchanged pairs"
+    return f"{count} have the same numbers to the last bit"
 
 
 def _differences(comparison: Comparison, style: _Style) -> list[str]:
@@ -88,12 +88,9 @@ def _differences(comparison: Comparison, style: _Style) -> list[str]:
 def _sections(comparison: Comparison, style: _Style) -> Iterator[tuple[str, list[tuple[int, str]]]]:
     """Titles with their entries, a depth and a text each."""
     for trend in Trend:
-        wholes = [
-            entry
-            for change in comparison.wholes
-            if change.trend is trend
-            for entry in _whole(change, style)
-        ]
+        wholes = list(
+            _wholes([change for change in comparison.wholes if change.trend is trend], style)
+        )
         pairs = _pairs([change for change in comparison.pairs if change.trend is trend], style)
         if wholes or pairs:
             yield str(trend), pairs + wholes
@@ -101,24 +98,44 @@ def _sections(comparison: Comparison, style: _Style) -> Iterator[tuple[str, list
         yield "the same failure in other words, not counted", reworded
 
 
-def _whole(change: WholeChange, style: _Style) -> Iterator[tuple[int, str]]:
-    name = style.name(change.name)
-    if change.kind == "loading":
-        yield 1, f"{name} {'cannot be loaded' if change.appeared else 'can be loaded'}"
-        yield 2, f"{'' if change.appeared else 'was: '}{style.prose(change.message)}"
-        return
-    yield (
-        1,
-        f"{change.kind} {name} {'appeared' if change.appeared else 'is gone'}: "
-        f"{tally(change.verdicts)}",
-    )
-    for verdict in change.verdicts if style.every else ():
-        if verdict.status in FAILING:
-            other = verdict.law if change.kind == "target" else verdict.target
-            yield (
-                2,
-                f"{verdict.status}  {style.name(other)}   {style.prose(_seen(verdict))}".rstrip(),
-            )
+def _wholes(changes: list[WholeChange], style: _Style) -> Iterator[tuple[int, str]]:
+    """Failures to load, then targets and laws; many of one library or family share a line."""
+
+    def kin(change: WholeChange) -> tuple[str, bool, str]:
+        return change.kind, change.appeared, _family(change)
+
+    for change in changes:
+        if change.kind == "loading":
+            yield 1, _loading(change, style)
+    for (kind, appeared, family), alike in groupby(
+        [c for c in changes if c.kind != "loading"], key=kin
+    ):
+        group = list(alike)
+        fate = "appeared" if appeared else "gone"
+        if len(group) > SHOWN and not style.every:
+            total = tally(verdict for change in group for verdict in change.verdicts)
+            yield 1, f"{fate}: {len(group):,} {kind}s {style.name(f'{family}*')}   {total}"
+            continue
+        for change in group:
+            yield 1, f"{fate}: {kind} {style.name(change.name)}   {tally(change.verdicts)}"
+            for verdict in change.verdicts if style.every else ():
+                if verdict.status in FAILING:
+                    other = style.name(verdict.law if kind == "target" else verdict.target)
+                    seen = style.prose(_seen(verdict, style))
+                    yield 2, f"{verdict.status}  {other}   {seen}".rstrip()
+
+
+def _family(change: WholeChange) -> str:
+    """The library of a target or the family of a law, with the letter that ends it."""
+    head, mark, _ = change.name.partition("/" if change.kind == "law" else ":")
+    return head + mark
+
+
+def _loading(change: WholeChange, style: _Style) -> str:
+    why = style.prose(change.message.removeprefix(f"{change.name} cannot be loaded: "))
+    if change.appeared:
+        return f"{style.name(change.name)} cannot be loaded: {why}"
+    return f"{style.name(change.name)} can be loaded; was: {why}"
 
 
 def _pairs(changes: list[PairChange], style: _Style) -> list[tuple[int, str]]:
@@ -128,7 +145,7 @@ def _pairs(changes: list[PairChange], style: _Style) -> list[tuple[int, str]]:
         changes, key=lambda change: (_transition(change), change.law)
     ):
         group = list(alike)
-        details = [style.prose(_detail(change)) for change in group]
+        details = [style.prose(_detail(change, style)) for change in group]
         shared = details[0] if len(group) > 1 and len(set(details)) == 1 else ""
         entries.append((1, f"{title}  {style.name(law)}   {shared}".rstrip()))
         cut = len(group) > SHOWN and group[0].trend is Trend.OTHER and not style.every
@@ -154,29 +171,32 @@ def _transition(change: PairChange) -> str:
     return f"{change.old.status} -> {change.new.status}"
 
 
-def _detail(change: PairChange) -> str:
+def _detail(change: PairChange, style: _Style) -> str:
     """What a reader needs beside the statuses: numbers or reason of the side that has any."""
     old, new = change.old, change.new
     if old is None or new is None:
-        return _seen(old or new)
+        return _seen(old or new, style)
     if old.status is new.status:
         if old.evidence is None or new.evidence is None or change.trend is Trend.OTHER:
-            return f"was: {_seen(old)}; is: {_seen(new)}"
+            return f"was: {_seen(old, style)}; is: {_seen(new, style)}"
         one, other = old.evidence, new.evidence
         if one.allowed or other.allowed:
             return f"margin {rounded(one.margin)} -> {rounded(other.margin)}"
         return f"off by {rounded(one.residual)} -> {rounded(other.residual)}, nothing allowed"
-    if new.status is not Status.HOLDS and (seen := _seen(new)):
+    if new.status is not Status.HOLDS and (seen := _seen(new, style)):
         return seen
-    return f"was: {seen}" if (seen := _seen(old)) else ""
+    return f"was: {seen}" if (seen := _seen(old, style)) else ""
 
 
-def _seen(verdict: Verdict | None) -> str:
-    """Numbers and reason of a verdict, with its short name if that can be replayed."""
+def _seen(verdict: Verdict | None, style: _Style) -> str:
+    """Numbers and reason of a verdict, with its short name if it is a violation."""
     if verdict is None or verdict.status is Status.HOLDS:
         return ""
     name = f"{verdict.id}: " if verdict.status is Status.VIOLATED else ""
-    numbers = measured(verdict) if verdict.status in (Status.VIOLATED, Status.ADVICE) else ""
+    numbers, evidence = "", verdict.evidence
+    if verdict.status in (Status.VIOLATED, Status.ADVICE) and evidence is not None:
+        short = f"off by {rounded(evidence.residual)}, allowed {rounded(evidence.allowed)}"
+        numbers = measured(verdict) if style.every else short
     return name + "; ".join(filter(None, [numbers, remark(verdict)]))
 
 

@@ -1,5 +1,4 @@
-"""What changed between two reports: pure values in, one frozen value out; `changes` puts it into
-words.
+"""What changed between two reports: pure values in, one frozen value out.
 
 Pairs (target, law) are compared by status and by margin. A change between failing (violated, error,
 time-out, crash) and not failing, between holding and advice, or of a margin, is worse or better;
@@ -11,11 +10,12 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from flowref.model import Evidence, Status, Verdict
-from flowref.reporting.report import BROKEN, Environment, LawNote, Report
+from flowref.reporting.circumstances import Difference, differences
+from flowref.reporting.report import BROKEN, Report
 
 FAILING = (Status.VIOLATED, *BROKEN)
 SEVERITY = (
@@ -57,8 +57,7 @@ class PairChange:
 
 @dataclass(frozen=True)
 class WholeChange:
-    """A whole target or law that only one report has, with its verdicts there; or a failure to
-    load.
+    """A target or law that only one report has, with its verdicts there; or a failure to load.
 
     ``kind`` is ``target``, ``law`` or ``loading``; of a loading, ``message`` says why it failed.
     """
@@ -69,15 +68,6 @@ class WholeChange:
     verdicts: tuple[Verdict, ...] = ()
     message: str = ""
     trend: Trend = Trend.OTHER
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A circumstance that differs between the audits and may explain changes."""
-
-    name: str
-    old: str
-    new: str
 
 
 @dataclass(frozen=True)
@@ -147,15 +137,9 @@ def compare(
         if one.status in FAILING and (one.reason, one.part) != (other.reason, other.part):
             reworded.append(PairChange(target, law, one, other))
     return Comparison(
-        (
-            *_environment(old.environment, new.environment),
-            *_notes(old.laws, new.laws),
-            *_interrupted(old, new),
-        ),
+        differences(old, new),
         tuple(sorted(pairs, key=_rank)),
-        tuple(
-            sorted(wholes, key=lambda whole: (list(Trend).index(whole.trend), not whole.appeared))
-        ),
+        tuple(sorted(wholes, key=lambda whole: (list(Trend).index(whole.trend), whole.appeared))),
         unchanged,
         identical,
         tuple(reworded),
@@ -311,39 +295,3 @@ def _loading(old: Report, new: Report) -> list[WholeChange]:
 def _numbers(verdict: Verdict) -> str:
     """The numbers behind a verdict, comparable where they hold a nan."""
     return repr((verdict.evidence, verdict.counts, verdict.counterexample))
-
-
-def _environment(old: Environment, new: Environment) -> list[Difference]:
-    pairs = [("flowref", old.flowref, new.flowref), ("python", old.python, new.python)]
-    before, after = dict(old.versions), dict(new.versions)
-    pairs += [
-        (name, before.get(name, "absent"), after.get(name, "absent"))
-        for name in sorted(before.keys() | after.keys())
-        if name != "flowref"
-    ]
-    pairs += [
-        ("platform", old.platform, new.platform),
-        ("profile", old.profile, new.profile),
-        ("seed", str(old.seed), str(new.seed)),
-    ]
-    return [Difference(*pair) for pair in pairs if pair[1] != pair[2]]
-
-
-def _notes(old: Sequence[LawNote], new: Sequence[LawNote]) -> list[Difference]:
-    """Laws that are measured or judged differently by now."""
-    before = {note.id: note for note in old}
-    changed = []
-    for note in sorted(new, key=lambda note: note.id):
-        was = before.get(note.id, note)
-        for name in ("version", "force", "tolerance"):
-            one, other = str(getattr(was, name)), str(getattr(note, name))
-            if one != other:
-                changed.append(Difference(f"{name} of {note.id}", one, other))
-    return changed
-
-
-def _interrupted(old: Report, new: Report) -> list[Difference]:
-    words = {True: "whole", False: "interrupted"}
-    if old.complete and new.complete:
-        return []
-    return [Difference("audit", words[old.complete], words[new.complete])]

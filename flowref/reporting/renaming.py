@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from flowref.model import ReportError, nearest
@@ -34,14 +35,20 @@ def names(report: Report) -> set[str]:
 def renames(options: Iterable[str], old: Report, new: Report) -> dict[str, str]:
     """Old name to new name, for each name of ``old`` that an option renames; the first option wins.
 
-    Raises: `ReportError` when an option is no pair, matches no name of ``old``, makes no name of
-    ``new``, or makes two names one.
+    Raises: `ReportError` when an option is no pair, matches no name of ``old`` or makes no name of
+    ``new``, and when two names would become one.
     """
     found: dict[str, str] = {}
     if options := tuple(options):
         before, after = names(old), names(new)
         for option in options:
             found = {**_renames(option, before, after), **found}
+        counts = Counter([*found.values(), *(before - found.keys())])
+        if twice := sorted(name for name, count in counts.items() if count > 1):
+            raise ReportError(
+                f"--rename makes two of the old report's names one: {twice[0]}; "
+                "rename each to another"
+            )
     return found
 
 
@@ -54,22 +61,23 @@ def _renames(option: str, before: set[str], after: set[str]) -> dict[str, str]:
     readings = [(old, new, _matches(old, new, before)) for old, new in pairs]
     for _, _, found in readings:
         if not after.isdisjoint(found.values()):
-            return _apart(option, found, before)
+            return found
     for _, new, found in readings:
         if found:
             raise ReportError(
-                f"--rename {option} makes no name that the new report "
-                f"has{nearest(new.rstrip('*'), after)}"
+                f"--rename {option} makes no name that the new report has"
+                f"{nearest(new.rstrip('*'), after)}"
             )
     raise ReportError(
-        f"--rename {option} matches no target and no law of the old "
-        f"report{nearest(pairs[0][0].rstrip('*'), before)}"
+        f"--rename {option} matches no target and no law of the old report"
+        f"{nearest(pairs[0][0].rstrip('*'), before)}"
     )
 
 
 def _split(option: str) -> Iterator[tuple[str, str]]:
-    """The ways to read ``OLD=NEW``: specs have equal signs of their own. A star stands on both
-    sides or on none.
+    """The ways to read ``OLD=NEW``: specs have equal signs of their own.
+
+    A star stands on both sides or on none.
     """
     for place, letter in enumerate(option):
         old, new = option[:place], option[place + 1 :]
@@ -85,13 +93,3 @@ def _matches(old: str, new: str, before: set[str]) -> dict[str, str]:
         for name in sorted(before)
         if name.startswith(old[:-1])
     }
-
-
-def _apart(option: str, found: dict[str, str], before: set[str]) -> dict[str, str]:
-    """The renames, unless a name would then stand for two."""
-    twice = sorted(new for old, new in found.items() if new in before and new not in found)
-    if twice:
-        raise ReportError(
-            f"--rename {option} makes two of the old report's names one: it has {twice[0]} already"
-        )
-    return found

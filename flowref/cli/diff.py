@@ -1,0 +1,72 @@
+"""The command that compares: `flowref diff`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from flowref.cli.parameters import Output
+
+
+@click.command()
+@click.argument("old_path", metavar="OLD.json")
+@click.argument("new_path", metavar="NEW.json")
+@click.option(
+    "--factor",
+    type=click.FloatRange(1),
+    default=10.0,
+    show_default=True,
+    help="Margins of violations and advice that change by less are the same.",
+)
+@click.option(
+    "--all-margins",
+    is_flag=True,
+    help="Compare margins where a law holds, too.",
+)
+@click.option(
+    "--rename",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="A target or law that has a new name; 'OLD*=NEW*' for a prefix.",
+)
+@click.option(
+    "--markdown",
+    "markdown_path",
+    type=Output(),
+    metavar="PATH",
+    help="Write the changes as Markdown (- for standard output).",
+)
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Every target of every change, and what changed in words only.",
+)
+def diff(old_path: str, new_path: str, **choices: Any) -> None:
+    """What changed between two reports: two releases of a library, or two versions of your flow.
+
+    Exit codes: 0 nothing changed, 1 something did, 2 a report that cannot be read or a --rename
+    that matches nothing.
+    """
+    from flowref import registry
+    from flowref.reporting.changes import change_lines, change_markdown
+    from flowref.reporting.comparing import compare
+    from flowref.reporting.renaming import aligned
+    from flowref.reporting.report import Report, write
+
+    markdown_path, verbose = choices["markdown_path"], choices["verbose"]
+    former = {law.former: law.id for law in registry.laws() if law.former}
+    old, new = aligned(
+        Report.load(Path(old_path)), Report.load(Path(new_path)), choices["rename"], former
+    )
+    comparison = compare(old, new, factor=choices["factor"], all_margins=choices["all_margins"])
+    if markdown_path != "-":
+        click.echo("\n".join(change_lines(comparison, new_path, verbose=verbose)))
+    else:
+        click.echo(change_markdown(comparison, verbose=verbose), nl=False)
+    if markdown_path not in (None, "-"):
+        write(Path(markdown_path), change_markdown(comparison, verbose=verbose))
+    sys.exit(1 if comparison else 0)

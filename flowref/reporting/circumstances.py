@@ -1,0 +1,62 @@
+"""What differs between two audits themselves: it may explain changes and is never one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flowref.reporting.report import Environment, LawNote, Report
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A circumstance that differs between the audits and may explain changes."""
+
+    name: str
+    old: str
+    new: str
+
+
+def differences(old: Report, new: Report) -> tuple[Difference, ...]:
+    """Versions, platform, profile and seed, laws that are measured anew, and an interruption."""
+    return (
+        *_environment(old.environment, new.environment),
+        *_notes(old.laws, new.laws),
+        *_interrupted(old, new),
+    )
+
+
+def _environment(old: Environment, new: Environment) -> list[Difference]:
+    pairs = [("flowref", old.flowref, new.flowref), ("python", old.python, new.python)]
+    before, after = dict(old.versions), dict(new.versions)
+    pairs += [
+        (name, before.get(name, "absent"), after.get(name, "absent"))
+        for name in sorted(before.keys() | after.keys())
+        if name != "flowref"
+    ]
+    pairs += [
+        ("platform", old.platform, new.platform),
+        ("profile", old.profile, new.profile),
+        ("seed", str(old.seed), str(new.seed)),
+    ]
+    return [Difference(*pair) for pair in pairs if pair[1] != pair[2]]
+
+
+def _notes(old: Sequence[LawNote], new: Sequence[LawNote]) -> list[Difference]:
+    """Laws that are measured or judged differently by now."""
+    before = {note.id: note for note in old}
+    changed = []
+    for note in sorted(new, key=lambda note: note.id):
+        was = before.get(note.id, note)
+        for name in ("version", "force", "tolerance"):
+            one, other = str(getattr(was, name)), str(getattr(note, name))
+            if one != other:
+                changed.append(Difference(f"{name} of {note.id}", one, other))
+    return changed
+
+
+def _interrupted(old: Report, new: Report) -> list[Difference]:
+    words = {True: "whole", False: "interrupted"}
+    if old.complete and new.complete:
+        return []
+    return [Difference("audit", words[old.complete], words[new.complete])]
