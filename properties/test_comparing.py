@@ -94,7 +94,8 @@ def test_a_report_does_not_differ_from_itself(
     comparison = compare(report, report, factor=factor, all_margins=all_margins)
     assert not comparison
     assert not comparison.reworded
-    assert comparison.unchanged == comparison.identical == len(report.verdicts)
+    assert not comparison.drifted
+    assert comparison.unchanged == len(report.verdicts)
     assert headline(comparison).startswith("nothing changed")
 
 
@@ -114,7 +115,7 @@ def test_both_directions_agree(one: Report, other: Report, all_margins: bool) ->
     assert wholes == {
         (w.kind, w.name, w.appeared, repr(w.verdicts), w.message, w.trend) for w in there.wholes
     }
-    assert (there.unchanged, there.identical) == (back.unchanged, back.identical)
+    assert (there.unchanged, there.drifted) == (back.unchanged, back.drifted)
 
 
 @settings(max_examples=60, deadline=None)
@@ -399,11 +400,25 @@ def test_only_what_replays_is_offered(
 
 def test_reworded_failures_are_shown_on_request() -> None:
     """A failure whose text alone changed is unchanged, and shown when everything is asked for."""
-    new = with_first(violated(2.0), reason="in other words")
+    new = with_first(violated(2.0), reason="a reason anew")
     comparison = compare(violated(2.0), new)
     assert not comparison
-    assert not any("in other words" in line for line in change_lines(comparison))
-    assert any("in other words" in line for line in change_lines(comparison, verbose=True))
+    assert not any("reason anew" in line for line in change_lines(comparison))
+    assert any("reason anew" in line for line in change_lines(comparison, verbose=True))
+
+
+def test_other_numbers_are_shown_on_request() -> None:
+    """Unchanged pairs measured with other numbers are counted by law when everything is wanted."""
+    new = with_first(BASE, evidence=Evidence(math.nextafter(1e-9, 1), 1.0))
+    comparison = compare(BASE, new)
+    assert not comparison
+    assert comparison.drifted == ((LAWS[0], 1),)
+    assert len(change_lines(comparison)) == 1
+    assert change_lines(comparison, verbose=True)[-2:] == [
+        "unchanged, with other numbers",
+        "  family/one   1",
+    ]
+    assert "- `family/one`   1" in change_markdown(comparison, verbose=True)
 
 
 @pytest.mark.parametrize("count", [1, 5, 6, 40])

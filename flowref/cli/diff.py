@@ -43,7 +43,7 @@ from flowref.cli.parameters import Output
     "-v",
     "--verbose",
     is_flag=True,
-    help="Every target of every change, and what changed in words only.",
+    help="Every target, and unchanged pairs with other words or numbers.",
 )
 def diff(old_path: str, new_path: str, **choices: Any) -> None:
     """What changed between two reports: two releases of a library, or two versions of your flow.

@@ -39,7 +39,8 @@ def change_lines(comparison: Comparison, origin: str = "", *, verbose: bool = Fa
     """The changes for a terminal: counts, what may explain them, what is worse, better and neither.
 
     ``origin``: the path of the new report, for the line that replays a violation. ``verbose`` lists
-    every target, the failures of what appeared or is gone, and those whose text alone changed.
+    every target, the failures of what appeared or is gone, and unchanged pairs with other words or
+    numbers.
     """
     style = _Style(clean, clean, verbose)
     lines = [headline(comparison), *(f"  {line}" for line in _differences(comparison, style))]
@@ -52,8 +53,6 @@ def change_lines(comparison: Comparison, origin: str = "", *, verbose: bool = Fa
         ]
     if _renamed_perhaps(comparison):
         lines += ["", "  where only a name changed, --rename OLD=NEW compares both sides"]
-    if verbose:
-        lines += ["", _agreement(comparison)]
     return lines
 
 
@@ -70,14 +69,7 @@ def change_markdown(comparison: Comparison, *, verbose: bool = False) -> str:
             "",
             *(f"{'  ' * (depth - 1)}- {text}" for depth, text in entries),
         ]
-    if verbose:
-        lines += ["", _agreement(comparison)]
     return "\n".join(lines) + "\n"
-
-
-def _agreement(comparison: Comparison) -> str:
-    count = f"{comparison.identical:,} of {comparison.unchanged:,} unchanged pairs"
-    return f"{count} have the same numbers to the last bit"
 
 
 def _differences(comparison: Comparison, style: _Style) -> list[str]:
@@ -95,7 +87,10 @@ def _sections(comparison: Comparison, style: _Style) -> Iterator[tuple[str, list
         if wholes or pairs:
             yield str(trend), pairs + wholes
     if style.every and (reworded := _pairs(list(comparison.reworded), style)):
-        yield "the same failure in other words, not counted", reworded
+        yield "unchanged, in other words", reworded
+    if style.every and comparison.drifted:
+        counts = [(1, f"{style.name(law)}   {count:,}") for law, count in comparison.drifted]
+        yield "unchanged, with other numbers", counts
 
 
 def _wholes(changes: list[WholeChange], style: _Style) -> Iterator[tuple[int, str]]:

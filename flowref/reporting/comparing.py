@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -74,15 +75,15 @@ class WholeChange:
 class Comparison:
     """What changed from an old report to a new one.
 
-    ``unchanged`` counts pairs, ``identical`` those of them whose numbers agree to the last bit;
-    ``reworded``: failing pairs that changed in their text only, which count as unchanged.
+    ``unchanged`` counts pairs. Among them are ``drifted``: by law, how many have other numbers (of
+    points, or in the last bit); and ``reworded``: failures that changed in text only.
     """
 
     differences: tuple[Difference, ...] = ()
     pairs: tuple[PairChange, ...] = ()
     wholes: tuple[WholeChange, ...] = ()
     unchanged: int = 0
-    identical: int = 0
+    drifted: tuple[tuple[str, int], ...] = ()
     reworded: tuple[PairChange, ...] = ()
 
     def __bool__(self) -> bool:
@@ -120,7 +121,7 @@ def compare(
     ]
     both = targets[0] & targets[1], laws[0] & laws[1]
     pairs, reworded = [], []
-    unchanged = identical = 0
+    unchanged, drifted = 0, Counter[str]()
     for key in sorted(before.keys() | after.keys()):
         target, law = key
         if target not in both[0] or law not in both[1]:
@@ -133,7 +134,8 @@ def compare(
         assert one is not None
         assert other is not None
         unchanged += 1
-        identical += _numbers(one) == _numbers(other)
+        if _numbers(one) != _numbers(other):
+            drifted[law] += 1
         if one.status in FAILING and (one.reason, one.part) != (other.reason, other.part):
             reworded.append(PairChange(target, law, one, other))
     return Comparison(
@@ -141,7 +143,7 @@ def compare(
         tuple(sorted(pairs, key=_rank)),
         tuple(sorted(wholes, key=lambda whole: (list(Trend).index(whole.trend), whole.appeared))),
         unchanged,
-        identical,
+        tuple(sorted(drifted.items())),
         tuple(reworded),
     )
 
