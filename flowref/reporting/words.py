@@ -197,9 +197,9 @@ def measured(verdict: Verdict) -> str:
 def circumstances(case: Counterexample, part: str = "") -> str:
     """Under which weights, precision and history a case was seen.
 
-    >>> circumstances(Counterexample([0.0], None, 0,
-    __import__("flowref").model.Condition(scale=0.3, seed=7))) 'parameters moved by 0.3 (seed 7),
-    float64'
+    >>> from flowref.model import Condition
+    >>> circumstances(Counterexample([0.0], None, 0, Condition(scale=0.3, seed=7)))
+    'parameters moved by 0.3 (seed 7), float64'
     """
     condition = case.condition
     moved = (
