@@ -24,6 +24,8 @@ print(f"rev=False returned log|det| = {forward.item():+.6f}")
 print(f"rev=True  returned log|det| = {reverse.item():+.6f}")
 print(f"log|det| of the inverse     = {expected:+.6f}")
 print(f"the values are right: inverse(f(x)) - x is at most {(back - x).abs().max():.1e}")
-wrong = abs(reverse.item() - expected.item()) > 1e-9
+off = abs(reverse.item() - expected.item())
+print(f"off by {off:.6g}")
+wrong = off > 1e-9
 print("VIOLATED bijection/inverse-log-det" if wrong else "holds")
 sys.exit(wrong)

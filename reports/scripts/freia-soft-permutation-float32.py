@@ -27,13 +27,14 @@ def error():
     return off
 
 
-# The rounding: AllInOneBlock.__init__ makes w_perm and w_perm_inv by `torch.FloatTensor(w)`, where
+# The bug: AllInOneBlock.__init__ makes w_perm and w_perm_inv by `torch.FloatTensor(w)`, where
 # w, which scipy drew from SO(N), is in float64; .double() comes too late.
 off = error()
 block.w_perm.data = torch.linalg.qr(block.w_perm).Q
 block.w_perm_inv.data = block.w_perm.mT.clone()
 print("with a matrix in its place that is orthogonal in float64:")
 error()
+print(f"off by {abs(off):.6g}")
 wrong = abs(off) > 1e-12
 print("VIOLATED bijection/log-det" if wrong else "holds")
 sys.exit(wrong)

@@ -28,7 +28,8 @@ with torch.no_grad():
     print(f"f(x)          = {y[0].tolist()}")
     print(f"inverse(f(x)) = {back[0].tolist()}")
     off = (back - x).abs().max().item()
-    print(f"off by {off:.5e}; all of it lies in [0, 1]: {bool((back == back.clamp(0, 1)).all())}")
+    print(f"off by {off:.6g}")
+    print(f"all of it lies in [0, 1]: {bool((back == back.clamp(0, 1)).all())}")
     try:
         flow(back)
     except InputOutsideDomain:

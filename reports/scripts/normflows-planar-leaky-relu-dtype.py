@@ -20,7 +20,7 @@ expected = torch.linalg.slogdet(jacobian).logabsdet
 # `torch.sum(self.w * u)` stays float32 by the promotion rules of torch.
 print(f"log-det of forward:        {reported.item():.17g}, {reported.dtype}")
 print(f"log|det d output/d input|: {expected.item():.17g}, {expected.dtype}")
-print(f"off by {abs(reported.item() - expected.item()):.6g}")
+print(f"difference:                {abs(reported.item() - expected.item()):.1e}")
 wrong = reported.dtype != z.dtype
 print("VIOLATED conduct/dtype-follow" if wrong else "holds")
 sys.exit(wrong)

@@ -1,0 +1,227 @@
+"""The programs of reports/scripts: each shows its finding without flowref, in the numbers of the audit.
+
+A program ends with ``VIOLATED <law>`` and exits with 1. Where a number is wrong, a line says
+``off by <number>``: it agrees to `CLOSE` with what the audit recorded for a target and that law of
+the finding, or, where the input of the program is simpler, with an entry of the finding's ``off_by``.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from flowref import registry
+from flowref.model import Status
+from flowref.reporting.comparing import renamed
+from flowref.reporting.findings import read
+from flowref.reporting.report import Report
+
+REPORTS = Path(__file__).parent.parent / "reports"
+FINDINGS = REPORTS / "findings.toml"
+PROGRAMS = sorted((REPORTS / "scripts").glob("*.py"))
+
+# The first part of a program's name -> the distribution and the package that it is about.
+ABOUT = {
+    "torch": ("torch", "torch"),
+    "nflows": ("nflows", "nflows"),
+    "normflows": ("normflows", "normflows"),
+    "freia": ("FrEIA", "FrEIA"),
+    "pyro": ("pyro-ppl", "pyro"),
+    "glasflow": ("glasflow", "glasflow"),
+    "torchflows": ("torchflows", "torchflows"),
+}
+LONGEST = 40
+CLOSE = (
+    1e-3  # six digits are printed, and libm and BLAS may differ in the last ones of what they round
+)
+
+# Runs a file as a program where flowref cannot be imported, installed or not.
+ALONE = """
+import runpy, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "flowref":
+            raise ModuleNotFoundError("no flowref here", name=name)
+
+sys.meta_path.insert(0, Absent())
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a program: its exit code, its lines, and the end of what it wrote to stderr."""
+
+    code: int
+    lines: tuple[str, ...]
+    error: str
+
+
+def run(program: Path) -> Outcome:
+    """Run a program without flowref; neither the folder nor PYTHONPATH adds to its path."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-W", "ignore", "-c", ALONE, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return Outcome(done.returncode, tuple(done.stdout.splitlines()), done.stderr[-500:])
+
+
+@cache
+def audit() -> Report:
+    """The published audit, its laws under the ids of today."""
+    former = {law.former: law.id for law in registry.laws() if law.former}
+    return renamed(Report.load(REPORTS / "audit.json"), former)
+
+
+@cache
+def entries() -> dict[str, tuple[frozenset[str], dict[str, list[float]], list[float]]]:
+    """Name of a program -> the laws of its finding, what the audit measured by law, and off_by."""
+    rows = tomllib.loads(FINDINGS.read_text(encoding="utf-8"))["finding"]
+    off_by = {row["id"]: row.get("off_by", []) for row in rows}
+    violated = [verdict for verdict in audit().verdicts if verdict.status is Status.VIOLATED]
+    table = {}
+    for finding in read(FINDINGS):
+        measured: dict[str, list[float]] = {}
+        for verdict in filter(finding.explains, violated):
+            if verdict.evidence is not None:
+                measured.setdefault(verdict.law, []).append(verdict.evidence.residual)
+        table[Path(finding.script).stem] = (
+            frozenset(finding.laws),
+            measured,
+            off_by[finding.id],
+        )
+    return table
+
+
+def form(text: str, name: str) -> list[str]:
+    """What is wrong with the text of a program: its length, its first line, its imports."""
+    tree = ast.parse(text)
+    distribution, package = ABOUT[name.partition("-")[0]]
+    start = f"{distribution} {version(distribution).partition('+')[0]}: "
+    faults = []
+    if (length := len(text.splitlines())) > LONGEST:
+        faults.append(f"it has {length} lines; at most {LONGEST} are read")
+    if not (ast.get_docstring(tree) or "").startswith(start):
+        faults.append(f"it does not begin with {start!r}, what is installed")
+    if "# The bug" not in text:
+        faults.append("no comment says which lines of the library are the bug")
+    imported = {
+        (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    allowed = {package, "torch", "numpy", *sys.stdlib_module_names}
+    strange = sorted({module.partition(".")[0] for module in imported} - allowed)
+    return faults + [f"it imports {module}" for module in strange]
+
+
+def shown(outcome: Outcome, name: str) -> list[str]:
+    """What is wrong with the outcome of a program: its exit code, its last line, its numbers."""
+    if outcome.code != 1 or not outcome.lines:
+        return [f"it exits with {outcome.code}: {outcome.error or outcome.lines[-1:]}"]
+    laws, measured, off_by = entries()[name]
+    law = outcome.lines[-1].removeprefix("VIOLATED ")
+    if law == outcome.lines[-1] or law not in laws:
+        return [f"it ends with {outcome.lines[-1]!r}; its finding lists {', '.join(sorted(laws))}"]
+    numbers = [
+        float(match[1]) for line in outcome.lines if (match := re.match(r"off by ([-+\w.]+)", line))
+    ]
+    recorded = measured.get(law, [])
+    if not numbers and any(math.isfinite(residual) and residual != 1 for residual in recorded):
+        return [f"no line says 'off by'; the audit recorded {recorded}"]
+    return [
+        f"it is off by {number:g}; the audit recorded {recorded}, its finding {off_by}"
+        for number in numbers
+        if not any(math.isclose(number, other, rel_tol=CLOSE) for other in recorded + off_by)
+    ]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_a_program_shows_its_finding_without_flowref(program: Path) -> None:
+    """It exits with 1 and names a law of its finding, in at most 40 lines that need its library,
+    torch, numpy and the standard library only; its numbers are those of the audit or the finding.
+    """
+    assert form(program.read_text(encoding="utf-8"), program.stem) == []
+    assert shown(run(program), program.stem) == []
+
+
+def test_each_program_belongs_to_one_finding() -> None:
+    """Every program is named by a finding, and every number of a finding is shown by a program."""
+    rows = tomllib.loads(FINDINGS.read_text(encoding="utf-8"))["finding"]
+    named = [Path(row["script"]).stem for row in rows if "script" in row]
+    assert sorted(named) == [program.stem for program in PROGRAMS]
+    assert [row["id"] for row in rows if "off_by" in row and "script" not in row] == []
+
+
+PLAIN = REPORTS / "scripts" / "torch-affine-scalar-tensor.py"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("sys.exit(wrong)", "sys.exit(0)", "it exits with 0"),
+        ("import torch\n", "import torch\nimport flowref\n", "no flowref here"),
+    ],
+)
+def test_a_program_that_passes_or_needs_flowref_is_caught(
+    tmp_path: Path, old: str, new: str, fault: str
+) -> None:
+    """A program that exits with 0, and one that cannot run without flowref, are no proofs."""
+    text = PLAIN.read_text(encoding="utf-8")
+    assert old in text
+    changed = tmp_path / PLAIN.name
+    changed.write_text(text.replace(old, new), encoding="utf-8")
+    assert fault in str(shown(run(changed), PLAIN.stem))
+
+
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        (("off by 2.07944", "VIOLATED bijection/log-det"), ""),
+        (("off by 2.07944", "VIOLATED bijection/injective"), "its finding lists bijection/"),
+        (("off by 2.07944", "holds"), "it ends with 'holds'"),
+        (("off by 2.084", "VIOLATED bijection/log-det"), "it is off by 2.084; the audit recorded"),
+        (("off by nan", "VIOLATED bijection/log-det"), "it is off by nan"),
+        (("much", "VIOLATED bijection/log-det"), "no line says 'off by'"),
+        (("off by 2.07944", "off by 1", "VIOLATED bijection/log-det"), "it is off by 1;"),
+        ((), "it exits with 1"),
+    ],
+)
+def test_an_outcome_that_shows_something_else_is_caught(lines: tuple[str, ...], fault: str) -> None:
+    """Another law than the finding's, another number than the audit's, or none, is no proof."""
+    faults = shown(Outcome(1, lines, ""), PLAIN.stem)
+    assert fault in str(faults) if fault else faults == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("import torch\n", "import torch\nfrom flowref.model import Law\n", "it imports flowref"),
+        ("import torch\n", "import torch\nimport scipy.linalg\n", "it imports scipy"),
+        ('"""torch 2', '"""torch 1', "it does not begin with 'torch 2"),
+        ("# The bug", "# What", "no comment says which lines"),
+        ("\nwrong", "\n" * 20 + "wrong", "lines; at most 40 are read"),
+    ],
+)
+def test_a_program_in_another_form_is_caught(old: str, new: str, fault: str) -> None:
+    """A program that needs more than its library, is about another version, does not say where the
+    bug is, or is too long to be read, is no proof.
+    """
+    text = PLAIN.read_text(encoding="utf-8")
+    assert old in text
+    assert form(text, PLAIN.stem) == []
+    assert fault in str(form(text.replace(old, new), PLAIN.stem))
