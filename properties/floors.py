@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -137,6 +137,35 @@ def _faults(item: Import) -> Iterator[str]:
             yield f"{place}: torch is imported inside functions only, so that listing names does not load it"
     elif of[0] not in sys.stdlib_module_names and of[0] != "__future__":
         yield f"{place}: no room may import {of[0]}; it is no dependency of flowref"
+
+
+def circles(root: Path) -> list[list[str]]:
+    """Modules that import each other, directly or by way of others, lazily or not; sorted."""
+    trees = {name.removesuffix(".__init__"): (name, tree) for name, tree in modules(root)}
+    below = {
+        module: {_module(item.of, trees) for item in imports(name, tree)} - {module, ""}
+        for module, (name, tree) in trees.items()
+    }
+    while leaves := {module for module, others in below.items() if not others & set(below)}:
+        below = {module: others for module, others in below.items() if module not in leaves}
+    reach = {module: set(others) for module, others in below.items()}
+    for middle in below:
+        for module in below:
+            if middle in reach[module]:
+                reach[module] |= reach[middle]
+    groups = {
+        tuple(sorted(other for other in reach[module] if module in reach.get(other, ())))
+        for module in below
+        if module in reach[module]
+    }
+    return [list(group) for group in sorted(groups)]
+
+
+def _module(imported: str, known: Iterable[str]) -> str:
+    """The module of the package that an imported name stands in; empty for another's."""
+    while imported and imported not in known:
+        imported = imported.rpartition(".")[0]
+    return imported
 
 
 def _inside(at: str, here: list[str], of: list[str]) -> Iterator[str]:

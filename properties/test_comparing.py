@@ -18,8 +18,9 @@ from flowref.cli import main
 from flowref.model import Condition, Counterexample, Evidence, ReportError, Status, Verdict
 from flowref.reporting.changes import change_lines, change_markdown, headline
 from flowref.reporting.comparing import Comparison, Trend, compare, growth, renamed
+from flowref.reporting.contents import Environment, LawNote, Problem
 from flowref.reporting.renaming import aligned, renames
-from flowref.reporting.report import Environment, LawNote, Problem, Report
+from flowref.reporting.report import Report
 
 TARGETS, LAWS = (
     ("zuko:NSF?a=1", "nflows:MAF", "my.py:make"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from floors import FLOORS, PACKAGE, faults
+from floors import FLOORS, PACKAGE, circles, faults
 
 ROOT = Path(__file__).parent.parent
 HEAVY = (
@@ -75,6 +75,24 @@ def test_the_floors_have_no_cycle() -> None:
         for room in ready:
             del left[room]
     assert left == {}
+
+
+def test_no_modules_import_each_other() -> None:
+    """Within rooms as well imports go one way, those inside functions included."""
+    assert circles(ROOT) == []
+
+
+def test_a_planted_circle_is_reported(tmp_path: Path) -> None:
+    """The test of the test: two modules that import each other by way of a third are reported, and
+    who imports them is not.
+    """
+    room = tmp_path / PACKAGE / "model"
+    room.mkdir(parents=True)
+    (room / "__init__.py").write_text("from flowref.model import one\n")
+    (room / "one.py").write_text("def f():\n    from flowref.model.two import name\n")
+    (room / "two.py").write_text("from .three import name\n")
+    (room / "three.py").write_text("import flowref.model.one\nimport math\n")
+    assert circles(tmp_path) == [[f"flowref.model.{name}" for name in ("one", "three", "two")]]
 
 
 def test_a_folder_without_faults_has_none(tmp_path: Path) -> None:

@@ -9,17 +9,20 @@ import json
 import math
 import re
 import shlex
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowref.model import Condition, Counterexample, Counts, Evidence, ReportError, Status, Verdict
+from flowref.reporting.contents import Environment, LawNote, Problem
 from flowref.reporting.encoding import packed, unpacked, verdict_from_json, verdict_to_json
 from flowref.reporting.markdown import code, escaped, to_markdown
-from flowref.reporting.report import Environment, FlowrefViolation, LawNote, Problem, Report
+from flowref.reporting.numbers import bits, contrast
+from flowref.reporting.report import FlowrefViolation, Report
 from flowref.reporting.terminal import summary_lines, target_lines
-from flowref.reporting.words import bits, clean, contrast, failures
+from flowref.reporting.text import clean
 
 words = st.text(max_size=20)
 floats = st.floats(allow_nan=False)
@@ -148,6 +151,68 @@ def test_a_report_survives_json(report: Report) -> None:
     assert text.isascii()
 
 
+@st.composite
+def audits(draw: st.DrawFn) -> Report:
+    """Reports as audits write them: each target under each law, most of them holding or idle."""
+    laws = [
+        LawNote(law, 1, "It holds.", "claim", "rounding") for law in ("a/one", "a/two", "b/one")
+    ]
+    targets = [f"lib:{name}" for name in draw(st.lists(st.sampled_from("ABC"), unique=True))]
+    quiet = [Status.HOLDS, Status.NOT_APPLICABLE]
+    statuses = st.one_of(st.sampled_from(quiet), st.sampled_from(list(Status)))
+    outcomes = draw(st.lists(verdicts, min_size=9, max_size=9))
+    found = [
+        replace(outcomes.pop(), target=target, law=law.id, status=draw(statuses))
+        for target in targets
+        for law in laws
+    ]
+    return Report(draw(environments), tuple(laws), tuple(targets), tuple(found))
+
+
+@settings(max_examples=60, deadline=None)
+@given(audits() | reports)
+def test_a_brief_report_survives_json(report: Report) -> None:
+    """A brief report is itself again after JSON, and already brief."""
+    brief = report.brief()
+    back = Report.from_json(brief.to_json())
+    assert repr(back) == repr(brief)
+    assert back.brief() is back
+
+
+@settings(max_examples=60, deadline=None)
+@given(audits())
+def test_a_brief_report_loses_numbers_and_no_outcome(report: Report) -> None:
+    """In brief each pair keeps its status and what failed is kept whole; points that were judged
+    are still counted.
+    """
+    brief = report.brief()
+    assert brief.omitted is not None
+    assert brief.exit_code == report.exit_code
+    assert brief.counts == report.counts
+    quiet = (Status.HOLDS, Status.NOT_APPLICABLE)
+    for full, short in zip(report.verdicts, brief.verdicts, strict=True):
+        assert (full.target, full.law, full.status) == (short.target, short.law, short.status)
+        assert full.status in quiet or short is full
+    for name, omitted in asdict(brief.omitted).items():
+        field = {"points": "held", "undecided": "undecided"}[name]
+        kept = sum(getattr(verdict.counts, field) for verdict in brief.verdicts)
+        assert kept + omitted == sum(getattr(verdict.counts, field) for verdict in report.verdicts)
+
+
+def test_a_brief_report_is_short() -> None:
+    """A pair that holds or does not apply is one letter, and a row of letters that does not fit the
+    laws is refused.
+    """
+    laws = tuple(LawNote(f"a/l{n}", 1, "", "claim", "rounding") for n in range(100))
+    held = [Verdict("t", law.id, Status.HOLDS, evidence=Evidence(0.1, 1.0)) for law in laws]
+    report = Report(Environment("0", "3.11", "here"), laws, ("t",), tuple(held)).brief()
+    idle = replace(report, verdicts=())
+    text = report.to_json()
+    assert len(text) == len(idle.to_json())
+    with pytest.raises(ReportError, match="damaged"):
+        Report.from_json(text.replace("h" * 100, "h" * 99))
+
+
 @settings(max_examples=40, deadline=None)
 @given(plain)
 def test_plain_values_survive_json(value: object) -> None:
@@ -170,7 +235,7 @@ def test_equality_of_reports_can_fail() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(reports, st.data())
+@given(reports | reports.map(Report.brief), st.data())
 def test_a_damaged_report_is_one_sentence(report: Report, data: st.DataObject) -> None:
     """A report cut off anywhere, or with a value exchanged, is read or refused in one sentence, and
     never otherwise.
@@ -307,7 +372,7 @@ def test_raising_names_every_failure() -> None:
     assert isinstance(caught.value, AssertionError)
     assert VIOLATION.id in str(caught.value)
     assert "more than 60 s" in str(caught.value)
-    assert failures(report_of()) == []
+    report_of().raise_for_violations()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from flowref import checking, loading, registry
 from flowref.checking.examples import Example, points
 from flowref.model import Condition, Counterexample, Evidence, FlowrefError, Status, Verdict
-from flowref.reporting.words import plain
+from flowref.reporting.text import plain
 from flowref.scripting import script
 
 # Runs files as programs in a process where flowref cannot be imported; tells each one's exit code

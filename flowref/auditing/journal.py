@@ -18,8 +18,9 @@ from typing import IO, Any
 
 import flowref
 from flowref.model import USER, Law, ReportError, Target, Verdict
+from flowref.reporting.contents import Problem
 from flowref.reporting.encoding import verdict_from_json, verdict_to_json
-from flowref.reporting.report import Problem, Report
+from flowref.reporting.report import Report
 
 FOLDER = ".flowref"
 LAST = "report.json"

@@ -21,7 +21,8 @@ from flowref.auditing.schedule import Pair, Schedule
 from flowref.auditing.selection import Selection, library_versions, select, select_laws
 from flowref.auditing.worker import Outcome, guarded, resolve
 from flowref.model import OBJECT, Law, ReportError, SpecError, Status, Target, Verdict, nearest
-from flowref.reporting.report import Environment, LawNote, Problem, Report
+from flowref.reporting.contents import Environment, LawNote, Problem
+from flowref.reporting.report import Report
 
 OUT_OF_MEMORY = re.compile(
     r"MemoryError|can't allocate memory|cannot allocate memory|unable to allocate|not enough "

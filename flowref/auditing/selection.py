@@ -12,7 +12,7 @@ from typing import Any
 
 from flowref import registry
 from flowref.model import OBJECT, USER, FlowrefError, Law, SpecError, Target
-from flowref.reporting.report import Problem
+from flowref.reporting.contents import Problem
 
 
 @dataclass(frozen=True)

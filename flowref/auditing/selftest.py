@@ -12,7 +12,8 @@ from flowref.auditing.running import Listener, Options, conduct
 from flowref.auditing.selection import mutated
 from flowref.auditing.worker import check_pair, guarded
 from flowref.model import ADVICE, FlowrefError, Mutant, Status
-from flowref.reporting.report import BROKEN, Report
+from flowref.reporting.outcomes import BROKEN
+from flowref.reporting.report import Report
 
 
 def healthy_specs() -> tuple[str, ...]:

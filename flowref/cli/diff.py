@@ -54,8 +54,9 @@ def diff(old_path: str, new_path: str, **choices: Any) -> None:
     from flowref import registry
     from flowref.reporting.changes import change_lines, change_markdown
     from flowref.reporting.comparing import compare
+    from flowref.reporting.files import write
     from flowref.reporting.renaming import aligned
-    from flowref.reporting.report import Report, write
+    from flowref.reporting.report import Report
 
     markdown_path, verbose = choices["markdown_path"], choices["verbose"]
     former = {law.former: law.id for law in registry.laws() if law.former}

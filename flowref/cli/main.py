@@ -34,7 +34,7 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except FlowrefError as error:
-            from flowref.reporting.words import clean
+            from flowref.reporting.text import clean
 
             click.echo(f"flowref: {clean(str(error))}", err=True)
             ctx.exit(2)
@@ -171,8 +171,8 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
 
 
 def _write_formats(report: Report, json_path: str | None, markdown_path: str | None) -> None:
+    from flowref.reporting.files import write
     from flowref.reporting.markdown import to_markdown
-    from flowref.reporting.report import write
 
     for path, make in ((json_path, report.to_json), (markdown_path, lambda: to_markdown(report))):
         if path == "-":
@@ -248,7 +248,8 @@ def replay(what: str | None, everything: bool, path: str | None) -> None:
     WHAT is the short name of a violation (K7Q2), or a report file.
     """
     from flowref.auditing import replaying
-    from flowref.reporting.words import clean, measured
+    from flowref.reporting.text import clean
+    from flowref.reporting.words import measured
 
     if what is None and not everything and path is None:
         raise click.UsageError(

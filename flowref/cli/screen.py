@@ -14,9 +14,9 @@ import click
 from flowref.auditing.running import Listener
 from flowref.auditing.schedule import Pair
 from flowref.model import Law, Status, Target, Verdict
-from flowref.reporting.report import Problem
+from flowref.reporting.contents import Problem
 from flowref.reporting.terminal import target_lines
-from flowref.reporting.words import clean
+from flowref.reporting.text import clean
 
 HEARTBEAT = 30.0
 STYLES = {"VIOLATED": "bold red", "CRASHED": "red", "TIMEOUT": "red", "ERROR": "red"}

@@ -1,5 +1,6 @@
 """Reports: a value, its JSON, and the formats made from it."""
 
-from flowref.reporting.report import Environment, FlowrefViolation, LawNote, Problem, Report
+from flowref.reporting.contents import Environment, LawNote, Omitted, Problem
+from flowref.reporting.report import FlowrefViolation, Report
 
-__all__ = ["Environment", "FlowrefViolation", "LawNote", "Problem", "Report"]
+__all__ = ["Environment", "FlowrefViolation", "LawNote", "Omitted", "Problem", "Report"]

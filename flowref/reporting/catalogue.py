@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flowref.model import ADVICE, BOUND, CLAIM, CONTRACT, EXACT, ROUNDING, STATISTICAL, Law, Mutant
-from flowref.reporting.words import plain
+from flowref.reporting.text import plain
 
 FORCES = {
     CLAIM: "a claim: mathematics, or what the component documents; it can be VIOLATED",

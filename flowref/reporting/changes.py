@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from flowref.model import Status, Verdict
-from flowref.reporting.comparing import FAILING, Comparison, PairChange, Trend, WholeChange
+from flowref.reporting.comparing import Comparison, PairChange, Trend, WholeChange
 from flowref.reporting.markdown import code, escaped
-from flowref.reporting.words import clean, command, live, measured, remark, rounded, tally
+from flowref.reporting.numbers import rounded
+from flowref.reporting.outcomes import FAILING, tally
+from flowref.reporting.text import clean, command
+from flowref.reporting.words import live, measured, remark
 
 SHOWN = 5
 

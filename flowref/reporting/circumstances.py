@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flowref.reporting.report import Environment, LawNote, Report
+from flowref.reporting.contents import Environment, LawNote
+from flowref.reporting.report import Report
 
 
 @dataclass(frozen=True)

@@ -16,20 +16,8 @@ from dataclasses import dataclass, replace
 
 from flowref.model import Evidence, Status, Verdict
 from flowref.reporting.circumstances import Difference, differences
-from flowref.reporting.report import BROKEN, Report
-
-FAILING = (Status.VIOLATED, *BROKEN)
-SEVERITY = (
-    Status.CRASHED,
-    Status.TIMEOUT,
-    Status.ERROR,
-    Status.VIOLATED,
-    Status.ADVICE,
-    Status.INCONCLUSIVE,
-    Status.NOT_RUN,
-    Status.NOT_APPLICABLE,
-    Status.HOLDS,
-)
+from flowref.reporting.outcomes import FAILING, SEVERITY
+from flowref.reporting.report import Report
 
 
 class Trend(enum.StrEnum):

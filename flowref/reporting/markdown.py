@@ -6,19 +6,11 @@ import re
 from collections.abc import Iterable
 
 from flowref.model import Status, Verdict
-from flowref.reporting.report import LawNote, Report
-from flowref.reporting.words import (
-    FAILURES,
-    LABELS,
-    again,
-    circumstances,
-    clean,
-    inputs,
-    measured,
-    reasons,
-    remark,
-    tally,
-)
+from flowref.reporting.contents import LawNote
+from flowref.reporting.outcomes import FAILING, LABELS, tally
+from flowref.reporting.report import Report
+from flowref.reporting.text import clean
+from flowref.reporting.words import again, circumstances, inputs, measured, reasons, remark
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]|~$#@&<>]|(?<=:)//|(?<=www)\.)")
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "//": "\\/\\/"}
@@ -146,7 +138,7 @@ def _table(report: Report) -> list[str]:
 
 def _failures(report: Report) -> list[str]:
     lines: list[str] = []
-    for verdict in report.with_status(*FAILURES):
+    for verdict in report.with_status(*FAILING):
         lines += ["", *_failure(verdict, report.note(verdict.law))]
     return ["## Failures", *lines] if lines else []
 

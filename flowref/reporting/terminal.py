@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flowref.model import Status, Verdict
+from flowref.reporting.outcomes import FAILING, tally
 from flowref.reporting.report import Report
-from flowref.reporting.words import FAILURES, clean, examples, failure, reasons, tally
+from flowref.reporting.text import clean
+from flowref.reporting.words import examples, failure, reasons
 
 
 def target_lines(
@@ -18,7 +20,7 @@ def target_lines(
     seconds = sum(verdict.seconds for verdict in verdicts)
     lines = [f"{clean(target)}   {tally(verdicts)}   {examples(verdicts)} examples  {seconds:.1f}s"]
     for verdict in verdicts:
-        if verdict.status in FAILURES:
+        if verdict.status in FAILING:
             lines += [f"  {line}" for line in failure(verdict, statements.get(verdict.law, ""))]
     quiet = (
         (Status.INCONCLUSIVE, Status.ADVICE, Status.NOT_RUN, Status.NOT_APPLICABLE)

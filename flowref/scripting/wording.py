@@ -12,7 +12,8 @@ import numpy as np
 
 from flowref import registry
 from flowref.model import USER, Status
-from flowref.reporting.words import circumstances, plain
+from flowref.reporting.text import plain
+from flowref.reporting.words import circumstances
 from flowref.scripting.cases import Case
 
 WIDTH = 116

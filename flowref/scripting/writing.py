@@ -22,7 +22,8 @@ from flowref.model import (
     Undecidable,
     Unsupported,
 )
-from flowref.reporting.words import circumstances, plain
+from flowref.reporting.text import plain
+from flowref.reporting.words import circumstances
 from flowref.scripting.building import building
 from flowref.scripting.cases import Case
 from flowref.scripting.gathering import Gathering, Mentions, packages_of

@@ -1,0 +1,33 @@
+"""Text files that are written whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flowref.model import ReportError
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file's text in one step, so that a reader never meets half of it.
+
+    Raises: `ReportError` when that is not possible.
+    """
+    beside = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise ReportError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def read(path: Path) -> str:
+    """The text of a file.
+
+    Raises: `ReportError` in one sentence.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise ReportError(f"{path} cannot be read: {reason}") from None

@@ -1,0 +1,116 @@
+"""Numbers and values of a counterexample as a reader sees them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from flowref.model import Evidence
+from flowref.reporting.text import clean
+
+SHOWN = 24
+
+
+def number(value: Any) -> str:
+    """A number as short as it can be without lying: six digits if they suffice, all of them
+    otherwise.
+
+    >>> number(0.5), number(0.1 + 0.2), number(-0.0), number(3.0)
+    ('0.5', '0.30000000000000004', '-0', '3')
+    """
+    if not isinstance(value, float):
+        return str(value)
+    short = f"{value:g}"
+    return short if math.isnan(value) or float(short) == value else repr(value)
+
+
+def rounded(value: float, digits: int = 4) -> str:
+    """A number for reading, to a few significant digits."""
+    return f"{value:.{digits}g}"
+
+
+def contrast(values: Sequence[tuple[str, Any]]) -> str:
+    """Named numbers, with just enough digits that the first is seen to differ from those that it
+    differs from.
+
+    >>> contrast([("got", 1.0000001), ("expected", 1.0)])
+    'got 1.0000001, expected 1.0000000'
+    """
+    singles = [(name, scalar(value)) for name, value in values]
+    first, *others = [value for _, value in singles if isinstance(value, float)] or [0.0]
+    different = [value for value in others if value != first]
+    digits = next(
+        (
+            d
+            for d in range(4, 17)
+            if all(rounded(value, d) != rounded(first, d) for value in different)
+        ),
+        17,
+    )
+    shape = f"{{:.{digits}g}}" if digits == 4 else f"{{:#.{digits}g}}"
+    return ", ".join(
+        f"{clean(name)} {shape.format(value) if isinstance(value, float) else shown(value)}"
+        for name, value in singles
+    )
+
+
+def scalar(value: Any) -> Any:
+    """The only number of a nested list, or the value itself."""
+    while isinstance(value, list | tuple) and len(value) == 1:
+        value = value[0]
+    return value
+
+
+def shown(value: Any) -> str:
+    """Any value of a counterexample in brief: long lists are cut, and say so."""
+    if isinstance(value, str):
+        return clean(value)
+    total = _size(value)
+    text = _listed(value, [SHOWN])
+    return (
+        f"{text} ({total} numbers; all of them are in the JSON report)" if total > SHOWN else text
+    )
+
+
+def _size(value: Any) -> int:
+    return sum(map(_size, value)) if isinstance(value, list | tuple) else 1
+
+
+def _listed(value: Any, left: list[int]) -> str:
+    """Nested lists with at most ``left[0]`` numbers."""
+    if not isinstance(value, list | tuple):
+        left[0] -= 1
+        return clean(number(value))
+    parts = []
+    for item in value:
+        if left[0] <= 0:
+            parts.append("...")
+            break
+        parts.append(_listed(item, left))
+    return f"[{', '.join(parts)}]"
+
+
+def bits(evidence: Evidence) -> str:
+    """How many bits of the format were lost, and how many of those rounding explains; empty if that
+    says nothing.
+
+    With unit roundoff u: lost = log2(residual / (u scale)), explained = log2(explained / (u
+    scale)), in [0, -log2 u].
+    """
+    whole = round(-math.log2(evidence.unit)) if 0 < evidence.unit < 1 else 0
+    floor = evidence.unit * evidence.scale
+    if not whole or not math.isfinite(floor) or floor <= 0 or not math.isfinite(evidence.residual):
+        return ""
+
+    def count(size: float) -> int:
+        ratio = size / floor
+        return (
+            0
+            if not ratio > 1
+            else whole
+            if math.isinf(ratio)
+            else min(whole, math.ceil(math.log2(ratio)))
+        )
+
+    return f"{count(evidence.residual)} of {whole} bits lost; rounding explains {count(evidence.explained)}"

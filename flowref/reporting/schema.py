@@ -1,0 +1,201 @@
+"""The fields of a report as JSON text and back: ASCII, one verdict per line, floats hexadecimal.
+
+Schema 2 is a report in full, schema 3 a brief one. Both list the verdicts that say something. Laws
+that do not apply, most of the pairs of an audit, share a line per target and reason in full. In
+brief a target has one line with a letter per law, in the order of the laws: ``h`` it holds, ``-``
+it does not apply, ``.`` the pair is among the verdicts, or not in the report.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from flowref.model import ReportError, Status, Verdict
+from flowref.reporting.contents import Environment, LawNote, Omitted, Problem
+from flowref.reporting.encoding import hexed, unhexed, verdict_from_json, verdict_to_json
+
+FULL, BRIEF = 2, 3
+LETTERS = {Status.HOLDS: "h", Status.NOT_APPLICABLE: "-"}
+ELSEWHERE = "."
+
+
+def text(fields: Mapping[str, Any]) -> str:
+    """The JSON text of a report, given its fields by name."""
+    omitted, environment = fields["omitted"], fields["environment"]
+    notes = {note.id: note for note in fields["laws"]}
+    head: list[tuple[str, Any]] = [
+        ("flowref-report", FULL if omitted is None else BRIEF),
+        ("complete", fields["complete"]),
+        ("environment", {**asdict(environment), "seconds": hexed(environment.seconds)}),
+    ]
+    rows: list[tuple[str, Iterable[Any]]] = [
+        ("laws", map(asdict, fields["laws"])),
+        ("targets", fields["targets"]),
+        ("problems", map(asdict, fields["problems"])),
+    ]
+    if omitted is None:
+        listed, idle = _grouped(fields["verdicts"], notes)
+        rows += [("verdicts", map(verdict_to_json, listed)), ("not_applicable", idle)]
+    else:
+        head.append(("omitted", asdict(omitted)))
+        listed, outcomes = _lettered(fields["verdicts"], fields["targets"], notes)
+        rows += [("verdicts", map(verdict_to_json, listed)), ("outcomes", outcomes)]
+    parts = [f"{json.dumps(name)}: {_dump(value)}" for name, value in head]
+    for name, values in rows:
+        lines = ",\n".join(map(_dump, values))
+        parts.append(f"{json.dumps(name)}: [\n{lines}\n]" if lines else f"{json.dumps(name)}: []")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def fields(text: str, origin: str) -> dict[str, Any]:
+    """The fields of the report that `text` wrote. ``origin`` names the text in errors.
+
+    Raises: `ReportError` in one sentence when the text is cut off, foreign or of another schema.
+    """
+    data = _report_data(text, origin)
+    try:
+        laws = tuple(LawNote(**note) for note in data["laws"])
+        notes = {note.id: note for note in laws}
+        targets = tuple(str(target) for target in data["targets"])
+        brief = data["flowref-report"] == BRIEF
+        unlisted = _unlettered if brief else _ungrouped
+        more = unlisted(data["outcomes" if brief else "not_applicable"], notes)
+        return {
+            "environment": _environment(data["environment"]),
+            "laws": laws,
+            "targets": targets,
+            "verdicts": _merged(data["verdicts"], more, (*targets, *notes)),
+            "problems": tuple(Problem(**problem) for problem in data["problems"]),
+            "complete": bool(data["complete"]),
+            "omitted": _omitted(data["omitted"]) if brief else None,
+        }
+    except ReportError as error:
+        raise ReportError(f"{origin} is a damaged flowref report: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ReportError(f"{origin} is a damaged flowref report ({reason})") from None
+
+
+def bare(verdict: Verdict) -> Verdict:
+    """The outcome of a pair alone, as a brief report has it where a law holds or does not apply."""
+    return Verdict(
+        verdict.target,
+        verdict.law,
+        verdict.status,
+        law_version=verdict.law_version,
+        force=verdict.force,
+    )
+
+
+def _report_data(text: str, origin: str) -> dict[str, Any]:
+    """The JSON object of a report of a schema that is known here."""
+    wanted = "a report written by flowref audit --json"
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ReportError(f"{origin} is not JSON ({error}); expected {wanted}") from None
+    if not isinstance(data, dict) or "flowref-report" not in data:
+        raise ReportError(f"{origin} is JSON but no flowref report; expected {wanted}")
+    if data["flowref-report"] not in (FULL, BRIEF):
+        raise ReportError(
+            f"{origin} has report schema {data['flowref-report']!r}, and this flowref reads "
+            f"schemas {FULL} and {BRIEF}; read it with the flowref that wrote it, or audit again"
+        )
+    return data
+
+
+def _plain(target: str, note: LawNote, status: Status, reason: str = "") -> Verdict:
+    """A verdict on a law as it is now, with nothing measured."""
+    return Verdict(target, note.id, status, reason, law_version=note.version, force=note.force)
+
+
+def _grouped(
+    verdicts: Iterable[Verdict], notes: Mapping[str, LawNote]
+) -> tuple[list[Verdict], Iterator[dict[str, Any]]]:
+    """The verdicts to list, and rows of the laws that do not apply, by target and reason; these
+    carry no time.
+    """
+    listed: list[Verdict] = []
+    idle: dict[tuple[str, str], list[str]] = {}
+    for verdict in verdicts:
+        note, target, reason = notes.get(verdict.law), verdict.target, verdict.reason
+        if note is not None and verdict.without_time() == _plain(
+            target, note, Status.NOT_APPLICABLE, reason
+        ):
+            idle.setdefault((target, reason), []).append(verdict.law)
+        else:
+            listed.append(verdict)
+    rows = (
+        {"target": target, "reason": reason, "laws": laws}
+        for (target, reason), laws in idle.items()
+    )
+    return listed, rows
+
+
+def _ungrouped(rows: Iterable[Any], notes: Mapping[str, LawNote]) -> Iterator[Verdict]:
+    for row in rows:
+        for law in row["laws"]:
+            yield _plain(row["target"], notes[law], Status.NOT_APPLICABLE, row["reason"])
+
+
+def _lettered(
+    verdicts: Iterable[Verdict], targets: Sequence[str], notes: Mapping[str, LawNote]
+) -> tuple[list[Verdict], Iterator[dict[str, str]]]:
+    """The verdicts to list, and a row of letters for each target."""
+    listed: list[Verdict] = []
+    letters = {(target, law): ELSEWHERE for target in targets for law in notes}
+    for verdict in verdicts:
+        pair, status = (verdict.target, verdict.law), verdict.status
+        if (
+            status in LETTERS
+            and letters.get(pair) == ELSEWHERE
+            and verdict == _plain(verdict.target, notes[verdict.law], status)
+        ):
+            letters[pair] = LETTERS[status]
+        else:
+            listed.append(verdict)
+    rows = (
+        {"target": target, "laws": "".join(letters[target, law] for law in notes)}
+        for target in dict.fromkeys(targets)
+    )
+    return listed, rows
+
+
+def _unlettered(rows: Iterable[Any], notes: Mapping[str, LawNote]) -> Iterator[Verdict]:
+    statuses = {letter: status for status, letter in LETTERS.items()}
+    for row in rows:
+        for letter, note in zip(row["laws"], notes.values(), strict=True):
+            if letter != ELSEWHERE:
+                yield _plain(row["target"], note, statuses[letter])
+
+
+def _merged(rows: Any, more: Iterable[Verdict], names: Sequence[str]) -> tuple[Verdict, ...]:
+    """All verdicts; target by target, as an audit writes them, where those listed are so."""
+    ranks = {name: rank for rank, name in enumerate(names)}
+
+    def rank(verdict: Verdict) -> tuple[int, int]:
+        return ranks.get(verdict.target, -1), ranks.get(verdict.law, -1)
+
+    verdicts = [verdict_from_json(row) for row in rows]
+    ordered = verdicts == sorted(verdicts, key=rank)
+    verdicts += more
+    return tuple(sorted(verdicts, key=rank) if ordered else verdicts)
+
+
+def _environment(row: dict[str, Any]) -> Environment:
+    versions = tuple((str(name), str(number)) for name, number in row["versions"])
+    return Environment(**{**row, "versions": versions, "seconds": unhexed(row["seconds"])})
+
+
+def _omitted(row: dict[str, Any]) -> Omitted:
+    if any(type(count) is not int for count in row.values()):
+        raise ReportError(f"points were counted as {row!r}; expected whole numbers")
+    return Omitted(**row)
+
+
+def _dump(value: Any) -> str:
+    """Compact, strict JSON."""
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(", ", ": "))

@@ -1,0 +1,63 @@
+"""Text for one line: what comes from a target made harmless, a law's mathematics in letters, a
+command.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+
+def clean(text: str) -> str:
+    r"""Text from a target on one line, control characters made visible, so that it cannot steer a
+    terminal.
+
+    >>> clean("a\x1b[31mb\nc")
+    'a\\x1b[31mb c'
+    """
+    flat = " ".join(text.split())
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in flat)
+
+
+# The mathematics of the laws' statements, where no TeX is read.
+TEX = (
+    (r"\\mathrm\{(\w+)\}", r"\1"),
+    (r"\\hat ?(\w)", r"\1" + "\u0302"),
+    (r"\\overline\{([^{}]*)\}", r"mean(\1)"),
+    (r"\\frac12 ?", "1/2 "),
+    (r"\\frac\{([^{}]*)\}\{([^{}]*)\}", r"(\1)/(\2)"),
+    (r"\^\{-1\}", "⁻¹"),
+    (r"\\partial_\\theta ?", "∂θ "),
+    (r"\\partial ?", "∂"),
+    (r"\\(log|det)(?![A-Za-z])", r"\1"),
+    (r"\\sqrt\{([^{}]*)\}", r"√(\1)"),
+    (r"\^\{([^{}]*)\}", r"^(\1)"),
+    (r"_\{([^{}]*)\}", r"_\1"),
+    (r"\\[, ]", " "),
+    (r"\$", ""),
+)
+LETTERS = {
+    "mu": "μ", "epsilon": "ε", "eta": "η", "sum": "Σ", "int": "∫", "ne": "≠",
+    "gamma": "γ", "sigma": "σ", "beta": "β", "alpha": "α", "lambda": "λ", "theta": "θ", "pi": "π", "Phi": "Φ",  # noqa: RUF001  Greek letters are meant
+    "le": "≤", "sim": "~", "Rightarrow": "⇒", "leftarrow": "←", "pm": "±", "langle": "<", "rangle": ">", "dots": "...",
+    "|": "‖", "ge": "≥", "mid": "|", "lfloor": "⌊", "rfloor": "⌋",
+}  # fmt: skip
+
+
+def plain(statement: str) -> str:
+    r"""A statement with its mathematics in letters.
+
+    >>> plain(r"The log-det is $\log|\det \partial f^{-1} / \partial z|$.")
+    'The log-det is log|det ∂f⁻¹ / ∂z|.'
+    """
+    statement = re.sub(
+        r"\\([A-Za-z]+|\|)", lambda macro: LETTERS.get(macro[1], macro[0]), statement
+    )
+    for pattern, letters in TEX:
+        statement = re.sub(pattern, letters, statement)
+    return clean(statement)
+
+
+def command(*words: str) -> str:
+    """A command line that can be pasted into a shell."""
+    return shlex.join(("flowref", *words))
