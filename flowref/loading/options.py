@@ -53,7 +53,7 @@ def override(facts: Facts, options: dict[str, str], name: str, obj: Any = None) 
     construction.
     """
     from flowref import registry
-    from flowref.adapters.common import multi_scales
+    from flowref.adapters.user import structure
 
     if "event" in options:
         facts = replace(facts, event_shape=shape_of(options["event"], "event"))
@@ -70,7 +70,7 @@ def override(facts: Facts, options: dict[str, str], name: str, obj: Any = None) 
     if "codomain" in options:
         facts = replace(facts, codomain=Support.parse(options["codomain"]))
     if "squeeze" in options:
-        facts = replace(facts, squeezing=multi_scales.squeezing_of(options["squeeze"], name))
+        facts = replace(facts, squeezing=structure.squeezing_of(options["squeeze"], name))
     if "preprocessing" in options:
         facts = replace(facts, preprocessing=preprocessing_of(options["preprocessing"], name))
     promises = dict(facts.promises)
@@ -97,9 +97,9 @@ def with_conventions(facts: Facts) -> Facts:
     """Facts in which the conventions of a batch normalizer that are promised, as in momentum=keep,
     count as declared.
     """
-    from flowref.adapters.common import batch_norms
+    from flowref.model.structure.batch_norm import CONVENTIONS
 
-    stated = {key: value for key, value in facts.promises.items() if key in batch_norms.CONVENTIONS}
+    stated = {key: value for key, value in facts.promises.items() if key in CONVENTIONS}
     if facts.normalizer is None or not stated:
         return facts
     return replace(
@@ -112,15 +112,15 @@ def coupled(facts: Facts, options: dict[str, str], name: str, obj: Any = None) -
     """Facts of an object that is said to be a coupling, by ?kept= or by its attribute ``kept``,
     once the event shape is known.
     """
-    from flowref.adapters.common import couplings
+    from flowref.adapters.user import structure
 
     known = (
         facts.coupling
         if facts.coupling is not None or obj is None
-        else couplings.said(obj, facts.event_shape)
+        else structure.coupling_of(obj, facts.event_shape)
     )
     if "kept" in options:
-        mask = couplings.mask_of(options["kept"], facts.event_shape)
+        mask = structure.mask_of(options["kept"], facts.event_shape)
         if mask is None:
             raise SpecError(
                 f"{name}: kept was given as {options['kept']!r}; expected places of an event of "
@@ -159,7 +159,7 @@ def of_kind(facts: Facts, text: str, name: str, obj: Any) -> Facts:
             f"{name}: kind is for objects of your own; what a library's construction is, is known"
         )
     if batch_norms.KIND not in kinds:
-        coupled = batch_norms.known(obj)[1] if facts.normalizer is not None else {}
+        coupled = batch_norms.normalizer_of(obj)[1] if facts.normalizer is not None else {}
         kept = {key: value for key, value in facts.promises.items() if key not in coupled}
         return replace(facts, promises=kept, normalizer=None)
     if facts.normalizer is not None:
@@ -168,5 +168,5 @@ def of_kind(facts: Facts, text: str, name: str, obj: Any) -> Facts:
         raise SpecError(
             f"{name} gives a {type(obj).__name__}; kind={batch_norms.KIND} is for torch modules"
         )
-    normalizer, promises = batch_norms.known(obj)
+    normalizer, promises = batch_norms.normalizer_of(obj)
     return replace(facts, promises={**promises, **facts.promises}, normalizer=normalizer)

@@ -47,8 +47,8 @@ def settle_user(
     import numpy as np
     import torch
 
-    from flowref.adapters.common import batch_norms
-    from flowref.adapters.user import adapter as user
+    from flowref.adapters.common import batch_norm_shapes
+    from flowref.adapters.user import probing as user
     from flowref.backends.torch.sandbox import sandbox
     from flowref.backends.torch.state import cast, set_mode
     from flowref.model import draw
@@ -77,7 +77,7 @@ def settle_user(
             except Exception:
                 raise misfit(target, facts.event_shape, error) from error
     if facts.normalizer is not None and (
-        reason := batch_norms.misfit(obj, facts.normalizer, facts.event_shape)
+        reason := batch_norm_shapes.misfit(obj, facts.normalizer, facts.event_shape)
     ):
         raise TargetError(
             f"{target}: {reason}. Give the shape of one event as ?event=3 or ?event=2,4,4 (or "

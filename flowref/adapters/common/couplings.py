@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from flowref.adapters.common.described import lineage
-from flowref.model import KINDS, MASKS, Coupling, Shape, named_mask
+from flowref.model import Coupling, Shape
 
 # Univariate maps by the name of their class; all others are elementwise.
 UNIVARIATE = {
@@ -24,7 +24,7 @@ UNIVARIATE = {
 def of_library(obj: Any, shape: Shape, *packages: str) -> Coupling | None:
     """The facts of a coupling whose class is a library's own, or None.
 
-    Subclasses of users may do anything to their two parts; they can say what they keep by an
+    Subclasses of users may do anything to their two parts; they can declare what they keep by an
     attribute ``kept``.
     """
     name, module = type(obj).__name__, type(obj).__module__
@@ -175,52 +175,3 @@ READERS: dict[str, Callable[[Any, Shape], Coupling]] = {
     "MaskedAffineFlow": _masked_affine,
     "SplineCoupling": _pyro_spline,
 }
-
-
-def said(obj: Any, shape: Shape) -> Coupling | None:
-    """The facts of a user's coupling, by its attributes: ``kept``, a mask or the name of one, and
-    ``coupling``, its kind.
-
-    A module that it holds as ``conditioner`` is taken for that; ``masked = True`` says that it
-    gives parameters for kept entries as well.
-    """
-    kept: Any = getattr(obj, "kept", None)
-    kind = getattr(obj, "coupling", "joint")
-    if isinstance(kept, str):
-        mask = mask_of(kept, shape)
-    else:
-        try:
-            flat: list[Any] = (
-                kept.reshape(-1).tolist() if hasattr(kept, "reshape") else list(kept or ())
-            )
-            mask = tuple(float(value) for value in flat)
-        except (TypeError, ValueError):
-            return None
-    if mask is None or len(mask) != math.prod(shape) or not mask:
-        return None
-    conditioner = (
-        "conditioner" if hasattr(getattr(obj, "conditioner", None), "register_forward_hook") else ""
-    )
-    masked = getattr(obj, "masked", False) is True
-    return Coupling(
-        mask, kind if kind in KINDS else "joint", conditioner=conditioner, masked=masked
-    )
-
-
-def mask_of(text: str, shape: Shape) -> tuple[float, ...] | None:
-    """A mask as typed: a name (see `MASKS`), with ``:1`` for the other parity, or the places that
-    are kept.
-    """
-    name, _, parity = text.partition(":")
-    if name in MASKS and parity in ("", "0", "1"):
-        return named_mask(name, int(parity or 0), shape)
-    try:
-        places = {int(place) for place in text.split(",") if place.strip()}
-    except ValueError:
-        return None
-    size = math.prod(shape)
-    return (
-        tuple(float(index in places) for index in range(size))
-        if all(0 <= one < size for one in places)
-        else None
-    )

@@ -5,15 +5,13 @@ leave. Classes are known by name.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common.described import lineage
-from flowref.model import ORDERS, MultiScale, Shape, Squeezing, TargetError
+from flowref.model import MultiScale, Shape, Squeezing
 
-# Subclasses of users may do anything with positions; they can say what they do by the attributes
-# that `said` reads.
+# Subclasses of users may do anything with positions; they can declare what they do by attributes.
 INVERSES = {
     "flowref": "bijection",
     "nflows": "_transform",
@@ -171,43 +169,3 @@ def _torchflows(obj: Any, prefix: str) -> MultiScale | None:
         places.append(tuple(leaving.flatten().tolist()))
         obj, prefix = inner, f"{prefix}small_bijection."
     return MultiScale(tuple(shapes), tuple(levels), tuple(places))
-
-
-def said(obj: Any) -> dict[str, Any]:
-    """What a user's object says of itself: attributes ``squeezing`` and ``multi_scale``,
-    dictionaries of the fields.
-    """
-    found = {
-        "squeezing": _read(obj, "squeezing", Squeezing),
-        "multi_scale": _read(obj, "multi_scale", MultiScale),
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _read(obj: Any, name: str, kind: type[Squeezing] | type[MultiScale]) -> Any:
-    given = getattr(obj, name, None)
-    if not isinstance(given, Mapping):
-        return given if isinstance(given, (Squeezing, MultiScale)) else None
-    if not set(given) & {field.name for field in fields(kind)}:
-        return None  # an attribute of that name for something else
-    try:
-        return kind(**{key: _frozen(value) for key, value in given.items()})
-    except TypeError as error:
-        raise TargetError(f"{type(obj).__name__}.{name} is not understood: {error}") from error
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
-
-
-def squeezing_of(text: str, name: str) -> Squeezing:
-    """A squeeze as typed after squeeze=: an order, "undeclared", and a colon with the factor if it
-    is not 2.
-    """
-    order, _, factor = text.partition(":")
-    if order not in (*ORDERS, "undeclared") or not (factor or "2").isdigit():
-        raise TargetError(
-            f"{name}: squeeze was given as {text!r}; expected undeclared or one of "
-            f"{', '.join(ORDERS)}"
-        )
-    return Squeezing(factor=int(factor or 2), order="" if order == "undeclared" else order)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flowref.adapters.common import batch_norms, couplings, multi_scales
+from flowref.adapters.common import batch_norm_shapes, batch_norms, couplings, multi_scales
 from flowref.adapters.common.bases import base_promises
 from flowref.adapters.common.described import lineage
 from flowref.adapters.common.torch_transforms import interval
@@ -48,9 +48,8 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     shape = event_shape or _event(obj)
     if batch_norms.is_normalizer(obj):
         # Where no shape is given, an event is an image of its channels.
-        facts = batch_norms.facts(
-            obj, event_shape or batch_norms.infer_shape(obj) or (obj.num_features,)
-        )
+        shape = event_shape or batch_norm_shapes.infer_shape(obj) or (obj.num_features,)
+        facts = batch_norm_shapes.facts(obj, shape)
         if not callable(getattr(obj, "inverse", None)):
             return facts
         assert facts.normalizer is not None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common import batch_norms, torch_dialects
+from flowref.adapters.common import batch_norm_shapes, batch_norms, torch_dialects
 from flowref.adapters.common.bases import base_promises
 from flowref.adapters.common.described import described, lineage
 from flowref.adapters.common.torch_transforms import (
@@ -127,7 +127,7 @@ def traits(transform: Any) -> Traits:
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a transform or distribution, its event shape inferred where it tells one."""
     if batch_norms.of_torch(obj):
-        facts = batch_norms.facts(obj, event_shape)
+        facts = batch_norm_shapes.facts(obj, event_shape)
         if not facts.event_shape:
             raise unknown_shape(obj)
         return facts

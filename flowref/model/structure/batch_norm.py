@@ -11,6 +11,8 @@ from typing import Any
 # What an attribute of a batch normalizer may be: the affine parameters, the running statistics with
 # their counter, and the two constants.
 ROLES = ("weight", "bias", "running_mean", "running_var", "num_batches", "eps", "momentum")
+# Deviations from torch that may be declared, by the keys of `Normalizer.declared`.
+CONVENTIONS = ("momentum", "running_var", "variance", "single")
 
 
 @dataclass(frozen=True)

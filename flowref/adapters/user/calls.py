@@ -1,0 +1,144 @@
+"""How an object that follows a protocol is called: a module-level function for each ability."""
+
+from __future__ import annotations
+
+from typing import Any
+
+BASES = (
+    "base",
+    "base_dist",
+    "base_distribution",
+    "prior",
+    "distribution",
+    "q0",
+    "latent",
+    "base_density",
+)
+
+
+def forward_pair(obj: Any, x: Any, context: Any) -> Any:
+    """Call an object whose forward returns (z, log_det)."""
+    run = obj if callable(obj) else obj.forward
+    out = run(x) if context is None else run(x, context)
+    return out[0], out[1]
+
+
+def inverse_pair(obj: Any, z: Any, context: Any) -> Any:
+    """Call an object whose inverse returns (x, log_det), or x alone."""
+    out = obj.inverse(z) if context is None else obj.inverse(z, context)
+    return (out[0], out[1]) if isinstance(out, (tuple, list)) else (out, None)
+
+
+def forward_single(obj: Any, x: Any, context: Any) -> Any:
+    """Call an object whose forward returns z, with its log-det from log_abs_det_jacobian(x, z) if
+    it has one.
+    """
+    run = obj if callable(obj) else obj.forward
+    z = run(x) if context is None else run(x, context)
+    ladj = obj.log_abs_det_jacobian(x, z) if hasattr(obj, "log_abs_det_jacobian") else None
+    return z, ladj
+
+
+def inverse_single(obj: Any, z: Any, context: Any) -> Any:
+    """Call an object whose inverse returns x; the log-det of the inverse is minus that of the map
+    at x.
+    """
+    out = obj.inverse(z) if context is None else obj.inverse(z, context)
+    if isinstance(out, (tuple, list)):
+        return out[0], out[1]
+    if not hasattr(obj, "log_abs_det_jacobian"):
+        return out, None
+    ladj = obj.log_abs_det_jacobian(out, z)
+    return out, -ladj
+
+
+def log_prob(obj: Any, x: Any, context: Any) -> Any:
+    """The log-density of each point."""
+    return obj.log_prob(x) if context is None else obj.log_prob(x, context)
+
+
+def bits_per_dim(obj: Any, x: Any, context: Any) -> Any:
+    """The bits per dimension of each point."""
+    return obj.bits_per_dim(x)
+
+
+def rsample(obj: Any, n: int, context: Any) -> Any:
+    """Draw n points with gradients, by a number or a shape."""
+    try:
+        return obj.rsample(n)
+    except TypeError:
+        return obj.rsample((n,))
+
+
+def cdf(obj: Any, x: Any) -> Any:
+    """The distribution function."""
+    return obj.cdf(x)
+
+
+def icdf(obj: Any, u: Any) -> Any:
+    """The quantile function."""
+    return obj.icdf(u)
+
+
+def loss(obj: Any, x: Any, context: Any, weight: float = 1.0) -> Any:
+    """The negative log-likelihood of a batch, with the penalty, of an object whose loss takes its
+    weight.
+    """
+    out = obj.loss(x, weight)
+    return (out[0], out[1]) if isinstance(out, (tuple, list)) else (out, None)
+
+
+def dequantize(obj: Any, levels: Any, noise: Any) -> Any:
+    """Levels to reals, by noise between zero and one."""
+    return obj.dequantize(levels, noise)
+
+
+def base_of(obj: Any) -> Any:
+    """The density that an object has under one of the usual names of a base."""
+    bases = (getattr(obj, name, None) for name in BASES)
+    return next(base for base in bases if hasattr(base, "log_prob"))
+
+
+def base_sample(obj: Any, n: int, context: Any) -> Any:
+    """Draw n latents from the base of an object, by a number or a shape."""
+    base = base_of(obj)
+    try:
+        out = base.sample((n,))
+    except TypeError:
+        out = base.sample(n)
+    return out[0] if isinstance(out, (tuple, list)) else out
+
+
+def base_log_prob(obj: Any, z: Any, context: Any) -> Any:
+    """The base log-density of each latent; trailing axes of an elementwise base are summed."""
+    value = base_of(obj).log_prob(z)
+    return value.reshape(len(z), -1).sum(1)
+
+
+def sample_number(obj: Any, n: int, context: Any) -> Any:
+    """Draw n points from an object whose sample takes a number."""
+    out = obj.sample(n) if context is None else obj.sample(n, context)
+    return out[0] if isinstance(out, (tuple, list)) else out
+
+
+def sample_shape(obj: Any, n: int, context: Any) -> Any:
+    """Draw n points from an object whose sample takes a shape."""
+    out = obj.sample((n,)) if context is None else obj.sample((n,), context)
+    return out[0] if isinstance(out, (tuple, list)) else out
+
+
+def repair(obj: Any) -> None:
+    """Let the object put moved parameters back into their valid set."""
+    obj.repair()
+
+
+def parts(obj: Any) -> Any:
+    """The bijections of the one list of sub-bijections that an object has."""
+    lists = [
+        [(type(item).__name__, item) for item in value]
+        for value in getattr(obj, "_modules", {}).values()
+        if type(value).__name__ in ("ModuleList", "Sequential")
+        and len(value) > 1
+        and all(callable(getattr(item, "inverse", None)) for item in value)
+    ]
+    return lists[0] if len(lists) == 1 else []

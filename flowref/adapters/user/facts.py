@@ -1,0 +1,89 @@
+"""What the attributes of a user's object tell of it: shapes, supports, knots, promises and
+structure.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowref.adapters.common import batch_norms
+from flowref.adapters.common.bases import base_promises
+from flowref.adapters.user.calls import BASES
+from flowref.adapters.user.structure import levels_of, preprocessing_of
+from flowref.model import REAL, Facts, Shape, Support
+
+PROMISES = (
+    "estimator", "inverse_tolerance", "ladj", "perturb", "volume_preserving", "constant_jacobian", "autoregressive",
+    "elementwise", "monotone", "batch_dims", "scalar_ladj",
+)  # fmt: skip
+# Words in the names of numbers at which a formula may change.
+BOUNDS = (
+    "bound", "limit", "threshold", "tail", "clip", "clamp", "low", "high", "left", "right", "cutoff", "knot",
+)  # fmt: skip
+
+
+def describe(obj: Any, event_shape: Shape | None) -> Facts:
+    """What an object's attributes tell about it."""
+    shape = event_shape or getattr(obj, "event_shape", None)
+    domain = _support(getattr(obj, "domain", getattr(obj, "support", None)))
+    context = getattr(obj, "context_shape", None)
+    context = (context,) if isinstance(context, int) else context
+    normalizer, coupled = (
+        batch_norms.normalizer_of(obj) if batch_norms.is_normalizer(obj) else (None, {})
+    )
+    promises = {**coupled, **_base(obj), **_promises(obj)}
+    return Facts(
+        event_shape=_sizes(shape),
+        domain=domain or REAL,
+        codomain=_support(getattr(obj, "codomain", None)),
+        declared=domain is not None,
+        context_shape=None if context is None else tuple(context),
+        knots=knots(obj),
+        promises={key: value for key, value in promises.items() if value is not False},
+        normalizer=normalizer,
+        preprocessing=preprocessing_of(obj),
+        **levels_of(obj),
+    )
+
+
+def _sizes(shape: Any) -> Shape:
+    if isinstance(shape, int):
+        return (shape,)
+    return tuple(int(size) for size in shape or ())
+
+
+def _promises(obj: Any) -> dict[str, Any]:
+    """What an object promises: by attributes of the names of promises, and under ``promises``."""
+    promises: dict[str, Any] = {}
+    for name in PROMISES:
+        value = getattr(obj, name, None)
+        if value is not None and not callable(value):
+            promises[name if name == "inverse_tolerance" else name.replace("_", "-")] = value
+    more = getattr(obj, "promises", ())
+    promises |= dict(more) if isinstance(more, dict) else {str(name): True for name in more}
+    return {**promises, "direction": "either"}
+
+
+def _base(obj: Any) -> dict[str, Any]:
+    """What the base of a density promises. What is called a prior or a distribution may be
+    something else than what the flow starts from.
+    """
+    name = next((name for name in BASES if hasattr(getattr(obj, name, None), "log_prob")), "")
+    return base_promises(getattr(obj, name)) if name.startswith("base") or name == "q0" else {}
+
+
+def _support(value: Any) -> Support | None:
+    if isinstance(value, (str, tuple, list, Support)):
+        return Support.parse(tuple(value) if isinstance(value, list) else value)
+    return None
+
+
+def knots(obj: Any) -> tuple[float, ...]:
+    """Numbers that an object has under names of bounds: where its formula may change."""
+    numbers: set[float] = set()
+    for part in list(obj.modules()) if hasattr(obj, "modules") else [obj]:
+        for name, value in getattr(part, "__dict__", {}).items():
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if number and (name in ("B", "bounds") or any(word in name.lower() for word in BOUNDS)):
+                numbers.add(abs(float(value)))
+    return tuple(sorted(number for number in numbers if 0 < number < 1e6))[:4]

@@ -1,0 +1,122 @@
+"""What users declare of the structure of their objects: by attributes of the object, and as text in
+a spec.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from flowref.model import (
+    KINDS,
+    MASKS,
+    ORDERS,
+    Coupling,
+    MultiScale,
+    Preprocessing,
+    Shape,
+    Squeezing,
+    TargetError,
+    named_mask,
+)
+
+
+def coupling_of(obj: Any, shape: Shape) -> Coupling | None:
+    """The coupling that an object declares by its attributes: ``kept``, a mask or the name of one,
+    and ``coupling``, its kind.
+
+    A module under the name ``conditioner`` is taken for that; ``masked = True`` declares that it
+    gives parameters for kept entries as well.
+    """
+    mask = _mask(getattr(obj, "kept", None), shape)
+    if mask is None or len(mask) != math.prod(shape) or not mask:
+        return None
+    kind = getattr(obj, "coupling", "joint")
+    hooked = hasattr(getattr(obj, "conditioner", None), "register_forward_hook")
+    return Coupling(
+        mask,
+        kind if kind in KINDS else "joint",
+        conditioner="conditioner" if hooked else "",
+        masked=getattr(obj, "masked", False) is True,
+    )
+
+
+def _mask(kept: Any, shape: Shape) -> tuple[float, ...] | None:
+    """A mask from what an object has under ``kept``, or None."""
+    if isinstance(kept, str):
+        return mask_of(kept, shape)
+    try:
+        flat = kept.reshape(-1).tolist() if hasattr(kept, "reshape") else list(kept or ())
+        return tuple(float(value) for value in flat)
+    except (TypeError, ValueError):
+        return None
+
+
+def mask_of(text: str, shape: Shape) -> tuple[float, ...] | None:
+    """A mask as typed after kept=: a name (see `MASKS`), with ``:1`` for the other parity, or the
+    indices of the entries that are kept; None for anything else.
+    """
+    name, _, parity = text.partition(":")
+    if name in MASKS and parity in ("", "0", "1"):
+        return named_mask(name, int(parity or 0), shape)
+    try:
+        indices = {int(index) for index in text.split(",") if index.strip()}
+    except ValueError:
+        return None
+    size = math.prod(shape)
+    if not all(0 <= index < size for index in indices):
+        return None
+    return tuple(float(index in indices) for index in range(size))
+
+
+def squeezing_of(text: str, name: str) -> Squeezing:
+    """A squeeze as typed after squeeze=: an order, "undeclared", and a colon with the factor if it
+    is not 2.
+    """
+    order, _, factor = text.partition(":")
+    if order not in (*ORDERS, "undeclared") or not (factor or "2").isdigit():
+        raise TargetError(
+            f"{name}: squeeze was given as {text!r}; expected undeclared or one of "
+            f"{', '.join(ORDERS)}"
+        )
+    return Squeezing(factor=int(factor or 2), order="" if order == "undeclared" else order)
+
+
+def levels_of(obj: Any) -> dict[str, Any]:
+    """The squeeze and the multi-scale map that an object declares by attributes ``squeezing`` and
+    ``multi_scale``, dictionaries of the fields; those that it does not declare are left out.
+    """
+    declared = {
+        "squeezing": _value(obj, "squeezing", Squeezing),
+        "multi_scale": _value(obj, "multi_scale", MultiScale),
+    }
+    return {name: value for name, value in declared.items() if value is not None}
+
+
+def _value(obj: Any, name: str, kind: type[Squeezing] | type[MultiScale]) -> Any:
+    attribute = getattr(obj, name, None)
+    if not isinstance(attribute, Mapping):
+        return attribute if isinstance(attribute, (Squeezing, MultiScale)) else None
+    if not set(attribute) & {field.name for field in fields(kind)}:
+        return None  # an attribute of that name for something else
+    try:
+        return kind(**{key: _frozen(value) for key, value in attribute.items()})
+    except TypeError as error:
+        raise TargetError(f"{type(obj).__name__}.{name} is not understood: {error}") from error
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+def preprocessing_of(obj: Any) -> Preprocessing | None:
+    """The logit that an object declares to be or to begin with, by an attribute ``preprocessing``:
+    a dictionary of the fields.
+    """
+    attribute = getattr(obj, "preprocessing", None)
+    if not isinstance(attribute, Mapping) or not attribute:
+        return None
+    names = {field.name for field in fields(Preprocessing)}
+    return Preprocessing(**attribute) if set(attribute) <= names else None
