@@ -213,6 +213,19 @@ def test_json_on_standard_output_is_only_json(folder: Path) -> None:
     assert "1 hold" in done.stderr
 
 
+def test_a_brief_report_is_written_brief(folder: Path) -> None:
+    """--brief counts what holds in both files; the report of the last audit is kept in full."""
+    targets = ("flows.py:WrongSign", "flows.py:Scale")
+    done = quick(*targets, "--brief", "--json", "out.json", "--markdown", "out.md")
+    assert done.exit_code == 1, done.output
+    brief, full = Report.load(folder / "out.json"), Report.load(folder / ".flowref/report.json")
+    assert brief.omitted is not None and full.omitted is None
+    assert brief.violations == full.violations and brief.counts == full.counts
+    assert "This report is brief" in (folder / "out.md").read_text()
+    assert flowref("diff", "out.json", ".flowref/report.json").exit_code == 0
+    assert flowref("replay", "out.json").output.startswith("STILL FAILS")
+
+
 def test_the_catalogue_is_readable(folder: Path) -> None:
     """The catalogue is listed, laws --for says what applies and why not, explain tells everything
     about one.

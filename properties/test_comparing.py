@@ -399,6 +399,38 @@ def test_only_what_replays_is_offered(
     assert any("--report 'new report.json'" in line for line in lines) is expected
 
 
+@settings(max_examples=100, deadline=None)
+@given(reports(), reports(), st.sampled_from([(True, False), (False, True), (True, True)]))
+def test_brief_reports_show_the_same_changes(
+    one: Report, other: Report, brief: tuple[bool, bool]
+) -> None:
+    """In brief, on either side or both, the same pairs change the same way, none is gone, and that
+    the report is brief is among the circumstances.
+    """
+    full = compare(one, other)
+    sides = zip((one, other), brief, strict=True)
+    short = compare(*(report.brief() if shorten else report for report, shorten in sides))
+
+    def outline(comparison: Comparison) -> object:
+        pairs = [
+            (p.target, p.law, p.trend, p.old and p.old.status, p.new and p.new.status)
+            for p in comparison.pairs
+        ]
+        wholes = [(w.kind, w.name, w.appeared, w.trend) for w in comparison.wholes]
+        return sorted(map(str, pairs)), wholes, comparison.unchanged, comparison.reworded
+
+    assert outline(short) == outline(full)
+    words = ["brief" if flag else "full" for flag in brief]
+    assert any(f"report: {words[0]} -> {words[1]}" in line for line in change_lines(short))
+
+
+def test_margins_that_a_brief_report_lacks_are_not_compared() -> None:
+    """All margins are refused in one sentence where a report is brief."""
+    with pytest.raises(ReportError, match="one report is brief"):
+        compare(BASE.brief(), BASE, all_margins=True)
+    assert not compare(BASE.brief(), BASE)
+
+
 def test_reworded_failures_are_shown_on_request() -> None:
     """A failure whose text alone changed is unchanged, and shown when everything is asked for."""
     new = with_first(violated(2.0), reason="a reason anew")

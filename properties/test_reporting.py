@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from flowref.model import Condition, Counterexample, Counts, Evidence, ReportError, Status, Verdict
 from flowref.reporting.contents import Environment, LawNote, Problem
 from flowref.reporting.encoding import packed, unpacked, verdict_from_json, verdict_to_json
-from flowref.reporting.markdown import code, escaped, to_markdown
+from flowref.reporting.markdown import to_markdown
+from flowref.reporting.markup import code, escaped
 from flowref.reporting.numbers import bits, contrast
 from flowref.reporting.report import FlowrefViolation, Report
 from flowref.reporting.terminal import summary_lines, target_lines
@@ -307,11 +308,11 @@ def replace_status(verdict: Verdict, status: Status) -> Verdict:
     return Verdict(verdict.target, verdict.law, status, "the process was killed")
 
 
-def test_markdown_escapes_everything_from_a_target() -> None:
+@pytest.mark.parametrize("brief", [False, True])
+def test_markdown_escapes_everything_from_a_target(brief: bool) -> None:
     """No HTML, link, heading, table row or control character of a target survives in Markdown."""
-    text = to_markdown(
-        report_of(VIOLATION, Verdict(HOSTILE, HOSTILE, Status.INCONCLUSIVE, HOSTILE))
-    )
+    report = report_of(VIOLATION, Verdict(HOSTILE, HOSTILE, Status.INCONCLUSIVE, HOSTILE))
+    text = to_markdown(report.brief() if brief else report)
     # What stands in code spans and blocks is literal anyway.
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text.replace("\\`", ""))
     assert "<script>" not in outside

@@ -121,6 +121,11 @@ def main() -> None:
     help="Write the report as Markdown (- for standard output).",
 )
 @click.option(
+    "--brief",
+    is_flag=True,
+    help="In these files count what holds or does not apply, without numbers and reasons.",
+)
+@click.option(
     "--resume/--fresh",
     default=True,
     help="Go on with an interrupted audit (default), or start anew.",
@@ -161,7 +166,7 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
     with _terminable(), screen:
         report = conduct(specs or None, laws, options, screen)
     screen.say(summary_lines(report))
-    _write_formats(report, json_path, markdown_path)
+    _write_formats(report.brief() if choices["brief"] else report, json_path, markdown_path)
     if not report.complete:
         click.echo("flowref: interrupted; the same command goes on from here:", err=True)
         resuming = shlex.join(["flowref", *(word for word in sys.argv[1:] if word != "--fresh")])

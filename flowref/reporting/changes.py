@@ -8,7 +8,7 @@ from itertools import groupby
 
 from flowref.model import Status, Verdict
 from flowref.reporting.comparing import Comparison, PairChange, Trend, WholeChange
-from flowref.reporting.markdown import code, escaped
+from flowref.reporting.markup import code, escaped
 from flowref.reporting.numbers import rounded
 from flowref.reporting.outcomes import FAILING, tally
 from flowref.reporting.text import clean, command

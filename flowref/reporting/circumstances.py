@@ -19,11 +19,14 @@ class Difference:
 
 
 def differences(old: Report, new: Report) -> tuple[Difference, ...]:
-    """Versions, platform, profile and seed, laws that are measured anew, and an interruption."""
+    """Versions, platform, profile and seed, laws that are measured anew, and what a report lacks
+    since its audit was interrupted or it is brief.
+    """
     return (
         *_environment(old.environment, new.environment),
         *_notes(old.laws, new.laws),
         *_interrupted(old, new),
+        *_shortened(old, new),
     )
 
 
@@ -61,3 +64,8 @@ def _interrupted(old: Report, new: Report) -> list[Difference]:
     if old.complete and new.complete:
         return []
     return [Difference("audit", words[old.complete], words[new.complete])]
+
+
+def _shortened(old: Report, new: Report) -> list[Difference]:
+    words = ["full" if report.omitted is None else "brief" for report in (old, new)]
+    return [Difference("report", *words)] if "brief" in words else []

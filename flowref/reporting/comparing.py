@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from flowref.model import Evidence, Status, Verdict
+from flowref.model import Evidence, ReportError, Status, Verdict
 from flowref.reporting.circumstances import Difference, differences
 from flowref.reporting.outcomes import FAILING, SEVERITY
 from flowref.reporting.report import Report
@@ -91,8 +91,19 @@ def compare(
 
     A margin counts as changed when it grew or shrank by more than ``factor``, in pairs that are
     violated or advised against both times. Elsewhere margins are the luck of the draw; with
-    ``all_margins`` they count as well, from the level of rounding upwards.
+    ``all_margins`` they count as well, from the level of rounding upwards. Where one report is
+    brief, both are compared in brief.
+    Raises: `ReportError` where all margins are asked for of a brief report.
     """
+    circumstances = differences(old, new)
+    if brief := [report.omitted is not None for report in (old, new)].count(True):
+        if all_margins:
+            one_or_both = "one report is" if brief == 1 else "both reports are"
+            raise ReportError(
+                f"{one_or_both} brief and without the margins of laws that hold; compare reports "
+                "in full, or leave out --all-margins"
+            )
+        old, new = old.brief(), new.brief()
     before, after = _by_pair(old.verdicts), _by_pair(new.verdicts)
     targets = _targets(old), _targets(new)
     laws = _laws(old), _laws(new)
@@ -127,7 +138,7 @@ def compare(
         if one.status in FAILING and (one.reason, one.part) != (other.reason, other.part):
             reworded.append(PairChange(target, law, one, other))
     return Comparison(
-        differences(old, new),
+        circumstances,
         tuple(sorted(pairs, key=_rank)),
         tuple(sorted(wholes, key=lambda whole: (list(Trend).index(whole.trend), whole.appeared))),
         unchanged,

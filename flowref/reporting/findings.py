@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flowref.model import ReportError, Status, Verdict
-from flowref.reporting.markdown import code, escaped
+from flowref.reporting.markup import code, escaped
 from flowref.reporting.report import Report
 from flowref.reporting.words import again, circumstances, inputs, measured
 

@@ -11,12 +11,16 @@ from flowref.reporting.outcomes import FAILING
 from flowref.reporting.text import clean, command, plain
 
 
-def measured(verdict: Verdict) -> str:
-    """What was seen against what was allowed, on one line."""
+def measured(verdict: Verdict, width: int | None = None) -> str:
+    """What was seen against what was allowed, on one line; what was seen is left out where it takes
+    more than ``width`` letters.
+    """
     parts = []
     case, evidence = verdict.counterexample, verdict.evidence
     if case is not None and case.observed:
-        parts.append(contrast(list(case.observed.items())[:4]))
+        seen = contrast(list(case.observed.items())[:4])
+        if width is None or len(seen) <= width:
+            parts.append(seen)
     if evidence is not None:
         size = f"off by {rounded(evidence.residual)}, allowed {rounded(evidence.allowed)}"
         lost = bits(evidence) if evidence.allowed else ""

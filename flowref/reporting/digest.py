@@ -1,0 +1,89 @@
+"""A brief report as Markdown: a table of libraries, a line per failure, and the rest folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flowref.model import Status, Verdict
+from flowref.reporting import sections
+from flowref.reporting.markup import code, escaped
+from flowref.reporting.outcomes import FAILING
+from flowref.reporting.report import Report
+from flowref.reporting.words import measured, remark
+
+# Longer observations, arrays mostly, are in the JSON report only.
+WIDTH = 100
+
+
+def parts(report: Report) -> list[list[str]]:
+    """The sections of the page, each a list of lines."""
+    return [
+        sections.head(report),
+        sections.problems(report),
+        _libraries(report),
+        _failures(report),
+        *sections.quiet(report),
+        _folded(report),
+        sections.laws(report.laws),
+    ]
+
+
+def library(target: str) -> str:
+    """What stands before the colon of a target: its library, or the file or package it is in.
+
+    >>> library("zuko:NSF?features=3")
+    'zuko'
+    """
+    return target.partition(":")[0]
+
+
+def _by_library(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
+    groups: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        groups.setdefault(library(verdict.target), []).append(verdict)
+    return groups
+
+
+def _libraries(report: Report) -> list[str]:
+    if not report.targets:
+        return []
+    table = sections.counted("library", _by_library(report.verdicts), sections.used(report))
+    return ["## Libraries", "", *table]
+
+
+def _failures(report: Report) -> list[str]:
+    groups = _by_library(report.with_status(*FAILING))
+    if not groups:
+        return []
+    lines = [
+        "## Failures",
+        "",
+        "`flowref replay NAME` measures a violation again, `flowref script NAME` prints a program",
+        "that shows it; `--report FILE` names the report that they read.",
+    ]
+    for name, verdicts in groups.items():
+        lines += ["", f"### {escaped(name)}", ""]
+        lines += ["| name | | law | target | seen |", "|---|---|---|---|---|"]
+        lines += map(_failure, verdicts)
+    return lines
+
+
+def _failure(verdict: Verdict) -> str:
+    name = verdict.id if verdict.status is Status.VIOLATED else ""
+    seen = escaped("; ".join(filter(None, [measured(verdict, WIDTH), remark(verdict)])))
+    pair = f"{code(verdict.law)} | {code(verdict.target)}"
+    return f"| {name} | {verdict.status} | {pair} | {seen} |"
+
+
+def _folded(report: Report) -> list[str]:
+    """Counts by target and by law, for those who open them."""
+    columns = sections.used(report)
+    laws: dict[str, list[Verdict]] = {note.id: [] for note in report.laws}
+    for verdict in report.verdicts:
+        laws.setdefault(verdict.law, []).append(verdict)
+    lines = ["## Counts"]
+    for first, groups in (("target", report.by_target()), ("law", laws)):
+        title = f"<details><summary>by {first}</summary>"
+        table = sections.counted(first, groups, columns)
+        lines += ["", title, "", *table, "", "</details>"]
+    return lines if report.verdicts else []

@@ -1,0 +1,120 @@
+"""Sections of Markdown that a report in full and a brief one share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from flowref.model import Status, Verdict
+from flowref.reporting.contents import LawNote
+from flowref.reporting.markup import code, escaped, statement_text
+from flowref.reporting.outcomes import LABELS, tally
+from flowref.reporting.report import Report
+from flowref.reporting.words import reasons
+
+SHOWN = 6
+QUIET = (
+    (Status.ADVICE, "Advice", "Measured and not followed; nobody is accused of it."),
+    (Status.INCONCLUSIVE, "Not decided", "Counted, and never a pass."),
+    (Status.NOT_RUN, "Not run", "Pairs that were not started."),
+)
+
+
+def head(report: Report) -> list[str]:
+    """What was audited, when, with what, and what came of it in one line."""
+    environment, count = report.environment, len(report.violations)
+    verdict = "No law is violated" if not count else f"{count} violation{'' if count == 1 else 's'}"
+    versions = ", ".join(
+        f"{escaped(name)} {escaped(number)}" for name, number in environment.versions
+    )
+    date = f", {escaped(environment.started)}" if environment.started else ""
+    lines = [
+        "# flowref report",
+        "",
+        f"**{verdict}** in {len(report.targets)} targets and {len(report.laws)} laws: "
+        f"{tally(report.verdicts)}.",
+        "",
+        "flowref measures laws of normalizing flows on a component and compares what it finds with",
+        "what rounding can explain. A law is a statement about every input; a violation comes with",
+        "one input that breaks it.",
+        "",
+    ]
+    if report.omitted is not None:
+        lines += [
+            "This report is brief: what holds and what does not apply is counted, and not listed.",
+            "",
+        ]
+    if not report.complete:
+        lines += [
+            "**This audit was interrupted**: the pairs that it did not reach are listed as not",
+            "run.",
+            "",
+        ]
+    if environment.command:
+        lines.append(f"- command: {code(environment.command)}")
+    return [
+        *lines,
+        f"- flowref {escaped(environment.flowref)}, profile {environment.profile}, "
+        f"seed {environment.seed}, {environment.seconds:.0f} s{date}",
+        f"- Python {escaped(environment.python)} on {escaped(environment.platform)}; "
+        f"{versions or 'no library'}",
+    ]
+
+
+def problems(report: Report) -> list[str]:
+    """What could not be audited, a sentence each."""
+    if not report.problems:
+        return []
+    sentences = [f"- {escaped(problem.message)}" for problem in report.problems]
+    return ["## Could not be audited", "", *sentences]
+
+
+def used(report: Report) -> list[tuple[Status, str]]:
+    """The statuses that occur, with the words above their columns."""
+    counts = report.counts
+    return [(status, label) for status, label in LABELS if counts[status]]
+
+
+def counted(
+    first: str, groups: Mapping[str, Sequence[Verdict]], columns: Sequence[tuple[Status, str]]
+) -> list[str]:
+    """A table of how many verdicts of each group have each status; ``first`` heads the names."""
+    labels = " | ".join(label for _, label in columns)
+    lines = [f"| {first} | {labels} |", "|---|" + "---:|" * len(columns)]
+    for name, verdicts in groups.items():
+        counts = [sum(verdict.status is status for verdict in verdicts) for status, _ in columns]
+        cells = " | ".join(str(count or "") for count in counts)
+        lines.append(f"| {code(name)} | {cells} |")
+    return lines
+
+
+def quiet(report: Report) -> list[list[str]]:
+    """What was advised, not decided and not run: a section each, with the reasons given."""
+    return [_reasons(report.verdicts, *kind) for kind in QUIET]
+
+
+def _reasons(verdicts: Iterable[Verdict], status: Status, title: str, text: str) -> list[str]:
+    groups = reasons(verdicts, status)
+    if not groups:
+        return []
+    lines = [f"## {title}", "", text, "", "| pairs | reason | laws |", "|---:|---|---|"]
+    for reason, laws in groups:
+        distinct = sorted(set(laws))
+        more = f" and {len(distinct) - SHOWN} more" if len(distinct) > SHOWN else ""
+        listed = ", ".join(map(code, distinct[:SHOWN])) + more
+        lines.append(f"| {len(laws)} | {escaped(reason)} | {listed} |")
+    return lines
+
+
+def laws(notes: Sequence[LawNote]) -> list[str]:
+    """What each law states."""
+    if not notes:
+        return []
+    lines = ["## Laws", "", "| law | statement | force |", "|---|---|---|"]
+    return lines + [f"| {code(note.id)} | {_statement(note)} | {note.force} |" for note in notes]
+
+
+def _statement(note: LawNote) -> str:
+    """A law's statement in a cell of a table."""
+    if "$" in note.statement:
+        return statement_text(note.statement).replace("|", "\\|")
+    return escaped(note.statement)
