@@ -41,16 +41,6 @@ FLOORS: dict[str, set[str]] = {
     "__main__": {"cli"},
     "__init__": {"model", "checking", "reporting", "auditing"},
 }
-# Folder of adapters -> the package that it alone may import.
-LIBRARIES = {
-    "nflows": "nflows",
-    "normflows": "normflows",
-    "zuko": "zuko",
-    "freia": "FrEIA",
-    "pyro": "pyro",
-    "glasflow": "glasflow",
-    "torchflows": "torchflows",
-}
 # Third-party packages -> the rooms that may import them at all.
 FOREIGN: dict[str, set[str]] = {
     "torch": {"backends", "reference", "adapters", "zoo", "loading", "scripting", "training"},
@@ -60,6 +50,25 @@ FOREIGN: dict[str, set[str]] = {
     "click": {"cli"},
     "rich": {"cli"},
 }  # fmt: skip
+
+
+def libraries(root: Path) -> dict[str, str]:
+    """Folder of adapters -> the package that it alone may import, the ``package`` of its `Adapter`;
+    those aside that other rooms import as well.
+    """
+    packages = {}
+    for path in sorted((root / PACKAGE / "adapters").glob("*/adapter.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg == "package":
+                packages[path.parent.name] = ast.literal_eval(node.value)
+    return {
+        folder: package
+        for folder, package in packages.items()
+        if package not in ("", PACKAGE, *FOREIGN)
+    }
+
+
+LIBRARIES = libraries(Path(__file__).parent.parent)
 
 
 @dataclass(frozen=True, order=True)

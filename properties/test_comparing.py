@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from flowref import registry
 from flowref.cli import main
-from flowref.model import Condition, Counterexample, Evidence, ReportError, Status, Verdict
+from flowref.model import Condition, Counterexample, Evidence, Problem, ReportError, Status, Verdict
 from flowref.reporting.changes import change_lines, change_markdown, headline
 from flowref.reporting.comparing import Comparison, Trend, compare, growth, renamed
-from flowref.reporting.contents import Environment, LawNote, Problem
+from flowref.reporting.contents import Environment, LawNote
 from flowref.reporting.renaming import aligned, renames
 from flowref.reporting.report import Report
 

@@ -9,20 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from floors import FLOORS, PACKAGE, circles, faults
+from floors import FLOORS, LIBRARIES, PACKAGE, circles, faults
+from flowref import registry
 
 ROOT = Path(__file__).parent.parent
-HEAVY = (
-    "torch",
-    "hypothesis",
-    "nflows",
-    "normflows",
-    "zuko",
-    "FrEIA",
-    "pyro",
-    "glasflow",
-    "torchflows",
-)
+HEAVY = ("torch", "hypothesis", *LIBRARIES.values())
 
 # A file that breaks a rule -> what is reported of it.
 PLANTED = {
@@ -66,6 +57,14 @@ def test_a_planted_violation_is_reported(
     (fault,) = faults(tmp_path)
     assert said in fault
     assert fault.startswith(f"{PACKAGE}.{planted[0].removesuffix('.py').replace('/', '.')}:")
+
+
+def test_libraries_are_read_off_their_adapters() -> None:
+    """Every library that has an adapter is found, with its package; torch, flowref itself and user
+    code are no libraries.
+    """
+    packages = {adapter.package for adapter in registry.adapters().values()}
+    assert set(LIBRARIES.values()) == packages - {"", "flowref", "torch"}
 
 
 def test_the_floors_have_no_cycle() -> None:

@@ -15,8 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowref.model import Condition, Counterexample, Counts, Evidence, ReportError, Status, Verdict
-from flowref.reporting.contents import Environment, LawNote, Problem
+from flowref.model import (
+    Condition,
+    Counterexample,
+    Counts,
+    Evidence,
+    Problem,
+    ReportError,
+    Status,
+    Verdict,
+)
+from flowref.reporting.contents import Environment, LawNote
 from flowref.reporting.encoding import packed, unpacked, verdict_from_json, verdict_to_json
 from flowref.reporting.markdown import to_markdown
 from flowref.reporting.markup import code, escaped

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import flowref
-from flowref.model import USER, Law, ReportError, Target, Verdict
-from flowref.reporting.contents import Problem
+from flowref.model import USER, Law, Problem, ReportError, Target, Verdict
 from flowref.reporting.encoding import verdict_from_json, verdict_to_json
 from flowref.reporting.report import Report
 

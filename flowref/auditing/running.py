@@ -15,13 +15,24 @@ from pathlib import Path
 from typing import Any
 
 import flowref
+from flowref import registry
 from flowref.auditing.journal import LAST, Journal, digest
 from flowref.auditing.pool import CHECK, Broken, Limits, Pool
 from flowref.auditing.schedule import Pair, Schedule
 from flowref.auditing.selection import Selection, library_versions, select, select_laws
 from flowref.auditing.worker import Outcome, guarded, resolve
-from flowref.model import OBJECT, Law, ReportError, SpecError, Status, Target, Verdict, nearest
-from flowref.reporting.contents import Environment, LawNote, Problem
+from flowref.model import (
+    OBJECT,
+    Law,
+    Problem,
+    ReportError,
+    SpecError,
+    Status,
+    Target,
+    Verdict,
+    nearest,
+)
+from flowref.reporting.contents import Environment, LawNote
 from flowref.reporting.report import Report
 
 OUT_OF_MEMORY = re.compile(
@@ -167,7 +178,7 @@ class _Audit:
             listener,
         )
         self.settings = Settings(options.profile, options.seed)
-        self.problems = list(selection.problems)
+        self.problems = [*registry.problems(), *selection.problems]
         self.verdicts: dict[tuple[str, str], Verdict] = {}
         self.done: dict[str, list[Verdict]] = {str(target): [] for target in self.targets}
         self.versions = library_versions(self.targets)

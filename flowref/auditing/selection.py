@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowref import registry
-from flowref.model import OBJECT, USER, FlowrefError, Law, SpecError, Target
-from flowref.reporting.contents import Problem
+from flowref.model import OBJECT, USER, FlowrefError, Law, Problem, SpecError, Target
 
 
 @dataclass(frozen=True)

@@ -77,5 +77,6 @@ def selftest(
 
 
 def alarms(report: Report) -> int:
-    """How many verdicts about healthy subjects accuse or broke."""
-    return len(report.with_status(Status.VIOLATED, *BROKEN)) + len(report.problems)
+    """How many verdicts about healthy subjects accuse or broke, and how many could not be loaded."""
+    unloaded = set(report.problems) - set(registry.problems())
+    return len(report.with_status(Status.VIOLATED, *BROKEN)) + len(unloaded)

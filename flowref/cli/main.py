@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from flowref.reporting.report import Report
 
 INTERRUPTED = 130
+# Commands whose reports tell what is wrong with the catalogue.
+AUDITING = ("audit", "fit", "selftest")
 
 
 class Commands(click.Group):
@@ -31,13 +33,19 @@ class Commands(click.Group):
         """Run a command."""
         from flowref.model import FlowrefError
 
+        refused = False
         try:
             return super().invoke(ctx)
         except FlowrefError as error:
             from flowref.reporting.text import clean
 
             click.echo(f"flowref: {clean(str(error))}", err=True)
+            refused = True
             ctx.exit(2)
+        finally:
+            reported = ctx.invoked_subcommand in AUDITING and not refused
+            if "flowref.registry" in sys.modules and not reported:
+                _show_problems()
 
 
 PROFILE = click.Choice(["quick", "standard", "thorough"])
@@ -216,7 +224,7 @@ def list_laws(spec: str | None, profile: str) -> None:
     laws = registry.laws()
     if spec is None:
         _print(law_lines(laws))
-        return
+        sys.exit(2 if registry.problems() else 0)
     from flowref.auditing.worker import undisturbed
     from flowref.checking import Settings, not_applicable
 
@@ -225,6 +233,7 @@ def list_laws(spec: str | None, profile: str) -> None:
             subject = loading.load(target)
             why = {law.id: not_applicable(law, subject, Settings(profile)) for law in laws}
         _print([f"{target}:", *law_lines(laws, why)])
+    sys.exit(2 if registry.problems() else 0)
 
 
 @main.command()
@@ -236,6 +245,7 @@ def explain(law: str) -> None:
 
     found = registry.find_law(law)
     _print(explanation(found, [mutant for mutant in registry.mutants() if mutant.law == found.id]))
+    sys.exit(2 if registry.problems() else 0)
 
 
 @main.command()
@@ -344,12 +354,21 @@ def selftest(quick: bool, seed: int, jobs: int, verbose: bool) -> None:
             "alarms",
         ]
     )
-    sys.exit(1 if escaped or wrong else 0)
+    sys.exit(1 if escaped or wrong else 2 if report.problems else 0)
 
 
 main.add_command(diff)
 main.add_command(fit)
 main.add_command(sample)
+
+
+def _show_problems() -> None:
+    """Say what is wrong with what other distributions offer."""
+    from flowref import registry
+    from flowref.reporting.text import clean
+
+    for problem in registry.problems():
+        click.echo(f"flowref: {clean(problem.message)}", err=True)
 
 
 def _is_file(what: str) -> bool:

@@ -13,8 +13,7 @@ import click
 
 from flowref.auditing.running import Listener
 from flowref.auditing.schedule import Pair
-from flowref.model import Law, Status, Target, Verdict
-from flowref.reporting.contents import Problem
+from flowref.model import Law, Problem, Status, Target, Verdict
 from flowref.reporting.terminal import target_lines
 from flowref.reporting.text import clean
 

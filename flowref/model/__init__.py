@@ -24,6 +24,7 @@ from flowref.model.law import (
     law,
     mutant,
 )
+from flowref.model.problem import Problem
 from flowref.model.seeds import seed_of
 from flowref.model.structure.batch_norm import ROLES, Normalizer
 from flowref.model.structure.coupling import KINDS, MASKS, Coupling, named_mask
@@ -38,7 +39,7 @@ __all__ = [
     "ADVICE", "BOUND", "CLAIM", "CONTRACT", "EXACT", "KINDS", "MASKS", "OBJECT", "ORDERS", "REAL", "ROLES",
     "ROUNDING", "STATISTICAL", "USER", "Adapter", "Array", "Batch", "Component", "Condition", "Counterexample",
     "Counts", "Coupling", "Dialect", "Evidence", "Facts", "FlowrefError", "Law", "Mapped", "MultiScale", "Mutant",
-    "Normalizer", "Observation", "Preprocessing", "ReportError", "Residual", "Shape", "SpecError", "Squeezing",
+    "Normalizer", "Observation", "Preprocessing", "Problem", "ReportError", "Residual", "Shape", "SpecError", "Squeezing",
     "Status", "Subject", "Support", "Target", "TargetError", "Undecidable", "Unsupported", "Verdict", "draw",
     "identity", "law", "mutant", "named_mask", "nearest", "per_point", "seed_of",
 ]  # fmt: skip

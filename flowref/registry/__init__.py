@@ -10,6 +10,7 @@ from flowref.registry.catalogue import (
     laws,
     library_version,
     mutants,
+    problems,
     select_laws,
     specimens,
 )
@@ -17,6 +18,6 @@ from flowref.registry.specs import RESERVED, builder_options, expand, literal, p
 
 __all__ = [
     "RESERVED", "adapters", "builder_options", "components", "expand", "find_component", "find_law",
-    "find_mutant", "installed", "laws", "library_version", "literal", "mutants", "parse_target",
+    "find_mutant", "installed", "laws", "library_version", "literal", "mutants", "parse_target", "problems",
     "select_laws", "specimens",
 ]  # fmt: skip

@@ -8,22 +8,23 @@ import functools
 import importlib
 import importlib.metadata
 import importlib.util
+import itertools
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
 
 from flowref.model import (
     Adapter,
     Component,
-    FlowrefError,
     Law,
     Mutant,
+    Problem,
     SpecError,
     Target,
     TargetError,
     nearest,
 )
+from flowref.registry.offers import Named, named, offered
 
 LAWS, ADAPTERS, SPECIMENS = "flowref.laws", "flowref.adapters", "flowref.specimens"
 # Where our own specimens live; those of other distributions come through the entry-point group
@@ -40,70 +41,26 @@ def _walk(package: str, wanted: Callable[[str], bool]) -> list[ModuleType]:
 
 
 @functools.cache
-def offered(group: str) -> tuple[ModuleType, ...]:
-    """The modules that other distributions offer under an entry-point group, sorted by the entries'
-    names.
-
-    Raises `FlowrefError` in one sentence where one does not import.
-    """
-    modules = []
-    for entry in sorted(importlib.metadata.entry_points(group=group), key=lambda entry: entry.name):
-        try:
-            modules.append(entry.load())
-        except Exception as error:
-            reason = " ".join(str(error).split())[:200]
-            raise FlowrefError(
-                f"the entry point {entry.name!r} of the group {group!r} names {entry.value}, "
-                "whose import raised "
-                f"{type(error).__name__}: {reason}; mend or uninstall the distribution that "
-                "offers it"
-            ) from error
-    return tuple(modules)
-
-
-def _values(modules: Iterable[ModuleType], kind: type) -> list[Any]:
-    return [
-        value for module in modules for value in vars(module).values() if isinstance(value, kind)
-    ]
-
-
-def _named(values: Iterable[Any], what: str) -> dict[str, Any]:
-    """Values by id, sorted; two different ones of one id are a `FlowrefError`."""
-    named: dict[str, Any] = {}
-    for value in values:
-        other = named.setdefault(value.id, value)
-        if other is not value:
-            homes = " and ".join(sorted({_home(other), _home(value)}))
-            raise FlowrefError(f"there are two {what} {value.id!r}, in {homes}; rename one of them")
-    return dict(sorted(named.items()))
-
-
-def _home(value: Any) -> str:
-    function = value.measure if isinstance(value, Law) else value.apply
-    return str(getattr(function, "__module__", "an unknown module"))
-
-
-@functools.cache
-def _laws() -> Mapping[str, Law]:
+def _laws() -> Named:
     ours = _walk(LAWS, lambda name: not name.endswith("mutants"))
-    return _named(_values((*ours, *offered(LAWS)), Law), "laws")
+    return named((*ours, *offered(LAWS).modules), Law, "law")
 
 
 def laws() -> tuple[Law, ...]:
     """The whole catalogue, sorted by id."""
-    return tuple(_laws().values())
+    return tuple(_laws().entries.values())
 
 
 def find_law(law_id: str) -> Law:
     """The law of an id, or of the id that it had before; `SpecError` names the nearest ones."""
-    known = _laws()
-    if law_id in known:
-        return known[law_id]
-    for law in known.values():
+    entries: Mapping[str, Law] = _laws().entries
+    if law_id in entries:
+        return entries[law_id]
+    for law in entries.values():
         if law_id == law.former:
             return law
     raise SpecError(
-        f"there is no law {law_id!r}{nearest(law_id, known)}; `flowref laws` lists them"
+        f"there is no law {law_id!r}{nearest(law_id, entries)}; `flowref laws` lists them"
     )
 
 
@@ -133,22 +90,25 @@ def select_laws(globs: tuple[str, ...] = ()) -> tuple[Law, ...]:
 
 
 @functools.cache
+def _mutants() -> Named:
+    ours = _walk(LAWS, lambda name: name.endswith("mutants"))
+    return named((*ours, *offered(LAWS).modules), Mutant, "mutant")
+
+
 def mutants() -> tuple[Mutant, ...]:
     """Every mutant, sorted by id."""
-    ours = _walk(LAWS, lambda name: name.endswith("mutants"))
-    return tuple(_named(_values((*ours, *offered(LAWS)), Mutant), "mutants").values())
+    return tuple(_mutants().entries.values())
 
 
 def find_mutant(mutant_id: str) -> Mutant:
     """The mutant of an id ``law#name``."""
-    known = {mutant.id: mutant for mutant in mutants()}
-    if mutant_id in known:
-        return known[mutant_id]
+    entries: Mapping[str, Mutant] = _mutants().entries
     law, _, name = mutant_id.partition("#")
     renamed = next((f"{other.id}#{name}" for other in laws() if law == other.former), "")
-    if renamed in known:
-        return known[renamed]
-    raise SpecError(f"there is no mutant {mutant_id!r}{nearest(mutant_id, known)}")
+    for candidate in (mutant_id, renamed):
+        if candidate in entries:
+            return entries[candidate]
+    raise SpecError(f"there is no mutant {mutant_id!r}{nearest(mutant_id, entries)}")
 
 
 @functools.cache
@@ -156,7 +116,7 @@ def specimens() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
     """Healthy twins of the zoo, as specs, each with its defects: spec -> ids of the laws of which
     one must be violated.
     """
-    modules = (*_walk(OUR_SPECIMENS, lambda name: True), *offered(SPECIMENS))
+    modules = (*_walk(OUR_SPECIMENS, lambda name: True), *offered(SPECIMENS).modules)
     return {
         f"{module.__name__}:{specimen.factory}": specimen.specs(module.__name__)
         for module in modules
@@ -165,16 +125,23 @@ def specimens() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
 
 
 @functools.cache
-def adapters() -> Mapping[str, Adapter]:
-    """The libraries known by name; no library is imported."""
+def _adapters() -> Named:
     ours = _walk(ADAPTERS, lambda name: name.endswith(".adapter"))
-    known: dict[str, Adapter] = {}
-    for adapter in sorted(
-        _values((*ours, *offered(ADAPTERS)), Adapter), key=lambda adapter: adapter.name.casefold()
-    ):
-        if known.setdefault(adapter.name, adapter) is not adapter:
-            raise FlowrefError(f"there are two adapters named {adapter.name!r}; rename one of them")
-    return known
+    return named((*ours, *offered(ADAPTERS).modules), Adapter, "adapter", "name")
+
+
+def adapters() -> Mapping[str, Adapter]:
+    """The libraries that have an adapter, by name; no library is imported."""
+    return _adapters().entries
+
+
+def problems() -> tuple[Problem, ...]:
+    """What is wrong with what other distributions offer, and was therefore left out: modules that
+    do not import, and second values of one name.
+    """
+    offers = [offered(group).problems for group in (ADAPTERS, LAWS, SPECIMENS)]
+    doubles = [_adapters().problems, _laws().problems, _mutants().problems]
+    return tuple(itertools.chain(*offers, *doubles))
 
 
 def installed(name: str) -> bool:
@@ -208,11 +175,11 @@ def components(name: str) -> Mapping[str, Component]:
 
 def find_component(target: Target) -> Component:
     """The construction that a target names."""
-    known = components(target.adapter)
-    if target.component not in known:
+    entries = components(target.adapter)
+    if target.component not in entries:
         raise SpecError(
             f"{adapters()[target.adapter].title} has no construction {target.component!r} here"
-            f"{nearest(target.component, known)}; `flowref audit '{target.adapter}:*'` audits all "
-            f"{len(known)}"
+            f"{nearest(target.component, entries)}; `flowref audit '{target.adapter}:*'` audits all "
+            f"{len(entries)}"
         )
-    return known[target.component]
+    return entries[target.component]

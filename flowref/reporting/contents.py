@@ -33,14 +33,6 @@ class LawNote:
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A spec that could not be understood, or a target that could not be loaded: one sentence."""
-
-    spec: str
-    message: str
-
-
-@dataclass(frozen=True)
 class Omitted:
     """What a brief report counts and does not list: points judged and points left undecided, in
     pairs whose law holds.

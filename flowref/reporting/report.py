@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from flowref.model import FlowrefError, Status, Verdict
+from flowref.model import FlowrefError, Problem, Status, Verdict
 from flowref.reporting import schema
-from flowref.reporting.contents import Environment, LawNote, Omitted, Problem
+from flowref.reporting.contents import Environment, LawNote, Omitted
 from flowref.reporting.files import read, write
 from flowref.reporting.outcomes import BROKEN, FAILING
 from flowref.reporting.text import clean

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from flowref.model import ReportError, Status, Verdict
-from flowref.reporting.contents import Environment, LawNote, Omitted, Problem
+from flowref.model import Problem, ReportError, Status, Verdict
+from flowref.reporting.contents import Environment, LawNote, Omitted
 from flowref.reporting.encoding import hexed, unhexed, verdict_from_json, verdict_to_json
 
 FULL, BRIEF = 2, 3

@@ -1,0 +1,84 @@
+"""What other distributions offer through entry points. What is wrong with an offer is a value, so
+that everything else goes on without it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from flowref.model import Problem
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The modules that other distributions offer in a group, sorted by the names of their entry
+    points; ``problems``: of those that are left out.
+    """
+
+    modules: tuple[ModuleType, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True)
+class Named:
+    """Values by name, sorted; of two with one name the first in order stands, and ``problems`` say
+    so.
+    """
+
+    entries: dict[str, Any]
+    problems: tuple[Problem, ...] = ()
+
+
+@functools.cache
+def offered(group: str) -> Offer:
+    """What stands in an entry-point group."""
+    modules, problems = [], []
+    for entry in sorted(importlib.metadata.entry_points(group=group), key=lambda entry: entry.name):
+        try:
+            module = entry.load()
+        except (Exception, SystemExit) as error:
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            trouble = f"whose import raised {reason}"
+        else:
+            if isinstance(module, ModuleType):
+                modules.append(module)
+                continue
+            trouble = f"which is no module but of type {type(module).__name__}"
+        problems.append(
+            Problem(
+                f"{group}:{entry.name}",
+                f"the entry point {entry.name!r} of the group {group!r} names {entry.value}, "
+                f"{trouble}; mend or uninstall the distribution that offers it",
+            )
+        )
+    return Offer(tuple(modules), tuple(problems))
+
+
+def named(modules: Iterable[ModuleType], kind: type, noun: str, attribute: str = "id") -> Named:
+    """The values of a kind that modules define, by their ``attribute``; ``noun``: what one is
+    called, in the sentence about two of one name.
+    """
+    entries: dict[str, Any] = {}
+    homes: dict[str, str] = {}
+    problems = []
+    for module in modules:
+        for value in vars(module).values():
+            if not isinstance(value, kind):
+                continue
+            name = getattr(value, attribute)
+            home = homes.setdefault(name, module.__name__)
+            if entries.setdefault(name, value) is not value:
+                problems.append(
+                    Problem(
+                        f"{noun} {name} of {module.__name__}",
+                        f"there are two {noun}s {name!r}, in {home} and in {module.__name__}; the "
+                        "second is left out until one of them is renamed",
+                    )
+                )
+    order = sorted(entries, key=lambda name: (name.casefold(), name))
+    return Named({name: entries[name] for name in order}, tuple(problems))
