@@ -12,7 +12,6 @@ import math
 import re
 import subprocess
 import sys
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -20,10 +19,10 @@ from pathlib import Path
 
 import pytest
 
+from causes import read
 from flowref import registry
 from flowref.model import Status
 from flowref.reporting.comparing import renamed
-from flowref.reporting.findings import read
 from flowref.reporting.report import Report
 
 REPORTS = Path(__file__).parent.parent / "reports"
@@ -89,8 +88,6 @@ def audit() -> Report:
 @cache
 def entries() -> dict[str, tuple[frozenset[str], dict[str, list[float]], list[float]]]:
     """Name of a program -> the laws of its finding, what the audit measured by law, and off_by."""
-    rows = tomllib.loads(FINDINGS.read_text(encoding="utf-8"))["finding"]
-    off_by = {row["id"]: row.get("off_by", []) for row in rows}
     violated = [verdict for verdict in audit().verdicts if verdict.status is Status.VIOLATED]
     table = {}
     for finding in read(FINDINGS):
@@ -101,7 +98,7 @@ def entries() -> dict[str, tuple[frozenset[str], dict[str, list[float]], list[fl
         table[Path(finding.script).stem] = (
             frozenset(finding.laws),
             measured,
-            off_by[finding.id],
+            list(finding.off_by),
         )
     return table
 
@@ -161,10 +158,10 @@ def test_a_program_shows_its_finding_without_flowref(program: Path) -> None:
 
 def test_each_program_belongs_to_one_finding() -> None:
     """Every program is named by a finding, and every number of a finding is shown by a program."""
-    rows = tomllib.loads(FINDINGS.read_text(encoding="utf-8"))["finding"]
-    named = [Path(row["script"]).stem for row in rows if "script" in row]
+    findings = read(FINDINGS)
+    named = [Path(finding.script).stem for finding in findings if finding.script]
     assert sorted(named) == [program.stem for program in PROGRAMS]
-    assert [row["id"] for row in rows if "off_by" in row and "script" not in row] == []
+    assert [finding.id for finding in findings if finding.off_by and not finding.script] == []
 
 
 PLAIN = REPORTS / "scripts" / "torch-affine-scalar-tensor.py"
