@@ -14,7 +14,8 @@ import pytest
 
 from flowref import checking, loading, registry
 from flowref.checking import Settings
-from flowref.checking.examples import Example, points
+from flowref.checking.examples import Example
+from flowref.checking.points import points
 from flowref.model import (
     MASKS,
     Condition,

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from flowref import checking, loading, registry
-from flowref.checking.examples import Example, points
+from flowref.checking.examples import Example
+from flowref.checking.points import points
 from flowref.model import Condition, Counterexample, Evidence, FlowrefError, Status, Verdict
 from flowref.reporting.text import plain
 from flowref.scripting import script

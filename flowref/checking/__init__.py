@@ -1,13 +1,11 @@
-"""All that judges: one law measured on one target, and the verdict."""
+"""All that judges: one law measured on one target, and the verdict. `search` tells the way through
+the room.
+"""
 
-from flowref.checking.search import (
-    Check,
-    Settings,
-    as_target,
-    check,
-    larger,
-    not_applicable,
-    remeasure,
-)
+from flowref.checking.applicability import larger, not_applicable
+from flowref.checking.replay import remeasure
+from flowref.checking.search import check
+from flowref.checking.settings import Settings
+from flowref.checking.targets import as_target
 
-__all__ = ["Check", "Settings", "as_target", "check", "larger", "not_applicable", "remeasure"]
+__all__ = ["Settings", "as_target", "check", "larger", "not_applicable", "remeasure"]

@@ -9,6 +9,7 @@ from flowref.model.errors import (
     Undecidable,
     Unsupported,
     nearest,
+    one_line,
 )
 from flowref.model.law import (
     ADVICE,
@@ -41,5 +42,5 @@ __all__ = [
     "Counts", "Coupling", "Dialect", "Evidence", "Facts", "FlowrefError", "Law", "Mapped", "MultiScale", "Mutant",
     "Normalizer", "Observation", "Preprocessing", "Problem", "ReportError", "Residual", "Shape", "SpecError", "Squeezing",
     "Status", "Subject", "Support", "Target", "TargetError", "Undecidable", "Unsupported", "Verdict", "draw",
-    "identity", "law", "mutant", "named_mask", "nearest", "per_point", "seed_of",
+    "identity", "law", "mutant", "named_mask", "nearest", "one_line", "per_point", "seed_of",
 ]  # fmt: skip

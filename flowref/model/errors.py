@@ -34,6 +34,15 @@ class Undecidable(FlowrefError):
     """
 
 
+def one_line(error: BaseException, limit: int = 160) -> str:
+    r"""An exception in one line: its class, and at most so many characters of what it says.
+
+    >>> one_line(ValueError("expected 3 features,\n    got 2"))
+    'ValueError: expected 3 features, got 2'
+    """
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:limit]}"
+
+
 def nearest(given: str, known: Iterable[str]) -> str:
     """A hint naming the closest known names, or an empty string.
 

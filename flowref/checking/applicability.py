@@ -1,0 +1,60 @@
+"""Whether a law speaks about a subject, and the larger target that some laws are measured on."""
+
+from __future__ import annotations
+
+from flowref import loading
+from flowref.checking.settings import Settings
+from flowref.model import CONTRACT, Condition, Law, Subject, Target, one_line
+
+# The number of features of a target that is built large, and the operations of a small one up to
+# which that is done.
+MANY_FEATURES, WIDEST = 384, 5000
+
+
+def not_applicable(law: Law, subject: Subject, settings: Settings) -> str | None:
+    """Why a law says nothing about a subject, or None if it does."""
+    missing = subject.lacks(law.needs)
+    if missing:
+        return f"it offers no {', no '.join(missing)}"
+    if law.force == CONTRACT and law.promise is not None and not subject.promises.get(law.promise):
+        return f"it does not promise {law.promise}"
+    if law.thorough and not settings.thorough:
+        return "measured in the thorough profile only"
+    if law.given == "beyond" and not (subject.declared and subject.domain.bounded):
+        return "no bounded domain is declared"
+    return law.applies(subject) if law.applies is not None else None
+
+
+def rebuilt(
+    target: Target, subject: Subject, law: Law, settings: Settings
+) -> tuple[Target, Subject] | str:
+    """The target and the subject that a law is measured on: themselves, or, where ``law.rebuild``
+    asks for it, built with another number of features; or why they cannot be.
+    """
+    if law.rebuild is None:
+        return target, subject
+    if not law.features and subject.operations > WIDEST and not settings.thorough:
+        return (
+            f"a round trip takes {subject.operations} operations with few features: thorough "
+            "profile only"
+        )
+    wider = larger(target, subject, law.rebuild, law.features)
+    if wider is None:
+        return "it cannot be built with another number of features"
+    try:
+        return wider, loading.load(wider, Condition(history=law.history))
+    except Exception as error:
+        if not law.features:
+            raise
+        return f"with {law.features} features it raises {one_line(error)}"
+
+
+def larger(target: Target, subject: Subject, promise: str, features: int = 0) -> Target | None:
+    """The same target with so many features (0: several hundred), or None where its builder takes
+    no such option.
+    """
+    option = subject.promises.get(promise)
+    if not option:
+        return None
+    name = option if isinstance(option, str) else "features"
+    return target.with_options(**{name: str(features or MANY_FEATURES)})

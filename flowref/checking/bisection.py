@@ -1,0 +1,53 @@
+"""A batch that raises, cut down to the rows that raise: the others are still measured."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from flowref.checking.measurement import measure
+from flowref.model import Array, Batch, Law, Subject
+
+# In at most this many measurements; what is not told apart by then counts as raising.
+BISECTIONS = 24
+
+
+class Split(NamedTuple):
+    """Row numbers that can be measured, row numbers that raise, and the error of the smallest
+    raising set.
+    """
+
+    measurable: Array
+    raising: Array
+    error: Exception
+
+
+def bisect(law: Law, subject: Subject, batch: Batch, error: Exception) -> Split:
+    """The rows of a batch whose measurement raised ``error``, told apart by halving."""
+    measurable: list[int] = []
+    raising: list[int] = []
+    stack, left, smallest = [np.arange(len(batch.x))], BISECTIONS, len(batch.x)
+    while stack:
+        rows = stack.pop()
+        if left <= 0:
+            raising += rows.tolist()
+            continue
+        left -= 1
+        try:
+            if len(rows) < len(batch.x):
+                measure(law, subject, batch.rows(rows))
+                measurable += rows.tolist()
+                continue
+        except Exception as raised:
+            if len(rows) <= smallest:
+                error, smallest = raised, len(rows)
+        if len(rows) == 1:
+            raising += rows.tolist()
+        else:
+            stack += [rows[len(rows) // 2 :], rows[: len(rows) // 2]]
+    return Split(_sorted(measurable), _sorted(raising), error)
+
+
+def _sorted(rows: list[int]) -> Array:
+    return np.array(sorted(rows), dtype=int)

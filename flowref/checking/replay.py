@@ -1,0 +1,92 @@
+"""A recorded counterexample measured again, without searching."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flowref import loading, registry
+from flowref.checking.doubts import leaks
+from flowref.checking.judgement import HELD, TRIVIAL, Judgement
+from flowref.checking.measurement import DOUBLE, SINGLE, Measurement, measure, precision_of
+from flowref.checking.record import accusing, observations
+from flowref.checking.settings import Settings
+from flowref.checking.targets import as_target
+from flowref.checking.tolerance import CONFIRM_REPLICAS, judge
+from flowref.model import (
+    ROUNDING,
+    Batch,
+    Condition,
+    Counterexample,
+    Law,
+    Status,
+    Subject,
+    Target,
+    Undecidable,
+    Unsupported,
+    Verdict,
+    one_line,
+    seed_of,
+)
+
+
+def remeasure(
+    target: Target | Any, law: Law | str, case: Counterexample, settings: Settings | None = None
+) -> Verdict:
+    """Measure one recorded counterexample again, without searching: VIOLATED as before, HOLDS if it
+    is fixed.
+    """
+    chosen = registry.find_law(law) if isinstance(law, str) else law
+    target = as_target(target)
+    # The dtype of a case is the one that it was measured in: where it says float32, float64 failed.
+    condition = replace(case.condition, dtype="float64")
+    subject = loading.load(target, condition)
+    verdict = Verdict(str(target), chosen.id, Status.HOLDS, force=chosen.force)
+    try:
+        judgement = _judged(chosen, subject, case, condition, settings or Settings())
+    except (Unsupported, Undecidable) as error:
+        return replace(verdict, status=Status.INCONCLUSIVE, reason=str(error))
+    except Exception as error:
+        return replace(verdict, status=Status.ERROR, reason=one_line(error), counterexample=case)
+    if judgement.accuses:
+        observed, note = observations(judgement)
+        return replace(
+            verdict,
+            status=accusing(chosen),
+            reason=note,
+            evidence=judgement.evidence(judgement.worst()),
+            counterexample=replace(case, observed=observed),
+        )
+    decided = (judgement.outcome == HELD) | (judgement.outcome == TRIVIAL)
+    status = Status.HOLDS if decided.any() else Status.INCONCLUSIVE
+    return replace(verdict, status=status, reason=judgement.reason)
+
+
+def batch_of(case: Counterexample) -> Batch:
+    """The batch that a counterexample was made from."""
+    x = np.asarray(case.x, dtype=np.float64)
+    context = None if case.context is None else np.asarray(case.context, dtype=np.float64)
+    return Batch(x, context, case.seed)
+
+
+def _judged(
+    law: Law, subject: Subject, case: Counterexample, condition: Condition, settings: Settings
+) -> Judgement:
+    """The case judged with as many runs as confirm an accusation."""
+    batch = batch_of(case)
+    measurement = Measurement(
+        law,
+        subject,
+        batch,
+        measure(law, subject, batch),
+        precision_of(subject),
+        seed_of(settings.seed, law.key),
+        condition,
+    )
+    judgement = judge(measurement, CONFIRM_REPLICAS)
+    in_double = law.tolerance == ROUNDING and measurement.precision == DOUBLE
+    if in_double and leaks(subject, batch):
+        judgement = judge(measurement.at(SINGLE), CONFIRM_REPLICAS)
+    return judgement

@@ -1,0 +1,114 @@
+"""How a residual answers to random rounding, gathered run by run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.checking.measurement import Measurement
+from flowref.model import Array, Batch, Law, Subject, Undecidable, seed_of
+
+# The batch several times over, up to so many rows in all, serves as several runs: each row has
+# noise of its own, but what is computed from the parameters alone is rounded once a run, and what a
+# law averages over the batch is averaged over its copies as well (the response shrinks by the root
+# of their number, of which k has room). So copies are few, and runs stay several.
+STACKED_ROWS = 256
+# The larger batch must give the residual of the batch itself, to this share and this many units in
+# the last place.
+ALIKE, ALIKE_UNITS = 0.25, 1024.0
+# Batches of fewer coordinates than this are named by all their bytes, larger ones by their sum.
+NAMED_WHOLE = 4096
+
+
+class Response:
+    """The changes of a residual under noise, summed over runs. ``rows``: those that are asked about.
+
+    Noise seeds are a hash of the seed and the input bytes, so that they do not depend on what was
+    measured before.
+    """
+
+    def __init__(self, measurement: Measurement, rows: Array, seed: int) -> None:
+        batch = measurement.batch
+        self.measurement, self.rows = measurement, rows
+        self.base = np.asarray(measurement.residual.value, dtype=np.float64).reshape(
+            len(batch.x), -1
+        )
+        inputs = batch.x.tobytes().hex() if batch.x.size < NAMED_WHOLE else batch.x.sum()
+        self.digest = seed_of(seed, measurement.law.key, inputs)
+        self.total = np.zeros_like(self.base)
+        self.finite = np.zeros(len(self.base), dtype=np.int64)
+        self.replicas = self.runs_made = 0
+
+    @property
+    def size(self) -> Array:
+        """Root mean square change of the residual of each row, ``(batch,)``."""
+        rms = np.sqrt(self.total / max(1, self.replicas))
+        return np.asarray(rms.max(1) if rms.shape[1] else np.zeros(len(rms)))
+
+    @property
+    def steady(self) -> Array:
+        """Rows whose residual was finite in every run, ``(batch,)``."""
+        return np.asarray(self.finite == self.replicas)
+
+    def runs(self, replicas: int, fold: int = 1) -> None:
+        """At least so many replicas more; ``fold`` of them at once in one larger batch, where that
+        is the same.
+        """
+        law, subject = self.measurement.law, self.measurement.subject
+        fits = fold > 1 and fold * len(self.base) <= STACKED_ROWS
+        stacked = self._stacked(fold) if fits else None
+        stack, clean = stacked or (self.measurement.batch, self.base[None])
+        fold = len(clean)
+        every = np.tile(self.rows, fold)
+        magnitude = self.measurement.precision.amplify * self.measurement.precision.unit
+        assert subject.noise is not None
+        for _ in range(-(-replicas // fold)):
+            seed = seed_of(self.digest, self.runs_made)
+            shape = (len(stack.x), self.base.shape[1])
+            with subject.noise(seed, magnitude), np.errstate(all="ignore"):
+                noisy = _noisy(law, subject, stack, shape, every).reshape(clean.shape)
+            with np.errstate(all="ignore"):
+                change = np.where(np.isfinite(noisy) & np.isfinite(clean), noisy - clean, 0.0)
+                self.total += (change**2).sum(0)
+            self.finite += np.isfinite(noisy).all(2).sum(0)
+            self.replicas += fold
+            self.runs_made += 1
+
+    def _stacked(self, fold: int) -> tuple[Batch, Array] | None:
+        """The batch several times over, and its residual without noise; None where that is not the
+        residual of the batch: where rows depend on how many there are.
+        """
+        law, subject = self.measurement.law, self.measurement.subject
+        stack = self.measurement.batch.rows(np.tile(np.arange(len(self.base)), fold))
+        try:
+            with np.errstate(all="ignore"):
+                residual = law.measure(subject, stack._replace(x=stack.x.copy()))
+                clean = np.asarray(residual.value, dtype=np.float64).reshape(fold, *self.base.shape)
+                scale = np.asarray(residual.scale, dtype=np.float64)
+                scale = np.broadcast_to(scale, (len(stack.x),)).reshape(fold, -1, 1)
+                units = ALIKE_UNITS * self.measurement.precision.unit
+                near = np.abs(clean - self.base) <= units * scale + ALIKE * np.abs(self.base)
+                alike = near | ~np.isfinite(self.base) & ~np.isfinite(clean)
+        except Exception:  # a batch of this size is refused
+            return None
+        return (stack, clean) if alike[:, self.rows].all() else None
+
+
+def _noisy(law: Law, subject: Subject, batch: Batch, shape: tuple[int, ...], rows: Array) -> Array:
+    """The residual under the noise that is on. Where rounding pushes a point over the edge of a
+    domain and the call raises, the rows in question are measured in halves, and those that raise
+    alone come back as nan.
+    """
+    try:
+        return np.asarray(law.measure(subject, batch).value, dtype=np.float64).reshape(shape)
+    except Undecidable:
+        raise
+    except Exception:
+        if len(batch.x) == 1:
+            return np.full(shape, np.nan)
+    noisy = np.full(shape, np.nan)
+    wanted = np.flatnonzero(rows)
+    for half in (wanted[: len(wanted) // 2], wanted[len(wanted) // 2 :]):
+        if len(half):
+            every = np.ones(len(half), dtype=bool)
+            noisy[half] = _noisy(law, subject, batch.rows(half), (len(half), *shape[1:]), every)
+    return noisy

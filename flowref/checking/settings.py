@@ -1,0 +1,34 @@
+"""How hard to look: effort is counted in batches, never in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flowref.model import Law
+
+# Shares of a law's own effort.
+PROFILES = {"quick": 0.5, "standard": 1.0, "thorough": 3.0}
+# From this many operations on, as iterative inverses and solvers take them, fewer batches are
+# measured, down to a share.
+HEAVY, LEAST_SHARE = 800, 0.3
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How hard to look. ``profile``: quick, standard or thorough; ``seed``: of everything that is
+    drawn.
+    """
+
+    profile: str = "standard"
+    seed: int = 0
+
+    @property
+    def thorough(self) -> bool:
+        """Whether what takes seconds is measured as well."""
+        return self.profile == "thorough"
+
+    def effort(self, law: Law, operations: int = 0) -> int:
+        """Batches to measure for a law on a subject of which a round trip takes so many operations."""
+        share = min(1.0, max(LEAST_SHARE, HEAVY / max(1, operations)))
+        share = 1.0 if self.thorough else share
+        return max(2, round(law.effort * PROFILES[self.profile] * share)) if law.effort > 1 else 1

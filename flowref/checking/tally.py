@@ -1,0 +1,100 @@
+"""What was seen of one pair, counted, and the verdict where nothing accuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from flowref.checking.judgement import DROPPED, HELD, TRIVIAL, UNDECIDED, Judgement
+from flowref.model import Counterexample, Counts, Evidence, Law, Status, Verdict
+
+
+@dataclass
+class Tally:
+    """What has been seen so far of one pair. ``closest``: the evidence of the point that came
+    closest to a violation.
+    """
+
+    batches: int = 0
+    points: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys((HELD, UNDECIDED, DROPPED, TRIVIAL), 0)
+    )
+    scales: set[float] = field(default_factory=set)
+    reasons: dict[str, int] = field(default_factory=dict)
+    unsupported: list[str] = field(default_factory=list)
+    error: tuple[str, Counterexample] | None = None
+    closest: Evidence | None = None
+
+    def drawn(self, scale: float) -> None:
+        """Count a batch, drawn at weights that were moved so far."""
+        self.batches += 1
+        self.scales.add(scale)
+
+    def undecided(self, reason: str, count: int) -> None:
+        """Count points of which nothing can be said."""
+        self.points[UNDECIDED] += count
+        self.reasons[reason] = self.reasons.get(reason, 0) + count
+
+    def dropped(self, count: int) -> None:
+        """Count points about which the law says nothing."""
+        self.points[DROPPED] += count
+
+    def judged(self, judgement: Judgement) -> None:
+        """Count the points of a judgement that does not accuse."""
+        for outcome in (HELD, DROPPED, TRIVIAL):
+            self.points[outcome] += int((judgement.outcome == outcome).sum())
+        unsure = int((judgement.outcome == UNDECIDED).sum())
+        if unsure:
+            self.undecided(judgement.reason or "it cannot be resolved in this precision", unsure)
+        held = judgement.outcome == HELD
+        if held.any():
+            margin = np.where(held, judgement.margin, -1.0)
+            evidence = judgement.evidence(int(margin.argmax()))
+            if self.closest is None or evidence.margin > self.closest.margin:
+                self.closest = evidence
+
+    def counts(self) -> Counts:
+        """The tally as a value."""
+        return Counts(
+            self.batches,
+            self.points[HELD],
+            self.points[UNDECIDED],
+            self.points[DROPPED],
+            self.points[TRIVIAL],
+            tuple(sorted(self.scales)),
+        )
+
+    @property
+    def main_reason(self) -> str:
+        """Why most of the undecided points are undecided."""
+        return max(self.reasons, key=lambda reason: (self.reasons[reason], reason))
+
+
+def conclude(name: str, law: Law, tally: Tally, declared: bool) -> Verdict:
+    """The verdict where no violation was seen. ``declared``: whether the domain of the target is."""
+    counts = tally.counts()
+    if tally.error is not None:
+        text, case = tally.error
+        return Verdict(name, law.id, Status.ERROR, text, counts, counterexample=case)
+    if counts.held and counts.held >= counts.undecided:
+        unsure = counts.undecided
+        reason = f"{unsure} points undecided: {tally.main_reason}" if unsure else ""
+        return Verdict(name, law.id, Status.HOLDS, reason, counts, tally.closest)
+    if tally.unsupported and not counts.held and not counts.undecided:
+        return Verdict(name, law.id, Status.NOT_APPLICABLE, tally.unsupported[0], counts)
+    reason = _nothing_decided(tally, declared)
+    return Verdict(name, law.id, Status.INCONCLUSIVE, reason, counts, tally.closest)
+
+
+def _nothing_decided(tally: Tally, declared: bool) -> str:
+    counts = tally.counts()
+    if counts.undecided:
+        return tally.main_reason
+    if counts.trivial:
+        return "every point held trivially: nothing was put to the test"
+    hint = "" if declared else "; a domain can be declared (?domain=)"
+    return (
+        "no point could be measured: what comes back is not finite, or too large to be "
+        f"compared{hint}"
+    )

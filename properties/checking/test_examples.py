@@ -1,0 +1,133 @@
+"""What is drawn: as many examples as the effort says, the same in every run, and points of the set
+that the law speaks of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checking.standins import Standin
+from flowref.checking.examples import BATCHES, REACHES, SCHEDULE, Example, explore
+from flowref.checking.points import ENTRIES, LEAST_ROWS, edges, points
+from flowref.model import Subject, Support
+
+SCALES = (0.0, 0.1, 0.3, 1.0, 3.0)
+KINDS = ("real", "unit", "positive", "(-3,-1)", "ordered", "simplex")
+examples = st.builds(
+    Example,
+    st.sampled_from(SCALES),
+    st.sampled_from(BATCHES),
+    st.sampled_from(REACHES),
+    st.integers(0, 999),
+)
+
+
+def subject(kind: str = "real", features: int = 4) -> Subject:
+    """A subject that lives on a set."""
+    return Standin(
+        lambda batch: batch.x[:, 0], features=features, support=Support.parse(kind)
+    ).subject
+
+
+def visited(scales: tuple[float, ...], largest: int, effort: int, seed: int) -> list[Example]:
+    """The examples of a search."""
+    seen: list[Example] = []
+    explore(scales, largest, effort, seed, seen.append)
+    return seen
+
+
+@pytest.mark.parametrize("effort", [1, 2, 10, 14, 30])
+@pytest.mark.parametrize("scales", [SCALES, (0.0,)])
+def test_as_many_examples_are_visited_as_the_effort_says(
+    effort: int, scales: tuple[float, ...]
+) -> None:
+    """No more, and no fewer; none moves the parameters further than the law asks, nor draws more
+    points.
+    """
+    seen = visited(scales, 7, effort, 1)
+    assert len(seen) == effort
+    assert all(example.scale in scales and example.batch <= 7 for example in seen)
+
+
+def test_the_schedule_comes_first() -> None:
+    """Every law sees the same examples first; what comes then depends on the seed, and on nothing
+    else.
+    """
+    first, again, other = (visited(SCALES, 48, 16, seed) for seed in (1, 1, 2))
+    assert first[: len(SCHEDULE)] == list(SCHEDULE) == other[: len(SCHEDULE)]
+    assert first == again
+    assert first != other
+
+
+def test_what_a_visit_raises_ends_the_search() -> None:
+    """Both in the schedule and in what Hypothesis draws."""
+    for last in (3, 13):  # within the schedule, and beyond it
+        seen: list[Example] = []
+
+        def visit(example: Example, last: int = last, seen: list[Example] = seen) -> None:
+            seen.append(example)
+            if len(seen) >= last:
+                raise KeyError(last)
+
+        with pytest.raises(KeyError):
+            explore(SCALES, 48, 30, 1, visit)
+        assert len(set(seen)) == last
+
+
+@given(examples, st.sampled_from(KINDS))
+def test_points_lie_in_the_set(example: Example, kind: str) -> None:
+    """Whatever the reach, every point lies strictly inside the set that the law speaks of."""
+    batch = points(subject(kind), example)
+    assert batch.x.shape == (example.batch, 4)
+    assert Support.parse(kind).holds(batch.x).all()
+
+
+@given(examples, st.sampled_from(["unit", "positive", "(-3,-1)"]))
+def test_points_beyond_lie_outside(example: Example, kind: str) -> None:
+    """Points that a law wants refused have a coordinate outside the set."""
+    batch = points(subject(kind), example, "beyond")
+    assert not Support.parse(kind).holds(batch.x).any()
+
+
+@given(examples)
+def test_points_are_a_function_of_their_example(example: Example) -> None:
+    """Drawn again, they are the same to the last bit; another seed gives others."""
+    first, again = points(subject(), example).x, points(subject(), example).x
+    assert first.tobytes() == again.tobytes()
+    assert points(subject(), replace(example, seed=example.seed + 1)).x.tobytes() != first.tobytes()
+
+
+@given(examples, st.sampled_from(["real", "unit"]))
+def test_edge_points_are_in_every_batch_that_has_room(example: Example, kind: str) -> None:
+    """Half of the rows hold knots, their neighbors, ones and zeros, as far as they lie inside."""
+    knotted = replace(subject(kind), knots=(0.25,))
+    values = edges(knotted, knotted.domain)
+    x = points(knotted, example).x
+    assert all(knotted.domain.low < value < knotted.domain.high for value in values)
+    for row, value in zip(x[::-1], values[: len(x) // 2], strict=False):
+        assert value in row
+
+
+@pytest.mark.parametrize(
+    ("features", "operations", "rows"), [(4, 0, 48), (ENTRIES, 0, 1), (4, 10**9, LEAST_ROWS)]
+)
+def test_costly_batches_are_small(features: int, operations: int, rows: int) -> None:
+    """Large events and slow subjects get fewer points."""
+    costly = replace(subject(features=features), operations=operations)
+    assert len(points(costly, Example(0.0, 48, "wide", 1)).x) == rows
+
+
+def test_contexts_are_drawn_where_they_are_taken() -> None:
+    """One context a point, of the subject's shape; none where it takes none."""
+    conditional = replace(subject(), context_shape=(2,))
+    example = Example(0.0, 7, "near", 1)
+    context = points(conditional, example).context
+    assert context is not None
+    assert context.shape == (7, 2)
+    assert points(subject(), example).context is None
+    np.testing.assert_array_equal(points(conditional, example).x, points(subject(), example).x)

@@ -1,0 +1,122 @@
+"""What was seen is counted point by point, and the verdict follows from the counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checking.standins import Standin
+from flowref.checking.judgement import DROPPED, HELD, TRIVIAL, UNDECIDED, Judgement
+from flowref.checking.record import counterexample
+from flowref.checking.tally import Tally, conclude
+from flowref.model import Batch, Condition, Counts, Status
+
+OUTCOMES = (HELD, UNDECIDED, DROPPED, TRIVIAL)
+STANDIN = Standin(lambda batch: batch.x[:, 0], features=1)
+outcomes = st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=9)
+
+
+def judgement(outcome: list[str], sizes: Any = None, reason: str = "") -> Judgement:
+    """Points judged so, with residuals of which one is allowed."""
+    sizes = np.zeros(len(outcome)) if sizes is None else np.asarray(sizes, dtype=float)
+    one, zero = np.ones(len(outcome)), np.zeros(len(outcome))
+    measurement = STANDIN.measurement(sizes)
+    return Judgement(measurement, np.array(outcome, dtype=object), one, zero, reason=reason)
+
+
+@given(st.lists(outcomes, max_size=5))
+def test_every_point_is_counted_once(batches: list[list[str]]) -> None:
+    """The counts are those of all the points that were judged, whatever batches they came in."""
+    tally = Tally()
+    for batch in batches:
+        tally.drawn(0.3)
+        tally.judged(judgement(batch))
+    flat = [outcome for batch in batches for outcome in batch]
+    held, undecided, dropped, trivial = (flat.count(outcome) for outcome in OUTCOMES)
+    scales = (0.3,) if batches else ()
+    assert tally.counts() == Counts(len(batches), held, undecided, dropped, trivial, scales)
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=4), min_size=1, max_size=4))
+def test_the_closest_point_is_kept(batches: list[list[float]]) -> None:
+    """The evidence of a pass is that of the point that came closest to a violation."""
+    tally = Tally()
+    for sizes in batches:
+        tally.judged(judgement([HELD] * len(sizes), sizes))
+    assert tally.closest is not None
+    assert tally.closest.margin == max(size for sizes in batches for size in sizes)
+
+
+def test_only_points_that_held_come_close() -> None:
+    """An undecided point, whatever its margin, is no evidence of a pass."""
+    tally = Tally()
+    tally.judged(judgement([HELD, UNDECIDED, DROPPED], [0.25, 9.0, 9.0]))
+    assert tally.closest is not None
+    assert tally.closest.margin == 0.25
+
+
+def test_the_main_reason_is_that_of_most_points() -> None:
+    """Reasons are weighed by their points, not by their batches."""
+    tally = Tally()
+    tally.judged(judgement([UNDECIDED] * 2, reason="a kink"))
+    tally.undecided("it does not settle", 5)
+    tally.judged(judgement([UNDECIDED] * 2, reason="a kink"))
+    assert tally.main_reason == "it does not settle"
+
+
+@pytest.mark.parametrize(
+    ("held", "undecided", "trivial", "dropped", "status"),
+    [
+        (5, 0, 0, 0, Status.HOLDS),
+        (5, 5, 0, 0, Status.HOLDS),
+        (5, 6, 0, 0, Status.INCONCLUSIVE),
+        (1, 0, 9, 9, Status.HOLDS),
+        (0, 0, 9, 0, Status.INCONCLUSIVE),
+        (0, 0, 0, 9, Status.INCONCLUSIVE),
+        (0, 0, 0, 0, Status.INCONCLUSIVE),
+        (0, 1, 9, 0, Status.INCONCLUSIVE),
+    ],
+)
+def test_a_pass_needs_as_many_decided_points_as_undecided_ones(
+    held: int, undecided: int, trivial: int, dropped: int, status: Status
+) -> None:
+    """Points that hold trivially, or of which the law says nothing, put nothing to the test."""
+    tally = Tally()
+    mixed = [HELD] * held + [UNDECIDED] * undecided + [TRIVIAL] * trivial + [DROPPED] * dropped
+    if mixed:
+        tally.judged(judgement(mixed))
+    verdict = conclude("target", STANDIN.law, tally, declared=True)
+    assert verdict.status is status
+    assert verdict.counts == tally.counts()
+    assert bool(verdict.reason) == (status is not Status.HOLDS or undecided > 0)
+
+
+def test_what_is_unsupported_everywhere_is_not_applicable() -> None:
+    """An ability that turned out to be missing is the reason, unless some points were decided."""
+    tally = Tally(unsupported=["it has no inverse"])
+    verdict = conclude("target", STANDIN.law, tally, declared=True)
+    assert (verdict.status, verdict.reason) == (Status.NOT_APPLICABLE, "it has no inverse")
+    tally.judged(judgement([HELD]))
+    assert conclude("target", STANDIN.law, tally, declared=True).status is Status.HOLDS
+
+
+def test_an_error_comes_before_a_pass() -> None:
+    """A target that raised at one batch has not passed, whatever held elsewhere."""
+    tally = Tally()
+    tally.judged(judgement([HELD] * 9))
+    case = counterexample(Batch(np.zeros((1, 1)), None, 0), Condition())
+    verdict = conclude("target", STANDIN.law, replace(tally, error=("it raises", case)), True)
+    assert verdict.status is Status.ERROR
+    assert verdict.counterexample == case
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_who_declares_no_domain_is_told_that_one_can_be(declared: bool) -> None:
+    """Where nothing could be measured, an undeclared domain may be why."""
+    reason = conclude("target", STANDIN.law, Tally(), declared).reason
+    assert ("?domain=" in reason) is not declared

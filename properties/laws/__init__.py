@@ -1,0 +1,1 @@
+"""The laws, and what they compute with."""
