@@ -39,6 +39,11 @@ MUTANTS = (
 PROFILE = "quick"
 
 
+def names_of(law_or_mutant: str) -> tuple[str, str]:
+    """An id, and what it was called by commits before the laws of conduct had their name."""
+    return law_or_mutant, law_or_mutant.replace("conduct/", "hygiene/")
+
+
 def present(spec: str) -> bool:
     """Whether the library of a target is installed."""
     return installed(spec.partition(":")[0])
@@ -64,7 +69,8 @@ def audited(spec: str, law_ids: tuple[str, ...] = ()) -> float:
     from flowref import checking, registry
 
     target, settings = prepared(spec)
-    chosen = [law for law in registry.laws() if not law_ids or law.id in law_ids]
+    wanted = {name for law_id in law_ids for name in names_of(law_id)}
+    chosen = [law for law in registry.laws() if not law_ids or law.id in wanted]
     if not chosen:
         raise SkipNotImplemented(f"this commit has no law {', '.join(law_ids)}")
     began = time.process_time()
@@ -116,11 +122,13 @@ class FirstViolation:
         """
         from flowref import checking, registry
 
-        if mutant not in {known.id for known in registry.mutants()}:
+        known = {known.id: known for known in registry.mutants()}
+        name = next((name for name in names_of(mutant) if name in known), None)
+        if name is None:
             raise SkipNotImplemented(f"this commit has no mutant {mutant}")
-        found = registry.find_mutant(mutant)
-        prepared(found.host)
-        target = registry.parse_target(found.host).with_options(mutant=mutant)
+        host = known[name].host
+        prepared(host)
+        target = registry.parse_target(host).with_options(mutant=name)
         settings = checking.Settings(profile=PROFILE)
         began = time.process_time()
         for law in registry.laws():
