@@ -175,7 +175,7 @@ def offending_part(
     for place, reached in enumerate(points_in):
         try:
             part = loading.load(target, replace(condition, part=(place,)))
-            part = replace(part, event_shape=reached.x.shape[1:], latent_shape=part.latent_shape)
+            part = part.with_facts(event_shape=reached.x.shape[1:], latent_shape=part.latent_shape)
             if not applies(part):
                 continue
             residual = measured(law, part, reached)

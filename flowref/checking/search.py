@@ -155,9 +155,9 @@ def not_applicable(law: Law, subject: Subject, settings: Settings) -> str | None
         return f"it does not promise {law.promise}"
     if law.thorough and settings.profile != "thorough":
         return "measured in the thorough profile only"
-    if law.given == "beyond" and not (subject.declared and subject.domain.bounded):
+    if law.given == "beyond" and not (subject.facts.declared and subject.domain.bounded):
         return "no bounded domain is declared"
-    return law.applies(subject) if law.applies is not None else None
+    return None if law.applies is None else law.applies.unmet(subject)
 
 
 def _check(target: Target, law: Law, settings: Settings) -> Verdict:
@@ -199,7 +199,7 @@ def _check(target: Target, law: Law, settings: Settings) -> Verdict:
     except Found:
         assert tally.violation is not None
         return replace(tally.violation, counts=tally.counts())
-    return conclude(name, law, tally, subject.declared)
+    return conclude(name, law, tally, subject.facts.declared)
 
 
 def larger(target: Target, subject: Subject, promise: str, features: int = 0) -> Target | None:
@@ -323,7 +323,7 @@ def _measure(
         good, bad, error = _bisect(law, subject, batch, first)
     if moved:
         tally.undecided(f"after moving the parameters it raises {said(error)}", len(bad))
-    elif subject.declared or not len(good):
+    elif subject.facts.declared or not len(good):
         case = case_of(batch.rows(bad[:1]), condition, {})
         if tally.error is None:
             tally.error = (f"it raises {said(error)}", case)

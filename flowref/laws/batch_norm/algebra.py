@@ -22,7 +22,9 @@ from flowref.laws.batch_norm.oracle import (
     wide,
 )
 from flowref.laws.common.outcomes import flags, state_gap
-from flowref.model import EXACT, Array, Batch, Residual, Subject
+from flowref.model import EXACT, Array, Batch, Residual
+from flowref.model.abilities import BatchNormal, Flow
+from flowref.model.steps import Assign, Eval, Normalize, Roles, State, Train
 
 FACTORS = (-1.0, 0.03, -0.5, 7.0, -40.0)
 
@@ -40,18 +42,16 @@ def centered(y: Array) -> tuple[Array, Array]:
     effort=6,
     source="Ioffe and Szegedy 2015, section 3.3, BN((aW)u) = BN(Wu), made exact for every eps and every sign",
 )
-def scale_law(subject: Subject, batch: Batch) -> Residual:
+def scale_law(flow: BatchNormal, batch: Batch) -> Residual:
     r"""$\mathrm{BN}_\epsilon(a x) = \mathrm{sign}(a)\,\mathrm{BN}_{\epsilon/a^2}(x)$ in train mode,
     apart from the bias, for every $a \ne 0$.
     """
     rng = np.random.default_rng(batch.seed)
-    x, factor = drawn(subject, rng), float(rng.choice(FACTORS))
+    x, factor = drawn(flow, rng), float(rng.choice(FACTORS))
     eps = float(rng.choice((1e-5, 1e-3, 0.1)))
     outcomes = []
     for points, constant in ((factor * x, eps), (x, eps / factor**2)):
-        outcomes.append(
-            play(subject, [("assign", "eps", constant), ("train",), ("normalize", points)])[-1]
-        )
+        outcomes.append(play(flow, [Assign("eps", constant), Train(), Normalize(points)])[-1])
     (one, size), (other, _) = centered(outcomes[0]), centered(outcomes[1])
     note = f"scaling the input by {factor:g} does not act as scaling eps by {factor**-2:g}"
     return told(apart(one, np.sign(factor) * other, size), note)
@@ -64,12 +64,12 @@ def scale_law(subject: Subject, batch: Batch) -> Residual:
     effort=4,
     source="the mean of the batch moves with the batch",
 )
-def shift_law(subject: Subject, batch: Batch) -> Residual:
+def shift_law(flow: BatchNormal, batch: Batch) -> Residual:
     r"""$\mathrm{BN}(x + c) = \mathrm{BN}(x)$ in train mode, for any constant $c$ per channel."""
     rng = np.random.default_rng(batch.seed)
-    x = drawn(subject, rng)
-    moved = x + wide(np.sqrt(moments(x)[1]) * rng.choice((-20.0, 0.5, 5.0), channels(subject)), x)
-    one, other = (play(subject, [("train",), ("normalize", points)])[-1] for points in (x, moved))
+    x = drawn(flow, rng)
+    moved = x + wide(np.sqrt(moments(x)[1]) * rng.choice((-20.0, 0.5, 5.0), channels(flow)), x)
+    one, other = (play(flow, [Train(), Normalize(points)])[-1] for points in (x, moved))
     return told(
         apart(other, one, largest(one) + centered(one)[1]),
         "a constant added to a channel changes the output",
@@ -83,23 +83,23 @@ def shift_law(subject: Subject, batch: Batch) -> Residual:
     effort=4,
     source="mean and variance of a batch are symmetric in its samples",
 )
-def permutation_equivariance(subject: Subject, batch: Batch) -> Residual:
+def permutation_equivariance(flow: BatchNormal, batch: Batch) -> Residual:
     """Samples in another order give the same outputs in that order, and the same state afterwards,
     in train mode.
     """
     rng = np.random.default_rng(batch.seed)
-    x = drawn(subject, rng)
+    x = drawn(flow, rng)
     order = rng.permutation(len(x))
-    _, y, state = play(subject, [("train",), ("normalize", x), ("state",)])
-    _, other, after = play(subject, [("train",), ("normalize", x[order]), ("state",)])
+    _, y, state = play(flow, [Train(), Normalize(x), State()])
+    _, other, after = play(flow, [Train(), Normalize(x[order]), State()])
     value = np.append(apart(other, y[order], largest(y) + centered(y)[1]), state_gap(state, after))
     return told(value, "the order of the samples matters")
 
 
-def spatial(subject: Subject) -> str | None:
+def spatial(flow: Flow) -> str | None:
     """Events with positions beside their channels."""
-    reason = usual(subject)
-    positions = int(np.prod(subject.event_shape[1:]))
+    reason = usual(flow)
+    positions = int(np.prod(flow.event_shape[1:]))
     return reason or (None if positions > 1 else "its events have one position")
 
 
@@ -110,15 +110,15 @@ def spatial(subject: Subject) -> str | None:
     effort=4,
     source="Ioffe and Szegedy 2015, section 3.2: all positions of a feature map are normalized together",
 )
-def positions_are_samples(subject: Subject, batch: Batch) -> Residual:
+def positions_are_samples(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode a channel is normalized over samples and positions alike: values moved among
     them, in each channel on its own, are normalized to the same.
     """
     rng = np.random.default_rng(batch.seed)
-    x = drawn(subject, rng)
-    orders = [rng.permutation(x[:, 0].size) for _ in range(channels(subject))]
-    _, y, state = play(subject, [("train",), ("normalize", x), ("state",)])
-    _, other, after = play(subject, [("train",), ("normalize", moved_about(x, orders)), ("state",)])
+    x = drawn(flow, rng)
+    orders = [rng.permutation(x[:, 0].size) for _ in range(channels(flow))]
+    _, y, state = play(flow, [Train(), Normalize(x), State()])
+    _, other, after = play(flow, [Train(), Normalize(moved_about(x, orders)), State()])
     value = np.append(
         apart(other, moved_about(y, orders), largest(y) + centered(y)[1]), state_gap(state, after)
     )
@@ -134,9 +134,9 @@ def moved_about(x: Array, orders: list[Array]) -> Array:
     return np.moveaxis(moved, 0, 1)
 
 
-def several(subject: Subject) -> str | None:
+def several(flow: Flow) -> str | None:
     """More than one channel."""
-    return usual(subject) or (None if channels(subject) > 1 else "it has one channel")
+    return usual(flow) or (None if channels(flow) > 1 else "it has one channel")
 
 
 @normalizer_law(
@@ -146,14 +146,14 @@ def several(subject: Subject) -> str | None:
     effort=4,
     source="Ioffe and Szegedy 2015, section 3: each feature is normalized independently",
 )
-def channel_independence(subject: Subject, batch: Batch) -> Residual:
+def channel_independence(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode another content of one channel changes the output of that channel only."""
     rng = np.random.default_rng(batch.seed)
-    x, other = drawn(subject, rng, 7), drawn(subject, rng, 7)
-    place = int(rng.integers(channels(subject)))
+    x, other = drawn(flow, rng, 7), drawn(flow, rng, 7)
+    place = int(rng.integers(channels(flow)))
     changed = x.copy()
     changed[:, place] = other[:, place]
-    one, two = (play(subject, [("train",), ("normalize", points)])[-1] for points in (x, changed))
+    one, two = (play(flow, [Train(), Normalize(points)])[-1] for points in (x, changed))
     value = apart(two, one, largest(one) + centered(one)[1])
     value[place] = 0.0
     return told(value, f"channel {place} enters other channels")
@@ -168,17 +168,17 @@ def channel_independence(subject: Subject, batch: Batch) -> Residual:
     scales=(0.0, 0.3),
     source="each feature is normalized independently, so that what is not a number spoils its own channel only",
 )
-def nan_containment(subject: Subject, batch: Batch) -> Residual:
+def nan_containment(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode a nan in one channel leaves outputs and running statistics of all other
     channels finite.
     """
     rng = np.random.default_rng(batch.seed)
-    x = drawn(subject, rng, 6)
-    place = int(rng.integers(channels(subject)))
+    x = drawn(flow, rng, 6)
+    place = int(rng.integers(channels(flow)))
     x[int(rng.integers(6)), place] = np.nan
-    _, y, roles = play(subject, [("train",), ("normalize", x), ("roles",)])
+    _, y, roles = play(flow, [Train(), Normalize(x), Roles()])
     known = held(roles)
-    others = np.arange(channels(subject)) != place
+    others = np.arange(channels(flow)) != place
     bad = [] if np.isfinite(per_channel(y)[others].astype(np.float64)).all() else ["outputs"]
     for name in ("running_mean", "running_var"):
         kept = getattr(known, name)
@@ -196,17 +196,15 @@ def nan_containment(subject: Subject, batch: Batch) -> Residual:
     effort=6,
     source="Ioffe and Szegedy 2015, algorithm 2: with fixed statistics normalization is one affine map per channel",
 )
-def eval_affine_map(subject: Subject, batch: Batch) -> Residual:
+def eval_affine_map(flow: BatchNormal, batch: Batch) -> Residual:
     """In eval mode every channel of the output is one fixed affine function of the same entry of
     the input.
     """
     rng = np.random.default_rng(batch.seed)
-    x, other = drawn(subject, rng, 6), drawn(subject, rng, 6)
+    x, other = drawn(flow, rng, 6), drawn(flow, rng, 6)
     part = float(rng.uniform(0.2, 0.8))
     points = (x, other, part * x + (1 - part) * other, np.zeros_like(x), np.ones_like(x))
-    _, one, two, between, origin, ones = play(
-        subject, [("eval",), *(("normalize", each) for each in points)]
-    )
+    _, one, two, between, origin, ones = play(flow, [Eval(), *(Normalize(each) for each in points)])
     size = largest(one) + largest(two) + largest(origin)
     slope, level = per_channel(ones - origin)[:, 0], per_channel(origin)[:, 0]
     line = wide(slope.astype(np.float64), x) * x + wide(level.astype(np.float64), x)

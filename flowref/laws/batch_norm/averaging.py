@@ -23,7 +23,9 @@ from flowref.laws.batch_norm.oracle import (
     play,
     ratio,
 )
-from flowref.model import Array, Subject
+from flowref.model import Array
+from flowref.model.abilities import Flow
+from flowref.model.steps import Normalize, Roles, Train
 
 # Sizes of the batches in a history.
 SIZES = (5, 11, 3, 8)
@@ -48,11 +50,11 @@ class Convention(NamedTuple):
     freedom: int
 
 
-def lived(subject: Subject, rng: np.random.Generator, how: str = "plain") -> History:
+def lived(flow: Flow, rng: np.random.Generator, how: str = "plain") -> History:
     """A few train-mode batches of different sizes."""
-    batches = [drawn(subject, rng, rows) for rows in SIZES]
-    steps = [step for x in batches for step in (("normalize", x, how), ("roles",))]
-    outcomes = play(subject, [("roles",), ("train",), *steps])
+    batches = [drawn(flow, rng, rows) for rows in SIZES]
+    steps = [step for x in batches for step in (Normalize(x, how), Roles())]
+    outcomes = play(flow, [Roles(), Train(), *steps])
     return History(batches, [held(outcomes[0]), *(held(found) for found in outcomes[3::2])])
 
 
@@ -95,7 +97,7 @@ def seen(history: History, place: int) -> float:
         return float((way * (after - before)).sum() / (way**2).sum())
 
 
-def gaps(subject: Subject, history: History, convention: Convention) -> Array:
+def gaps(flow: Flow, history: History, convention: Convention) -> Array:
     """How far a history is from a convention, `(batches, 2, channels)`: of the mean and of the
     variance, relative.
     """
@@ -113,7 +115,7 @@ def gaps(subject: Subject, history: History, convention: Convention) -> Array:
         )
         for old, new, statistic, magnitude in old_new:
             if old is None or new is None:
-                columns.append(np.full(channels(subject), np.inf))
+                columns.append(np.full(channels(flow), np.inf))
                 continue
             expected = (1 - part) * old + part * statistic
             columns.append(ratio(np.abs(new - expected), np.abs(old) + magnitude))
@@ -123,7 +125,7 @@ def gaps(subject: Subject, history: History, convention: Convention) -> Array:
 
 
 def explained(
-    subject: Subject, history: History, wanted: Callable[[Convention], bool] | None = None
+    flow: Flow, history: History, wanted: Callable[[Convention], bool] | None = None
 ) -> tuple[Convention, Array]:
     """The convention that explains a history best, among those wanted, torch's first, and how far
     the history is from it.
@@ -131,5 +133,5 @@ def explained(
     first = history.holdings[0]
     kinds = [NEW, KEEP, WARMING] if first.momentum is not None else [AVERAGE, UNKNOWN]
     known = [Convention(kind, freedom) for kind in kinds for freedom in (1, 0)]
-    found = [(one, gaps(subject, history, one)) for one in known if wanted is None or wanted(one)]
+    found = [(one, gaps(flow, history, one)) for one in known if wanted is None or wanted(one)]
     return min(found, key=lambda pair: float(pair[1].max()))

@@ -23,16 +23,18 @@ from flowref.laws.batch_norm.oracle import (
     wide,
 )
 from flowref.laws.common.outcomes import flags, listed
-from flowref.model import ADVICE, EXACT, Batch, Residual, Subject, Undecidable
+from flowref.model import ADVICE, EXACT, Batch, Residual, Undecidable
+from flowref.model.abilities import BatchNormal, Flow
+from flowref.model.steps import Eval, Normalize, Roles, Run, State
 
 TORCH = "torch.nn.BatchNorm1d, BatchNorm2d and BatchNorm3d"
 KEYS = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
 
 
-def convention_of(subject: Subject, batch: Batch) -> Convention:
+def convention_of(flow: Flow, batch: Batch) -> Convention:
     """The convention that explains the running statistics; `Undecidable` where none does."""
-    history = lived(subject, np.random.default_rng(batch.seed))
-    convention, gap = explained(subject, history)
+    history = lived(flow, np.random.default_rng(batch.seed))
+    convention, gap = explained(flow, history)
     if not gap.max() < EXPLAINS:
         raise Undecidable(
             "no known convention explains its running statistics, which another law reports"
@@ -40,11 +42,9 @@ def convention_of(subject: Subject, batch: Batch) -> Convention:
     return convention
 
 
-def has_momentum(subject: Subject) -> str | None:
+def has_momentum(flow: Flow) -> str | None:
     """Running statistics and a momentum."""
-    return tracks(subject) or (
-        None if "momentum" in spec(subject).roles else "its momentum is not known"
-    )
+    return tracks(flow) or (None if "momentum" in spec(flow).roles else "its momentum is not known")
 
 
 @normalizer_law(
@@ -57,12 +57,12 @@ def has_momentum(subject: Subject) -> str | None:
     scales=(0.0,),
     source=f"{TORCH}: new = (1 - momentum) old + momentum batch; Keras: new = momentum old + (1 - momentum) batch",
 )
-def momentum_convention(subject: Subject, batch: Batch) -> Residual:
+def momentum_convention(flow: BatchNormal, batch: Batch) -> Residual:
     """The momentum is the fraction with which a batch enters the running statistics, as in torch,
     or the documentation says that it is the fraction of the old value that is kept.
     """
-    found = convention_of(subject, batch)
-    undeclared = found.momentum == KEEP and spec(subject).declared.get("momentum") != KEEP
+    found = convention_of(flow, batch)
+    undeclared = found.momentum == KEEP and spec(flow).declared.get("momentum") != KEEP
     return flags(
         undeclared,
         1,
@@ -80,12 +80,12 @@ def momentum_convention(subject: Subject, batch: Batch) -> Residual:
     scales=(0.0,),
     source=f"Ioffe and Szegedy 2015, algorithm 2, and {TORCH}: the variance used in inference is the unbiased estimate",
 )
-def running_variance_convention(subject: Subject, batch: Batch) -> Residual:
+def running_variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
     """The running variance averages the unbiased variances of the batches, or the documentation
     says that it averages the biased ones.
     """
-    found = convention_of(subject, batch)
-    undeclared = found.freedom == 0 and spec(subject).declared.get("running_var") != "biased"
+    found = convention_of(flow, batch)
+    undeclared = found.freedom == 0 and spec(flow).declared.get("running_var") != "biased"
     return flags(
         undeclared, 1, "the running variance averages biased variances: (n - 1)/n times torch's"
     )
@@ -101,14 +101,13 @@ def running_variance_convention(subject: Subject, batch: Batch) -> Residual:
     scales=(0.0,),
     source="Ioffe and Szegedy 2015, algorithm 1: a batch is normalized by its biased variance",
 )
-def variance_convention(subject: Subject, batch: Batch) -> Residual:
+def variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
     """A batch is normalized by its biased variance, or the documentation says that it is by the
     unbiased one.
     """
-    known = held(play(subject, [("roles",)])[0])
+    known = held(play(flow, [Roles()])[0])
     undeclared = (
-        measured_freedom(subject, known) == 1
-        and spec(subject).declared.get("variance") != "unbiased"
+        measured_freedom(flow, known) == 1 and spec(flow).declared.get("variance") != "unbiased"
     )
     return flags(
         undeclared,
@@ -128,9 +127,9 @@ def variance_convention(subject: Subject, batch: Batch) -> Residual:
     history="fresh",
     source=f"{TORCH}: a new layer has weight 1, bias 0, running mean 0 and running variance 1",
 )
-def initial_values(subject: Subject, batch: Batch) -> Residual:
+def initial_values(flow: BatchNormal, batch: Batch) -> Residual:
     """A new layer has weight 1, bias 0, running mean 0 and running variance 1."""
-    known = held(play(subject, [("roles",)])[0])
+    known = held(play(flow, [Roles()])[0])
     wanted = {"weight": 1.0, "bias": 0.0, "running_mean": 0.0, "running_var": 1.0}
     wrong = []
     for name, value in wanted.items():
@@ -151,26 +150,23 @@ def initial_values(subject: Subject, batch: Batch) -> Residual:
     history="fresh",
     source=f"{TORCH}: with running mean 0 and running variance 1, a new layer in eval mode hardly changes its input",
 )
-def eval_before_training(subject: Subject, batch: Batch) -> Residual:
+def eval_before_training(flow: BatchNormal, batch: Batch) -> Residual:
     r"""Evaluated before any training, a new layer returns $w\,x / \sqrt{1 + \epsilon} + b$."""
-    x, count = drawn(subject, np.random.default_rng(batch.seed)), channels(subject)
-    roles, _, y = play(subject, [("roles",), ("eval",), ("normalize", x)])
+    x, count = drawn(flow, np.random.default_rng(batch.seed)), channels(flow)
+    roles, _, y = play(flow, [Roles(), Eval(), Normalize(x)])
     known = held(roles)
     weight, bias = known.scale(count), known.shift(count)
-    expected = wide(weight / np.sqrt(1 + epsilon(subject, known)), x) * x + wide(bias, x)
+    expected = wide(weight / np.sqrt(1 + epsilon(flow, known)), x) * x + wide(bias, x)
     note = "an untrained layer in eval mode does not pass its input through"
     return told(apart(y, expected, np.abs(weight) * largest(x) + np.abs(bias)), note)
 
 
-def bare(subject: Subject) -> str | None:
+def bare(flow: Flow) -> str | None:
     """A normalizer that is no flow layer: flow layers have state of their own."""
-    x = drawn(subject, np.random.default_rng(0))
-    if (
-        subject.inverse is not None
-        or play(subject, [("call", spec(subject).call, x)])[0].ladj is not None
-    ):
+    x = drawn(flow, np.random.default_rng(0))
+    if flow.inverse is not None or play(flow, [Run(spec(flow).call, x)])[0].ladj is not None:
         return "it is a layer of a flow, which nn.BatchNorm cannot stand in for"
-    return usual(subject)
+    return usual(flow)
 
 
 @normalizer_law(
@@ -183,12 +179,12 @@ def bare(subject: Subject) -> str | None:
     scales=(0.0,),
     source=f"{TORCH}: weight, bias, running_mean, running_var of shape (C,), and num_batches_tracked",
 )
-def state_dict_keys(subject: Subject, batch: Batch) -> Residual:
+def state_dict_keys(flow: BatchNormal, batch: Batch) -> Residual:
     """The state_dict has names and shapes of that of nn.BatchNorm with the same options, so that
     weights can be exchanged.
     """
-    state = play(subject, [("state",)])[0]
-    shape = (channels(subject),)
+    state = play(flow, [State()])[0]
+    shape = (channels(flow),)
     odd = [name for name in state if name not in KEYS]
     odd += [
         f"{name} {state[name].shape}"

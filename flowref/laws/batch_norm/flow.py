@@ -30,10 +30,11 @@ from flowref.model import (
     Batch,
     Mapped,
     Residual,
-    Subject,
     Undecidable,
     Unsupported,
 )
+from flowref.model.abilities import BatchNormal, Flow
+from flowref.model.steps import Eval, Normalize, Pullback, Roles, Run, Train
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.7"
 OPPOSITE = {"forward": "inverse", "inverse": "forward"}
@@ -43,32 +44,32 @@ ENTRIES = 64
 NATS = 1e-3
 
 
-def layer(subject: Subject) -> str | None:
+def layer(flow: Flow) -> str | None:
     """A flow layer whose weight and bias are known."""
-    if subject.inverse is None:
+    if flow.inverse is None:
         return "it is no layer of a flow"
-    return channelled(subject) or affine(subject)
+    return channelled(flow) or affine(flow)
 
 
-def tracked_layer(subject: Subject) -> str | None:
+def tracked_layer(flow: Flow) -> str | None:
     """The same with running statistics."""
-    if not {"running_mean", "running_var"} <= set(spec(subject).roles):
+    if not {"running_mean", "running_var"} <= set(spec(flow).roles):
         return "it keeps no running statistics under a known name"
-    return layer(subject)
+    return layer(flow)
 
 
-def log_dets(subject: Subject, out: Mapped, rows: int) -> Array:
+def log_dets(flow: Flow, out: Mapped, rows: int) -> Array:
     """The log-det of each row of a call that normalizes."""
-    return reported(subject, out, rows)
+    return reported(flow, out, rows)
 
 
-def log_det_of(subject: Subject, known: Held, var: Array, eps: float) -> tuple[float, float]:
+def log_det_of(flow: Flow, known: Held, var: Array, eps: float) -> tuple[float, float]:
     r"""$S \sum_c (\log|w_c| - \frac12 \log(v_c + \epsilon))$ for events of S positions, and the
     magnitude of its terms.
     """
-    positions = int(np.prod(subject.event_shape[1:]))
+    positions = int(np.prod(flow.event_shape[1:]))
     with np.errstate(all="ignore"):
-        logs = np.stack([np.log(np.abs(known.scale(channels(subject)))), -0.5 * np.log(var + eps)])
+        logs = np.stack([np.log(np.abs(known.scale(channels(flow)))), -0.5 * np.log(var + eps)])
     return float(positions * logs.sum()), float(positions * np.abs(logs).sum()) + positions
 
 
@@ -79,16 +80,16 @@ def log_det_of(subject: Subject, known: Held, var: Array, eps: float) -> tuple[f
     effort=4,
     source=DINH,
 )
-def log_det(subject: Subject, batch: Batch) -> Residual:
+def log_det(flow: BatchNormal, batch: Batch) -> Residual:
     r"""In eval mode the log-det is $S \sum_c (\log|w_c| - \frac12 \log(v_c + \epsilon))$ for events
     of S positions, the same for every sample.
     """
-    x = drawn(subject, np.random.default_rng(batch.seed), 5)
-    roles, _, out = play(subject, [("roles",), ("eval",), ("call", spec(subject).call, x)])
+    x = drawn(flow, np.random.default_rng(batch.seed), 5)
+    roles, _, out = play(flow, [Roles(), Eval(), Run(spec(flow).call, x)])
     known = held(roles)
     assert known.running_var is not None
-    got = log_dets(subject, out, len(x))
-    expected, size = log_det_of(subject, known, known.running_var, epsilon(subject, known))
+    got = log_dets(flow, out, len(x))
+    expected, size = log_det_of(flow, known, known.running_var, epsilon(flow, known))
     if not np.isfinite(expected):
         raise Undecidable("a weight is zero, and the map no bijection")
     return told(
@@ -108,14 +109,14 @@ def log_det(subject: Subject, batch: Batch) -> Residual:
     scales=(0.0,),
     source="normalization over the features of one sample (layer or instance norm) loses its mean and scale: it has no inverse",
 )
-def regular_in_eval(subject: Subject, batch: Batch) -> Residual:
+def regular_in_eval(flow: BatchNormal, batch: Batch) -> Residual:
     """In eval mode samples that differ in their mean or in their scale have different outputs."""
-    x = ordinary(subject, np.random.default_rng(batch.seed), 3)
-    known = held(play(subject, [("roles",)])[0])
-    if not (np.abs(known.scale(channels(subject))) > 1e-3).all():
+    x = ordinary(flow, np.random.default_rng(batch.seed), 3)
+    known = held(play(flow, [Roles()])[0])
+    if not (np.abs(known.scale(channels(flow))) > 1e-3).all():
         raise Undecidable("a weight is too small to tell")
     _, y, shifted, scaled = play(
-        subject, [("eval",), *(("normalize", each) for each in (x, x + 1.0, 2.0 * x))]
+        flow, [Eval(), *(Normalize(each) for each in (x, x + 1.0, 2.0 * x))]
     )
     size = largest(y).max() + 1e-300
     lost = [
@@ -135,20 +136,20 @@ def regular_in_eval(subject: Subject, batch: Batch) -> Residual:
     scales=(0.0, 0.3),
     source="the statistics of a batch are not known to the inverse; libraries refuse it in train mode or document what it is",
 )
-def train_inverse_policy(subject: Subject, batch: Batch) -> Residual:
+def train_inverse_policy(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode the call that undoes normalization raises an error, or gives back the batch
     that was normalized.
     """
-    x = drawn(subject, np.random.default_rng(batch.seed))
-    which = spec(subject).call
-    y = play(subject, [("train",), ("normalize", x)])[-1]
-    steps: Steps = [("train",), ("normalize", x), ("call", OPPOSITE[which], y)]
-    played, error = attempt(play, subject, steps)
+    x = drawn(flow, np.random.default_rng(batch.seed))
+    which = spec(flow).call
+    y = play(flow, [Train(), Normalize(x)])[-1]
+    steps: Steps = [Train(), Normalize(x), Run(OPPOSITE[which], y)]
+    played, error = attempt(play, flow, steps)
     if error:
-        return told(np.zeros(channels(subject)))
+        return told(np.zeros(channels(flow)))
     back = np.asarray(played[-1].value, dtype=np.float64)
-    known = held(play(subject, [("roles",)])[0])
-    if not (np.abs(known.scale(channels(subject))) > 1e-6).all():
+    known = held(play(flow, [Roles()])[0])
+    if not (np.abs(known.scale(channels(flow))) > 1e-6).all():
         raise Undecidable("a weight is zero, and the map no bijection")
     note = "in train mode the inverse uses other statistics than the call that normalized"
     return told(apart(back, x, largest(x)), note)
@@ -163,13 +164,11 @@ def train_inverse_policy(subject: Subject, batch: Batch) -> Residual:
     scales=(0.0,),
     source="statistics belong to the data that is normalized; a step that also inverts must not count its batch twice",
 )
-def inverse_keeps_statistics(subject: Subject, batch: Batch) -> Residual:
+def inverse_keeps_statistics(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode the call that undoes normalization leaves the running statistics as they are."""
-    x = drawn(subject, np.random.default_rng(batch.seed))
-    which = OPPOSITE[spec(subject).call]
-    played, error = attempt(
-        play, subject, [("train",), ("normalize", x), ("roles",), ("call", which, x), ("roles",)]
-    )
+    x = drawn(flow, np.random.default_rng(batch.seed))
+    which = OPPOSITE[spec(flow).call]
+    played, error = attempt(play, flow, [Train(), Normalize(x), Roles(), Run(which, x), Roles()])
     if error:
         raise Unsupported(f"its {which} is refused in train mode")
     before, after = held(played[2]), held(played[4])
@@ -182,11 +181,11 @@ def inverse_keeps_statistics(subject: Subject, batch: Batch) -> Residual:
     return flags(not same, 1, f"its {which} moved the running statistics")
 
 
-def small(subject: Subject) -> str | None:
+def small(flow: Flow) -> str | None:
     """A layer with few entries per event, since the Jacobian of a whole batch is taken."""
-    if int(np.prod(subject.event_shape)) * 3 > ENTRIES:
+    if int(np.prod(flow.event_shape)) * 3 > ENTRIES:
         return "its events are too large for the Jacobian of a whole batch"
-    return layer(subject)
+    return layer(flow)
 
 
 @normalizer_law(
@@ -200,18 +199,18 @@ def small(subject: Subject) -> str | None:
     source="the log-det of normalization with its statistics held fixed is no likelihood of the batch; the gap shrinks as the "
     "batch enters its statistics with a smaller weight",
 )
-def batch_jacobian(subject: Subject, batch: Batch) -> Residual:
+def batch_jacobian(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode the log-dets of a batch add up to that of the map of the whole batch, so that
     they are likelihoods.
     """
-    x = ordinary(subject, np.random.default_rng(batch.seed), 3)
-    out = play(subject, [("train",), ("call", spec(subject).call, x)])[-1]
-    total = float(log_dets(subject, out, len(x)).sum())
+    x = ordinary(flow, np.random.default_rng(batch.seed), 3)
+    out = play(flow, [Train(), Run(spec(flow).call, x)])[-1]
+    total = float(log_dets(flow, out, len(x)).sum())
     rows = []
     for place in range(x.size):
         cotangent = np.zeros(x.size)
         cotangent[place] = 1.0
-        pulled = play(subject, [("train",), ("pullback", x, cotangent.reshape(x.shape))])[-1]["x"]
+        pulled = play(flow, [Train(), Pullback(x, cotangent.reshape(x.shape))])[-1]["x"]
         rows.append(
             np.zeros(x.size) if pulled is None else np.asarray(pulled, dtype=np.float64).reshape(-1)
         )

@@ -32,7 +32,9 @@ from flowref.laws.batch_norm.oracle import (
     wide,
 )
 from flowref.laws.common.outcomes import attempt, changed, listed
-from flowref.model import Array, Batch, Residual, Subject, Undecidable
+from flowref.model import Array, Batch, Residual, Undecidable
+from flowref.model.abilities import BatchNormal, Flow
+from flowref.model.steps import Eval, Pullback, Roles, State, Train
 
 IOFFE = "Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167), section 3"
 # The size of a step of gradient descent, relative to the spread of the input.
@@ -71,15 +73,15 @@ class Pulled(NamedTuple):
         return np.asarray(terms / np.sqrt(self.var + self.eps))
 
 
-def pulled(subject: Subject, x: Array, rng: np.random.Generator) -> Pulled:
+def pulled(flow: Flow, x: Array, rng: np.random.Generator) -> Pulled:
     """Pull a random cotangent back through a train-mode batch."""
     dy = single(rng.standard_normal(x.shape))
-    roles, _, out = play(subject, [("roles",), ("train",), ("pullback", x, dy)])
-    known, count = held(roles), channels(subject)
+    roles, _, out = play(flow, [Roles(), Train(), Pullback(x, dy)])
+    known, count = held(roles), channels(flow)
     weight, eps, freedom = (
         known.scale(count),
-        epsilon(subject, known),
-        measured_freedom(subject, known),
+        epsilon(flow, known),
+        measured_freedom(flow, known),
     )
     mean, var = moments(x, freedom)
     dx = np.zeros_like(x) if out["x"] is None else np.asarray(out["x"], dtype=np.float64)
@@ -102,13 +104,13 @@ def pulled(subject: Subject, x: Array, rng: np.random.Generator) -> Pulled:
     effort=6,
     source=f"{IOFFE}, the gradients of the transform",
 )
-def backward_closed_form(subject: Subject, batch: Batch) -> Residual:
+def backward_closed_form(flow: BatchNormal, batch: Batch) -> Residual:
     r"""The train-mode gradients are
     $dx = (d\hat x - \overline{d\hat x} - \hat x\,\overline{d\hat x\,\hat x}) / \sqrt{v +
     \epsilon}$, $dw = \sum dy\,\hat x$ and $db = \sum dy$, with $d\hat x = w\,dy$.
     """
     rng = np.random.default_rng(batch.seed)
-    found = pulled(subject, drawn(subject, rng), rng)
+    found = pulled(flow, drawn(flow, rng), rng)
     closed = found.closed()
     rows = [apart(found.dx, closed, found.size())]
     notes = ["the gradient of the input is not the derivative of normalization"]
@@ -135,14 +137,14 @@ def backward_closed_form(subject: Subject, batch: Batch) -> Residual:
     effort=4,
     source="the output does not depend on a constant added to a channel",
 )
-def gradient_sums_to_zero(subject: Subject, batch: Batch) -> Residual:
+def gradient_sums_to_zero(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode the gradients of the inputs of each channel sum to zero over samples and
     positions.
     """
     rng = np.random.default_rng(batch.seed)
-    x = drawn(subject, rng)
+    x = drawn(flow, rng)
     dy = single(rng.standard_normal(x.shape))
-    _, out = play(subject, [("train",), ("pullback", x, dy)])
+    _, out = play(flow, [Train(), Pullback(x, dy)])
     dx = np.zeros_like(x) if out["x"] is None else np.asarray(out["x"], dtype=np.float64)
     total = summed(dx)
     # The terms that cancel are as large as the slope of the map: the spread of the output over that
@@ -159,12 +161,12 @@ def gradient_sums_to_zero(subject: Subject, batch: Batch) -> Residual:
     effort=4,
     source="the derivative of the variance takes out of the gradient what points along the output, up to eps",
 )
-def gradient_along_output(subject: Subject, batch: Batch) -> Residual:
+def gradient_along_output(flow: BatchNormal, batch: Batch) -> Residual:
     r"""In train mode $\sum dx\,\hat x = \epsilon\,(v + \epsilon)^{-3/2} \sum d\hat x\,\hat x$ in
     every channel.
     """
     rng = np.random.default_rng(batch.seed)
-    found = pulled(subject, drawn(subject, rng), rng)
+    found = pulled(flow, drawn(flow, rng), rng)
     got = summed(found.dx * found.hat)
     expected = found.eps * (found.var + found.eps) ** -1.5 * summed(found.dhat * found.hat)
     size = found.size() * summed(np.abs(found.hat))
@@ -180,17 +182,17 @@ def gradient_along_output(subject: Subject, batch: Batch) -> Residual:
     scales=(0.0, 0.3),
     source="Ioffe and Szegedy 2015, section 2: without the gradient of the mean, a bias grows while the loss stays",
 )
-def bias_before_is_idle(subject: Subject, batch: Batch) -> Residual:
+def bias_before_is_idle(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode, gradient descent on a bias that is added before the layer leaves the bias
     where it is.
     """
     rng = np.random.default_rng(batch.seed)
-    x = drawn(subject, rng)
+    x = drawn(flow, rng)
     dy = single(rng.standard_normal(x.shape))
     spread = np.sqrt(moments(x)[1])
-    bias, moves = np.zeros(channels(subject)), np.zeros(channels(subject))
+    bias, moves = np.zeros(channels(flow)), np.zeros(channels(flow))
     for _ in range(3):
-        _, out = play(subject, [("train",), ("pullback", x + wide(bias, x), dy)])
+        _, out = play(flow, [Train(), Pullback(x + wide(bias, x), dy)])
         gradient = (
             np.zeros(len(bias))
             if out["x"] is None
@@ -215,23 +217,23 @@ def bias_before_is_idle(subject: Subject, batch: Batch) -> Residual:
     effort=4,
     source="layers are put into eval mode inside a model in training to freeze their statistics, not their parameters",
 )
-def eval_still_trains(subject: Subject, batch: Batch) -> Residual:
+def eval_still_trains(flow: BatchNormal, batch: Batch) -> Residual:
     r"""In eval mode the statistics stay as they are while gradients flow:
     $dx = w\,dy / \sqrt{v + \epsilon}$, $dw = \sum dy\,\hat x$ and $db = \sum dy$ with the running
     statistics.
     """
     rng = np.random.default_rng(batch.seed)
-    x = drawn(subject, rng)
+    x = drawn(flow, rng)
     dy = single(rng.standard_normal(x.shape))
-    steps = [("eval",), ("roles",), ("state",), ("pullback", x, dy), ("state",)]
-    played, error = attempt(play, subject, steps)
+    steps = [Eval(), Roles(), State(), Pullback(x, dy), State()]
+    played, error = attempt(play, flow, steps)
     if error:
-        return told(np.full(channels(subject), np.inf), f"no gradient flows in eval mode ({error})")
+        return told(np.full(channels(flow), np.inf), f"no gradient flows in eval mode ({error})")
     _, roles, before, out, after = played
-    known, count = held(roles), channels(subject)
+    known, count = held(roles), channels(flow)
     assert known.running_mean is not None
     assert known.running_var is not None
-    eps, weight = epsilon(subject, known), known.scale(count)
+    eps, weight = epsilon(flow, known), known.scale(count)
     hat = standardized(x, known.running_mean, known.running_var, eps)
     slope = np.abs(weight) / np.sqrt(known.running_var + eps)
     dx = np.zeros_like(x) if out["x"] is None else np.asarray(out["x"], dtype=np.float64)

@@ -23,6 +23,8 @@ from flowref.laws.batch_norm.oracle import (
 )
 from flowref.laws.common.outcomes import attempt
 from flowref.model import Array, Subject
+from flowref.model.abilities import Flow
+from flowref.model.steps import Assign, Eval, Normalize, Roles, State, Train
 
 Affine = tuple[Array, Array]
 # How near an effective scale or shift must come to the parameter that is said to be it.
@@ -31,39 +33,37 @@ NEAR = 0.05
 HUGE_SPREAD, UNMOVED = 1e8, 1e-6
 
 
-def normalizes(subject: Subject) -> str | None:
+def normalizes(flow: Flow) -> str | None:
     """A normalizer of channels on axis 1 that uses the statistics of the batch in train mode."""
-    if spec(subject).statistics != "batch":
+    if spec(flow).statistics != "batch":
         return "in train mode it normalizes by running averages, of which other laws speak"
-    return usual(subject)
+    return usual(flow)
 
 
-def usual(subject: Subject) -> str | None:
+def usual(flow: Flow) -> str | None:
     """A normalizer of channels on axis 1 that does in train mode something else than in eval mode."""
-    return channelled(subject) or frozen(subject)
+    return channelled(flow) or frozen(flow)
 
 
-def channelled(subject: Subject) -> str | None:
+def channelled(flow: Flow) -> str | None:
     """What is held per channel is held for the first axis of an event."""
-    if not subject.event_shape:
+    if not flow.event_shape:
         return "its events have no axes"
-    found = play(subject, [("roles",)])[0]
+    found = play(flow, [Roles()])[0]
     for role in ("weight", "bias", "running_mean", "running_var"):
-        if found.get(role) is not None and np.size(found[role]) != channels(subject):
+        if found.get(role) is not None and np.size(found[role]) != channels(flow):
             return f"its {role} is not one number for each channel of axis 1"
     return None
 
 
-def frozen(subject: Subject) -> str | None:
+def frozen(flow: Flow) -> str | None:
     """Layers that are the same fixed map in both modes are used for fine-tuning; train mode means
     nothing to them.
     """
     rng = np.random.default_rng(0)
-    x = 3 + 2 * ordinary(subject, rng, 8)
-    trained, error = attempt(play, subject, [("train",), ("normalize", x), ("state",)])
-    calm, refusal = attempt(
-        play, subject, [("eval",), ("normalize", x), ("normalize", x[:5]), ("state",)]
-    )
+    x = 3 + 2 * ordinary(flow, rng, 8)
+    trained, error = attempt(play, flow, [Train(), Normalize(x), State()])
+    calm, refusal = attempt(play, flow, [Eval(), Normalize(x), Normalize(x[:5]), State()])
     if error or refusal:
         return None  # the law itself runs into it, which is then an error with a counterexample
     (_, y, after), (_, whole, part, before) = trained, calm
@@ -74,34 +74,34 @@ def frozen(subject: Subject) -> str | None:
     return "in train mode it is the same fixed map as in eval mode" if fixed and same else None
 
 
-def tracks(subject: Subject) -> str | None:
+def tracks(flow: Flow) -> str | None:
     """A normalizer that keeps running statistics."""
-    reason = usual(subject)
-    if reason is None and not {"running_mean", "running_var"} <= set(spec(subject).roles):
+    reason = usual(flow)
+    if reason is None and not {"running_mean", "running_var"} <= set(spec(flow).roles):
         reason = "it keeps no running statistics under a known name"
     return reason
 
 
-def understood(subject: Subject) -> str | None:
+def understood(flow: Flow) -> str | None:
     """A normalizer whose weight and bias are known, and are what its output is multiplied by and
     moved by.
     """
-    return normalizes(subject) or affine(subject)
+    return normalizes(flow) or affine(flow)
 
 
-def understood_and_tracks(subject: Subject) -> str | None:
+def understood_and_tracks(flow: Flow) -> str | None:
     """Both."""
-    return tracks(subject) or affine(subject)
+    return tracks(flow) or affine(flow)
 
 
-def affine(subject: Subject) -> str | None:
+def affine(flow: Flow) -> str | None:
     """The parameters that are said to be weight and bias are those of the map, in train or in eval
     mode.
     """
-    known, unnamed = spec(subject).roles, unexplained(subject)
+    known, unnamed = spec(flow).roles, unexplained(flow)
     if unnamed and not {"weight", "bias"} <= set(known):
         return f"its weight or its bias is not known (it holds {unnamed[0]})"
-    found = [apparent(subject, -0.7, -0.3), apparent(subject, 1.1, -0.3)]
+    found = [apparent(flow, -0.7, -0.3), apparent(flow, 1.1, -0.3)]
     if found[0] is None or found[1] is None:
         return None  # the law itself runs into the error
     (wanted, seen), (_, others) = found[0], found[1]
@@ -114,25 +114,25 @@ def affine(subject: Subject) -> str | None:
     return "its output is not multiplied by its weight and moved by its bias as they are"
 
 
-def apparent(subject: Subject, low: float, shift: float) -> tuple[Affine, list[Affine]] | None:
+def apparent(flow: Flow, low: float, shift: float) -> tuple[Affine, list[Affine]] | None:
     """Weight and bias as held, after they were set where that is possible, and as they appear in
     train and in eval mode; None where a call raises.
     """
-    x, count = ordinary(subject, np.random.default_rng(1), 64), channels(subject)
+    x, count = ordinary(flow, np.random.default_rng(1), 64), channels(flow)
     steps: Steps = []
     for role, start in (("weight", low), ("bias", shift)):
-        step = ("assign", role, start + 1.3 * np.arange(count))
-        if role in spec(subject).roles and not refused(subject, step):
+        step = Assign(role, start + 1.3 * np.arange(count))
+        if role in spec(flow).roles and not refused(flow, step):
             steps.append(step)
-    begin: Steps = [*steps, ("roles",)]
-    trained, error = attempt(play, subject, [*begin, ("train",), ("normalize", WIDE_SPREAD * x)])
+    begin: Steps = [*steps, Roles()]
+    trained, error = attempt(play, flow, [*begin, Train(), Normalize(WIDE_SPREAD * x)])
     if error:
         return None
     here = held(trained[len(steps)])
     mean, var = moments(WIDE_SPREAD * x)
     found = [fitted(WIDE_SPREAD * x, trained[-1], mean, np.sqrt(var))]
     if here.running_mean is not None and here.running_var is not None:
-        calm, error = attempt(play, subject, [*begin, ("eval",), ("normalize", x)])
+        calm, error = attempt(play, flow, [*begin, Eval(), Normalize(x)])
         if error:
             return None
         found.append(
@@ -146,10 +146,10 @@ def apparent(subject: Subject, low: float, shift: float) -> tuple[Affine, list[A
     return (here.scale(count), here.shift(count)), found
 
 
-def refused(subject: Subject, step: tuple[Any, ...]) -> bool:
+def refused(flow: Flow, step: tuple[Any, ...]) -> bool:
     """Whether an attribute cannot be set."""
     try:
-        play(subject, [step])
+        play(flow, [step])
     except Exception:  # a property, or a value computed from something else
         return True
     return False
@@ -175,10 +175,10 @@ def close(one: Affine, other: Affine) -> bool:
     return all(bool((np.abs(a - b) <= NEAR * size).all()) for a, b in zip(one, other, strict=True))
 
 
-def unexplained(subject: Subject) -> list[str]:
+def unexplained(flow: Flow) -> list[str]:
     """Names of floating parameters and buffers that no role names."""
-    known = set(spec(subject).roles.values())
-    state = play(subject, [("state",)])[0]
+    known = set(spec(flow).roles.values())
+    state = play(flow, [State()])[0]
     floating = [
         name for name, value in state.items() if np.issubdtype(np.asarray(value).dtype, np.floating)
     ]
@@ -194,16 +194,16 @@ def effective(
 ) -> Callable[[Subject], str | None]:
     """A constant that can be set, and whose setting changes what a normalizer does."""
 
-    def applies(subject: Subject) -> str | None:
-        if role not in spec(subject).roles:
+    def applies(flow: Flow) -> str | None:
+        if role not in spec(flow).roles:
             return f"its {role} is not known"
-        x = NARROW_SPREAD**0.5 * ordinary(subject, np.random.default_rng(2), 8)
+        x = NARROW_SPREAD**0.5 * ordinary(flow, np.random.default_rng(2), 8)
         outcomes = []
         for value in values:
-            step = ("assign", role, value)
-            if refused(subject, step):
+            step = Assign(role, value)
+            if refused(flow, step):
                 return f"its {role} cannot be set"
-            played, error = attempt(play, subject, [step, (mode,), ("normalize", x), ("roles",)])
+            played, error = attempt(play, flow, [step, (mode,), Normalize(x), Roles()])
             if error:
                 return f"its {role} cannot be set to {value}"
             found = held(played[3])
@@ -213,20 +213,17 @@ def effective(
             first is None or second is None or np.array_equal(first, second)
         ):
             return f"its {role} is fixed when it is built"
-        return enters_weight(subject, role, values) if role == "eps" else None
+        return enters_weight(flow, role, values) if role == "eps" else None
 
     return applies
 
 
-def enters_weight(subject: Subject, role: str, values: tuple[Any, Any]) -> str | None:
+def enters_weight(flow: Flow, role: str, values: tuple[Any, Any]) -> str | None:
     """Some add eps to their weight as well, so that it stays away from zero: seen where the spread
     of a batch is huge.
     """
-    x = HUGE_SPREAD * ordinary(subject, np.random.default_rng(3), 8)
-    one, two = (
-        play(subject, [("assign", role, value), ("train",), ("normalize", x)])[-1]
-        for value in values
-    )
+    x = HUGE_SPREAD * ordinary(flow, np.random.default_rng(3), 8)
+    one, two = (play(flow, [Assign(role, value), Train(), Normalize(x)])[-1] for value in values)
     with np.errstate(all="ignore"):
         same = np.abs(one - two).max() <= UNMOVED * np.abs(one).max()
     return None if same else f"its {role} enters more than the variance"
@@ -235,7 +232,7 @@ def enters_weight(subject: Subject, role: str, values: tuple[Any, Any]) -> str |
 def both(*reasons: Callable[[Subject], str | None]) -> Callable[[Subject], str | None]:
     """The first reason that any of several conditions gives."""
 
-    def applies(subject: Subject) -> str | None:
-        return next((found for found in (reason(subject) for reason in reasons) if found), None)
+    def applies(flow: Flow) -> str | None:
+        return next((found for found in (reason(flow) for reason in reasons) if found), None)
 
     return applies

@@ -12,14 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flowref.model import Array, Normalizer, Residual, Subject, Unsupported, law
+from flowref.model import Array, Normalizer, Residual, Unsupported, law
+from flowref.model.abilities import Flow
+from flowref.model.steps import Eval, Normalize, Run, Train
 
 Steps = list[tuple[Any, ...]]
 # Batches that find out what is not told: spread so wide that eps does not count, and so narrow that
 # nothing else does.
 WIDE_SPREAD, NARROW_SPREAD = 1e3, 1e-7
 # Laws of whole batches: one residual each, on batches of their own.
-normalizer_law = partial(law, needs={"normalizer", "play"}, size=1, local=False)
+normalizer_law = partial(law, size=1, local=False)
 
 
 class Held(NamedTuple):
@@ -51,21 +53,21 @@ def held(roles: dict[str, Any]) -> Held:
     return Held(flat[0], flat[1], flat[2], flat[3], single[0], single[1], single[2])
 
 
-def spec(subject: Subject) -> Normalizer:
+def spec(flow: Flow) -> Normalizer:
     """What is known of a normalizer."""
-    assert subject.normalizer is not None
-    return subject.normalizer
+
+    return flow.normalizer
 
 
-def play(subject: Subject, steps: Steps) -> list[Any]:
+def play(flow: Flow, steps: Steps) -> list[Any]:
     """Play a scenario."""
-    assert subject.play is not None
-    return subject.play(steps)
+
+    return flow.play(steps)
 
 
-def channels(subject: Subject) -> int:
+def channels(flow: Flow) -> int:
     """The number of channels: the first axis of an event."""
-    return int(subject.event_shape[0])
+    return int(flow.event_shape[0])
 
 
 def single(x: Array) -> Array:
@@ -73,20 +75,20 @@ def single(x: Array) -> Array:
     return np.asarray(x, dtype=np.float64).astype(np.float32).astype(np.float64)
 
 
-def drawn(subject: Subject, rng: np.random.Generator, rows: int = 0) -> Array:
+def drawn(flow: Flow, rng: np.random.Generator, rows: int = 0) -> Array:
     """A batch whose channels differ in spread, offset (a few times the spread) and shape of
     distribution.
     """
-    shape = (rows or int(rng.integers(5, 12)), *subject.event_shape)
-    spread = 10.0 ** rng.uniform(-2.5, 1.5, channels(subject))
-    offset = spread * rng.choice((0.0, 1.0, -3.0, 10.0), channels(subject))
+    shape = (rows or int(rng.integers(5, 12)), *flow.event_shape)
+    spread = 10.0 ** rng.uniform(-2.5, 1.5, channels(flow))
+    offset = spread * rng.choice((0.0, 1.0, -3.0, 10.0), channels(flow))
     z = np.where(rng.random(shape) < 0.5, rng.standard_normal(shape), rng.exponential(1.0, shape))
     return single(wide(offset, z) + wide(spread, z) * z)
 
 
-def ordinary(subject: Subject, rng: np.random.Generator, rows: int) -> Array:
+def ordinary(flow: Flow, rng: np.random.Generator, rows: int) -> Array:
     """A batch of standard normal values."""
-    return single(rng.standard_normal((rows, *subject.event_shape)))
+    return single(rng.standard_normal((rows, *flow.event_shape)))
 
 
 def wide(values: Array, x: Array) -> Array:
@@ -149,7 +151,7 @@ def told(value: Array, note: str = "", **details: Any) -> Residual:
     return Residual(row, observed=seen, note=note if np.nan_to_num(row, nan=1.0).any() else "")
 
 
-def epsilon(subject: Subject, known: Held) -> float:
+def epsilon(flow: Flow, known: Held) -> float:
     r"""The $\epsilon$ of a normalizer; where no attribute holds it, that with which a batch of tiny
     spread is normalized.
 
@@ -158,9 +160,9 @@ def epsilon(subject: Subject, known: Held) -> float:
     """
     if known.eps is not None:
         return known.eps
-    count = channels(subject)
-    x = np.stack([np.full(subject.event_shape, sign * NARROW_SPREAD) for sign in (1.0, -1.0)])
-    y = play(subject, [("train",), ("normalize", x)])[-1]
+    count = channels(flow)
+    x = np.stack([np.full(flow.event_shape, sign * NARROW_SPREAD) for sign in (1.0, -1.0)])
+    y = play(flow, [Train(), Normalize(x)])[-1]
     weight = known.scale(count)
     place = int(np.abs(weight).argmax())
     with np.errstate(all="ignore"):
@@ -175,31 +177,31 @@ def epsilon(subject: Subject, known: Held) -> float:
     return 0.0 if found < 1e-2 * NARROW_SPREAD**2 else float(f"{found:.3g}")
 
 
-def freedom(subject: Subject, known: Held) -> int:
+def freedom(flow: Flow, known: Held) -> int:
     """Whether normalization may divide by n - 1 instead of n, 1 or 0: where that is declared, and
     in a flow layer that does.
 
     A flow layer claims a map with its log-det, of which any variance makes one; that it is not the
     paper's is advice.
     """
-    if spec(subject).declared.get("variance") == "unbiased":
+    if spec(flow).declared.get("variance") == "unbiased":
         return 1
-    return measured_freedom(subject, known) if is_flow(subject) else 0
+    return measured_freedom(flow, known) if is_flow(flow) else 0
 
 
-def is_flow(subject: Subject) -> bool:
+def is_flow(flow: Flow) -> bool:
     """Whether a normalizer is a layer of a flow, which has an inverse or returns a log-det."""
-    if subject.inverse is not None:
+    if flow.inverse is not None:
         return True
-    x = np.zeros((2, *subject.event_shape))
-    return play(subject, [("eval",), ("call", spec(subject).call, x)])[-1].ladj is not None
+    x = np.zeros((2, *flow.event_shape))
+    return play(flow, [Eval(), Run(spec(flow).call, x)])[-1].ladj is not None
 
 
-def measured_freedom(subject: Subject, known: Held) -> int:
+def measured_freedom(flow: Flow, known: Held) -> int:
     """Whether a batch is in fact normalized with n - 1 instead of n, for laws that hold of either."""
-    x = np.stack([np.full(subject.event_shape, sign * WIDE_SPREAD) for sign in (1.0, -1.0)])
-    y = per_channel(play(subject, [("train",), ("normalize", x)])[-1])
-    count, values = channels(subject), y.shape[1]
+    x = np.stack([np.full(flow.event_shape, sign * WIDE_SPREAD) for sign in (1.0, -1.0)])
+    y = per_channel(play(flow, [Train(), Normalize(x)])[-1])
+    count, values = channels(flow), y.shape[1]
     place = int(np.abs(known.scale(count)).argmax())
     size = float(
         np.abs(y[place] - known.shift(count)[place]).mean() / abs(known.scale(count)[place])

@@ -28,7 +28,9 @@ from flowref.laws.batch_norm.oracle import (
     told,
     wide,
 )
-from flowref.model import BOUND, Array, Batch, Residual, Subject
+from flowref.model import BOUND, Array, Batch, Residual
+from flowref.model.abilities import BatchNormal, Flow
+from flowref.model.steps import Assign, Cast, Eval, Normalize, Roles, Train
 
 IOFFE = "Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167), algorithm 1"
 # The unit roundoff of float32, and the factor of the bound on what an offset may cost.
@@ -47,17 +49,15 @@ OFFSETS = (0.0, 1.0, 1e2, 1e3, 1e4)
     effort=8,
     source=IOFFE,
 )
-def matches_reference(subject: Subject, batch: Batch) -> Residual:
+def matches_reference(flow: BatchNormal, batch: Batch) -> Residual:
     r"""The output is $w (x - \mu) / \sqrt{v + \epsilon} + b$ per channel, with mean and biased
     variance of the batch in train mode and with the running statistics in eval mode.
     """
-    x, count = drawn(subject, np.random.default_rng(batch.seed)), channels(subject)
-    roles, _, calm, _, trained = play(
-        subject, [("roles",), ("eval",), ("normalize", x), ("train",), ("normalize", x)]
-    )
+    x, count = drawn(flow, np.random.default_rng(batch.seed)), channels(flow)
+    roles, _, calm, _, trained = play(flow, [Roles(), Eval(), Normalize(x), Train(), Normalize(x)])
     known = held(roles)
-    eps, weight, bias = epsilon(subject, known), known.scale(count), known.shift(count)
-    rows, notes, less = [], [], freedom(subject, known)
+    eps, weight, bias = epsilon(flow, known), known.scale(count), known.shift(count)
+    rows, notes, less = [], [], freedom(flow, known)
     modes: list[tuple[str, Array, tuple[Array, Array]]] = [("train", trained, moments(x, less))]
     if known.running_mean is not None and known.running_var is not None:
         modes.append(("eval", calm, (known.running_mean, known.running_var)))
@@ -91,16 +91,16 @@ def matches_reference(subject: Subject, batch: Batch) -> Residual:
 @normalizer_law(
     "batch-norm/moments", former="normalisation/moments", applies=understood, effort=6, source=IOFFE
 )
-def output_moments(subject: Subject, batch: Batch) -> Residual:
+def output_moments(flow: BatchNormal, batch: Batch) -> Residual:
     r"""In train mode, before weight and bias, every channel of the output has mean 0 and variance
     $v / (v + \epsilon)$.
     """
-    x, count = drawn(subject, np.random.default_rng(batch.seed)), channels(subject)
-    roles, _, y = play(subject, [("roles",), ("train",), ("normalize", x)])
+    x, count = drawn(flow, np.random.default_rng(batch.seed)), channels(flow)
+    roles, _, y = play(flow, [Roles(), Train(), Normalize(x)])
     known = held(roles)
-    weight, bias, eps = known.scale(count), known.shift(count), epsilon(subject, known)
+    weight, bias, eps = known.scale(count), known.shift(count), epsilon(flow, known)
     var, (mean_out, var_out) = moments(x)[1], moments(y)
-    expected = var / (moments(x, freedom(subject, known))[1] + eps)
+    expected = var / (moments(x, freedom(flow, known))[1] + eps)
     size = np.abs(weight) + np.abs(bias)
     return told(
         np.stack(
@@ -125,12 +125,12 @@ def output_moments(subject: Subject, batch: Batch) -> Residual:
     scales=(0.0, 0.3),
     source="an affine map moves mean and variance and nothing else: normalized values are not made Gaussian",
 )
-def shape_of_distribution(subject: Subject, batch: Batch) -> Residual:
+def shape_of_distribution(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode the standardized third and fourth moments of every channel are those of the
     input, but for the sign of the weight.
     """
-    x = drawn(subject, np.random.default_rng(batch.seed), 9)
-    y = play(subject, [("train",), ("normalize", x)])[-1]
+    x = drawn(flow, np.random.default_rng(batch.seed), 9)
+    y = play(flow, [Train(), Normalize(x)])[-1]
     (third, fourth), (third_out, fourth_out) = higher(x), higher(y)
     flat = moments(y)[1] == 0
     third_gap = np.abs(np.abs(third_out) - np.abs(third)) / (1 + np.abs(third))
@@ -160,16 +160,16 @@ def higher(x: Array) -> tuple[Array, Array]:
     scales=(0.0, 0.3),
     source="the difference E[x^2] - E[x]^2 cancels: its relative error grows as (mean/std)^2, that of two passes as mean/std",
 )
-def offset_stability(subject: Subject, batch: Batch) -> Residual:
+def offset_stability(flow: BatchNormal, batch: Batch) -> Residual:
     r"""In float32, an offset of the input costs no more than $16u(1 + |\mu|/\sigma)(1 + |y|)$, for
     offsets up to $10^4\sigma$.
     """
     rng = np.random.default_rng(batch.seed)
-    z = ordinary(subject, rng, 16)
-    spread = 10.0 ** rng.uniform(-1, 1, channels(subject))
-    offset = rng.choice((-1.0, 1.0)) * spread * rng.choice(OFFSETS, channels(subject))
-    offset[rng.integers(channels(subject))] = spread[0] * OFFSETS[-1 - batch.seed % 2]
-    return borne(subject, single(wide(offset, z) + wide(spread, z) * z))
+    z = ordinary(flow, rng, 16)
+    spread = 10.0 ** rng.uniform(-1, 1, channels(flow))
+    offset = rng.choice((-1.0, 1.0)) * spread * rng.choice(OFFSETS, channels(flow))
+    offset[rng.integers(channels(flow))] = spread[0] * OFFSETS[-1 - batch.seed % 2]
+    return borne(flow, single(wide(offset, z) + wide(spread, z) * z))
 
 
 @normalizer_law(
@@ -181,33 +181,29 @@ def offset_stability(subject: Subject, batch: Batch) -> Residual:
     scales=(0.0, 0.3),
     source="a constant has variance 0, which the difference E[x^2] - E[x]^2 makes negative in floating point",
 )
-def constant_channel(subject: Subject, batch: Batch) -> Residual:
+def constant_channel(flow: BatchNormal, batch: Batch) -> Residual:
     """In float32, a channel that is constant over the batch becomes its bias, up to the rounding of
     its mean.
     """
     rng = np.random.default_rng(batch.seed)
-    level = 10.0 ** rng.uniform(-1, 3.3, channels(subject))
-    x = single(
-        wide(level, np.zeros((8, *subject.event_shape))) + np.zeros((8, *subject.event_shape))
-    )
-    return borne(subject, x)
+    level = 10.0 ** rng.uniform(-1, 3.3, channels(flow))
+    x = single(wide(level, np.zeros((8, *flow.event_shape))) + np.zeros((8, *flow.event_shape)))
+    return borne(flow, x)
 
 
-def borne(subject: Subject, x: Array) -> Residual:
+def borne(flow: Flow, x: Array) -> Residual:
     """How far the float32 output of a batch is beyond what rounding may cost it, relative to that;
     at most 1 is allowed.
 
     It is held against the reference, or, where the layer has another formula, which other laws
     report, against its own output.
     """
-    calm = ordinary(subject, np.random.default_rng(0), 16)
-    roles, _, plain, own = play(
-        subject, [("roles",), ("train",), ("normalize", calm), ("normalize", x)]
-    )
-    y = play(subject, [("cast", "float32"), ("train",), ("normalize", x)])[-1]
-    known, count = held(roles), channels(subject)
-    weight, bias, freedom = known.scale(count), known.shift(count), measured_freedom(subject, known)
-    eps = epsilon(subject, known)
+    calm = ordinary(flow, np.random.default_rng(0), 16)
+    roles, _, plain, own = play(flow, [Roles(), Train(), Normalize(calm), Normalize(x)])
+    y = play(flow, [Cast("float32"), Train(), Normalize(x)])[-1]
+    known, count = held(roles), channels(flow)
+    weight, bias, freedom = known.scale(count), known.shift(count), measured_freedom(flow, known)
+    eps = epsilon(flow, known)
 
     def formula(points: Array) -> Array:
         hat = standardized(points, *moments(points, freedom), eps)
@@ -243,15 +239,15 @@ def borne(subject: Subject, x: Array) -> Residual:
     return Residual(value.reshape(1, -1), allowed=1.0, note=note)
 
 
-def restores(subject: Subject) -> str | None:
+def restores(flow: Flow) -> str | None:
     """Weight and bias can be set."""
     for role, value in (
-        ("weight", np.ones(channels(subject))),
-        ("bias", np.zeros(channels(subject))),
+        ("weight", np.ones(channels(flow))),
+        ("bias", np.zeros(channels(flow))),
     ):
-        if role not in spec(subject).roles:
+        if role not in spec(flow).roles:
             return f"it has no {role}"
-        if refused(subject, ("assign", role, value)):
+        if refused(flow, Assign(role, value)):
             return f"its {role} is computed from something else"
     return None
 
@@ -264,18 +260,18 @@ def restores(subject: Subject) -> str | None:
     scales=(0.0,),
     source="Ioffe and Szegedy 2015, section 3: scale and shift can represent the identity, for one batch",
 )
-def identity_recovery(subject: Subject, batch: Batch) -> Residual:
+def identity_recovery(flow: BatchNormal, batch: Batch) -> Residual:
     r"""With the weight $\sqrt{v + \epsilon}$ and the bias $\mu$ of a batch, that batch is returned
     as it is.
     """
-    x = drawn(subject, np.random.default_rng(batch.seed))
-    known = held(play(subject, [("roles",)])[0])
-    eps = epsilon(subject, known)
-    mean, var = moments(x, measured_freedom(subject, known))
+    x = drawn(flow, np.random.default_rng(batch.seed))
+    known = held(play(flow, [Roles()])[0])
+    eps = epsilon(flow, known)
+    mean, var = moments(x, measured_freedom(flow, known))
     weight = np.sqrt(var + eps)
     y = play(
-        subject,
-        [("assign", "weight", weight), ("assign", "bias", mean), ("train",), ("normalize", x)],
+        flow,
+        [Assign("weight", weight), Assign("bias", mean), Train(), Normalize(x)],
     )[-1]
     return told(apart(y, x, largest(x) + weight), "the batch does not come back")
 
@@ -287,25 +283,25 @@ def identity_recovery(subject: Subject, batch: Batch) -> Residual:
     effort=4,
     source="algorithm 1 for two values: mean (a + b)/2, biased variance ((a - b)/2)^2",
 )
-def two_values(subject: Subject, batch: Batch) -> Residual:
+def two_values(flow: BatchNormal, batch: Batch) -> Residual:
     r"""Two values $a, b$ per channel become $\pm d / \sqrt{d^2 + 4\epsilon}$ with $d = a - b$,
     before weight and bias.
     """
-    rng, count = np.random.default_rng(batch.seed), channels(subject)
+    rng, count = np.random.default_rng(batch.seed), channels(flow)
     pair = single(rng.standard_normal((2, count)) * 10.0 ** rng.uniform(-3, 1, count))
     x = (
         np.broadcast_to(
-            pair.reshape(2, count, *[1] * (len(subject.event_shape) - 1)), (2, *subject.event_shape)
+            pair.reshape(2, count, *[1] * (len(flow.event_shape) - 1)), (2, *flow.event_shape)
         )
         + 0.0
     )
-    roles, _, y = play(subject, [("roles",), ("train",), ("normalize", x)])
+    roles, _, y = play(flow, [Roles(), Train(), Normalize(x)])
     known = held(roles)
-    weight, bias, eps = known.scale(count), known.shift(count), epsilon(subject, known)
+    weight, bias, eps = known.scale(count), known.shift(count), epsilon(flow, known)
     values = per_channel(x).shape[1]
     difference = pair[0] - pair[1]
     hat = difference / np.sqrt(
-        difference**2 * values / (values - measured_freedom(subject, known)) + 4 * eps
+        difference**2 * values / (values - measured_freedom(flow, known)) + 4 * eps
     )
     expected = np.stack([bias + weight * hat, bias - weight * hat])
     expected = np.broadcast_to(expected.reshape(2, count, *[1] * (x.ndim - 2)), x.shape)

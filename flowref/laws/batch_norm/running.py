@@ -33,7 +33,9 @@ from flowref.laws.batch_norm.oracle import (
     wide,
 )
 from flowref.laws.common.outcomes import flags
-from flowref.model import BOUND, EXACT, Array, Batch, Residual, Subject, Unsupported
+from flowref.model import BOUND, EXACT, Array, Batch, Residual, Unsupported
+from flowref.model.abilities import BatchNormal, Flow
+from flowref.model.steps import Assign, Eval, Normalize, Roles, Train
 
 TORCH = "torch.nn.BatchNorm1d: running statistics, momentum and num_batches_tracked"
 # How often one batch is shown until running statistics are compared with its own.
@@ -48,13 +50,13 @@ SHOWN = 60
     scales=(0.0, 0.3),
     source=f"{TORCH}; Keras calls momentum what torch calls one minus it, and both kinds of variance are kept by some",
 )
-def running_update(subject: Subject, batch: Batch) -> Residual:
+def running_update(flow: BatchNormal, batch: Batch) -> Residual:
     r"""Each train-mode batch moves the running mean and variance once,
     $r \leftarrow (1 - f)\,r + f\,s$, with one f for both: the momentum, one minus the momentum, or
     1/t in an average over t batches; the variance s is the unbiased or the biased one.
     """
-    history = lived(subject, np.random.default_rng(batch.seed))
-    convention, gap = explained(subject, history)
+    history = lived(flow, np.random.default_rng(batch.seed))
+    convention, gap = explained(flow, history)
     place = int(gap.max((1, 2)).argmax())
     after, before = history.holdings[place + 1], history.holdings[place]
     assert after.running_mean is not None
@@ -72,9 +74,9 @@ def running_update(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-def limited(subject: Subject) -> str | None:
+def limited(flow: Flow) -> str | None:
     """A momentum that can be set, and running statistics."""
-    return tracks(subject) or effective("momentum", (0.25, 0.5))(subject)
+    return tracks(flow) or effective("momentum", (0.25, 0.5))(flow)
 
 
 @normalizer_law(
@@ -85,25 +87,25 @@ def limited(subject: Subject) -> str | None:
     scales=(0.0,),
     source=TORCH,
 )
-def momentum_limits(subject: Subject, batch: Batch) -> Residual:
+def momentum_limits(flow: BatchNormal, batch: Batch) -> Residual:
     """At one end of the momentum, 0 or 1, the running statistics are those of the last batch; at
     the other they stay.
     """
     rng = np.random.default_rng(batch.seed)
-    convention, gap = explained(subject, lived(subject, rng))
+    convention, gap = explained(flow, lived(flow, rng))
     if convention.momentum not in (NEW, KEEP) or not gap.max() < EXPLAINS:
         raise Unsupported("its running statistics follow no fixed momentum")
-    x = drawn(subject, rng)
+    x = drawn(flow, rng)
     kept = {}
     for momentum in (0.0, 1.0):
         steps = [
-            ("assign", "momentum", momentum),
-            ("roles",),
-            ("train",),
-            ("normalize", x),
-            ("roles",),
+            Assign("momentum", momentum),
+            Roles(),
+            Train(),
+            Normalize(x),
+            Roles(),
         ]
-        _, first, _, _, last = play(subject, steps)
+        _, first, _, _, last = play(flow, steps)
         kept[momentum] = (held(first), held(last))
     best: Array | None = None
     for last_end, freedom in ((1.0, 1), (1.0, 0), (0.0, 1), (0.0, 0)):
@@ -112,8 +114,8 @@ def momentum_limits(subject: Subject, batch: Batch) -> Residual:
         pairs = (
             (last.running_mean, mean, largest(x)),
             (last.running_var, var, var),
-            (still.running_mean, before.running_mean, np.ones(channels(subject))),
-            (still.running_var, before.running_var, np.ones(channels(subject))),
+            (still.running_mean, before.running_mean, np.ones(channels(flow))),
+            (still.running_var, before.running_var, np.ones(channels(flow))),
         )
         columns = []
         for got, expected, size in pairs:
@@ -126,12 +128,10 @@ def momentum_limits(subject: Subject, batch: Batch) -> Residual:
     return told(best, "momentum 0 and 1 are not the two limits")
 
 
-def averages(subject: Subject) -> str | None:
+def averages(flow: Flow) -> str | None:
     """A counter of batches and no momentum: a plain average."""
-    reason = tracks(subject)
-    if reason is None and (
-        "num_batches" not in spec(subject).roles or "momentum" in spec(subject).roles
-    ):
+    reason = tracks(flow)
+    if reason is None and ("num_batches" not in spec(flow).roles or "momentum" in spec(flow).roles):
         reason = "it has a momentum, or does not count batches"
     return reason
 
@@ -144,12 +144,12 @@ def averages(subject: Subject) -> str | None:
     scales=(0.0,),
     source=f"{TORCH}: momentum=None",
 )
-def plain_average(subject: Subject, batch: Batch) -> Residual:
+def plain_average(flow: BatchNormal, batch: Batch) -> Residual:
     """Without a momentum, the running statistics are the plain average of those of all batches,
     whatever their sizes.
     """
-    history = lived(subject, np.random.default_rng(batch.seed))
-    _, gap = explained(subject, history, lambda convention: convention.momentum == AVERAGE)
+    history = lived(flow, np.random.default_rng(batch.seed))
+    _, gap = explained(flow, history, lambda convention: convention.momentum == AVERAGE)
     return told(gap, "the running statistics are not the average over the batches")
 
 
@@ -162,18 +162,18 @@ def plain_average(subject: Subject, batch: Batch) -> Residual:
     history="fresh",
     source="after t batches of mean a, an average that starts at 0 is (1 - (1 - m)^t) a; a corrected one is a",
 )
-def average_warms_up(subject: Subject, batch: Batch) -> Residual:
+def average_warms_up(flow: BatchNormal, batch: Batch) -> Residual:
     r"""Shown one batch t times, a new layer's running statistics are
     $r_0 + (1 - (1 - f)^t)(s - r_0)$, or s where the start is corrected for.
     """
-    x = drawn(subject, np.random.default_rng(batch.seed))
+    x = drawn(flow, np.random.default_rng(batch.seed))
     times = 4
     steps = [
-        ("roles",),
-        ("train",),
-        *(step for _ in range(times) for step in (("normalize", x), ("roles",))),
+        Roles(),
+        Train(),
+        *(step for _ in range(times) for step in (Normalize(x), Roles())),
     ]
-    outcomes = play(subject, steps)
+    outcomes = play(flow, steps)
     holdings = [held(outcomes[0]), *(held(found) for found in outcomes[3::2])]
     first = holdings[0]
     assert first.running_mean is not None
@@ -207,10 +207,10 @@ def average_warms_up(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-def counts(subject: Subject) -> str | None:
+def counts(flow: Flow) -> str | None:
     """A counter of batches."""
-    return tracks(subject) or (
-        None if "num_batches" in spec(subject).roles else "it does not count batches"
+    return tracks(flow) or (
+        None if "num_batches" in spec(flow).roles else "it does not count batches"
     )
 
 
@@ -223,11 +223,11 @@ def counts(subject: Subject) -> str | None:
     scales=(0.0,),
     source=TORCH,
 )
-def batch_counter(subject: Subject, batch: Batch) -> Residual:
+def batch_counter(flow: BatchNormal, batch: Batch) -> Residual:
     """The number of batches grows by one in every train-mode call, and in no call in eval mode."""
-    x = drawn(subject, np.random.default_rng(batch.seed))
-    call: list[tuple[object, ...]] = [("normalize", x), ("roles",)]
-    outcomes = play(subject, [("roles",), ("train",), *call, *call, ("eval",), *call])
+    x = drawn(flow, np.random.default_rng(batch.seed))
+    call: list[tuple[object, ...]] = [Normalize(x), Roles()]
+    outcomes = play(flow, [Roles(), Train(), *call, *call, Eval(), *call])
     before, once, twice, calm = (held(outcomes[place]).num_batches for place in (0, 3, 5, 8))
     if before is None or once is None or twice is None or calm is None:
         raise Unsupported("its counter holds no number")
@@ -244,15 +244,12 @@ def batch_counter(subject: Subject, batch: Batch) -> Residual:
     scales=(0.0, 0.3),
     source="torch.optim.swa_utils.update_bn recomputes running statistics by train-mode passes under no_grad",
 )
-def updates_without_gradients(subject: Subject, batch: Batch) -> Residual:
+def updates_without_gradients(flow: BatchNormal, batch: Batch) -> Residual:
     """A train-mode pass under no_grad normalizes by the batch and moves the running statistics as
     any train-mode pass does.
     """
-    x = drawn(subject, np.random.default_rng(batch.seed))
-    outcomes = [
-        play(subject, [("train",), ("normalize", x, how), ("roles",)])
-        for how in ("plain", "no_grad")
-    ]
+    x = drawn(flow, np.random.default_rng(batch.seed))
+    outcomes = [play(flow, [Train(), Normalize(x, how), Roles()]) for how in ("plain", "no_grad")]
     (_, y, one), (_, bare, two) = outcomes
     first, second = held(one), held(two)
     rows = [apart(bare, y, largest(y))]
@@ -272,23 +269,23 @@ def updates_without_gradients(subject: Subject, batch: Batch) -> Residual:
     scales=(0.0, 0.3),
     source="on stationary data the running statistics become those of the batches, so that the two modes agree",
 )
-def eval_approaches_train(subject: Subject, batch: Batch) -> Residual:
+def eval_approaches_train(flow: BatchNormal, batch: Batch) -> Residual:
     """After many train-mode passes over one batch, eval mode returns for it what train mode does,
     up to what the average still remembers and the factor n/(n - 1) of an unbiased variance.
     """
-    rng, count = np.random.default_rng(batch.seed), channels(subject)
-    x = wide(rng.choice((-1.0, 0.0, 2.0), count), np.zeros((1, *subject.event_shape))) + ordinary(
-        subject, rng, 24
+    rng, count = np.random.default_rng(batch.seed), channels(flow)
+    x = wide(rng.choice((-1.0, 0.0, 2.0), count), np.zeros((1, *flow.event_shape))) + ordinary(
+        flow, rng, 24
     )
     steps = [
-        ("roles",),
-        ("train",),
-        *[("normalize", x)] * SHOWN,
-        ("eval",),
-        ("normalize", x),
-        ("roles",),
+        Roles(),
+        Train(),
+        *[Normalize(x)] * SHOWN,
+        Eval(),
+        Normalize(x),
+        Roles(),
     ]
-    outcomes = play(subject, steps)
+    outcomes = play(flow, steps)
     before, after = held(outcomes[0]), held(outcomes[-1])
     trained, calm = outcomes[1 + SHOWN], outcomes[-2]
     assert before.running_mean is not None
@@ -296,8 +293,8 @@ def eval_approaches_train(subject: Subject, batch: Batch) -> Residual:
     if before.momentum is not None:
         # Either factor may be that of the old value: the slower is allowed.
         remembered = max(before.momentum, 1 - before.momentum) ** SHOWN
-        history = lived(subject, np.random.default_rng(batch.seed))
-        convention, gap = explained(subject, history)
+        history = lived(flow, np.random.default_rng(batch.seed))
+        convention, gap = explained(flow, history)
         if gap.max() < EXPLAINS:
             kept = {NEW: 1 - before.momentum, KEEP: before.momentum}.get(
                 convention.momentum, remembered ** (1 / SHOWN)
@@ -307,7 +304,7 @@ def eval_approaches_train(subject: Subject, batch: Batch) -> Residual:
         remembered = before.num_batches / (before.num_batches + SHOWN)
     else:
         raise Unsupported("its momentum is not known")
-    weight, eps = np.abs(after.scale(count)), epsilon(subject, after)
+    weight, eps = np.abs(after.scale(count)), epsilon(flow, after)
     mean, var = moments(x)
     values = x[:, 0].size
     # Bounds of the running statistics, and with them of the output, where it is furthest from the

@@ -24,16 +24,18 @@ from flowref.laws.batch_norm.oracle import (
     told,
     wide,
 )
-from flowref.model import Array, Batch, Residual, Subject, Undecidable
+from flowref.model import Array, Batch, Residual, Undecidable
+from flowref.model.abilities import BatchNormal, Flow
+from flowref.model.steps import Assign, Normalize, Pullback, Roles, Run, Train
 
 APPENDIX = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E"
 
 
-def averaged(subject: Subject) -> str | None:
+def averaged(flow: Flow) -> str | None:
     """Running averages, which the batch has entered, are what train mode normalizes by."""
-    if spec(subject).statistics != "running":
+    if spec(flow).statistics != "running":
         return "in train mode it normalizes by the statistics of the batch alone"
-    return tracked_layer(subject)
+    return tracked_layer(flow)
 
 
 @normalizer_law(
@@ -43,17 +45,17 @@ def averaged(subject: Subject) -> str | None:
     effort=4,
     source=APPENDIX,
 )
-def running_average_used(subject: Subject, batch: Batch) -> Residual:
+def running_average_used(flow: BatchNormal, batch: Batch) -> Residual:
     """Where train mode normalizes by running averages, these are the averages that the batch has
     entered already.
     """
-    x, count = drawn(subject, np.random.default_rng(batch.seed)), channels(subject)
-    _, y, roles = play(subject, [("train",), ("normalize", x), ("roles",)])
+    x, count = drawn(flow, np.random.default_rng(batch.seed)), channels(flow)
+    _, y, roles = play(flow, [Train(), Normalize(x), Roles()])
     known = held(roles)
     assert known.running_mean is not None
     assert known.running_var is not None
     weight, bias = known.scale(count), known.shift(count)
-    hat = standardized(x, known.running_mean, known.running_var, epsilon(subject, known))
+    hat = standardized(x, known.running_mean, known.running_var, epsilon(flow, known))
     size = np.abs(weight) * (1 + largest(hat)) + np.abs(bias)
     note = "train mode does not normalize by the running averages after the batch has entered them"
     return told(apart(y, wide(weight, x) * hat + wide(bias, x), size), note)
@@ -66,22 +68,22 @@ def running_average_used(subject: Subject, batch: Batch) -> Residual:
     effort=4,
     source=APPENDIX,
 )
-def running_average_log_det(subject: Subject, batch: Batch) -> Residual:
+def running_average_log_det(flow: BatchNormal, batch: Batch) -> Residual:
     """Where train mode normalizes by running averages, the log-det has the variance that the output
     has.
     """
-    x = drawn(subject, np.random.default_rng(batch.seed))
-    _, out, roles = play(subject, [("train",), ("call", spec(subject).call, x), ("roles",)])
+    x = drawn(flow, np.random.default_rng(batch.seed))
+    _, out, roles = play(flow, [Train(), Run(spec(flow).call, x), Roles()])
     known, y = held(roles), per_channel(np.asarray(out.value))
     # The slope of the map is that of the output over the input, whatever the variance is.
     points = per_channel(x)
     points, y = points - points.mean(1, keepdims=True), y - y.mean(1, keepdims=True)
     slope = np.abs((points * y).sum(1) / (points**2).sum(1)).astype(np.float64)
-    if not (slope > 0).all() or not (np.abs(known.scale(channels(subject))) > 1e-6).all():
+    if not (slope > 0).all() or not (np.abs(known.scale(channels(flow))) > 1e-6).all():
         raise Undecidable("a weight is zero, and the map no bijection")
-    positions = int(np.prod(subject.event_shape[1:]))
+    positions = int(np.prod(flow.event_shape[1:]))
     expected, size = positions * np.log(slope).sum(), positions * (1 + np.abs(np.log(slope)).sum())
-    got = log_dets(subject, out, len(x))
+    got = log_dets(flow, out, len(x))
     note = "the log-det in train mode has another variance than the output"
     return told(np.abs(got - expected) / size, note, log_det=got[0], expected=expected)
 
@@ -93,20 +95,20 @@ def running_average_log_det(subject: Subject, batch: Batch) -> Residual:
     effort=4,
     source=APPENDIX,
 )
-def running_average_gradient(subject: Subject, batch: Batch) -> Residual:
+def running_average_gradient(flow: BatchNormal, batch: Batch) -> Residual:
     """Where train mode normalizes by running averages, the gradient passes through the statistics
     of the batch with the fraction with which they enter, and not into older averages.
     """
-    rng, count = np.random.default_rng(batch.seed), channels(subject)
-    x = drawn(subject, rng)
+    rng, count = np.random.default_rng(batch.seed), channels(flow)
+    x = drawn(flow, rng)
     dy = single(rng.standard_normal(x.shape))
-    before, _, out, after = play(subject, [("roles",), ("train",), ("pullback", x, dy), ("roles",)])
+    before, _, out, after = play(flow, [Roles(), Train(), Pullback(x, dy), Roles()])
     old, new = held(before), held(after)
     assert old.running_mean is not None
     assert new.running_mean is not None
     assert old.running_var is not None
     assert new.running_var is not None
-    weight, eps = new.scale(count), epsilon(subject, new)
+    weight, eps = new.scale(count), epsilon(flow, new)
     mean, _ = moments(x)
     way = mean - old.running_mean
     part = float((way * (new.running_mean - old.running_mean)).sum() / (way**2).sum())
@@ -127,9 +129,9 @@ def running_average_gradient(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-def limited(subject: Subject) -> str | None:
+def limited(flow: Flow) -> str | None:
     """Running averages whose momentum can be set."""
-    return averaged(subject) or effective("momentum", (0.25, 0.5))(subject)
+    return averaged(flow) or effective("momentum", (0.25, 0.5))(flow)
 
 
 @normalizer_law(
@@ -139,19 +141,16 @@ def limited(subject: Subject) -> str | None:
     effort=3,
     source=APPENDIX,
 )
-def running_average_limits(subject: Subject, batch: Batch) -> Residual:
+def running_average_limits(flow: BatchNormal, batch: Batch) -> Residual:
     """Where train mode normalizes by running averages, one end of the momentum makes it plain batch
     normalization and the other a fixed affine map by the old averages.
     """
-    x, count = drawn(subject, np.random.default_rng(batch.seed)), channels(subject)
-    known = held(play(subject, [("roles",)])[0])
+    x, count = drawn(flow, np.random.default_rng(batch.seed)), channels(flow)
+    known = held(play(flow, [Roles()])[0])
     assert known.running_mean is not None
     assert known.running_var is not None
-    eps, weight, bias = epsilon(subject, known), known.scale(count), known.shift(count)
-    ends = [
-        play(subject, [("assign", "momentum", m), ("train",), ("normalize", x)])[-1]
-        for m in (0.0, 1.0)
-    ]
+    eps, weight, bias = epsilon(flow, known), known.scale(count), known.shift(count)
+    ends = [play(flow, [Assign("momentum", m), Train(), Normalize(x)])[-1] for m in (0.0, 1.0)]
 
     def off(y: Array, mean: Array, var: Array) -> Array:
         hat = standardized(x, mean, var, eps)

@@ -22,6 +22,8 @@ from flowref.laws.batch_norm.oracle import (
     told,
 )
 from flowref.model import Array, Batch, Residual, Subject
+from flowref.model.abilities import BatchNormal, Flow
+from flowref.model.steps import Assign, Pullback, Train
 
 # Features before the layer, and the size of a step of gradient descent on their weights.
 INPUTS, RATE = 4, 0.1
@@ -43,11 +45,11 @@ class Fed(NamedTuple):
         return np.asarray((self.u.T.astype(np.longdouble) @ per_channel(dx).T), dtype=np.float64)
 
 
-def fed(subject: Subject, rng: np.random.Generator, rows: int) -> Fed:
+def fed(flow: Flow, rng: np.random.Generator, rows: int) -> Fed:
     """Random inputs, and weights whose channels differ in size."""
-    values = rows * int(np.prod(subject.event_shape[1:]))
-    matrix = rng.standard_normal((INPUTS, channels(subject))) * 10.0 ** rng.uniform(
-        -2.5, 1, channels(subject)
+    values = rows * int(np.prod(flow.event_shape[1:]))
+    matrix = rng.standard_normal((INPUTS, channels(flow))) * 10.0 ** rng.uniform(
+        -2.5, 1, channels(flow)
     )
     return Fed(rng.standard_normal((values, INPUTS)), matrix)
 
@@ -59,13 +61,13 @@ def fed(subject: Subject, rng: np.random.Generator, rows: int) -> Fed:
     effort=4,
     source="Ioffe and Szegedy 2015, section 3.3: the scale of a weight before the layer has no effect, up to eps",
 )
-def weight_before_orthogonality(subject: Subject, batch: Batch) -> Residual:
+def weight_before_orthogonality(flow: BatchNormal, batch: Batch) -> Residual:
     r"""For $x = uW$ the gradient of a column of $W$ is orthogonal to it, up to $\epsilon$:
     $\langle W_k, dW_k \rangle = \frac{\epsilon}{v_k + \epsilon}\,w_k\,dw_k$.
     """
     rng = np.random.default_rng(batch.seed)
-    before = fed(subject, rng, 8)
-    found = pulled(subject, before.x(subject, 8), rng)
+    before = fed(flow, rng, 8)
+    found = pulled(flow, before.x(flow, 8), rng)
     gradient = before.gradient(found.dx)
     got = (before.matrix * gradient).sum(0)
     expected = found.eps / (found.var + found.eps) * summed(found.dhat * found.hat)
@@ -85,22 +87,22 @@ def weight_before_orthogonality(subject: Subject, batch: Batch) -> Residual:
     effort=4,
     source="Ioffe and Szegedy 2015, section 3.3: larger weights lead to smaller gradients, and the gradient of u is unchanged",
 )
-def weight_before_scale(subject: Subject, batch: Batch) -> Residual:
+def weight_before_scale(flow: BatchNormal, batch: Batch) -> Residual:
     r"""For $x = uW$, with $aW$ for $W$ and $a^2\epsilon$ for $\epsilon$, the gradient of the
     weights is $1/a$ times what it was and that of $u$ is the same.
     """
     rng = np.random.default_rng(batch.seed)
     before, factor, eps = (
-        fed(subject, rng, 8),
+        fed(flow, rng, 8),
         float(rng.choice((0.125, 0.5, 4.0, 16.0))),
         float(rng.choice((1e-5, 0.1))),
     )
-    x = before.x(subject, 8)
+    x = before.x(flow, 8)
     dy = single(rng.standard_normal(x.shape))
     found = []
     for scale in (1.0, factor):
-        steps = [("assign", "eps", scale**2 * eps), ("train",), ("pullback", scale * x, dy)]
-        dx = play(subject, steps)[-1]["x"]
+        steps = [Assign("eps", scale**2 * eps), Train(), Pullback(scale * x, dy)]
+        dx = play(flow, steps)[-1]["x"]
         found.append(np.zeros_like(x) if dx is None else np.asarray(dx, dtype=np.float64))
     one, other = (before.gradient(dx) for dx in found)
     columns = np.abs(before.matrix).max(0)
@@ -125,13 +127,13 @@ def weight_before_scale(subject: Subject, batch: Batch) -> Residual:
     effort=3,
     source="a gradient orthogonal to a weight can only lengthen it: the effective learning rate of normalized weights decays",
 )
-def weight_before_growth(subject: Subject, batch: Batch) -> Residual:
+def weight_before_growth(flow: BatchNormal, batch: Batch) -> Residual:
     r"""For $x = uW$, a step of gradient descent makes $\|W_k\|^2$ larger by $\eta^2 \|dW_k\|^2$,
     less $2\eta\,\epsilon/(v_k + \epsilon)\,w_k\,dw_k$.
     """
     rng = np.random.default_rng(batch.seed)
-    before = fed(subject, rng, 8)
-    found = pulled(subject, before.x(subject, 8), rng)
+    before = fed(flow, rng, 8)
+    found = pulled(flow, before.x(flow, 8), rng)
     gradient = before.gradient(found.dx)
     length, steep = np.sqrt((before.matrix**2).sum(0)), np.sqrt((gradient**2).sum(0))
     # The step of each column is as long as a part of the column, so that neither term hides the

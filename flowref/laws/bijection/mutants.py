@@ -81,86 +81,79 @@ def _product_log(ladj: Any, x: Array) -> Any:
 @mutant("bijection/inverse-roundtrip", host=AFFINE, sizes=(1e-10, 1e-6, 1e-2))
 def inverse_scaled(subject: Subject, size: float = 1e-6) -> Subject:
     """The inverse is off by one part in a million."""
-    assert subject.inverse is not None
-    return replace(subject, inverse=partial(_value_scaled, subject.inverse, 1 + size))
+    return subject.with_call("inverse", partial(_value_scaled, subject.inverse, 1 + size))
 
 
 @mutant("bijection/inverse-roundtrip", host=AFFINE, sizes=(1e-9, 1e-4))
 def inverse_wrong_beyond_ten(subject: Subject, size: float = 1e-4) -> Subject:
     """The inverse is wrong only where it returns something beyond 10."""
-    assert subject.inverse is not None
-    return replace(subject, inverse=partial(_value_beyond, subject.inverse, 10.0, size))
+    return subject.with_call("inverse", partial(_value_beyond, subject.inverse, 10.0, size))
 
 
 @mutant("bijection/forward-roundtrip", host=AFFINE, sizes=(1e-10, 1e-6))
 def forward_scaled(subject: Subject, size: float = 1e-6) -> Subject:
     """Forward is off by one part in a million, and its inverse is not."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_value_scaled, subject.forward, 1 + size))
+    return subject.with_call("forward", partial(_value_scaled, subject.forward, 1 + size))
 
 
 @mutant("bijection/log-det", host=AFFINE)
 def log_det_sign(subject: Subject, size: float = 1.0) -> Subject:
     """The sign of the log-det is turned (normflows #27)."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_ladj_mapped, subject.forward, partial(_times, -size)))
+    return subject.with_call(
+        "forward", partial(_ladj_mapped, subject.forward, partial(_times, -size))
+    )
 
 
 @mutant("bijection/log-det", host=AFFINE, sizes=(1e-8, 1e-6, 1e-4))
 def log_det_relative(subject: Subject, size: float = 1e-4) -> Subject:
     """The log-det is off by one part in ten thousand."""
-    assert subject.forward is not None
-    return replace(
-        subject, forward=partial(_ladj_mapped, subject.forward, partial(_times, 1 + size))
+    return subject.with_call(
+        "forward", partial(_ladj_mapped, subject.forward, partial(_times, 1 + size))
     )
 
 
 @mutant("bijection/log-det", host=AFFINE, sizes=(1e-9, 1e-5))
 def log_det_beyond_ten(subject: Subject, size: float = 1e-5) -> Subject:
     """The log-det is wrong only where a coordinate is beyond 10."""
-    assert subject.forward is not None
-    return replace(
-        subject, forward=partial(_ladj_mapped, subject.forward, partial(_far_only, 10.0, size))
+    return subject.with_call(
+        "forward", partial(_ladj_mapped, subject.forward, partial(_far_only, 10.0, size))
     )
 
 
 @mutant("bijection/log-det", host=AFFINE)
 def log_det_single_point(subject: Subject, size: float = 1e-5) -> Subject:
     """The log-det is wrong only for a batch of one."""
-    assert subject.forward is not None
-    return replace(
-        subject, forward=partial(_ladj_mapped, subject.forward, partial(_alone_only, size))
+    return subject.with_call(
+        "forward", partial(_ladj_mapped, subject.forward, partial(_alone_only, size))
     )
 
 
 @mutant("bijection/inverse-log-det", host=AFFINE, sizes=(1e-8, 1e-4))
 def inverse_log_det_relative(subject: Subject, size: float = 1e-4) -> Subject:
     """The log-det of the inverse is off by one part in ten thousand."""
-    assert subject.inverse is not None
-    return replace(
-        subject, inverse=partial(_ladj_mapped, subject.inverse, partial(_times, 1 + size))
+    return subject.with_call(
+        "inverse", partial(_ladj_mapped, subject.inverse, partial(_times, 1 + size))
     )
 
 
 @mutant("bijection/log-det-antisymmetry", host=AFFINE, sizes=(1e-9, 1e-5))
 def inverse_log_det_offset(subject: Subject, size: float = 1e-5) -> Subject:
     """The log-det of the inverse carries a spurious constant."""
-    assert subject.inverse is not None
-    return replace(subject, inverse=partial(_ladj_mapped, subject.inverse, partial(_plus, size)))
+    return subject.with_call(
+        "inverse", partial(_ladj_mapped, subject.inverse, partial(_plus, size))
+    )
 
 
 @mutant("bijection/log-det-shape", host=AFFINE)
 def log_det_summed_over_batch(subject: Subject, size: float = 1.0) -> Subject:
     """One log-det for the whole batch (the Julia notes' Exp bijector)."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_ladj_mapped, subject.forward, _batch_sum))
+    return subject.with_call("forward", partial(_ladj_mapped, subject.forward, _batch_sum))
 
 
 @mutant("bijection/log-det-shape", host=AFFINE)
 def log_det_column(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det keeps a trailing axis of one, and broadcasts against others into a matrix."""
-    assert subject.inverse is not None
-    return replace(subject, inverse=partial(_ladj_mapped, subject.inverse, _column))
+    return subject.with_call("inverse", partial(_ladj_mapped, subject.inverse, _column))
 
 
 def _blocked(
@@ -176,7 +169,6 @@ def _blocked(
 @mutant("bijection/jacobian-inverse-product", host="nflows:LULinear")
 def inverse_detached(subject: Subject, size: float = 1.0) -> Subject:
     """One path through the inverse is detached: the value is right, its derivative is not."""
-    assert subject.jacobian is not None
     return replace(subject, jacobian=partial(_blocked, subject.jacobian))
 
 
@@ -187,8 +179,7 @@ def _folded(call: Callable[..., Mapped], x: Array, context: Array | None = None)
 @mutant("bijection/injective", host="torch:AffineTransform")
 def folded(subject: Subject, size: float = 1.0) -> Subject:
     """The map folds the line: x and -x have the same image."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_folded, subject.forward))
+    return subject.with_call("forward", partial(_folded, subject.forward))
 
 
 def _waved(
@@ -201,29 +192,29 @@ def _waved(
 @mutant("bijection/monotone", host="torch:SoftplusTransform")
 def not_monotone(subject: Subject, size: float = 1.0) -> Subject:
     """The map has a wave in it, as from unsorted spline knots."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_waved, subject.forward, size))
+    return subject.with_call("forward", partial(_waved, subject.forward, size))
 
 
 @mutant("bijection/volume-preserving", host="nflows:Permutation", sizes=(1e-12, 1e-9))
 def spurious_volume(subject: Subject, size: float = 1e-9) -> Subject:
     """A permutation reports a log-det."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_ladj_mapped, subject.forward, partial(_plus, size)))
+    return subject.with_call(
+        "forward", partial(_ladj_mapped, subject.forward, partial(_plus, size))
+    )
 
 
 @mutant("bijection/constant-jacobian", host="nflows:LULinear")
 def data_dependent_constant(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det of a linear map depends on the point."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_ladj_mapped, subject.forward, _leaking))
+    return subject.with_call("forward", partial(_ladj_mapped, subject.forward, _leaking))
 
 
 @mutant("bijection/log-det-additive", host=ELEMENTWISE)
 def coordinates_mixed(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det of an elementwise map couples two coordinates."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_ladj_mapped, subject.forward, _coupled), ladj_event=())
+    return subject.with_call(
+        "forward", partial(_ladj_mapped, subject.forward, _coupled), ladj_event=()
+    )
 
 
 def _called(
@@ -243,7 +234,6 @@ def _called(
 @mutant("bijection/log-det-wide", host=AFFINE)
 def logarithm_of_a_product(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is the logarithm of a determinant, which underflows in many dimensions."""
-    assert subject.call is not None
     return replace(subject, call=partial(_called, subject.call, _product_log))
 
 
@@ -267,12 +257,10 @@ def _reshaping(call: Callable[..., Mapped], x: Array, context: Array | None = No
 @mutant("bijection/batch-dimensions", host="torch:TanhTransform")
 def leading_axis_flipped(subject: Subject, size: float = 1.0) -> Subject:
     """With two batch dimensions the first comes back in reverse."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_reshaping, subject.forward))
+    return subject.with_call("forward", partial(_reshaping, subject.forward))
 
 
 def _last_part_only(subject: Subject, x: Array, context: Array | None = None) -> Mapped:
-    assert subject.forward is not None
     out = subject.forward(x, context)
     reached = x
     for part in subject.part_maps:
@@ -284,14 +272,13 @@ def _last_part_only(subject: Subject, x: Array, context: Array | None = None) ->
 @mutant("composition/additive", host=CHAIN)
 def overwritten_not_accumulated(subject: Subject, size: float = 1.0) -> Subject:
     """The composite returns the log-det of its last part (tensorflow/models #7465)."""
-    return replace(subject, forward=partial(_last_part_only, subject))
+    return subject.with_call("forward", partial(_last_part_only, subject))
 
 
 @mutant("composition/inverse-reverses", host=CHAIN)
 def inverse_off(subject: Subject, size: float = 1e-6) -> Subject:
     """The inverse of the composite is not that of its parts."""
-    assert subject.inverse is not None
-    return replace(subject, inverse=partial(_value_scaled, subject.inverse, 1 + size))
+    return subject.with_call("inverse", partial(_value_scaled, subject.inverse, 1 + size))
 
 
 def _disarranged(
@@ -302,7 +289,6 @@ def _disarranged(
     context: Array | None = None,
     which: str = "forward",
 ) -> Mapped:
-    assert subject.arrange is not None
     if kind == "reversed" and expression[0] == "chain":
         expression = ("chain", *reversed(expression[1:]))
     if kind == "nested" and expression[0] == "chain" and isinstance(expression[-1], tuple):

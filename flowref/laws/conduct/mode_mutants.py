@@ -38,7 +38,6 @@ def altered(
 
 def playing(subject: Subject, change: Change, size: float) -> Subject:
     """The subject with altered scenarios."""
-    assert subject.play is not None
     return replace(subject, play=around(altered, subject.play, change, size))
 
 
@@ -328,7 +327,6 @@ class Unseeded:
 @mutant("state/seeded-init", host=COUPLING)
 def initialized_from_the_clock(subject: Subject, size: float = 1.0) -> Subject:
     """Initial weights come from a generator that is seeded by the time."""
-    assert subject.play is not None
     return replace(subject, play=Unseeded(subject.play).play)
 
 

@@ -159,7 +159,7 @@ def view_for_reshape(subject: Subject, size: float = 1.0) -> Subject:
 
 def promising(subject: Subject, promise: str, **abilities: Any) -> Subject:
     """The subject with a promise, so that the contract is judged."""
-    return replace(subject, promises={**subject.promises, promise: True}, **abilities)
+    return subject.with_facts(promises={**subject.promises, promise: True}, **abilities)
 
 
 def _refuses_nothing(

@@ -31,12 +31,10 @@ def _off_in_training(
 @mutant("mode/train-log-det", host=HOST, sizes=(1e-9, 1e-4))
 def log_det_off_in_training(subject: Subject, size: float = 1e-4) -> Subject:
     """The log-det carries a spurious term in train mode only."""
-    assert subject.call is not None
     return replace(subject, call=partial(_off_in_training, subject.call, 0.0, size))
 
 
 @mutant("mode/train-inverse", host=HOST, sizes=(1e-9, 1e-4))
 def inverse_off_in_training(subject: Subject, size: float = 1e-4) -> Subject:
     """The inverse is shifted in train mode only."""
-    assert subject.call is not None
     return replace(subject, call=partial(_off_in_training, subject.call, size, 0.0))

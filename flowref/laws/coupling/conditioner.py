@@ -5,7 +5,7 @@ dropped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,11 +21,21 @@ from flowref.model import (
     Batch,
     Mapped,
     Residual,
-    Subject,
     Undecidable,
     Unsupported,
     law,
 )
+from flowref.model.abilities import Coupled, Flow, Invertible, Living
+from flowref.model.steps import Bend, Eval, Learn, Parameters, Run, State, Train
+
+
+class CoupledInvertibleLiving(Coupled, Invertible, Living, Protocol):
+    """CoupledInvertibleLiving."""
+
+
+class CoupledLiving(Coupled, Living, Protocol):
+    """CoupledLiving."""
+
 
 # What is added for entries that are kept: its exponential is no number of float64.
 HUGE = 1e3
@@ -37,60 +47,59 @@ ANYWAY = 1e3
 RANDOM = 1e-6
 
 
-def bent(subject: Subject, which: str, how: str, size: float = 0.0) -> Callable[..., Mapped]:
+def bent(flow: Flow, which: str, how: str, size: float = 0.0) -> Callable[..., Mapped]:
     """A call of the coupling with another conditioner."""
-    assert subject.play is not None
-    play = subject.play
+
+    play = flow.play
 
     def call(x: Array, context: Array | None = None) -> Mapped:
-        out: Mapped = play([("bend", how, size), ("call", which, x, context)])[-1]
+        out: Mapped = play([Bend(how, size), Run(which, x, context)])[-1]
         return out
 
     return call
 
 
-def closed(subject: Subject) -> str | None:
+def closed(flow: Flow) -> str | None:
     """A coupling of a known conditioner whose inverse is given the kept part as it was."""
-    return conditioned(subject) or copies(subject)
+    return conditioned(flow) or copies(flow)
 
 
 @law(
     "coupling/any-conditioner",
-    needs={"coupling", "play", "forward", "inverse"},
     effort=3,
     local=False,
     applies=closed,
     source=f"{DINH}, section 3.3: neither direction inverts or differentiates the conditioner",
 )
-def any_conditioner(subject: Subject, batch: Batch) -> Residual:
+def any_conditioner(flow: CoupledInvertibleLiving, batch: Batch) -> Residual:
     r"""$f^{-1}(f(x)) = x$ for a conditioner that is not injective and has no derivative: $|\theta|$
     in place of $\theta$.
     """
-    assert subject.forward is not None and subject.inverse is not None
-    forward, inverse = bent(subject, "forward", "folded"), bent(subject, "inverse", "folded")
+
+    forward, inverse = bent(flow, "forward", "folded"), bent(flow, "inverse", "folded")
     y = np.asarray(forward(batch.x, batch.context).value)
-    image, usable = inside(subject, y)
+    image, usable = inside(flow, y)
     x = np.asarray(inverse(image, batch.context).value)
     # What the round trip loses with its own conditioner is the affair of
     # bijection/inverse-roundtrip.
-    own, _ = inside(subject, subject.forward(batch.x, batch.context).value)
-    gap = rows_max(subject.inverse(own, batch.context).value - batch.x) / (1 + rows_max(batch.x))
+    own, _ = inside(flow, flow.forward(batch.x, batch.context).value)
+    gap = rows_max(flow.inverse(own, batch.context).value - batch.x) / (1 + rows_max(batch.x))
     lost = gap[np.isfinite(gap)].max(initial=0.0)
     return Residual(
         x - batch.x,
         scale=rows_max(batch.x),
-        allowed=inverse_tolerance(subject, batch.x) + ANYWAY * lost * (1 + rows_max(batch.x)),
+        allowed=inverse_tolerance(flow, batch.x) + ANYWAY * lost * (1 + rows_max(batch.x)),
         decidable=usable & finite_rows(x),
         excused=lambda: saturated(forward, batch.x, x, y, batch.context),
         observed={"x": batch.x, "f(x)": y, "inverse(f(x))": x},
     )
 
 
-def apart(subject: Subject, batch: Batch, steps: list[tuple[Any, ...]]) -> Residual:
+def apart(flow: Flow, batch: Batch, steps: list[tuple[Any, ...]]) -> Residual:
     """What the conditioner gives for some rows in their batch, and alone."""
-    assert subject.play is not None
+
     together = np.asarray(
-        subject.play([*steps, ("parameters", "forward", batch.x, batch.context)])[-1],
+        flow.play([*steps, Parameters("forward", batch.x, batch.context)])[-1],
         dtype=np.float64,
     )
     if len(together) != len(batch.x):
@@ -102,7 +111,7 @@ def apart(subject: Subject, batch: Batch, steps: list[tuple[Any, ...]]) -> Resid
             few = slice(start, start + count)
             context = None if batch.context is None else batch.context[few]
             found, error = attempt(
-                subject.play, [*steps, ("parameters", "forward", batch.x[few], context)]
+                flow.play, [*steps, Parameters("forward", batch.x[few], context)]
             )
             if not error:
                 break
@@ -124,24 +133,22 @@ def apart(subject: Subject, batch: Batch, steps: list[tuple[Any, ...]]) -> Resid
 
 @law(
     "coupling/conditioner-batch-free",
-    needs={"coupling", "play", "forward"},
     effort=3,
     local=False,
     applies=conditioned,
     source="a log-likelihood is that of one sample; statistics of a batch in the conditioner make it that of a batch",
 )
-def conditioner_batch_free(subject: Subject, batch: Batch) -> Residual:
+def conditioner_batch_free(flow: CoupledLiving, batch: Batch) -> Residual:
     """In eval mode the parameters that the conditioner gives for a sample do not depend on the rest
     of its batch.
     """
     if len(batch.x) < 2:
         raise Undecidable("there is one point only")
-    return apart(subject, batch, [("eval",)] if subject.stateful else [])
+    return apart(flow, batch, [Eval()] if flow.stateful else [])
 
 
 @law(
     "coupling/conditioner-batch-free-in-train",
-    needs={"coupling", "play", "forward", "stateful"},
     force=ADVICE,
     effort=2,
     scales=(0.0, 0.3),
@@ -149,15 +156,15 @@ def conditioner_batch_free(subject: Subject, batch: Batch) -> Residual:
     applies=conditioned,
     source="batch normalization inside the conditioner couples the samples of a batch in train mode",
 )
-def conditioner_batch_free_in_train(subject: Subject, batch: Batch) -> Residual:
+def conditioner_batch_free_in_train(flow: CoupledLiving, batch: Batch) -> Residual:
     """In train mode the parameters that the conditioner gives for a sample do not depend on the
     rest of its batch either.
     """
-    assert subject.play is not None
+
     if len(batch.x) < 2:
         raise Undecidable("there is one point only")
-    asked = ("parameters", "forward", batch.x, batch.context)
-    played, error = attempt(subject.play, [("train",), asked, asked])
+    asked = Parameters("forward", batch.x, batch.context)
+    played, error = attempt(flow.play, [Train(), asked, asked])
     if error:
         raise Unsupported(f"it refuses to run in train mode ({error})")
     first, second = (np.asarray(out, dtype=np.float64) for out in played[1:])
@@ -165,21 +172,20 @@ def conditioner_batch_free_in_train(subject: Subject, batch: Batch) -> Residual:
         first, second, rtol=RANDOM, atol=RANDOM, equal_nan=True
     ):
         raise Undecidable("its conditioner is random in train mode")
-    return apart(subject, batch, [("train",)])
+    return apart(flow, batch, [Train()])
 
 
-def drops(subject: Subject) -> str | None:
+def drops(flow: Flow) -> str | None:
     """A coupling whose conditioner gives numbers for kept entries as well."""
     return (
-        conditioned(subject)
-        if spec(subject).masked
+        conditioned(flow)
+        if spec(flow).masked
         else "its conditioner gives parameters for transformed entries only"
     )
 
 
 @law(
     "coupling/kept-parameters-inert",
-    needs={"coupling", "play", "forward"},
     force=ADVICE,
     tolerance=EXACT,
     effort=3,
@@ -187,28 +193,26 @@ def drops(subject: Subject) -> str | None:
     applies=drops,
     source=f"{DINH}, equation 9; what is masked after the exponential is 0 times inf, and a gradient of nan",
 )
-def kept_parameters_inert(subject: Subject, batch: Batch) -> Residual:
+def kept_parameters_inert(flow: CoupledLiving, batch: Batch) -> Residual:
     r"""What the conditioner gives for kept entries changes neither values nor log-dets nor makes a
     gradient nan, however large.
     """
-    assert subject.play is not None and subject.forward is not None
-    plain = subject.forward(batch.x, batch.context)
-    other = bent(subject, "forward", "kept", HUGE)(batch.x, batch.context)
+
+    plain = flow.forward(batch.x, batch.context)
+    other = bent(flow, "forward", "kept", HUGE)(batch.x, batch.context)
     rows = len(batch.x)
     seen = [
-        np.concatenate([flat(out.value), reported(subject, out, rows)[:, None]], 1)
+        np.concatenate([flat(out.value), reported(flow, out, rows)[:, None]], 1)
         for out in (plain, other)
     ]
     good = finite_rows(seen[0])
     wrong = (seen[0] != seen[1]).any(1)
     note = "parameters of kept entries change what comes out" if (wrong & good).any() else ""
-    if not note and subject.trainable:
-        found, error = attempt(subject.play, [("step", batch.x, batch.context)])
+    if not note and flow.trainable:
+        found, error = attempt(flow.play, [Learn(batch.x, batch.context)])
         bad = [] if error else unsound(found[-1])
         if not error and not bad:
-            bad = unsound(
-                subject.play([("bend", "kept", HUGE), ("step", batch.x, batch.context)])[-1]
-            )
+            bad = unsound(flow.play([Bend("kept", HUGE), Learn(batch.x, batch.context)])[-1])
             if bad:
                 wrong, note = np.ones(rows, dtype=bool), f"the gradient of {bad[0]} is not finite"
     return Residual(wrong.astype(float), decidable=good, note=note)
@@ -224,32 +228,31 @@ def unsound(step: dict[str, Any]) -> list[str]:
     ]
 
 
-def bounded(subject: Subject) -> str | None:
+def bounded(flow: Flow) -> str | None:
     """An affine coupling whose scales are said to be bounded."""
-    if spec(subject).log_scale is None:
+    if spec(flow).log_scale is None:
         return "no bound of its scales is documented"
-    return straight(subject) if spec(subject).kind == "affine" else "it is no affine coupling"
+    return straight(flow) if spec(flow).kind == "affine" else "it is no affine coupling"
 
 
 @law(
     "coupling/scale-bounded",
-    needs={"coupling", "play", "forward"},
     effort=5,
     local=False,
     applies=bounded,
     source=f"{DINH}, section 4.1: the log-scale is a learned scale times a hyperbolic tangent",
 )
-def scale_bounded(subject: Subject, batch: Batch) -> Residual:
+def scale_bounded(flow: CoupledLiving, batch: Batch) -> Residual:
     r"""The log-scales of an affine coupling keep the bounds that are documented, $|s| \le |c|$ for
     $s = c \tanh r$.
     """
-    assert subject.play is not None
-    ends = spec(subject).log_scale
+
+    ends = spec(flow).log_scale
     if isinstance(ends, str):
-        end = float(np.abs(subject.play([("state",)])[0][ends]).max())
+        end = float(np.abs(flow.play([State()])[0][ends]).max())
         ends = -end, end
     assert ends is not None
-    _, slope, lost = line(subject, batch.x, batch.context)
+    _, slope, lost = line(flow, batch.x, batch.context)
     with np.errstate(all="ignore"):
         logs = np.log(np.abs(slope))
         beyond = np.maximum(np.maximum(logs - ends[1], ends[0] - logs), 0.0)
@@ -261,6 +264,6 @@ def scale_bounded(subject: Subject, batch: Batch) -> Residual:
         decidable=decidable,
         observed={
             "log-scales": logs,
-            "log-det bound": np.full(len(logs), parts(subject)[1].sum() * ends[1]),
+            "log-det bound": np.full(len(logs), parts(flow)[1].sum() * ends[1]),
         },
     )

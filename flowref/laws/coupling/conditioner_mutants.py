@@ -29,7 +29,6 @@ def playing(
 
 def altered(subject: Subject, change: Change, size: float) -> Subject:
     """The subject with changed outcomes of its scenarios."""
-    assert subject.play is not None
     return replace(subject, play=partial(playing, subject.play, change, size))
 
 

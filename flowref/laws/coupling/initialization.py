@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, reported, rows_max
-from flowref.laws.common.outcomes import attempt, flags, listed, needs_parameters
+from flowref.laws.common.outcomes import attempt, flags, listed, has_parameters
 from flowref.laws.coupling.parts import DINH, parted, spec
 from flowref.laws.coupling.structure import off_the_line, straight
 from flowref.model import (
@@ -23,6 +23,13 @@ from flowref.model import (
     draw,
     law,
 )
+from flowref.model.abilities import Coupled, Flow, Living
+from flowref.model.steps import Learn, Run, State
+
+
+class CoupledLiving(Coupled, Living, Protocol):
+    """CoupledLiving."""
+
 
 # Steps of gradient descent after which a layer that starts at zero has passed gradients on to all
 # before it.
@@ -31,7 +38,6 @@ STEPS, SAMPLES, ODD = 3, 16, 5
 
 @law(
     "coupling/identity-init",
-    needs={"coupling", "play", "forward"},
     force=CONTRACT,
     promise="identity-init",
     effort=2,
@@ -40,11 +46,11 @@ STEPS, SAMPLES, ODD = 3, 16, 5
     local=False,
     source="Kingma and Dhariwal 2018, Glow (arXiv:1807.03039), section 3.3: the last layer of a conditioner starts at zero",
 )
-def identity_init(subject: Subject, batch: Batch) -> Residual:
+def identity_init(flow: CoupledLiving, batch: Batch) -> Residual:
     """As it is built, the coupling is the identity, with log-det 0."""
-    assert subject.play is not None
-    out = subject.play([("call", "forward", batch.x, batch.context)], fresh=True)[0]
-    ladj = reported(subject, out, len(batch.x))
+
+    out = flow.play([Run("forward", batch.x, batch.context)], fresh=True)[0]
+    ladj = reported(flow, out, len(batch.x))
     value = (np.asarray(out.value) - batch.x).reshape(len(batch.x), -1)
     return Residual(
         np.concatenate([value, ladj[:, None]], axis=1),
@@ -59,7 +65,7 @@ class Trained:
     """
 
     def __init__(self, subject: Subject, seed: int) -> None:
-        assert subject.play is not None
+
         which = subject.normalizing
         shape, support = subject.event_shape, subject.domain
         rng = np.random.default_rng(seed)
@@ -69,8 +75,8 @@ class Trained:
             if subject.context_shape is None
             else rng.standard_normal((SAMPLES, *subject.context_shape))
         )
-        probe: tuple[Any, ...] = ("call", which, x, context)
-        steps: list[tuple[Any, ...]] = [probe, *[("step", x, context)] * STEPS, probe, ("state",)]
+        probe: tuple[Any, ...] = Run(which, x, context)
+        steps: list[tuple[Any, ...]] = [probe, *[Learn(x, context)] * STEPS, probe, State()]
         played, error = attempt(subject.play, steps, fresh=True)
         if error:
             raise Undecidable(f"it cannot be trained for a few steps: {error}")
@@ -106,14 +112,13 @@ def alive(gradient: Array | None) -> bool:
     return gradient is not None and bool((np.nan_to_num(gradient, nan=1.0) != 0).any())
 
 
-def trainable(subject: Subject) -> str | None:
+def trainable(flow: Flow) -> str | None:
     """A coupling with parameters that can be trained."""
-    return needs_parameters(subject) or parted(subject)
+    return has_parameters(flow) or parted(flow)
 
 
 @law(
     "coupling/init-not-dead",
-    needs={"coupling", "play", "forward"},
     tolerance=EXACT,
     effort=2,
     scales=(0.0,),
@@ -121,23 +126,22 @@ def trainable(subject: Subject) -> str | None:
     applies=trainable,
     source=f"{DINH}, section 4.1; where a learned scale and what it multiplies both start at zero, neither has a gradient",
 )
-def init_not_dead(subject: Subject, batch: Batch) -> Residual:
+def init_not_dead(flow: CoupledLiving, batch: Batch) -> Residual:
     """As it is built, the coupling can learn: three steps of gradient descent reach its
     conditioner, and an affine one's scales.
     """
-    trained = Trained(subject, batch.seed)
+    trained = Trained(flow, batch.seed)
     if len(trained.dead) == len(trained.names):
         return flags(
             True, len(batch.x), "no parameter of the conditioner has a gradient other than zero"
         )
-    affine = spec(subject).kind == "affine" and spec(subject).copied and trained.free
+    affine = spec(flow).kind == "affine" and spec(flow).copied and trained.free
     stuck = affine and np.array_equal(trained.before, trained.after)
     return flags(stuck, len(batch.x), "the scales do not move: their gradient is zero")
 
 
 @law(
     "coupling/every-parameter-learns",
-    needs={"coupling", "play", "forward"},
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
@@ -146,17 +150,16 @@ def init_not_dead(subject: Subject, batch: Batch) -> Residual:
     applies=trainable,
     source="a parameter that is never reached is not used, or starts where nothing passes gradients on to it",
 )
-def every_parameter_learns(subject: Subject, batch: Batch) -> Residual:
+def every_parameter_learns(flow: CoupledLiving, batch: Batch) -> Residual:
     """Within three steps of gradient descent every parameter of the conditioner has had a gradient
     other than zero.
     """
-    dead = Trained(subject, batch.seed).dead
+    dead = Trained(flow, batch.seed).dead
     return flags(bool(dead), len(batch.x), f"no gradient reaches {listed(dead)}")
 
 
 @law(
     "coupling/odd-features",
-    needs={"coupling", "forward"},
     effort=3,
     scales=(0.0, 0.3, 1.0),
     local=False,
@@ -164,20 +167,20 @@ def every_parameter_learns(subject: Subject, batch: Batch) -> Residual:
     features=ODD,
     source="halves of an odd number differ: the conditioner's inputs and outputs must be counted on the same side",
 )
-def odd_features(subject: Subject, batch: Batch) -> Residual:
+def odd_features(flow: Coupled, batch: Batch) -> Residual:
     r"""With an odd number of features the coupling is refused, or both parts are there and it keeps
     its form: where it is affine, $y_b = s\,x_b + t$ with a slope for each transformed entry and
     log-det $\sum \log|s|$.
     """
-    assert subject.forward is not None
-    if subject.event_shape != (ODD,):
+
+    if flow.event_shape != (ODD,):
         raise Unsupported("it is not one of vectors")
-    if len(set(spec(subject).kept)) < 2:
+    if len(set(spec(flow).kept)) < 2:
         return flags(True, len(batch.x), "one of the parts is empty")
-    if straight(subject) is None:
-        return off_the_line(subject, batch)
-    out = subject.forward(batch.x, batch.context)
+    if straight(flow) is None:
+        return off_the_line(flow, batch)
+    out = flow.forward(batch.x, batch.context)
     if np.shape(out.value) != batch.x.shape:
         return flags(True, len(batch.x), f"an event comes out with shape {np.shape(out.value)[1:]}")
-    ladj = reported(subject, out, len(batch.x))
+    ladj = reported(flow, out, len(batch.x))
     return flags(False, len(batch.x), decidable=finite_rows(out.value, ladj))

@@ -18,25 +18,25 @@ from flowref.model import (
     Array,
     Batch,
     Residual,
-    Subject,
     Undecidable,
     Unsupported,
     law,
 )
+from flowref.model.abilities import Composite, Coupled, Flow
 
 PATTERNS = f"{DINH}, section 3.4 and figure 3"
 # So many points tell which entries a part of a composite leaves as they are.
 ENOUGH = 8
 
 
-def held(subject: Subject, batch: Batch) -> Array:
+def held(flow: Flow, batch: Batch) -> Array:
     """Which entries the map itself leaves as they are at all of many points, in the shape of an
     event.
     """
-    assert subject.forward is not None
+
     if len(batch.x) < ENOUGH:
         raise Undecidable("there are too few points to see which entries are kept")
-    y = np.asarray(subject.forward(batch.x, batch.context).value)
+    y = np.asarray(flow.forward(batch.x, batch.context).value)
     if y.shape != batch.x.shape:
         raise Unsupported("it changes the shape of an event")
     same = np.asarray((y == batch.x.astype(y.dtype)).all(0))
@@ -47,18 +47,17 @@ def held(subject: Subject, batch: Batch) -> Array:
 
 @law(
     "coupling/mask-partition",
-    needs={"coupling"},
     tolerance=EXACT,
     effort=1,
     scales=(0.0,),
     source=f"{DINH}, section 3.3; {NICE}",
 )
-def mask_partition(subject: Subject, batch: Batch) -> Residual:
+def mask_partition(flow: Coupled, batch: Batch) -> Residual:
     """A mask consists of zeros and ones, and neither the part that is kept nor the part that is
     transformed is empty.
     """
-    known = spec(subject)
-    if not binary(subject):
+    known = spec(flow)
+    if not binary(flow):
         return flags(True, len(batch.x), "the mask holds other numbers than 0 and 1")
     empty = len(set(known.kept)) < 2
     return flags(
@@ -68,7 +67,6 @@ def mask_partition(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "coupling/alternating-mask",
-    needs={"coupling", "forward"},
     force=CONTRACT,
     promise="alternating-mask",
     tolerance=EXACT,
@@ -77,15 +75,14 @@ def mask_partition(subject: Subject, batch: Batch) -> Residual:
     applies=copies,
     source=NICE,
 )
-def alternating_mask(subject: Subject, batch: Batch) -> Residual:
+def alternating_mask(flow: Coupled, batch: Batch) -> Residual:
     """Of two neighboring entries of a vector one is kept and the other transformed."""
-    mask = held(subject, batch).reshape(-1)
+    mask = held(flow, batch).reshape(-1)
     return flags((mask[1:] == mask[:-1]).any(), len(batch.x), "two neighbors are in the same part")
 
 
 @law(
     "coupling/checkerboard-mask",
-    needs={"coupling", "forward"},
     force=CONTRACT,
     promise="checkerboard-mask",
     tolerance=EXACT,
@@ -94,11 +91,11 @@ def alternating_mask(subject: Subject, batch: Batch) -> Residual:
     applies=copies,
     source=PATTERNS,
 )
-def checkerboard_mask(subject: Subject, batch: Batch) -> Residual:
+def checkerboard_mask(flow: Coupled, batch: Batch) -> Residual:
     r"""In every channel the kept entries are one color of a checkerboard, $i + j + p$ even:
     neighbors differ.
     """
-    mask = np.atleast_2d(held(subject, batch))
+    mask = np.atleast_2d(held(flow, batch))
     same = [
         bool((np.diff(mask.astype(int), axis=axis) == 0).any())
         for axis in (-2, -1)
@@ -113,7 +110,6 @@ def checkerboard_mask(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "coupling/channel-mask",
-    needs={"coupling", "forward"},
     force=CONTRACT,
     promise="channel-mask",
     tolerance=EXACT,
@@ -122,11 +118,11 @@ def checkerboard_mask(subject: Subject, batch: Batch) -> Residual:
     applies=copies,
     source=PATTERNS,
 )
-def channel_mask(subject: Subject, batch: Batch) -> Residual:
+def channel_mask(flow: Coupled, batch: Batch) -> Residual:
     """The kept entries are one half of the channels, the first or the last, at every position (of
     odd numbers, nearly half).
     """
-    mask = held(subject, batch)
+    mask = held(flow, batch)
     rows = mask.reshape(len(mask), -1)
     channels = rows[:, 0]
     whole = bool((rows == channels[:, None]).all())
@@ -140,19 +136,19 @@ def channel_mask(subject: Subject, batch: Batch) -> Residual:
     return flags(not (whole and changes == 1 and halves), len(batch.x), note)
 
 
-def squeezed(subject: Subject) -> str | None:
+def squeezed(flow: Flow) -> str | None:
     """A composite with a squeeze among its parts."""
-    if not any("squeeze" in name.lower() for name in subject.parts):
+    if not any("squeeze" in name.lower() for name in flow.parts):
         return "no part of it is called a squeeze"
     return None
 
 
-def walked(subject: Subject, batch: Batch) -> Iterator[tuple[str, Array]]:
+def walked(flow: Flow, batch: Batch) -> Iterator[tuple[str, Array]]:
     """The squeezes and couplings among the parts, in order: where each entry comes from, and which
     entries are kept.
     """
     x = batch.x
-    for part in subject.part_maps:
+    for part in flow.part_maps:
         y = np.asarray(part(x, batch.context).value)
         rows, after = x.reshape(len(x), -1), y.reshape(len(y), -1)
         if x.shape != y.shape:
@@ -171,7 +167,6 @@ def walked(subject: Subject, batch: Batch) -> Iterator[tuple[str, Array]]:
 
 @law(
     "coupling/nonredundant-masks",
-    needs={"part_maps", "forward"},
     force=ADVICE,
     tolerance=EXACT,
     effort=2,
@@ -179,14 +174,14 @@ def walked(subject: Subject, batch: Batch) -> Iterator[tuple[str, Array]]:
     applies=squeezed,
     source=f"{DINH}, section 3.6: channel masks after a squeeze are chosen so as not to repeat the checkerboard before it",
 )
-def nonredundant_masks(subject: Subject, batch: Batch) -> Residual:
+def nonredundant_masks(flow: Composite, batch: Batch) -> Residual:
     """The first mask after a squeeze divides the entries otherwise than the last mask before it."""
     if len(batch.x) < ENOUGH:
         raise Undecidable("there are too few points to see which entries are kept")
     before: Array | None = None
     carried: Array | None = None
     compared, repeated = 0, False
-    for kind, found in walked(subject, batch):
+    for kind, found in walked(flow, batch):
         if kind == "squeeze":
             last = before if carried is None else carried
             carried, before = (None if last is None else last[found]), None

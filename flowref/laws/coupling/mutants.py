@@ -25,7 +25,6 @@ Change = Callable[[Array, Array, Array, Array, float], None]
 
 def mask(subject: Subject) -> Array:
     """Which entries are kept."""
-    assert subject.coupling is not None
     return np.asarray(np.asarray(subject.coupling.kept) == 1)
 
 
@@ -57,9 +56,8 @@ def calling(subject: Subject, which: str, change: Change, size: float) -> Subjec
 
 def masked(subject: Subject, kept: Array) -> Subject:
     """The subject with another mask."""
-    assert subject.coupling is not None
     flat = tuple(float(value) for value in np.asarray(kept).reshape(-1))
-    return replace(subject, coupling=replace(subject.coupling, kept=flat))
+    return subject.with_facts(coupling=replace(subject.coupling, kept=flat))
 
 
 def _keeping(x: Array, y: Array, ladj: Array, kept: Array, size: float) -> None:
@@ -104,7 +102,6 @@ def _leaking(
 
 def leaking(subject: Subject, row: int, column: int, size: float) -> Subject:
     """The subject with something in one place of its Jacobians."""
-    assert subject.jacobian is not None
     return replace(subject, jacobian=partial(_leaking, subject.jacobian, row, column, size))
 
 
@@ -256,7 +253,6 @@ def _one_hot(
 
 def never_transformed(subject: Subject) -> Subject:
     """The subject with an entry that is copied from end to end."""
-    assert subject.jacobian is not None
     return replace(subject, jacobian=partial(_one_hot, subject.jacobian))
 
 

@@ -10,53 +10,49 @@ import numpy as np
 
 from flowref.laws.common.outcomes import not_estimator
 from flowref.model import Array, Coupling, Subject
+from flowref.model.abilities import Flow
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803)"
 NICE = "Dinh et al. 2015, NICE (arXiv:1410.8516), section 3.2"
 Applies = Callable[[Subject], str | None]
 
 
-def spec(subject: Subject) -> Coupling:
+def spec(flow: Flow) -> Coupling:
     """What is known of the coupling."""
-    assert subject.coupling is not None
-    return subject.coupling
+
+    return flow.coupling
 
 
-def binary(subject: Subject) -> bool:
+def binary(flow: Flow) -> bool:
     """Whether the mask consists of zeros and ones."""
-    return set(spec(subject).kept) <= {0.0, 1.0}
+    return set(spec(flow).kept) <= {0.0, 1.0}
 
 
-def parted(subject: Subject) -> str | None:
+def parted(flow: Flow) -> str | None:
     """A coupling with a mask of zeros and ones that fits its events and leaves neither part empty."""
-    known = spec(subject)
-    if (
-        len(known.kept) != np.prod(subject.event_shape)
-        or subject.event_shape != subject.latent_shape
-    ):
+    known = spec(flow)
+    if len(known.kept) != np.prod(flow.event_shape) or flow.event_shape != flow.latent_shape:
         return "its mask is not that of an event"
-    if not binary(subject) or len(set(known.kept)) < 2:
+    if not binary(flow) or len(set(known.kept)) < 2:
         return "its mask does not divide an event in two; coupling/mask-partition tells"
-    return not_estimator(subject)
+    return not_estimator(flow)
 
 
-def entrywise(subject: Subject) -> str | None:
+def entrywise(flow: Flow) -> str | None:
     """A coupling whose transformed entries have a map each."""
     return (
-        "its transformed entries are mapped jointly"
-        if spec(subject).kind == "joint"
-        else parted(subject)
+        "its transformed entries are mapped jointly" if spec(flow).kind == "joint" else parted(flow)
     )
 
 
-def conditioned(subject: Subject) -> str | None:
+def conditioned(flow: Flow) -> str | None:
     """A coupling whose conditioner can be reached."""
-    return parted(subject) if spec(subject).conditioner else "its conditioner is not known"
+    return parted(flow) if spec(flow).conditioner else "its conditioner is not known"
 
 
-def parts(subject: Subject) -> tuple[Array, Array]:
+def parts(flow: Flow) -> tuple[Array, Array]:
     """Which entries of a flattened event are kept, and which are transformed."""
-    kept = np.asarray(spec(subject).kept) == 1
+    kept = np.asarray(spec(flow).kept) == 1
     return kept, ~kept
 
 
@@ -65,21 +61,21 @@ def flat(x: Array) -> Array:
     return np.asarray(x, dtype=np.float64).reshape(len(x), -1)
 
 
-def with_transformed(subject: Subject, x: Array, value: float) -> Array:
+def with_transformed(flow: Flow, x: Array, value: float) -> Array:
     """The points with every transformed entry set to a number."""
     entries = flat(x).copy()
-    entries[:, parts(subject)[1]] = value
+    entries[:, parts(flow)[1]] = value
     return np.asarray(entries.reshape(x.shape))
 
 
-def line(subject: Subject, x: Array, context: Array | None) -> tuple[Array, Array, Array]:
+def line(flow: Flow, x: Array, context: Array | None) -> tuple[Array, Array, Array]:
     """The transformed entries where those of x are 0 and where they are 1: level, slope, and the
     size of what was subtracted.
     """
-    assert subject.forward is not None
-    moved = parts(subject)[1]
+
+    moved = parts(flow)[1]
     level, unit = (
-        flat(subject.forward(with_transformed(subject, x, value), context).value)[:, moved]
+        flat(flow.forward(with_transformed(flow, x, value), context).value)[:, moved]
         for value in (0.0, 1.0)
     )
     return level, unit - level, np.abs(level) + np.abs(unit)

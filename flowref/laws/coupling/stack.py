@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from flowref.laws.common.outcomes import not_estimator
@@ -13,11 +15,16 @@ from flowref.model import (
     Array,
     Batch,
     Residual,
-    Subject,
     Undecidable,
     Unsupported,
     law,
 )
+from flowref.model.abilities import Composite, Differentiable, Flow
+
+
+class CompositeDifferentiable(Composite, Differentiable, Protocol):
+    """CompositeDifferentiable."""
+
 
 SOURCE = f"{DINH}, section 3.5: what is kept by one layer is transformed by the next"
 # So many points show every dependence that there is; and so many couplings are enough to transform
@@ -25,33 +32,31 @@ SOURCE = f"{DINH}, section 3.5: what is kept by one layer is transformed by the 
 ENOUGH, COUPLINGS = 8, 3
 
 
-def several(subject: Subject) -> str | None:
+def several(flow: Flow) -> str | None:
     """More than one entry, and Jacobians that are those of the map."""
-    return (
-        "its events have one entry" if np.prod(subject.event_shape) < 2 else not_estimator(subject)
-    )
+    return "its events have one entry" if np.prod(flow.event_shape) < 2 else not_estimator(flow)
 
 
-def stacked(subject: Subject) -> str | None:
+def stacked(flow: Flow) -> str | None:
     """A composite of three couplings or more that promises nothing."""
-    count = sum("coupling" in name.lower() for name in subject.parts)
+    count = sum("coupling" in name.lower() for name in flow.parts)
     if count < COUPLINGS:
         return f"fewer than {COUPLINGS} of its parts are called couplings"
     return (
         "coupling/transforms-all judges it"
-        if subject.promises.get("transforms-all")
-        else several(subject)
+        if flow.promises.get("transforms-all")
+        else several(flow)
     )
 
 
-def alone(subject: Subject, batch: Batch) -> Array:
+def alone(flow: Flow, batch: Batch) -> Array:
     """Which entries of the output depend on one entry of the input or on none, at all of many
     points.
     """
     if len(batch.x) < ENOUGH:
         raise Undecidable("there are too few points to see what depends on what")
-    assert subject.jacobian is not None
-    jacobian = np.asarray(subject.jacobian("forward", batch.x, batch.context))
+
+    jacobian = np.asarray(flow.jacobian("forward", batch.x, batch.context))
     finite = np.isfinite(jacobian).all((1, 2))
     if finite.sum() < ENOUGH:
         raise Undecidable("the Jacobian is not finite at enough points")
@@ -60,9 +65,9 @@ def alone(subject: Subject, batch: Batch) -> Array:
     return np.asarray((jacobian[finite] != 0).any(0).sum(1) <= 1)
 
 
-def left(subject: Subject, batch: Batch) -> Residual:
+def left(flow: Flow, batch: Batch) -> Residual:
     """The entries that nothing but themselves enters."""
-    found = alone(subject, batch)
+    found = alone(flow, batch)
     places = ", ".join(str(place) for place in np.flatnonzero(found)[:6])
     rows = np.broadcast_to(found.astype(float), (len(batch.x), len(found)))
     return Residual(
@@ -73,7 +78,6 @@ def left(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "coupling/transforms-all",
-    needs={"forward", "jacobian"},
     force=CONTRACT,
     promise="transforms-all",
     tolerance=EXACT,
@@ -82,16 +86,15 @@ def left(subject: Subject, batch: Batch) -> Residual:
     applies=several,
     source=SOURCE,
 )
-def transforms_all(subject: Subject, batch: Batch) -> Residual:
+def transforms_all(flow: Differentiable, batch: Batch) -> Residual:
     """Over the stack every entry is transformed by functions of others: no output depends on a
     single input.
     """
-    return left(subject, batch)
+    return left(flow, batch)
 
 
 @law(
     "coupling/stack-transforms-all",
-    needs={"forward", "jacobian", "part_maps"},
     force=ADVICE,
     tolerance=EXACT,
     effort=2,
@@ -99,8 +102,8 @@ def transforms_all(subject: Subject, batch: Batch) -> Residual:
     applies=stacked,
     source=SOURCE,
 )
-def stack_transforms_all(subject: Subject, batch: Batch) -> Residual:
+def stack_transforms_all(flow: CompositeDifferentiable, batch: Batch) -> Residual:
     """In a stack of three couplings or more every entry is transformed by functions of others at
     least once.
     """
-    return left(subject, batch)
+    return left(flow, batch)

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flowref.model import Array, Batch, MultiScale, Subject, Unsupported, draw, per_point
+from flowref.model import Array, Batch, MultiScale, Unsupported, draw, per_point
+from flowref.model.abilities import Flow
+from flowref.model.steps import Eval, Trace
 
 
 class Passage(NamedTuple):
@@ -20,43 +22,43 @@ class Passage(NamedTuple):
     ladj: Array
 
 
-def spec(subject: Subject) -> MultiScale:
+def spec(flow: Flow) -> MultiScale:
     """What is known of the levels."""
-    assert subject.multi_scale is not None
-    return subject.multi_scale
+
+    return flow.multi_scale
 
 
-def sizes(subject: Subject) -> list[int]:
+def sizes(flow: Flow) -> list[int]:
     """How many entries leave after each level."""
-    return [int(np.prod(shape)) for shape in spec(subject).shapes]
+    return [int(np.prod(shape)) for shape in spec(flow).shapes]
 
 
-def places(subject: Subject) -> list[Array]:
+def places(flow: Flow) -> list[Array]:
     """Which entries of the flattened latents are those of each level."""
-    if spec(subject).places:
-        return [np.array(place, dtype=int) for place in spec(subject).places]
-    ends = np.cumsum([0, *sizes(subject)])
+    if spec(flow).places:
+        return [np.array(place, dtype=int) for place in spec(flow).places]
+    ends = np.cumsum([0, *sizes(flow)])
     return [np.arange(start, end) for start, end in pairwise(ends)]
 
 
-def ordinary(subject: Subject, batch: Batch) -> Array:
+def ordinary(flow: Flow, batch: Batch) -> Array:
     """As many ordinary points on the data side as the batch has."""
     rng = np.random.default_rng(batch.seed)
-    data = spec(subject).call == "forward"
-    support = subject.domain if data else subject.codomain or subject.domain
-    shape = subject.event_shape if data else subject.latent_shape
+    data = spec(flow).call == "forward"
+    support = flow.domain if data else flow.codomain or flow.domain
+    shape = flow.event_shape if data else flow.latent_shape
     return np.asarray(draw(support, (len(batch.x), *shape), rng), dtype=np.float64)
 
 
-def names(subject: Subject) -> list[str]:
+def names(flow: Flow) -> list[str]:
     """The modules of all levels."""
-    return [name for level in spec(subject).levels for name in level]
+    return [name for level in spec(flow).levels for name in level]
 
 
-def passages(subject: Subject, trace: Any, rows: int) -> list[Passage]:
+def passages(flow: Flow, trace: Any, rows: int) -> list[Passage]:
     """What every level was given and gave, from what its modules were and did."""
     found = []
-    for level in spec(subject).levels:
+    for level in spec(flow).levels:
         runs = [run for run in trace if run[0] in level]
         if not runs or runs[0][1] is None or runs[-1][2] is None:
             raise Unsupported("its levels do not run one by one")
@@ -76,35 +78,33 @@ def flattened(value: Any, rows: int) -> Array:
     return np.asarray(value, dtype=np.float64).reshape(rows, -1)
 
 
-def play(subject: Subject, steps: list[tuple[Any, ...]]) -> list[Any]:
+def play(flow: Flow, steps: list[tuple[Any, ...]]) -> list[Any]:
     """The outcomes of a scenario in eval mode."""
-    assert subject.play is not None
-    return subject.play([("eval",), *steps])[1:]
+
+    return flow.play([Eval(), *steps])[1:]
 
 
-def contexts(subject: Subject, batch: Batch) -> Array | None:
+def contexts(flow: Flow, batch: Batch) -> Array | None:
     """The contexts of the batch."""
-    return None if subject.context_shape is None else batch.context
+    return None if flow.context_shape is None else batch.context
 
 
-def forward_passages(
-    subject: Subject, batch: Batch
-) -> tuple[Array, list[Passage], Array, Array, Array]:
+def forward_passages(flow: Flow, batch: Batch) -> tuple[Array, list[Passage], Array, Array, Array]:
     """Points, what each level made of them, the latents, the log-det of the call, and that of the
     modules around.
     """
-    x, context, which = ordinary(subject, batch), contexts(subject, batch), spec(subject).call
-    around = list(spec(subject).around)
-    traced = names(subject) + around
-    ((*trace, (_, _, value, total)),) = play(subject, [("trace", which, x, context, traced)])
+    x, context, which = ordinary(flow, batch), contexts(flow, batch), spec(flow).call
+    around = list(spec(flow).around)
+    traced = names(flow) + around
+    ((*trace, (_, _, value, total)),) = play(flow, [Trace(which, x, context, traced)])
     rows = len(x)
     beside = [per_point(run[3], rows) for run in trace if run[0] in around and run[3] is not None]
     if total is None:
         raise Unsupported("it returns no log-det")
-    ladj = per_point(total, rows) * (-1.0 if subject.promises.get("ladj") == "inverse" else 1.0)
+    ladj = per_point(total, rows) * (-1.0 if flow.promises.get("ladj") == "inverse" else 1.0)
     return (
         x,
-        passages(subject, trace, rows),
+        passages(flow, trace, rows),
         flattened(value, rows),
         ladj,
         np.sum(beside, axis=0) + np.zeros(rows),

@@ -4,7 +4,7 @@ next.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,12 +28,22 @@ from flowref.model import (
     EXACT,
     Batch,
     Residual,
-    Subject,
     Undecidable,
     Unsupported,
     draw,
     law,
 )
+from flowref.model.abilities import Density, Flow, Invertible, MultiScaled
+from flowref.model.steps import Cut, Layers, Trace
+
+
+class DensityMultiScaled(Density, MultiScaled, Protocol):
+    """DensityMultiScaled."""
+
+
+class InvertibleMultiScaled(Invertible, MultiScaled, Protocol):
+    """InvertibleMultiScaled."""
+
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.6"
 # What is followed is which entries go where, which does not depend on the point.
@@ -46,22 +56,21 @@ BEFORE, AFTER, FINAL = 3, 3, 4
 
 @law(
     "multi-scale/dims-conserved",
-    needs={"multi_scale", "play"},
     tolerance=EXACT,
     source=DINH,
     **WHOLE,
 )
-def dims_conserved(subject: Subject, batch: Batch) -> Residual:
+def dims_conserved(flow: MultiScaled, batch: Batch) -> Residual:
     """The latents of all levels together have as many entries as the data, each level as many as
     its shape tells.
     """
-    x, levels, z, _, _ = forward_passages(subject, batch)
-    entries, told = x[0].size, sizes(subject)
+    x, levels, z, _, _ = forward_passages(flow, batch)
+    entries, told = x[0].size, sizes(flow)
     following = [level.given.shape[1] for level in levels[1:]] + [0]
     left = [
         level.gave.shape[1] - next_one for level, next_one in zip(levels, following, strict=True)
     ]
-    covered = np.sort(np.concatenate(places(subject)))
+    covered = np.sort(np.concatenate(places(flow)))
     note = ""
     if z.shape[1] != entries or sum(told) != entries:
         note = f"the data have {entries} entries, the latents {z.shape[1]}, the levels {told} together {sum(told)}"
@@ -72,15 +81,13 @@ def dims_conserved(subject: Subject, batch: Batch) -> Residual:
     return flags(bool(note), len(batch.x), note)
 
 
-@law(
-    "multi-scale/split-exact", needs={"multi_scale", "play"}, tolerance=EXACT, source=DINH, **WHOLE
-)
-def split_exact(subject: Subject, batch: Batch) -> Residual:
+@law("multi-scale/split-exact", tolerance=EXACT, source=DINH, **WHOLE)
+def split_exact(flow: MultiScaled, batch: Batch) -> Residual:
     """What leaves after a level and what goes on are together what the level gave, each entry once
     and bit for bit.
     """
-    _, levels, z, _, _ = forward_passages(subject, batch)
-    kept = places(subject)
+    _, levels, z, _, _ = forward_passages(flow, batch)
+    kept = places(flow)
     if z.shape[1] != sum(len(place) for place in kept):
         raise Unsupported("its latents have another number of entries")
     bad, note = np.zeros(len(z), dtype=bool), ""
@@ -99,14 +106,13 @@ def split_exact(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "multi-scale/log-det-total",
-    needs={"multi_scale", "play"},
     applies=not_estimator,
     source="chain rule: the log-dets of the levels add up (openai/glow and tensorflow/models #7465)",
     **WHOLE,
 )
-def log_det_total(subject: Subject, batch: Batch) -> Residual:
+def log_det_total(flow: MultiScaled, batch: Batch) -> Residual:
     """The log-det is the sum of those of all levels."""
-    _, levels, z, ladj, around = forward_passages(subject, batch)
+    _, levels, z, ladj, around = forward_passages(flow, batch)
     each = np.stack([level.ladj for level in levels], axis=1)
     total = each.sum(1) + around
     size = 4 + np.abs(each).sum(1) + np.abs(around)
@@ -116,25 +122,24 @@ def log_det_total(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "multi-scale/factored-inert",
-    needs={"multi_scale", "play"},
     tolerance=EXACT,
     source=DINH,
     **WHOLE,
 )
-def factored_inert(subject: Subject, batch: Batch) -> Residual:
+def factored_inert(flow: MultiScaled, batch: Batch) -> Residual:
     """What has left after a level has no influence on the latents of later levels: that derivative
     is exactly zero.
     """
-    x, context, which = ordinary(subject, batch), contexts(subject, batch), spec(subject).call
-    ((*trace, (_, _, value, _)),) = play(subject, [("trace", which, x, context, names(subject))])
-    rows, kept = len(x), places(subject)
+    x, context, which = ordinary(flow, batch), contexts(flow, batch), spec(flow).call
+    ((*trace, (_, _, value, _)),) = play(flow, [Trace(which, x, context, names(flow))])
+    rows, kept = len(x), places(flow)
     z = flattened(value, rows)
     if z.shape[1] != sum(len(place) for place in kept):
         raise Unsupported("its latents have another number of entries")
     rng = np.random.default_rng(batch.seed + 1)
     weights = rng.choice((-1.0, 1.0), z.shape) * (1 + rng.random(z.shape))
     worst, left, note = np.zeros(rows), np.zeros(rows, dtype=bool), ""
-    for index, level in enumerate(spec(subject).levels[:-1]):
+    for index, level in enumerate(spec(flow).levels[:-1]):
         runs = [run[0] for run in trace if run[0] in level]
         if not runs:
             raise Unsupported("its levels do not run one by one")
@@ -143,7 +148,7 @@ def factored_inert(subject: Subject, batch: Batch) -> Residual:
             for part in (kept[index : index + 1], kept[index + 1 :])
         )
         (pulled,) = play(
-            subject, [("cut", which, x, context, runs[-1], (weights * here, weights * later))]
+            flow, [Cut(which, x, context, runs[-1], (weights * here, weights * later))]
         )
         leaves, goes_on = (
             np.asarray(gradient, dtype=np.float64).reshape(rows, -1) for gradient in pulled
@@ -158,25 +163,24 @@ def factored_inert(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "multi-scale/recombines",
-    needs={"multi_scale", "play", "forward", "inverse"},
     applies=not_estimator,
     source=DINH,
     **WHOLE,
 )
-def recombines(subject: Subject, batch: Batch) -> Residual:
+def recombines(flow: InvertibleMultiScaled, batch: Batch) -> Residual:
     """In the inverse every level is given what it gave, and gives what it was given: parts are
     joined as they were split.
     """
-    x, levels, z, _, _ = forward_passages(subject, batch)
-    which = spec(subject).call
+    x, levels, z, _, _ = forward_passages(flow, batch)
+    which = spec(flow).call
     back = OPPOSITE[which]
-    shape = subject.latent_shape if which == "forward" else subject.event_shape
+    shape = flow.latent_shape if which == "forward" else flow.event_shape
     if z.shape[1] != int(np.prod(shape)):
         raise Unsupported("its latents have another number of entries")
     ((*trace, _),) = play(
-        subject, [("trace", back, z.reshape(-1, *shape), contexts(subject, batch), names(subject))]
+        flow, [Trace(back, z.reshape(-1, *shape), contexts(flow, batch), names(flow))]
     )
-    returned = passages(subject, trace, len(x))
+    returned = passages(flow, trace, len(x))
     gaps, size = [], np.ones(len(x))
     for there, here in zip(levels, returned, strict=True):
         for first, second in ((there.gave, here.given), (there.given, here.gave)):
@@ -187,7 +191,7 @@ def recombines(subject: Subject, batch: Batch) -> Residual:
             gaps.append(np.abs(first - second).max(1))
             size = np.maximum(size, rows_max(first))
     value = np.stack(gaps, axis=1)
-    tolerance = float(subject.promises.get("inverse_tolerance", 0.0)) * (1 + size)
+    tolerance = float(flow.promises.get("inverse_tolerance", 0.0)) * (1 + size)
     worst = int(np.nan_to_num(value, nan=np.inf).max(0).argmax())
     seen = {"largest difference at each level": value}
     note = f"level {worst // 2} is {'given' if worst % 2 == 0 else 'said to have been given'} something else in the inverse"
@@ -201,31 +205,28 @@ def recombines(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-def normal_latents(subject: Subject) -> str | None:
+def normal_latents(flow: Flow) -> str | None:
     """Densities whose latents are known to be standard normal in every level."""
-    if spec(subject).base != "normal":
+    if spec(flow).base != "normal":
         return "its latents are not known to be standard normal"
-    return not_estimator(subject)
+    return not_estimator(flow)
 
 
 @law(
     "multi-scale/split-is-slice",
-    needs={"multi_scale", "log_prob", "play"},
     applies=normal_latents,
     source="SurVAE Flows (arXiv:2007.02731): factoring out is the slice surjection, whose likelihood is that of what left",
     **WHOLE,
 )
-def split_is_slice(subject: Subject, batch: Batch) -> Residual:
+def split_is_slice(flow: DensityMultiScaled, batch: Batch) -> Residual:
     r"""Each level that leaves counts as standard normal:
     $\log p(x) = \mathrm{ladj}(x) + \sum_k \log N(z_k; 0, I)$.
     """
-    assert subject.log_prob is not None
-    x, _, z, ladj, _ = forward_passages(subject, batch)
-    density = np.asarray(subject.log_prob(x, contexts(subject, batch)), dtype=np.float64).reshape(
-        len(x)
-    )
+
+    x, _, z, ladj, _ = forward_passages(flow, batch)
+    density = np.asarray(flow.log_prob(x, contexts(flow, batch)), dtype=np.float64).reshape(len(x))
     each = np.stack(
-        [-0.5 * (len(place) * LOG_2_PI + (z[:, place] ** 2).sum(1)) for place in places(subject)],
+        [-0.5 * (len(place) * LOG_2_PI + (z[:, place] ** 2).sum(1)) for place in places(flow)],
         axis=1,
     )
     total = ladj + each.sum(1)
@@ -236,23 +237,18 @@ def split_is_slice(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "multi-scale/all-layers-run",
-    needs={"multi_scale", "play", "forward", "inverse"},
     force=ADVICE,
     tolerance=EXACT,
     source="a loop over range(couplings, final) that leaves the last couplings out trains without complaint",
     **{**WHOLE, "scales": (0.0,)},
 )
-def all_layers_run(subject: Subject, batch: Batch) -> Residual:
+def all_layers_run(flow: InvertibleMultiScaled, batch: Batch) -> Residual:
     """Every layer that has parameters runs in both calls, equally often."""
-    assert subject.forward is not None
-    x = np.asarray(
-        draw(subject.domain, (1, *subject.event_shape), np.random.default_rng(batch.seed))
-    )
+
+    x = np.asarray(draw(flow.domain, (1, *flow.event_shape), np.random.default_rng(batch.seed)))
     context = None if batch.context is None else batch.context[:1]
-    y = np.asarray(subject.forward(x, context).value)
-    there, back = play(
-        subject, [("layers", "forward", x, context), ("layers", "inverse", y, context)]
-    )
+    y = np.asarray(flow.forward(x, context).value)
+    there, back = play(flow, [Layers("forward", x, context), Layers("inverse", y, context)])
     if not there:
         raise Unsupported("it has no layers with parameters")
     idle = sorted(name for name, count in there.items() if not count and not back[name])
@@ -262,14 +258,13 @@ def all_layers_run(subject: Subject, batch: Batch) -> Residual:
     return flags(bool(notes), len(batch.x), "; ".join(notes))
 
 
-def told_architecture(subject: Subject) -> str | None:
+def told_architecture(flow: Flow) -> str | None:
     """The layers must be told."""
-    return None if spec(subject).architecture else "the kinds of its layers are not told"
+    return None if spec(flow).architecture else "the kinds of its layers are not told"
 
 
 @law(
     "multi-scale/real-nvp-architecture",
-    needs={"multi_scale"},
     force=CONTRACT,
     promise="real-nvp",
     tolerance=EXACT,
@@ -277,11 +272,11 @@ def told_architecture(subject: Subject) -> str | None:
     source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), sections 3.6 and 4.1",
     **{**WHOLE, "scales": (0.0,)},
 )
-def real_nvp_architecture(subject: Subject, batch: Batch) -> Residual:
+def real_nvp_architecture(flow: MultiScaled, batch: Batch) -> Residual:
     """Each level has three checkerboard couplings, a squeeze and three channel couplings with twice
     the hidden width; the last has four checkerboard couplings.
     """
-    *inner, last = spec(subject).architecture
+    *inner, last = spec(flow).architecture
     expected = [("checkerboard",) * BEFORE + ("squeeze",) + ("channel",) * AFTER] * len(inner)
     seen = [tuple(kind for kind, _ in level) for level in inner]
     widths = [width for level in (*inner, last) for kind, width in level if kind != "squeeze"]

@@ -56,8 +56,7 @@ def _corners_turned(value: Array) -> Array:
 
 
 def _forward(subject: Subject, change: Callable[[Array], Array]) -> Subject:
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_changed, subject.forward, change))
+    return subject.with_call("forward", partial(_changed, subject.forward, change))
 
 
 @mutant("squeeze/permutes", host=SQUEEZE)
@@ -75,8 +74,7 @@ def entries_moved(subject: Subject, size: float = 1e-6) -> Subject:
 @mutant("squeeze/windows-stay", host=SQUEEZE)
 def reshaped_only(subject: Subject, size: float = 1.0) -> Subject:
     """The image is reshaped, without moving an axis."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_reshaped, subject.forward))
+    return subject.with_call("forward", partial(_reshaped, subject.forward))
 
 
 @mutant("squeeze/windows-stay", host=SQUEEZE)
@@ -100,8 +98,7 @@ def two_corners_swapped(subject: Subject, size: float = 1.0) -> Subject:
 @mutant("squeeze/declared-order", host="reference:Squeeze[space_to_depth]")
 def weights_of_another_order(subject: Subject, size: float = 1.0) -> Subject:
     """The documentation tells another order that is in use."""
-    assert subject.squeezing is not None
-    return replace(subject, squeezing=replace(subject.squeezing, order="pixel_unshuffle"))
+    return subject.with_facts(squeezing=replace(subject.squeezing, order="pixel_unshuffle"))
 
 
 @mutant("squeeze/known-order", host=UNNAMED)
@@ -113,8 +110,7 @@ def order_without_name(subject: Subject, size: float = 1.0) -> Subject:
 @mutant("squeeze/odd-sizes", host=UNNAMED)
 def odd_row_dropped(subject: Subject, size: float = 1.0) -> Subject:
     """The last row or column of an odd image is dropped in silence."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_cropped, subject.forward))
+    return subject.with_call("forward", partial(_cropped, subject.forward))
 
 
 def _played(
@@ -131,17 +127,15 @@ def _played(
 
 def _at(subject: Subject, name: str, change: Change, size: float) -> Subject:
     """The subject with the outcomes of one step changed."""
-    assert subject.play is not None
     return replace(subject, play=partial(_played, subject.play, name, change, size))
 
 
 @mutant("multi-scale/dims-conserved", host=LEVELS)
 def channel_not_counted(subject: Subject, size: float = 1.0) -> Subject:
     """The shape of the first level misses a channel."""
-    assert subject.multi_scale is not None
     (channels, *rest), *others = subject.multi_scale.shapes
     shapes = ((channels - 1, *rest), *others)
-    return replace(subject, multi_scale=replace(subject.multi_scale, shapes=shapes))
+    return subject.with_facts(multi_scale=replace(subject.multi_scale, shapes=shapes))
 
 
 def _narrowed(step: tuple[Any, ...], outcome: Any, size: float) -> Any:
@@ -253,8 +247,7 @@ def _plus(
 @mutant("multi-scale/split-is-slice", host="reference:Flow[RealNVP]", sizes=(1e-9, 1.0))
 def level_left_out(subject: Subject, size: float = 1.0) -> Subject:
     """What left does not count in full."""
-    assert subject.log_prob is not None
-    return replace(subject, log_prob=partial(_plus, subject.log_prob, size))
+    return subject.with_call("log_prob", partial(_plus, subject.log_prob, size))
 
 
 def _one_idle(step: tuple[Any, ...], outcome: Any, size: float) -> Any:
@@ -281,20 +274,18 @@ def final_coupling_skipped_back(subject: Subject, size: float = 1.0) -> Subject:
 @mutant("multi-scale/real-nvp-architecture", host="reference:RealNVP[as published]")
 def arguments_swapped(subject: Subject, size: float = 1.0) -> Subject:
     """The hidden width is given as the number of couplings, and the other way round."""
-    assert subject.multi_scale is not None
     levels = tuple(
         tuple((kind, len(level)) for kind, width in level for _ in range(max(width, 1)))
         for level in subject.multi_scale.architecture
     )
-    return replace(subject, multi_scale=replace(subject.multi_scale, architecture=levels))
+    return subject.with_facts(multi_scale=replace(subject.multi_scale, architecture=levels))
 
 
 @mutant("multi-scale/real-nvp-architecture", host="reference:RealNVP[as published]")
 def width_not_doubled(subject: Subject, size: float = 1.0) -> Subject:
     """The hidden width stays the same after a squeeze."""
-    assert subject.multi_scale is not None
     levels = tuple(
         tuple((kind, 4 if width else 0) for kind, width in level)
         for level in subject.multi_scale.architecture
     )
-    return replace(subject, multi_scale=replace(subject.multi_scale, architecture=levels))
+    return subject.with_facts(multi_scale=replace(subject.multi_scale, architecture=levels))

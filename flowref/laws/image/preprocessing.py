@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from typing import Protocol
 
 import numpy as np
 from scipy.special import erf
@@ -20,10 +21,28 @@ from flowref.model import (
     Batch,
     Preprocessing,
     Residual,
-    Subject,
     Unsupported,
     law,
 )
+from flowref.model.abilities import (
+    Based,
+    Bijection,
+    Density,
+    Dequantizer,
+    Differentiable,
+    Flow,
+    Invertible,
+    Rescaled,
+)
+
+
+class BasedDensityDifferentiable(Based, Density, Differentiable, Protocol):
+    """BasedDensityDifferentiable."""
+
+
+class DensityRescaled(Density, Rescaled, Protocol):
+    """DensityRescaled."""
+
 
 REAL_NVP = "Dinh et al., Real NVP (arXiv:1605.08803), section 4.1"
 THEIS = (
@@ -41,48 +60,45 @@ NODES, SPREAD, CENTERS = 64, 0.1, (0.25, 0.5, 0.75)
 BOUND_ERROR = {"float64": 1e-9, "float32": 1e-3}
 
 
-def preprocesses(subject: Subject) -> str | None:
+def preprocesses(flow: Flow) -> str | None:
     """Laws of a whole flow that begins with a logit, or of one that is nothing else."""
     return (
-        None
-        if subject.preprocessing is not None
-        else "its preprocessing of bounded data is not known"
+        None if flow.preprocessing is not None else "its preprocessing of bounded data is not known"
     )
 
 
-def known_to(subject: Subject) -> Preprocessing:
+def known_to(flow: Flow) -> Preprocessing:
     """What is known of the preprocessing."""
-    if subject.preprocessing is None:
+    if flow.preprocessing is None:
         raise Unsupported("its preprocessing of bounded data is not known")
-    return subject.preprocessing
+    return flow.preprocessing
 
 
-def is_logit(subject: Subject) -> str | None:
+def is_logit(flow: Flow) -> str | None:
     """Laws of the logit itself."""
-    known = subject.preprocessing
+    known = flow.preprocessing
     if known is None or not known.alone:
         return "it is not known to be a logit of bounded data and nothing else"
     return None
 
 
-def small_density(subject: Subject) -> str | None:
+def small_density(flow: Flow) -> str | None:
     """The determinant of a whole flow is taken for small events."""
-    if math.prod(subject.density_shape) > JACOBIAN_SIZE:
+    if math.prod(flow.density_shape) > JACOBIAN_SIZE:
         return f"its events have more than {JACOBIAN_SIZE} entries"
-    return preprocesses(subject) or is_estimator(subject)
+    return preprocesses(flow) or is_estimator(flow)
 
 
 @law(
     "preprocessing/log-det",
     former="preprocessing/ladj",
-    needs={"log_prob", "base_log_prob", "forward", "jacobian"},
     given="data",
     size=16,
     effort=4,
     applies=small_density,
     source=REAL_NVP,
 )
-def ladj(subject: Subject, batch: Batch) -> Residual:
+def ladj(flow: BasedDensityDifferentiable, batch: Batch) -> Residual:
     r"""Every step of the preprocessing counts: $\log p(x) = \log p_Z(f(x)) + \log|\det f'(x)|$ for
     data as they come.
 
@@ -90,18 +106,16 @@ def ladj(subject: Subject, batch: Batch) -> Residual:
     asked for.
     """
     assert (
-        subject.log_prob is not None
-        and subject.base_log_prob is not None
-        and subject.jacobian is not None
+        flow.log_prob is not None and flow.base_log_prob is not None and flow.jacobian is not None
     )
-    call = getattr(subject, subject.normalizing)
+    call = getattr(flow, flow.normalizing)
     if call is None:
-        raise Unsupported(f"it has no {subject.normalizing} to map data to latents")
+        raise Unsupported(f"it has no {flow.normalizing} to map data to latents")
     rows = len(batch.x)
-    density = np.asarray(subject.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
+    density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
     latents = call(batch.x, batch.context).value
-    base = np.asarray(subject.base_log_prob(latents, batch.context), dtype=np.float64).reshape(rows)
-    jacobian = subject.jacobian(subject.normalizing, batch.x, batch.context)
+    base = np.asarray(flow.base_log_prob(latents, batch.context), dtype=np.float64).reshape(rows)
+    jacobian = flow.jacobian(flow.normalizing, batch.x, batch.context)
     determinant = log_abs_det(jacobian)
     return Residual(
         density - base - determinant,
@@ -113,24 +127,23 @@ def ladj(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "preprocessing/affine-scale-bits",
-    needs={"log_prob", "rescaled"},
     given="data",
     local=False,
     effort=4,
     applies=is_estimator,
     source="change of variables: the density of ax is p(x) / |a|^D",
 )
-def affine_scale_bits(subject: Subject, batch: Batch) -> Residual:
+def affine_scale_bits(flow: DensityRescaled, batch: Batch) -> Residual:
     r"""Multiplying the data by $a$ changes log-densities by exactly $-D \log|a|$, hence bits per
     dimension by $\log_2|a|$.
     """
-    assert subject.log_prob is not None and subject.rescaled is not None
+
     rows, factor = len(batch.x), FACTORS[batch.seed % len(FACTORS)]
-    density = np.asarray(subject.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
+    density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
     scaled = np.asarray(
-        subject.rescaled(factor * batch.x, factor, batch.context), dtype=np.float64
+        flow.rescaled(factor * batch.x, factor, batch.context), dtype=np.float64
     ).reshape(rows)
-    change = -math.prod(subject.density_shape) * math.log(factor)
+    change = -math.prod(flow.density_shape) * math.log(factor)
     return Residual(
         scaled - density - change,
         scale=4 + np.abs(density) + abs(change),
@@ -145,22 +158,21 @@ def affine_scale_bits(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "preprocessing/logit-derivative",
-    needs={"forward"},
     given="data",
     local=False,
     effort=5,
     applies=is_logit,
     source=REAL_NVP,
 )
-def logit_derivative(subject: Subject, batch: Batch) -> Residual:
+def logit_derivative(flow: Bijection, batch: Batch) -> Residual:
     r"""The log-det of $h = \mathrm{logit}(\alpha + (1 - 2\alpha)x/b)$ is
     $\sum_i \log\frac{1 - 2\alpha}{b} + \log(1 + e^{h_i}) + \log(1 + e^{-h_i})$.
     """
-    known, call = known_to(subject), getattr(subject, subject.normalizing)
+    known, call = known_to(flow), getattr(flow, flow.normalizing)
     if call is None:
-        raise Unsupported(f"it has no {subject.normalizing} to map data to latents")
+        raise Unsupported(f"it has no {flow.normalizing} to map data to latents")
     out = call(batch.x, batch.context)
-    found = reported(subject, out, len(batch.x))
+    found = reported(flow, out, len(batch.x))
     x = batch.x.reshape(len(batch.x), -1).astype(np.longdouble)
     # Each end has its own distance, which 1 - p would lose.
     low, high = known.alpha + known.slope * x, known.alpha + known.slope * (known.bound - x)
@@ -174,9 +186,9 @@ def logit_derivative(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-def closed_range(subject: Subject) -> str | None:
+def closed_range(flow: Flow) -> str | None:
     """With a positive alpha the ends of the range are inside the domain."""
-    known = subject.preprocessing
+    known = flow.preprocessing
     if known is None or not known.alpha > 0:
         return "no preprocessing that keeps the ends of the range finite is known of it"
     return None
@@ -184,7 +196,6 @@ def closed_range(subject: Subject) -> str | None:
 
 @law(
     "preprocessing/logit-boundary",
-    needs={"forward"},
     given="data",
     tolerance=EXACT,
     local=False,
@@ -194,15 +205,15 @@ def closed_range(subject: Subject) -> str | None:
     applies=closed_range,
     source=f"{REAL_NVP}; the largest noise rounds to the next level, so that data reach both ends",
 )
-def logit_boundary(subject: Subject, batch: Batch) -> Residual:
+def logit_boundary(flow: Bijection, batch: Batch) -> Residual:
     r"""The ends of the data's range are data: values, log-dets and gradients are finite at $0$ and
     $b$, and beside $b$.
     """
-    assert subject.vjp is not None
-    known, call = known_to(subject), getattr(subject, subject.normalizing)
+
+    known, call = known_to(flow), getattr(flow, flow.normalizing)
     if call is None:
-        raise Unsupported(f"it has no {subject.normalizing} to map data to latents")
-    kind = np.dtype(subject.dtype).type
+        raise Unsupported(f"it has no {flow.normalizing} to map data to latents")
+    kind = np.dtype(flow.dtype).type
     ends = (0.0, float(np.nextafter(kind(known.bound), kind(0))), known.bound)
     x = np.array(batch.x, dtype=np.float64)
     rows = x.reshape(len(x), -1)
@@ -213,10 +224,8 @@ def logit_boundary(subject: Subject, batch: Batch) -> Residual:
     x = rows.reshape(x.shape)
     out = call(x, batch.context)
     values = np.asarray(out.value, dtype=np.float64).reshape(len(x), -1)
-    ladj = np.zeros(len(x)) if out.ladj is None else reported(subject, out, len(x))
-    slopes = subject.vjp(
-        subject.normalizing, x, batch.context, np.ones(values.shape), np.ones(len(x))
-    )
+    ladj = np.zeros(len(x)) if out.ladj is None else reported(flow, out, len(x))
+    slopes = flow.vjp(flow.normalizing, x, batch.context, np.ones(values.shape), np.ones(len(x)))
     good = finite_rows(values, ladj, np.asarray(slopes).reshape(len(x), -1))
     return flags(
         ~good,
@@ -228,7 +237,6 @@ def logit_boundary(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "preprocessing/logit-sigmoid-roundtrip",
-    needs={"forward", "inverse"},
     given="data",
     tolerance=BOUND,
     local=False,
@@ -236,25 +244,25 @@ def logit_boundary(subject: Subject, batch: Batch) -> Residual:
     applies=is_logit,
     source="the sigmoid undoes the logit to the roundoff of p, in float32 as well",
 )
-def logit_sigmoid_roundtrip(subject: Subject, batch: Batch) -> Residual:
+def logit_sigmoid_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     r"""The sigmoid undoes the logit on the range of the data:
     $|f^{-1}(f(x)) - x| \le 32\,u\,b/(1 - 2\alpha)$, in float32 too.
     """
-    assert subject.call is not None
-    known = known_to(subject)
-    back = "inverse" if subject.normalizing == "forward" else "forward"
-    if getattr(subject, back) is None:
+
+    known = known_to(flow)
+    back = "inverse" if flow.normalizing == "forward" else "forward"
+    if getattr(flow, back) is None:
         raise Unsupported(f"it has no {back}")
     margin = 0.0 if known.alpha > 0 else MARGIN * known.bound
     x = np.clip(batch.x, margin, known.bound - margin).astype(np.float32).astype(np.float64)
     ratios, returned = [], {}
-    for dtype in ("float64", "float32") if subject.dtype == "float64" else ("float32",):
-        latents, error = attempt(subject.call, subject.normalizing, x, batch.context, dtype=dtype)
+    for dtype in ("float64", "float32") if flow.dtype == "float64" else ("float32",):
+        latents, error = attempt(flow.calls[flow.normalizing].under, x, batch.context, dtype=dtype)
         if error:
-            if dtype == subject.dtype:
+            if dtype == flow.dtype:
                 raise Unsupported(f"it raises {error}")
             continue
-        again = subject.call(
+        again = flow.call(
             back, np.asarray(latents.value, dtype=np.float64), batch.context, dtype=dtype
         ).value
         # The latent was rounded to its dtype, and is handed back in it.
@@ -266,26 +274,26 @@ def logit_sigmoid_roundtrip(subject: Subject, batch: Batch) -> Residual:
     return Residual(np.stack(ratios, 1), allowed=1.0, observed={"x": x, **returned})
 
 
-def levels_of(subject: Subject) -> int:
+def levels_of(flow: Flow) -> int:
     """The number of levels that are dequantized."""
-    return int(known_to(subject).bins or 0)
+    return int(known_to(flow).bins or 0)
 
 
-def has_levels(subject: Subject) -> str | None:
+def has_levels(flow: Flow) -> str | None:
     """Dequantization is judged where the number of levels is known."""
-    known = subject.preprocessing
+    known = flow.preprocessing
     return None if known is not None and known.bins else "its number of levels is not known"
 
 
-def dequantized(subject: Subject, levels: Array, noise: Array, dtype: str) -> Array:
+def dequantized(flow: Flow, levels: Array, noise: Array, dtype: str) -> Array:
     """Levels with noise, as one number per event's entry, ``(batch, entries)``; levels and noise
     are one per event.
     """
-    assert subject.dequantize is not None
-    shape = (len(levels), *[1] * len(subject.event_shape))
-    whole = np.ones((len(levels), *subject.event_shape))
+
+    shape = (len(levels), *[1] * len(flow.event_shape))
+    whole = np.ones((len(levels), *flow.event_shape))
     given = (levels.reshape(shape) * whole, noise.reshape(shape) * whole)
-    found = np.asarray(subject.dequantize(*given, dtype))
+    found = np.asarray(flow.dequantize(*given, dtype))
     if found.shape != whole.shape:
         raise Unsupported(f"levels of shape {whole.shape} were dequantized to shape {found.shape}")
     return found.reshape(len(levels), -1)
@@ -294,7 +302,6 @@ def dequantized(subject: Subject, levels: Array, noise: Array, dtype: str) -> Ar
 @law(
     "preprocessing/dequantize-floor",
     former="preprocessing/dequantise-floor",
-    needs={"dequantize"},
     tolerance=EXACT,
     local=False,
     size=1,
@@ -303,12 +310,12 @@ def dequantized(subject: Subject, levels: Array, noise: Array, dtype: str) -> Ar
     applies=has_levels,
     source=THEIS,
 )
-def dequantize_floor(subject: Subject, batch: Batch) -> Residual:
+def dequantize_floor(flow: Dequantizer, batch: Batch) -> Residual:
     r"""Rounding down undoes dequantization: $\lfloor x \rfloor = k$ for every level $k$ and noise
     in $[0, 1)$, in float32 too.
     """
-    known = known_to(subject)
-    width = known.bound / levels_of(subject)
+    known = known_to(flow)
+    width = known.bound / levels_of(flow)
     wrong: list[tuple[str, float, float, float]] = []
     for dtype in ("float64", "float32"):
         kind = np.dtype(dtype).type
@@ -318,11 +325,11 @@ def dequantize_floor(subject: Subject, batch: Batch) -> Residual:
             float(np.nextafter(kind(1), kind(0))),
             *np.random.default_rng(batch.seed).random(2),
         )
-        pairs = np.array(list(product(range(levels_of(subject)), draws)))
+        pairs = np.array(list(product(range(levels_of(flow)), draws)))
         levels, noise = pairs[:, 0], pairs[:, 1].astype(kind).astype(np.float64)
         # In float32, noise just below 1 may have been rounded to 1.
         noise = np.minimum(noise, draws[2])
-        x = dequantized(subject, levels, noise, dtype).astype(np.float64)
+        x = dequantized(flow, levels, noise, dtype).astype(np.float64)
         missed = np.floor(x / width) != levels[:, None]
         for place in np.flatnonzero(missed.any(1))[:1]:
             wrong.append((dtype, levels[place], noise[place], x[place][missed[place]][0]))
@@ -340,7 +347,6 @@ def dequantize_floor(subject: Subject, batch: Batch) -> Residual:
 @law(
     "preprocessing/dequantize-bound",
     former="preprocessing/dequantise-bound",
-    needs={"dequantize"},
     tolerance=BOUND,
     local=False,
     size=1,
@@ -349,18 +355,18 @@ def dequantize_floor(subject: Subject, batch: Batch) -> Residual:
     applies=has_levels,
     source=f"{THEIS}, by Jensen's inequality",
 )
-def dequantize_bound(subject: Subject, batch: Batch) -> Residual:
+def dequantize_bound(flow: Dequantizer, batch: Batch) -> Residual:
     r"""The mean log-density of dequantized data bounds the log-probability of the level:
     $E_u \log p(k + u) \le \log \int_0^1 p(k + u)\,du$.
 
     $p$ are narrow normal densities within the level, for which only noise that fills it keeps the
     bound.
     """
-    known, dtype = known_to(subject), subject.dtype
-    width, level = known.bound / levels_of(subject), float(batch.seed % levels_of(subject))
+    known, dtype = known_to(flow), flow.dtype
+    width, level = known.bound / levels_of(flow), float(batch.seed % levels_of(flow))
     unit, weights = np.polynomial.legendre.leggauss(NODES)
     noise, weights = (unit + 1) / 2, weights / 2
-    x = dequantized(subject, np.full(NODES, level), noise, dtype).astype(np.float64) / width - level
+    x = dequantized(flow, np.full(NODES, level), noise, dtype).astype(np.float64) / width - level
     worst, told = -np.inf, (0.0, 0.0)
     for center in CENTERS:
         z = (x - center) / SPREAD

@@ -16,10 +16,10 @@ from flowref.model import (
     Mapped,
     Residual,
     Squeezing,
-    Subject,
     Unsupported,
     law,
 )
+from flowref.model.abilities import Flow, Squeezed
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.6"
 # A squeeze is the same at every point: few small measurements say all.
@@ -28,22 +28,22 @@ WHOLE: dict[str, Any] = {"size": 1, "local": False, "scales": (0.0,), "effort": 
 DIAGONALS = (0, 3, 1, 2)
 
 
-def spec(subject: Subject) -> Squeezing:
+def spec(flow: Flow) -> Squeezing:
     """What is known of the squeeze."""
-    assert subject.squeezing is not None
-    return subject.squeezing
+
+    return flow.squeezing
 
 
-def squeezing(subject: Subject) -> tuple[Callable[..., Mapped], tuple[int, ...], float, float]:
+def squeezing(flow: Flow) -> tuple[Callable[..., Mapped], tuple[int, ...], float, float]:
     """The call that makes positions channels, the shape of the images that it takes, and the ends
     of their values.
     """
-    forwards = spec(subject).call == "forward"
-    call = subject.forward if forwards else subject.inverse
-    support = subject.domain if forwards else subject.codomain or subject.domain
-    shape = subject.event_shape if forwards else subject.latent_shape
+    forwards = spec(flow).call == "forward"
+    call = flow.forward if forwards else flow.inverse
+    support = flow.domain if forwards else flow.codomain or flow.domain
+    shape = flow.event_shape if forwards else flow.latent_shape
     if call is None:
-        raise Unsupported(f"it offers no {spec(subject).call}")
+        raise Unsupported(f"it offers no {spec(flow).call}")
     if len(shape) != 3:
         raise Unsupported(
             f"its events have {len(shape)} axes; three are expected: channels, rows and columns"
@@ -63,17 +63,17 @@ def distinct(count: int, low: float, high: float) -> Array:
     return np.asarray((np.ceil(low) if np.isfinite(low) else 0.0) + steps)
 
 
-def sources(subject: Subject, seed: int) -> tuple[Array, tuple[int, ...]]:
+def sources(flow: Flow, seed: int) -> tuple[Array, tuple[int, ...]]:
     """Which entry of the image each entry of the output is, for two images `(2, outputs)`, or -1;
     and the output's shape.
 
     The images hold the same numbers, all different, in two orders.
     """
-    call, shape, low, high = squeezing(subject)
+    call, shape, low, high = squeezing(flow)
     count = int(np.prod(shape))
     values = distinct(count, low, high)
     orders = np.stack([np.random.default_rng(seed).permutation(count), np.arange(count)])
-    context = None if subject.context_shape is None else np.zeros((2, *subject.context_shape))
+    context = None if flow.context_shape is None else np.zeros((2, *flow.context_shape))
     out = np.asarray(call(values[orders].reshape(2, *shape), context).value, dtype=np.float64)
     flat = out.reshape(2, -1)
     ranks = np.clip(np.searchsorted(values, flat), 0, count - 1)
@@ -82,16 +82,16 @@ def sources(subject: Subject, seed: int) -> tuple[Array, tuple[int, ...]]:
     return found, tuple(out.shape[1:])
 
 
-def followed(subject: Subject, seed: int) -> Array:
+def followed(flow: Flow, seed: int) -> Array:
     """The entries of the image that each output is, as `(channel, row, column)` per output `(f^2 C,
     H/f, W/f, 3)`.
 
     Raises `Unsupported` for what is no permutation of entries into the shape of a squeeze, which is
     another law's business.
     """
-    _, (channels, height, width), _, _ = squeezing(subject)
-    factor = spec(subject).factor
-    found, shape = sources(subject, seed)
+    _, (channels, height, width), _, _ = squeezing(flow)
+    factor = spec(flow).factor
+    found, shape = sources(flow, seed)
     expected = (factor**2 * channels, height // factor, width // factor)
     if shape != expected:
         raise Unsupported(
@@ -115,37 +115,36 @@ def orders(channels: int, factor: int) -> dict[str, Array]:
     return found
 
 
-def order_of(subject: Subject, seed: int) -> str:
+def order_of(flow: Flow, seed: int) -> str:
     """The name of the order in which the channels come out, or ""; `Unsupported` where a window
     does not stay one.
     """
-    places = followed(subject, seed)
-    factor = spec(subject).factor
+    places = followed(flow, seed)
+    factor = spec(flow).factor
     corner = factor * (places[..., 1] % factor) + places[..., 2] % factor
     seen = np.stack([places[..., 0], corner], axis=-1)
     if (seen != seen[:, :1, :1]).any():
         return ""
-    channels = squeezing(subject)[1][0]
+    channels = squeezing(flow)[1][0]
     known = orders(channels, factor)
     alike = [name for name, order in known.items() if np.array_equal(seen[:, 0, 0], order)]
     # With one channel two of the orders are the same.
-    return spec(subject).order if spec(subject).order in alike else (alike or [""])[0]
+    return spec(flow).order if spec(flow).order in alike else (alike or [""])[0]
 
 
 @law(
     "squeeze/permutes",
-    needs={"squeezing", "forward"},
     tolerance=EXACT,
     source=DINH,
     **WHOLE,
 )
-def permutes(subject: Subject, batch: Batch) -> Residual:
+def permutes(flow: Squeezed, batch: Batch) -> Residual:
     """A squeeze puts every entry of the image into the output once, bit for bit, and in the same
     place for every image.
     """
-    found, shape = sources(subject, batch.seed)
-    _, (channels, height, width), _, _ = squeezing(subject)
-    factor = spec(subject).factor
+    found, shape = sources(flow, batch.seed)
+    _, (channels, height, width), _, _ = squeezing(flow)
+    factor = spec(flow).factor
     expected = (factor**2 * channels, height // factor, width // factor)
     note = ""
     if shape != expected:
@@ -159,13 +158,13 @@ def permutes(subject: Subject, batch: Batch) -> Residual:
     return flags(bool(note), len(batch.x), note)
 
 
-@law("squeeze/windows-stay", needs={"squeezing", "forward"}, tolerance=EXACT, source=DINH, **WHOLE)
-def windows_stay(subject: Subject, batch: Batch) -> Residual:
+@law("squeeze/windows-stay", tolerance=EXACT, source=DINH, **WHOLE)
+def windows_stay(flow: Squeezed, batch: Batch) -> Residual:
     """The channels at a position of the output are the entries of one window of the image, the one
     at that position.
     """
-    places = followed(subject, batch.seed)
-    windows = places[..., 1:] // spec(subject).factor
+    places = followed(flow, batch.seed)
+    windows = places[..., 1:] // spec(flow).factor
     positions = np.stack(
         np.meshgrid(*(np.arange(size) for size in places.shape[1:3]), indexing="ij"), axis=-1
     )
@@ -177,62 +176,57 @@ def windows_stay(subject: Subject, batch: Batch) -> Residual:
     return flags(bool(wrong.any()), len(batch.x), note)
 
 
-def orderly(subject: Subject) -> str | None:
+def orderly(flow: Flow) -> str | None:
     """Only a squeeze whose documentation tells the order of its channels is held to it."""
-    return None if spec(subject).order else "its documentation tells no order of channels"
+    return None if spec(flow).order else "its documentation tells no order of channels"
 
 
-def unordered(subject: Subject) -> str | None:
+def unordered(flow: Flow) -> str | None:
     """The other ones get advice."""
-    return "its order of channels is documented" if spec(subject).order else None
+    return "its order of channels is documented" if spec(flow).order else None
 
 
 @law(
     "squeeze/declared-order",
-    needs={"squeezing", "forward"},
     tolerance=EXACT,
     applies=orderly,
     source="weights of the layers that follow belong to an order of channels",
     **WHOLE,
 )
-def declared_order(subject: Subject, batch: Batch) -> Residual:
+def declared_order(flow: Squeezed, batch: Batch) -> Residual:
     """The channels come out in the order that the documentation tells."""
-    seen = order_of(subject, batch.seed)
-    note = (
-        f"the order is {seen or 'none that has a name'}; it is documented as {spec(subject).order}"
-    )
-    return flags(seen != spec(subject).order, len(batch.x), note)
+    seen = order_of(flow, batch.seed)
+    note = f"the order is {seen or 'none that has a name'}; it is documented as {spec(flow).order}"
+    return flags(seen != spec(flow).order, len(batch.x), note)
 
 
 @law(
     "squeeze/known-order",
-    needs={"squeezing", "forward"},
     force=ADVICE,
     tolerance=EXACT,
     applies=unordered,
     source="torch.nn.PixelUnshuffle, tf.nn.space_to_depth and the code of Real NVP order channels in these ways",
     **WHOLE,
 )
-def known_order(subject: Subject, batch: Batch) -> Residual:
+def known_order(flow: Squeezed, batch: Batch) -> Residual:
     """The channels come out in one of the orders in use (pixel_unshuffle, space_to_depth,
     real_nvp), or in a documented one.
     """
-    return flags(not order_of(subject, batch.seed), len(batch.x), "no order that has a name")
+    return flags(not order_of(flow, batch.seed), len(batch.x), "no order that has a name")
 
 
 @law(
     "squeeze/odd-sizes",
-    needs={"squeezing", "forward"},
     force=ADVICE,
     tolerance=EXACT,
     source="an image that no windows tile has no squeeze; a strided view of it drops a row",
     **WHOLE,
 )
-def odd_sizes(subject: Subject, batch: Batch) -> Residual:
+def odd_sizes(flow: Squeezed, batch: Batch) -> Residual:
     """An image whose rows or columns are no multiple of the window raises an error; no entry of it
     is dropped.
     """
-    call, (channels, height, width), low, high = squeezing(subject)
+    call, (channels, height, width), low, high = squeezing(flow)
     dropped = []
     for shape in (
         (channels, height + 1, width),
@@ -240,7 +234,7 @@ def odd_sizes(subject: Subject, batch: Batch) -> Residual:
         (channels, height + 1, width + 1),
     ):
         x = distinct(int(np.prod(shape)), low, high).reshape(1, *shape)
-        context = None if subject.context_shape is None else np.zeros((1, *subject.context_shape))
+        context = None if flow.context_shape is None else np.zeros((1, *flow.context_shape))
         out, error = attempt(call, x, context)
         if not error and np.asarray(out.value).size != x.size:
             dropped.append(
