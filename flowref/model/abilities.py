@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 from flowref.model.call import Array, Call, Mapped
 from flowref.model.component import Facts, Shape
@@ -241,6 +241,9 @@ class Preprocessed(Flow, Protocol):
     def preprocessing(self) -> Preprocessing: ...
 
 
+Ability = TypeVar("Ability", bound=Flow)
+
+
 def members(protocol: type) -> frozenset[str]:
     """The names that a Protocol and its bases declare."""
     return frozenset(
@@ -250,6 +253,11 @@ def members(protocol: type) -> frozenset[str]:
         for name in vars(base)
         if not name.startswith("_")
     )
+
+
+def offers(flow: Flow, protocol: type[Ability]) -> TypeGuard[Ability]:
+    """Whether a flow has the abilities of a Protocol, for laws that use them where they are."""
+    return all(getattr(flow, name) for name in members(protocol) - members(Flow))
 
 
 def needed(measure: Callable[..., Any]) -> frozenset[str]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from flowref.model.abilities import needed
 from flowref.model.call import Array
+from flowref.model.requirement import Requirement
 from flowref.model.subject import Batch, Subject
 
 CLAIM, CONTRACT, ADVICE = "claim", "contract", "advice"

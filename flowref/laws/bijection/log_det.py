@@ -20,16 +20,29 @@ from flowref.laws.common.arithmetic import (
     rows_max,
     square,
 )
-from flowref.model import Array, Batch, Residual, Unsupported, law
-from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible, Parametric
+from flowref.laws.common.requirements import exact_log_det, forward_in_closed_form, true_gradients
+from flowref.model import Array, Batch, Residual, Unsupported, law, requires
+from flowref.model.abilities import (
+    Bijection,
+    Differentiable,
+    Flow,
+    Invertible,
+    Parametric,
+    Pulling,
+    offers,
+)
 
 
 class BijectionParametric(Bijection, Parametric, Protocol):
-    """BijectionParametric."""
+    """A map with trainable parameters."""
 
 
 class DifferentiableInvertible(Differentiable, Invertible, Protocol):
-    """DifferentiableInvertible."""
+    """An invertible map whose Jacobians the framework gives."""
+
+
+class PulledInverse(Invertible, Pulling, Protocol):
+    """An invertible map whose gradients the framework gives."""
 
 
 FORMULA = "change of variables; Rezende and Mohamed, Variational Inference with Normalizing Flows (arXiv:1505.05770)"
@@ -43,10 +56,9 @@ CANNOT_TELL = "reported or autograd (differences cannot tell)"
 RETURNED, CONDITION = 1e-4, 1e8
 
 
-def compared(flow: Flow, which: str, x: Array, context: Array | None) -> Residual:
+def compared(flow: Differentiable, which: str, x: Array, context: Array | None) -> Residual:
     """Reported minus autograd's log|det J| of one call."""
-
-    call = getattr(flow, which)
+    call = flow.calls[which]
     out = call(x, context)
     claimed = reported(flow, out, len(x))
     matrices = flow.jacobian(which, x, context)
@@ -62,13 +74,12 @@ def compared(flow: Flow, which: str, x: Array, context: Array | None) -> Residua
 
 
 def arbitrated(
-    flow: Flow, which: str, x: Array, context: Array | None
+    flow: Differentiable, which: str, x: Array, context: Array | None
 ) -> tuple[dict[str, Any], str]:
     """Central differences beside the two other oracles, and whether they side with the report
     against autograd.
     """
-    call = getattr(flow, which)
-
+    call = flow.calls[which]
     claimed = float(reported(flow, call(x, context), 1)[0])
     matrix = flow.jacobian(which, x, context)
     truth = float(log_abs_det(matrix)[0])
@@ -107,12 +118,12 @@ def arbitrated(
     return observed, ""
 
 
-def arbitrate_forward(flow: Flow, batch: Batch) -> tuple[dict[str, Any], str]:
+def arbitrate_forward(flow: Differentiable, batch: Batch) -> tuple[dict[str, Any], str]:
     """The three oracles for the forward call at one point."""
     return arbitrated(flow, "forward", batch.x, batch.context)
 
 
-def arbitrate_inverse(flow: Flow, batch: Batch) -> tuple[dict[str, Any], str]:
+def arbitrate_inverse(flow: Differentiable, batch: Batch) -> tuple[dict[str, Any], str]:
     """The three oracles for the inverse call at one point."""
     return arbitrated(flow, "inverse", latents(flow, batch.x, batch.context), batch.context)
 
@@ -126,15 +137,10 @@ def brought_back(back: Array, x: Array) -> Array:
     return np.asarray(rows_max((back - x) / (1 + np.abs(x))) <= RETURNED)
 
 
-def is_estimator(flow: Flow) -> str | None:
-    """Estimated log-dets are not held to exact ones."""
-    return "its log-det is promised to be an estimate" if flow.promises.get("estimator") else None
-
-
 @law(
     "bijection/log-det",
     parted=True,
-    applies=is_estimator,
+    applies=exact_log_det,
     arbitrate=arbitrate_forward,
     source=FORMULA,
 )
@@ -145,18 +151,19 @@ def log_det(flow: Differentiable, batch: Batch) -> Residual:
     return compared(flow, "forward", batch.x, batch.context)
 
 
-def no_iteration(flow: Flow) -> str | None:
+@requires(
+    "its inverse is promised to be iterative; bijection/log-det-antisymmetry judges its log-det"
+)
+def inverse_in_closed_form(flow: Flow) -> bool:
     """An iterative inverse is differentiated only as far as it converged."""
-    if flow.promises.get("inverse_tolerance"):
-        return "its inverse is promised to be iterative; bijection/log-det-antisymmetry judges its log-det"
-    return is_estimator(flow)
+    return not flow.promises.get("inverse_tolerance")
 
 
 @law(
     "bijection/inverse-log-det",
     given="latents",
     parted=True,
-    applies=no_iteration,
+    applies=inverse_in_closed_form & exact_log_det,
     arbitrate=arbitrate_inverse,
     source=FORMULA,
 )
@@ -170,14 +177,13 @@ def inverse_log_det(flow: DifferentiableInvertible, batch: Batch) -> Residual:
 @law(
     "bijection/log-det-antisymmetry",
     parted=True,
-    applies=is_estimator,
+    applies=exact_log_det,
     source="inverse function theorem",
 )
 def log_det_antisymmetry(flow: Invertible, batch: Batch) -> Residual:
     r"""The log-dets of the two directions cancel:
     $\mathrm{ladj}_{f^{-1}}(f(x)) = -\mathrm{ladj}_f(x)$.
     """
-
     out = flow.forward(batch.x, batch.context)
     image, usable = inside(flow, out.value)
     back = flow.inverse(image, batch.context)
@@ -202,13 +208,12 @@ def log_det_antisymmetry(flow: Invertible, batch: Batch) -> Residual:
 
 @law(
     "bijection/jacobian-inverse-product",
-    applies=no_iteration,
+    applies=inverse_in_closed_form & exact_log_det,
     effort=6,
     source="inverse function theorem",
 )
 def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Residual:
     r"""The derivatives of the two directions are inverse matrices: $J_{f^{-1}}(f(x))\, J_f(x) = I$."""
-
     y = flow.forward(batch.x, batch.context).value
     image, usable = inside(flow, y)
     back = flow.inverse(image, batch.context).value
@@ -233,14 +238,14 @@ def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Re
     )
 
 
-def cut_off(flow: Flow, batch: Batch, y: Array) -> bool:
+def cut_off(flow: Invertible, batch: Batch, y: Array) -> bool:
     """Whether the inverse's value alone lost its graph, in a closed form that could have kept it.
 
     An inverse that runs without gradients records none for its log-det either, and one that
     iterates (which its number of operations tells) commonly searches without gradients: neither is
     accused.
     """
-    if flow.vjp is None or flow.observe is None:
+    if not offers(flow, PulledInverse):
         return False
     try:
         flow.vjp("inverse", y + 0.0, batch.context, None, np.ones(len(y)))
@@ -250,16 +255,7 @@ def cut_off(flow: Flow, batch: Batch, y: Array) -> bool:
     back = flow.inverse.observe(y + 0.0, batch.context).operations
     ratio, size = back / max(1, there), y[0].size
     sequential = size <= 8 and size - 1.5 <= ratio <= size + 2
-    return ratio <= 3 or sequential
-
-
-def true_gradients(flow: Flow) -> str | None:
-    """Clamps that let gradients through on purpose are documented by a promise."""
-    if flow.promises.get("straight-through"):
-        return "its gradients are promised to pass straight through a clamp"
-    if flow.promises.get("iterative-forward"):
-        return "its forward map is iterative, and what autograd records of it is not its derivative"
-    return is_estimator(flow)
+    return bool(ratio <= 3 or sequential)
 
 
 @law(
@@ -267,7 +263,7 @@ def true_gradients(flow: Flow) -> str | None:
     former="bijection/log-det-gradient",
     effort=4,
     size=16,
-    applies=true_gradients,
+    applies=true_gradients & forward_in_closed_form & exact_log_det,
 )
 def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
     r"""Autograd's derivative of the log-det with respect to the parameters is its derivative:
@@ -276,7 +272,6 @@ def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
     Measured along one direction of parameter space, against Richardson-extrapolated differences of
     the returned log-det.
     """
-
     base = reported(
         flow, flow.along("forward", batch.x, batch.context, batch.seed, 0.0), len(batch.x)
     )

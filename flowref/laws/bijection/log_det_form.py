@@ -28,7 +28,7 @@ def log_det_shape(flow: Bijection, batch: Batch) -> Residual:
         ladj = call(x, batch.context).ladj
         if ladj is None:
             continue
-        shape, expected = np.shape(ladj), (len(batch.x), *flow.ladj_event)
+        shape, expected = np.shape(ladj), (len(batch.x), *flow.facts.ladj_event)
         constant = np.size(ladj) == 1 and (flow.promises.get("scalar-ladj") or not np.any(ladj))
         if shape != expected and not (constant and len(shape) <= 1):
             wrong.append(
@@ -48,7 +48,6 @@ def log_det_shape(flow: Bijection, batch: Batch) -> Residual:
 )
 def volume_preserving(flow: Bijection, batch: Batch) -> Residual:
     r"""A map that promises to preserve volume has log-det 0."""
-
     claimed = reported(flow, flow.forward(batch.x, batch.context), len(batch.x))
     return Residual(claimed, scale=1.0, observed={"reported": claimed})
 
@@ -61,7 +60,6 @@ def volume_preserving(flow: Bijection, batch: Batch) -> Residual:
 )
 def constant_jacobian(flow: Bijection, batch: Batch) -> Residual:
     r"""A linear map has the same log-det everywhere."""
-
     claimed = reported(flow, flow.forward(batch.x, batch.context), len(batch.x))
     if batch.context is not None:
         raise Unsupported("its Jacobian depends on the context")
@@ -75,7 +73,6 @@ def log_det_additive(flow: Bijection, batch: Batch) -> Residual:
     r"""The log-det of an elementwise map is a sum over coordinates: swapping coordinates between
     two points keeps the total.
     """
-
     other = np.roll(batch.x, 1, axis=0)
     swap = np.zeros(batch.x[0].size, dtype=bool)
     swap[: max(1, swap.size // 2)] = True
@@ -105,7 +102,6 @@ def log_det_wide(flow: Bijection, batch: Batch) -> Residual:
 
     Source: a determinant of 400 factors of 0.1 underflows, while its logarithm is -921.
     """
-
     # The graph of several hundred sequential steps takes gigabytes; solvers that differentiate
     # inside may need one.
     out, _ = attempt(flow.forward.under, batch.x, batch.context, how="no_grad")

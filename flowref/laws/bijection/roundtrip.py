@@ -41,7 +41,6 @@ def inverse_tolerance(flow: Flow, value: Array) -> Array:
 )
 def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     r"""$f^{-1}(f(x)) = x$ for every $x$ in the domain."""
-
     forward = flow.forward
     y = forward(batch.x, batch.context).value
     image, usable = inside(flow, y)
@@ -66,7 +65,6 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
 )
 def forward_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     r"""$f(f^{-1}(z)) = z$ for every $z$ in the codomain."""
-
     inverse = flow.inverse
     z = latents(flow, batch.x, batch.context)
     x, usable = back_inside(flow, inverse(z + 0.0, batch.context).value)
@@ -134,7 +132,6 @@ def injective(flow: Differentiable, batch: Batch) -> Residual:
     there the log-det must be about as small as one unit in the last place over the step; a log-det
     far above that accuses.
     """
-
     rng = np.random.default_rng(batch.seed)
     flat = batch.x.reshape(len(batch.x), -1)
     other = flat.copy()
@@ -188,7 +185,6 @@ def injective(flow: Differentiable, batch: Batch) -> Residual:
 @law("bijection/monotone", force=CONTRACT, promise="monotone", effort=4)
 def monotone(flow: Bijection, batch: Batch) -> Residual:
     r"""An increasing elementwise map keeps order: $x_1 \le x_2 \Rightarrow f(x_1) \le f(x_2)$."""
-
     order = np.sort(batch.x, axis=0)
     y = flow.forward(
         order, batch.context if batch.context is None else batch.context[:1].repeat(len(order), 0)
@@ -209,7 +205,6 @@ def batch_dimensions(flow: Bijection, batch: Batch) -> Residual:
     r"""Several batch dimensions are one: $f$ on $(b_1, b_2, \dots)$ is $f$ on $(b_1 b_2, \dots)$,
     reshaped.
     """
-
     flat = flow.forward(batch.x, batch.context)
     lead = (2, len(batch.x) // 2) if len(batch.x) % 2 == 0 else (1, len(batch.x))
     context = (

@@ -38,10 +38,15 @@ def reported(flow: Flow, out: Mapped, batch: int) -> Array:
 
     Where the subject declares that it returns the log-det of the opposite map, the sign is turned.
     """
+    sign = -1.0 if flow.promises.get("ladj") == "inverse" else 1.0
+    return sign * returned(out, batch)
+
+
+def returned(out: Mapped, batch: int) -> Array:
+    """The log-det that a call returned, one number per point; `Unsupported` if it returned none."""
     if out.ladj is None:
         raise Unsupported("it returns no log-det")
-    sign = -1.0 if flow.promises.get("ladj") == "inverse" else 1.0
-    return sign * per_point(out.ladj, batch)
+    return per_point(out.ladj, batch)
 
 
 def latents(flow: Bijection, x: Array, context: Array | None) -> Array:

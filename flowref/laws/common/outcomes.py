@@ -17,7 +17,6 @@ from flowref.model import (
     Undecidable,
     Unsupported,
     per_point,
-    requires,
 )
 from flowref.model.abilities import Flow
 
@@ -46,26 +45,6 @@ def attempt(run: Callable[..., Any], *given: Any, **named: Any) -> tuple[Any, st
     except Exception as error:
         first = str(error).strip().splitlines()
         return None, f"{type(error).__name__}: {first[0] if first else ''}"
-
-
-@requires("it promises an estimate, which may differ from call to call")
-def not_estimator(flow: Flow) -> bool:
-    """Estimators (random probes, adaptive solvers) may draw random numbers and may couple the rows
-    of a batch.
-    """
-    return not flow.promises.get("estimator")
-
-
-@requires("it holds no modules, hence has no modes and no state_dict")
-def has_modules(flow: Flow) -> bool:
-    """Modes and state_dicts belong to modules."""
-    return flow.stateful
-
-
-@requires("it has no trainable parameters")
-def has_parameters(flow: Flow) -> bool:
-    """Laws of training need something that is trained."""
-    return flow.trainable
 
 
 def data(flow: Flow, batch: Batch) -> Array:

@@ -115,7 +115,6 @@ def _panels(ends: Array, unit: Array, weight: Array) -> tuple[Array, Array]:
 
 def _integrate(flow: Flow, axes: list[tuple[Array, Array]], batch: Batch) -> tuple[float, float]:
     """The weighted sum of the density over the product grid, and the largest log-density met."""
-
     grids = np.meshgrid(*(points for points, _ in axes), indexing="ij")
     x = np.stack([grid.ravel() for grid in grids], axis=1)
     log_w = np.sum(

@@ -6,33 +6,34 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
-from flowref.model import Array, Batch, Mapped, Residual, Subject, Unsupported, law
+from flowref.laws.common.arithmetic import finite_rows, inside, returned, rows_max
+from flowref.model import Array, Batch, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Arranged, Bijection, Composite, Flow, Invertible
 
 
 class ArrangedBijection(Arranged, Bijection, Protocol):
-    """ArrangedBijection."""
+    """A map that its library chains."""
 
 
 class ArrangedComposite(Arranged, Composite, Protocol):
-    """ArrangedComposite."""
+    """A composite whose parts its library chains anew."""
 
 
 class ArrangedInvertible(Arranged, Invertible, Protocol):
-    """ArrangedInvertible."""
+    """A map that its library chains and inverts."""
 
 
 class CompositeInvertible(Composite, Invertible, Protocol):
-    """CompositeInvertible."""
+    """A composite that offers its inverse."""
 
 
 CHAIN_RULE = "chain rule: log|det J(g o f)(x)| = log|det J g(f(x))| + log|det J f(x)|"
 
 
-def needs_parts(flow: Flow) -> str | None:
+@requires("it has no parts that can be called one by one")
+def has_parts(flow: Composite) -> bool:
     """Only composites have parts."""
-    return None if len(flow.parts) > 1 else "it has no parts that can be called one by one"
+    return len(flow.parts) > 1
 
 
 def differing(first: Mapped, second: Mapped, x: Array) -> Residual:
@@ -41,25 +42,20 @@ def differing(first: Mapped, second: Mapped, x: Array) -> Residual:
     gap = value.reshape(len(x), -1)
     decidable = finite_rows(first.value, second.value)
     if first.ladj is not None and second.ladj is not None:
-        ladjs = [reported(_plain(), out, len(x)) for out in (first, second)]
+        ladjs = [returned(out, len(x)) for out in (first, second)]
         gap = np.concatenate([gap, (ladjs[0] - ladjs[1])[:, None]], axis=1)
         decidable &= finite_rows(*ladjs)
     return Residual(gap, scale=4 + rows_max(first.value), decidable=decidable)
 
 
-def _plain() -> Subject:
-    return Subject(name="", event_shape=(), latent_shape=())
-
-
-def arranged(flow: Flow, expression: Any, batch: Batch, which: str = "forward") -> Mapped:
+def arranged(flow: Arranged, expression: Any, batch: Batch, which: str = "forward") -> Mapped:
     """The library's own composition of the subject's parts."""
-
     return flow.arrange(expression, batch.x, batch.context, which)
 
 
 @law(
     "composition/additive",
-    applies=needs_parts,
+    applies=has_parts,
     effort=6,
     source=CHAIN_RULE,
 )
@@ -67,18 +63,17 @@ def additive(flow: Composite, batch: Batch) -> Residual:
     r"""A composite is its parts in order, and its log-det is the sum of theirs, each at the point
     where it is reached.
     """
-
     whole = flow.forward(batch.x, batch.context)
     x, total = batch.x, np.zeros(len(batch.x))
     for part in flow.part_maps:
         out = part(x, batch.context)
         if out.ladj is None or whole.ladj is None:
             raise Unsupported("a part returns no log-det")
-        total = total + reported(_plain(), out, len(x))
+        total = total + returned(out, len(x))
         x = out.value
     if x.shape != whole.value.shape:
         raise Unsupported("its parts do not act one after the other on the whole event")
-    claimed = reported(_plain(), whole, len(x))
+    claimed = returned(whole, len(x))
     gap = np.concatenate(
         [(whole.value - x).reshape(len(x), -1), (claimed - total)[:, None]], axis=1
     )
@@ -92,13 +87,12 @@ def additive(flow: Composite, batch: Batch) -> Residual:
 
 @law(
     "composition/inverse-reverses",
-    applies=needs_parts,
+    applies=has_parts,
     effort=4,
     source=CHAIN_RULE,
 )
 def inverse_reverses(flow: CompositeInvertible, batch: Batch) -> Residual:
     r"""The inverse of a composite is the inverses of its parts in reverse order."""
-
     z, usable = inside(flow, flow.forward(batch.x, batch.context).value)
     whole = flow.inverse(z, batch.context).value
     x = z + 0.0
@@ -113,7 +107,7 @@ def inverse_reverses(flow: CompositeInvertible, batch: Batch) -> Residual:
 
 @law(
     "composition/associative",
-    applies=needs_parts,
+    applies=has_parts,
     effort=2,
     scales=(0.0, 0.3),
     source=CHAIN_RULE,
@@ -134,7 +128,7 @@ def associative(flow: ArrangedComposite, batch: Batch) -> Residual:
 
 @law(
     "composition/in-order",
-    applies=needs_parts,
+    applies=has_parts,
     effort=2,
     scales=(0.0, 0.3),
     source=CHAIN_RULE,
@@ -147,11 +141,10 @@ def in_order(flow: ArrangedComposite, batch: Batch) -> Residual:
     return differing(Mapped(chained.value, None), Mapped(nested, None), batch.x)
 
 
-def single_map(flow: Flow) -> str | None:
+@requires("it is a density, which its library does not compose")
+def single_map(flow: Flow) -> bool:
     """Whole densities are no elements of a chain, even where they have a map inside."""
-    return (
-        "it is a density, which its library does not compose" if flow.log_prob is not None else None
-    )
+    return "log_prob" not in flow.calls
 
 
 @law(
@@ -180,7 +173,6 @@ def empty_is_identity(flow: Arranged, batch: Batch) -> Residual:
 )
 def single_is_itself(flow: ArrangedBijection, batch: Batch) -> Residual:
     """A chain of one element is that element: chain(f)(x) = f(x), value and log-det."""
-
     return differing(
         arranged(flow, ("chain", "self"), batch),
         flow.forward(batch.x, batch.context),
@@ -197,6 +189,5 @@ def single_is_itself(flow: ArrangedBijection, batch: Batch) -> Residual:
 )
 def double_inverse(flow: ArrangedInvertible, batch: Batch) -> Residual:
     """The inverse of the inverse is the map itself, value and log-det."""
-
     out = arranged(flow, ("inverse", ("inverse", "self")), batch)
     return differing(out, flow.forward(batch.x, batch.context), batch.x)

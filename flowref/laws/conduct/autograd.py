@@ -6,16 +6,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from flowref.laws.common.outcomes import (
-    attempt,
-    data,
-    finite,
-    flags,
-    listed,
-    log_det,
+from flowref.laws.common.outcomes import attempt, data, finite, flags, listed, log_det, tolerance_of
+from flowref.laws.common.requirements import (
+    forward_in_closed_form,
     has_parameters,
+    in_double,
     not_estimator,
-    tolerance_of,
+    true_gradients,
 )
 from flowref.model import (
     ADVICE,
@@ -29,8 +26,8 @@ from flowref.model import (
     draw,
     law,
 )
-from flowref.model.abilities import Bijection, Density, Flow, Living, Pulling
-from flowref.model.steps import Eval, Learn, Nudge, State, Train
+from flowref.model.abilities import Bijection, Density, Living, Pulling
+from flowref.model.steps import Eval, Learn, Nudge, Step, Train
 
 
 class BijectionPulling(Bijection, Pulling, Protocol):
@@ -110,11 +107,10 @@ def quotient(
     return slope, error, inside & smooth
 
 
-def gradient_residual(flow: Flow, batch: Batch, which: str, points: Array, of: str) -> Residual:
+def gradient_residual(flow: Pulling, batch: Batch, which: str, points: Array, of: str) -> Residual:
     """Autograd's derivative along a direction less the difference quotient, of the value or of the
     log-det.
     """
-
     rows = len(points)
     out = flow.calls[which].under(points, batch.context)
     weights = directions(np.shape(out.value), batch.seed + 1) if of == "value" else np.ones(rows)
@@ -169,7 +165,7 @@ def gradient_residual(flow: Flow, batch: Batch, which: str, points: Array, of: s
     # everywhere.
     plain = np.isfinite(along)
     moderate = np.abs(points).reshape(rows, -1).max(1) <= MODERATE
-    if flow.preprocessing is not None:
+    if flow.facts.preprocessing is not None:
         moderate[:] = True  # levels of pixels are no large numbers, but the data themselves
     wrong = good & plain & moderate & (np.abs(along - slope) > allowed)
     judged = good & plain & moderate
@@ -187,15 +183,8 @@ def gradient_residual(flow: Flow, batch: Batch, which: str, points: Array, of: s
     )
 
 
-def differentiable(flow: Flow) -> str | None:
-    """A deterministic float64 call, smooth enough for difference quotients."""
-    if flow.dtype != "float64":
-        return "difference quotients need float64"
-    if flow.promises.get("straight-through"):
-        return "its gradients are promised to pass straight through a clamp"
-    if flow.promises.get("iterative-forward"):
-        return "its forward map is iterative, and what autograd records of it is not its derivative"
-    return not_estimator(flow)
+# A deterministic float64 call, smooth enough for difference quotients.
+differentiable = in_double & true_gradients & forward_in_closed_form & not_estimator
 
 
 @law(
@@ -254,7 +243,6 @@ def score(flow: DensityPulling, batch: Batch) -> Residual:
 )
 def gradients_finite(flow: Living, batch: Batch) -> Residual:
     """At ordinary points, where the loss is finite, its gradient is finite for every parameter."""
-
     # Points without special values: where a map has a kink, a gradient may not exist.
     points = draw(flow.domain, batch.x.shape, np.random.default_rng(batch.seed))
     ordinary = Batch(points, batch.context, batch.seed)
@@ -264,7 +252,7 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
     if error:
         raise RuntimeError(error)
     (outcome,) = outcomes
-    broken = [] if not np.isfinite(outcome["loss"]) else _broken(outcome["gradients"])
+    broken = [] if not np.isfinite(outcome["loss"]) else _broken(outcome.gradients)
     note = f"the loss is {outcome['loss']:.4g}, and the gradient of {listed(broken)} is not finite"
     decidable = np.full(len(batch.x), bool(np.isfinite(outcome["loss"])))
     return flags(bool(broken), len(batch.x), note, decidable=decidable)
@@ -295,7 +283,6 @@ def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
     """Every parameter tensor gets a gradient that is not zero, within a few steps and for some
     values of the others.
     """
-
     play = flow.play
     points = data(flow, batch)
     step = Learn(points, batch.context)
@@ -303,13 +290,13 @@ def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
     names: set[str] = set()
     # As built: zero-initialized outputs hide what is behind them for one step, and dead pairs of
     # zeros for ever. In either mode: some parameters matter in one of them only.
-    modes = [Train(), Eval()] if flow.stateful else []
-    for mode in modes or [State()]:
-        played, error = attempt(play, [mode, *([step] * STEPS)])
-        for outcome in played[1:] if not error else []:
-            names |= set(outcome["gradients"])
+    modes: list[list[Step[Any]]] = [[Train()], [Eval()]] if flow.stateful else [[]]
+    for mode in modes:
+        played, error = attempt(play, [*mode, *([step] * STEPS)])
+        for outcome in played[len(mode) :] if not error else []:
+            names |= set(outcome.gradients)
             alive |= {
-                name for name, g in outcome["gradients"].items() if g is not None and np.any(g != 0)
+                name for name, g in outcome.gradients.items() if g is not None and np.any(g != 0)
             }
     unmoved = names - alive
     if unmoved and not flow.promises.get("fixed"):
@@ -320,7 +307,7 @@ def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
             for outcome in played[1:] if not error else []:
                 alive |= {
                     name
-                    for name, g in outcome["gradients"].items()
+                    for name, g in outcome.gradients.items()
                     if g is not None and np.any(g != 0)
                 }
     dead = sorted(names - alive)
@@ -339,7 +326,6 @@ def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
 )
 def all_parameters_used(flow: Living, batch: Batch) -> Residual:
     """Every parameter takes part in every training step."""
-
     (outcome,) = flow.play([Learn(data(flow, batch), batch.context)])
-    unused = [name for name, gradient in outcome["gradients"].items() if gradient is None]
+    unused = [name for name, gradient in outcome.gradients.items() if gradient is None]
     return flags(bool(unused), len(batch.x), f"{listed(unused)} took no part")

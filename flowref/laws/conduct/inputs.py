@@ -14,11 +14,11 @@ from flowref.laws.common.outcomes import (
     finite,
     flags,
     listed,
-    not_estimator,
     probes,
     tolerance_of,
 )
-from flowref.model import ADVICE, CONTRACT, EXACT, Array, Batch, Mapped, Residual, law
+from flowref.laws.common.requirements import not_estimator
+from flowref.model import ADVICE, CONTRACT, EXACT, Array, Batch, Mapped, Residual, law, requires
 from flowref.model.abilities import Bijection, Flow
 
 LAYOUTS = ("transposed", "strided", "channels_last")
@@ -42,7 +42,6 @@ def strides_agree(flow: Flow, batch: Batch) -> Residual:
     """Values and log-dets are the same for transposed, strided, channels-last, expanded and
     contiguous inputs.
     """
-
     pairs = []
     for which, points in probes(flow, batch, complete=False):
         plain = flow.calls[which].under(points, batch.context)
@@ -66,7 +65,6 @@ def strides_agree(flow: Flow, batch: Batch) -> Residual:
 )
 def strides_accepted(flow: Flow, batch: Batch) -> Residual:
     """An input that is not contiguous is not refused for that."""
-
     seen = []
     for which, points in probes(flow, batch, complete=False):
         for layout in layouts_of(points):
@@ -91,7 +89,6 @@ def strides_accepted(flow: Flow, batch: Batch) -> Residual:
 )
 def empty_batch(flow: Flow, batch: Batch) -> Residual:
     """A batch of no points returns no points, in the right shape."""
-
     wrong = []
     context = None if batch.context is None else batch.context[:0]
     for which, points in probes(flow, batch, complete=False):
@@ -115,7 +112,6 @@ def batch_one(flow: Flow, batch: Batch) -> Residual:
     """A point alone in its batch gets a result of the same shape, and as finite, as beside a copy
     of itself.
     """
-
     rows = len(batch.x)
     bad, notes = np.zeros(rows), []
     for which, points in probes(flow, batch, complete=False):
@@ -164,7 +160,6 @@ def _context(batch: Batch, index: Array) -> Array | None:
 )
 def nan_containment(flow: Flow, batch: Batch) -> Residual:
     """In eval mode a nan in one point leaves the results of the other points finite."""
-
     rows = len(batch.x)
     bad, judged = np.zeros(rows), np.zeros(rows, dtype=bool)
     for which, points in probes(flow, batch, complete=False):
@@ -191,7 +186,6 @@ def one_by_one(
     flow: Flow, batch: Batch, points: Array, which: str = "forward"
 ) -> Iterator[Mapped | None]:
     """Outcomes of points called one at a time; None where the call raises."""
-
     for row in range(len(points)):
         index = np.array([row])
         yield attempt(flow.calls[which].under, points[index], _context(batch, index))[0]
@@ -243,6 +237,12 @@ def has_nan(out: Mapped) -> bool:
     return bool(np.isnan(np.asarray(out.value, dtype=np.float64)).any() or np.isnan(ladj).any())
 
 
+@requires("its events are scalars")
+def has_features(flow: Flow) -> bool:
+    """Events of several features along their last axis."""
+    return bool(flow.event_shape) and flow.event_shape[-1] > 1
+
+
 # Advice: broadcasting may be meant, and the shape that a map accepts is a matter of its interface.
 @law(
     "conduct/wrong-shape-refused",
@@ -252,19 +252,16 @@ def has_nan(out: Mapped) -> bool:
     effort=1,
     size=2,
     scales=(0.0,),
-    applies=lambda subject: (
-        None if flow.event_shape and flow.event_shape[-1] > 1 else "its events are scalars"
-    ),
+    applies=has_features,
     source="a wrong number of features that is broadcast silently is a wrong likelihood",
 )
 def wrong_shape_refused(flow: Bijection, batch: Batch) -> Residual:
     """Points with one feature, or one too many, are refused, or mapped as they are, but never
     silently broadcast.
     """
-
     silent = []
     for points in (batch.x[..., :1], np.concatenate([batch.x, batch.x[..., :1]], -1)):
-        out, _ = attempt(call, "forward", points, batch.context)
+        out, _ = attempt(flow.forward.under, points, batch.context)
         # A coordinatewise map takes any number of features, and returns as many.
         if (
             out is not None

@@ -12,13 +12,12 @@ from flowref.laws.common.outcomes import (
     flags,
     gap,
     listed,
-    has_modules,
     normalizing_probe,
-    not_estimator,
     probes,
     state_gap,
     tolerance_of,
 )
+from flowref.laws.common.requirements import has_modules, not_estimator
 from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Flow, Invertible, Living
 from flowref.model.steps import Eval, Run, State, Train
@@ -28,9 +27,8 @@ ALONE, TWICE = 2, 4
 MANNERS = ("no_grad", "inference_mode", "checkpoint")
 
 
-def has_steady_modes(flow: Flow) -> str | None:
-    """A module whose evaluation is deterministic."""
-    return has_modules(flow) or not_estimator(flow)
+# A module whose evaluation is deterministic.
+has_steady_modes = has_modules & not_estimator
 
 
 @law(
@@ -44,7 +42,6 @@ def protocol(flow: Living, batch: Batch) -> Residual:
     """train() and eval() can be called, return the module itself, and eval() reaches every
     submodule.
     """
-
     outcomes, error = attempt(flow.play, [Train(), Eval()])
     if error.startswith("NotImplementedError"):
         raise Unsupported(f"it documents that its mode is fixed ({error})")
@@ -80,7 +77,6 @@ def grad_modes_agree(flow: Flow, batch: Batch) -> Residual:
     """In eval mode, values and log-dets are the same with gradients, without, in inference mode and
     checkpointed.
     """
-
     rows, pairs, ran = len(batch.x), [], False
     for which, points in probes(flow, batch):
         plain = flow.calls[which].under(points, batch.context)
@@ -105,7 +101,6 @@ def train_ignores_grad_mode(flow: Living, batch: Batch) -> Residual:
     """In train mode, values, log-dets and updated buffers are the same under no_grad as with
     gradients.
     """
-
     which, points = normalizing_probe(flow, batch)
     outcomes = []
     for how in ("plain", "no_grad"):
@@ -130,7 +125,6 @@ def train_ignores_grad_mode(flow: Living, batch: Batch) -> Residual:
 )
 def not_a_direction(flow: Invertible, batch: Batch) -> Residual:
     """Train mode does not turn the forward map into the inverse map."""
-
     rows = len(batch.x)
     here = flow.forward(batch.x, batch.context)
     trained, _ = attempt(flow.forward.under, batch.x, batch.context, how="train")
@@ -156,7 +150,6 @@ def not_a_direction(flow: Invertible, batch: Batch) -> Residual:
 )
 def eval_is_pure(flow: Living, batch: Batch) -> Residual:
     """In eval mode, forward, inverse and log_prob change no parameter and no buffer, bit for bit."""
-
     written: list[str] = []
     for which, points in probes(flow, batch, complete=False):
         steps = [Eval(), State(), Run(which, points, batch.context), State()]
@@ -179,7 +172,6 @@ def eval_is_pure(flow: Living, batch: Batch) -> Residual:
 )
 def first_call_in_eval(flow: Living, batch: Batch) -> Residual:
     """In eval mode, the first call that an object ever gets changes no parameter and no buffer."""
-
     which, points = normalizing_probe(flow, batch)
     steps = [Eval(), State(), Run(which, points, batch.context), State()]
     played, error = attempt(flow.play, steps, fresh=True)
@@ -199,7 +191,6 @@ def rows_independent(flow: Flow, batch: Batch) -> Residual:
     """In eval mode, what a point maps to does not depend on the rest of its batch, nor on its place
     in it.
     """
-
     rows = len(batch.x)
     rng = np.random.default_rng(batch.seed)
     order = rng.permutation(rows)
@@ -210,9 +201,10 @@ def rows_independent(flow: Flow, batch: Batch) -> Residual:
         good &= finite(whole, rows)
         for place, index in enumerate(arrangements):
             index = np.asarray(index)
-            given = (which, points[index], _rows(batch.context, index))
+            call = flow.calls[which].under
+            inputs = (points[index], _rows(batch.context, index))
             # A batch of one that is refused is the business of another law.
-            part = flow.call(*given) if place == 0 else attempt(flow.call, *given)[0]
+            part = call(*inputs) if place == 0 else attempt(call, *inputs)[0]
             column = np.zeros((rows, 2))
             if part is not None:
                 expected = Mapped(

@@ -15,7 +15,7 @@ from flowref.model.abilities import Bijection, Curved
 
 
 class BijectionCurved(Bijection, Curved, Protocol):
-    """BijectionCurved."""
+    """A map whose second derivatives the framework gives."""
 
 
 @law(
@@ -31,7 +31,6 @@ class BijectionCurved(Bijection, Curved, Protocol):
 )
 def double_backward(flow: BijectionCurved, batch: Batch) -> Residual:
     """Autograd's second derivative of forward is the derivative of its first."""
-    assert flow.forward is not None and flow.vjp is not None and flow.curvature is not None
     vjp, rows = flow.vjp, len(batch.x)
     out = flow.forward(batch.x, batch.context)
     weights = directions(np.shape(out.value), batch.seed + 1)

@@ -6,16 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.common.outcomes import (
-    attempt,
-    compared,
-    flags,
-    listed,
-    has_modules,
-    not_estimator,
-    probes,
-    tolerance_of,
-)
+from flowref.laws.common.outcomes import attempt, compared, flags, listed, probes, tolerance_of
+from flowref.laws.common.requirements import has_modules, in_double, not_estimator
 from flowref.model import (
     ADVICE,
     EXACT,
@@ -26,13 +18,8 @@ from flowref.model import (
     law,
     per_point,
 )
-from flowref.model.abilities import Flow, Living
+from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible, Living, offers
 from flowref.model.steps import Cast, Dtypes, Meta, Run
-
-
-def double_only(flow: Flow) -> str | None:
-    """Dtypes are followed from float64 inputs."""
-    return None if flow.dtype == "float64" else "it runs in float32 only"
 
 
 def watched(flow: Flow, batch: Batch, **manner: str) -> tuple[list[tuple[str, Observation]], str]:
@@ -42,7 +29,6 @@ def watched(flow: Flow, batch: Batch, **manner: str) -> tuple[list[tuple[str, Ob
     Calls are watched under the float32 default dtype, as users have it; a float64 object may be
     refused there.
     """
-
     seen: list[tuple[str, Observation]] = []
     errors: list[str] = []
     for which, points in probes(flow, batch, complete=False):
@@ -158,7 +144,7 @@ def torn(flow: Flow, batch: Batch) -> str:
     """How forward and inverse, or log-det and Jacobian, part ways under the float32 default dtype
     and only there.
     """
-    if flow.forward is None or flow.usual is None:
+    if not offers(flow, Bijection):
         return ""
     with flow.usual():
         usual = _gap(flow, batch)
@@ -171,21 +157,20 @@ def torn(flow: Flow, batch: Batch) -> str:
     )
 
 
-def _gap(flow: Flow, batch: Batch) -> float:
+def _gap(flow: Bijection, batch: Batch) -> float:
     """The typical error of the round trip and of the log-det at ordinary points."""
-
     x = batch.x if flow.domain.bounded else np.clip(batch.x, -2.0, 2.0)
     gaps = [0.0]
     with np.errstate(all="ignore"):
         out = flow.forward(x, batch.context)
-        if flow.inverse is not None:
+        if offers(flow, Invertible):
             back = flow.inverse(out.value + 0.0, batch.context).value
             gaps.append(
                 float(np.median(np.abs(back - x).reshape(len(x), -1).max(1)))
                 if back.shape == x.shape
                 else 0.0
             )
-        if flow.jacobian is not None and out.ladj is not None:
+        if offers(flow, Differentiable) and out.ladj is not None:
             try:
                 truth = np.linalg.slogdet(flow.jacobian("forward", x, batch.context))[1]
                 gaps.append(float(np.median(np.abs(per_point(out.ladj, len(x)) - truth))))
@@ -199,7 +184,7 @@ def _gap(flow: Flow, batch: Batch) -> float:
     former="hygiene/dtype-follow",
     tolerance=EXACT,
     effort=3,
-    applies=double_only,
+    applies=in_double,
     source="constants and zeros made in the default dtype round a float64 computation to float32",
 )
 def dtype_follow(flow: Flow, batch: Batch) -> Residual:
@@ -233,14 +218,13 @@ def dtype_follow(flow: Flow, batch: Batch) -> Residual:
     effort=1,
     size=7,
     scales=(0.0,),
-    applies=lambda subject: has_modules(flow) or double_only(flow),
+    applies=has_modules & in_double,
     source="torch.nn.Module.to casts floating parameters and buffers; half of a model left behind promotes or raises",
 )
 def cast_follows(flow: Living, batch: Batch) -> Residual:
     """After .to(dtype) every floating parameter and buffer has that dtype."""
-
-    _, found = flow.play([Cast("float32"), Dtypes()])
-    left = [f"{name} ({dtype})" for name, dtype in found.items() if dtype != "float32"]
+    _, dtypes = flow.play([Cast("float32"), Dtypes()])
+    left = [f"{name} ({dtype})" for name, dtype in dtypes.items() if dtype != "float32"]
     return flags(bool(left), len(batch.x), f"after .to(float32) {listed(left)} stayed behind")
 
 
@@ -259,9 +243,8 @@ def cast_follows(flow: Living, batch: Batch) -> Residual:
 )
 def device_follow(flow: Living, batch: Batch) -> Residual:
     """After .to(device) every tensor that the object holds is on that device."""
-
-    (found,) = flow.play([Meta()])
-    left = [name for name, device in sorted(found.items()) if device != "meta"]
+    (devices,) = flow.play([Meta()])
+    left = [name for name, device in sorted(devices.items()) if device != "meta"]
     return flags(
         bool(left),
         len(batch.x),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.common.outcomes import attempt, finite, log_det, not_estimator, probes
-from flowref.model import ADVICE, BOUND, Array, Batch, Mapped, Residual, Unsupported, law
-from flowref.model.abilities import Bijection, Flow
+from flowref.laws.common.outcomes import attempt, finite, log_det, probes
+from flowref.laws.common.requirements import in_double, not_estimator
+from flowref.model import ADVICE, BOUND, Array, Batch, Mapped, Residual, Unsupported, law, requires
+from flowref.model.abilities import Bijection, Composite, Flow, Living, Parametric, offers
 from flowref.model.steps import State
 
 UNIT = 2.0**-24
@@ -20,30 +21,27 @@ REACH = 8.0
 LARGEST = 1e4
 
 
-def judged(flow: Flow) -> str | None:
+@requires("it is a composite; its parts are judged on their own")
+def single(flow: Flow) -> bool:
     """A single map: the rounding of what is handed from part to part is nobody's instability."""
-    if flow.dtype != "float64":
-        return "it runs in float32 only, so that there is nothing to compare with"
-    if flow.parts:
-        return "it is a composite; its parts are judged on their own"
-    return not_estimator(flow)
+    return not offers(flow, Composite)
 
 
 def spread(
     flow: Flow, batch: Batch, which: str, points: Array, exact: Mapped
 ) -> tuple[Array, Array]:
     """How far value and log-det move when inputs, contexts and parameters move by one float32 unit."""
-
     rows, rng = len(points), np.random.default_rng(batch.seed)
     value, ladj = np.zeros(rows), np.zeros(rows)
-    size = largest_parameter(flow) if flow.along is not None else 0.0
+    moves = offers(flow, Parametric)
+    size = largest_parameter(flow) if moves else 0.0
     for _ in range(TRIALS):
         moved = points * (1 + 2 * UNIT * rng.choice((-1.0, 1.0), points.shape))
         context = batch.context
         if context is not None:
             context = context * (1 + 2 * UNIT * rng.choice((-1.0, 1.0), context.shape))
         outs = [flow.calls[which].under(moved, context)]
-        if flow.along is not None:
+        if offers(flow, Parametric):
             outs.append(
                 flow.along(which, points, batch.context, int(rng.integers(2**31)), 2 * UNIT * size)
             )
@@ -55,7 +53,7 @@ def spread(
 
 def largest_parameter(flow: Flow) -> float:
     """The magnitude that parameter rounding is relative to: at least 1."""
-    if flow.play is None:
+    if not offers(flow, Living):
         return 1.0
     (state,) = flow.play([State()])
     floats = [
@@ -87,14 +85,13 @@ def distance(first: Mapped, second: Mapped, rows: int) -> tuple[Array, Array]:
     effort=4,
     size=16,
     scales=(0.0, 0.1, 0.3),
-    applies=judged,
+    applies=in_double & single & not_estimator,
     source="Higham, Accuracy and Stability of Numerical Algorithms, section 1.5: mixed forward-backward stability",
 )
 def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
     """In float32 the error is at most 64 times what moving inputs, parameters and results by one
     float32 unit does.
     """
-
     rows = len(batch.x)
     residual, bound, good = (
         np.zeros((rows, 2)),

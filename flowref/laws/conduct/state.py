@@ -16,15 +16,13 @@ from flowref.laws.common.outcomes import (
     data,
     flags,
     listed,
-    has_modules,
-    has_parameters,
     normalizing_probe,
-    not_estimator,
     probes,
     state_gap,
     tolerance_of,
 )
-from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Unsupported, law
+from flowref.laws.common.requirements import has_modules, has_parameters, not_estimator
+from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Flow, Living
 from flowref.model.steps import (
     CountTensors,
@@ -33,13 +31,21 @@ from flowref.model.steps import (
     Graphs,
     Learn,
     Nudge,
+    Pickle,
     Reload,
     Run,
     State,
+    Step,
+    TorchSave,
     Train,
 )
 
-Steps = list[tuple[Any, ...]]
+Steps = Sequence[Step[Any]]
+COPIES: dict[str, Step[None]] = {
+    "deepcopy": Deepcopy(),
+    "pickle": Pickle(),
+    "torch_save": TorchSave(),
+}
 # How far an optimizer is imagined to move the parameters between two calls.
 NUDGE = 0.3
 # Training steps before and while live tensors are counted: the first ones may allocate what is kept
@@ -47,31 +53,33 @@ NUDGE = 0.3
 SETTLE, WATCH = 3, 20
 
 
-def movable(flow: Flow) -> str | None:
-    """Something deterministic whose parameters may be moved."""
-    if flow.promises.get("fixed"):
-        return "its parameters must not be moved"
-    return has_modules(flow) or has_parameters(flow) or not_estimator(flow)
+@requires("its parameters must not be moved")
+def not_fixed(flow: Flow) -> bool:
+    """Parameters may be moved unless someone said otherwise."""
+    return not flow.promises.get("fixed")
 
 
-def calls(found: Sequence[tuple[str, Array]], context: Array | None) -> Steps:
-    """One call of each kind that a subject offers."""
-    return [Run(which, points, context) for which, points in found]
+# Something deterministic whose parameters may be moved.
+movable = not_fixed & has_modules & has_parameters & not_estimator
 
 
-def outcomes(played: list[Any], count: int) -> list[Mapped]:
+def runs(probed: Sequence[tuple[str, Array]], context: Array | None) -> list[Run]:
+    """One run of each call that was probed."""
+    return [Run(which, points, context) for which, points in probed]
+
+
+def outcomes(played: Sequence[Any], count: int) -> list[Mapped]:
     """The last ``count`` outcomes of a scenario."""
     return list(played[len(played) - count :])
 
 
-def lives_agree(flow: Flow, batch: Batch, one: Steps, other: Steps, note: str) -> Residual:
+def lives_agree(flow: Living, batch: Batch, one: Steps, other: Steps, note: str) -> Residual:
     """Play two lives that end in the same calls, and compare what these return."""
-
-    found = probes(flow, batch)
-    asked = calls(found, batch.context)
+    probed = probes(flow, batch)
+    asked = runs(probed, batch.context)
     first = outcomes(flow.play([*one, *asked]), len(asked))
     second = outcomes(flow.play([*other, *asked]), len(asked))
-    allowed = [tolerance_of(flow, which) for which, _ in found]
+    allowed = [tolerance_of(flow, which) for which, _ in probed]
     return compared(list(zip(first, second, allowed, strict=True)), len(batch.x), note)
 
 
@@ -85,14 +93,13 @@ def refused(error: str) -> bool:
 @law(
     "state/reload-equals",
     effort=3,
-    applies=lambda subject: has_modules(flow) or not_estimator(flow),
+    applies=has_modules & not_estimator,
     source="torch.nn.Module.state_dict holds the whole state of a module; plain tensor attributes are not in it",
 )
 def reload_equals(flow: Living, batch: Batch) -> Residual:
     """A new object that is given the state_dict, strictly, returns in eval mode what the saved
     object returned.
     """
-
     play = flow.play
     _, error = attempt(play, [Reload()])
     if refused(error):
@@ -111,10 +118,9 @@ def reload_equals(flow: Living, batch: Batch) -> Residual:
 )
 def resume_equals_continue(flow: Living, batch: Batch) -> Residual:
     """After saving and loading, the next training step returns and updates the same as without."""
-
     play, rows = flow.play, len(batch.x)
     which, points = normalizing_probe(flow, batch)
-    asked: Steps = [Train(), Run(which, points, batch.context), State()]
+    asked: list[Step[Any]] = [Train(), Run(which, points, batch.context), State()]
     if flow.trainable and not flow.promises.get("fixed"):
         asked += [Learn(data(flow, batch), batch.context), State()]
     kept, error = attempt(play, asked)
@@ -127,9 +133,8 @@ def resume_equals_continue(flow: Living, batch: Batch) -> Residual:
         )
     if error:
         return Residual(np.full(rows, np.inf), note=f"after loading, training raised {error}")
-    distance = max(
-        state_gap(kept[at], resumed[at + 1]) for at, step in enumerate(asked) if step[0] == "state"
-    )
+    states = [index for index, step in enumerate(asked) if isinstance(step, State)]
+    distance = max(state_gap(kept[index], resumed[index + 1]) for index in states)
     note = "the training step after loading differs from the one without"
     return compared([(kept[1], resumed[2], tolerance_of(flow, which))], rows, note, distance)
 
@@ -145,7 +150,6 @@ def no_graph_in_buffers(flow: Living, batch: Batch) -> Residual:
     """After training no buffer holds a graph or requires a gradient, and no step meets the graph of
     an earlier one.
     """
-
     play, rows = flow.play, len(batch.x)
     which, points = normalizing_probe(flow, batch)
     step = Learn(data(flow, batch), batch.context)
@@ -199,17 +203,16 @@ def copies_equal(flow: Living, batch: Batch) -> Residual:
     """A deep copy, a pickled copy and a copy saved through torch each return what the original
     returns.
     """
-
     play, rows = flow.play, len(batch.x)
-    found = probes(flow, batch)
-    asked = calls(found, batch.context)
+    probed = probes(flow, batch)
+    asked = runs(probed, batch.context)
     original, pairs, copied = play(asked), [], False
-    for way in Deepcopy("pickle", "torch_save"):
+    for copy in COPIES.values():
         # A copy that is refused (a lambda inside, a cached tensor that is no leaf) is loud and no
         # wrong copy.
-        played, error = _copied(play, [(way,), *asked])
+        played, error = _copied(play, [copy, *asked])
         copied |= not error
-        for place, (which, _) in enumerate(found):
+        for place, (which, _) in enumerate(probed):
             pairs.append(
                 (
                     original[place],
@@ -240,13 +243,12 @@ def _copied(play: Any, steps: Steps) -> tuple[Any, str]:
 )
 def copies_independent(flow: Living, batch: Batch) -> Residual:
     """Moving the parameters of a deep copy leaves the original as it was."""
-
-    found = probes(flow, batch)
-    before = [flow.calls[which].under(points, batch.context) for which, points in found]
+    probed = probes(flow, batch)
+    before = [flow.calls[which].under(points, batch.context) for which, points in probed]
     # Every scenario is played on a copy of the loaded object.
     flow.play([Nudge(batch.seed, NUDGE)])
-    after = [flow.calls[which].under(points, batch.context) for which, points in found]
-    allowed = [tolerance_of(flow, which) for which, _ in found]
+    after = [flow.calls[which].under(points, batch.context) for which, points in probed]
+    allowed = [tolerance_of(flow, which) for which, _ in probed]
     pairs = list(zip(before, after, allowed, strict=True))
     return compared(pairs, len(batch.x), "the original moved with its copy")
 
@@ -262,13 +264,13 @@ def caches_follow_parameters(flow: Living, batch: Batch) -> Residual:
     """After an optimizer moved the parameters, the next calls do not depend on calls made before it
     did.
     """
-    found = probes(flow, batch)
+    probed = probes(flow, batch)
     # Parameters move in train mode, as in training: a cache documented to live from eval() to
     # train() is fine.
     moved: Steps = [Train(), Nudge(batch.seed, NUDGE), Eval()]
     note = "a call made before the parameters moved changes the result of a call made after"
     return lives_agree(
-        flow, batch, [Eval(), *moved], [Eval(), *calls(found, batch.context), *moved], note
+        flow, batch, [Eval(), *moved], [Eval(), *runs(probed, batch.context), *moved], note
     )
 
 
@@ -282,7 +284,6 @@ def caches_follow_parameters(flow: Living, batch: Batch) -> Residual:
 )
 def can_be_copied(flow: Living, batch: Batch) -> Residual:
     """After training steps the object can be deep-copied, pickled, and saved through torch."""
-
     play, points = flow.play, data(flow, batch)
     lived: Steps = [
         Train(),
@@ -292,8 +293,8 @@ def can_be_copied(flow: Living, batch: Batch) -> Residual:
     if error:
         raise Unsupported(f"it refuses to be trained here ({error})")
     refusals = []
-    for way in Deepcopy("pickle", "torch_save"):
-        _, error = _copied(play, [*lived, (way,)])
+    for way, copy in COPIES.items():
+        _, error = _copied(play, [*lived, copy])
         if error:
             refusals.append(f"{way}: {error}")
     return flags(bool(refusals), len(batch.x), "; ".join(refusals[:1]))
@@ -306,12 +307,11 @@ def can_be_copied(flow: Living, batch: Batch) -> Residual:
     effort=1,
     size=3,
     thorough=True,
-    applies=lambda subject: has_modules(flow) or has_parameters(flow),
+    applies=has_modules & has_parameters,
     source="a tensor kept per training step is a leak",
 )
 def memory_flat(flow: Living, batch: Batch) -> Residual:
     """Once training has settled, training steps leave no tensors behind."""
-
     step = Learn(data(flow, batch), batch.context)
     play, rows = flow.play, len(batch.x)
     steps = [Train(), *([step] * SETTLE), CountTensors(), *([step] * WATCH), CountTensors()]
@@ -336,7 +336,6 @@ def memory_flat(flow: Living, batch: Batch) -> Residual:
 )
 def seeded_init(flow: Living, batch: Batch) -> Residual:
     """Two objects built under the same random state have the same initial parameters and buffers."""
-
     (first,), (second,) = (flow.play([State()], fresh=True) for _ in range(2))
     differing = changed(first, second)
     return flags(

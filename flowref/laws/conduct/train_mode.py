@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.bijection.log_det import is_estimator
 from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
-from flowref.model import EXACT, Array, Batch, Mapped, Residual, Unsupported, law
+from flowref.laws.common.requirements import exact_log_det
+from flowref.model import EXACT, Array, Batch, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Bijection, Flow, Invertible
 
 # The same computation may be grouped differently in the two modes: this many units in the last
@@ -16,14 +16,14 @@ from flowref.model.abilities import Bijection, Flow, Invertible
 SLACK = 64 * 2.0**-53
 
 
-def has_modes(flow: Flow) -> str | None:
+@requires("it has no modes")
+def has_modes(flow: Flow) -> bool:
     """Only modules have modes."""
-    return is_estimator(flow) if flow.stateful else "it has no modes"
+    return flow.stateful
 
 
 def in_training(flow: Flow, which: str, batch: Batch, x: Array) -> Mapped:
     """A call in train mode; a call that is refused there is no finding."""
-
     try:
         return flow.calls[which].under(x, batch.context, how="train")
     except Exception as error:
@@ -52,14 +52,13 @@ def beyond(difference: Array, size: Array) -> Array:
 
 @law(
     "mode/train-log-det",
-    applies=has_modes,
+    applies=has_modes & exact_log_det,
     tolerance=EXACT,
     effort=4,
     scales=(0.0, 0.3, 1.0),
 )
 def train_log_det(flow: Bijection, batch: Batch) -> Residual:
     """Where forward returns the same value in train and in eval mode, it returns the same log-det."""
-
     calm = flow.forward(batch.x, batch.context)
     training = in_training(flow, "forward", batch, batch.x)
     same = unchanged(calm.value, training.value)
@@ -73,14 +72,13 @@ def train_log_det(flow: Bijection, batch: Batch) -> Residual:
 
 @law(
     "mode/train-inverse",
-    applies=has_modes,
+    applies=has_modes & exact_log_det,
     tolerance=EXACT,
     effort=4,
     scales=(0.0, 0.3, 1.0),
 )
 def train_inverse(flow: Invertible, batch: Batch) -> Residual:
     """Where forward returns the same value in train and in eval mode, so does inverse."""
-
     calm = flow.forward(batch.x, batch.context)
     training = in_training(flow, "forward", batch, batch.x)
     same = unchanged(calm.value, training.value)

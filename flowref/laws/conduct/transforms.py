@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.common.outcomes import (
-    attempt,
-    compared,
-    has_modules,
-    not_estimator,
-    probes,
-    tolerance_of,
-)
+from flowref.laws.common.outcomes import attempt, compared, probes, tolerance_of
+from flowref.laws.common.requirements import has_modules, not_estimator
 from flowref.model import CONTRACT, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Flow
 
@@ -20,7 +14,6 @@ def through(flow: Flow, batch: Batch, how: str, note: str, refusal: str = "") ->
     """A plain call against one in another manner. ``refusal``: why an error is no violation, if it
     is none.
     """
-
     pairs = []
     for which, points in probes(flow, batch):
         plain = flow.calls[which].under(points, batch.context)
@@ -40,7 +33,7 @@ def through(flow: Flow, batch: Batch, how: str, note: str, refusal: str = "") ->
     "conduct/functional-call",
     former="hygiene/functional-call",
     effort=2,
-    applies=lambda subject: has_modules(flow) or not_estimator(flow),
+    applies=has_modules & not_estimator,
     source="torch.func.functional_call; a derived weight computed ahead of the call does not follow",
 )
 def functional_call(flow: Flow, batch: Batch) -> Residual:

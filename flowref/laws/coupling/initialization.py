@@ -7,7 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, reported, rows_max
-from flowref.laws.common.outcomes import attempt, flags, listed, has_parameters
+from flowref.laws.common.outcomes import attempt, flags, listed
+from flowref.laws.common.requirements import has_parameters
 from flowref.laws.coupling.parts import DINH, parted, spec
 from flowref.laws.coupling.structure import off_the_line, straight
 from flowref.model import (

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flowref.laws.common.outcomes import not_estimator
+from flowref.laws.common.requirements import not_estimator
 from flowref.model import Array, Coupling, Subject
 from flowref.model.abilities import Flow
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.outcomes import not_estimator
+from flowref.laws.common.requirements import not_estimator
 from flowref.laws.coupling.parts import DINH
 from flowref.model import (
     ADVICE,

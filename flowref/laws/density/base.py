@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.bijection.log_det import is_estimator
 from flowref.laws.common.arithmetic import finite_rows, log_abs_det
+from flowref.laws.common.requirements import exact_log_det
 from flowref.model import Array, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Based, Bijection, Density, Flow
 
@@ -81,7 +81,7 @@ def affine_flow(flow: Flow) -> str | None:
         return "its data do not fill the space, or depend on a context"
     if math.prod(flow.density_shape) > AFFINE_SIZE:
         return f"its events have more than {AFFINE_SIZE} entries"
-    return normal_base(flow) or is_estimator(flow)
+    return normal_base(flow) or exact_log_det(flow)
 
 
 @law(

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.bijection.log_det import is_estimator
 from flowref.laws.common.arithmetic import finite_rows
+from flowref.laws.common.requirements import exact_log_det
 from flowref.model import Array, Batch, Residual, Undecidable, Unsupported, law
 from flowref.model.abilities import BitsPerDim, Density, Flow, Losses
 
@@ -94,7 +94,7 @@ def _usable(flow: Flow, batch: Batch) -> tuple[Array, Array | None, Array]:
     history="fresh",
     local=False,
     effort=5,
-    applies=is_estimator,
+    applies=exact_log_det,
     source=LOSS,
 )
 def loss_excludes_penalty(flow: DensityLosses, batch: Batch) -> Residual:
@@ -125,7 +125,7 @@ def loss_excludes_penalty(flow: DensityLosses, batch: Batch) -> Residual:
     given="data",
     local=False,
     effort=4,
-    applies=is_estimator,
+    applies=exact_log_det,
     source=LOSS,
 )
 def loss_batch_mean(flow: DensityLosses, batch: Batch) -> Residual:

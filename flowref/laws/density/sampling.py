@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import chdtr, kolmogi, ndtr
 
-from flowref.laws.bijection.log_det import is_estimator
 from flowref.laws.common.arithmetic import finite_rows, rows_max
+from flowref.laws.common.requirements import exact_log_det
 from flowref.laws.density.base import normal_base, normalizing_calls
 from flowref.laws.density.value import LEVEL, STAGES, can_be_sampled
 from flowref.model import (
@@ -50,7 +50,7 @@ PATH_ERROR, GAP_FACTOR = 1e-4, 10.0
 
 def unconditional(flow: Flow) -> str | None:
     """The laws of samples look at unconditional flows whose maps are computed in closed form."""
-    return "it is conditional" if flow.context_shape is not None else is_estimator(flow)
+    return "it is conditional" if flow.context_shape is not None else exact_log_det(flow)
 
 
 def maps_of(flow: Flow) -> list[tuple[Any, Any]]:

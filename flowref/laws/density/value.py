@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import erfinv
 
-from flowref.laws.bijection.log_det import is_estimator
 from flowref.laws.common.arithmetic import finite_rows, reported
 from flowref.laws.common.quadrature import MASS_FLOOR, total_mass
+from flowref.laws.common.requirements import exact_log_det
 from flowref.model import (
     BOUND,
     STATISTICAL,
@@ -65,7 +65,7 @@ def change(flow: Flow, x: Array, context: Array | None, which: str) -> tuple[Arr
 @law(
     "density/change-of-variables",
     given="data",
-    applies=is_estimator,
+    applies=exact_log_det,
     effort=8,
     source=CHANGE,
 )
@@ -106,7 +106,7 @@ def low_dimensional(flow: Flow) -> str | None:
         return "its support is no box"
     if flow.promises.get("truncated-domain"):
         return "its formulas are promised on a part of the support only"
-    return is_estimator(flow)
+    return exact_log_det(flow)
 
 
 @law(
@@ -150,7 +150,7 @@ def can_be_sampled(flow: Flow) -> str | None:
         return f"its events have more than {SAMPLED_SIZE} entries"
     if flow.context_shape is not None:
         return "it is conditional"
-    return is_estimator(flow)
+    return exact_log_det(flow)
 
 
 @law(

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, rows_max
-from flowref.laws.common.outcomes import flags, not_estimator
+from flowref.laws.common.outcomes import flags
+from flowref.laws.common.requirements import not_estimator
 from flowref.laws.image.levels import (
     contexts,
     flattened,

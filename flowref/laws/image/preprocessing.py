@@ -11,9 +11,9 @@ from typing import Protocol
 import numpy as np
 from scipy.special import erf
 
-from flowref.laws.bijection.log_det import is_estimator
 from flowref.laws.common.arithmetic import finite_rows, log_abs_det, reported, resolvable, rows_max
 from flowref.laws.common.outcomes import attempt, flags
+from flowref.laws.common.requirements import exact_log_det
 from flowref.model import (
     BOUND,
     EXACT,
@@ -86,7 +86,7 @@ def small_density(flow: Flow) -> str | None:
     """The determinant of a whole flow is taken for small events."""
     if math.prod(flow.density_shape) > JACOBIAN_SIZE:
         return f"its events have more than {JACOBIAN_SIZE} entries"
-    return preprocesses(flow) or is_estimator(flow)
+    return preprocesses(flow) or exact_log_det(flow)
 
 
 @law(
@@ -130,7 +130,7 @@ def ladj(flow: BasedDensityDifferentiable, batch: Batch) -> Residual:
     given="data",
     local=False,
     effort=4,
-    applies=is_estimator,
+    applies=exact_log_det,
     source="change of variables: the density of ax is p(x) / |a|^D",
 )
 def affine_scale_bits(flow: DensityRescaled, batch: Batch) -> Residual:
