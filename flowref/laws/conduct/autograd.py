@@ -252,13 +252,13 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
     if error:
         raise RuntimeError(error)
     (outcome,) = outcomes
-    broken = [] if not np.isfinite(outcome["loss"]) else _broken(outcome.gradients)
-    note = f"the loss is {outcome['loss']:.4g}, and the gradient of {listed(broken)} is not finite"
-    decidable = np.full(len(batch.x), bool(np.isfinite(outcome["loss"])))
+    broken = [] if not np.isfinite(outcome.loss) else _broken(outcome.gradients)
+    note = f"the loss is {outcome.loss:.4g}, and the gradient of {listed(broken)} is not finite"
+    decidable = np.full(len(batch.x), bool(np.isfinite(outcome.loss)))
     return flags(bool(broken), len(batch.x), note, decidable=decidable)
 
 
-def _broken(gradients: dict[str, Array | None]) -> list[str]:
+def _broken(gradients: Mapping[str, Array | None]) -> list[str]:
     return [
         name
         for name, gradient in gradients.items()

@@ -48,17 +48,17 @@ def protocol(flow: Living, batch: Batch) -> Residual:
     if error:
         return flags(True, len(batch.x), f"changing the mode raised {error}")
     training, evaluating = outcomes
-    if raised := evaluating.get("raised") or training.get("raised"):
+    if raised := evaluating.raised or training.raised:
         return flags(True, len(batch.x), f"changing the mode raised {raised}")
     wrong = [
         name
         for name, out in (("train()", training), ("eval()", evaluating))
-        if not out["returned_self"]
+        if not out.returned_self
     ]
     # Not asked of train(): keeping a frozen part in eval mode by overriding train() is an
     # established idiom. Nor of estimators: a part that stays random in eval mode may be what they
     # are made of.
-    stuck = not evaluating["recursed"] and not flow.promises.get("estimator")
+    stuck = not evaluating.recursed and not flow.promises.get("estimator")
     note = (
         f"{listed(wrong)} did not return the module"
         if wrong

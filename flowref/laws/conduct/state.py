@@ -172,7 +172,7 @@ def no_graph_in_buffers(flow: Living, batch: Batch) -> Residual:
     # Only buffers count: attributes that hold a graph are legal where they are made anew in each
     # call (weight norm, cached log-dets). Parameters share names with such attributes, so they are
     # taken out.
-    parameters = set(played[1]["gradients"]) if steps else set()
+    parameters = set(played[1].gradients) if steps else set()
     buffers = [name for name in played[-1] if _is_buffer(name, set(played[-2]) - parameters)]
     if buffers or not steps:
         return flags(

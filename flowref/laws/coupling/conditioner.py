@@ -4,7 +4,7 @@ dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,8 +12,9 @@ import numpy as np
 from flowref.laws.bijection.roundtrip import inverse_tolerance, saturated
 from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.coupling.parts import DINH, conditioned, flat, line, parts, spec
-from flowref.laws.coupling.structure import copies, straight
+from flowref.laws.common.requirements import has_modules
+from flowref.laws.coupling.parts import DINH, LivingCoupling, conditioned, flat, line, parts
+from flowref.laws.coupling.structure import copying, straight
 from flowref.model import (
     ADVICE,
     EXACT,
@@ -24,17 +25,14 @@ from flowref.model import (
     Undecidable,
     Unsupported,
     law,
+    requires,
 )
-from flowref.model.abilities import Coupled, Flow, Invertible, Living
-from flowref.model.steps import Bend, Eval, Learn, Parameters, Run, State, Train
+from flowref.model.abilities import Coupled, Invertible, Living
+from flowref.model.steps import Bend, Eval, Learn, Parameters, Run, State, Step, Train, Trained
 
 
-class CoupledInvertibleLiving(Coupled, Invertible, Living, Protocol):
-    """CoupledInvertibleLiving."""
-
-
-class CoupledLiving(Coupled, Living, Protocol):
-    """CoupledLiving."""
+class InvertibleCoupling(LivingCoupling, Invertible, Protocol):
+    """A coupling that offers its inverse, and is given another conditioner."""
 
 
 # What is added for entries that are kept: its exponential is no number of float64.
@@ -47,35 +45,27 @@ ANYWAY = 1e3
 RANDOM = 1e-6
 
 
-def bent(flow: Flow, which: str, how: str, size: float = 0.0) -> Callable[..., Mapped]:
+def bent(flow: Living, which: str, how: str, size: float = 0.0) -> Callable[..., Mapped]:
     """A call of the coupling with another conditioner."""
 
-    play = flow.play
-
     def call(x: Array, context: Array | None = None) -> Mapped:
-        out: Mapped = play([Bend(how, size), Run(which, x, context)])[-1]
-        return out
+        run = Run(which, x, context)
+        return flow.play([Bend(how, size), run]).of(run)
 
     return call
-
-
-def closed(flow: Flow) -> str | None:
-    """A coupling of a known conditioner whose inverse is given the kept part as it was."""
-    return conditioned(flow) or copies(flow)
 
 
 @law(
     "coupling/any-conditioner",
     effort=3,
     local=False,
-    applies=closed,
+    applies=conditioned & copying,
     source=f"{DINH}, section 3.3: neither direction inverts or differentiates the conditioner",
 )
-def any_conditioner(flow: CoupledInvertibleLiving, batch: Batch) -> Residual:
+def any_conditioner(flow: InvertibleCoupling, batch: Batch) -> Residual:
     r"""$f^{-1}(f(x)) = x$ for a conditioner that is not injective and has no derivative: $|\theta|$
     in place of $\theta$.
     """
-
     forward, inverse = bent(flow, "forward", "folded"), bent(flow, "inverse", "folded")
     y = np.asarray(forward(batch.x, batch.context).value)
     image, usable = inside(flow, y)
@@ -95,13 +85,10 @@ def any_conditioner(flow: CoupledInvertibleLiving, batch: Batch) -> Residual:
     )
 
 
-def apart(flow: Flow, batch: Batch, steps: list[tuple[Any, ...]]) -> Residual:
+def apart(flow: Living, batch: Batch, before: Sequence[Step[Any]]) -> Residual:
     """What the conditioner gives for some rows in their batch, and alone."""
-
-    together = np.asarray(
-        flow.play([*steps, Parameters("forward", batch.x, batch.context)])[-1],
-        dtype=np.float64,
-    )
+    asked = Parameters("forward", batch.x, batch.context)
+    together = np.asarray(flow.play([*before, asked]).of(asked), dtype=np.float64)
     if len(together) != len(batch.x):
         raise Unsupported("its conditioner does not give one row per sample")
     gaps, chosen = np.zeros(len(batch.x)), np.zeros(len(batch.x), dtype=bool)
@@ -110,16 +97,14 @@ def apart(flow: Flow, batch: Batch, steps: list[tuple[Any, ...]]) -> Residual:
             start = min(row, len(batch.x) - count)
             few = slice(start, start + count)
             context = None if batch.context is None else batch.context[few]
-            found, error = attempt(
-                flow.play, [*steps, Parameters("forward", batch.x[few], context)]
-            )
+            asked = Parameters("forward", batch.x[few], context)
+            life, error = attempt(flow.play, [*before, asked])
             if not error:
                 break
         if error or count == len(batch.x):
             raise Undecidable(f"it refuses a smaller batch: {error}")
-        gaps[row] = np.abs(
-            np.asarray(found[-1], dtype=np.float64)[row - start] - together[row]
-        ).max(initial=0.0)
+        alone = np.asarray(life.of(asked), dtype=np.float64)[row - start]
+        gaps[row] = np.abs(alone - together[row]).max(initial=0.0)
         chosen[row] = True
     note = (
         "the conditioner gives other parameters for a sample alone than in its batch"
@@ -138,7 +123,7 @@ def apart(flow: Flow, batch: Batch, steps: list[tuple[Any, ...]]) -> Residual:
     applies=conditioned,
     source="a log-likelihood is that of one sample; statistics of a batch in the conditioner make it that of a batch",
 )
-def conditioner_batch_free(flow: CoupledLiving, batch: Batch) -> Residual:
+def conditioner_batch_free(flow: LivingCoupling, batch: Batch) -> Residual:
     """In eval mode the parameters that the conditioner gives for a sample do not depend on the rest
     of its batch.
     """
@@ -153,21 +138,20 @@ def conditioner_batch_free(flow: CoupledLiving, batch: Batch) -> Residual:
     effort=2,
     scales=(0.0, 0.3),
     local=False,
-    applies=conditioned,
+    applies=has_modules & conditioned,
     source="batch normalization inside the conditioner couples the samples of a batch in train mode",
 )
-def conditioner_batch_free_in_train(flow: CoupledLiving, batch: Batch) -> Residual:
+def conditioner_batch_free_in_train(flow: LivingCoupling, batch: Batch) -> Residual:
     """In train mode the parameters that the conditioner gives for a sample do not depend on the
     rest of its batch either.
     """
-
     if len(batch.x) < 2:
         raise Undecidable("there is one point only")
     asked = Parameters("forward", batch.x, batch.context)
-    played, error = attempt(flow.play, [Train(), asked, asked])
+    life, error = attempt(flow.play, [Train(), asked, asked])
     if error:
         raise Unsupported(f"it refuses to run in train mode ({error})")
-    first, second = (np.asarray(out, dtype=np.float64) for out in played[1:])
+    first, second = (np.asarray(out, dtype=np.float64) for out in life[1:])
     if first.shape != second.shape or not np.allclose(
         first, second, rtol=RANDOM, atol=RANDOM, equal_nan=True
     ):
@@ -175,13 +159,10 @@ def conditioner_batch_free_in_train(flow: CoupledLiving, batch: Batch) -> Residu
     return apart(flow, batch, [Train()])
 
 
-def drops(flow: Flow) -> str | None:
-    """A coupling whose conditioner gives numbers for kept entries as well."""
-    return (
-        conditioned(flow)
-        if spec(flow).masked
-        else "its conditioner gives parameters for transformed entries only"
-    )
+@requires("its conditioner gives parameters for transformed entries only")
+def gives_kept_parameters(flow: Coupled) -> bool:
+    """The conditioner gives numbers for kept entries as well."""
+    return flow.coupling.masked
 
 
 @law(
@@ -190,14 +171,13 @@ def drops(flow: Flow) -> str | None:
     tolerance=EXACT,
     effort=3,
     local=False,
-    applies=drops,
+    applies=gives_kept_parameters & conditioned,
     source=f"{DINH}, equation 9; what is masked after the exponential is 0 times inf, and a gradient of nan",
 )
-def kept_parameters_inert(flow: CoupledLiving, batch: Batch) -> Residual:
+def kept_parameters_inert(flow: LivingCoupling, batch: Batch) -> Residual:
     r"""What the conditioner gives for kept entries changes neither values nor log-dets nor makes a
     gradient nan, however large.
     """
-
     plain = flow.forward(batch.x, batch.context)
     other = bent(flow, "forward", "kept", HUGE)(batch.x, batch.context)
     rows = len(batch.x)
@@ -209,53 +189,65 @@ def kept_parameters_inert(flow: CoupledLiving, batch: Batch) -> Residual:
     wrong = (seen[0] != seen[1]).any(1)
     note = "parameters of kept entries change what comes out" if (wrong & good).any() else ""
     if not note and flow.trainable:
-        found, error = attempt(flow.play, [Learn(batch.x, batch.context)])
-        bad = [] if error else unsound(found[-1])
+        learn = Learn(batch.x, batch.context)
+        life, error = attempt(flow.play, [learn])
+        bad = [] if error else unsound(life.of(learn))
         if not error and not bad:
-            bad = unsound(flow.play([Bend("kept", HUGE), Learn(batch.x, batch.context)])[-1])
+            bad = unsound(flow.play([Bend("kept", HUGE), learn]).of(learn))
             if bad:
                 wrong, note = np.ones(rows, dtype=bool), f"the gradient of {bad[0]} is not finite"
     return Residual(wrong.astype(float), decidable=good, note=note)
 
 
-def unsound(step: dict[str, Any]) -> list[str]:
+def unsound(trained: Trained) -> list[str]:
     """The parameters whose gradient is not finite."""
-    gradients = step["gradients"].items()
     return [
         name
-        for name, gradient in gradients
+        for name, gradient in trained.gradients.items()
         if gradient is not None and not np.isfinite(gradient).all()
     ]
 
 
-def bounded(flow: Flow) -> str | None:
-    """An affine coupling whose scales are said to be bounded."""
-    if spec(flow).log_scale is None:
-        return "no bound of its scales is documented"
-    return straight(flow) if spec(flow).kind == "affine" else "it is no affine coupling"
+@requires("no bound of its scales is documented")
+def bounds_scales(flow: Coupled) -> bool:
+    """The scales are said to be bounded."""
+    return flow.coupling.log_scale is not None
+
+
+@requires("it is no affine coupling")
+def affine(flow: Coupled) -> bool:
+    """It has scales."""
+    return flow.coupling.kind == "affine"
+
+
+def log_scale_bounds(flow: LivingCoupling) -> tuple[float, float]:
+    """The documented bounds of the log-scales; where a parameter bounds them, its largest entry."""
+    bounds = flow.coupling.log_scale
+    if bounds is None:
+        raise Unsupported(bounds_scales.otherwise)
+    if isinstance(bounds, str):
+        state = State()
+        end = float(np.abs(flow.play([state]).of(state)[bounds]).max())
+        return -end, end
+    return bounds
 
 
 @law(
     "coupling/scale-bounded",
     effort=5,
     local=False,
-    applies=bounded,
+    applies=bounds_scales & affine & straight,
     source=f"{DINH}, section 4.1: the log-scale is a learned scale times a hyperbolic tangent",
 )
-def scale_bounded(flow: CoupledLiving, batch: Batch) -> Residual:
+def scale_bounded(flow: LivingCoupling, batch: Batch) -> Residual:
     r"""The log-scales of an affine coupling keep the bounds that are documented, $|s| \le |c|$ for
     $s = c \tanh r$.
     """
-
-    ends = spec(flow).log_scale
-    if isinstance(ends, str):
-        end = float(np.abs(flow.play([State()])[0][ends]).max())
-        ends = -end, end
-    assert ends is not None
+    low, high = log_scale_bounds(flow)
     _, slope, lost = line(flow, batch.x, batch.context)
     with np.errstate(all="ignore"):
         logs = np.log(np.abs(slope))
-        beyond = np.maximum(np.maximum(logs - ends[1], ends[0] - logs), 0.0)
+        beyond = np.maximum(np.maximum(logs - high, low - logs), 0.0)
         scale = (1 + np.abs(logs) + lost / np.abs(slope)).max(1)
     decidable = finite_rows(logs, scale)
     return Residual(
@@ -264,6 +256,6 @@ def scale_bounded(flow: CoupledLiving, batch: Batch) -> Residual:
         decidable=decidable,
         observed={
             "log-scales": logs,
-            "log-det bound": np.full(len(logs), parts(flow)[1].sum() * ends[1]),
+            "log-det bound": np.full(len(logs), parts(flow)[1].sum() * high),
         },
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import numpy as np
@@ -18,12 +19,13 @@ from flowref.model import (
     Undecidable,
     Unsupported,
     law,
+    requires,
 )
 from flowref.model.abilities import Composite, Differentiable, Flow
 
 
-class CompositeDifferentiable(Composite, Differentiable, Protocol):
-    """CompositeDifferentiable."""
+class DifferentiableComposite(Composite, Differentiable, Protocol):
+    """A composite whose Jacobian the framework gives."""
 
 
 SOURCE = f"{DINH}, section 3.5: what is kept by one layer is transformed by the next"
@@ -32,30 +34,34 @@ SOURCE = f"{DINH}, section 3.5: what is kept by one layer is transformed by the 
 ENOUGH, COUPLINGS = 8, 3
 
 
-def several(flow: Flow) -> str | None:
-    """More than one entry, and Jacobians that are those of the map."""
-    return "its events have one entry" if np.prod(flow.event_shape) < 2 else not_estimator(flow)
+@requires("its events have one entry")
+def has_entries(flow: Flow) -> bool:
+    """Events of more than one entry."""
+    return math.prod(flow.event_shape) > 1
 
 
-def stacked(flow: Flow) -> str | None:
-    """A composite of three couplings or more that promises nothing."""
-    count = sum("coupling" in name.lower() for name in flow.parts)
-    if count < COUPLINGS:
-        return f"fewer than {COUPLINGS} of its parts are called couplings"
-    return (
-        "coupling/transforms-all judges it"
-        if flow.promises.get("transforms-all")
-        else several(flow)
-    )
+@requires(f"fewer than {COUPLINGS} of its parts are called couplings")
+def stacks_couplings(flow: Composite) -> bool:
+    """Enough couplings to transform everything."""
+    return sum("coupling" in name.lower() for name in flow.parts) >= COUPLINGS
 
 
-def alone(flow: Flow, batch: Batch) -> Array:
+@requires("coupling/transforms-all judges it")
+def promises_nothing(flow: Flow) -> bool:
+    """What promises to transform everything is held to that, rather than advised."""
+    return not flow.promises.get("transforms-all")
+
+
+# More than one entry, and Jacobians that are those of the map.
+connected = has_entries & not_estimator
+
+
+def alone(flow: Differentiable, batch: Batch) -> Array:
     """Which entries of the output depend on one entry of the input or on none, at all of many
     points.
     """
     if len(batch.x) < ENOUGH:
         raise Undecidable("there are too few points to see what depends on what")
-
     jacobian = np.asarray(flow.jacobian("forward", batch.x, batch.context))
     finite = np.isfinite(jacobian).all((1, 2))
     if finite.sum() < ENOUGH:
@@ -65,14 +71,14 @@ def alone(flow: Flow, batch: Batch) -> Array:
     return np.asarray((jacobian[finite] != 0).any(0).sum(1) <= 1)
 
 
-def left(flow: Flow, batch: Batch) -> Residual:
+def left(flow: Differentiable, batch: Batch) -> Residual:
     """The entries that nothing but themselves enters."""
-    found = alone(flow, batch)
-    places = ", ".join(str(place) for place in np.flatnonzero(found)[:6])
-    rows = np.broadcast_to(found.astype(float), (len(batch.x), len(found)))
+    single = alone(flow, batch)
+    entries = ", ".join(str(entry) for entry in np.flatnonzero(single)[:6])
+    rows = np.broadcast_to(single.astype(float), (len(batch.x), len(single)))
     return Residual(
         rows.copy(),
-        note=f"nothing but one entry of the input enters entry {places}" if found.any() else "",
+        note=f"nothing but one entry of the input enters entry {entries}" if single.any() else "",
     )
 
 
@@ -83,7 +89,7 @@ def left(flow: Flow, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=2,
     scales=(0.3, 1.0),
-    applies=several,
+    applies=connected,
     source=SOURCE,
 )
 def transforms_all(flow: Differentiable, batch: Batch) -> Residual:
@@ -99,10 +105,10 @@ def transforms_all(flow: Differentiable, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=2,
     scales=(0.3, 1.0),
-    applies=stacked,
+    applies=stacks_couplings & promises_nothing & connected,
     source=SOURCE,
 )
-def stack_transforms_all(flow: CompositeDifferentiable, batch: Batch) -> Residual:
+def stack_transforms_all(flow: DifferentiableComposite, batch: Batch) -> Residual:
     """In a stack of three couplings or more every entry is transformed by functions of others at
     least once.
     """

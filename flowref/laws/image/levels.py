@@ -1,76 +1,74 @@
-"""Following a map through its levels: what each level is given and gives, and which latents are
+"""Following a map through its levels: what enters and leaves each level, and which latents are
 whose.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from flowref.model import Array, Batch, MultiScale, Unsupported, draw, per_point
-from flowref.model.abilities import Flow
-from flowref.model.steps import Eval, Trace
+from flowref.model import Array, Batch, Unsupported, draw, per_point
+from flowref.model.abilities import Living, MultiScaled
+from flowref.model.steps import Eval, Passed, Step, Trace
+
+Outcome = TypeVar("Outcome")
 
 
 class Passage(NamedTuple):
-    """What a level was given and gave in one call, in rows, and the log-dets of its modules."""
+    """One level in one call: what entered it and what left it, in rows, and the log-dets of its
+    modules.
+    """
 
-    given: Array
-    gave: Array
+    entered: Array
+    left: Array
     ladj: Array
 
 
-def spec(flow: Flow) -> MultiScale:
-    """What is known of the levels."""
+class Traversal(NamedTuple):
+    """Points on the data side and what each level made of them, the latents in rows, the log-det of
+    the call, and that of the modules around the levels.
+    """
 
-    return flow.multi_scale
+    x: Array
+    levels: list[Passage]
+    z: Array
+    ladj: Array
+    around: Array
 
 
-def sizes(flow: Flow) -> list[int]:
+def sizes(flow: MultiScaled) -> list[int]:
     """How many entries leave after each level."""
-    return [int(np.prod(shape)) for shape in spec(flow).shapes]
+    return [int(np.prod(shape)) for shape in flow.multi_scale.shapes]
 
 
-def places(flow: Flow) -> list[Array]:
+def owned(flow: MultiScaled) -> list[Array]:
     """Which entries of the flattened latents are those of each level."""
-    if spec(flow).places:
-        return [np.array(place, dtype=int) for place in spec(flow).places]
+    if flow.multi_scale.places:
+        return [np.array(entries, dtype=int) for entries in flow.multi_scale.places]
     ends = np.cumsum([0, *sizes(flow)])
     return [np.arange(start, end) for start, end in pairwise(ends)]
 
 
-def ordinary(flow: Flow, batch: Batch) -> Array:
+def ordinary(flow: MultiScaled, batch: Batch) -> Array:
     """As many ordinary points on the data side as the batch has."""
     rng = np.random.default_rng(batch.seed)
-    data = spec(flow).call == "forward"
+    data = flow.multi_scale.call == "forward"
     support = flow.domain if data else flow.codomain or flow.domain
     shape = flow.event_shape if data else flow.latent_shape
     return np.asarray(draw(support, (len(batch.x), *shape), rng), dtype=np.float64)
 
 
-def names(flow: Flow) -> list[str]:
+def names(flow: MultiScaled) -> list[str]:
     """The modules of all levels."""
-    return [name for level in spec(flow).levels for name in level]
+    return [name for level in flow.multi_scale.levels for name in level]
 
 
-def passages(flow: Flow, trace: Any, rows: int) -> list[Passage]:
-    """What every level was given and gave, from what its modules were and did."""
-    found = []
-    for level in spec(flow).levels:
-        runs = [run for run in trace if run[0] in level]
-        if not runs or runs[0][1] is None or runs[-1][2] is None:
-            raise Unsupported("its levels do not run one by one")
-        ladj = np.sum(
-            [per_point(run[3], rows) for run in runs if run[3] is not None], axis=0
-        ) + np.zeros(rows)
-        given, gave = (
-            np.asarray(value, dtype=np.float64).reshape(rows, -1)
-            for value in (runs[0][1], runs[-1][2])
-        )
-        found.append(Passage(given, gave, ladj))
-    return found
+def contexts(flow: MultiScaled, batch: Batch) -> Array | None:
+    """The contexts of the batch."""
+    return None if flow.context_shape is None else batch.context
 
 
 def flattened(value: Any, rows: int) -> Array:
@@ -78,34 +76,38 @@ def flattened(value: Any, rows: int) -> Array:
     return np.asarray(value, dtype=np.float64).reshape(rows, -1)
 
 
-def play(flow: Flow, steps: list[tuple[Any, ...]]) -> list[Any]:
-    """The outcomes of a scenario in eval mode."""
-
-    return flow.play([Eval(), *steps])[1:]
-
-
-def contexts(flow: Flow, batch: Batch) -> Array | None:
-    """The contexts of the batch."""
-    return None if flow.context_shape is None else batch.context
+def in_eval(flow: Living, step: Step[Outcome]) -> Outcome:
+    """The outcome of a step in eval mode."""
+    return flow.play([Eval(), step]).of(step)
 
 
-def forward_passages(flow: Flow, batch: Batch) -> tuple[Array, list[Passage], Array, Array, Array]:
-    """Points, what each level made of them, the latents, the log-det of the call, and that of the
-    modules around.
-    """
-    x, context, which = ordinary(flow, batch), contexts(flow, batch), spec(flow).call
-    around = list(spec(flow).around)
-    traced = names(flow) + around
-    ((*trace, (_, _, value, total)),) = play(flow, [Trace(which, x, context, traced)])
+def passages(flow: MultiScaled, trace: Sequence[Passed], rows: int) -> list[Passage]:
+    """What entered and left every level, from what its modules did."""
+    passed = []
+    for level in flow.multi_scale.levels:
+        runs = [run for run in trace if run.name in level]
+        if not runs or runs[0].given is None or runs[-1].value is None:
+            raise Unsupported("its levels do not run one by one")
+        entered, left = flattened(runs[0].given, rows), flattened(runs[-1].value, rows)
+        passed.append(Passage(entered, left, total_ladj(runs, rows)))
+    return passed
+
+
+def total_ladj(runs: Sequence[Passed], rows: int) -> Array:
+    """The sum of the log-dets of some modules, ``(rows,)``."""
+    ladjs = [per_point(run.ladj, rows) for run in runs if run.ladj is not None]
+    return np.asarray(np.sum(ladjs, axis=0) + np.zeros(rows))
+
+
+def traversal(flow: MultiScaled, batch: Batch) -> Traversal:
+    """A call from data to latents on ordinary points."""
+    x, context, which = ordinary(flow, batch), contexts(flow, batch), flow.multi_scale.call
+    around = list(flow.multi_scale.around)
+    *runs, whole = in_eval(flow, Trace(which, x, context, names(flow) + around))
     rows = len(x)
-    beside = [per_point(run[3], rows) for run in trace if run[0] in around and run[3] is not None]
-    if total is None:
+    beside = total_ladj([run for run in runs if run.name in around], rows)
+    if whole.ladj is None:
         raise Unsupported("it returns no log-det")
-    ladj = per_point(total, rows) * (-1.0 if flow.promises.get("ladj") == "inverse" else 1.0)
-    return (
-        x,
-        passages(flow, trace, rows),
-        flattened(value, rows),
-        ladj,
-        np.sum(beside, axis=0) + np.zeros(rows),
-    )
+    sign = -1.0 if flow.promises.get("ladj") == "inverse" else 1.0
+    ladj = per_point(whole.ladj, rows) * sign
+    return Traversal(x, passages(flow, runs, rows), flattened(whole.value, rows), ladj, beside)
