@@ -16,6 +16,8 @@ from flowref.model import (
     REAL,
     USER,
     Batch,
+    Call,
+    Facts,
     Residual,
     SpecError,
     Subject,
@@ -224,7 +226,8 @@ def test_rows_of_a_batch_keep_their_contexts() -> None:
 def test_a_subject_says_what_it_lacks() -> None:
     """Abilities that are None are lacking, by name and sorted; empty parts count as lacking."""
     never: Any = object()  # an ability that is not called
-    subject = Subject(name="s", event_shape=(2,), latent_shape=(2,), forward=never)
+    call = Call("forward", never, never, never)
+    subject = Subject(name="s", facts=Facts((2,)), calls={"forward": call})
     assert subject.lacks(frozenset({"parts", "forward", "inverse"})) == ["inverse", "parts"]
 
 
@@ -242,14 +245,12 @@ def test_points_are_drawn_from_the_right_side(
     """Points come from the domain, latents from the codomain, and data from the side that the
     density lives on.
     """
+    never: Any = object()  # a call that is not made
     subject = Subject(
         name="s",
-        event_shape=(2,),
-        latent_shape=(1, 2),
-        domain=Support.parse("unit"),
-        codomain=Support.parse("positive"),
+        facts=Facts((2,), (1, 2), Support.parse("unit"), Support.parse("positive")),
         normalizing=normalizing,
-        forward=lambda x, context: None,  # type: ignore[arg-type, return-value]  # never called
+        calls={"forward": Call("forward", never, never, never)},
     )
     support, shape = subject.drawn(given_as)
     assert (str(support), shape) == expected
@@ -257,7 +258,7 @@ def test_points_are_drawn_from_the_right_side(
 
 def test_latents_without_a_codomain_come_from_the_domain() -> None:
     """Where no codomain is declared, latents are made from points of the domain."""
-    subject = Subject(name="s", event_shape=(2,), latent_shape=(2,), domain=REAL)
+    subject = Subject(name="s", facts=Facts((2,)))
     assert subject.drawn("latents") == (REAL, (2,))
 
 

@@ -20,9 +20,9 @@ def not_applicable(law: Law, subject: Subject, settings: Settings) -> str | None
         return f"it does not promise {law.promise}"
     if law.thorough and not settings.thorough:
         return "measured in the thorough profile only"
-    if law.given == "beyond" and not (subject.declared and subject.domain.bounded):
+    if law.given == "beyond" and not (subject.facts.declared and subject.domain.bounded):
         return "no bounded domain is declared"
-    return law.applies(subject) if law.applies is not None else None
+    return None if law.applies is None else law.applies.unmet(subject)
 
 
 def rebuilt(

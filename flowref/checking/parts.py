@@ -28,7 +28,10 @@ def offending_part(target: Target, measurement: Measurement) -> str:
     for index, batch in enumerate(reached):
         condition = replace(measurement.condition, part=(index,))
         try:
-            part = replace(loading.load(target, condition), event_shape=batch.x.shape[1:])
+            loaded = loading.load(target, condition)
+            part = loaded.with_facts(
+                event_shape=batch.x.shape[1:], latent_shape=loaded.latent_shape
+            )
             if not_applicable(law, part, ANY_COST) is not None:
                 continue
             alone = replace(

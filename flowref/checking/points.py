@@ -97,7 +97,7 @@ def edges(subject: Subject, support: Support) -> list[float]:
     the set.
     """
     values: list[float] = []
-    for knot in subject.knots:
+    for knot in subject.facts.knots:
         values += [
             knot,
             -knot,

@@ -73,7 +73,7 @@ def _check(target: Target, law: Law, settings: Settings) -> Verdict:
         explore(scales, law.size, effort, seed, search.visit)
     except Violated as end:
         return replace(end.verdict, counts=search.tally.counts())
-    return conclude(name, law, search.tally, subject.declared)
+    return conclude(name, law, search.tally, subject.facts.declared)
 
 
 class Violated(Exception):
@@ -171,7 +171,7 @@ class Search:
         text = f"it raises {one_line(split.error)}"
         if condition.scale:
             self.tally.undecided(f"after moving the parameters {text}", len(split.raising))
-        elif subject.declared or not len(split.measurable):
+        elif subject.facts.declared or not len(split.measurable):
             case = counterexample(batch.rows(split.raising[:1]), condition)
             self.tally.error = self.tally.error or (text, case)
         else:

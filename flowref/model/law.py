@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from flowref.model.subject import Array, Batch, Subject
+from flowref.model.abilities import needed
+from flowref.model.call import Array
+from flowref.model.requirement import Requirement
+from flowref.model.subject import Batch, Subject
 
 CLAIM, CONTRACT, ADVICE = "claim", "contract", "advice"
 ROUNDING, EXACT, BOUND, STATISTICAL = "rounding", "exact", "bound", "statistical"
@@ -62,7 +65,8 @@ class Residual:
         return silent if self.excused is None else silent | np.asarray(self.excused(), dtype=bool)
 
 
-Measure = Callable[[Subject, Batch], Residual]
+# The first argument is a `Subject`, which has at run time what its annotation asks for.
+Measure = Callable[[Any, Batch], Residual]
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class Law:
     profile.
     ``promise``: for a contract, the promise that makes it judged. ``size``: the largest batch
     drawn.
-    ``applies``: returns a reason not to judge this subject, or None.
+    ``applies``: the condition under which it speaks.
     ``thorough``: measured in the thorough profile only (its cost is seconds). ``parted``: a
     violation of a composite is searched for the first part that violates the same law.
     ``arbitrate(subject, point)``: asked about a violation, names more numbers for the reader, and a
@@ -102,7 +106,7 @@ class Law:
     effort: int = 10
     size: int = 48
     promise: str | None = None
-    applies: Callable[[Subject], str | None] | None = None
+    applies: Requirement | None = None
     thorough: bool = False
     parted: bool = False
     arbitrate: Callable[[Subject, Batch], tuple[dict[str, Any], str]] | None = None
@@ -123,13 +127,15 @@ class Law:
         return self.id.partition("/")[0]
 
 
-def law(law_id: str, *, needs: set[str], **details: Any) -> Callable[[Measure], Law]:
-    """Declare a law: the decorated function measures it, its docstring states it."""
+def law(law_id: str, **details: Any) -> Callable[[Measure], Law]:
+    """Declare a law: the decorated function measures it, its docstring states it, and what it needs
+    is the Protocol that its first parameter is annotated with.
+    """
 
     def declare(measure: Measure) -> Law:
         statement = " ".join((measure.__doc__ or "").split())
         return Law(
-            id=law_id, measure=measure, statement=statement, needs=frozenset(needs), **details
+            id=law_id, measure=measure, statement=statement, needs=needed(measure), **details
         )
 
     return declare

@@ -1,32 +1,23 @@
-"""Subjects: a live component as plain callables on numpy arrays."""
+"""Subjects: a live component as calls and abilities on numpy arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from flowref.model.component import Shape
+from flowref.model.call import Array, Call, Mapped
+from flowref.model.component import Facts, Shape
+from flowref.model.steps import Life
 from flowref.model.structure.batch_norm import Normalizer
 from flowref.model.structure.coupling import Coupling
 from flowref.model.structure.multi_scale import MultiScale, Squeezing
 from flowref.model.structure.preprocessing import Preprocessing
 from flowref.model.support import REAL, Support
-
-Array = npt.NDArray[Any]
-
-
-class Mapped(NamedTuple):
-    """What a map returned: the value, and the log-det exactly as returned (shape included; None if
-    not offered).
-    """
-
-    value: Array
-    ladj: Array | float | None
 
 
 class Batch(NamedTuple):
@@ -40,149 +31,207 @@ class Batch(NamedTuple):
 
     def rows(self, index: Any) -> Batch:
         """The batch restricted to some rows."""
-        return Batch(
-            self.x[index], None if self.context is None else self.context[index], self.seed
-        )
-
-
-class Observation(NamedTuple):
-    """What happened around one call.
-
-    ``printed``: characters written; ``rng``: whether global random state was consumed; ``globals``:
-    names of the process-wide settings that changed; ``mutated``: names of the arguments that were
-    written to; ``dtypes``: of value and log-det as returned; ``float32``: whether float32
-    arithmetic feeds the float64 outputs; ``operations``: how many operators were dispatched;
-    ``devices``: of value and log-det.
-    """
-
-    printed: str
-    rng: bool
-    globals: tuple[str, ...]
-    mutated: tuple[str, ...]
-    dtypes: tuple[str, ...]
-    float32: bool
-    operations: int
-    devices: tuple[str, ...]
+        context = None if self.context is None else self.context[index]
+        return Batch(self.x[index], context, self.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A live component. An ability that it lacks is None. Every call runs on a fresh copy of the
-    loaded object.
+    """A live component. An ability that it lacks is None.
 
-    ``forward(x, context)``, ``inverse(y, context)`` -> `Mapped`.
-    ``call(which, x, context, *, how, layout, dtype)`` -> `Mapped`: ``which`` "forward", "inverse"
-    or "log_prob"; ``how`` one of "plain", "train", "no_grad", "inference_mode", "checkpoint",
-    "functional_call", "vmap", "compile"; ``layout`` one of "contiguous", "transposed", "expanded",
-    "strided"; for "log_prob" the value is ``(batch,)`` and the log-det None.
-    ``log_prob(x, context)`` -> ``(batch,)``; ``sample(n, seed, context)`` -> ``(n, *event)``;
-    ``base_log_prob(z, context)``.
-    ``base_sample(n, seed, context)``: the base noise that ``sample`` turns into data under the same
-    seed.
-    ``cdf(x)``, ``icdf(u)`` -> ``(batch,)``; ``estimate(x, draws, seed, context)`` -> ``(batch,)``,
-    log-likelihoods from draws.
-    ``rescaled(x, factor, context)`` -> ``(batch,)``, the log-density of the data multiplied by a
-    factor.
-    ``bits_per_dim(x, context)`` -> ``(batch,)`` or a number; ``loss(x, context, weight)`` -> (nll,
-    penalty or None).
-    ``dequantize(levels, noise, dtype)`` -> the reals, in that dtype.
-    ``jacobian(which, x, context)`` -> ``(batch, outputs, inputs)`` by the library's autodiff;
+    It carries what the Protocols of `flowref.model.abilities` name; a law asks for those that it is
+    about, and a mutant replaces one (`with_call`, `with_facts`, `dataclasses.replace`).
+
+    ``facts``: what is known of the object. ``dtype``, ``scale``: of the condition that it is in.
+    ``normalizing``: which call maps data to latents, "forward" or "inverse".
+    ``stateful``: whether it holds modules, ``trainable``: parameters that are trained.
+    ``operations``: how many operations of the library one round trip takes.
+    ``calls``: its methods by name, each a `Call`:
+        ``forward(x, context)``, ``inverse(y, context)`` -> `Mapped`;
+        ``log_prob(x, context)``, ``base_log_prob(z, context)`` -> ``(batch,)``;
+        ``sample(n, seed, context)`` -> ``(n, *event)``; ``base_sample(n, seed, context)``: the base
+        noise that ``sample`` turns into data under the same seed;
+        ``cdf(x)``, ``icdf(u)`` -> ``(batch,)``;
+        ``estimate(x, draws, seed, context)`` -> ``(batch,)``, log-likelihoods from draws;
+        ``rescaled(x, factor, context)`` -> ``(batch,)``, the log-density of data times a factor;
+        ``bits_per_dim(x, context)`` -> ``(batch,)`` or a number;
+        ``loss(x, context, weight)`` -> (nll, penalty or None);
+        ``dequantize(levels, noise, dtype)`` -> the reals, in that dtype.
+    ``jacobian(call, x, context)`` -> ``(batch, outputs, inputs)`` by the library's autodiff;
     raises `Unsupported` where the call records no graph.
-    ``vjp(which, x, context, value_cotangent, ladj_cotangent)`` -> gradient with respect to x,
-    ``(batch, *event)``.
-    ``curvature(which, x, context, value_cotangent, ladj_cotangent, direction)`` -> derivative of
-    <vjp, direction> with respect to x, ``(batch, *event)``.
-    ``along(which, x, context, seed, t)`` -> `Mapped` with all trainable parameters moved by t times
-    a seeded direction;
-    ``slope(which, x, context, seed, weights)`` -> autodiff's derivative at t = 0 of sum(weights *
-    ladj).
-    ``play(steps, fresh=False)`` -> list of outcomes: a scenario on one object (see the backend);
-    for laws of mode and state.
-    ``observe(which, x, context)`` -> `Observation`.
-    ``arrange(expression, x, context, which)`` -> `Mapped`: the library's own composition of this
+    ``vjp(call, x, context, value_cotangent, ladj_cotangent)`` -> gradient in x, ``(batch, *event)``.
+    ``curvature(call, x, context, value_cotangent, ladj_cotangent, direction)`` -> derivative of
+    <vjp, direction> in x.
+    ``along(call, x, context, seed, t)`` -> `Mapped` with all trainable parameters moved by t times
+    a seeded direction; ``slope(call, x, context, seed, weights)`` -> autodiff's derivative at t = 0
+    of sum(weights * ladj).
+    ``play(steps, fresh=False)`` -> `Life`: typed steps on one private copy.
+    ``arrange(expression, x, context, call)`` -> `Mapped`: the library's own composition of this
     composite's parts; an expression is a part's index, "self", ("chain", e1, e2, ...) or
     ("inverse", e).
-    ``noise(seed, magnitude)``: context manager under which this subject's callables are randomly
-    rounded.
-    ``usual()``: context manager under which calls are made in the float32 default dtype, as users
-    have it.
-    ``normalizer``: what is known of a batch normalizer; its laws play scenarios (see the steps
-    "roles" to "pullback").
-    ``squeezing``, ``multi_scale``: what is known of a squeeze or of a map in levels.
-    ``coupling``: what is known of a coupling; its conditioner is reached by the steps "parameters"
-    and "bend".
-    ``preprocessing``: how it brings bounded data to the real line, if that is known.
-    ``operations``: how many operations of the library one round trip takes.
-    ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their
-    `Mapped` functions.
+    ``noise(seed, magnitude)``: context manager under which all of this is randomly rounded.
+    ``usual()``: context manager under which calls are made in the float32 default dtype.
+    ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their maps.
     """
 
     name: str
-    event_shape: Shape
-    latent_shape: Shape
-    domain: Support = REAL
-    codomain: Support | None = None
-    declared: bool = True
-    context_shape: Shape | None = None
-    ladj_event: Shape = ()
-    knots: tuple[float, ...] = ()
+    facts: Facts
     dtype: str = "float64"
     scale: float = 0.0
     normalizing: str = "forward"
-    promises: Mapping[str, Any] = field(default_factory=dict)
     stateful: bool = False
     trainable: bool = False
     operations: int = 0
-    normalizer: Normalizer | None = None
-    preprocessing: Preprocessing | None = None
-    squeezing: Squeezing | None = None
-    multi_scale: MultiScale | None = None
-    coupling: Coupling | None = None
-
-    forward: Callable[..., Mapped] | None = None
-    inverse: Callable[..., Mapped] | None = None
-    call: Callable[..., Mapped] | None = None
-    log_prob: Callable[..., Array] | None = None
-    sample: Callable[..., Array] | None = None
-    base_log_prob: Callable[..., Array] | None = None
-    base_sample: Callable[..., Array] | None = None
-    cdf: Callable[..., Array] | None = None
-    icdf: Callable[..., Array] | None = None
-    estimate: Callable[..., Array] | None = None
-    rescaled: Callable[..., Array] | None = None
-    bits_per_dim: Callable[..., Array] | None = None
-    loss: Callable[..., tuple[float, float | None]] | None = None
-    dequantize: Callable[..., Array] | None = None
+    calls: Mapping[str, Call[Any]] = field(default_factory=dict)
     jacobian: Callable[..., Array] | None = None
     vjp: Callable[..., Array] | None = None
     curvature: Callable[..., Array] | None = None
     along: Callable[..., Mapped] | None = None
     slope: Callable[..., float] | None = None
-    play: Callable[..., list[Any]] | None = None
-    observe: Callable[..., Observation] | None = None
+    play: Callable[..., Life] | None = None
     arrange: Callable[..., Mapped] | None = None
     noise: Callable[[int, float], AbstractContextManager[None]] | None = None
-    usual: Callable[[], AbstractContextManager[None]] | None = None
+    usual: Callable[[], AbstractContextManager[None]] = nullcontext
     parts: Sequence[str] = ()
     part_maps: Sequence[Callable[..., Mapped]] = ()
+
+    # Calls, by name.
+
+    @property
+    def forward(self) -> Call[Mapped] | None:
+        """The map."""
+        return self.calls.get("forward")
+
+    @property
+    def inverse(self) -> Call[Mapped] | None:
+        """Its inverse."""
+        return self.calls.get("inverse")
+
+    @property
+    def log_prob(self) -> Call[Array] | None:
+        """The log-density."""
+        return self.calls.get("log_prob")
+
+    @property
+    def base_log_prob(self) -> Call[Array] | None:
+        """The log-density of the base."""
+        return self.calls.get("base_log_prob")
+
+    @property
+    def sample(self) -> Call[Array] | None:
+        """Samples."""
+        return self.calls.get("sample")
+
+    @property
+    def base_sample(self) -> Call[Array] | None:
+        """Base noise of samples."""
+        return self.calls.get("base_sample")
+
+    @property
+    def cdf(self) -> Call[Array] | None:
+        """The distribution function."""
+        return self.calls.get("cdf")
+
+    @property
+    def icdf(self) -> Call[Array] | None:
+        """The quantile function."""
+        return self.calls.get("icdf")
+
+    @property
+    def estimate(self) -> Call[Array] | None:
+        """Estimated log-likelihoods."""
+        return self.calls.get("estimate")
+
+    @property
+    def rescaled(self) -> Call[Array] | None:
+        """The log-density of rescaled data."""
+        return self.calls.get("rescaled")
+
+    @property
+    def bits_per_dim(self) -> Call[Array] | None:
+        """Bits per dimension."""
+        return self.calls.get("bits_per_dim")
+
+    @property
+    def loss(self) -> Call[tuple[float, float | None]] | None:
+        """What training minimizes."""
+        return self.calls.get("loss")
+
+    @property
+    def dequantize(self) -> Call[Array] | None:
+        """Levels to reals."""
+        return self.calls.get("dequantize")
+
+    # Facts that laws ask for.
+
+    @property
+    def event_shape(self) -> Shape:
+        """Shape of one input of ``forward``."""
+        return self.facts.event_shape
+
+    @property
+    def latent_shape(self) -> Shape:
+        """Shape of one output of ``forward``."""
+        shape = self.facts.latent_shape
+        return self.facts.event_shape if shape is None else shape
+
+    @property
+    def context_shape(self) -> Shape | None:
+        """Shape of one context, None where none is taken."""
+        return self.facts.context_shape
+
+    @property
+    def domain(self) -> Support:
+        """Where inputs of ``forward`` lie."""
+        return self.facts.domain
+
+    @property
+    def codomain(self) -> Support | None:
+        """Where its outputs lie, if that is declared."""
+        return self.facts.codomain
+
+    @property
+    def promises(self) -> Mapping[str, Any]:
+        """What the component documents."""
+        return self.facts.promises
+
+    @property
+    def normalizer(self) -> Normalizer | None:
+        """How it normalizes batches, if it does."""
+        return self.facts.normalizer
+
+    @property
+    def preprocessing(self) -> Preprocessing | None:
+        """How it brings bounded data to the real line, if that is known."""
+        return self.facts.preprocessing
+
+    @property
+    def squeezing(self) -> Squeezing | None:
+        """How it makes positions channels, if it does."""
+        return self.facts.squeezing
+
+    @property
+    def multi_scale(self) -> MultiScale | None:
+        """How its latents leave level by level, if they do."""
+        return self.facts.multi_scale
+
+    @property
+    def coupling(self) -> Coupling | None:
+        """Its two parts, if it is a coupling."""
+        return self.facts.coupling
 
     @property
     def density_support(self) -> Support:
         """Where the log-density lives: the data side of the map."""
-        return (
-            self.domain
-            if self.normalizing == "forward" or self.forward is None
-            else self.codomain or REAL
-        )
+        if self.normalizing == "forward" or self.forward is None:
+            return self.domain
+        return self.codomain or REAL
 
     @property
     def density_shape(self) -> Shape:
         """Shape of one data point of the density."""
-        return (
-            self.event_shape
-            if self.normalizing == "forward" or self.forward is None
-            else self.latent_shape
-        )
+        data_side = self.normalizing == "forward" or self.forward is None
+        return self.event_shape if data_side else self.latent_shape
 
     def drawn(self, given: str) -> tuple[Support, Shape]:
         """The set and the event shape of the points that a law is given."""
@@ -195,6 +244,16 @@ class Subject:
     def lacks(self, needs: frozenset[str]) -> list[str]:
         """The abilities among ``needs`` that this subject does not have, sorted."""
         return sorted(need for need in needs if not getattr(self, need))
+
+    # Changed subjects, for mutants and parts.
+
+    def with_call(self, name: str, run: Callable[..., Any]) -> Subject:
+        """This subject with another function behind one of its calls."""
+        return replace(self, calls={**self.calls, name: self.calls[name].running(run)})
+
+    def with_facts(self, **changes: Any) -> Subject:
+        """This subject with other facts."""
+        return replace(self, facts=replace(self.facts, **changes))
 
 
 def per_point(ladj: Any, batch: int) -> npt.NDArray[np.float64]:

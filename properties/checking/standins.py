@@ -17,12 +17,14 @@ from flowref.model import (
     ROUNDING,
     Batch,
     Condition,
+    Facts,
     Law,
     Residual,
     Subject,
     Support,
     law,
 )
+from flowref.model.abilities import Flow
 
 UNIT = DOUBLE.unit
 # How far noise moves the residual of a stand-in, in units of the noise.
@@ -52,19 +54,13 @@ class Standin:
     @property
     def subject(self) -> Subject:
         """The subject."""
-        shape = (self.features,)
-        return Subject(
-            name="stand-in",
-            event_shape=shape,
-            latent_shape=shape,
-            domain=self.support,
-            noise=self.noise,
-        )
+        facts = Facts((self.features,), domain=self.support)
+        return Subject(name="stand-in", facts=facts, noise=self.noise)
 
     @property
     def law(self) -> Law:
         """The law."""
-        stated = law("test/stand-in", needs=set(), tolerance=ROUNDING)(self.measure)
+        stated = law("test/stand-in", tolerance=ROUNDING)(self.measure)
         return replace(stated, **self.details)
 
     @contextlib.contextmanager
@@ -78,7 +74,7 @@ class Standin:
         finally:
             self.level = 0.0
 
-    def measure(self, subject: Subject, batch: Batch) -> Residual:
+    def measure(self, flow: Flow, batch: Batch) -> Residual:
         """What the law measures."""
         self.measured.append(batch)
         return Residual(self.residual(batch) + self.level, **{"scale": 1.0, **self.more(batch)})

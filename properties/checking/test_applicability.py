@@ -30,7 +30,7 @@ STANDIN = Standin(lambda batch: batch.x[:, 0])
 )
 def test_a_law_says_why_it_says_nothing(details: dict[str, Any], reason: str | None) -> None:
     """Abilities, promises, the profile, the domain and conditions of the law's own are asked."""
-    subject = replace(STANDIN.subject, promises={"elementwise": True})
+    subject = STANDIN.subject.with_facts(promises={"elementwise": True})
     assert not_applicable(replace(STANDIN.law, **details), subject, Settings()) == reason
 
 
@@ -43,9 +43,9 @@ def test_the_thorough_profile_measures_everything() -> None:
 def test_a_bounded_domain_has_points_beyond_it() -> None:
     """A law of refusals speaks where a domain is declared and has an end."""
     law = replace(STANDIN.law, given="beyond")
-    bounded = replace(STANDIN.subject, domain=Support.parse("unit"))
+    bounded = STANDIN.subject.with_facts(domain=Support.parse("unit"))
     assert not_applicable(law, bounded, Settings()) is None
-    assert not_applicable(law, replace(bounded, declared=False), Settings()) is not None
+    assert not_applicable(law, bounded.with_facts(declared=False), Settings()) is not None
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_target_is_built_larger_by_the_option_that_it_promises(
     promised: Any, features: int, options: Any
 ) -> None:
     """The promise names the option; without it the target cannot be built otherwise."""
-    subject = replace(STANDIN.subject, promises={"sized": promised})
+    subject = STANDIN.subject.with_facts(promises={"sized": promised})
     target = larger(Target("user", "stand-in"), subject, "sized", features)
     assert (target and target.options) == options
 

@@ -105,7 +105,7 @@ def test_points_are_a_function_of_their_example(example: Example) -> None:
 @given(examples, st.sampled_from(["real", "unit"]))
 def test_edge_points_are_in_every_batch_that_has_room(example: Example, kind: str) -> None:
     """Half of the rows hold knots, their neighbors, ones and zeros, as far as they lie inside."""
-    knotted = replace(subject(kind), knots=(0.25,))
+    knotted = subject(kind).with_facts(knots=(0.25,))
     values = edges(knotted, knotted.domain)
     x = points(knotted, example).x
     assert all(knotted.domain.low < value < knotted.domain.high for value in values)
@@ -124,7 +124,7 @@ def test_costly_batches_are_small(features: int, operations: int, rows: int) -> 
 
 def test_contexts_are_drawn_where_they_are_taken() -> None:
     """One context a point, of the subject's shape; none where it takes none."""
-    conditional = replace(subject(), context_shape=(2,))
+    conditional = subject().with_facts(context_shape=(2,))
     example = Example(0.0, 7, "near", 1)
     context = points(conditional, example).context
     assert context is not None

@@ -64,7 +64,7 @@ def touchy(tolerance: str = ROUNDING, **details: Any) -> tuple[Law, Callable[[Co
 
     def build(condition: Condition) -> Subject:
         weight = 0.1 * condition.scale * np.cos(condition.seed)
-        return replace(standin.subject, event_shape=shape, promises={"weight": weight})
+        return standin.subject.with_facts(event_shape=shape, promises={"weight": weight})
 
     return replace(standin.law, measure=measure, tolerance=tolerance, **details), build
 

@@ -24,6 +24,7 @@ from flowref.model import (
     ROUNDING,
     Array,
     Batch,
+    Call,
     Condition,
     Mapped,
     Observation,
@@ -200,10 +201,12 @@ def test_float32_inside_is_judged_at_its_roundoff(size: float, outcome: str) -> 
     def unmoved(x: Array, context: Array | None) -> Mapped:
         return Mapped(x, None)
 
-    def observe(*_: Any, **__: Any) -> Observation:
-        return Observation("", False, (), (), (), True, 0, ())
+    def observe(*_: Any) -> Observation:
+        return Observation("", False, (), (), (), True, 0)
 
-    subject = replace(judgement.measurement.subject, forward=unmoved, observe=observe)
+    never: Any = object()  # no manner is asked for
+    calls = {"forward": Call("forward", unmoved, never, observe)}
+    subject = replace(judgement.measurement.subject, calls=calls)
     reviewed = review(judge(replace(judgement.measurement, subject=subject)))
     assert list(reviewed.outcome) == [outcome]
     if outcome == VIOLATED:

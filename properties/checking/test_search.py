@@ -155,7 +155,7 @@ def test_points_that_raise_are_an_error_inside_a_declared_domain(
         return np.zeros(len(batch.x))
 
     standin = Standin(refusing, details={"effort": 14})
-    shelf.put(lambda condition: replace(standin.subject, declared=declared))
+    shelf.put(lambda condition: standin.subject.with_facts(declared=declared))
     verdict = check(TARGET, standin.law)
     assert verdict.status is status
     assert everywhere or verdict.counts.held
@@ -231,11 +231,11 @@ def larger(features: int) -> tuple[Standin, Callable[[Shelf], None]]:
     """A law that is measured on the target built larger, and what puts both sizes on the shelf."""
     standin = Standin(lambda batch: 1e-3 * np.full(len(batch.x), batch.x.shape[1] > 8))
     standin.details = {"rebuild": "sized", "features": features, "effort": 3}
-    small = replace(standin.subject, promises={"sized": True})
+    small = standin.subject.with_facts(promises={"sized": True})
 
     def place(shelf: Shelf) -> None:
         shelf.put(lambda condition: small)
-        wide = replace(small, event_shape=(16,), latent_shape=(16,))
+        wide = small.with_facts(event_shape=(16,), latent_shape=(16,))
         shelf.put(lambda condition: wide, TARGET.with_options(features=str(features)))
 
     return standin, place
@@ -253,7 +253,7 @@ def test_a_law_of_many_features_is_measured_on_the_target_built_larger(shelf: Sh
 def test_a_target_that_refuses_to_be_built_larger_is_not_judged(shelf: Shelf) -> None:
     """The reason says what it raised."""
     standin, _ = larger(16)
-    shelf.put(lambda condition: replace(standin.subject, promises={"sized": True}))
+    shelf.put(lambda condition: standin.subject.with_facts(promises={"sized": True}))
     verdict: Verdict = check(TARGET, standin.law)
     assert verdict.status is Status.NOT_APPLICABLE
     assert verdict.reason.startswith("with 16 features it raises KeyError")

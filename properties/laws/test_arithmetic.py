@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as arrays
 from flowref.laws.common.arithmetic import differences, log_abs_det
 from flowref.laws.common.outcomes import tolerance_of
 from flowref.laws.conduct.autograd import STEPS_DOWN, within
-from flowref.model import Array, Mapped, Subject, Support
+from flowref.model import Array, Facts, Mapped, Subject, Support
 
 UNIT = 2.0**-53
 
@@ -125,7 +125,7 @@ def test_the_error_of_a_solver_is_allowed_to_the_call_that_solves(
 ) -> None:
     """The other direction is in closed form, and gets nothing."""
     promises = {"inverse_tolerance": 1e-3, "iterative-forward": iterative_forward}
-    subject = Subject(name="stand-in", event_shape=(1,), latent_shape=(1,), promises=promises)
+    subject = Subject(name="stand-in", facts=Facts((1,), promises=promises))
     found = {which: tolerance_of(subject, which) for which in ("forward", "inverse", "log_prob")}
     assert {which for which, tolerance in found.items() if tolerance} == {allowed_to}
 

@@ -74,16 +74,15 @@ TINY = Adapter("tiny", "tiny", "Tiny", components, recognizes, describe, healthy
 '''
 LAWS = '''
 """A law that needs a promise, and its mutant."""
-from dataclasses import replace
-
 from flowref import Residual, law, mutant
 from flowref.model import CONTRACT, Mapped
+from flowref.model.abilities import Bijection
 
 
-@law("outside/translation", needs={"forward"}, force=CONTRACT, promise="translation")
-def translation(subject, batch):
+@law("outside/translation", force=CONTRACT, promise="translation")
+def translation(flow: Bijection, batch):
     r"""$f(x) - x$ is the same for every $x$."""
-    steps = subject.forward(batch.x, batch.context).value - batch.x
+    steps = flow.forward(batch.x, batch.context).value - batch.x
     return Residual(steps - steps[:1], scale=abs(batch.x).max() + 1)
 
 
@@ -93,7 +92,7 @@ def bent(subject, size=1e-3):
     def forward(x, context=None):
         image = subject.forward(x, context)
         return Mapped(image.value + size * x**2, image.ladj)
-    return replace(subject, forward=forward)
+    return subject.with_call("forward", forward)
 '''
 SPECIMENS = '''
 """A flow as its user writes it, and a slip in it."""

@@ -13,10 +13,11 @@ import torch
 from torch import nn
 
 from flowref.backends.torch.live import DTYPES, Live, derive, key_of, mapped
+from flowref.backends.torch.methods import dispatched, method
 from flowref.backends.torch.narrowing import Narrowing, Watching
 from flowref.backends.torch.sandbox import GENERATORS, random_state, sandbox, settings
 from flowref.backends.torch.state import cast, modules, set_mode
-from flowref.model import Array, Mapped, Observation, Unsupported
+from flowref.model import Manner, Mapped, Observation, Unsupported
 
 HOWS = (
     "plain",
@@ -30,40 +31,42 @@ HOWS = (
 )
 # Manners that by themselves change nothing in the object that is called.
 GENTLE = ("plain", "no_grad")
+PLAIN = Manner()
 LAYOUTS = ("contiguous", "transposed", "expanded", "strided", "channels_last")
 # float32 results are moved by this much to see whether they feed a float64 output.
 PROBE = 2.0**-18
 
 
-def call(
-    live: Live,
-    which: str,
-    x: Array,
-    context: Array | None = None,
-    *,
-    how: str = "plain",
-    layout: str = "contiguous",
-    dtype: str | None = None,
-) -> Mapped:
-    """Call forward, inverse or log_prob in the manner, memory layout and dtype asked for."""
-    speak = live.speech(which)
-    wanted = DTYPES[dtype] if dtype else live.dtype
-    if how not in HOWS or layout not in LAYOUTS:
-        raise ValueError(
-            f"how={how!r}, layout={layout!r}; expected one of {HOWS} and one of {LAYOUTS}"
-        )
-    borrowed = live.lend() if dtype is None and how in GENTLE else contextlib.nullcontext()
-    with borrowed as lent, live.calling(f"{which} {how}", wanted):
-        obj = (
-            lent
-            if lent is not None
-            else live.take()
-            if dtype is None
-            else cast(live.take(), wanted)
-        )
-        points = arranged(live.tensor(x, wanted), layout)
-        given = live.tensor(context, wanted, jitter=1)
-        return mapped(which, MANNERS[how](obj, speak, points, given))
+def call(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> Mapped:
+    """Call a method in the manner asked for; whatever is no log-det comes back as the value."""
+    if manner.how not in MANNERS or manner.layout not in LAYOUTS:
+        raise ValueError(f"{manner}; expected how one of {HOWS} and layout one of {LAYOUTS}")
+    speak = method(live, name)
+    wanted = DTYPES[manner.dtype] if manner.dtype else live.dtype
+    gentle = manner.dtype is None and manner.how in GENTLE
+    borrowed = live.lend() if gentle else contextlib.nullcontext()
+    with borrowed as lent, live.calling(f"{name} {manner.how}", wanted):
+        if lent is not None:
+            obj = lent
+        else:
+            obj = live.take() if manner.dtype is None else cast(live.take(), wanted)
+        return mapped(name, MANNERS[manner.how](obj, speak, tensors(live, inputs, wanted, manner)))
+
+
+def tensors(
+    live: Live, inputs: tuple[Any, ...], dtype: torch.dtype | None = None, manner: Manner = PLAIN
+) -> list[Any]:
+    """Inputs with arrays as tensors, the first in the memory layout asked for."""
+    ready: list[Any] = []
+    arrays = 0
+    for value in inputs:
+        if isinstance(value, np.ndarray):
+            tensor = live.tensor(value, dtype, jitter=arrays)
+            ready.append(tensor if arrays else arranged(tensor, manner.layout))
+            arrays += 1
+        else:
+            ready.append(value)
+    return ready
 
 
 def arranged(x: torch.Tensor | None, layout: str) -> torch.Tensor:
@@ -88,71 +91,75 @@ def arranged(x: torch.Tensor | None, layout: str) -> torch.Tensor:
     return x
 
 
-def _plain(obj: Any, speak: Callable[..., Any], x: torch.Tensor, context: Any) -> Any:
-    return speak(obj, x, context)
+def _plain(obj: Any, speak: Callable[..., Any], inputs: list[Any]) -> Any:
+    return speak(obj, *inputs)
 
 
-def _train(obj: Any, speak: Callable[..., Any], x: torch.Tensor, context: Any) -> Any:
+def _train(obj: Any, speak: Callable[..., Any], inputs: list[Any]) -> Any:
     set_mode(obj, True)
-    return speak(obj, x, context)
+    return speak(obj, *inputs)
 
 
-def _no_grad(obj: Any, speak: Callable[..., Any], x: torch.Tensor, context: Any) -> Any:
+def _no_grad(obj: Any, speak: Callable[..., Any], inputs: list[Any]) -> Any:
     with torch.no_grad():
-        return speak(obj, x, context)
+        return speak(obj, *inputs)
 
 
-def _inference_mode(obj: Any, speak: Callable[..., Any], x: torch.Tensor, context: Any) -> Any:
+def _inference_mode(obj: Any, speak: Callable[..., Any], inputs: list[Any]) -> Any:
     with torch.inference_mode():
-        return speak(obj, x.clone(), None if context is None else context.clone())
+        return speak(obj, *(v.clone() if isinstance(v, torch.Tensor) else v for v in inputs))
 
 
-def _checkpoint(obj: Any, speak: Callable[..., Any], x: torch.Tensor, context: Any) -> Any:
+def _checkpoint(obj: Any, speak: Callable[..., Any], inputs: list[Any]) -> Any:
     from torch.utils.checkpoint import checkpoint
 
+    first, *others = inputs
+    if not isinstance(first, torch.Tensor):
+        raise Unsupported("it takes no points that gradients could flow to")
     return checkpoint(
-        lambda points: speak(obj, points, context), x.requires_grad_(True), use_reentrant=False
+        lambda points: speak(obj, points, *others), first.requires_grad_(True), use_reentrant=False
     )
 
 
-def _functional_call(obj: Any, speak: Callable[..., Any], x: torch.Tensor, context: Any) -> Any:
+def _functional_call(obj: Any, speak: Callable[..., Any], inputs: list[Any]) -> Any:
     """Run with the object's own parameters handed in from outside, its stored ones spoilt."""
-    found = modules(obj)
-    if not found:
+    owned = modules(obj)
+    if not owned:
         raise Unsupported("it holds no modules")
 
     class Speaker(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.held = nn.ModuleList(found)
+            self.owned = nn.ModuleList(owned)
 
-        def forward(self, points: torch.Tensor) -> Any:
-            return speak(obj, points, context)
+        def forward(self, *given: Any) -> Any:
+            return speak(obj, *given)
 
     speaker = Speaker()
-    set_mode(speaker, found[0].training)
+    set_mode(speaker, owned[0].training)
     values = {name: p.detach().clone() for name, p in speaker.named_parameters()}
     with torch.no_grad():
         for parameter in speaker.parameters():
             if parameter.requires_grad:
                 parameter.add_(1.0)
-    return torch.func.functional_call(speaker, values, (x,))
+    return torch.func.functional_call(speaker, values, tuple(inputs))
 
 
-def _vmap(obj: Any, speak: Callable[..., Any], x: torch.Tensor, context: Any) -> Any:
-    def single(point: torch.Tensor, *given: torch.Tensor) -> Any:
-        out = speak(obj, point[None], given[0][None] if given else None)
-        return tuple(
-            part[0] if isinstance(part, torch.Tensor) and part.dim() else part for part in out
-        )
+def _vmap(obj: Any, speak: Callable[..., Any], inputs: list[Any]) -> Any:
+    axes = tuple(0 if isinstance(value, torch.Tensor) else None for value in inputs)
 
-    inputs = (x,) if context is None else (x, context)
-    return torch.func.vmap(single)(*inputs)
+    def single(*point: Any) -> Any:
+        rows = (v[None] if axis == 0 else v for v, axis in zip(point, axes, strict=True))
+        out = speak(obj, *rows)
+        parts = [v[0] if isinstance(v, torch.Tensor) and v.dim() else v for v in dispatched(out)]
+        return tuple(parts) if isinstance(out, (tuple, list)) else parts[0]
+
+    return torch.func.vmap(single, in_dims=axes)(*inputs)
 
 
-def _compile(obj: Any, speak: Callable[..., Any], x: torch.Tensor, context: Any) -> Any:
+def _compile(obj: Any, speak: Callable[..., Any], inputs: list[Any]) -> Any:
     torch.compiler.reset()
-    return torch.compile(speak, backend="aot_eager")(obj, x, context)
+    return torch.compile(speak, backend="aot_eager")(obj, *inputs)
 
 
 MANNERS: dict[str, Callable[..., Any]] = dict(
@@ -164,94 +171,85 @@ MANNERS: dict[str, Callable[..., Any]] = dict(
 )
 
 
-def observe(
-    live: Live, which: str, x: Array, context: Array | None = None, default: str = "float32"
-) -> Observation:
+def observe(live: Live, name: str, inputs: tuple[Any, ...], default: str) -> Observation:
     """What one call does besides returning: see `Observation`. Several laws ask the same, so
-    answers are kept.
-
-    The call is made under the float32 default dtype, as users have it, so that constants of the
-    default dtype show;
-    ``default`` names another one.
+    answers are kept. The call is made under the default dtype asked for: users have float32, under
+    which constants of the default dtype show.
     """
     if live.rounding is not None:
-        return _observed(live, which, x, context, default)
-    asked = (which, *key_of(x), *key_of(context), default)
+        return _observed(live, name, inputs, default)
+    asked = (name, tuple(_key(value) for value in inputs), default)
     if asked not in live.observations:
-        live.observations[asked] = _observed(live, which, x, context, default)
+        live.observations[asked] = _observed(live, name, inputs, default)
     return live.observations[asked]
 
 
-def _observed(live: Live, which: str, x: Array, context: Array | None, default: str) -> Observation:
-    speak = live.speech(which)
-    points, given = live.tensor(x), live.tensor(context)
-    assert points is not None
-    copies = [tensor.clone() for tensor in (points, given) if tensor is not None]
+def _key(value: Any) -> tuple[Any, ...]:
+    return key_of(value) if value is None or isinstance(value, np.ndarray) else (value,)
+
+
+def _observed(live: Live, name: str, inputs: tuple[Any, ...], default: str) -> Observation:
+    speak = method(live, name)
+    ready = tensors(live, inputs)
+    arguments = [value for value in ready if isinstance(value, torch.Tensor)]
+    copies = [tensor.clone() for tensor in arguments]
     with live.lend() as obj, sandbox(derive(live.seed, 17), DTYPES[default]) as printed:
         before, states = settings(), random_state()
         with Watching() as counter:
-            out = speak(obj, points, given)
+            out = speak(obj, *ready)
         ended = random_state()
         changed = tuple(name for name, value in settings().items() if value != before[name])
-        spoken = printed.getvalue()
+        written = printed.getvalue()
     if ended != states:
-        changed += reseeded(live, which, x, context, DTYPES[default], ended)
-    arguments = [tensor for tensor in (points, given) if tensor is not None]
+        changed += reseeded(live, name, inputs, DTYPES[default], ended)
     mutated = tuple(
-        name
-        for name, tensor, copy in zip(("x", "context"), arguments, copies, strict=False)
+        argument
+        for argument, tensor, copy in zip(("x", "context"), arguments, copies, strict=False)
         if tensor._version > 0 or not torch.equal(torch.nan_to_num(tensor), torch.nan_to_num(copy))
     )
-    results = [out] if which == "log_prob" else list(out)
-    found = [value for value in results if isinstance(value, torch.Tensor)]
     return Observation(
-        printed=spoken,
+        printed=written,
         rng=ended != states,
         globals=changed,
         mutated=mutated,
         dtypes=tuple(
             str(v.dtype).removeprefix("torch.") if isinstance(v, torch.Tensor) else "number"
-            for v in results
+            for v in dispatched(out)
         ),
-        float32=live.dtype == torch.float64
-        and feeds_float32(live, which, x, context, DTYPES[default]),
+        float32=live.dtype == torch.float64 and feeds_float32(live, name, inputs, DTYPES[default]),
         operations=counter.operations,
-        devices=tuple(str(v.device) for v in found),
     )
 
 
 def reseeded(
-    live: Live,
-    which: str,
-    x: Array,
-    context: Array | None,
-    default: torch.dtype,
-    ended: tuple[Any, ...],
+    live: Live, name: str, inputs: tuple[Any, ...], default: torch.dtype, ended: tuple[Any, ...]
 ) -> tuple[str, ...]:
     """The generators that a call leaves in the same state wherever they stood before: it seeds them
     for everybody.
     """
     with live.lend() as obj, sandbox(derive(live.seed, 23), default):
-        live.speech(which)(obj, live.tensor(x), live.tensor(context))
+        method(live, name)(obj, *tensors(live, inputs))
         return tuple(
-            f"the random state of {name}"
-            for name, one, other in zip(GENERATORS, ended, random_state(), strict=True)
+            f"the random state of {generator}"
+            for generator, one, other in zip(GENERATORS, ended, random_state(), strict=True)
             if one == other
         )
 
 
-def feeds_float32(
-    live: Live, which: str, x: Array, context: Array | None, default: torch.dtype
-) -> bool:
+def feeds_float32(live: Live, name: str, inputs: tuple[Any, ...], default: torch.dtype) -> bool:
     """Whether float32 arithmetic feeds a float64 output: disturb only float32 results, and see
     whether the output moves.
     """
-    speak = live.speech(which)
+    speak = method(live, name)
     outcomes = []
     for magnitude in (0.0, PROBE):
         circumstances = sandbox(derive(live.seed, 17), default)
-        with live.lend() as obj, circumstances, Narrowing(magnitude, derive(live.seed, 19)) as mode:
-            out = mapped(which, speak(obj, live.tensor(x), live.tensor(context)))
+        with (
+            live.lend() as obj,
+            circumstances,
+            Narrowing(magnitude, derive(live.seed, 19)) as mode,
+        ):
+            out = mapped(name, speak(obj, *tensors(live, inputs)))
             if not mode.disturbed:
                 return False
         outcomes.append(out)

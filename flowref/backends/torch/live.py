@@ -176,10 +176,12 @@ def array(value: Any) -> Any:
 
 def mapped(which: str, out: Any) -> Mapped:
     """The outcome of a call as plain values."""
-    if which == "log_prob":
-        return Mapped(array(out), None)
-    value, ladj = out
-    return Mapped(array(value), array(ladj))
+    if which in ("forward", "inverse"):
+        value, ladj = out
+        return Mapped(array(value), array(ladj))
+    if isinstance(out, (tuple, list)):
+        return Mapped(np.array([float(part) for part in out if part is not None]), None)
+    return Mapped(array(out), None)
 
 
 def evaluate_anew(live: Live, which: str, x: Array, context: Array | None = None) -> Mapped:

@@ -13,15 +13,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowref.backends.torch import calls, sampling
+from flowref.backends.torch import calls, methods, sampling, scenario
 from flowref.backends.torch import live as life
-from flowref.backends.torch import scenario as play
 from flowref.backends.torch.live import DTYPES, Live, derive
 from flowref.backends.torch.sandbox import sandbox
+from flowref.backends.torch.scenario import MODES
+from flowref.backends.torch.scenario_inside import INSIDE
+from flowref.backends.torch.scenario_state import STATE
 from flowref.backends.torch.state import cast, duplicate, modules, move, set_mode, trainable
 from flowref.model import (
     REAL,
     Array,
+    Call,
     Condition,
     Dialect,
     Facts,
@@ -33,6 +36,7 @@ from flowref.model import (
 )
 
 WARM_BATCH, WARM_SIZE = 16, 256
+ACTIONS = {**MODES, **STATE, **INSIDE}
 
 
 def present(
@@ -117,57 +121,52 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
     maps = dialect.forward is not None
     names, part_maps = parts_of(live)
 
-    def able(condition_holds: object, ability: Any) -> Any:
-        return partial(ability, live) if condition_holds else None
+    def able(offered: object, ability: Any) -> Any:
+        return partial(ability, live) if offered else None
 
     return Subject(
         name=name,
-        event_shape=facts.event_shape,
-        latent_shape=facts.latent_shape or facts.event_shape,
-        domain=facts.domain,
-        codomain=facts.codomain,
-        declared=facts.declared,
-        context_shape=facts.context_shape,
-        ladj_event=facts.ladj_event,
-        knots=facts.knots,
+        facts=facts,
         dtype=condition.dtype,
         scale=condition.scale,
         normalizing=dialect.normalizing,
-        promises=facts.promises,
-        normalizer=facts.normalizer,
-        preprocessing=facts.preprocessing,
-        squeezing=facts.squeezing,
-        multi_scale=facts.multi_scale,
-        coupling=facts.coupling,
         stateful=bool(modules(live.pristine)),
         trainable=bool(trainable(live.pristine)),
-        forward=partial(life.evaluate, live, "forward") if maps else None,
-        inverse=partial(life.evaluate, live, "inverse") if dialect.inverse else None,
-        call=partial(calls.call, live),
-        log_prob=able(dialect.log_prob, life.evaluate_log_prob),
-        sample=able(dialect.sample, life.draw_samples),
-        base_log_prob=able(dialect.base_log_prob, life.evaluate_base),
-        base_sample=able(dialect.base_sample, sampling.draw_base),
-        cdf=able(dialect.cdf, sampling.evaluate_cdf),
-        icdf=able(dialect.icdf, sampling.evaluate_icdf),
-        estimate=able(dialect.estimate, sampling.evaluate_estimate),
-        rescaled=able(dialect.rescale and dialect.log_prob, sampling.evaluate_rescaled),
-        bits_per_dim=able(dialect.bits_per_dim, sampling.evaluate_bits_per_dim),
-        loss=able(dialect.loss, sampling.evaluate_loss),
-        dequantize=able(dialect.dequantize, sampling.dequantize),
+        calls={name: call_of(live, name) for name in methods.offered(dialect)},
         jacobian=able(maps, life.jacobian),
         vjp=partial(life.vjp, live),
         curvature=partial(life.curvature, live),
         along=able(trainable(live.pristine), life.along),
         slope=able(trainable(live.pristine), life.slope),
-        play=partial(play.play, live),
-        observe=partial(calls.observe, live),
+        play=partial(scenario.play, live, ACTIONS),
         arrange=able((dialect.chain and dialect.parts and maps) or dialect.invert, arrange),
         noise=partial(life.noise, live),
         usual=partial(life.usual, live),
         parts=names,
         part_maps=part_maps,
     )
+
+
+# How a user gets the outcome of each method; the others run as `sampling` makes them.
+RUNS: dict[str, Callable[..., Any]] = {
+    "log_prob": life.evaluate_log_prob,
+    "sample": life.draw_samples,
+    "base_log_prob": life.evaluate_base,
+    "base_sample": sampling.draw_base,
+    "cdf": sampling.evaluate_cdf,
+    "icdf": sampling.evaluate_icdf,
+    "estimate": sampling.evaluate_estimate,
+    "rescaled": sampling.evaluate_rescaled,
+    "bits_per_dim": sampling.evaluate_bits_per_dim,
+    "loss": sampling.evaluate_loss,
+    "dequantize": sampling.dequantize,
+}
+
+
+def call_of(live: Live, name: str) -> Call[Any]:
+    """One method of a live object."""
+    run = partial(RUNS[name], live) if name in RUNS else partial(life.evaluate, live, name)
+    return Call(name, run, partial(calls.call, live, name), partial(calls.observe, live, name))
 
 
 def listed_parts(obj: Any, dialect: Dialect) -> Sequence[tuple[str, Any]]:

@@ -6,23 +6,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.batch_norm.layer import both, effective, normalizes, tracks, usual
-from flowref.laws.batch_norm.oracle import (
-    apart,
+from flowref.laws.batch_norm.arithmetic import apart, largest, moments, per_channel, ratio, wide
+from flowref.laws.batch_norm.conditions import normalizes, takes_eps, tracks, usual
+from flowref.laws.batch_norm.declaring import batch_norm_law, batch_residual
+from flowref.laws.batch_norm.normalizer import (
+    Parameters,
     channels,
-    drawn,
-    held,
-    largest,
-    moments,
-    normalizer_law,
-    per_channel,
-    play,
-    ratio,
-    told,
-    wide,
+    output,
+    random_batch,
 )
 from flowref.laws.common.outcomes import flags, state_gap
-from flowref.model import EXACT, Array, Batch, Residual, Subject
+from flowref.model import EXACT, Array, Batch, Residual, requires
+from flowref.model.abilities import BatchNormal
+from flowref.model.steps import Assign, Eval, Normalize, Roles, State, Train
 
 FACTORS = (-1.0, 0.03, -0.5, 7.0, -40.0)
 
@@ -33,96 +29,84 @@ def centered(y: Array) -> tuple[Array, Array]:
     return middle, largest(y) + largest(middle)
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/scale-law",
-    former="normalisation/scale-law",
-    applies=both(normalizes, effective("eps", (1e-3, 1e-2))),
+    applies=normalizes & takes_eps,
     effort=6,
     source="Ioffe and Szegedy 2015, section 3.3, BN((aW)u) = BN(Wu), made exact for every eps and every sign",
 )
-def scale_law(subject: Subject, batch: Batch) -> Residual:
+def scale_law(flow: BatchNormal, batch: Batch) -> Residual:
     r"""$\mathrm{BN}_\epsilon(a x) = \mathrm{sign}(a)\,\mathrm{BN}_{\epsilon/a^2}(x)$ in train mode,
     apart from the bias, for every $a \ne 0$.
     """
     rng = np.random.default_rng(batch.seed)
-    x, factor = drawn(subject, rng), float(rng.choice(FACTORS))
+    x, factor = random_batch(flow, rng), float(rng.choice(FACTORS))
     eps = float(rng.choice((1e-5, 1e-3, 0.1)))
-    outcomes = []
-    for points, constant in ((factor * x, eps), (x, eps / factor**2)):
-        outcomes.append(
-            play(subject, [("assign", "eps", constant), ("train",), ("normalize", points)])[-1]
-        )
-    (one, size), (other, _) = centered(outcomes[0]), centered(outcomes[1])
+    one, size = centered(output(flow, factor * x, Assign("eps", eps), Train()))
+    other, _ = centered(output(flow, x, Assign("eps", eps / factor**2), Train()))
     note = f"scaling the input by {factor:g} does not act as scaling eps by {factor**-2:g}"
-    return told(apart(one, np.sign(factor) * other, size), note)
+    return batch_residual(apart(one, np.sign(factor) * other, size), note)
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/shift-law",
-    former="normalisation/shift-law",
     applies=normalizes,
-    effort=4,
     source="the mean of the batch moves with the batch",
 )
-def shift_law(subject: Subject, batch: Batch) -> Residual:
+def shift_law(flow: BatchNormal, batch: Batch) -> Residual:
     r"""$\mathrm{BN}(x + c) = \mathrm{BN}(x)$ in train mode, for any constant $c$ per channel."""
     rng = np.random.default_rng(batch.seed)
-    x = drawn(subject, rng)
-    moved = x + wide(np.sqrt(moments(x)[1]) * rng.choice((-20.0, 0.5, 5.0), channels(subject)), x)
-    one, other = (play(subject, [("train",), ("normalize", points)])[-1] for points in (x, moved))
-    return told(
+    x = random_batch(flow, rng)
+    moved = x + wide(np.sqrt(moments(x)[1]) * rng.choice((-20.0, 0.5, 5.0), channels(flow)), x)
+    one, other = (output(flow, points, Train()) for points in (x, moved))
+    return batch_residual(
         apart(other, one, largest(one) + centered(one)[1]),
         "a constant added to a channel changes the output",
     )
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/permutation-equivariance",
-    former="normalisation/permutation-equivariance",
     applies=usual,
-    effort=4,
     source="mean and variance of a batch are symmetric in its samples",
 )
-def permutation_equivariance(subject: Subject, batch: Batch) -> Residual:
+def permutation_equivariance(flow: BatchNormal, batch: Batch) -> Residual:
     """Samples in another order give the same outputs in that order, and the same state afterwards,
     in train mode.
     """
     rng = np.random.default_rng(batch.seed)
-    x = drawn(subject, rng)
+    x = random_batch(flow, rng)
     order = rng.permutation(len(x))
-    _, y, state = play(subject, [("train",), ("normalize", x), ("state",)])
-    _, other, after = play(subject, [("train",), ("normalize", x[order]), ("state",)])
+    _, y, state = flow.play([Train(), Normalize(x), State()])
+    _, other, after = flow.play([Train(), Normalize(x[order]), State()])
     value = np.append(apart(other, y[order], largest(y) + centered(y)[1]), state_gap(state, after))
-    return told(value, "the order of the samples matters")
+    return batch_residual(value, "the order of the samples matters")
 
 
-def spatial(subject: Subject) -> str | None:
-    """Events with positions beside their channels."""
-    reason = usual(subject)
-    positions = int(np.prod(subject.event_shape[1:]))
-    return reason or (None if positions > 1 else "its events have one position")
+@requires("its events have one position")
+def has_positions(flow: BatchNormal) -> bool:
+    """Events have positions beside their channels."""
+    return int(np.prod(flow.event_shape[1:])) > 1
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/positions-are-samples",
-    former="normalisation/positions-are-samples",
-    applies=spatial,
-    effort=4,
+    applies=usual & has_positions,
     source="Ioffe and Szegedy 2015, section 3.2: all positions of a feature map are normalized together",
 )
-def positions_are_samples(subject: Subject, batch: Batch) -> Residual:
+def positions_are_samples(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode a channel is normalized over samples and positions alike: values moved among
     them, in each channel on its own, are normalized to the same.
     """
     rng = np.random.default_rng(batch.seed)
-    x = drawn(subject, rng)
-    orders = [rng.permutation(x[:, 0].size) for _ in range(channels(subject))]
-    _, y, state = play(subject, [("train",), ("normalize", x), ("state",)])
-    _, other, after = play(subject, [("train",), ("normalize", moved_about(x, orders)), ("state",)])
+    x = random_batch(flow, rng)
+    orders = [rng.permutation(x[:, 0].size) for _ in range(channels(flow))]
+    _, y, state = flow.play([Train(), Normalize(x), State()])
+    _, other, after = flow.play([Train(), Normalize(moved_about(x, orders)), State()])
     value = np.append(
         apart(other, moved_about(y, orders), largest(y) + centered(y)[1]), state_gap(state, after)
     )
-    return told(value, "a value's position in its channel matters")
+    return batch_residual(value, "a value's position in its channel matters")
 
 
 def moved_about(x: Array, orders: list[Array]) -> Array:
@@ -134,79 +118,71 @@ def moved_about(x: Array, orders: list[Array]) -> Array:
     return np.moveaxis(moved, 0, 1)
 
 
-def several(subject: Subject) -> str | None:
-    """More than one channel."""
-    return usual(subject) or (None if channels(subject) > 1 else "it has one channel")
+@requires("it has one channel")
+def has_channels(flow: BatchNormal) -> bool:
+    """There is more than one channel."""
+    return channels(flow) > 1
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/channel-independence",
-    former="normalisation/channel-independence",
-    applies=several,
-    effort=4,
+    applies=usual & has_channels,
     source="Ioffe and Szegedy 2015, section 3: each feature is normalized independently",
 )
-def channel_independence(subject: Subject, batch: Batch) -> Residual:
+def channel_independence(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode another content of one channel changes the output of that channel only."""
     rng = np.random.default_rng(batch.seed)
-    x, other = drawn(subject, rng, 7), drawn(subject, rng, 7)
-    place = int(rng.integers(channels(subject)))
+    x, other = random_batch(flow, rng, 7), random_batch(flow, rng, 7)
+    channel = int(rng.integers(channels(flow)))
     changed = x.copy()
-    changed[:, place] = other[:, place]
-    one, two = (play(subject, [("train",), ("normalize", points)])[-1] for points in (x, changed))
+    changed[:, channel] = other[:, channel]
+    one, two = (output(flow, points, Train()) for points in (x, changed))
     value = apart(two, one, largest(one) + centered(one)[1])
-    value[place] = 0.0
-    return told(value, f"channel {place} enters other channels")
+    value[channel] = 0.0
+    return batch_residual(value, f"channel {channel} enters other channels")
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/nan-containment",
-    former="normalisation/nan-containment",
     tolerance=EXACT,
-    applies=several,
+    applies=usual & has_channels,
     effort=2,
     scales=(0.0, 0.3),
     source="each feature is normalized independently, so that what is not a number spoils its own channel only",
 )
-def nan_containment(subject: Subject, batch: Batch) -> Residual:
+def nan_containment(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode a nan in one channel leaves outputs and running statistics of all other
     channels finite.
     """
     rng = np.random.default_rng(batch.seed)
-    x = drawn(subject, rng, 6)
-    place = int(rng.integers(channels(subject)))
-    x[int(rng.integers(6)), place] = np.nan
-    _, y, roles = play(subject, [("train",), ("normalize", x), ("roles",)])
-    known = held(roles)
-    others = np.arange(channels(subject)) != place
+    x = random_batch(flow, rng, 6)
+    channel = int(rng.integers(channels(flow)))
+    x[int(rng.integers(6)), channel] = np.nan
+    _, y, roles = flow.play([Train(), Normalize(x), Roles()])
+    statistics = Parameters.of(flow, roles).statistics
+    others = np.arange(channels(flow)) != channel
     bad = [] if np.isfinite(per_channel(y)[others].astype(np.float64)).all() else ["outputs"]
-    for name in ("running_mean", "running_var"):
-        kept = getattr(known, name)
-        if kept is not None and not np.isfinite(kept[others]).all():
-            bad.append(name)
+    bad += [name for name in statistics if not np.isfinite(statistics[name][others]).all()]
     return flags(
-        bool(bad), 1, f"a nan in channel {place} reached {', '.join(bad)} of other channels"
+        bool(bad), 1, f"a nan in channel {channel} reached {', '.join(bad)} of other channels"
     )
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/eval-affine-map",
-    former="normalisation/eval-affine-map",
     applies=tracks,
     effort=6,
     source="Ioffe and Szegedy 2015, algorithm 2: with fixed statistics normalization is one affine map per channel",
 )
-def eval_affine_map(subject: Subject, batch: Batch) -> Residual:
+def eval_affine_map(flow: BatchNormal, batch: Batch) -> Residual:
     """In eval mode every channel of the output is one fixed affine function of the same entry of
     the input.
     """
     rng = np.random.default_rng(batch.seed)
-    x, other = drawn(subject, rng, 6), drawn(subject, rng, 6)
+    x, other = random_batch(flow, rng, 6), random_batch(flow, rng, 6)
     part = float(rng.uniform(0.2, 0.8))
     points = (x, other, part * x + (1 - part) * other, np.zeros_like(x), np.ones_like(x))
-    _, one, two, between, origin, ones = play(
-        subject, [("eval",), *(("normalize", each) for each in points)]
-    )
+    _, one, two, between, origin, ones = flow.play([Eval(), *(Normalize(each) for each in points)])
     size = largest(one) + largest(two) + largest(origin)
     slope, level = per_channel(ones - origin)[:, 0], per_channel(origin)[:, 0]
     line = wide(slope.astype(np.float64), x) * x + wide(level.astype(np.float64), x)
@@ -214,7 +190,7 @@ def eval_affine_map(subject: Subject, batch: Batch) -> Residual:
     value = np.stack(
         [apart(between, part * one + (1 - part) * two, size), apart(one, line, size_line)]
     )
-    return told(
+    return batch_residual(
         value,
         "in eval mode it is no fixed affine map per channel",
         slope=ratio(slope, np.ones(len(slope))),

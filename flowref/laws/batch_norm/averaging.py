@@ -9,21 +9,16 @@ that enters is unbiased or biased. None of these is wrong.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from flowref.laws.batch_norm.oracle import (
-    Held,
-    channels,
-    drawn,
-    held,
-    largest,
-    moments,
-    play,
-    ratio,
-)
-from flowref.model import Array, Subject
+from flowref.laws.batch_norm.arithmetic import largest, moments, ratio
+from flowref.laws.batch_norm.normalizer import Parameters, random_batch
+from flowref.model import Array
+from flowref.model.abilities import BatchNormal
+from flowref.model.steps import Normalize, Roles, Step, Train
 
 # Sizes of the batches in a history.
 SIZES = (5, 11, 3, 8)
@@ -33,103 +28,103 @@ NEW, KEEP, AVERAGE, WARMING, UNKNOWN = "new", "keep", "average", "warming", "unk
 
 
 class History(NamedTuple):
-    """Batches, and what was held before the first and after each of them."""
+    """Train-mode batches, and the parameters before the first and after each of them."""
 
     batches: list[Array]
-    holdings: list[Held]
+    parameters: list[Parameters]
 
 
 class Convention(NamedTuple):
     """How running statistics are updated: the meaning of the momentum, and n - ``freedom`` in the
-    variance kept.
+    variance that enters.
     """
 
     momentum: str
     freedom: int
 
 
-def lived(subject: Subject, rng: np.random.Generator, how: str = "plain") -> History:
-    """A few train-mode batches of different sizes."""
-    batches = [drawn(subject, rng, rows) for rows in SIZES]
-    steps = [step for x in batches for step in (("normalize", x, how), ("roles",))]
-    outcomes = play(subject, [("roles",), ("train",), *steps])
-    return History(batches, [held(outcomes[0]), *(held(found) for found in outcomes[3::2])])
+def trained(flow: BatchNormal, batches: list[Array]) -> History:
+    """The history of some batches."""
+    steps: list[Step[Any]] = [step for x in batches for step in (Normalize(x), Roles())]
+    life = flow.play([Roles(), Train(), *steps])
+    return History(batches, [Parameters.of(flow, roles) for roles in (life[0], *life[3::2])])
+
+
+def random_history(flow: BatchNormal, rng: np.random.Generator) -> History:
+    """The history of a few batches of different sizes."""
+    return trained(flow, [random_batch(flow, rng, rows) for rows in SIZES])
 
 
 def fractions(momentum: str, history: History) -> list[float]:
     """The fraction with which each batch enters, by a convention; nan where the convention cannot
     be meant.
     """
-    first, count = history.holdings[0], len(history.batches)
-    if momentum in (NEW, KEEP):
-        part = (
-            np.nan
-            if first.momentum is None
-            else first.momentum
-            if momentum == NEW
-            else 1 - first.momentum
-        )
-        return [part] * count
+    first, count = history.parameters[0], len(history.batches)
     if momentum == AVERAGE:
         return [
-            np.nan if one.num_batches is None else 1 / (one.num_batches + 1)
-            for one in history.holdings[:count]
+            np.nan if before.num_batches is None else 1 / (before.num_batches + 1)
+            for before in history.parameters[:count]
         ]
-    measured = [seen(history, place) for place in range(count)]
     if momentum == UNKNOWN:
-        return measured
-    # The first batch tells the number of batches so far; the others follow.
-    if first.momentum is None or not np.isfinite(measured[0]) or not 0 < measured[0] <= 1:
+        return measured(history)
+    if first.momentum is None:
         return [np.nan] * count
-    least, start = min(first.momentum, 1 - first.momentum), round(1 / measured[0])
-    return [max(least, 1 / (start + place)) for place in range(count)]
+    if momentum in (NEW, KEEP):
+        return [first.momentum if momentum == NEW else 1 - first.momentum] * count
+    # The first batch tells the number of batches so far; the others follow.
+    start = measured(history)[0]
+    if not 0 < start <= 1:
+        return [np.nan] * count
+    least, earlier = min(first.momentum, 1 - first.momentum), round(1 / start)
+    return [max(least, 1 / (earlier + index)) for index in range(count)]
 
 
-def seen(history: History, place: int) -> float:
-    """The fraction with which a batch entered the running mean, by least squares over the channels."""
-    before, after = history.holdings[place].running_mean, history.holdings[place + 1].running_mean
-    assert before is not None
-    assert after is not None
-    way = moments(history.batches[place])[0] - before
-    with np.errstate(all="ignore"):
-        return float((way * (after - before)).sum() / (way**2).sum())
+def measured(history: History) -> list[float]:
+    """The fraction with which each batch entered the running mean, by least squares over the
+    channels.
+    """
+    values = []
+    for x, (before, after) in zip(history.batches, pairwise(history.parameters), strict=True):
+        way = moments(x)[0] - before.running.mean
+        with np.errstate(all="ignore"):
+            moved = way * (after.running.mean - before.running.mean)
+            values.append(float(moved.sum() / (way**2).sum()))
+    return values
 
 
-def gaps(subject: Subject, history: History, convention: Convention) -> Array:
+def gaps(history: History, convention: Convention) -> Array:
     """How far a history is from a convention, `(batches, 2, channels)`: of the mean and of the
     variance, relative.
     """
     rows = []
-    shares = fractions(convention.momentum, history)
-    for x, before, after, part in zip(
-        history.batches, history.holdings, history.holdings[1:], shares, strict=False
-    ):
+    steps = zip(
+        history.batches,
+        pairwise(history.parameters),
+        fractions(convention.momentum, history),
+        strict=True,
+    )
+    for x, (before, after), fraction in steps:
         mean, var = moments(x, convention.freedom)
         columns = []
-        size = largest(x)
-        old_new = (
-            (before.running_mean, after.running_mean, mean, size),
-            (before.running_var, after.running_var, var, var),
-        )
-        for old, new, statistic, magnitude in old_new:
-            if old is None or new is None:
-                columns.append(np.full(channels(subject), np.inf))
-                continue
-            expected = (1 - part) * old + part * statistic
-            columns.append(ratio(np.abs(new - expected), np.abs(old) + magnitude))
+        for old, new, statistic, size in (
+            (before.running.mean, after.running.mean, mean, largest(x)),
+            (before.running.var, after.running.var, var, var),
+        ):
+            expected = (1 - fraction) * old + fraction * statistic
+            columns.append(ratio(np.abs(new - expected), np.abs(old) + size))
         rows.append(np.stack(columns))
     value = np.stack(rows)
     return np.where(np.isnan(value), np.inf, value)
 
 
 def explained(
-    subject: Subject, history: History, wanted: Callable[[Convention], bool] | None = None
+    history: History, admitted: Callable[[Convention], bool] = lambda convention: True
 ) -> tuple[Convention, Array]:
-    """The convention that explains a history best, among those wanted, torch's first, and how far
+    """The convention that explains a history best, among those admitted, torch's first, and how far
     the history is from it.
     """
-    first = history.holdings[0]
-    kinds = [NEW, KEEP, WARMING] if first.momentum is not None else [AVERAGE, UNKNOWN]
-    known = [Convention(kind, freedom) for kind in kinds for freedom in (1, 0)]
-    found = [(one, gaps(subject, history, one)) for one in known if wanted is None or wanted(one)]
-    return min(found, key=lambda pair: float(pair[1].max()))
+    has_momentum = history.parameters[0].momentum is not None
+    kinds = [NEW, KEEP, WARMING] if has_momentum else [AVERAGE, UNKNOWN]
+    conventions = [Convention(kind, freedom) for kind in kinds for freedom in (1, 0)]
+    distances = [(one, gaps(history, one)) for one in conventions if admitted(one)]
+    return min(distances, key=lambda pair: float(pair[1].max()))

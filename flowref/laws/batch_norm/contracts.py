@@ -4,77 +4,56 @@ its options.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from flowref.laws.batch_norm.layer import channelled, normalizes, tracks, unexplained, usual
-from flowref.laws.batch_norm.oracle import (
-    Held,
-    Steps,
-    apart,
+from flowref.laws.batch_norm.affine import unexplained
+from flowref.laws.batch_norm.arithmetic import apart, largest, moments, single, standardized
+from flowref.laws.batch_norm.conditions import channelled, normalizes, tracks, usual
+from flowref.laws.batch_norm.declaring import batch_norm_advice, batch_norm_law, batch_residual
+from flowref.laws.batch_norm.normalizer import (
+    MODES,
+    STATISTICS,
+    Parameters,
     channels,
-    drawn,
     epsilon,
-    held,
-    largest,
     measured_freedom,
-    moments,
-    normalizer_law,
-    ordinary,
-    play,
-    single,
-    spec,
-    standardized,
-    told,
+    normal_batch,
+    output,
+    random_batch,
 )
 from flowref.laws.common.outcomes import attempt, flags, listed
-from flowref.model import ADVICE, EXACT, Array, Batch, Residual, Subject, Unsupported
+from flowref.model import Array, Batch, Residual, Unsupported, requires
+from flowref.model.abilities import BatchNormal
+from flowref.model.steps import Eval, Normalize, Roles, Train
 
 TORCH = "torch.nn.BatchNorm1d, BatchNorm2d and BatchNorm3d"
-STATISTICS = ("running_mean", "running_var")
 # Ranks of a batch that are tried, and their positions besides (batch, channels).
 RANKS = (2, 3, 4, 5)
 
 
-def one_value(subject: Subject, seed: int) -> Array:
+def one_value(flow: BatchNormal, seed: int) -> Array:
     """A batch of one sample with one position."""
-    shape = (1, channels(subject), *[1] * (len(subject.event_shape) - 1))
+    shape = (1, channels(flow), *[1] * (len(flow.event_shape) - 1))
     return single(np.random.default_rng(seed).standard_normal(shape))
 
 
-def spoilt(before: Held, after: Held) -> list[str]:
-    """The running statistics that hold what is not finite, and did not before."""
-    found = []
-    for name in STATISTICS:
-        old, new = getattr(before, name), getattr(after, name)
-        if (
-            new is not None
-            and old is not None
-            and np.isfinite(old).all()
-            and not np.isfinite(new).all()
-        ):
-            found.append(name.replace("_", " "))
-    return found
+def words(role: str) -> str:
+    """A role for a sentence."""
+    return role.replace("_", " ")
 
 
-@normalizer_law(
+@batch_norm_advice(
     "batch-norm/single-value-refused",
-    former="normalisation/single-value-refused",
-    force=ADVICE,
-    tolerance=EXACT,
     applies=usual,
-    effort=1,
-    scales=(0.0,),
     source=f"{TORCH} raise ValueError: one value is its own mean, and the output would be the bias whatever comes in",
 )
-def single_value_refused(subject: Subject, batch: Batch) -> Residual:
+def single_value_refused(flow: BatchNormal, batch: Batch) -> Residual:
     """A train-mode batch of one value per channel raises an error, or the documentation says that
     it is accepted.
     """
-    if spec(subject).declared.get("single") == "accepted":
+    if flow.normalizer.declared.get("single") == "accepted":
         raise Unsupported("its documentation says that one value per channel is accepted")
-    _, error = attempt(play, subject, [("train",), ("normalize", one_value(subject, batch.seed))])
+    _, error = attempt(flow.play, [Train(), Normalize(one_value(flow, batch.seed))])
     return flags(
         not error, 1, "one value per channel is normalized in train mode: the output is the bias"
     )
@@ -82,177 +61,154 @@ def single_value_refused(subject: Subject, batch: Batch) -> Residual:
 
 # This law and those of empty batches and of the number of channels are advice: they speak of
 # batches that no paper does, and a layer that takes such a batch is right on all others.
-@normalizer_law(
+@batch_norm_advice(
     "batch-norm/single-value-keeps-statistics",
-    former="normalisation/single-value-keeps-statistics",
-    force=ADVICE,
-    tolerance=EXACT,
     applies=tracks,
-    effort=1,
-    scales=(0.0,),
     source="the unbiased variance of one value is 0/0",
 )
-def single_value_keeps_statistics(subject: Subject, batch: Batch) -> Residual:
+def single_value_keeps_statistics(flow: BatchNormal, batch: Batch) -> Residual:
     """A train-mode batch of one value per channel raises an error or leaves the running statistics
     finite.
     """
-    steps: Steps = [
-        ("roles",),
-        ("train",),
-        ("normalize", one_value(subject, batch.seed)),
-        ("roles",),
-    ]
-    played, error = attempt(play, subject, steps)
+    x = one_value(flow, batch.seed)
+    life, error = attempt(flow.play, [Roles(), Train(), Normalize(x), Roles()])
     if error:
         return flags(False, 1)
-    bad = spoilt(held(played[0]), held(played[3]))
+    before, after = (Parameters.of(flow, roles).statistics for roles in (life[0], life[3]))
+    bad = [
+        words(role)
+        for role in before
+        if np.isfinite(before[role]).all() and not np.isfinite(after.get(role, 0.0)).all()
+    ]
     return flags(
         bool(bad), 1, f"after one value per channel it holds nan or inf in its {listed(bad)}"
     )
 
 
-@normalizer_law(
+@batch_norm_advice(
     "batch-norm/empty-batch",
-    former="normalisation/empty-batch",
-    force=ADVICE,
-    tolerance=EXACT,
     applies=usual,
-    effort=1,
-    scales=(0.0,),
     source=f"{TORCH} return an empty batch and leave the running statistics as they are",
 )
-def empty_batch(subject: Subject, batch: Batch) -> Residual:
+def empty_batch(flow: BatchNormal, batch: Batch) -> Residual:
     """A train-mode batch without samples raises an error, or returns an empty batch and leaves the
     running statistics as they are.
     """
-    x = np.zeros((0, *subject.event_shape))
-    played, error = attempt(play, subject, [("roles",), ("train",), ("normalize", x), ("roles",)])
+    x = np.zeros((0, *flow.event_shape))
+    life, error = attempt(flow.play, [Roles(), Train(), Normalize(x), Roles()])
     if error:
         return flags(False, 1)
-    before, after, y = held(played[0]), held(played[3]), played[2]
+    before, after = (Parameters.of(flow, roles).statistics for roles in (life[0], life[3]))
     moved = [
-        name.replace("_", " ")
-        for name in STATISTICS
-        if getattr(before, name) is not None
-        and not np.array_equal(getattr(before, name), getattr(after, name))
+        words(role)
+        for role, values in before.items()
+        if role not in after or not np.array_equal(values, after[role])
     ]
+    shape = np.shape(life[2])
     note = (
         f"an empty batch changed its {listed(moved)}"
         if moved
-        else f"an empty batch came back as {np.shape(y)}"
+        else f"an empty batch came back as {shape}"
     )
-    return flags(bool(moved) or np.shape(y) != x.shape, 1, note)
+    return flags(bool(moved) or shape != x.shape, 1, note)
 
 
-def sized(subject: Subject) -> str | None:
-    """Something is held for each channel, so that their number is known."""
-    reason = usual(subject)
-    if reason is None and not {*STATISTICS, "weight", "bias"} & set(spec(subject).roles):
-        reason = "it holds nothing per channel, and takes any number of channels"
-    return reason
+@requires("it holds nothing per channel, and takes any number of channels")
+def has_size(flow: BatchNormal) -> bool:
+    """Something is kept for each channel, so that their number is known."""
+    return bool({*STATISTICS, "weight", "bias"} & set(flow.normalizer.roles))
 
 
-@normalizer_law(
+@batch_norm_advice(
     "batch-norm/channel-count",
-    former="normalisation/channel-count",
-    force=ADVICE,
-    tolerance=EXACT,
-    applies=sized,
-    effort=1,
-    scales=(0.0,),
+    applies=usual & has_size,
     source=f"{TORCH} refuse a wrong number of channels; parameters of shape (1, C, 1, 1) broadcast against one channel",
 )
-def channel_count(subject: Subject, batch: Batch) -> Residual:
+def channel_count(flow: BatchNormal, batch: Batch) -> Residual:
     """A batch with another number of channels raises an error in train and in eval mode; it is
     never broadcast.
     """
-    rng, count = np.random.default_rng(batch.seed), channels(subject)
+    rng, count = np.random.default_rng(batch.seed), channels(flow)
     taken = []
     for other in sorted({1, count - 1, count + 1, 2 * count} - {count, 0}):
-        x = single(rng.standard_normal((6, other, *subject.event_shape[1:])))
-        for mode in ("train", "eval"):
-            played, error = attempt(play, subject, [(mode,), ("normalize", x)])
+        x = single(rng.standard_normal((6, other, *flow.event_shape[1:])))
+        for mode, step in MODES.items():
+            y, error = attempt(output, flow, x, step)
             if not error:
-                taken.append(
-                    f"{other} channels in {mode} mode (and returned {np.shape(played[-1])})"
-                )
+                taken.append(f"{other} channels in {mode} mode (and returned {np.shape(y)})")
     return flags(bool(taken), 1, f"a layer of {count} channels accepted {listed(taken)}")
 
 
-@normalizer_law(
+@batch_norm_advice(
     "batch-norm/ranks",
-    former="normalisation/ranks",
-    force=ADVICE,
-    tolerance=EXACT,
     applies=channelled,
-    effort=1,
-    scales=(0.0,),
     source=f"{TORCH} check the rank in every mode; a check in train mode alone lets eval mode broadcast along a wrong axis",
 )
-def ranks(subject: Subject, batch: Batch) -> Residual:
+def ranks(flow: BatchNormal, batch: Batch) -> Residual:
     """A batch of a rank that is refused in one mode is refused in the other."""
-    rng, count, odd = np.random.default_rng(batch.seed), channels(subject), []
+    rng, count, odd = np.random.default_rng(batch.seed), channels(flow), []
     for rank in RANKS:
         # Positions as many as channels: what broadcasts along a wrong axis then fits.
         x = single(rng.standard_normal((4 * count, *[count] * (rank - 1))))
-        errors = [
-            attempt(play, subject, [(mode,), ("normalize", x)])[1] for mode in ("train", "eval")
-        ]
-        if bool(errors[0]) != bool(errors[1]):
-            odd.append(f"rank {rank} in {'eval' if errors[0] else 'train'} mode only")
+        taking = [mode for mode, step in MODES.items() if not attempt(output, flow, x, step)[1]]
+        if len(taking) == 1:
+            odd.append(f"rank {rank} in {taking[0]} mode only")
     return flags(bool(odd), 1, f"it accepts {listed(odd)}")
 
 
-def plain(subject: Subject) -> str | None:
-    """Neither weight nor bias, nor anything that could be one under another name."""
-    if {"weight", "bias"} & set(spec(subject).roles):
-        return "it has a weight or a bias"
-    if subject.trainable or unexplained(subject):
-        return "it has parameters that are not known"
-    return normalizes(subject)
+@requires("it has a weight or a bias")
+def has_no_affine(flow: BatchNormal) -> bool:
+    """Neither weight nor bias."""
+    return not {"weight", "bias"} & set(flow.normalizer.roles)
 
 
-@normalizer_law(
+@requires("it has parameters that are not known")
+def has_no_other_parameters(flow: BatchNormal) -> bool:
+    """Nothing that could be weight or bias under another name."""
+    return not (flow.trainable or unexplained(flow))
+
+
+@batch_norm_law(
     "batch-norm/without-affine",
-    former="normalisation/without-affine",
-    applies=plain,
+    applies=has_no_affine & has_no_other_parameters & normalizes,
     effort=3,
     scales=(0.0,),
     source=f"{TORCH}: affine=False",
 )
-def without_affine(subject: Subject, batch: Batch) -> Residual:
+def without_affine(flow: BatchNormal, batch: Batch) -> Residual:
     r"""Without weight and bias, train mode returns $\hat x = (x - \mu) / \sqrt{v + \epsilon}$
     itself.
     """
-    x = drawn(subject, np.random.default_rng(batch.seed))
-    roles, _, y = play(subject, [("roles",), ("train",), ("normalize", x)])
-    known = held(roles)
-    hat = standardized(x, *moments(x, measured_freedom(subject, known)), epsilon(subject, known))
-    return told(apart(y, hat, 1 + largest(hat)), "the output is not the normalized input")
+    x = random_batch(flow, np.random.default_rng(batch.seed))
+    roles, _, y = flow.play([Roles(), Train(), Normalize(x)])
+    parameters = Parameters.of(flow, roles)
+    mean, var = moments(x, measured_freedom(flow, parameters))
+    hat = standardized(x, mean, var, epsilon(flow, parameters))
+    return batch_residual(apart(y, hat, 1 + largest(hat)), "the output is not the normalized input")
 
 
-def untracked(subject: Subject) -> str | None:
-    """No running statistics, nor anything that could be them under another name."""
-    known: Any = spec(subject).roles
-    if set(STATISTICS) & set(known):
-        return "it keeps running statistics"
-    if not subject.promises.get("batch-statistics") or unexplained(subject):
-        return "what it normalizes by in eval mode is not known"
-    return normalizes(subject)
+@requires("it keeps running statistics")
+def has_no_statistics(flow: BatchNormal) -> bool:
+    """No running statistics."""
+    return not set(STATISTICS) & set(flow.normalizer.roles)
 
 
-@normalizer_law(
+@requires("what it normalizes by in eval mode is not known")
+def has_no_other_statistics(flow: BatchNormal) -> bool:
+    """Nothing that could be running statistics under another name."""
+    return bool(flow.promises.get("batch-statistics")) and not unexplained(flow)
+
+
+@batch_norm_law(
     "batch-norm/without-tracking",
-    former="normalisation/without-tracking",
-    applies=untracked,
+    applies=has_no_statistics & has_no_other_statistics & normalizes,
     effort=3,
     scales=(0.0, 0.3),
     source=f"{TORCH}: track_running_stats=False",
 )
-def without_tracking(subject: Subject, batch: Batch) -> Residual:
+def without_tracking(flow: BatchNormal, batch: Batch) -> Residual:
     """Without running statistics, eval mode normalizes by the batch, as train mode does."""
-    x = ordinary(subject, np.random.default_rng(batch.seed), 7)
-    (_, trained), (_, calm) = (
-        play(subject, [(mode,), ("normalize", x)]) for mode in ("train", "eval")
-    )
-    return told(apart(calm, trained, largest(trained)), "eval mode does not normalize by the batch")
+    x = normal_batch(flow, np.random.default_rng(batch.seed), 7)
+    trained, evaluated = output(flow, x, Train()), output(flow, x, Eval())
+    value = apart(evaluated, trained, largest(trained))
+    return batch_residual(value, "eval mode does not normalize by the batch")

@@ -6,33 +6,36 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.batch_norm.averaging import EXPLAINS, KEEP, Convention, explained, lived
-from flowref.laws.batch_norm.layer import normalizes, tracks, understood_and_tracks, usual
-from flowref.laws.batch_norm.oracle import (
-    apart,
+from flowref.laws.batch_norm.arithmetic import apart, largest, wide
+from flowref.laws.batch_norm.averaging import (
+    EXPLAINS,
+    KEEP,
+    Convention,
+    explained,
+    random_history,
+)
+from flowref.laws.batch_norm.conditions import normalizes, tracks, understood_and_tracks, usual
+from flowref.laws.batch_norm.declaring import batch_norm_advice, batch_norm_law, batch_residual
+from flowref.laws.batch_norm.normalizer import (
+    Parameters,
     channels,
-    drawn,
     epsilon,
-    held,
-    largest,
+    is_flow,
     measured_freedom,
-    normalizer_law,
-    play,
-    spec,
-    told,
-    wide,
+    random_batch,
 )
 from flowref.laws.common.outcomes import flags, listed
-from flowref.model import ADVICE, EXACT, Batch, Residual, Subject, Undecidable
+from flowref.model import ADVICE, Batch, Residual, Undecidable, requires
+from flowref.model.abilities import BatchNormal
+from flowref.model.steps import Eval, Normalize, Roles, State
 
 TORCH = "torch.nn.BatchNorm1d, BatchNorm2d and BatchNorm3d"
 KEYS = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
 
 
-def convention_of(subject: Subject, batch: Batch) -> Convention:
+def convention_of(flow: BatchNormal, batch: Batch) -> Convention:
     """The convention that explains the running statistics; `Undecidable` where none does."""
-    history = lived(subject, np.random.default_rng(batch.seed))
-    convention, gap = explained(subject, history)
+    convention, gap = explained(random_history(flow, np.random.default_rng(batch.seed)))
     if not gap.max() < EXPLAINS:
         raise Undecidable(
             "no known convention explains its running statistics, which another law reports"
@@ -40,29 +43,23 @@ def convention_of(subject: Subject, batch: Batch) -> Convention:
     return convention
 
 
-def has_momentum(subject: Subject) -> str | None:
-    """Running statistics and a momentum."""
-    return tracks(subject) or (
-        None if "momentum" in spec(subject).roles else "its momentum is not known"
-    )
+@requires("its momentum is not known")
+def has_momentum(flow: BatchNormal) -> bool:
+    """Something plays the role of the momentum."""
+    return "momentum" in flow.normalizer.roles
 
 
-@normalizer_law(
+@batch_norm_advice(
     "batch-norm/momentum-convention",
-    former="normalisation/momentum-convention",
-    force=ADVICE,
-    tolerance=EXACT,
-    applies=has_momentum,
-    effort=1,
-    scales=(0.0,),
+    applies=tracks & has_momentum,
     source=f"{TORCH}: new = (1 - momentum) old + momentum batch; Keras: new = momentum old + (1 - momentum) batch",
 )
-def momentum_convention(subject: Subject, batch: Batch) -> Residual:
+def momentum_convention(flow: BatchNormal, batch: Batch) -> Residual:
     """The momentum is the fraction with which a batch enters the running statistics, as in torch,
     or the documentation says that it is the fraction of the old value that is kept.
     """
-    found = convention_of(subject, batch)
-    undeclared = found.momentum == KEEP and spec(subject).declared.get("momentum") != KEEP
+    keeps = convention_of(flow, batch).momentum == KEEP
+    undeclared = keeps and flow.normalizer.declared.get("momentum") != KEEP
     return flags(
         undeclared,
         1,
@@ -70,46 +67,33 @@ def momentum_convention(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-@normalizer_law(
+@batch_norm_advice(
     "batch-norm/running-variance-convention",
-    former="normalisation/running-variance-convention",
-    force=ADVICE,
-    tolerance=EXACT,
     applies=tracks,
-    effort=1,
-    scales=(0.0,),
     source=f"Ioffe and Szegedy 2015, algorithm 2, and {TORCH}: the variance used in inference is the unbiased estimate",
 )
-def running_variance_convention(subject: Subject, batch: Batch) -> Residual:
+def running_variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
     """The running variance averages the unbiased variances of the batches, or the documentation
     says that it averages the biased ones.
     """
-    found = convention_of(subject, batch)
-    undeclared = found.freedom == 0 and spec(subject).declared.get("running_var") != "biased"
+    biased = convention_of(flow, batch).freedom == 0
+    undeclared = biased and flow.normalizer.declared.get("running_var") != "biased"
     return flags(
         undeclared, 1, "the running variance averages biased variances: (n - 1)/n times torch's"
     )
 
 
-@normalizer_law(
+@batch_norm_advice(
     "batch-norm/variance-convention",
-    former="normalisation/variance-convention",
-    force=ADVICE,
-    tolerance=EXACT,
     applies=normalizes,
-    effort=1,
-    scales=(0.0,),
     source="Ioffe and Szegedy 2015, algorithm 1: a batch is normalized by its biased variance",
 )
-def variance_convention(subject: Subject, batch: Batch) -> Residual:
+def variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
     """A batch is normalized by its biased variance, or the documentation says that it is by the
     unbiased one.
     """
-    known = held(play(subject, [("roles",)])[0])
-    undeclared = (
-        measured_freedom(subject, known) == 1
-        and spec(subject).declared.get("variance") != "unbiased"
-    )
+    unbiased = measured_freedom(flow, Parameters.of(flow)) == 1
+    undeclared = unbiased and flow.normalizer.declared.get("variance") != "unbiased"
     return flags(
         undeclared,
         1,
@@ -117,33 +101,30 @@ def variance_convention(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-@normalizer_law(
+@batch_norm_advice(
     "batch-norm/initial-values",
-    former="normalisation/initial-values",
-    force=ADVICE,
-    tolerance=EXACT,
     applies=usual,
-    effort=1,
-    scales=(0.0,),
     history="fresh",
     source=f"{TORCH}: a new layer has weight 1, bias 0, running mean 0 and running variance 1",
 )
-def initial_values(subject: Subject, batch: Batch) -> Residual:
+def initial_values(flow: BatchNormal, batch: Batch) -> Residual:
     """A new layer has weight 1, bias 0, running mean 0 and running variance 1."""
-    known = held(play(subject, [("roles",)])[0])
-    wanted = {"weight": 1.0, "bias": 0.0, "running_mean": 0.0, "running_var": 1.0}
+    parameters = Parameters.of(flow)
     wrong = []
-    for name, value in wanted.items():
-        got = getattr(known, name)
+    for name, got, expected in (
+        ("weight", parameters.weight, 1.0),
+        ("bias", parameters.bias, 0.0),
+        ("running mean", parameters.running_mean, 0.0),
+        ("running var", parameters.running_var, 1.0),
+    ):
         # A weight computed from something unconstrained is nearly 1.
-        if got is not None and not np.allclose(got, value, rtol=1e-3, atol=1e-3):
-            wrong.append(f"{name.replace('_', ' ')} {got.reshape(-1)[0]:g}")
+        if got is not None and not np.allclose(got, expected, rtol=1e-3, atol=1e-3):
+            wrong.append(f"{name} {got[0]:g}")
     return flags(bool(wrong), 1, f"as built it has {listed(wrong)}")
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/eval-before-training",
-    former="normalisation/eval-before-training",
     force=ADVICE,
     applies=understood_and_tracks,
     effort=2,
@@ -151,44 +132,34 @@ def initial_values(subject: Subject, batch: Batch) -> Residual:
     history="fresh",
     source=f"{TORCH}: with running mean 0 and running variance 1, a new layer in eval mode hardly changes its input",
 )
-def eval_before_training(subject: Subject, batch: Batch) -> Residual:
+def eval_before_training(flow: BatchNormal, batch: Batch) -> Residual:
     r"""Evaluated before any training, a new layer returns $w\,x / \sqrt{1 + \epsilon} + b$."""
-    x, count = drawn(subject, np.random.default_rng(batch.seed)), channels(subject)
-    roles, _, y = play(subject, [("roles",), ("eval",), ("normalize", x)])
-    known = held(roles)
-    weight, bias = known.scale(count), known.shift(count)
-    expected = wide(weight / np.sqrt(1 + epsilon(subject, known)), x) * x + wide(bias, x)
+    x = random_batch(flow, np.random.default_rng(batch.seed))
+    roles, _, y = flow.play([Roles(), Eval(), Normalize(x)])
+    parameters = Parameters.of(flow, roles)
+    weight, bias = parameters.scale, parameters.shift
+    expected = wide(weight / np.sqrt(1 + epsilon(flow, parameters)), x) * x + wide(bias, x)
     note = "an untrained layer in eval mode does not pass its input through"
-    return told(apart(y, expected, np.abs(weight) * largest(x) + np.abs(bias)), note)
+    return batch_residual(apart(y, expected, np.abs(weight) * largest(x) + np.abs(bias)), note)
 
 
-def bare(subject: Subject) -> str | None:
-    """A normalizer that is no flow layer: flow layers have state of their own."""
-    x = drawn(subject, np.random.default_rng(0))
-    if (
-        subject.inverse is not None
-        or play(subject, [("call", spec(subject).call, x)])[0].ladj is not None
-    ):
-        return "it is a layer of a flow, which nn.BatchNorm cannot stand in for"
-    return usual(subject)
+@requires("it is a layer of a flow, which nn.BatchNorm cannot stand in for")
+def is_no_flow(flow: BatchNormal) -> bool:
+    """Flow layers have state of their own."""
+    return not is_flow(flow)
 
 
-@normalizer_law(
+@batch_norm_advice(
     "batch-norm/state-dict-keys",
-    former="normalisation/state-dict-keys",
-    force=ADVICE,
-    tolerance=EXACT,
-    applies=bare,
-    effort=1,
-    scales=(0.0,),
+    applies=is_no_flow & usual,
     source=f"{TORCH}: weight, bias, running_mean, running_var of shape (C,), and num_batches_tracked",
 )
-def state_dict_keys(subject: Subject, batch: Batch) -> Residual:
+def state_dict_keys(flow: BatchNormal, batch: Batch) -> Residual:
     """The state_dict has names and shapes of that of nn.BatchNorm with the same options, so that
     weights can be exchanged.
     """
-    state = play(subject, [("state",)])[0]
-    shape = (channels(subject),)
+    state = flow.play([State()])[0]
+    shape = (channels(flow),)
     odd = [name for name in state if name not in KEYS]
     odd += [
         f"{name} {state[name].shape}"

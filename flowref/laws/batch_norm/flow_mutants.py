@@ -81,7 +81,6 @@ def _inverse_counts(
 @mutant("batch-norm/inverse-keeps-statistics", host=PYRO, sizes=(1e-9, 1e-2))
 def inverse_counts(subject: Subject, size: float = 1e-2) -> Subject:
     """Sampling in train mode moves the running statistics."""
-    assert subject.play is not None
     return replace(subject, play=partial(_inverse_counts, subject.play, size))
 
 

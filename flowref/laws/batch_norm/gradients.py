@@ -12,34 +12,38 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flowref.laws.batch_norm.layer import normalizes, understood, understood_and_tracks
-from flowref.laws.batch_norm.oracle import (
+from flowref.laws.batch_norm.arithmetic import (
     apart,
-    channels,
-    drawn,
-    epsilon,
-    held,
     largest,
-    measured_freedom,
     moments,
-    normalizer_law,
-    play,
     ratio,
     single,
     standardized,
     summed,
-    told,
     wide,
+    worst,
+)
+from flowref.laws.batch_norm.conditions import normalizes, understood, understood_and_tracks
+from flowref.laws.batch_norm.declaring import batch_norm_law, batch_residual
+from flowref.laws.batch_norm.normalizer import (
+    Parameters,
+    channels,
+    epsilon,
+    input_gradient,
+    measured_freedom,
+    random_batch,
 )
 from flowref.laws.common.outcomes import attempt, changed, listed
-from flowref.model import Array, Batch, Residual, Subject, Undecidable
+from flowref.model import Array, Batch, Residual, Undecidable
+from flowref.model.abilities import BatchNormal
+from flowref.model.steps import Eval, Pullback, Pulled, Roles, State, Train
 
 IOFFE = "Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167), section 3"
 # The size of a step of gradient descent, relative to the spread of the input.
 RATE = 0.1
 
 
-class Pulled(NamedTuple):
+class Backward(NamedTuple):
     """A train-mode batch with its gradients, and the parts of the closed form; per channel
     ``(channels,)``.
     """
@@ -49,7 +53,6 @@ class Pulled(NamedTuple):
     dx: Array
     weight_gradient: Array | None
     bias_gradient: Array | None
-    weight: Array
     eps: float
     freedom: int
     var: Array
@@ -71,181 +74,174 @@ class Pulled(NamedTuple):
         return np.asarray(terms / np.sqrt(self.var + self.eps))
 
 
-def pulled(subject: Subject, x: Array, rng: np.random.Generator) -> Pulled:
+def backward(flow: BatchNormal, x: Array, rng: np.random.Generator) -> Backward:
     """Pull a random cotangent back through a train-mode batch."""
-    dy = single(rng.standard_normal(x.shape))
-    roles, _, out = play(subject, [("roles",), ("train",), ("pullback", x, dy)])
-    known, count = held(roles), channels(subject)
-    weight, eps, freedom = (
-        known.scale(count),
-        epsilon(subject, known),
-        measured_freedom(subject, known),
-    )
+    dy = random_cotangent(x, rng)
+    step, pullback = Roles(), Pullback(x, dy)
+    life = flow.play([step, Train(), pullback])
+    parameters, pulled = Parameters.of(flow, life.of(step)), life.of(pullback)
+    eps, freedom = epsilon(flow, parameters), measured_freedom(flow, parameters)
     mean, var = moments(x, freedom)
-    dx = np.zeros_like(x) if out["x"] is None else np.asarray(out["x"], dtype=np.float64)
+    dx = input_gradient(pulled, x)
     if dx.shape != x.shape:
         raise Undecidable(f"the gradient of an input of shape {x.shape} has shape {dx.shape}")
-    gradients = [
-        None if out[role] is None else np.asarray(out[role]).reshape(-1)
-        for role in ("weight", "bias")
-    ]
-    hat = standardized(x, mean, var, eps)
-    return Pulled(
-        x, dy, dx, gradients[0], gradients[1], weight, eps, freedom, var, hat, wide(weight, x) * dy
-    )
+    hat, dhat = standardized(x, mean, var, eps), wide(parameters.scale, x) * dy
+    weight, bias = per_parameter(pulled.weight), per_parameter(pulled.bias)
+    return Backward(x, dy, dx, weight, bias, eps, freedom, var, hat, dhat)
 
 
-@normalizer_law(
+def random_cotangent(x: Array, rng: np.random.Generator) -> Array:
+    """Standard normal values in the shape of a batch."""
+    return single(rng.standard_normal(x.shape))
+
+
+def per_parameter(gradient: Array | None) -> Array | None:
+    """The gradient of a parameter, one number per channel."""
+    return None if gradient is None else np.asarray(gradient).reshape(-1)
+
+
+def output_variance(pulled: Pulled) -> Array:
+    """The variance of each channel of what was pulled back."""
+    return moments(np.asarray(pulled.value, dtype=np.float64))[1]
+
+
+@batch_norm_law(
     "batch-norm/backward-closed-form",
-    former="normalisation/backward-closed-form",
     applies=understood,
     effort=6,
     source=f"{IOFFE}, the gradients of the transform",
 )
-def backward_closed_form(subject: Subject, batch: Batch) -> Residual:
+def backward_closed_form(flow: BatchNormal, batch: Batch) -> Residual:
     r"""The train-mode gradients are
     $dx = (d\hat x - \overline{d\hat x} - \hat x\,\overline{d\hat x\,\hat x}) / \sqrt{v +
     \epsilon}$, $dw = \sum dy\,\hat x$ and $db = \sum dy$, with $d\hat x = w\,dy$.
     """
     rng = np.random.default_rng(batch.seed)
-    found = pulled(subject, drawn(subject, rng), rng)
-    closed = found.closed()
-    rows = [apart(found.dx, closed, found.size())]
+    back = backward(flow, random_batch(flow, rng), rng)
+    closed = back.closed()
+    rows = [apart(back.dx, closed, back.size())]
     notes = ["the gradient of the input is not the derivative of normalization"]
-    size = summed(np.abs(found.dy)) * (1 + largest(found.hat))
-    if found.weight_gradient is not None:
-        rows.append(ratio(found.weight_gradient - summed(found.dy * found.hat), size))
+    size = summed(np.abs(back.dy)) * (1 + largest(back.hat))
+    if back.weight_gradient is not None:
+        rows.append(ratio(back.weight_gradient - summed(back.dy * back.hat), size))
         notes.append("the gradient of the weight is not the sum of dy times the normalized input")
-    if found.bias_gradient is not None:
-        rows.append(ratio(found.bias_gradient - summed(found.dy), size))
+    if back.bias_gradient is not None:
+        rows.append(ratio(back.bias_gradient - summed(back.dy), size))
         notes.append("the gradient of the bias is not the sum of dy")
-    worst = int(np.argmax([row.max() for row in rows]))
-    return told(
+    furthest = int(np.argmax([row.max() for row in rows]))
+    return batch_residual(
         np.stack(rows),
-        notes[worst],
-        largest_dx=largest(found.dx),
+        notes[furthest],
+        largest_dx=largest(back.dx),
         expected_largest_dx=largest(closed),
     )
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/gradient-sums-to-zero",
-    former="normalisation/gradient-sums-to-zero",
     applies=normalizes,
-    effort=4,
     source="the output does not depend on a constant added to a channel",
 )
-def gradient_sums_to_zero(subject: Subject, batch: Batch) -> Residual:
+def gradient_sums_to_zero(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode the gradients of the inputs of each channel sum to zero over samples and
     positions.
     """
     rng = np.random.default_rng(batch.seed)
-    x = drawn(subject, rng)
-    dy = single(rng.standard_normal(x.shape))
-    _, out = play(subject, [("train",), ("pullback", x, dy)])
-    dx = np.zeros_like(x) if out["x"] is None else np.asarray(out["x"], dtype=np.float64)
+    x = random_batch(flow, rng)
+    dy = random_cotangent(x, rng)
+    _, pulled = flow.play([Train(), Pullback(x, dy)])
+    dx = input_gradient(pulled, x)
     total = summed(dx)
     # The terms that cancel are as large as the slope of the map: the spread of the output over that
     # of the input.
-    slope = np.sqrt(moments(np.asarray(out["value"], dtype=np.float64))[1] / moments(x)[1])
+    slope = np.sqrt(output_variance(pulled) / moments(x)[1])
     size = summed(np.abs(dx)) + slope * summed(np.abs(dy))
-    return told(ratio(total, size), "a constant added to a channel has a gradient", sum=total)
+    return batch_residual(
+        ratio(total, size), "a constant added to a channel has a gradient", sum=total
+    )
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/gradient-along-output",
-    former="normalisation/gradient-along-output",
     applies=understood,
-    effort=4,
     source="the derivative of the variance takes out of the gradient what points along the output, up to eps",
 )
-def gradient_along_output(subject: Subject, batch: Batch) -> Residual:
+def gradient_along_output(flow: BatchNormal, batch: Batch) -> Residual:
     r"""In train mode $\sum dx\,\hat x = \epsilon\,(v + \epsilon)^{-3/2} \sum d\hat x\,\hat x$ in
     every channel.
     """
     rng = np.random.default_rng(batch.seed)
-    found = pulled(subject, drawn(subject, rng), rng)
-    got = summed(found.dx * found.hat)
-    expected = found.eps * (found.var + found.eps) ** -1.5 * summed(found.dhat * found.hat)
-    size = found.size() * summed(np.abs(found.hat))
+    back = backward(flow, random_batch(flow, rng), rng)
+    got = summed(back.dx * back.hat)
+    expected = back.eps * (back.var + back.eps) ** -1.5 * summed(back.dhat * back.hat)
+    size = back.size() * summed(np.abs(back.hat))
     note = "the gradient has a part along the output, as if the variance were a constant"
-    return told(ratio(got - expected, size), note, got=got, expected=expected)
+    return batch_residual(ratio(got - expected, size), note, got=got, expected=expected)
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/bias-before-is-idle",
-    former="normalisation/bias-before-is-idle",
     applies=normalizes,
     effort=3,
     scales=(0.0, 0.3),
     source="Ioffe and Szegedy 2015, section 2: without the gradient of the mean, a bias grows while the loss stays",
 )
-def bias_before_is_idle(subject: Subject, batch: Batch) -> Residual:
+def bias_before_is_idle(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode, gradient descent on a bias that is added before the layer leaves the bias
     where it is.
     """
     rng = np.random.default_rng(batch.seed)
-    x = drawn(subject, rng)
-    dy = single(rng.standard_normal(x.shape))
+    x = random_batch(flow, rng)
+    dy = random_cotangent(x, rng)
     spread = np.sqrt(moments(x)[1])
-    bias, moves = np.zeros(channels(subject)), np.zeros(channels(subject))
+    bias, moves = np.zeros(channels(flow)), np.zeros(channels(flow))
     for _ in range(3):
-        _, out = play(subject, [("train",), ("pullback", x + wide(bias, x), dy)])
-        gradient = (
-            np.zeros(len(bias))
-            if out["x"] is None
-            else summed(np.asarray(out["x"], dtype=np.float64))
-        )
-        slope = np.sqrt(moments(np.asarray(out["value"], dtype=np.float64))[1]) / spread
+        _, pulled = flow.play([Train(), Pullback(x + wide(bias, x), dy)])
+        gradient = summed(input_gradient(pulled, x))
+        slope = np.sqrt(output_variance(pulled)) / spread
         # A step that moves the bias by a tenth of the spread where its gradient is as large as its
         # terms.
         reach = slope * summed(np.abs(dy))
         step = RATE * spread * np.where(reach > 0, gradient / np.where(reach > 0, reach, 1.0), 0.0)
         bias = bias - step
         moves = moves + np.abs(step)
-    return told(
+    return batch_residual(
         ratio(moves, spread), "a bias before the layer is driven away by its gradient", bias=bias
     )
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/eval-still-trains",
-    former="normalisation/eval-still-trains",
     applies=understood_and_tracks,
-    effort=4,
     source="layers are put into eval mode inside a model in training to freeze their statistics, not their parameters",
 )
-def eval_still_trains(subject: Subject, batch: Batch) -> Residual:
+def eval_still_trains(flow: BatchNormal, batch: Batch) -> Residual:
     r"""In eval mode the statistics stay as they are while gradients flow:
     $dx = w\,dy / \sqrt{v + \epsilon}$, $dw = \sum dy\,\hat x$ and $db = \sum dy$ with the running
     statistics.
     """
     rng = np.random.default_rng(batch.seed)
-    x = drawn(subject, rng)
-    dy = single(rng.standard_normal(x.shape))
-    steps = [("eval",), ("roles",), ("state",), ("pullback", x, dy), ("state",)]
-    played, error = attempt(play, subject, steps)
+    x = random_batch(flow, rng)
+    dy = random_cotangent(x, rng)
+    steps = [Eval(), Roles(), State(), Pullback(x, dy), State()]
+    played, error = attempt(flow.play, steps)
     if error:
-        return told(np.full(channels(subject), np.inf), f"no gradient flows in eval mode ({error})")
-    _, roles, before, out, after = played
-    known, count = held(roles), channels(subject)
-    assert known.running_mean is not None
-    assert known.running_var is not None
-    eps, weight = epsilon(subject, known), known.scale(count)
-    hat = standardized(x, known.running_mean, known.running_var, eps)
-    slope = np.abs(weight) / np.sqrt(known.running_var + eps)
-    dx = np.zeros_like(x) if out["x"] is None else np.asarray(out["x"], dtype=np.float64)
-    expected = wide(weight / np.sqrt(known.running_var + eps), x) * dy
-    rows, note = (
-        [apart(dx, expected, slope * largest(dy))],
-        "gradients in eval mode are not those of a fixed affine map",
-    )
+        infinite = np.full(channels(flow), np.inf)
+        return batch_residual(infinite, f"no gradient flows in eval mode ({error})")
+    _, roles, before, pulled, after = played
+    parameters = Parameters.of(flow, roles)
+    (mean, var), eps = parameters.running, epsilon(flow, parameters)
+    hat, deviation = standardized(x, mean, var, eps), np.sqrt(var + eps)
+    slope = np.abs(parameters.scale) / deviation
+    expected = wide(parameters.scale / deviation, x) * dy
+    rows = [apart(input_gradient(pulled, x), expected, slope * largest(dy))]
     size = summed(np.abs(dy)) * (1 + largest(hat))
-    for role, gradient in (("weight", summed(dy * hat)), ("bias", summed(dy))):
-        if out[role] is not None:
-            rows.append(ratio(np.asarray(out[role]).reshape(-1) - gradient, size))
+    for got, gradient in ((pulled.weight, summed(dy * hat)), (pulled.bias, summed(dy))):
+        if got is not None:
+            rows.append(ratio(np.asarray(got).reshape(-1) - gradient, size))
+    note = "gradients in eval mode are not those of a fixed affine map"
     written = changed(before, after)
     if written:
-        rows.append(np.full(count, np.inf))
+        rows.append(np.full(channels(flow), np.inf))
         note = f"a call in eval mode changed {listed(written)}"
-    return told(np.stack(rows), note)
+    return batch_residual(np.stack(rows), note)

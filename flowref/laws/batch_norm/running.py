@@ -4,8 +4,11 @@ makes of them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from flowref.laws.batch_norm.arithmetic import apart, largest, moments, ratio, smallest, wide, worst
 from flowref.laws.batch_norm.averaging import (
     AVERAGE,
     EXPLAINS,
@@ -13,308 +16,259 @@ from flowref.laws.batch_norm.averaging import (
     NEW,
     explained,
     fractions,
-    lived,
+    random_history,
+    trained,
 )
-from flowref.laws.batch_norm.layer import effective, tracks, understood_and_tracks
-from flowref.laws.batch_norm.oracle import (
-    apart,
+from flowref.laws.batch_norm.conditions import takes_momentum, tracks, understood_and_tracks
+from flowref.laws.batch_norm.declaring import batch_norm_law, batch_residual
+from flowref.laws.batch_norm.normalizer import (
+    Parameters,
+    Running,
     channels,
-    drawn,
     epsilon,
-    held,
-    largest,
-    moments,
-    normalizer_law,
-    ordinary,
-    play,
-    ratio,
-    spec,
-    told,
-    wide,
+    normal_batch,
+    random_batch,
 )
 from flowref.laws.common.outcomes import flags
-from flowref.model import BOUND, EXACT, Array, Batch, Residual, Subject, Unsupported
+from flowref.model import BOUND, EXACT, Array, Batch, Residual, Unsupported, requires
+from flowref.model.abilities import BatchNormal
+from flowref.model.steps import Assign, Eval, Normalize, Roles, Step, Train
 
 TORCH = "torch.nn.BatchNorm1d: running statistics, momentum and num_batches_tracked"
 # How often one batch is shown until running statistics are compared with its own.
 SHOWN = 60
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/running-update",
-    former="normalisation/running-update",
     applies=tracks,
-    effort=4,
     scales=(0.0, 0.3),
     source=f"{TORCH}; Keras calls momentum what torch calls one minus it, and both kinds of variance are kept by some",
 )
-def running_update(subject: Subject, batch: Batch) -> Residual:
+def running_update(flow: BatchNormal, batch: Batch) -> Residual:
     r"""Each train-mode batch moves the running mean and variance once,
     $r \leftarrow (1 - f)\,r + f\,s$, with one f for both: the momentum, one minus the momentum, or
     1/t in an average over t batches; the variance s is the unbiased or the biased one.
     """
-    history = lived(subject, np.random.default_rng(batch.seed))
-    convention, gap = explained(subject, history)
-    place = int(gap.max((1, 2)).argmax())
-    after, before = history.holdings[place + 1], history.holdings[place]
-    assert after.running_mean is not None
-    assert after.running_var is not None
-    assert before.running_mean is not None
-    mean, var = moments(history.batches[place], convention.freedom)
-    part = fractions(convention.momentum, history)[place]
-    return told(
+    history = random_history(flow, np.random.default_rng(batch.seed))
+    convention, gap = explained(history)
+    index = int(gap.max((1, 2)).argmax())
+    before, after = (history.parameters[at].running for at in (index, index + 1))
+    mean, var = moments(history.batches[index], convention.freedom)
+    fraction = fractions(convention.momentum, history)[index]
+    return batch_residual(
         gap,
         "no known convention explains how the running statistics moved",
-        running_mean=after.running_mean,
-        nearest_running_mean=(1 - part) * before.running_mean + part * mean,
-        running_var=after.running_var,
+        running_mean=after.mean,
+        nearest_running_mean=(1 - fraction) * before.mean + fraction * mean,
+        running_var=after.var,
         variance_of_the_batch=var,
     )
 
 
-def limited(subject: Subject) -> str | None:
-    """A momentum that can be set, and running statistics."""
-    return tracks(subject) or effective("momentum", (0.25, 0.5))(subject)
-
-
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/momentum-limits",
-    former="normalisation/momentum-limits",
-    applies=limited,
+    applies=tracks & takes_momentum,
     effort=3,
     scales=(0.0,),
     source=TORCH,
 )
-def momentum_limits(subject: Subject, batch: Batch) -> Residual:
+def momentum_limits(flow: BatchNormal, batch: Batch) -> Residual:
     """At one end of the momentum, 0 or 1, the running statistics are those of the last batch; at
     the other they stay.
     """
     rng = np.random.default_rng(batch.seed)
-    convention, gap = explained(subject, lived(subject, rng))
+    convention, gap = explained(random_history(flow, rng))
     if convention.momentum not in (NEW, KEEP) or not gap.max() < EXPLAINS:
         raise Unsupported("its running statistics follow no fixed momentum")
-    x = drawn(subject, rng)
-    kept = {}
-    for momentum in (0.0, 1.0):
-        steps = [
-            ("assign", "momentum", momentum),
-            ("roles",),
-            ("train",),
-            ("normalize", x),
-            ("roles",),
-        ]
-        _, first, _, _, last = play(subject, steps)
-        kept[momentum] = (held(first), held(last))
-    best: Array | None = None
-    for last_end, freedom in ((1.0, 1), (1.0, 0), (0.0, 1), (0.0, 0)):
-        mean, var = moments(x, freedom)
-        (_, last), (before, still) = kept[last_end], kept[1.0 - last_end]
-        pairs = (
-            (last.running_mean, mean, largest(x)),
-            (last.running_var, var, var),
-            (still.running_mean, before.running_mean, np.ones(channels(subject))),
-            (still.running_var, before.running_var, np.ones(channels(subject))),
+    x = random_batch(flow, rng)
+    ends = (at_momentum(flow, x, 0.0), at_momentum(flow, x, 1.0))
+    gaps = [
+        apart_at_the_ends(x, follows, stays, freedom)
+        for follows, stays in (ends[::-1], ends)
+        for freedom in (1, 0)
+    ]
+    return batch_residual(smallest(gaps), "momentum 0 and 1 are not the two limits")
+
+
+def at_momentum(flow: BatchNormal, x: Array, momentum: float) -> tuple[Running, Running]:
+    """The running statistics before and after a batch, with a momentum."""
+    assign = Assign("momentum", momentum)
+    _, before, _, _, after = flow.play([assign, Roles(), Train(), Normalize(x), Roles()])
+    return Parameters.of(flow, before).running, Parameters.of(flow, after).running
+
+
+def apart_at_the_ends(
+    x: Array, follows: tuple[Running, Running], stays: tuple[Running, Running], freedom: int
+) -> Array:
+    """How far running statistics are from those of the batch where they follow it, and from what
+    they were where they stay.
+    """
+    mean, var = moments(x, freedom)
+    (_, last), (before, after) = follows, stays
+    ones = np.ones(len(mean))
+    columns = [
+        ratio(np.abs(got - expected), size + np.abs(expected))
+        for got, expected, size in (
+            (last.mean, mean, largest(x)),
+            (last.var, var, var),
+            (after.mean, before.mean, ones),
+            (after.var, before.var, ones),
         )
-        columns = []
-        for got, expected, size in pairs:
-            assert got is not None
-            assert expected is not None
-            columns.append(ratio(np.abs(got - expected), size + np.abs(expected)))
-        value = np.nan_to_num(np.stack(columns), nan=np.inf)
-        best = value if best is None or value.max() < best.max() else best
-    assert best is not None
-    return told(best, "momentum 0 and 1 are not the two limits")
+    ]
+    return np.nan_to_num(np.stack(columns), nan=np.inf)
 
 
-def averages(subject: Subject) -> str | None:
+@requires("it has a momentum, or does not count batches")
+def averages_plainly(flow: BatchNormal) -> bool:
     """A counter of batches and no momentum: a plain average."""
-    reason = tracks(subject)
-    if reason is None and (
-        "num_batches" not in spec(subject).roles or "momentum" in spec(subject).roles
-    ):
-        reason = "it has a momentum, or does not count batches"
-    return reason
+    roles = flow.normalizer.roles
+    return "num_batches" in roles and "momentum" not in roles
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/plain-average",
-    former="normalisation/plain-average",
-    applies=averages,
+    applies=tracks & averages_plainly,
     effort=3,
     scales=(0.0,),
     source=f"{TORCH}: momentum=None",
 )
-def plain_average(subject: Subject, batch: Batch) -> Residual:
+def plain_average(flow: BatchNormal, batch: Batch) -> Residual:
     """Without a momentum, the running statistics are the plain average of those of all batches,
     whatever their sizes.
     """
-    history = lived(subject, np.random.default_rng(batch.seed))
-    _, gap = explained(subject, history, lambda convention: convention.momentum == AVERAGE)
-    return told(gap, "the running statistics are not the average over the batches")
+    history = random_history(flow, np.random.default_rng(batch.seed))
+    _, gap = explained(history, lambda convention: convention.momentum == AVERAGE)
+    return batch_residual(gap, "the running statistics are not the average over the batches")
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/average-warms-up",
-    former="normalisation/average-warms-up",
     applies=tracks,
     effort=2,
     scales=(0.0,),
     history="fresh",
     source="after t batches of mean a, an average that starts at 0 is (1 - (1 - m)^t) a; a corrected one is a",
 )
-def average_warms_up(subject: Subject, batch: Batch) -> Residual:
+def average_warms_up(flow: BatchNormal, batch: Batch) -> Residual:
     r"""Shown one batch t times, a new layer's running statistics are
     $r_0 + (1 - (1 - f)^t)(s - r_0)$, or s where the start is corrected for.
     """
-    x = drawn(subject, np.random.default_rng(batch.seed))
-    times = 4
-    steps = [
-        ("roles",),
-        ("train",),
-        *(step for _ in range(times) for step in (("normalize", x), ("roles",))),
-    ]
-    outcomes = play(subject, steps)
-    holdings = [held(outcomes[0]), *(held(found) for found in outcomes[3::2])]
-    first = holdings[0]
-    assert first.running_mean is not None
-    assert first.running_var is not None
-    fractions = [1.0] if first.momentum is None else [1.0, first.momentum, 1 - first.momentum]
+    x = random_batch(flow, np.random.default_rng(batch.seed))
+    first, *later = trained(flow, [x] * 4).parameters
     if first.momentum is None and first.num_batches is None:
         raise Unsupported("its momentum is not known")
-    best: Array | None = None
-    for part in fractions:
-        for freedom in (1, 0):
-            mean, var = moments(x, freedom)
-            rows = []
-            for count, known in enumerate(holdings[1:], 1):
-                assert known.running_mean is not None
-                assert known.running_var is not None
-                share = 1 - (1 - part) ** count
-                gap_mean = (
-                    known.running_mean - first.running_mean - share * (mean - first.running_mean)
-                )
-                gap_var = known.running_var - first.running_var - share * (var - first.running_var)
-                rows += [
-                    ratio(np.abs(gap_mean), largest(x)),
-                    ratio(np.abs(gap_var), var + np.abs(first.running_var)),
-                ]
-            value = np.nan_to_num(np.stack(rows), nan=np.inf)
-            best = value if best is None or value.max() < best.max() else best
-    assert best is not None
-    return told(
-        best,
+    fractions = [1.0] if first.momentum is None else [1.0, first.momentum, 1 - first.momentum]
+    approaches = [one.running for one in later]
+    gaps = [
+        apart_from_average(x, first.running, approaches, fraction, freedom)
+        for fraction in fractions
+        for freedom in (1, 0)
+    ]
+    return batch_residual(
+        smallest(gaps),
         "a new layer's running statistics do not approach those of the batch as an average does",
     )
 
 
-def counts(subject: Subject) -> str | None:
+def apart_from_average(
+    x: Array, first: Running, later: list[Running], fraction: float, freedom: int
+) -> Array:
+    """How far running statistics are from an average that a batch enters again and again."""
+    mean, var = moments(x, freedom)
+    rows = []
+    for times, (running_mean, running_var) in enumerate(later, 1):
+        share = 1 - (1 - fraction) ** times
+        gap_mean = running_mean - first.mean - share * (mean - first.mean)
+        gap_var = running_var - first.var - share * (var - first.var)
+        rows += [
+            ratio(np.abs(gap_mean), largest(x)),
+            ratio(np.abs(gap_var), var + np.abs(first.var)),
+        ]
+    return np.nan_to_num(np.stack(rows), nan=np.inf)
+
+
+@requires("it does not count batches")
+def counts(flow: BatchNormal) -> bool:
     """A counter of batches."""
-    return tracks(subject) or (
-        None if "num_batches" in spec(subject).roles else "it does not count batches"
-    )
+    return "num_batches" in flow.normalizer.roles
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/batch-counter",
-    former="normalisation/batch-counter",
     tolerance=EXACT,
-    applies=counts,
+    applies=tracks & counts,
     effort=2,
     scales=(0.0,),
     source=TORCH,
 )
-def batch_counter(subject: Subject, batch: Batch) -> Residual:
+def batch_counter(flow: BatchNormal, batch: Batch) -> Residual:
     """The number of batches grows by one in every train-mode call, and in no call in eval mode."""
-    x = drawn(subject, np.random.default_rng(batch.seed))
-    call: list[tuple[object, ...]] = [("normalize", x), ("roles",)]
-    outcomes = play(subject, [("roles",), ("train",), *call, *call, ("eval",), *call])
-    before, once, twice, calm = (held(outcomes[place]).num_batches for place in (0, 3, 5, 8))
-    if before is None or once is None or twice is None or calm is None:
+    x = random_batch(flow, np.random.default_rng(batch.seed))
+    call: list[Step[Any]] = [Normalize(x), Roles()]
+    life = flow.play([Roles(), Train(), *call, *call, Eval(), *call])
+    before, once, twice, evaluated = (
+        Parameters.of(flow, life[index]).num_batches for index in (0, 3, 5, 8)
+    )
+    if before is None or once is None or twice is None or evaluated is None:
         raise Unsupported("its counter holds no number")
-    wrong = (once - before, twice - once, calm - twice) != (1, 1, 0)
-    seen = f"{before:g}, {once:g} and {twice:g} after two batches, {calm:g} after one in eval mode"
-    return flags(wrong, 1, f"the counter was {seen}")
+    wrong = (once - before, twice - once, evaluated - twice) != (1, 1, 0)
+    trace = f"{before:g}, {once:g} and {twice:g} after two batches"
+    return flags(wrong, 1, f"the counter was {trace}, {evaluated:g} after one in eval mode")
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/updates-without-gradients",
-    former="normalisation/updates-without-gradients",
     applies=tracks,
     effort=3,
     scales=(0.0, 0.3),
     source="torch.optim.swa_utils.update_bn recomputes running statistics by train-mode passes under no_grad",
 )
-def updates_without_gradients(subject: Subject, batch: Batch) -> Residual:
+def updates_without_gradients(flow: BatchNormal, batch: Batch) -> Residual:
     """A train-mode pass under no_grad normalizes by the batch and moves the running statistics as
     any train-mode pass does.
     """
-    x = drawn(subject, np.random.default_rng(batch.seed))
-    outcomes = [
-        play(subject, [("train",), ("normalize", x, how), ("roles",)])
-        for how in ("plain", "no_grad")
+    x = random_batch(flow, np.random.default_rng(batch.seed))
+    _, y, roles = flow.play([Train(), Normalize(x), Roles()])
+    _, bare, bare_roles = flow.play([Train(), Normalize(x, "no_grad"), Roles()])
+    one, two = (Parameters.of(flow, outcome).running for outcome in (roles, bare_roles))
+    rows = [
+        apart(bare, y, largest(y)),
+        ratio(np.abs(two.mean - one.mean), np.abs(one.mean) + largest(x)),
+        ratio(np.abs(two.var - one.var), np.abs(one.var)),
     ]
-    (_, y, one), (_, bare, two) = outcomes
-    first, second = held(one), held(two)
-    rows = [apart(bare, y, largest(y))]
-    for name in ("running_mean", "running_var"):
-        a, b = getattr(first, name), getattr(second, name)
-        rows.append(ratio(np.abs(b - a), np.abs(a) + (largest(x) if name == "running_mean" else 0)))
     note = "under no_grad a train-mode pass normalizes or updates differently"
-    return told(np.nan_to_num(np.stack(rows), nan=np.inf), note)
+    return batch_residual(np.nan_to_num(np.stack(rows), nan=np.inf), note)
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/eval-approaches-train",
-    former="normalisation/eval-approaches-train",
     applies=understood_and_tracks,
     tolerance=BOUND,
     effort=2,
     scales=(0.0, 0.3),
     source="on stationary data the running statistics become those of the batches, so that the two modes agree",
 )
-def eval_approaches_train(subject: Subject, batch: Batch) -> Residual:
+def eval_approaches_train(flow: BatchNormal, batch: Batch) -> Residual:
     """After many train-mode passes over one batch, eval mode returns for it what train mode does,
     up to what the average still remembers and the factor n/(n - 1) of an unbiased variance.
     """
-    rng, count = np.random.default_rng(batch.seed), channels(subject)
-    x = wide(rng.choice((-1.0, 0.0, 2.0), count), np.zeros((1, *subject.event_shape))) + ordinary(
-        subject, rng, 24
-    )
-    steps = [
-        ("roles",),
-        ("train",),
-        *[("normalize", x)] * SHOWN,
-        ("eval",),
-        ("normalize", x),
-        ("roles",),
-    ]
-    outcomes = play(subject, steps)
-    before, after = held(outcomes[0]), held(outcomes[-1])
-    trained, calm = outcomes[1 + SHOWN], outcomes[-2]
-    assert before.running_mean is not None
-    assert before.running_var is not None
-    if before.momentum is not None:
-        # Either factor may be that of the old value: the slower is allowed.
-        remembered = max(before.momentum, 1 - before.momentum) ** SHOWN
-        history = lived(subject, np.random.default_rng(batch.seed))
-        convention, gap = explained(subject, history)
-        if gap.max() < EXPLAINS:
-            kept = {NEW: 1 - before.momentum, KEEP: before.momentum}.get(
-                convention.momentum, remembered ** (1 / SHOWN)
-            )
-            remembered = kept**SHOWN
-    elif before.num_batches is not None:
-        remembered = before.num_batches / (before.num_batches + SHOWN)
-    else:
-        raise Unsupported("its momentum is not known")
-    weight, eps = np.abs(after.scale(count)), epsilon(subject, after)
+    rng = np.random.default_rng(batch.seed)
+    level = wide(rng.choice((-1.0, 0.0, 2.0), channels(flow)), np.zeros((1, *flow.event_shape)))
+    x = level + normal_batch(flow, rng, 24)
+    shown = [Normalize(x)] * SHOWN
+    life = flow.play([Roles(), Train(), *shown, Eval(), Normalize(x), Roles()])
+    before, after = Parameters.of(flow, life[0]), Parameters.of(flow, life[-1])
+    last, evaluated = life[1 + SHOWN], life[-2]
+    share = remembered(flow, before, batch)
+    weight, eps = np.abs(after.scale), epsilon(flow, after)
     mean, var = moments(x)
     values = x[:, 0].size
     # Bounds of the running statistics, and with them of the output, where it is furthest from the
     # mean.
-    off_mean = remembered * np.abs(before.running_mean - mean)
-    off_var = remembered * np.abs(before.running_var - var) + var / (values - 1)
-    if (off_var > 0.5 * var).any() or remembered > 0.5:
+    off_mean = share * np.abs(before.running.mean - mean)
+    off_var = share * np.abs(before.running.var - var) + var / (values - 1)
+    if (off_var > 0.5 * var).any() or share > 0.5:
         raise Unsupported("its average still remembers too much of its past to be compared")
     deviation = np.sqrt(var + eps)
     reach = largest(x - wide(mean, x)) + off_mean
@@ -322,7 +276,20 @@ def eval_approaches_train(subject: Subject, batch: Batch) -> Residual:
     allowed = weight * (
         off_mean / low + reach * off_var / (low * deviation * (low + deviation))
     ) + 1e-9 * (1 + weight)
-    value = apart(calm, trained, np.where(allowed > 0, allowed, 1.0))
-    worst = float(np.nan_to_num(value, nan=np.inf).max())
-    note = "eval mode stays away from train mode on the same data" if worst > 1 else ""
-    return Residual(np.nan_to_num(value, nan=np.inf).reshape(1, -1), allowed=1.0, note=note)
+    value = np.nan_to_num(apart(evaluated, last, np.where(allowed > 0, allowed, 1.0)), nan=np.inf)
+    note = "eval mode stays away from train mode on the same data" if worst(value) > 1 else ""
+    return Residual(value.reshape(1, -1), allowed=1.0, note=note)
+
+
+def remembered(flow: BatchNormal, before: Parameters, batch: Batch) -> float:
+    """The share of the running statistics that is older than the batches shown."""
+    if before.momentum is not None:
+        convention, gap = explained(random_history(flow, np.random.default_rng(batch.seed)))
+        kept = {NEW: 1 - before.momentum, KEEP: before.momentum}
+        if gap.max() < EXPLAINS and convention.momentum in kept:
+            return kept[convention.momentum] ** SHOWN
+        # Either factor may be that of the old value: the slower is allowed.
+        return float(max(before.momentum, 1 - before.momentum) ** SHOWN)
+    if before.num_batches is not None:
+        return before.num_batches / (before.num_batches + SHOWN)
+    raise Unsupported("its momentum is not known")

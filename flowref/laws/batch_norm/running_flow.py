@@ -4,168 +4,131 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.batch_norm.flow import log_dets, tracked_layer
-from flowref.laws.batch_norm.layer import effective
-from flowref.laws.batch_norm.oracle import (
+from flowref.laws.batch_norm.arithmetic import (
     apart,
-    channels,
-    drawn,
-    epsilon,
-    held,
     largest,
     moments,
-    normalizer_law,
     per_channel,
-    play,
-    single,
-    spec,
+    smallest,
     standardized,
     summed,
-    told,
     wide,
 )
-from flowref.model import Array, Batch, Residual, Subject, Undecidable
+from flowref.laws.batch_norm.conditions import takes_momentum
+from flowref.laws.batch_norm.declaring import batch_norm_law, batch_residual
+from flowref.laws.batch_norm.flow import tracked_layer
+from flowref.laws.batch_norm.gradients import random_cotangent
+from flowref.laws.batch_norm.normalizer import (
+    Parameters,
+    epsilon,
+    input_gradient,
+    output,
+    random_batch,
+)
+from flowref.laws.common.arithmetic import reported
+from flowref.model import Array, Batch, Residual, Undecidable, requires
+from flowref.model.abilities import BatchNormal
+from flowref.model.steps import Assign, Normalize, Pullback, Roles, Run, Train
 
 APPENDIX = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E"
 
 
-def averaged(subject: Subject) -> str | None:
+@requires("in train mode it normalizes by the statistics of the batch alone")
+def normalizes_by_averages(flow: BatchNormal) -> bool:
     """Running averages, which the batch has entered, are what train mode normalizes by."""
-    if spec(subject).statistics != "running":
-        return "in train mode it normalizes by the statistics of the batch alone"
-    return tracked_layer(subject)
+    return flow.normalizer.statistics == "running"
 
 
-@normalizer_law(
-    "batch-norm/running-average-used",
-    former="normalisation/running-average-used",
-    applies=averaged,
-    effort=4,
-    source=APPENDIX,
-)
-def running_average_used(subject: Subject, batch: Batch) -> Residual:
+averaged = normalizes_by_averages & tracked_layer
+
+
+@batch_norm_law("batch-norm/running-average-used", applies=averaged, source=APPENDIX)
+def running_average_used(flow: BatchNormal, batch: Batch) -> Residual:
     """Where train mode normalizes by running averages, these are the averages that the batch has
     entered already.
     """
-    x, count = drawn(subject, np.random.default_rng(batch.seed)), channels(subject)
-    _, y, roles = play(subject, [("train",), ("normalize", x), ("roles",)])
-    known = held(roles)
-    assert known.running_mean is not None
-    assert known.running_var is not None
-    weight, bias = known.scale(count), known.shift(count)
-    hat = standardized(x, known.running_mean, known.running_var, epsilon(subject, known))
-    size = np.abs(weight) * (1 + largest(hat)) + np.abs(bias)
+    x = random_batch(flow, np.random.default_rng(batch.seed))
+    _, y, roles = flow.play([Train(), Normalize(x), Roles()])
+    parameters = Parameters.of(flow, roles)
+    hat = standardized(x, *parameters.running, epsilon(flow, parameters))
     note = "train mode does not normalize by the running averages after the batch has entered them"
-    return told(apart(y, wide(weight, x) * hat + wide(bias, x), size), note)
+    return batch_residual(apart(y, parameters.affine(hat), parameters.magnitude(hat)), note)
 
 
-@normalizer_law(
-    "batch-norm/running-average-log-det",
-    former="normalisation/running-average-log-det",
-    applies=averaged,
-    effort=4,
-    source=APPENDIX,
-)
-def running_average_log_det(subject: Subject, batch: Batch) -> Residual:
+@batch_norm_law("batch-norm/running-average-log-det", applies=averaged, source=APPENDIX)
+def running_average_log_det(flow: BatchNormal, batch: Batch) -> Residual:
     """Where train mode normalizes by running averages, the log-det has the variance that the output
     has.
     """
-    x = drawn(subject, np.random.default_rng(batch.seed))
-    _, out, roles = play(subject, [("train",), ("call", spec(subject).call, x), ("roles",)])
-    known, y = held(roles), per_channel(np.asarray(out.value))
+    x = random_batch(flow, np.random.default_rng(batch.seed))
+    _, out, roles = flow.play([Train(), Run(flow.normalizer.call, x), Roles()])
     # The slope of the map is that of the output over the input, whatever the variance is.
-    points = per_channel(x)
+    points, y = per_channel(x), per_channel(np.asarray(out.value))
     points, y = points - points.mean(1, keepdims=True), y - y.mean(1, keepdims=True)
     slope = np.abs((points * y).sum(1) / (points**2).sum(1)).astype(np.float64)
-    if not (slope > 0).all() or not (np.abs(known.scale(channels(subject))) > 1e-6).all():
+    scale = Parameters.of(flow, roles).scale
+    if not (slope > 0).all() or not (np.abs(scale) > 1e-6).all():
         raise Undecidable("a weight is zero, and the map no bijection")
-    positions = int(np.prod(subject.event_shape[1:]))
+    positions = int(np.prod(flow.event_shape[1:]))
     expected, size = positions * np.log(slope).sum(), positions * (1 + np.abs(np.log(slope)).sum())
-    got = log_dets(subject, out, len(x))
+    ladj = reported(flow, out, len(x))
     note = "the log-det in train mode has another variance than the output"
-    return told(np.abs(got - expected) / size, note, log_det=got[0], expected=expected)
+    return batch_residual(np.abs(ladj - expected) / size, note, log_det=ladj[0], expected=expected)
 
 
-@normalizer_law(
-    "batch-norm/running-average-gradient",
-    former="normalisation/running-average-gradient",
-    applies=averaged,
-    effort=4,
-    source=APPENDIX,
-)
-def running_average_gradient(subject: Subject, batch: Batch) -> Residual:
+@batch_norm_law("batch-norm/running-average-gradient", applies=averaged, source=APPENDIX)
+def running_average_gradient(flow: BatchNormal, batch: Batch) -> Residual:
     """Where train mode normalizes by running averages, the gradient passes through the statistics
     of the batch with the fraction with which they enter, and not into older averages.
     """
-    rng, count = np.random.default_rng(batch.seed), channels(subject)
-    x = drawn(subject, rng)
-    dy = single(rng.standard_normal(x.shape))
-    before, _, out, after = play(subject, [("roles",), ("train",), ("pullback", x, dy), ("roles",)])
-    old, new = held(before), held(after)
-    assert old.running_mean is not None
-    assert new.running_mean is not None
-    assert old.running_var is not None
-    assert new.running_var is not None
-    weight, eps = new.scale(count), epsilon(subject, new)
+    rng = np.random.default_rng(batch.seed)
+    x = random_batch(flow, rng)
+    dy = random_cotangent(x, rng)
+    before, _, pulled, after = flow.play([Roles(), Train(), Pullback(x, dy), Roles()])
+    old, parameters = Parameters.of(flow, before).running, Parameters.of(flow, after)
+    new, eps = parameters.running, epsilon(flow, parameters)
     mean, _ = moments(x)
-    way = mean - old.running_mean
-    part = float((way * (new.running_mean - old.running_mean)).sum() / (way**2).sum())
-    deviation, centered = np.sqrt(new.running_var + eps), x - wide(mean, x)
-    dhat = wide(weight, x) * dy
+    way = mean - old.mean
+    fraction = float((way * (new.mean - old.mean)).sum() / (way**2).sum())
+    deviation, centered = np.sqrt(new.var + eps), x - wide(mean, x)
+    dhat = wide(parameters.scale, x) * dy
     by_mean = -summed(dhat) / deviation
-    by_var = -0.5 * summed(dhat * (x - wide(new.running_mean, x))) / deviation**3
-    values = x[:, 0].size
-    dx = np.asarray(out["x"], dtype=np.float64) if out["x"] is not None else np.zeros_like(x)
+    by_var = -0.5 * summed(dhat * (x - wide(new.mean, x))) / deviation**3
+    values, dx = x[:, 0].size, input_gradient(pulled, x)
     size = largest(dhat) / deviation + np.abs(by_mean) + np.abs(by_var) * largest(centered)
-    found = []
+    gaps = []
     for freedom in (1, 0):
         through = wide(by_mean / values, x) + wide(2 * by_var / (values - freedom), x) * centered
-        found.append(apart(dx, dhat / wide(deviation, x) + part * through, size))
-    best = min(found, key=lambda row: float(row.max()))
-    return told(
-        best, "the gradient does not pass through the running averages as the batch entered them"
+        gaps.append(apart(dx, dhat / wide(deviation, x) + fraction * through, size))
+    return batch_residual(
+        smallest(gaps),
+        "the gradient does not pass through the running averages as the batch entered them",
     )
 
 
-def limited(subject: Subject) -> str | None:
-    """Running averages whose momentum can be set."""
-    return averaged(subject) or effective("momentum", (0.25, 0.5))(subject)
-
-
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/running-average-limits",
-    former="normalisation/running-average-limits",
-    applies=limited,
+    applies=averaged & takes_momentum,
     effort=3,
     source=APPENDIX,
 )
-def running_average_limits(subject: Subject, batch: Batch) -> Residual:
+def running_average_limits(flow: BatchNormal, batch: Batch) -> Residual:
     """Where train mode normalizes by running averages, one end of the momentum makes it plain batch
     normalization and the other a fixed affine map by the old averages.
     """
-    x, count = drawn(subject, np.random.default_rng(batch.seed)), channels(subject)
-    known = held(play(subject, [("roles",)])[0])
-    assert known.running_mean is not None
-    assert known.running_var is not None
-    eps, weight, bias = epsilon(subject, known), known.scale(count), known.shift(count)
-    ends = [
-        play(subject, [("assign", "momentum", m), ("train",), ("normalize", x)])[-1]
-        for m in (0.0, 1.0)
-    ]
+    x = random_batch(flow, np.random.default_rng(batch.seed))
+    parameters = Parameters.of(flow)
+    eps = epsilon(flow, parameters)
+    ends = [output(flow, x, Assign("momentum", end), Train()) for end in (0.0, 1.0)]
 
     def off(y: Array, mean: Array, var: Array) -> Array:
         hat = standardized(x, mean, var, eps)
-        return apart(
-            y,
-            wide(weight, x) * hat + wide(bias, x),
-            np.abs(weight) * (1 + largest(hat)) + np.abs(bias),
-        )
+        return apart(y, parameters.affine(hat), parameters.magnitude(hat))
 
-    fixed = (known.running_mean, known.running_var)
-    found = [
-        np.stack([off(still, *fixed), off(plain, *moments(x, freedom))])
-        for still, plain in (tuple(ends), tuple(ends[::-1]))
+    gaps = [
+        np.stack([off(fixed, *parameters.running), off(plain, *moments(x, freedom))])
+        for fixed, plain in (ends, ends[::-1])
         for freedom in (0, 1)
     ]
-    best = min(found, key=lambda rows: float(np.nan_to_num(rows, nan=np.inf).max()))
-    return told(best, "the ends of the momentum are not batch normalization and a fixed map")
+    note = "the ends of the momentum are not batch normalization and a fixed map"
+    return batch_residual(smallest(gaps), note)

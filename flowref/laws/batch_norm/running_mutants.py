@@ -48,7 +48,6 @@ def recursed(
 
 def recursing(subject: Subject, recursion: Recursion) -> Subject:
     """The subject with another recursion."""
-    assert subject.play is not None
     return replace(subject, play=partial(recursed, subject.play, recursion))
 
 
@@ -119,7 +118,6 @@ def _falsy_momentum(
 @mutant("batch-norm/momentum-limits", host=IMAGE, sizes=(1e-8, 1e-1))
 def zero_momentum_is_none(subject: Subject, size: float = 1e-1) -> Subject:
     """A momentum of 0 is taken for none, and the default put in its place."""
-    assert subject.play is not None
     return replace(subject, play=partial(_falsy_momentum, subject.play, size))
 
 
@@ -158,7 +156,6 @@ def _bare_training(
 @mutant("batch-norm/updates-without-gradients", host=IMAGE, sizes=(1e-9, 1e-2))
 def other_update_without_gradients(subject: Subject, size: float = 1e-2) -> Subject:
     """Under no_grad running statistics move otherwise."""
-    assert subject.play is not None
     return replace(subject, play=partial(_bare_training, subject.play, size))
 
 
@@ -248,7 +245,6 @@ def forgiving(
 
 def lenient(subject: Subject, fault: Fault, spoil: bool = False) -> Subject:
     """The subject with lenient calls."""
-    assert subject.play is not None
     return replace(subject, play=partial(forgiving, subject.play, fault, spoil))
 
 

@@ -8,140 +8,125 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flowref.laws.batch_norm.gradients import pulled
-from flowref.laws.batch_norm.layer import both, effective, normalizes, understood
-from flowref.laws.batch_norm.oracle import (
-    channels,
-    largest,
-    normalizer_law,
-    per_channel,
-    play,
-    ratio,
-    single,
-    summed,
-    told,
-)
-from flowref.model import Array, Batch, Residual, Subject
+from flowref.laws.batch_norm.arithmetic import largest, per_channel, ratio, summed
+from flowref.laws.batch_norm.conditions import normalizes, takes_eps, understood
+from flowref.laws.batch_norm.declaring import batch_norm_law, batch_residual
+from flowref.laws.batch_norm.gradients import Backward, backward, random_cotangent
+from flowref.laws.batch_norm.normalizer import channels, input_gradient
+from flowref.model import Array, Batch, Residual
+from flowref.model.abilities import BatchNormal
+from flowref.model.steps import Assign, Pullback, Train
 
-# Features before the layer, and the size of a step of gradient descent on their weights.
-INPUTS, RATE = 4, 0.1
+# Features before the layer, samples, and the size of a step of gradient descent on the weights.
+INPUTS, ROWS, RATE = 4, 8, 0.1
 
 
-class Fed(NamedTuple):
+class Linear(NamedTuple):
     """A linear map before the layer: x = u W, over samples and positions."""
 
     u: Array
     matrix: Array
 
-    def x(self, subject: Subject, rows: int) -> Array:
+    def x(self, flow: BatchNormal) -> Array:
         """The batch `(rows, channels, *positions)`."""
-        flat = (self.u @ self.matrix).reshape(rows, *subject.event_shape[1:], channels(subject))
+        flat = (self.u @ self.matrix).reshape(ROWS, *flow.event_shape[1:], channels(flow))
         return np.moveaxis(flat, -1, 1)
 
     def gradient(self, dx: Array) -> Array:
         """Of the loss with respect to the matrix, `(inputs, channels)`."""
         return np.asarray((self.u.T.astype(np.longdouble) @ per_channel(dx).T), dtype=np.float64)
 
+    def terms(self, back: Backward) -> Array:
+        """The size of the terms of what the gradient adds up along each column of the matrix."""
+        sizes = np.abs(self.u).max() * np.abs(self.matrix).sum(0)
+        return np.asarray(sizes * back.size() * len(self.u))
 
-def fed(subject: Subject, rng: np.random.Generator, rows: int) -> Fed:
+
+def random_linear(flow: BatchNormal, rng: np.random.Generator) -> Linear:
     """Random inputs, and weights whose channels differ in size."""
-    values = rows * int(np.prod(subject.event_shape[1:]))
-    matrix = rng.standard_normal((INPUTS, channels(subject))) * 10.0 ** rng.uniform(
-        -2.5, 1, channels(subject)
-    )
-    return Fed(rng.standard_normal((values, INPUTS)), matrix)
+    values = ROWS * int(np.prod(flow.event_shape[1:]))
+    matrix = rng.standard_normal((INPUTS, channels(flow)))
+    matrix = matrix * 10.0 ** rng.uniform(-2.5, 1, channels(flow))
+    return Linear(rng.standard_normal((values, INPUTS)), matrix)
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/weight-before-orthogonality",
-    former="normalisation/weight-before-orthogonality",
     applies=understood,
-    effort=4,
     source="Ioffe and Szegedy 2015, section 3.3: the scale of a weight before the layer has no effect, up to eps",
 )
-def weight_before_orthogonality(subject: Subject, batch: Batch) -> Residual:
+def weight_before_orthogonality(flow: BatchNormal, batch: Batch) -> Residual:
     r"""For $x = uW$ the gradient of a column of $W$ is orthogonal to it, up to $\epsilon$:
     $\langle W_k, dW_k \rangle = \frac{\epsilon}{v_k + \epsilon}\,w_k\,dw_k$.
     """
     rng = np.random.default_rng(batch.seed)
-    before = fed(subject, rng, 8)
-    found = pulled(subject, before.x(subject, 8), rng)
-    gradient = before.gradient(found.dx)
-    got = (before.matrix * gradient).sum(0)
-    expected = found.eps / (found.var + found.eps) * summed(found.dhat * found.hat)
-    terms = np.abs(before.u).max() * np.abs(before.matrix).sum(0) * found.size() * len(before.u)
-    return told(
-        ratio(got - expected, terms),
+    linear = random_linear(flow, rng)
+    back = backward(flow, linear.x(flow), rng)
+    got = (linear.matrix * linear.gradient(back.dx)).sum(0)
+    expected = back.eps / (back.var + back.eps) * summed(back.dhat * back.hat)
+    return batch_residual(
+        ratio(got - expected, linear.terms(back)),
         "the gradient of a weight has a part along it",
         got=got,
         expected=expected,
     )
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/weight-before-scale",
-    former="normalisation/weight-before-scale",
-    applies=both(normalizes, effective("eps", (1e-3, 1e-2))),
-    effort=4,
+    applies=normalizes & takes_eps,
     source="Ioffe and Szegedy 2015, section 3.3: larger weights lead to smaller gradients, and the gradient of u is unchanged",
 )
-def weight_before_scale(subject: Subject, batch: Batch) -> Residual:
+def weight_before_scale(flow: BatchNormal, batch: Batch) -> Residual:
     r"""For $x = uW$, with $aW$ for $W$ and $a^2\epsilon$ for $\epsilon$, the gradient of the
     weights is $1/a$ times what it was and that of $u$ is the same.
     """
     rng = np.random.default_rng(batch.seed)
-    before, factor, eps = (
-        fed(subject, rng, 8),
-        float(rng.choice((0.125, 0.5, 4.0, 16.0))),
-        float(rng.choice((1e-5, 0.1))),
+    linear = random_linear(flow, rng)
+    factor, eps = float(rng.choice((0.125, 0.5, 4.0, 16.0))), float(rng.choice((1e-5, 0.1)))
+    x = linear.x(flow)
+    dy = random_cotangent(x, rng)
+    dx, dx_scaled = (
+        input_gradient(
+            flow.play([Assign("eps", a**2 * eps), Train(), Pullback(a * x, dy)])[-1], a * x
+        )
+        for a in (1.0, factor)
     )
-    x = before.x(subject, 8)
-    dy = single(rng.standard_normal(x.shape))
-    found = []
-    for scale in (1.0, factor):
-        steps = [("assign", "eps", scale**2 * eps), ("train",), ("pullback", scale * x, dy)]
-        dx = play(subject, steps)[-1]["x"]
-        found.append(np.zeros_like(x) if dx is None else np.asarray(dx, dtype=np.float64))
-    one, other = (before.gradient(dx) for dx in found)
-    columns = np.abs(before.matrix).max(0)
-    size = np.abs(before.u).max() * summed(np.abs(found[0]))
-    du_one = per_channel(found[0]) * columns[:, None]
-    du_other = per_channel(found[1]) * (factor * columns)[:, None]
-    du_size = columns * largest(found[0])
+    columns = np.abs(linear.matrix).max(0)
+    du = per_channel(dx) * columns[:, None]
+    du_scaled = per_channel(dx_scaled) * (factor * columns)[:, None]
+    dw, dw_scaled = linear.gradient(dx), linear.gradient(dx_scaled)
     value = [
-        ratio(np.abs(factor * other - one).max(0), size),
-        ratio(np.abs(du_other - du_one).max(1), du_size),
+        ratio(np.abs(factor * dw_scaled - dw).max(0), np.abs(linear.u).max() * summed(np.abs(dx))),
+        ratio(np.abs(du_scaled - du).max(1), columns * largest(dx)),
     ]
-    return told(
+    return batch_residual(
         np.stack(value),
         f"scaling the weights by {factor:g} does not scale their gradient by {1 / factor:g}",
     )
 
 
-@normalizer_law(
+@batch_norm_law(
     "batch-norm/weight-before-growth",
-    former="normalisation/weight-before-growth",
     applies=understood,
     effort=3,
     source="a gradient orthogonal to a weight can only lengthen it: the effective learning rate of normalized weights decays",
 )
-def weight_before_growth(subject: Subject, batch: Batch) -> Residual:
+def weight_before_growth(flow: BatchNormal, batch: Batch) -> Residual:
     r"""For $x = uW$, a step of gradient descent makes $\|W_k\|^2$ larger by $\eta^2 \|dW_k\|^2$,
     less $2\eta\,\epsilon/(v_k + \epsilon)\,w_k\,dw_k$.
     """
     rng = np.random.default_rng(batch.seed)
-    before = fed(subject, rng, 8)
-    found = pulled(subject, before.x(subject, 8), rng)
-    gradient = before.gradient(found.dx)
-    length, steep = np.sqrt((before.matrix**2).sum(0)), np.sqrt((gradient**2).sum(0))
+    linear = random_linear(flow, rng)
+    back = backward(flow, linear.x(flow), rng)
+    gradient = linear.gradient(back.dx)
+    length, steep = np.sqrt((linear.matrix**2).sum(0)), np.sqrt((gradient**2).sum(0))
     # The step of each column is as long as a part of the column, so that neither term hides the
     # other.
     rate = RATE * length / np.where(steep > 0, steep, 1.0)
-    grown = ((before.matrix - rate * gradient) ** 2).sum(0)
+    grown = ((linear.matrix - rate * gradient) ** 2).sum(0)
     expected = length**2 + rate**2 * steep**2
-    expected -= 2 * rate * found.eps / (found.var + found.eps) * summed(found.dhat * found.hat)
-    terms = np.abs(before.u).max() * np.abs(before.matrix).sum(0) * found.size() * len(before.u)
+    expected -= 2 * rate * back.eps / (back.var + back.eps) * summed(back.dhat * back.hat)
     note = "the length of a weight does not grow as it must"
-    return told(
-        ratio(grown - expected, length**2 + rate * terms), note, got=grown, expected=expected
-    )
+    size = length**2 + rate * linear.terms(back)
+    return batch_residual(ratio(grown - expected, size), note, got=grown, expected=expected)

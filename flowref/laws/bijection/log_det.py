@@ -4,7 +4,7 @@ in either direction.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,7 +20,30 @@ from flowref.laws.common.arithmetic import (
     rows_max,
     square,
 )
-from flowref.model import Array, Batch, Residual, Subject, Unsupported, law
+from flowref.laws.common.requirements import exact_log_det, forward_in_closed_form, true_gradients
+from flowref.model import Array, Batch, Residual, Unsupported, law, requires
+from flowref.model.abilities import (
+    Bijection,
+    Differentiable,
+    Flow,
+    Invertible,
+    Parametric,
+    Pulling,
+    offers,
+)
+
+
+class BijectionParametric(Bijection, Parametric, Protocol):
+    """A map with trainable parameters."""
+
+
+class DifferentiableInvertible(Differentiable, Invertible, Protocol):
+    """An invertible map whose Jacobians the framework gives."""
+
+
+class PulledInverse(Invertible, Pulling, Protocol):
+    """An invertible map whose gradients the framework gives."""
+
 
 FORMULA = "change of variables; Rezende and Mohamed, Variational Inference with Normalizing Flows (arXiv:1505.05770)"
 # Differences accuse only beyond this many times their own error estimate, and never alone.
@@ -33,13 +56,12 @@ CANNOT_TELL = "reported or autograd (differences cannot tell)"
 RETURNED, CONDITION = 1e-4, 1e8
 
 
-def compared(subject: Subject, which: str, x: Array, context: Array | None) -> Residual:
+def compared(flow: Differentiable, which: str, x: Array, context: Array | None) -> Residual:
     """Reported minus autograd's log|det J| of one call."""
-    assert subject.jacobian is not None
-    call = getattr(subject, which)
+    call = flow.calls[which]
     out = call(x, context)
-    claimed = reported(subject, out, len(x))
-    matrices = subject.jacobian(which, x, context)
+    claimed = reported(flow, out, len(x))
+    matrices = flow.jacobian(which, x, context)
     square(matrices[:0])
     truth = log_abs_det(matrices)
     decidable = finite_rows(out.value) & resolvable(matrices, truth)
@@ -52,15 +74,14 @@ def compared(subject: Subject, which: str, x: Array, context: Array | None) -> R
 
 
 def arbitrated(
-    subject: Subject, which: str, x: Array, context: Array | None
+    flow: Differentiable, which: str, x: Array, context: Array | None
 ) -> tuple[dict[str, Any], str]:
     """Central differences beside the two other oracles, and whether they side with the report
     against autograd.
     """
-    call = getattr(subject, which)
-    assert subject.jacobian is not None
-    claimed = float(reported(subject, call(x, context), 1)[0])
-    matrix = subject.jacobian(which, x, context)
+    call = flow.calls[which]
+    claimed = float(reported(flow, call(x, context), 1)[0])
+    matrix = flow.jacobian(which, x, context)
     truth = float(log_abs_det(matrix)[0])
     observed: dict[str, Any] = {"reported": claimed, "autograd": truth}
     if x.size > DIFFERENCE_SIZE:
@@ -97,14 +118,14 @@ def arbitrated(
     return observed, ""
 
 
-def arbitrate_forward(subject: Subject, batch: Batch) -> tuple[dict[str, Any], str]:
+def arbitrate_forward(flow: Differentiable, batch: Batch) -> tuple[dict[str, Any], str]:
     """The three oracles for the forward call at one point."""
-    return arbitrated(subject, "forward", batch.x, batch.context)
+    return arbitrated(flow, "forward", batch.x, batch.context)
 
 
-def arbitrate_inverse(subject: Subject, batch: Batch) -> tuple[dict[str, Any], str]:
+def arbitrate_inverse(flow: Differentiable, batch: Batch) -> tuple[dict[str, Any], str]:
     """The three oracles for the inverse call at one point."""
-    return arbitrated(subject, "inverse", latents(subject, batch.x, batch.context), batch.context)
+    return arbitrated(flow, "inverse", latents(flow, batch.x, batch.context), batch.context)
 
 
 def brought_back(back: Array, x: Array) -> Array:
@@ -116,73 +137,63 @@ def brought_back(back: Array, x: Array) -> Array:
     return np.asarray(rows_max((back - x) / (1 + np.abs(x))) <= RETURNED)
 
 
-def is_estimator(subject: Subject) -> str | None:
-    """Estimated log-dets are not held to exact ones."""
-    return (
-        "its log-det is promised to be an estimate" if subject.promises.get("estimator") else None
-    )
-
-
 @law(
     "bijection/log-det",
-    needs={"forward", "jacobian"},
     parted=True,
-    applies=is_estimator,
+    applies=exact_log_det,
     arbitrate=arbitrate_forward,
     source=FORMULA,
 )
-def log_det(subject: Subject, batch: Batch) -> Residual:
+def log_det(flow: Differentiable, batch: Batch) -> Residual:
     r"""The log-det returned by forward is $\log|\det \partial f / \partial x|$, as autograd and
     differences measure it.
     """
-    return compared(subject, "forward", batch.x, batch.context)
+    return compared(flow, "forward", batch.x, batch.context)
 
 
-def no_iteration(subject: Subject) -> str | None:
+@requires(
+    "its inverse is promised to be iterative; bijection/log-det-antisymmetry judges its log-det"
+)
+def inverse_in_closed_form(flow: Flow) -> bool:
     """An iterative inverse is differentiated only as far as it converged."""
-    if subject.promises.get("inverse_tolerance"):
-        return "its inverse is promised to be iterative; bijection/log-det-antisymmetry judges its log-det"
-    return is_estimator(subject)
+    return not flow.promises.get("inverse_tolerance")
 
 
 @law(
     "bijection/inverse-log-det",
-    needs={"forward", "inverse", "jacobian"},
     given="latents",
     parted=True,
-    applies=no_iteration,
+    applies=inverse_in_closed_form & exact_log_det,
     arbitrate=arbitrate_inverse,
     source=FORMULA,
 )
-def inverse_log_det(subject: Subject, batch: Batch) -> Residual:
+def inverse_log_det(flow: DifferentiableInvertible, batch: Batch) -> Residual:
     r"""The log-det returned by inverse is $\log|\det \partial f^{-1} / \partial z|$, as autograd
     and differences measure it.
     """
-    return compared(subject, "inverse", latents(subject, batch.x, batch.context), batch.context)
+    return compared(flow, "inverse", latents(flow, batch.x, batch.context), batch.context)
 
 
 @law(
     "bijection/log-det-antisymmetry",
-    needs={"forward", "inverse"},
     parted=True,
-    applies=is_estimator,
+    applies=exact_log_det,
     source="inverse function theorem",
 )
-def log_det_antisymmetry(subject: Subject, batch: Batch) -> Residual:
+def log_det_antisymmetry(flow: Invertible, batch: Batch) -> Residual:
     r"""The log-dets of the two directions cancel:
     $\mathrm{ladj}_{f^{-1}}(f(x)) = -\mathrm{ladj}_f(x)$.
     """
-    assert subject.forward is not None and subject.inverse is not None
-    out = subject.forward(batch.x, batch.context)
-    image, usable = inside(subject, out.value)
-    back = subject.inverse(image, batch.context)
-    forward, inverse = reported(subject, out, len(batch.x)), reported(subject, back, len(batch.x))
+    out = flow.forward(batch.x, batch.context)
+    image, usable = inside(flow, out.value)
+    back = flow.inverse(image, batch.context)
+    forward, inverse = reported(flow, out, len(batch.x)), reported(flow, back, len(batch.x))
     slack: Array | float = 0.0
-    tolerance = inverse_tolerance(subject, batch.x)
+    tolerance = inverse_tolerance(flow, batch.x)
     if tolerance.any():
         step = tolerance.reshape(-1, *[1] * (batch.x.ndim - 1))
         moved = [
-            reported(subject, subject.forward(batch.x + s * step, batch.context), len(step))
+            reported(flow, flow.forward(batch.x + s * step, batch.context), len(step))
             for s in (1.0, -1.0)
         ]
         slack = 4 * np.maximum(*(np.abs(value - forward) for value in moved)) + tolerance
@@ -197,23 +208,20 @@ def log_det_antisymmetry(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "bijection/jacobian-inverse-product",
-    needs={"forward", "inverse", "jacobian"},
-    applies=no_iteration,
+    applies=inverse_in_closed_form & exact_log_det,
     effort=6,
     source="inverse function theorem",
 )
-def jacobian_inverse_product(subject: Subject, batch: Batch) -> Residual:
+def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Residual:
     r"""The derivatives of the two directions are inverse matrices: $J_{f^{-1}}(f(x))\, J_f(x) = I$."""
-    assert subject.forward is not None and subject.jacobian is not None
-    assert subject.inverse is not None
-    y = subject.forward(batch.x, batch.context).value
-    image, usable = inside(subject, y)
-    back = subject.inverse(image, batch.context).value
-    forward = square(subject.jacobian("forward", batch.x, batch.context))
+    y = flow.forward(batch.x, batch.context).value
+    image, usable = inside(flow, y)
+    back = flow.inverse(image, batch.context).value
+    forward = square(flow.jacobian("forward", batch.x, batch.context))
     try:
-        inverse = square(subject.jacobian("inverse", image, batch.context))
+        inverse = square(flow.jacobian("inverse", image, batch.context))
     except Unsupported:
-        if not cut_off(subject, batch, image):
+        if not cut_off(flow, batch, image):
             raise
         inverse = np.zeros_like(forward)
     product = inverse @ forward
@@ -230,59 +238,48 @@ def jacobian_inverse_product(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-def cut_off(subject: Subject, batch: Batch, y: Array) -> bool:
+def cut_off(flow: Invertible, batch: Batch, y: Array) -> bool:
     """Whether the inverse's value alone lost its graph, in a closed form that could have kept it.
 
     An inverse that runs without gradients records none for its log-det either, and one that
     iterates (which its number of operations tells) commonly searches without gradients: neither is
     accused.
     """
-    if subject.vjp is None or subject.observe is None:
+    if not offers(flow, PulledInverse):
         return False
     try:
-        subject.vjp("inverse", y + 0.0, batch.context, None, np.ones(len(y)))
+        flow.vjp("inverse", y + 0.0, batch.context, None, np.ones(len(y)))
     except Unsupported:
         return False
-    there = subject.observe("forward", batch.x, batch.context).operations
-    back = subject.observe("inverse", y + 0.0, batch.context).operations
+    there = flow.forward.observe(batch.x, batch.context).operations
+    back = flow.inverse.observe(y + 0.0, batch.context).operations
     ratio, size = back / max(1, there), y[0].size
     sequential = size <= 8 and size - 1.5 <= ratio <= size + 2
-    return ratio <= 3 or sequential
-
-
-def true_gradients(subject: Subject) -> str | None:
-    """Clamps that let gradients through on purpose are documented by a promise."""
-    if subject.promises.get("straight-through"):
-        return "its gradients are promised to pass straight through a clamp"
-    if subject.promises.get("iterative-forward"):
-        return "its forward map is iterative, and what autograd records of it is not its derivative"
-    return is_estimator(subject)
+    return bool(ratio <= 3 or sequential)
 
 
 @law(
     "bijection/log-det-parameter-gradient",
     former="bijection/log-det-gradient",
-    needs={"forward", "slope", "along"},
     effort=4,
     size=16,
-    applies=true_gradients,
+    applies=true_gradients & forward_in_closed_form & exact_log_det,
 )
-def log_det_gradient(subject: Subject, batch: Batch) -> Residual:
+def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
     r"""Autograd's derivative of the log-det with respect to the parameters is its derivative:
     $\partial_\theta \mathrm{ladj}$.
 
     Measured along one direction of parameter space, against Richardson-extrapolated differences of
     the returned log-det.
     """
-    assert subject.slope is not None and subject.along is not None
     base = reported(
-        subject, subject.along("forward", batch.x, batch.context, batch.seed, 0.0), len(batch.x)
+        flow, flow.along("forward", batch.x, batch.context, batch.seed, 0.0), len(batch.x)
     )
     usable = np.isfinite(base) & (np.abs(base) < 1e3)
     if not usable.any():
         return Residual(np.zeros(len(base)), decidable=usable)
-    sign = -1.0 if subject.promises.get("ladj") == "inverse" else 1.0
-    slope = sign * subject.slope(
+    sign = -1.0 if flow.promises.get("ladj") == "inverse" else 1.0
+    slope = sign * flow.slope(
         "forward", batch.x[usable], _rows(batch.context, usable), batch.seed, np.ones(usable.sum())
     )
     estimates = []
@@ -290,10 +287,8 @@ def log_det_gradient(subject: Subject, batch: Batch) -> Residual:
         step = 2.0**exponent
         values = [
             reported(
-                subject,
-                subject.along(
-                    "forward", batch.x[usable], _rows(batch.context, usable), batch.seed, t
-                ),
+                flow,
+                flow.along("forward", batch.x[usable], _rows(batch.context, usable), batch.seed, t),
                 int(usable.sum()),
             ).sum()
             for t in (step, -step, step / 2, -step / 2)

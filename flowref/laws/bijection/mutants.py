@@ -1,6 +1,4 @@
-"""Defects of bijections, put into healthy subjects: wrong values, wrong log-dets, wrong shapes,
-wrong compositions.
-"""
+"""Defects of bijections, put into healthy subjects: wrong values, wrong log-dets, wrong shapes."""
 
 from __future__ import annotations
 
@@ -11,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from flowref.model import Array, Mapped, Subject, mutant, per_point
+from flowref.laws.common.defects import Remade, mannered, wrapped
+from flowref.model import Array, Manner, Mapped, Subject, mutant, per_point
 
 AFFINE = "nflows:AffineCouplingTransform"
-CHAIN = "nflows:CompositeTransform"
 ELEMENTWISE = "torch:SigmoidTransform"
 
 
@@ -81,86 +79,67 @@ def _product_log(ladj: Any, x: Array) -> Any:
 @mutant("bijection/inverse-roundtrip", host=AFFINE, sizes=(1e-10, 1e-6, 1e-2))
 def inverse_scaled(subject: Subject, size: float = 1e-6) -> Subject:
     """The inverse is off by one part in a million."""
-    assert subject.inverse is not None
-    return replace(subject, inverse=partial(_value_scaled, subject.inverse, 1 + size))
+    return wrapped(subject, "inverse", _value_scaled, 1 + size)
 
 
 @mutant("bijection/inverse-roundtrip", host=AFFINE, sizes=(1e-9, 1e-4))
 def inverse_wrong_beyond_ten(subject: Subject, size: float = 1e-4) -> Subject:
     """The inverse is wrong only where it returns something beyond 10."""
-    assert subject.inverse is not None
-    return replace(subject, inverse=partial(_value_beyond, subject.inverse, 10.0, size))
+    return wrapped(subject, "inverse", _value_beyond, 10.0, size)
 
 
 @mutant("bijection/forward-roundtrip", host=AFFINE, sizes=(1e-10, 1e-6))
 def forward_scaled(subject: Subject, size: float = 1e-6) -> Subject:
     """Forward is off by one part in a million, and its inverse is not."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_value_scaled, subject.forward, 1 + size))
+    return wrapped(subject, "forward", _value_scaled, 1 + size)
 
 
 @mutant("bijection/log-det", host=AFFINE)
 def log_det_sign(subject: Subject, size: float = 1.0) -> Subject:
     """The sign of the log-det is turned (normflows #27)."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_ladj_mapped, subject.forward, partial(_times, -size)))
+    return wrapped(subject, "forward", _ladj_mapped, partial(_times, -size))
 
 
 @mutant("bijection/log-det", host=AFFINE, sizes=(1e-8, 1e-6, 1e-4))
 def log_det_relative(subject: Subject, size: float = 1e-4) -> Subject:
     """The log-det is off by one part in ten thousand."""
-    assert subject.forward is not None
-    return replace(
-        subject, forward=partial(_ladj_mapped, subject.forward, partial(_times, 1 + size))
-    )
+    return wrapped(subject, "forward", _ladj_mapped, partial(_times, 1 + size))
 
 
 @mutant("bijection/log-det", host=AFFINE, sizes=(1e-9, 1e-5))
 def log_det_beyond_ten(subject: Subject, size: float = 1e-5) -> Subject:
     """The log-det is wrong only where a coordinate is beyond 10."""
-    assert subject.forward is not None
-    return replace(
-        subject, forward=partial(_ladj_mapped, subject.forward, partial(_far_only, 10.0, size))
-    )
+    return wrapped(subject, "forward", _ladj_mapped, partial(_far_only, 10.0, size))
 
 
 @mutant("bijection/log-det", host=AFFINE)
 def log_det_single_point(subject: Subject, size: float = 1e-5) -> Subject:
     """The log-det is wrong only for a batch of one."""
-    assert subject.forward is not None
-    return replace(
-        subject, forward=partial(_ladj_mapped, subject.forward, partial(_alone_only, size))
-    )
+    return wrapped(subject, "forward", _ladj_mapped, partial(_alone_only, size))
 
 
 @mutant("bijection/inverse-log-det", host=AFFINE, sizes=(1e-8, 1e-4))
 def inverse_log_det_relative(subject: Subject, size: float = 1e-4) -> Subject:
     """The log-det of the inverse is off by one part in ten thousand."""
-    assert subject.inverse is not None
-    return replace(
-        subject, inverse=partial(_ladj_mapped, subject.inverse, partial(_times, 1 + size))
-    )
+    return wrapped(subject, "inverse", _ladj_mapped, partial(_times, 1 + size))
 
 
 @mutant("bijection/log-det-antisymmetry", host=AFFINE, sizes=(1e-9, 1e-5))
 def inverse_log_det_offset(subject: Subject, size: float = 1e-5) -> Subject:
     """The log-det of the inverse carries a spurious constant."""
-    assert subject.inverse is not None
-    return replace(subject, inverse=partial(_ladj_mapped, subject.inverse, partial(_plus, size)))
+    return wrapped(subject, "inverse", _ladj_mapped, partial(_plus, size))
 
 
 @mutant("bijection/log-det-shape", host=AFFINE)
 def log_det_summed_over_batch(subject: Subject, size: float = 1.0) -> Subject:
     """One log-det for the whole batch (the Julia notes' Exp bijector)."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_ladj_mapped, subject.forward, _batch_sum))
+    return wrapped(subject, "forward", _ladj_mapped, _batch_sum)
 
 
 @mutant("bijection/log-det-shape", host=AFFINE)
 def log_det_column(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det keeps a trailing axis of one, and broadcasts against others into a matrix."""
-    assert subject.inverse is not None
-    return replace(subject, inverse=partial(_ladj_mapped, subject.inverse, _column))
+    return wrapped(subject, "inverse", _ladj_mapped, _column)
 
 
 def _blocked(
@@ -176,8 +155,7 @@ def _blocked(
 @mutant("bijection/jacobian-inverse-product", host="nflows:LULinear")
 def inverse_detached(subject: Subject, size: float = 1.0) -> Subject:
     """One path through the inverse is detached: the value is right, its derivative is not."""
-    assert subject.jacobian is not None
-    return replace(subject, jacobian=partial(_blocked, subject.jacobian))
+    return wrapped(subject, "jacobian", _blocked)
 
 
 def _folded(call: Callable[..., Mapped], x: Array, context: Array | None = None) -> Mapped:
@@ -187,8 +165,7 @@ def _folded(call: Callable[..., Mapped], x: Array, context: Array | None = None)
 @mutant("bijection/injective", host="torch:AffineTransform")
 def folded(subject: Subject, size: float = 1.0) -> Subject:
     """The map folds the line: x and -x have the same image."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_folded, subject.forward))
+    return wrapped(subject, "forward", _folded)
 
 
 def _waved(
@@ -201,50 +178,36 @@ def _waved(
 @mutant("bijection/monotone", host="torch:SoftplusTransform")
 def not_monotone(subject: Subject, size: float = 1.0) -> Subject:
     """The map has a wave in it, as from unsorted spline knots."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_waved, subject.forward, size))
+    return wrapped(subject, "forward", _waved, size)
 
 
 @mutant("bijection/volume-preserving", host="nflows:Permutation", sizes=(1e-12, 1e-9))
 def spurious_volume(subject: Subject, size: float = 1e-9) -> Subject:
     """A permutation reports a log-det."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_ladj_mapped, subject.forward, partial(_plus, size)))
+    return wrapped(subject, "forward", _ladj_mapped, partial(_plus, size))
 
 
 @mutant("bijection/constant-jacobian", host="nflows:LULinear")
 def data_dependent_constant(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det of a linear map depends on the point."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_ladj_mapped, subject.forward, _leaking))
+    return wrapped(subject, "forward", _ladj_mapped, _leaking)
 
 
 @mutant("bijection/log-det-additive", host=ELEMENTWISE)
 def coordinates_mixed(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det of an elementwise map couples two coordinates."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_ladj_mapped, subject.forward, _coupled), ladj_event=())
+    return wrapped(subject, "forward", _ladj_mapped, _coupled).with_facts(ladj_event=())
 
 
-def _called(
-    call: Callable[..., Mapped],
-    change: Callable[..., Any],
-    which: str,
-    x: Array,
-    *given: Any,
-    **named: Any,
-) -> Mapped:
-    def run(points: Array, *_: Any) -> Mapped:
-        return call(which, points, *given, **named)
-
-    return _ladj_mapped(run, change, x)
+def _underflowing(call: Remade, name: str, inputs: tuple[Any, ...], manner: Manner) -> Mapped:
+    out = call(inputs, manner)
+    return Mapped(out.value, _product_log(out.ladj, inputs[0]))
 
 
 @mutant("bijection/log-det-wide", host=AFFINE)
 def logarithm_of_a_product(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is the logarithm of a determinant, which underflows in many dimensions."""
-    assert subject.call is not None
-    return replace(subject, call=partial(_called, subject.call, _product_log))
+    return mannered(subject, _underflowing)
 
 
 def _no_slope(*_: Any) -> float:
@@ -267,77 +230,4 @@ def _reshaping(call: Callable[..., Mapped], x: Array, context: Array | None = No
 @mutant("bijection/batch-dimensions", host="torch:TanhTransform")
 def leading_axis_flipped(subject: Subject, size: float = 1.0) -> Subject:
     """With two batch dimensions the first comes back in reverse."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_reshaping, subject.forward))
-
-
-def _last_part_only(subject: Subject, x: Array, context: Array | None = None) -> Mapped:
-    assert subject.forward is not None
-    out = subject.forward(x, context)
-    reached = x
-    for part in subject.part_maps:
-        last = part(reached, context)
-        reached = last.value
-    return Mapped(out.value, last.ladj)
-
-
-@mutant("composition/additive", host=CHAIN)
-def overwritten_not_accumulated(subject: Subject, size: float = 1.0) -> Subject:
-    """The composite returns the log-det of its last part (tensorflow/models #7465)."""
-    return replace(subject, forward=partial(_last_part_only, subject))
-
-
-@mutant("composition/inverse-reverses", host=CHAIN)
-def inverse_off(subject: Subject, size: float = 1e-6) -> Subject:
-    """The inverse of the composite is not that of its parts."""
-    assert subject.inverse is not None
-    return replace(subject, inverse=partial(_value_scaled, subject.inverse, 1 + size))
-
-
-def _disarranged(
-    subject: Subject,
-    kind: str,
-    expression: Any,
-    x: Array,
-    context: Array | None = None,
-    which: str = "forward",
-) -> Mapped:
-    assert subject.arrange is not None
-    if kind == "reversed" and expression[0] == "chain":
-        expression = ("chain", *reversed(expression[1:]))
-    if kind == "nested" and expression[0] == "chain" and isinstance(expression[-1], tuple):
-        return subject.arrange(("chain", *expression[-1][1:], *expression[1:-1]), x, context, which)
-    out = subject.arrange(expression, x, context, which)
-    turned = kind == "turned" and out.ladj is not None
-    offset = kind == "offset" and out.ladj is not None
-    return Mapped(out.value, -out.ladj if turned else out.ladj + 1e-6 if offset else out.ladj)  # type: ignore[operator]
-
-
-@mutant("composition/in-order", host=CHAIN)
-def applied_backwards(subject: Subject, size: float = 1.0) -> Subject:
-    """A chain applies its last element first."""
-    return replace(subject, arrange=partial(_disarranged, subject, "reversed"))
-
-
-@mutant("composition/associative", host=CHAIN)
-def nested_misplaced(subject: Subject, size: float = 1.0) -> Subject:
-    """A chain inside a chain is applied at the wrong place."""
-    return replace(subject, arrange=partial(_disarranged, subject, "nested"))
-
-
-@mutant("composition/double-inverse", host="nflows:LULinear")
-def double_inverse_turned(subject: Subject, size: float = 1.0) -> Subject:
-    """The inverse of the inverse turns the sign of the log-det."""
-    return replace(subject, arrange=partial(_disarranged, subject, "turned"))
-
-
-@mutant("composition/empty-is-identity", host=CHAIN)
-def empty_chain_offset(subject: Subject, size: float = 1.0) -> Subject:
-    """The empty chain has a log-det of its own."""
-    return replace(subject, arrange=partial(_disarranged, subject, "offset"))
-
-
-@mutant("composition/single-is-itself", host=CHAIN)
-def single_chain_offset(subject: Subject, size: float = 1.0) -> Subject:
-    """A chain of one adds to the log-det."""
-    return replace(subject, arrange=partial(_disarranged, subject, "offset"))
+    return wrapped(subject, "forward", _reshaping)

@@ -15,7 +15,8 @@ from flowref.laws.common.arithmetic import (
     reported,
     rows_max,
 )
-from flowref.model import CONTRACT, EXACT, Array, Batch, Mapped, Residual, Subject, law
+from flowref.model import CONTRACT, EXACT, Array, Batch, Mapped, Residual, law
+from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible
 
 ROUND_TRIP = "change of variables: a flow is a bijection; NICE (arXiv:1410.8516), Real NVP (arXiv:1605.08803)"
 # Slack, in nats, between what a log-det claims and what outputs that coincide bit for bit can mean.
@@ -26,31 +27,29 @@ ULP = 2.0**-53
 FAR, FLAT = 1e-6, 16.0
 
 
-def inverse_tolerance(subject: Subject, value: Array) -> Array:
+def inverse_tolerance(flow: Flow, value: Array) -> Array:
     """What an iterative inverse promises, per point: absolute and relative alike."""
-    promised = float(subject.promises.get("inverse_tolerance", 0.0))
+    promised = float(flow.promises.get("inverse_tolerance", 0.0))
     return promised * (1 + rows_max(value))
 
 
 @law(
     "bijection/inverse-roundtrip",
-    needs={"forward", "inverse"},
     local=False,
     source=ROUND_TRIP,
     parted=True,
 )
-def inverse_roundtrip(subject: Subject, batch: Batch) -> Residual:
+def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     r"""$f^{-1}(f(x)) = x$ for every $x$ in the domain."""
-    assert subject.forward is not None and subject.inverse is not None
-    forward = subject.forward
+    forward = flow.forward
     y = forward(batch.x, batch.context).value
-    image, usable = inside(subject, y)
-    back = subject.inverse(image, batch.context).value
+    image, usable = inside(flow, y)
+    back = flow.inverse(image, batch.context).value
     back = same_shape(back, batch.x)
     return Residual(
         back - batch.x,
         scale=rows_max(batch.x),
-        allowed=inverse_tolerance(subject, batch.x),
+        allowed=inverse_tolerance(flow, batch.x),
         decidable=usable,
         excused=lambda: saturated(forward, batch.x, back, y, batch.context),
         observed={"x": batch.x, "f(x)": y, "inverse(f(x))": back},
@@ -59,34 +58,32 @@ def inverse_roundtrip(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "bijection/forward-roundtrip",
-    needs={"forward", "inverse"},
     given="latents",
     local=False,
     source=ROUND_TRIP,
     parted=True,
 )
-def forward_roundtrip(subject: Subject, batch: Batch) -> Residual:
+def forward_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     r"""$f(f^{-1}(z)) = z$ for every $z$ in the codomain."""
-    assert subject.forward is not None and subject.inverse is not None
-    inverse = subject.inverse
-    z = latents(subject, batch.x, batch.context)
-    x, usable = back_inside(subject, inverse(z + 0.0, batch.context).value)
-    again = subject.forward(x + 0.0, batch.context).value
+    inverse = flow.inverse
+    z = latents(flow, batch.x, batch.context)
+    x, usable = back_inside(flow, inverse(z + 0.0, batch.context).value)
+    again = flow.forward(x + 0.0, batch.context).value
     slack: Array | float = 0.0
-    if subject.promises.get("inverse_tolerance"):
+    if flow.promises.get("inverse_tolerance"):
         # An error within the promise in x moves f(x) by about as much again at the neighboring
         # points.
-        tolerance = inverse_tolerance(subject, x).reshape(-1, *[1] * (x.ndim - 1))
-        moved = [subject.forward(x + sign * tolerance, batch.context).value for sign in (1.0, -1.0)]
+        tolerance = inverse_tolerance(flow, x).reshape(-1, *[1] * (x.ndim - 1))
+        moved = [flow.forward(x + sign * tolerance, batch.context).value for sign in (1.0, -1.0)]
         slack = 2 * np.maximum(*(rows_max(value - again) for value in moved)) + inverse_tolerance(
-            subject, z
+            flow, z
         )
     again = same_shape(again, z)
     return Residual(
         again - z,
         scale=rows_max(z),
         allowed=slack,
-        decidable=usable & finite_rows(z) & (finite_rows(x) if subject.codomain is None else True),
+        decidable=usable & finite_rows(z) & (finite_rows(x) if flow.codomain is None else True),
         excused=lambda: saturated(inverse, z, again, x, batch.context),
         observed={"z": z, "inverse(z)": x, "f(inverse(z))": again},
     )
@@ -123,12 +120,11 @@ def same_shape(value: Array, like: Array) -> Array:
 
 @law(
     "bijection/injective",
-    needs={"forward", "jacobian"},
     tolerance=EXACT,
     effort=6,
     source="definition of a bijection",
 )
-def injective(subject: Subject, batch: Batch) -> Residual:
+def injective(flow: Differentiable, batch: Batch) -> Residual:
     r"""Different points have different images: $f(x) \ne f(x')$ where the log-det says that volume
     is kept.
 
@@ -136,7 +132,6 @@ def injective(subject: Subject, batch: Batch) -> Residual:
     there the log-det must be about as small as one unit in the last place over the step; a log-det
     far above that accuses.
     """
-    assert subject.forward is not None and subject.jacobian is not None
     rng = np.random.default_rng(batch.seed)
     flat = batch.x.reshape(len(batch.x), -1)
     other = flat.copy()
@@ -144,7 +139,7 @@ def injective(subject: Subject, batch: Batch) -> Residual:
     column = rng.integers(0, flat.shape[1], size=len(flat))
     old = flat[rows, column]
     mirrored = rng.random(len(flat)) < 0.5
-    low, high = subject.domain.low, subject.domain.high
+    low, high = flow.domain.low, flow.domain.high
     if np.isfinite(low) and np.isfinite(high):
         other[rows, column] = np.where(mirrored, low + high - old, (old + low) / 2)
     else:
@@ -152,23 +147,23 @@ def injective(subject: Subject, batch: Batch) -> Residual:
             mirrored, -old, old + np.sign(old + (old == 0)) * (1 + 0.5 * np.abs(old))
         )
     there = other.reshape(batch.x.shape)
-    within = subject.domain.holds(there) & subject.domain.holds((batch.x + there) / 2)
+    within = flow.domain.holds(there) & flow.domain.holds((batch.x + there) / 2)
     there = np.where(within.reshape(-1, *[1] * (batch.x.ndim - 1)), there, batch.x)
     middle = (batch.x + there) / 2
     step = np.abs(there.reshape(flat.shape)[rows, column] - old)
     apart = (step > 1e-3 * (1 + np.abs(old))) & within
-    first, second = subject.forward(batch.x, batch.context), subject.forward(there, batch.context)
-    between = subject.forward(middle, batch.context)
+    first, second = flow.forward(batch.x, batch.context), flow.forward(there, batch.context)
+    between = flow.forward(middle, batch.context)
     equal = (first.value == second.value).reshape(len(flat), -1).all(1)
     decidable = apart & finite_rows(first.value, second.value)
     guilty = np.zeros(len(flat))
     for row in np.flatnonzero(equal & decidable):
         one = slice(row, row + 1)
         context = None if batch.context is None else batch.context[one]
-        claims = [float(reported(subject, out, len(flat))[row]) for out in (first, second, between)]
+        claims = [float(reported(flow, out, len(flat))[row]) for out in (first, second, between)]
         bounds = []
         for point in (batch.x[one], there[one]):
-            columns = np.linalg.norm(subject.jacobian("forward", point, context)[0], axis=0)
+            columns = np.linalg.norm(flow.jacobian("forward", point, context)[0], axis=0)
             # Another coordinate whose derivative underflows makes the bound meaningless.
             columns[columns < TINY] = np.inf
             columns[column[row]] = max(
@@ -187,12 +182,11 @@ def injective(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-@law("bijection/monotone", needs={"forward"}, force=CONTRACT, promise="monotone", effort=4)
-def monotone(subject: Subject, batch: Batch) -> Residual:
+@law("bijection/monotone", force=CONTRACT, promise="monotone", effort=4)
+def monotone(flow: Bijection, batch: Batch) -> Residual:
     r"""An increasing elementwise map keeps order: $x_1 \le x_2 \Rightarrow f(x_1) \le f(x_2)$."""
-    assert subject.forward is not None
     order = np.sort(batch.x, axis=0)
-    y = subject.forward(
+    y = flow.forward(
         order, batch.context if batch.context is None else batch.context[:1].repeat(len(order), 0)
     ).value
     fall = np.zeros_like(y)
@@ -206,22 +200,17 @@ def monotone(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-@law(
-    "bijection/batch-dimensions", needs={"forward"}, force=CONTRACT, promise="batch-dims", effort=4
-)
-def batch_dimensions(subject: Subject, batch: Batch) -> Residual:
+@law("bijection/batch-dimensions", force=CONTRACT, promise="batch-dims", effort=4)
+def batch_dimensions(flow: Bijection, batch: Batch) -> Residual:
     r"""Several batch dimensions are one: $f$ on $(b_1, b_2, \dots)$ is $f$ on $(b_1 b_2, \dots)$,
     reshaped.
     """
-    assert subject.forward is not None
-    flat = subject.forward(batch.x, batch.context)
+    flat = flow.forward(batch.x, batch.context)
     lead = (2, len(batch.x) // 2) if len(batch.x) % 2 == 0 else (1, len(batch.x))
     context = (
-        None
-        if batch.context is None
-        else batch.context.reshape(*lead, *subject.context_shape or ())
+        None if batch.context is None else batch.context.reshape(*lead, *flow.context_shape or ())
     )
-    deep = subject.forward(batch.x.reshape(*lead, *subject.event_shape), context)
+    deep = flow.forward(batch.x.reshape(*lead, *flow.event_shape), context)
     value = np.asarray(deep.value)
     if value.shape[:2] != lead or value.size != flat.value.size:
         return Residual(

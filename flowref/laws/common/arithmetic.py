@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from flowref.model import Array, Mapped, Subject, Undecidable, Unsupported, per_point
+from flowref.model import Array, Mapped, Undecidable, Unsupported, per_point
+from flowref.model.abilities import Bijection, Flow
 
 # Up to this size log-determinants are eliminated in extended precision; beyond, by LAPACK with an
 # error term.
@@ -32,28 +33,32 @@ def finite_rows(*values: Any) -> Array:
     return np.asarray(np.logical_and.reduce(every))
 
 
-def reported(subject: Subject, out: Mapped, batch: int) -> Array:
+def reported(flow: Flow, out: Mapped, batch: int) -> Array:
     """The log-det that a call returned, one number per point, as the log-det of the call itself.
 
     Where the subject declares that it returns the log-det of the opposite map, the sign is turned.
     """
+    sign = -1.0 if flow.promises.get("ladj") == "inverse" else 1.0
+    return sign * returned(out, batch)
+
+
+def returned(out: Mapped, batch: int) -> Array:
+    """The log-det that a call returned, one number per point; `Unsupported` if it returned none."""
     if out.ladj is None:
         raise Unsupported("it returns no log-det")
-    sign = -1.0 if subject.promises.get("ladj") == "inverse" else 1.0
-    return sign * per_point(out.ladj, batch)
+    return per_point(out.ladj, batch)
 
 
-def latents(subject: Subject, x: Array, context: Array | None) -> Array:
+def latents(flow: Bijection, x: Array, context: Array | None) -> Array:
     """Inputs for the inverse: the drawn points where a codomain is declared, else what forward made
     of them.
     """
-    if subject.codomain is not None:
+    if flow.codomain is not None:
         return x
-    assert subject.forward is not None
-    return subject.forward(x, context).value + 0.0
+    return np.asarray(flow.forward(x, context).value + 0.0)
 
 
-def inside(subject: Subject, y: Array) -> tuple[Array, Array]:
+def inside(flow: Flow, y: Array) -> tuple[Array, Array]:
     """Images that an inverse can be asked about, and where they are the real ones, ``(batch,)``.
 
     Rounding takes images of a saturating map onto the edge of an open codomain, which an inverse
@@ -61,21 +66,21 @@ def inside(subject: Subject, y: Array) -> tuple[Array, Array]:
     measured.
     """
     usable = finite_rows(y)
-    if subject.codomain is not None and subject.codomain.kind in EDGED:
-        usable = usable & subject.codomain.holds(y)
+    if flow.codomain is not None and flow.codomain.kind in EDGED:
+        usable = usable & flow.codomain.holds(y)
     if not usable.any():
         raise Undecidable("every image lies on the edge of the codomain, or is not finite")
     return _replaced(y, usable)
 
 
-def back_inside(subject: Subject, x: Array) -> tuple[Array, Array]:
+def back_inside(flow: Flow, x: Array) -> tuple[Array, Array]:
     """Points that an inverse gave back, as the forward map can be asked about, and where they are
     the real ones.
 
     Those beyond the edge of the domain by no more than rounding are replaced by another point;
     those far beyond it stay.
     """
-    domain = subject.domain
+    domain = flow.domain
     if domain.kind not in EDGED:
         return x + 0.0, np.ones(len(x), dtype=bool)
     flat = x.reshape(len(x), -1)

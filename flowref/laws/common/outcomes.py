@@ -14,11 +14,11 @@ from flowref.model import (
     Batch,
     Mapped,
     Residual,
-    Subject,
     Undecidable,
     Unsupported,
     per_point,
 )
+from flowref.model.abilities import Flow
 
 # After so many refused points in a row, a call counts as refusing all.
 GIVE_UP = 6
@@ -47,36 +47,16 @@ def attempt(run: Callable[..., Any], *given: Any, **named: Any) -> tuple[Any, st
         return None, f"{type(error).__name__}: {first[0] if first else ''}"
 
 
-def not_estimator(subject: Subject) -> str | None:
-    """Estimators (random probes, adaptive solvers) may draw random numbers and may couple the rows
-    of a batch.
-    """
-    return (
-        "it promises an estimate, which may differ from call to call"
-        if subject.promises.get("estimator")
-        else None
-    )
-
-
-def needs_modules(subject: Subject) -> str | None:
-    """Modes and state_dicts belong to modules."""
-    return None if subject.stateful else "it holds no modules, hence has no modes and no state_dict"
-
-
-def needs_parameters(subject: Subject) -> str | None:
-    """Laws of training need something that is trained."""
-    return None if subject.trainable else "it has no trainable parameters"
-
-
-def data(subject: Subject, batch: Batch) -> Array:
+def data(flow: Flow, batch: Batch) -> Array:
     """Points on the data side, which densities and training steps take."""
-    if subject.forward is None or subject.normalizing == "forward" or subject.inverse is None:
+    forward = flow.calls.get("forward")
+    if forward is None or flow.normalizing == "forward" or "inverse" not in flow.calls:
         return batch.x
-    return np.asarray(subject.forward(batch.x, batch.context).value)
+    return np.asarray(forward(batch.x, batch.context).value)
 
 
-def probes(subject: Subject, batch: Batch, complete: bool = True) -> list[tuple[str, Array]]:
-    """The calls that a subject offers, each with points to make it at: an inverse is fed what
+def probes(flow: Flow, batch: Batch, complete: bool = True) -> list[tuple[str, Array]]:
+    """The calls that a flow offers, each with points to make it at: an inverse is fed what
     ``forward`` produced.
 
     Points that an inverse or a log_prob refuses are replaced by points that it takes: that it
@@ -84,27 +64,25 @@ def probes(subject: Subject, batch: Batch, complete: bool = True) -> list[tuple[
     `Undecidable` if the set is to be ``complete``, as rounding laws need it: a call that is there
     without noise and not under it would look like rounding.
     """
-    found: list[tuple[str, Array]] = []
-    asked: list[tuple[str, Callable[..., Any], Array]] = []
+    ready: list[tuple[str, Array]] = []
+    asked: list[tuple[str, Array]] = []
     images = batch.x
-    if subject.forward is not None:
-        found.append(("forward", batch.x))
-        if subject.inverse is not None:
-            images = np.asarray(subject.forward(batch.x, batch.context).value)
-            asked.append(("inverse", subject.inverse, images))
-    if subject.log_prob is not None:
-        asked.append(
-            ("log_prob", subject.log_prob, batch.x if subject.normalizing == "forward" else images)
-        )
-    for which, ability, points in asked:
-        taken, error = accepted(ability, points, batch.context)
+    if "forward" in flow.calls:
+        ready.append(("forward", batch.x))
+        if "inverse" in flow.calls:
+            images = np.asarray(flow.calls["forward"](batch.x, batch.context).value)
+            asked.append(("inverse", images))
+    if "log_prob" in flow.calls:
+        asked.append(("log_prob", batch.x if flow.normalizing == "forward" else images))
+    for which, points in asked:
+        taken, error = accepted(flow.calls[which], points, batch.context)
         if taken is not None:
-            found.append((which, taken))
+            ready.append((which, taken))
         elif complete:
             raise Undecidable(f"{which} raises {error}")
-    if not found:
+    if not ready:
         raise Unsupported("it offers no call that can be made here")
-    return found
+    return ready
 
 
 def accepted(
@@ -130,22 +108,21 @@ def accepted(
     return (None, error) if attempt(ability, replaced, context)[1] else (replaced, "")
 
 
-def normalizing_probe(subject: Subject, batch: Batch) -> tuple[str, Array]:
+def normalizing_probe(flow: Flow, batch: Batch) -> tuple[str, Array]:
     """The call that training makes, and points for it."""
-    if subject.forward is not None and subject.normalizing == "forward":
-        subject.forward(
-            batch.x, batch.context
-        )  # what it refuses raises here, so that the other rows are measured
+    if "forward" in flow.calls and flow.normalizing == "forward":
+        # What it refuses raises here, so that the other rows are measured.
+        flow.calls["forward"](batch.x, batch.context)
         return "forward", batch.x
-    found = dict(probes(subject, batch, complete=False))
-    which = subject.normalizing if subject.normalizing in found else next(iter(found))
-    return which, found[which]
+    offered = dict(probes(flow, batch, complete=False))
+    which = flow.normalizing if flow.normalizing in offered else next(iter(offered))
+    return which, offered[which]
 
 
-def tolerance_of(subject: Subject, which: str) -> float:
+def tolerance_of(flow: Flow, which: str) -> float:
     """What an iterative call promises about its own error; 0 for what is computed in closed form."""
-    iterative = "forward" if subject.promises.get("iterative-forward") else "inverse"
-    return float(subject.promises.get("inverse_tolerance", 0.0)) if which == iterative else 0.0
+    iterative = "forward" if flow.promises.get("iterative-forward") else "inverse"
+    return float(flow.promises.get("inverse_tolerance", 0.0)) if which == iterative else 0.0
 
 
 def finite(out: Mapped, rows: int) -> Array:

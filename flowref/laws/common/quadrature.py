@@ -8,7 +8,8 @@ import math
 
 import numpy as np
 
-from flowref.model import Array, Batch, Subject, Undecidable
+from flowref.model import Array, Batch, Undecidable
+from flowref.model.abilities import Flow
 
 # Nodes per panel of the three grids, and panels per axis, by dimension.
 NODES = {1: (8, 12, 16), 2: (4, 6, 8)}
@@ -19,20 +20,20 @@ MISSED_PEAK = 3.0
 CHUNK = 16384
 
 
-def total_mass(subject: Subject, batch: Batch) -> tuple[float, float]:
+def total_mass(flow: Flow, batch: Batch) -> tuple[float, float]:
     """The integral of the density over its support, and the largest disagreement of three grids.
 
     Unbounded axes are mapped to (-1, 1) by x = m + s t / (1 - t^2), with m and s from samples where
     there are any, and panels end at the knots. Raises `Undecidable` where samples show a peak
     between the grid points.
     """
-    size = math.prod(subject.density_shape)
-    samples = _samples(subject, batch, size)
-    peak = _peak(subject, samples, batch)
+    size = math.prod(flow.density_shape)
+    samples = _samples(flow, batch, size)
+    peak = _peak(flow, samples, batch)
     masses, highest = [], -np.inf
     for nodes in NODES[size]:
-        axes = [_axis(subject, samples[:, axis], nodes, PANELS[size]) for axis in range(size)]
-        mass, top = _integrate(subject, axes, batch)
+        axes = [_axis(flow, samples[:, axis], nodes, PANELS[size]) for axis in range(size)]
+        mass, top = _integrate(flow, axes, batch)
         masses.append(mass)
         highest = max(highest, top)
     if peak > highest + MISSED_PEAK:
@@ -41,41 +42,41 @@ def total_mass(subject: Subject, batch: Batch) -> tuple[float, float]:
     return masses[2], error
 
 
-def _samples(subject: Subject, batch: Batch, size: int) -> Array:
+def _samples(flow: Flow, batch: Batch, size: int) -> Array:
     """Where the mass is: samples of the density, or the ordinary points of its support."""
-    if subject.sample is not None and subject.context_shape is None:
+    if "sample" in flow.calls and flow.context_shape is None:
         try:
-            drawn = np.asarray(subject.sample(512, batch.seed, None), dtype=np.float64).reshape(
-                512, size
-            )
+            drawn = np.asarray(
+                flow.calls["sample"](512, batch.seed, None), dtype=np.float64
+            ).reshape(512, size)
             if np.isfinite(drawn).all():
                 return drawn
         except Exception:  # the sampling law speaks of samples; the mass can be looked for without
             pass
     from flowref.model import draw
 
-    return draw(
-        subject.density_support, (512, *subject.density_shape), np.random.default_rng(0)
-    ).reshape(512, size)
+    return draw(flow.density_support, (512, *flow.density_shape), np.random.default_rng(0)).reshape(
+        512, size
+    )
 
 
-def _peak(subject: Subject, samples: Array, batch: Batch) -> float:
-    assert subject.log_prob is not None
+def _peak(flow: Flow, samples: Array, batch: Batch) -> float:
+
     context = None if batch.context is None else np.repeat(batch.context[:1], len(samples), 0)
     log_p = np.asarray(
-        subject.log_prob(samples.reshape(-1, *subject.density_shape), context), dtype=np.float64
+        flow.calls["log_prob"](samples.reshape(-1, *flow.density_shape), context), dtype=np.float64
     )
     finite = log_p[np.isfinite(log_p)]
     return float(finite.max()) if finite.size else -np.inf
 
 
-def _axis(subject: Subject, samples: Array, nodes: int, panels: int) -> tuple[Array, Array]:
+def _axis(flow: Flow, samples: Array, nodes: int, panels: int) -> tuple[Array, Array]:
     """Points and weights along one axis."""
-    support = subject.density_support
+    support = flow.density_support
     middle = float(np.median(samples))
     spread = max(float(np.quantile(samples, 0.9) - np.quantile(samples, 0.1)) / 2, 1e-6)
     unit, weight = np.polynomial.legendre.leggauss(nodes)
-    knots = [s * k for k in subject.knots for s in (1.0, -1.0)]
+    knots = [s * k for k in flow.facts.knots for s in (1.0, -1.0)]
     if math.isfinite(support.low) and math.isfinite(support.high):
         ends = np.linspace(support.low, support.high, panels + 1)
         ends = np.unique(
@@ -112,11 +113,8 @@ def _panels(ends: Array, unit: Array, weight: Array) -> tuple[Array, Array]:
     return (center[:, None] + half[:, None] * unit).ravel(), (half[:, None] * weight).ravel()
 
 
-def _integrate(
-    subject: Subject, axes: list[tuple[Array, Array]], batch: Batch
-) -> tuple[float, float]:
+def _integrate(flow: Flow, axes: list[tuple[Array, Array]], batch: Batch) -> tuple[float, float]:
     """The weighted sum of the density over the product grid, and the largest log-density met."""
-    assert subject.log_prob is not None
     grids = np.meshgrid(*(points for points, _ in axes), indexing="ij")
     x = np.stack([grid.ravel() for grid in grids], axis=1)
     log_w = np.sum(
@@ -127,7 +125,8 @@ def _integrate(
         chunk = x[start : start + CHUNK]
         context = None if batch.context is None else np.repeat(batch.context[:1], len(chunk), 0)
         log_p = np.asarray(
-            subject.log_prob(chunk.reshape(-1, *subject.density_shape), context), dtype=np.float64
+            flow.calls["log_prob"](chunk.reshape(-1, *flow.density_shape), context),
+            dtype=np.float64,
         )
         log_p = np.where(np.isnan(log_p.reshape(-1)), -np.inf, log_p.reshape(-1))
         terms = np.exp(log_p + log_w[start : start + CHUNK])

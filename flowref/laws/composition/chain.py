@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
-from flowref.model import Array, Batch, Mapped, Residual, Subject, Unsupported, law
+from flowref.laws.common.arithmetic import finite_rows, inside, returned, rows_max
+from flowref.model import Array, Batch, Mapped, Residual, Unsupported, law, requires
+from flowref.model.abilities import Arranged, Bijection, Composite, Flow, Invertible
+
+
+class ArrangedBijection(Arranged, Bijection, Protocol):
+    """A map that its library chains."""
+
+
+class ArrangedComposite(Arranged, Composite, Protocol):
+    """A composite whose parts its library chains anew."""
+
+
+class ArrangedInvertible(Arranged, Invertible, Protocol):
+    """A map that its library chains and inverts."""
+
+
+class CompositeInvertible(Composite, Invertible, Protocol):
+    """A composite that offers its inverse."""
+
 
 CHAIN_RULE = "chain rule: log|det J(g o f)(x)| = log|det J g(f(x))| + log|det J f(x)|"
 
 
-def needs_parts(subject: Subject) -> str | None:
+@requires("it has no parts that can be called one by one")
+def has_parts(flow: Composite) -> bool:
     """Only composites have parts."""
-    return None if len(subject.parts) > 1 else "it has no parts that can be called one by one"
+    return len(flow.parts) > 1
 
 
 def differing(first: Mapped, second: Mapped, x: Array) -> Residual:
@@ -23,45 +42,38 @@ def differing(first: Mapped, second: Mapped, x: Array) -> Residual:
     gap = value.reshape(len(x), -1)
     decidable = finite_rows(first.value, second.value)
     if first.ladj is not None and second.ladj is not None:
-        ladjs = [reported(_plain(), out, len(x)) for out in (first, second)]
+        ladjs = [returned(out, len(x)) for out in (first, second)]
         gap = np.concatenate([gap, (ladjs[0] - ladjs[1])[:, None]], axis=1)
         decidable &= finite_rows(*ladjs)
     return Residual(gap, scale=4 + rows_max(first.value), decidable=decidable)
 
 
-def _plain() -> Subject:
-    return Subject(name="", event_shape=(), latent_shape=())
-
-
-def arranged(subject: Subject, expression: Any, batch: Batch, which: str = "forward") -> Mapped:
+def arranged(flow: Arranged, expression: Any, batch: Batch, which: str = "forward") -> Mapped:
     """The library's own composition of the subject's parts."""
-    assert subject.arrange is not None
-    return subject.arrange(expression, batch.x, batch.context, which)
+    return flow.arrange(expression, batch.x, batch.context, which)
 
 
 @law(
     "composition/additive",
-    needs={"forward", "part_maps"},
-    applies=needs_parts,
+    applies=has_parts,
     effort=6,
     source=CHAIN_RULE,
 )
-def additive(subject: Subject, batch: Batch) -> Residual:
+def additive(flow: Composite, batch: Batch) -> Residual:
     r"""A composite is its parts in order, and its log-det is the sum of theirs, each at the point
     where it is reached.
     """
-    assert subject.forward is not None
-    whole = subject.forward(batch.x, batch.context)
+    whole = flow.forward(batch.x, batch.context)
     x, total = batch.x, np.zeros(len(batch.x))
-    for part in subject.part_maps:
+    for part in flow.part_maps:
         out = part(x, batch.context)
         if out.ladj is None or whole.ladj is None:
             raise Unsupported("a part returns no log-det")
-        total = total + reported(_plain(), out, len(x))
+        total = total + returned(out, len(x))
         x = out.value
     if x.shape != whole.value.shape:
         raise Unsupported("its parts do not act one after the other on the whole event")
-    claimed = reported(_plain(), whole, len(x))
+    claimed = returned(whole, len(x))
     gap = np.concatenate(
         [(whole.value - x).reshape(len(x), -1), (claimed - total)[:, None]], axis=1
     )
@@ -75,18 +87,16 @@ def additive(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "composition/inverse-reverses",
-    needs={"inverse", "part_maps", "forward"},
-    applies=needs_parts,
+    applies=has_parts,
     effort=4,
     source=CHAIN_RULE,
 )
-def inverse_reverses(subject: Subject, batch: Batch) -> Residual:
+def inverse_reverses(flow: CompositeInvertible, batch: Batch) -> Residual:
     r"""The inverse of a composite is the inverses of its parts in reverse order."""
-    assert subject.inverse is not None and subject.forward is not None
-    z, usable = inside(subject, subject.forward(batch.x, batch.context).value)
-    whole = subject.inverse(z, batch.context).value
+    z, usable = inside(flow, flow.forward(batch.x, batch.context).value)
+    whole = flow.inverse(z, batch.context).value
     x = z + 0.0
-    for part in reversed(subject.part_maps):
+    for part in reversed(flow.part_maps):
         x = part(x, batch.context, "inverse").value
     if x.shape != whole.shape:
         raise Unsupported("its parts do not act one after the other on the whole event")
@@ -97,18 +107,17 @@ def inverse_reverses(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "composition/associative",
-    needs={"arrange", "part_maps"},
-    applies=needs_parts,
+    applies=has_parts,
     effort=2,
     scales=(0.0, 0.3),
     source=CHAIN_RULE,
 )
-def associative(subject: Subject, batch: Batch) -> Residual:
+def associative(flow: ArrangedComposite, batch: Batch) -> Residual:
     """Nesting does not matter: chain(f, chain(g, h)) = chain(chain(f, g), h) = chain(f, g, h)."""
-    count = len(subject.parts)
-    flat = arranged(subject, ("chain", *range(count)), batch)
-    right = arranged(subject, ("chain", 0, ("chain", *range(1, count))), batch)
-    left = arranged(subject, ("chain", ("chain", *range(count - 1)), count - 1), batch)
+    count = len(flow.parts)
+    flat = arranged(flow, ("chain", *range(count)), batch)
+    right = arranged(flow, ("chain", 0, ("chain", *range(1, count))), batch)
+    left = arranged(flow, ("chain", ("chain", *range(count - 1)), count - 1), batch)
     first, second = differing(flat, right, batch.x), differing(flat, left, batch.x)
     return Residual(
         np.concatenate([first.value, second.value], axis=1),
@@ -119,40 +128,35 @@ def associative(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "composition/in-order",
-    needs={"arrange", "part_maps"},
-    applies=needs_parts,
+    applies=has_parts,
     effort=2,
     scales=(0.0, 0.3),
     source=CHAIN_RULE,
 )
-def in_order(subject: Subject, batch: Batch) -> Residual:
+def in_order(flow: ArrangedComposite, batch: Batch) -> Residual:
     """A chain applies its first element first: chain(f, g)(x) = g(f(x))."""
-    first, second = subject.part_maps[0], subject.part_maps[1]
+    first, second = flow.part_maps[0], flow.part_maps[1]
     nested = second(first(batch.x, batch.context).value, batch.context).value
-    chained = arranged(subject, ("chain", 0, 1), batch)
+    chained = arranged(flow, ("chain", 0, 1), batch)
     return differing(Mapped(chained.value, None), Mapped(nested, None), batch.x)
 
 
-def single_map(subject: Subject) -> str | None:
+@requires("it is a density, which its library does not compose")
+def single_map(flow: Flow) -> bool:
     """Whole densities are no elements of a chain, even where they have a map inside."""
-    return (
-        "it is a density, which its library does not compose"
-        if subject.log_prob is not None
-        else None
-    )
+    return "log_prob" not in flow.calls
 
 
 @law(
     "composition/empty-is-identity",
-    needs={"arrange"},
     effort=2,
     scales=(0.0,),
     source="the identity is neutral",
 )
-def empty_is_identity(subject: Subject, batch: Batch) -> Residual:
+def empty_is_identity(flow: Arranged, batch: Batch) -> Residual:
     """The empty chain is the identity, with log-det 0."""
     try:
-        out = arranged(subject, ("chain",), batch)
+        out = arranged(flow, ("chain",), batch)
     except Unsupported:
         raise
     except Exception as error:  # a library may refuse an empty chain; that is no wrong value
@@ -162,32 +166,28 @@ def empty_is_identity(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "composition/single-is-itself",
-    needs={"arrange", "forward"},
     applies=single_map,
     effort=2,
     scales=(0.0, 0.3),
     source="the identity is neutral",
 )
-def single_is_itself(subject: Subject, batch: Batch) -> Residual:
+def single_is_itself(flow: ArrangedBijection, batch: Batch) -> Residual:
     """A chain of one element is that element: chain(f)(x) = f(x), value and log-det."""
-    assert subject.forward is not None
     return differing(
-        arranged(subject, ("chain", "self"), batch),
-        subject.forward(batch.x, batch.context),
+        arranged(flow, ("chain", "self"), batch),
+        flow.forward(batch.x, batch.context),
         batch.x,
     )
 
 
 @law(
     "composition/double-inverse",
-    needs={"arrange", "forward", "inverse"},
     applies=single_map,
     effort=2,
     scales=(0.0, 0.3),
     source="definition",
 )
-def double_inverse(subject: Subject, batch: Batch) -> Residual:
+def double_inverse(flow: ArrangedInvertible, batch: Batch) -> Residual:
     """The inverse of the inverse is the map itself, value and log-det."""
-    assert subject.forward is not None
-    out = arranged(subject, ("inverse", ("inverse", "self")), batch)
-    return differing(out, subject.forward(batch.x, batch.context), batch.x)
+    out = arranged(flow, ("inverse", ("inverse", "self")), batch)
+    return differing(out, flow.forward(batch.x, batch.context), batch.x)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from flowref.laws.common.outcomes import (
-    attempt,
-    data,
-    finite,
-    flags,
-    listed,
-    log_det,
-    needs_parameters,
+from flowref.laws.common.outcomes import attempt, data, finite, flags, listed, log_det, tolerance_of
+from flowref.laws.common.requirements import (
+    forward_in_closed_form,
+    has_parameters,
+    in_double,
     not_estimator,
-    tolerance_of,
+    true_gradients,
 )
 from flowref.model import (
     ADVICE,
@@ -24,12 +21,22 @@ from flowref.model import (
     Array,
     Batch,
     Residual,
-    Subject,
     Support,
     Unsupported,
     draw,
     law,
 )
+from flowref.model.abilities import Bijection, Density, Living, Pulling
+from flowref.model.steps import Eval, Learn, Nudge, Step, Train
+
+
+class BijectionPulling(Bijection, Pulling, Protocol):
+    """BijectionPulling."""
+
+
+class DensityPulling(Density, Pulling, Protocol):
+    """DensityPulling."""
+
 
 # Steps of the difference quotients, relative to 1 + |x| coordinate by coordinate.
 STEPS_DOWN = (2.0**-10, 2.0**-12, 2.0**-14, 2.0**-16)
@@ -100,42 +107,38 @@ def quotient(
     return slope, error, inside & smooth
 
 
-def gradient_residual(
-    subject: Subject, batch: Batch, which: str, points: Array, of: str
-) -> Residual:
+def gradient_residual(flow: Pulling, batch: Batch, which: str, points: Array, of: str) -> Residual:
     """Autograd's derivative along a direction less the difference quotient, of the value or of the
     log-det.
     """
-    assert subject.call is not None
-    assert subject.vjp is not None
-    call, rows = subject.call, len(points)
-    out = call(which, points, batch.context)
+    rows = len(points)
+    out = flow.calls[which].under(points, batch.context)
     weights = directions(np.shape(out.value), batch.seed + 1) if of == "value" else np.ones(rows)
     if of == "log-det" and (out.ladj is None or np.ndim(out.ladj) == 0):
         raise Unsupported("its log-det is a constant")
 
     def measure(at: Array) -> Array:
-        result = call(which, at, batch.context)
+        result = flow.calls[which].under(at, batch.context)
         if of == "log-det":
             return log_det(result, rows)
         return np.asarray(
             (np.asarray(result.value, dtype=np.float64) * weights).reshape(rows, -1).sum(1)
         )
 
-    support = subject.density_support if which == "log_prob" else subject.domain
+    support = flow.density_support if which == "log_prob" else flow.domain
     direction = within(points, directions(points.shape, batch.seed) * (1 + np.abs(points)), support)
     with np.errstate(all="ignore"):
         slope, error, inside = quotient(measure, points, direction, support)
     given = (weights, None) if of == "value" else (None, weights)
     try:
-        gradient, refused = attempt(subject.vjp, which, points, batch.context, *given)
+        gradient, refused = attempt(flow.vjp, which, points, batch.context, *given)
     except Unsupported:
         if of != "log-det":
             raise
         # No graph of the log-det: it is constant, or detached. Where the value has none either,
         # gradients are not offered.
         refused = attempt(
-            subject.vjp, which, points, batch.context, np.ones(np.shape(out.value)), None
+            flow.vjp, which, points, batch.context, np.ones(np.shape(out.value)), None
         )[1]
         if not (slope != 0).any():
             raise
@@ -146,7 +149,7 @@ def gradient_residual(
     with np.errstate(all="ignore"):
         along = (gradient * direction).reshape(rows, -1).sum(1)
         # An iterative inverse is as rough as its tolerance.
-        rough = tolerance_of(subject, which) * (1 + np.abs(slope)) / STEPS_DOWN[-1]
+        rough = tolerance_of(flow, which) * (1 + np.abs(slope)) / STEPS_DOWN[-1]
         total = np.abs(np.asarray(out.value, dtype=np.float64)).reshape(rows, -1).sum(1)
         rounding = 2.0**-47 * (1 + total + np.abs(measure(points))) / STEPS_DOWN[-1]
         allowed = DOUBT * (error + rounding) + rough + 1e-7 * np.abs(slope)
@@ -162,7 +165,7 @@ def gradient_residual(
     # everywhere.
     plain = np.isfinite(along)
     moderate = np.abs(points).reshape(rows, -1).max(1) <= MODERATE
-    if subject.preprocessing is not None:
+    if flow.facts.preprocessing is not None:
         moderate[:] = True  # levels of pixels are no large numbers, but the data themselves
     wrong = good & plain & moderate & (np.abs(along - slope) > allowed)
     judged = good & plain & moderate
@@ -180,53 +183,43 @@ def gradient_residual(
     )
 
 
-def differentiable(subject: Subject) -> str | None:
-    """A deterministic float64 call, smooth enough for difference quotients."""
-    if subject.dtype != "float64":
-        return "difference quotients need float64"
-    if subject.promises.get("straight-through"):
-        return "its gradients are promised to pass straight through a clamp"
-    if subject.promises.get("iterative-forward"):
-        return "its forward map is iterative, and what autograd records of it is not its derivative"
-    return not_estimator(subject)
+# A deterministic float64 call, smooth enough for difference quotients.
+differentiable = in_double & true_gradients & forward_in_closed_form & not_estimator
 
 
 @law(
     "conduct/value-gradient",
     former="hygiene/value-gradient",
-    needs={"call", "vjp", "forward"},
     scales=(0.0,),
     effort=4,
     size=16,
     applies=differentiable,
     source="torch.autograd.gradcheck: a backward pass is the derivative of its forward pass",
 )
-def value_gradient(subject: Subject, batch: Batch) -> Residual:
+def value_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
     """Autograd's gradient of forward with respect to its input is finite, and is its derivative."""
-    return gradient_residual(subject, batch, "forward", batch.x, "value")
+    return gradient_residual(flow, batch, "forward", batch.x, "value")
 
 
 @law(
     "conduct/log-det-gradient",
     former="hygiene/log-det-gradient",
-    needs={"call", "vjp", "forward"},
     scales=(0.0,),
     effort=4,
     size=16,
     applies=differentiable,
     source="likelihood training differentiates the log-det; a detached one trains another objective",
 )
-def log_det_gradient(subject: Subject, batch: Batch) -> Residual:
+def log_det_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
     """Autograd's gradient of the log-det with respect to the input is finite, and is its
     derivative.
     """
-    return gradient_residual(subject, batch, "forward", batch.x, "log-det")
+    return gradient_residual(flow, batch, "forward", batch.x, "log-det")
 
 
 @law(
     "conduct/score",
     former="hygiene/score",
-    needs={"call", "vjp", "log_prob"},
     given="data",
     scales=(0.0,),
     effort=4,
@@ -234,40 +227,38 @@ def log_det_gradient(subject: Subject, batch: Batch) -> Residual:
     applies=differentiable,
     source="score matching and Langevin sampling follow the gradient of the log-density",
 )
-def score(subject: Subject, batch: Batch) -> Residual:
+def score(flow: DensityPulling, batch: Batch) -> Residual:
     """Autograd's gradient of log_prob with respect to the point is finite, and is its derivative."""
-    return gradient_residual(subject, batch, "log_prob", batch.x, "value")
+    return gradient_residual(flow, batch, "log_prob", batch.x, "value")
 
 
 @law(
     "conduct/gradients-finite",
     former="hygiene/gradients-finite",
-    needs={"play"},
     tolerance=EXACT,
     effort=4,
     scales=(0.0, 0.1, 0.3),
-    applies=needs_parameters,
+    applies=has_parameters,
     source="a nan in the branch that torch.where does not choose is still a nan in the gradient (flowjax issue 239)",
 )
-def gradients_finite(subject: Subject, batch: Batch) -> Residual:
+def gradients_finite(flow: Living, batch: Batch) -> Residual:
     """At ordinary points, where the loss is finite, its gradient is finite for every parameter."""
-    assert subject.play is not None
     # Points without special values: where a map has a kink, a gradient may not exist.
-    points = draw(subject.domain, batch.x.shape, np.random.default_rng(batch.seed))
+    points = draw(flow.domain, batch.x.shape, np.random.default_rng(batch.seed))
     ordinary = Batch(points, batch.context, batch.seed)
-    outcomes, error = attempt(subject.play, [("step", data(subject, ordinary), batch.context)])
+    outcomes, error = attempt(flow.play, [Learn(data(flow, ordinary), batch.context)])
     if error.startswith(("ValueError", "NotImplementedError")):
         raise Unsupported(f"it refuses to be trained in eval mode ({error})")
     if error:
         raise RuntimeError(error)
     (outcome,) = outcomes
-    broken = [] if not np.isfinite(outcome["loss"]) else _broken(outcome["gradients"])
-    note = f"the loss is {outcome['loss']:.4g}, and the gradient of {listed(broken)} is not finite"
-    decidable = np.full(len(batch.x), bool(np.isfinite(outcome["loss"])))
+    broken = [] if not np.isfinite(outcome.loss) else _broken(outcome.gradients)
+    note = f"the loss is {outcome.loss:.4g}, and the gradient of {listed(broken)} is not finite"
+    decidable = np.full(len(batch.x), bool(np.isfinite(outcome.loss)))
     return flags(bool(broken), len(batch.x), note, decidable=decidable)
 
 
-def _broken(gradients: dict[str, Array | None]) -> list[str]:
+def _broken(gradients: Mapping[str, Array | None]) -> list[str]:
     return [
         name
         for name, gradient in gradients.items()
@@ -281,44 +272,42 @@ def _broken(gradients: dict[str, Array | None]) -> list[str]:
 @law(
     "conduct/no-dead-parameters",
     former="hygiene/no-dead-parameters",
-    needs={"play"},
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
     scales=(0.0,),
-    applies=needs_parameters,
+    applies=has_parameters,
     source="zero-initialized factors that wait for each other never learn (a dead coupling)",
 )
-def no_dead_parameters(subject: Subject, batch: Batch) -> Residual:
+def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
     """Every parameter tensor gets a gradient that is not zero, within a few steps and for some
     values of the others.
     """
-    assert subject.play is not None
-    play = subject.play
-    points = data(subject, batch)
-    step = ("step", points, batch.context)
+    play = flow.play
+    points = data(flow, batch)
+    step = Learn(points, batch.context)
     alive: set[str] = set()
     names: set[str] = set()
     # As built: zero-initialized outputs hide what is behind them for one step, and dead pairs of
     # zeros for ever. In either mode: some parameters matter in one of them only.
-    modes = [("train",), ("eval",)] if subject.stateful else []
-    for mode in modes or [("state",)]:
-        played, error = attempt(play, [mode, *([step] * STEPS)])
-        for outcome in played[1:] if not error else []:
-            names |= set(outcome["gradients"])
+    modes: list[list[Step[Any]]] = [[Train()], [Eval()]] if flow.stateful else [[]]
+    for mode in modes:
+        played, error = attempt(play, [*mode, *([step] * STEPS)])
+        for outcome in played[len(mode) :] if not error else []:
+            names |= set(outcome.gradients)
             alive |= {
-                name for name, g in outcome["gradients"].items() if g is not None and np.any(g != 0)
+                name for name, g in outcome.gradients.items() if g is not None and np.any(g != 0)
             }
     unmoved = names - alive
-    if unmoved and not subject.promises.get("fixed"):
+    if unmoved and not flow.promises.get("fixed"):
         # A tensor that stays at zero gradient only for the weights as given (units that happen to
         # be off) is spared.
         for seed in range(SEEDS):
-            played, error = attempt(play, [("nudge", batch.seed + seed, 0.5), *([step] * STEPS)])
+            played, error = attempt(play, [Nudge(batch.seed + seed, 0.5), *([step] * STEPS)])
             for outcome in played[1:] if not error else []:
                 alive |= {
                     name
-                    for name, g in outcome["gradients"].items()
+                    for name, g in outcome.gradients.items()
                     if g is not None and np.any(g != 0)
                 }
     dead = sorted(names - alive)
@@ -328,17 +317,15 @@ def no_dead_parameters(subject: Subject, batch: Batch) -> Residual:
 @law(
     "conduct/all-parameters-used",
     former="hygiene/all-parameters-used",
-    needs={"play"},
     force=CONTRACT,
     promise="ddp",
     tolerance=EXACT,
     effort=1,
-    applies=needs_parameters,
+    applies=has_parameters,
     source="torch.nn.parallel.DistributedDataParallel waits for the gradient of every parameter",
 )
-def all_parameters_used(subject: Subject, batch: Batch) -> Residual:
+def all_parameters_used(flow: Living, batch: Batch) -> Residual:
     """Every parameter takes part in every training step."""
-    assert subject.play is not None
-    (outcome,) = subject.play([("step", data(subject, batch), batch.context)])
-    unused = [name for name, gradient in outcome["gradients"].items() if gradient is None]
+    (outcome,) = flow.play([Learn(data(flow, batch), batch.context)])
+    unused = [name for name, gradient in outcome.gradients.items() if gradient is None]
     return flags(bool(unused), len(batch.x), f"{listed(unused)} took no part")

@@ -14,11 +14,12 @@ from flowref.laws.common.outcomes import (
     finite,
     flags,
     listed,
-    not_estimator,
     probes,
     tolerance_of,
 )
-from flowref.model import ADVICE, CONTRACT, EXACT, Array, Batch, Mapped, Residual, Subject, law
+from flowref.laws.common.requirements import not_estimator
+from flowref.model import ADVICE, CONTRACT, EXACT, Array, Batch, Mapped, Residual, law, requires
+from flowref.model.abilities import Bijection, Flow
 
 LAYOUTS = ("transposed", "strided", "channels_last")
 VIEW_ERROR = "view size is not compatible"
@@ -33,45 +34,41 @@ def layouts_of(points: Array) -> tuple[str, ...]:
 @law(
     "conduct/strides-agree",
     former="hygiene/strides-agree",
-    needs={"call"},
     effort=4,
     applies=not_estimator,
     source="a tensor's values are its meaning; strides are storage",
 )
-def strides_agree(subject: Subject, batch: Batch) -> Residual:
+def strides_agree(flow: Flow, batch: Batch) -> Residual:
     """Values and log-dets are the same for transposed, strided, channels-last, expanded and
     contiguous inputs.
     """
-    assert subject.call is not None
-    call, pairs = subject.call, []
-    for which, points in probes(subject, batch, complete=False):
-        plain = call(which, points, batch.context)
+    pairs = []
+    for which, points in probes(flow, batch, complete=False):
+        plain = flow.calls[which].under(points, batch.context)
         for layout in layouts_of(points):
-            other, _ = attempt(call, which, points, batch.context, layout=layout)
-            pairs.append((plain, plain if other is None else other, tolerance_of(subject, which)))
+            other, _ = attempt(flow.calls[which].under, points, batch.context, layout=layout)
+            pairs.append((plain, plain if other is None else other, tolerance_of(flow, which)))
         # An expanded input repeats its first row.
         repeated = np.repeat(points[:1], len(points), 0)
-        plain = call(which, repeated, batch.context)
-        other, _ = attempt(call, which, repeated, batch.context, layout="expanded")
-        pairs.append((plain, plain if other is None else other, tolerance_of(subject, which)))
+        plain = flow.calls[which].under(repeated, batch.context)
+        other, _ = attempt(flow.calls[which].under, repeated, batch.context, layout="expanded")
+        pairs.append((plain, plain if other is None else other, tolerance_of(flow, which)))
     return compared(pairs, len(batch.x), "the result depends on the memory layout of the input")
 
 
 @law(
     "conduct/strides-accepted",
     former="hygiene/strides-accepted",
-    needs={"call"},
     tolerance=EXACT,
     effort=2,
     source="Tensor.view asks for a contiguous tensor; reshape does not",
 )
-def strides_accepted(subject: Subject, batch: Batch) -> Residual:
+def strides_accepted(flow: Flow, batch: Batch) -> Residual:
     """An input that is not contiguous is not refused for that."""
-    assert subject.call is not None
-    call, seen = subject.call, []
-    for which, points in probes(subject, batch, complete=False):
+    seen = []
+    for which, points in probes(flow, batch, complete=False):
         for layout in layouts_of(points):
-            _, error = attempt(call, which, points, batch.context, layout=layout)
+            _, error = attempt(flow.calls[which].under, points, batch.context, layout=layout)
             if VIEW_ERROR in error:
                 seen.append(f"{which} of a {layout} input")
     return flags(
@@ -84,21 +81,19 @@ def strides_accepted(subject: Subject, batch: Batch) -> Residual:
 @law(
     "conduct/empty-batch",
     former="hygiene/empty-batch",
-    needs={"call"},
     force=CONTRACT,
     promise="empty-batch",
     tolerance=EXACT,
     effort=1,
     source="the last batch of a filtered data set may be empty",
 )
-def empty_batch(subject: Subject, batch: Batch) -> Residual:
+def empty_batch(flow: Flow, batch: Batch) -> Residual:
     """A batch of no points returns no points, in the right shape."""
-    assert subject.call is not None
-    call, wrong = subject.call, []
+    wrong = []
     context = None if batch.context is None else batch.context[:0]
-    for which, points in probes(subject, batch, complete=False):
-        expected = (0, *call(which, points, batch.context).value.shape[1:])
-        out, error = attempt(call, which, points[:0], context)
+    for which, points in probes(flow, batch, complete=False):
+        expected = (0, *flow.calls[which].under(points, batch.context).value.shape[1:])
+        out, error = attempt(flow.calls[which].under, points[:0], context)
         got = None if out is None else out.value.shape
         if got != expected:
             wrong.append(f"{which}: {error or f'shape {got}, expected {expected}'}")
@@ -108,26 +103,24 @@ def empty_batch(subject: Subject, batch: Batch) -> Residual:
 @law(
     "conduct/batch-one",
     former="hygiene/batch-one",
-    needs={"call"},
     tolerance=EXACT,
     effort=3,
     applies=not_estimator,
     source="squeeze() drops a batch axis of length one along with the rest",
 )
-def batch_one(subject: Subject, batch: Batch) -> Residual:
+def batch_one(flow: Flow, batch: Batch) -> Residual:
     """A point alone in its batch gets a result of the same shape, and as finite, as beside a copy
     of itself.
     """
-    assert subject.call is not None
-    call, rows = subject.call, len(batch.x)
+    rows = len(batch.x)
     bad, notes = np.zeros(rows), []
-    for which, points in probes(subject, batch, complete=False):
+    for which, points in probes(flow, batch, complete=False):
         for row in range(min(rows, 4)):
             one, two = np.array([row]), np.array([row, row])
-            pair, refused = attempt(call, which, points[two], _context(batch, two))
+            pair, refused = attempt(flow.calls[which].under, points[two], _context(batch, two))
             if refused or not finite(pair, 2).all():
                 continue
-            alone, error = attempt(call, which, points[one], _context(batch, one))
+            alone, error = attempt(flow.calls[which].under, points[one], _context(batch, one))
             wrong = error or _wrong_alone(pair, alone)
             if wrong:
                 bad[row] = 1
@@ -160,25 +153,23 @@ def _context(batch: Batch, index: Array) -> Array | None:
 @law(
     "conduct/nan-containment",
     former="hygiene/nan-containment",
-    needs={"call"},
     tolerance=EXACT,
     effort=3,
     applies=not_estimator,
     source="one broken data point must not spoil the likelihoods of its batch",
 )
-def nan_containment(subject: Subject, batch: Batch) -> Residual:
+def nan_containment(flow: Flow, batch: Batch) -> Residual:
     """In eval mode a nan in one point leaves the results of the other points finite."""
-    assert subject.call is not None
-    call, rows = subject.call, len(batch.x)
+    rows = len(batch.x)
     bad, judged = np.zeros(rows), np.zeros(rows, dtype=bool)
-    for which, points in probes(subject, batch, complete=False):
+    for which, points in probes(flow, batch, complete=False):
         row = batch.seed % rows
         spoilt = points.astype(np.float64)
         spoilt[row] = np.nan
-        clean = call(which, points, batch.context)
+        clean = flow.calls[which].under(points, batch.context)
         # Refusing a nan is as good as containing it. What a nan does to a batch-less log-det is not
         # about containment.
-        dirty, refused = attempt(call, which, spoilt, batch.context)
+        dirty, refused = attempt(flow.calls[which].under, spoilt, batch.context)
         others = np.arange(rows) != row
         if refused:
             judged |= others
@@ -192,19 +183,17 @@ def nan_containment(subject: Subject, batch: Batch) -> Residual:
 
 
 def one_by_one(
-    subject: Subject, batch: Batch, points: Array, which: str = "forward"
+    flow: Flow, batch: Batch, points: Array, which: str = "forward"
 ) -> Iterator[Mapped | None]:
     """Outcomes of points called one at a time; None where the call raises."""
-    assert subject.call is not None
     for row in range(len(points)):
         index = np.array([row])
-        yield attempt(subject.call, which, points[index], _context(batch, index))[0]
+        yield attempt(flow.calls[which].under, points[index], _context(batch, index))[0]
 
 
 @law(
     "conduct/outside-domain",
     former="hygiene/outside-domain",
-    needs={"call", "forward"},
     given="beyond",
     force=ADVICE,
     tolerance=EXACT,
@@ -212,9 +201,9 @@ def one_by_one(
     size=7,
     source="a point outside the domain is an error to report; nan reports it to nobody",
 )
-def outside_domain(subject: Subject, batch: Batch) -> Residual:
+def outside_domain(flow: Bijection, batch: Batch) -> Residual:
     """Outside the domain a call raises or returns a number, never a silent nan."""
-    bad = [out is not None and has_nan(out) for out in one_by_one(subject, batch, batch.x)]
+    bad = [out is not None and has_nan(out) for out in one_by_one(flow, batch, batch.x)]
     return flags(
         np.array(bad, dtype=float), len(batch.x), "nan was returned for a point outside the domain"
     )
@@ -223,23 +212,22 @@ def outside_domain(subject: Subject, batch: Batch) -> Residual:
 @law(
     "conduct/extremes",
     former="hygiene/extremes",
-    needs={"call", "forward"},
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
     source="zero of either sign, subnormal, tiny and huge numbers are numbers",
 )
-def extremes(subject: Subject, batch: Batch) -> Residual:
+def extremes(flow: Bijection, batch: Batch) -> Residual:
     """At extreme points of the domain a call returns numbers, or raises: never nan."""
     rows = len(batch.x)
     points = np.array(batch.x, dtype=np.float64)
     for row in range(rows):
         points[row] = EXTREMES[row % len(EXTREMES)]
-    outs = list(one_by_one(subject, batch, points))
+    outs = list(one_by_one(flow, batch, points))
     # Infinity is the right answer where the true value is too large for any number.
     bad = np.array([out is not None and has_nan(out) for out in outs], dtype=float)
     return flags(
-        bad, rows, "nan was returned for an extreme point", decidable=subject.domain.holds(points)
+        bad, rows, "nan was returned for an extreme point", decidable=flow.domain.holds(points)
     )
 
 
@@ -249,34 +237,36 @@ def has_nan(out: Mapped) -> bool:
     return bool(np.isnan(np.asarray(out.value, dtype=np.float64)).any() or np.isnan(ladj).any())
 
 
+@requires("its events are scalars")
+def has_features(flow: Flow) -> bool:
+    """Events of several features along their last axis."""
+    return bool(flow.event_shape) and flow.event_shape[-1] > 1
+
+
 # Advice: broadcasting may be meant, and the shape that a map accepts is a matter of its interface.
 @law(
     "conduct/wrong-shape-refused",
     former="hygiene/wrong-shape-refused",
-    needs={"call", "forward"},
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
     size=2,
     scales=(0.0,),
-    applies=lambda subject: (
-        None if subject.event_shape and subject.event_shape[-1] > 1 else "its events are scalars"
-    ),
+    applies=has_features,
     source="a wrong number of features that is broadcast silently is a wrong likelihood",
 )
-def wrong_shape_refused(subject: Subject, batch: Batch) -> Residual:
+def wrong_shape_refused(flow: Bijection, batch: Batch) -> Residual:
     """Points with one feature, or one too many, are refused, or mapped as they are, but never
     silently broadcast.
     """
-    assert subject.call is not None
-    call, silent = subject.call, []
+    silent = []
     for points in (batch.x[..., :1], np.concatenate([batch.x, batch.x[..., :1]], -1)):
-        out, _ = attempt(call, "forward", points, batch.context)
+        out, _ = attempt(flow.forward.under, points, batch.context)
         # A coordinatewise map takes any number of features, and returns as many.
         if (
             out is not None
             and out.value.shape != points.shape
-            and subject.latent_shape == subject.event_shape
+            and flow.latent_shape == flow.event_shape
         ):
             silent.append(f"{points.shape[-1]} features were mapped to shape {out.value.shape}")
     return flags(bool(silent), len(batch.x), listed(silent))

@@ -12,55 +12,53 @@ from flowref.laws.common.outcomes import (
     flags,
     gap,
     listed,
-    needs_modules,
     normalizing_probe,
-    not_estimator,
     probes,
     state_gap,
     tolerance_of,
 )
-from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Subject, Unsupported, law
+from flowref.laws.common.requirements import has_modules, not_estimator
+from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Unsupported, law
+from flowref.model.abilities import Flow, Invertible, Living
+from flowref.model.steps import Eval, Run, State, Train
 
 # Rows of a batch that are also evaluated on their own, and twice in one batch.
 ALONE, TWICE = 2, 4
 MANNERS = ("no_grad", "inference_mode", "checkpoint")
 
 
-def has_steady_modes(subject: Subject) -> str | None:
-    """A module whose evaluation is deterministic."""
-    return needs_modules(subject) or not_estimator(subject)
+# A module whose evaluation is deterministic.
+has_steady_modes = has_modules & not_estimator
 
 
 @law(
     "mode/protocol",
-    needs={"play"},
     tolerance=EXACT,
     effort=1,
-    applies=needs_modules,
+    applies=has_modules,
     source="torch.nn.Module.train and .eval: both return the module; eval() is train(False) for all of its parts",
 )
-def protocol(subject: Subject, batch: Batch) -> Residual:
+def protocol(flow: Living, batch: Batch) -> Residual:
     """train() and eval() can be called, return the module itself, and eval() reaches every
     submodule.
     """
-    assert subject.play is not None
-    outcomes, error = attempt(subject.play, [("train",), ("eval",)])
+    outcomes, error = attempt(flow.play, [Train(), Eval()])
     if error.startswith("NotImplementedError"):
         raise Unsupported(f"it documents that its mode is fixed ({error})")
     if error:
         return flags(True, len(batch.x), f"changing the mode raised {error}")
     training, evaluating = outcomes
-    if raised := evaluating.get("raised") or training.get("raised"):
+    if raised := evaluating.raised or training.raised:
         return flags(True, len(batch.x), f"changing the mode raised {raised}")
     wrong = [
         name
         for name, out in (("train()", training), ("eval()", evaluating))
-        if not out["returned_self"]
+        if not out.returned_self
     ]
     # Not asked of train(): keeping a frozen part in eval mode by overriding train() is an
     # established idiom. Nor of estimators: a part that stays random in eval mode may be what they
     # are made of.
-    stuck = not evaluating["recursed"] and not subject.promises.get("estimator")
+    stuck = not evaluating.recursed and not flow.promises.get("estimator")
     note = (
         f"{listed(wrong)} did not return the module"
         if wrong
@@ -71,25 +69,23 @@ def protocol(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "mode/grad-modes-agree",
-    needs={"call"},
     effort=6,
     applies=not_estimator,
     source="a module's mode is its .training flag, and whether a graph is recorded is no part of it",
 )
-def grad_modes_agree(subject: Subject, batch: Batch) -> Residual:
+def grad_modes_agree(flow: Flow, batch: Batch) -> Residual:
     """In eval mode, values and log-dets are the same with gradients, without, in inference mode and
     checkpointed.
     """
-    assert subject.call is not None
     rows, pairs, ran = len(batch.x), [], False
-    for which, points in probes(subject, batch):
-        plain = subject.call(which, points, batch.context)
+    for which, points in probes(flow, batch):
+        plain = flow.calls[which].under(points, batch.context)
         for how in MANNERS:
             # A solver that differentiates inside its forward pass may refuse to run without
             # gradients: loud, not wrong.
-            other, _ = attempt(subject.call, which, points, batch.context, how=how)
+            other, _ = attempt(flow.calls[which].under, points, batch.context, how=how)
             ran |= other is not None
-            pairs.append((plain, plain if other is None else other, tolerance_of(subject, which)))
+            pairs.append((plain, plain if other is None else other, tolerance_of(flow, which)))
     if not ran:
         raise Unsupported("it runs under no other gradient mode")
     return compared(pairs, rows, "the result depends on whether gradients are recorded")
@@ -97,48 +93,42 @@ def grad_modes_agree(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "mode/train-ignores-grad-mode",
-    needs={"play"},
     effort=3,
     applies=has_steady_modes,
     source="a training pass under no_grad (recalibrated statistics, re-entrant checkpoints) is a training pass",
 )
-def train_ignores_grad_mode(subject: Subject, batch: Batch) -> Residual:
+def train_ignores_grad_mode(flow: Living, batch: Batch) -> Residual:
     """In train mode, values, log-dets and updated buffers are the same under no_grad as with
     gradients.
     """
-    assert subject.play is not None
-    which, points = normalizing_probe(subject, batch)
+    which, points = normalizing_probe(flow, batch)
     outcomes = []
     for how in ("plain", "no_grad"):
-        steps = [("train",), ("call", which, points, batch.context, how), ("state",)]
-        played, error = attempt(subject.play, steps)
+        steps = [Train(), Run(which, points, batch.context, how), State()]
+        played, error = attempt(flow.play, steps)
         if error:
             raise Unsupported(f"{which} refuses to run in train mode ({error})")
         outcomes.append(played)
     (_, plain, before), (_, bare, after) = outcomes
     note = "a train-mode pass differs under no_grad"
     return compared(
-        [(plain, bare, tolerance_of(subject, which))], len(batch.x), note, state_gap(before, after)
+        [(plain, bare, tolerance_of(flow, which))], len(batch.x), note, state_gap(before, after)
     )
 
 
 @law(
     "mode/not-a-direction",
-    needs={"call", "forward", "inverse"},
     tolerance=EXACT,
     effort=4,
-    applies=needs_modules,
+    applies=has_modules,
     source="a flow's direction is chosen by the method called; some implementations tie it to the training flag",
 )
-def not_a_direction(subject: Subject, batch: Batch) -> Residual:
+def not_a_direction(flow: Invertible, batch: Batch) -> Residual:
     """Train mode does not turn the forward map into the inverse map."""
-    assert subject.call is not None
-    assert subject.forward is not None
-    assert subject.inverse is not None
     rows = len(batch.x)
-    here = subject.forward(batch.x, batch.context)
-    trained, _ = attempt(subject.call, "forward", batch.x, batch.context, how="train")
-    back, _ = attempt(subject.inverse, batch.x, batch.context)
+    here = flow.forward(batch.x, batch.context)
+    trained, _ = attempt(flow.forward.under, batch.x, batch.context, how="train")
+    back, _ = attempt(flow.inverse, batch.x, batch.context)
     if trained is None:
         raise Unsupported("forward refuses to run in train mode")
     if back is None:
@@ -153,19 +143,17 @@ def not_a_direction(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "mode/eval-is-pure",
-    needs={"play"},
     tolerance=EXACT,
     effort=3,
-    applies=needs_modules,
+    applies=has_modules,
     source="evaluation leaves a model as it was: running statistics belong to training",
 )
-def eval_is_pure(subject: Subject, batch: Batch) -> Residual:
+def eval_is_pure(flow: Living, batch: Batch) -> Residual:
     """In eval mode, forward, inverse and log_prob change no parameter and no buffer, bit for bit."""
-    assert subject.play is not None
     written: list[str] = []
-    for which, points in probes(subject, batch, complete=False):
-        steps = [("eval",), ("state",), ("call", which, points, batch.context), ("state",)]
-        _, before, _, after = subject.play(steps)
+    for which, points in probes(flow, batch, complete=False):
+        steps = [Eval(), State(), Run(which, points, batch.context), State()]
+        _, before, _, after = flow.play(steps)
         written += [f"{name} (by {which})" for name in changed(before, after)]
     return flags(bool(written), len(batch.x), f"evaluation changed {listed(written)}")
 
@@ -174,21 +162,19 @@ def eval_is_pure(subject: Subject, batch: Batch) -> Residual:
 # that they do.
 @law(
     "mode/first-call-in-eval",
-    needs={"play"},
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
     history="fresh",
     scales=(0.0,),
-    applies=needs_modules,
+    applies=has_modules,
     source="a layer that initializes itself from data should do so in training, not from the first validation batch",
 )
-def first_call_in_eval(subject: Subject, batch: Batch) -> Residual:
+def first_call_in_eval(flow: Living, batch: Batch) -> Residual:
     """In eval mode, the first call that an object ever gets changes no parameter and no buffer."""
-    assert subject.play is not None
-    which, points = normalizing_probe(subject, batch)
-    steps = [("eval",), ("state",), ("call", which, points, batch.context), ("state",)]
-    played, error = attempt(subject.play, steps, fresh=True)
+    which, points = normalizing_probe(flow, batch)
+    steps = [Eval(), State(), Run(which, points, batch.context), State()]
+    played, error = attempt(flow.play, steps, fresh=True)
     if error:
         raise Unsupported(f"it refuses to be evaluated before training ({error})")
     written = changed(played[1], played[3])
@@ -197,29 +183,28 @@ def first_call_in_eval(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "mode/rows-independent",
-    needs={"call"},
     effort=6,
     applies=not_estimator,
     source="Ioffe and Szegedy 2015, section 3.1: at inference the output depends on the input alone",
 )
-def rows_independent(subject: Subject, batch: Batch) -> Residual:
+def rows_independent(flow: Flow, batch: Batch) -> Residual:
     """In eval mode, what a point maps to does not depend on the rest of its batch, nor on its place
     in it.
     """
-    assert subject.call is not None
     rows = len(batch.x)
     rng = np.random.default_rng(batch.seed)
     order = rng.permutation(rows)
     arrangements = [np.concatenate([order, order[:TWICE]]), *([row] for row in order[-ALONE:])]
     columns, good = [], np.ones(rows, dtype=bool)
-    for which, points in probes(subject, batch):
-        whole = subject.call(which, points, batch.context)
+    for which, points in probes(flow, batch):
+        whole = flow.calls[which].under(points, batch.context)
         good &= finite(whole, rows)
         for place, index in enumerate(arrangements):
             index = np.asarray(index)
-            given = (which, points[index], _rows(batch.context, index))
+            call = flow.calls[which].under
+            inputs = (points[index], _rows(batch.context, index))
             # A batch of one that is refused is the business of another law.
-            part = subject.call(*given) if place == 0 else attempt(subject.call, *given)[0]
+            part = call(*inputs) if place == 0 else attempt(call, *inputs)[0]
             column = np.zeros((rows, 2))
             if part is not None:
                 expected = Mapped(
@@ -227,7 +212,7 @@ def rows_independent(subject: Subject, batch: Batch) -> Residual:
                 )
                 got = Mapped(part.value, None if expected.ladj is None else part.ladj)
                 np.maximum.at(
-                    column, index, gap(expected, got, len(index), tolerance_of(subject, which))
+                    column, index, gap(expected, got, len(index), tolerance_of(flow, which))
                 )
             columns.append(column)
     value = np.stack(columns).max(0).max(1)

@@ -4,17 +4,23 @@ penalties.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from flowref.laws.common.outcomes import finite
 from flowref.laws.conduct.autograd import DOUBT, STEPS_DOWN, differentiable, directions, quotient
-from flowref.model import CONTRACT, Array, Batch, Residual, Subject, law
+from flowref.model import CONTRACT, Array, Batch, Residual, law
+from flowref.model.abilities import Bijection, Curved
+
+
+class BijectionCurved(Bijection, Curved, Protocol):
+    """A map whose second derivatives the framework gives."""
 
 
 @law(
     "conduct/double-backward",
     former="hygiene/double-backward",
-    needs={"forward", "vjp", "curvature"},
     force=CONTRACT,
     promise="double-backward",
     scales=(0.0,),
@@ -23,11 +29,10 @@ from flowref.model import CONTRACT, Array, Batch, Residual, Subject, law
     applies=differentiable,
     source="torch.autograd.gradgradcheck: a backward pass that is differentiated again is the second derivative",
 )
-def double_backward(subject: Subject, batch: Batch) -> Residual:
+def double_backward(flow: BijectionCurved, batch: Batch) -> Residual:
     """Autograd's second derivative of forward is the derivative of its first."""
-    assert subject.forward is not None and subject.vjp is not None and subject.curvature is not None
-    vjp, rows = subject.vjp, len(batch.x)
-    out = subject.forward(batch.x, batch.context)
+    vjp, rows = flow.vjp, len(batch.x)
+    out = flow.forward(batch.x, batch.context)
     weights = directions(np.shape(out.value), batch.seed + 1)
     given = (weights, None if out.ladj is None else np.ones(rows))
     direction = directions(batch.x.shape, batch.seed) * (1 + np.abs(batch.x))
@@ -37,9 +42,9 @@ def double_backward(subject: Subject, batch: Batch) -> Residual:
         return np.asarray((gradient * direction).reshape(rows, -1).sum(1))
 
     with np.errstate(all="ignore"):
-        slope, error, inside = quotient(measure, batch.x, direction, subject.domain)
+        slope, error, inside = quotient(measure, batch.x, direction, flow.domain)
         second = np.asarray(
-            subject.curvature("forward", batch.x, batch.context, *given, direction),
+            flow.curvature("forward", batch.x, batch.context, *given, direction),
             dtype=np.float64,
         )
         along = (second * direction).reshape(rows, -1).sum(1)

@@ -6,56 +6,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.common.outcomes import (
-    attempt,
-    compared,
-    flags,
-    listed,
-    needs_modules,
-    not_estimator,
-    probes,
-    tolerance_of,
-)
+from flowref.laws.common.outcomes import attempt, compared, flags, listed, probes, tolerance_of
+from flowref.laws.common.requirements import has_modules, in_double, not_estimator
 from flowref.model import (
     ADVICE,
     EXACT,
     Batch,
     Observation,
     Residual,
-    Subject,
     Unsupported,
     law,
     per_point,
 )
+from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible, Living, offers
+from flowref.model.steps import Cast, Dtypes, Meta, Run
 
 
-def double_only(subject: Subject) -> str | None:
-    """Dtypes are followed from float64 inputs."""
-    return None if subject.dtype == "float64" else "it runs in float32 only"
-
-
-def watched(
-    subject: Subject, batch: Batch, **manner: str
-) -> tuple[list[tuple[str, Observation]], str]:
+def watched(flow: Flow, batch: Batch, **manner: str) -> tuple[list[tuple[str, Observation]], str]:
     """What each call that the subject offers does besides returning, and the error of a call that
     was refused.
 
     Calls are watched under the float32 default dtype, as users have it; a float64 object may be
     refused there.
     """
-    assert subject.observe is not None
     seen: list[tuple[str, Observation]] = []
     errors: list[str] = []
-    for which, points in probes(subject, batch, complete=False):
-        observation, error = attempt(subject.observe, which, points, batch.context, **manner)
+    for which, points in probes(flow, batch, complete=False):
+        observation, error = attempt(flow.calls[which].observe, points, batch.context, **manner)
         errors += [f"{which} raised {error}"] if error else []
         seen += [] if error else [(which, observation)]
     return seen, "; ".join(errors)
 
 
-def conduct(subject: Subject, batch: Batch) -> list[tuple[str, Observation]]:
+def conduct(flow: Flow, batch: Batch) -> list[tuple[str, Observation]]:
     """The observations alone; a subject that refuses to be watched is not judged by its conduct."""
-    seen, error = watched(subject, batch)
+    seen, error = watched(flow, batch)
     if not seen:
         raise Unsupported(f"it cannot be watched ({error})")
     return seen
@@ -64,54 +49,49 @@ def conduct(subject: Subject, batch: Batch) -> list[tuple[str, Observation]]:
 @law(
     "conduct/input-not-mutated",
     former="hygiene/input-not-mutated",
-    needs={"observe"},
     tolerance=EXACT,
     effort=3,
     source="a caller's tensor is the caller's; masks applied in place spoil the point that a density is asked about",
 )
-def input_not_mutated(subject: Subject, batch: Batch) -> Residual:
+def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
     """No call writes to its input or to its context."""
-    seen = [
-        f"{name} (by {which})" for which, seen in conduct(subject, batch) for name in seen.mutated
-    ]
+    seen = [f"{name} (by {which})" for which, seen in conduct(flow, batch) for name in seen.mutated]
     return flags(bool(seen), len(batch.x), f"it wrote to {listed(seen)}")
 
 
 @law(
     "conduct/deterministic",
     former="hygiene/deterministic",
-    needs={"play"},
     effort=3,
     applies=not_estimator,
     source="a likelihood in eval mode is a function of its input",
 )
-def deterministic(subject: Subject, batch: Batch) -> Residual:
+def deterministic(flow: Living, batch: Batch) -> Residual:
     """In eval mode the same object, called twice at the same points, returns the same."""
     # A rounding law, not a bitwise one: torch's kernels may round differently where memory is
     # aligned differently.
-    assert subject.play is not None
+
     pairs = []
-    for which, points in probes(subject, batch):
+    for which, points in probes(flow, batch):
         # Each step of a scenario starts from its own random state, so hidden random numbers differ
         # between the two.
-        first, second = subject.play([("call", which, points, batch.context)] * 2)
-        pairs.append((first, second, tolerance_of(subject, which)))
+        first, second = flow.play([Run(which, points, batch.context)] * 2)
+        pairs.append((first, second, tolerance_of(flow, which)))
     return compared(pairs, len(batch.x), "the second call returned something else")
 
 
 @law(
     "conduct/no-printing",
     former="hygiene/no-printing",
-    needs={"observe"},
     tolerance=EXACT,
     effort=1,
     source="a print in forward is paid for in every training step",
 )
-def no_printing(subject: Subject, batch: Batch) -> Residual:
+def no_printing(flow: Flow, batch: Batch) -> Residual:
     """No call writes to the standard output or error."""
     seen = [
         f"{text.strip()[:40]!r} (by {which})"
-        for which, (text, *_) in conduct(subject, batch)
+        for which, (text, *_) in conduct(flow, batch)
         if text.strip()
     ]
     return flags(bool(seen), len(batch.x), f"it printed {listed(seen)}")
@@ -120,18 +100,17 @@ def no_printing(subject: Subject, batch: Batch) -> Residual:
 @law(
     "conduct/no-global-settings",
     former="hygiene/no-global-settings",
-    needs={"observe"},
     tolerance=EXACT,
     effort=2,
     source="the default dtype, the gradient mode and the random seed belong to the process",
 )
-def no_global_settings(subject: Subject, batch: Batch) -> Residual:
+def no_global_settings(flow: Flow, batch: Batch) -> Residual:
     """No call sets what belongs to the process: default dtype, gradient mode, threads, the random
     seed.
     """
     # Whoever sets the default dtype to float32 is only seen where it was another one.
-    others, _ = watched(subject, batch, default="float64")
-    watch = [*conduct(subject, batch), *others]
+    others, _ = watched(flow, batch, default="float64")
+    watch = [*conduct(flow, batch), *others]
     seen = sorted({f"{name} (by {which})" for which, seen in watch for name in seen.globals})
     return flags(bool(seen), len(batch.x), f"it changed {listed(seen)}")
 
@@ -141,16 +120,15 @@ def no_global_settings(subject: Subject, batch: Batch) -> Residual:
 @law(
     "conduct/no-random-numbers",
     former="hygiene/no-random-numbers",
-    needs={"observe"},
     force=ADVICE,
     tolerance=EXACT,
     effort=2,
     applies=not_estimator,
     source="a deterministic layer that draws from the global stream makes unrelated results depend on it",
 )
-def no_random_numbers(subject: Subject, batch: Batch) -> Residual:
+def no_random_numbers(flow: Flow, batch: Batch) -> Residual:
     """In eval mode no call draws from the global random streams."""
-    seen = [which for which, seen in conduct(subject, batch) if seen.rng]
+    seen = [which for which, seen in conduct(flow, batch) if seen.rng]
     return flags(bool(seen), len(batch.x), f"{listed(seen)} drew from a global random stream")
 
 
@@ -162,15 +140,15 @@ NARROW = ("float32", "float16", "bfloat16")
 TORN = 1e-9
 
 
-def torn(subject: Subject, batch: Batch) -> str:
+def torn(flow: Flow, batch: Batch) -> str:
     """How forward and inverse, or log-det and Jacobian, part ways under the float32 default dtype
     and only there.
     """
-    if subject.forward is None or subject.usual is None:
+    if not offers(flow, Bijection):
         return ""
-    with subject.usual():
-        usual = _gap(subject, batch)
-    if usual <= TORN or (plain := _gap(subject, batch)) >= TORN / 1e3:
+    with flow.usual():
+        usual = _gap(flow, batch)
+    if usual <= TORN or (plain := _gap(flow, batch)) >= TORN / 1e3:
         return ""
     return (
         f"under the float32 default dtype forward, inverse and log-det part ways by {usual:.1e}, "
@@ -179,23 +157,22 @@ def torn(subject: Subject, batch: Batch) -> str:
     )
 
 
-def _gap(subject: Subject, batch: Batch) -> float:
+def _gap(flow: Bijection, batch: Batch) -> float:
     """The typical error of the round trip and of the log-det at ordinary points."""
-    assert subject.forward is not None
-    x = batch.x if subject.domain.bounded else np.clip(batch.x, -2.0, 2.0)
+    x = batch.x if flow.domain.bounded else np.clip(batch.x, -2.0, 2.0)
     gaps = [0.0]
     with np.errstate(all="ignore"):
-        out = subject.forward(x, batch.context)
-        if subject.inverse is not None:
-            back = subject.inverse(out.value + 0.0, batch.context).value
+        out = flow.forward(x, batch.context)
+        if offers(flow, Invertible):
+            back = flow.inverse(out.value + 0.0, batch.context).value
             gaps.append(
                 float(np.median(np.abs(back - x).reshape(len(x), -1).max(1)))
                 if back.shape == x.shape
                 else 0.0
             )
-        if subject.jacobian is not None and out.ladj is not None:
+        if offers(flow, Differentiable) and out.ladj is not None:
             try:
-                truth = np.linalg.slogdet(subject.jacobian("forward", x, batch.context))[1]
+                truth = np.linalg.slogdet(flow.jacobian("forward", x, batch.context))[1]
                 gaps.append(float(np.median(np.abs(per_point(out.ladj, len(x)) - truth))))
             except (Unsupported, np.linalg.LinAlgError):
                 pass
@@ -205,18 +182,17 @@ def _gap(subject: Subject, batch: Batch) -> float:
 @law(
     "conduct/dtype-follow",
     former="hygiene/dtype-follow",
-    needs={"observe"},
     tolerance=EXACT,
     effort=3,
-    applies=double_only,
+    applies=in_double,
     source="constants and zeros made in the default dtype round a float64 computation to float32",
 )
-def dtype_follow(subject: Subject, batch: Batch) -> Residual:
+def dtype_follow(flow: Flow, batch: Batch) -> Residual:
     """A float64 object returns float64 values and log-dets for float64 inputs, and computes them in
     float64.
     """
     names = ("value", "log-det")
-    observations, error = watched(subject, batch)
+    observations, error = watched(flow, batch)
     if "dtype" in error:
         return flags(True, len(batch.x), f"under the float32 default dtype {error}")
     seen = [
@@ -230,7 +206,7 @@ def dtype_follow(subject: Subject, batch: Batch) -> Residual:
     # constant the map is another, and a sound one.
     inside = [] if seen else [which for which, observation in observations if observation.float32]
     seen += [f"float32 arithmetic feeds the float64 result of {which}" for which in inside]
-    if not seen and (apart := torn(subject, batch)):
+    if not seen and (apart := torn(flow, batch)):
         seen.append(apart)
     return flags(bool(seen), len(batch.x), listed(seen))
 
@@ -238,19 +214,17 @@ def dtype_follow(subject: Subject, batch: Batch) -> Residual:
 @law(
     "conduct/cast-follows",
     former="hygiene/cast-follows",
-    needs={"play", "call"},
     tolerance=EXACT,
     effort=1,
     size=7,
     scales=(0.0,),
-    applies=lambda subject: needs_modules(subject) or double_only(subject),
+    applies=has_modules & in_double,
     source="torch.nn.Module.to casts floating parameters and buffers; half of a model left behind promotes or raises",
 )
-def cast_follows(subject: Subject, batch: Batch) -> Residual:
+def cast_follows(flow: Living, batch: Batch) -> Residual:
     """After .to(dtype) every floating parameter and buffer has that dtype."""
-    assert subject.play is not None
-    _, found = subject.play([("cast", "float32"), ("dtypes",)])
-    left = [f"{name} ({dtype})" for name, dtype in found.items() if dtype != "float32"]
+    _, dtypes = flow.play([Cast("float32"), Dtypes()])
+    left = [f"{name} ({dtype})" for name, dtype in dtypes.items() if dtype != "float32"]
     return flags(bool(left), len(batch.x), f"after .to(float32) {listed(left)} stayed behind")
 
 
@@ -259,20 +233,18 @@ def cast_follows(subject: Subject, batch: Batch) -> Residual:
 @law(
     "conduct/device-follow",
     former="hygiene/device-follow",
-    needs={"play"},
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
     size=1,
     scales=(0.0,),
-    applies=needs_modules,
+    applies=has_modules,
     source="a mask kept as a plain attribute stays on the host when the module moves to an accelerator",
 )
-def device_follow(subject: Subject, batch: Batch) -> Residual:
+def device_follow(flow: Living, batch: Batch) -> Residual:
     """After .to(device) every tensor that the object holds is on that device."""
-    assert subject.play is not None
-    (found,) = subject.play([("meta",)])
-    left = [name for name, device in sorted(found.items()) if device != "meta"]
+    (devices,) = flow.play([Meta()])
+    left = [name for name, device in sorted(devices.items()) if device != "meta"]
     return flags(
         bool(left),
         len(batch.x),

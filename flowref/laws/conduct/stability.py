@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.common.outcomes import attempt, finite, log_det, not_estimator, probes
-from flowref.model import ADVICE, BOUND, Array, Batch, Mapped, Residual, Subject, Unsupported, law
+from flowref.laws.common.outcomes import attempt, finite, log_det, probes
+from flowref.laws.common.requirements import in_double, not_estimator
+from flowref.model import ADVICE, BOUND, Array, Batch, Mapped, Residual, Unsupported, law, requires
+from flowref.model.abilities import Bijection, Composite, Flow, Living, Parametric, offers
+from flowref.model.steps import State
 
 UNIT = 2.0**-24
 # How many times the necessary error a stable algorithm may make.
@@ -18,34 +21,29 @@ REACH = 8.0
 LARGEST = 1e4
 
 
-def judged(subject: Subject) -> str | None:
+@requires("it is a composite; its parts are judged on their own")
+def single(flow: Flow) -> bool:
     """A single map: the rounding of what is handed from part to part is nobody's instability."""
-    if subject.dtype != "float64":
-        return "it runs in float32 only, so that there is nothing to compare with"
-    if subject.parts:
-        return "it is a composite; its parts are judged on their own"
-    return not_estimator(subject)
+    return not offers(flow, Composite)
 
 
 def spread(
-    subject: Subject, batch: Batch, which: str, points: Array, exact: Mapped
+    flow: Flow, batch: Batch, which: str, points: Array, exact: Mapped
 ) -> tuple[Array, Array]:
     """How far value and log-det move when inputs, contexts and parameters move by one float32 unit."""
-    assert subject.call is not None
     rows, rng = len(points), np.random.default_rng(batch.seed)
     value, ladj = np.zeros(rows), np.zeros(rows)
-    size = largest_parameter(subject) if subject.along is not None else 0.0
+    moves = offers(flow, Parametric)
+    size = largest_parameter(flow) if moves else 0.0
     for _ in range(TRIALS):
         moved = points * (1 + 2 * UNIT * rng.choice((-1.0, 1.0), points.shape))
         context = batch.context
         if context is not None:
             context = context * (1 + 2 * UNIT * rng.choice((-1.0, 1.0), context.shape))
-        outs = [subject.call(which, moved, context)]
-        if subject.along is not None:
+        outs = [flow.calls[which].under(moved, context)]
+        if offers(flow, Parametric):
             outs.append(
-                subject.along(
-                    which, points, batch.context, int(rng.integers(2**31)), 2 * UNIT * size
-                )
+                flow.along(which, points, batch.context, int(rng.integers(2**31)), 2 * UNIT * size)
             )
         for out in outs:
             apart, other = distance(exact, out, rows)
@@ -53,11 +51,11 @@ def spread(
     return value, ladj
 
 
-def largest_parameter(subject: Subject) -> float:
+def largest_parameter(flow: Flow) -> float:
     """The magnitude that parameter rounding is relative to: at least 1."""
-    if subject.play is None:
+    if not offers(flow, Living):
         return 1.0
-    (state,) = subject.play([("state",)])
+    (state,) = flow.play([State()])
     floats = [
         np.abs(array).max()
         for array in state.values()
@@ -82,29 +80,27 @@ def distance(first: Mapped, second: Mapped, rows: int) -> tuple[Array, Array]:
 @law(
     "conduct/float32-agrees",
     former="hygiene/float32-agrees",
-    needs={"call", "forward"},
     force=ADVICE,
     tolerance=BOUND,
     effort=4,
     size=16,
     scales=(0.0, 0.1, 0.3),
-    applies=judged,
+    applies=in_double & single & not_estimator,
     source="Higham, Accuracy and Stability of Numerical Algorithms, section 1.5: mixed forward-backward stability",
 )
-def float32_agrees(subject: Subject, batch: Batch) -> Residual:
+def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
     """In float32 the error is at most 64 times what moving inputs, parameters and results by one
     float32 unit does.
     """
-    assert subject.call is not None
-    call, rows = subject.call, len(batch.x)
+    rows = len(batch.x)
     residual, bound, good = (
         np.zeros((rows, 2)),
         np.full((rows, 2), np.inf),
         np.zeros(rows, dtype=bool),
     )
     unstable = []
-    for which, points in probes(subject, batch, complete=False):
-        if which == "inverse" and subject.promises.get("inverse_tolerance"):
+    for which, points in probes(flow, batch, complete=False):
+        if which == "inverse" and flow.promises.get("inverse_tolerance"):
             continue
         # What float32 can represent, so that both evaluations start from the same numbers.
         points = points.astype(np.float32).astype(np.float64)
@@ -112,14 +108,14 @@ def float32_agrees(subject: Subject, batch: Batch) -> Residual:
             None if batch.context is None else batch.context.astype(np.float32).astype(np.float64)
         )
         given = Batch(points, context, batch.seed)
-        exact, refused = attempt(call, which, points, context)
+        exact, refused = attempt(flow.calls[which].under, points, context)
         if refused:
             # Rounding to float32 took a point out of the set that the call accepts.
             continue
-        single, error = attempt(call, which, points, context, dtype="float32")
+        single, error = attempt(flow.calls[which].under, points, context, dtype="float32")
         if error or np.shape(single.value) != np.shape(exact.value):
             raise Unsupported(f"it does not run in float32 ({error or 'another shape'})")
-        moved, refused = attempt(spread, subject, given, which, points, exact)
+        moved, refused = attempt(spread, flow, given, which, points, exact)
         if refused:
             # One float32 unit takes a point out of the set that the call accepts.
             continue

@@ -16,17 +16,36 @@ from flowref.laws.common.outcomes import (
     data,
     flags,
     listed,
-    needs_modules,
-    needs_parameters,
     normalizing_probe,
-    not_estimator,
     probes,
     state_gap,
     tolerance_of,
 )
-from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Subject, Unsupported, law
+from flowref.laws.common.requirements import has_modules, has_parameters, not_estimator
+from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Unsupported, law, requires
+from flowref.model.abilities import Flow, Living
+from flowref.model.steps import (
+    CountTensors,
+    Deepcopy,
+    Eval,
+    Graphs,
+    Learn,
+    Nudge,
+    Pickle,
+    Reload,
+    Run,
+    State,
+    Step,
+    TorchSave,
+    Train,
+)
 
-Steps = list[tuple[Any, ...]]
+Steps = Sequence[Step[Any]]
+COPIES: dict[str, Step[None]] = {
+    "deepcopy": Deepcopy(),
+    "pickle": Pickle(),
+    "torch_save": TorchSave(),
+}
 # How far an optimizer is imagined to move the parameters between two calls.
 NUDGE = 0.3
 # Training steps before and while live tensors are counted: the first ones may allocate what is kept
@@ -34,31 +53,33 @@ NUDGE = 0.3
 SETTLE, WATCH = 3, 20
 
 
-def movable(subject: Subject) -> str | None:
-    """Something deterministic whose parameters may be moved."""
-    if subject.promises.get("fixed"):
-        return "its parameters must not be moved"
-    return needs_modules(subject) or needs_parameters(subject) or not_estimator(subject)
+@requires("its parameters must not be moved")
+def not_fixed(flow: Flow) -> bool:
+    """Parameters may be moved unless someone said otherwise."""
+    return not flow.promises.get("fixed")
 
 
-def calls(found: Sequence[tuple[str, Array]], context: Array | None) -> Steps:
-    """One call of each kind that a subject offers."""
-    return [("call", which, points, context) for which, points in found]
+# Something deterministic whose parameters may be moved.
+movable = not_fixed & has_modules & has_parameters & not_estimator
 
 
-def outcomes(played: list[Any], count: int) -> list[Mapped]:
+def runs(probed: Sequence[tuple[str, Array]], context: Array | None) -> list[Run]:
+    """One run of each call that was probed."""
+    return [Run(which, points, context) for which, points in probed]
+
+
+def outcomes(played: Sequence[Any], count: int) -> list[Mapped]:
     """The last ``count`` outcomes of a scenario."""
     return list(played[len(played) - count :])
 
 
-def lives_agree(subject: Subject, batch: Batch, one: Steps, other: Steps, note: str) -> Residual:
+def lives_agree(flow: Living, batch: Batch, one: Steps, other: Steps, note: str) -> Residual:
     """Play two lives that end in the same calls, and compare what these return."""
-    assert subject.play is not None
-    found = probes(subject, batch)
-    asked = calls(found, batch.context)
-    first = outcomes(subject.play([*one, *asked]), len(asked))
-    second = outcomes(subject.play([*other, *asked]), len(asked))
-    allowed = [tolerance_of(subject, which) for which, _ in found]
+    probed = probes(flow, batch)
+    asked = runs(probed, batch.context)
+    first = outcomes(flow.play([*one, *asked]), len(asked))
+    second = outcomes(flow.play([*other, *asked]), len(asked))
+    allowed = [tolerance_of(flow, which) for which, _ in probed]
     return compared(list(zip(first, second, allowed, strict=True)), len(batch.x), note)
 
 
@@ -71,84 +92,77 @@ def refused(error: str) -> bool:
 
 @law(
     "state/reload-equals",
-    needs={"play"},
     effort=3,
-    applies=lambda subject: needs_modules(subject) or not_estimator(subject),
+    applies=has_modules & not_estimator,
     source="torch.nn.Module.state_dict holds the whole state of a module; plain tensor attributes are not in it",
 )
-def reload_equals(subject: Subject, batch: Batch) -> Residual:
+def reload_equals(flow: Living, batch: Batch) -> Residual:
     """A new object that is given the state_dict, strictly, returns in eval mode what the saved
     object returned.
     """
-    assert subject.play is not None
-    play = subject.play
-    _, error = attempt(play, [("reload",)])
+    play = flow.play
+    _, error = attempt(play, [Reload()])
     if refused(error):
         return Residual(
             np.full(len(batch.x), np.inf), note="a new object refuses the state_dict of the old one"
         )
     note = "after loading its state_dict into a new object the result differs"
-    return lives_agree(subject, batch, [("eval",)], [("reload",), ("eval",)], note)
+    return lives_agree(flow, batch, [Eval()], [Reload(), Eval()], note)
 
 
 @law(
     "state/resume-equals-continue",
-    needs={"play"},
     effort=3,
-    applies=needs_modules,
+    applies=has_modules,
     source="first-call flags and counters are state: an ActNorm without them initializes itself again after loading",
 )
-def resume_equals_continue(subject: Subject, batch: Batch) -> Residual:
+def resume_equals_continue(flow: Living, batch: Batch) -> Residual:
     """After saving and loading, the next training step returns and updates the same as without."""
-    assert subject.play is not None
-    play, rows = subject.play, len(batch.x)
-    which, points = normalizing_probe(subject, batch)
-    asked: Steps = [("train",), ("call", which, points, batch.context), ("state",)]
-    if subject.trainable and not subject.promises.get("fixed"):
-        asked += [("step", data(subject, batch), batch.context), ("state",)]
+    play, rows = flow.play, len(batch.x)
+    which, points = normalizing_probe(flow, batch)
+    asked: list[Step[Any]] = [Train(), Run(which, points, batch.context), State()]
+    if flow.trainable and not flow.promises.get("fixed"):
+        asked += [Learn(data(flow, batch), batch.context), State()]
     kept, error = attempt(play, asked)
     if error:
         raise Unsupported(f"it refuses to be trained here ({error})")
-    resumed, error = attempt(play, [("reload",), *asked])
+    resumed, error = attempt(play, [Reload(), *asked])
     if refused(error):
         raise Unsupported(
             "a new object refuses the state_dict of the old one, which another law reports"
         )
     if error:
         return Residual(np.full(rows, np.inf), note=f"after loading, training raised {error}")
-    distance = max(
-        state_gap(kept[at], resumed[at + 1]) for at, step in enumerate(asked) if step[0] == "state"
-    )
+    states = [index for index, step in enumerate(asked) if isinstance(step, State)]
+    distance = max(state_gap(kept[index], resumed[index + 1]) for index in states)
     note = "the training step after loading differs from the one without"
-    return compared([(kept[1], resumed[2], tolerance_of(subject, which))], rows, note, distance)
+    return compared([(kept[1], resumed[2], tolerance_of(flow, which))], rows, note, distance)
 
 
 @law(
     "state/no-graph-in-buffers",
-    needs={"play"},
     tolerance=EXACT,
     effort=2,
-    applies=needs_modules,
+    applies=has_modules,
     source="running statistics that are not detached keep every past batch alive (nflows issue 10, d2l-en issue 1342)",
 )
-def no_graph_in_buffers(subject: Subject, batch: Batch) -> Residual:
+def no_graph_in_buffers(flow: Living, batch: Batch) -> Residual:
     """After training no buffer holds a graph or requires a gradient, and no step meets the graph of
     an earlier one.
     """
-    assert subject.play is not None
-    play, rows = subject.play, len(batch.x)
-    which, points = normalizing_probe(subject, batch)
-    step = ("step", data(subject, batch), batch.context)
-    steps = [step] * 3 if subject.trainable else []
+    play, rows = flow.play, len(batch.x)
+    which, points = normalizing_probe(flow, batch)
+    step = Learn(data(flow, batch), batch.context)
+    steps = [step] * 3 if flow.trainable else []
     # Checkpointing makes the input require a gradient, as the input of an inner layer does.
     played, error = attempt(
         play,
         [
-            ("train",),
+            Train(),
             *steps,
-            ("call", which, points, batch.context, "checkpoint"),
-            ("state",),
-            ("graph",),
+            Run(which, points, batch.context, "checkpoint"),
+            State(),
+            Graphs(),
         ],
     )
     if "second time" in error:
@@ -158,13 +172,13 @@ def no_graph_in_buffers(subject: Subject, batch: Batch) -> Residual:
     # Only buffers count: attributes that hold a graph are legal where they are made anew in each
     # call (weight norm, cached log-dets). Parameters share names with such attributes, so they are
     # taken out.
-    parameters = set(played[1]["gradients"]) if steps else set()
+    parameters = set(played[1].gradients) if steps else set()
     buffers = [name for name in played[-1] if _is_buffer(name, set(played[-2]) - parameters)]
     if buffers or not steps:
         return flags(
             bool(buffers), rows, f"{listed(buffers)} hold an autograd graph after training"
         )
-    _, error = attempt(play, [("train",), *steps, ("eval",), step])
+    _, error = attempt(play, [Train(), *steps, Eval(), step])
     return flags(
         "second time" in error, rows, "a step in eval mode ran into the graph of a training step"
     )
@@ -181,31 +195,29 @@ def _is_buffer(name: str, buffers: set[str]) -> bool:
 
 @law(
     "state/copies-equal",
-    needs={"play"},
     effort=2,
     applies=not_estimator,
     source="the protocols of copy.deepcopy, pickle and torch.save",
 )
-def copies_equal(subject: Subject, batch: Batch) -> Residual:
+def copies_equal(flow: Living, batch: Batch) -> Residual:
     """A deep copy, a pickled copy and a copy saved through torch each return what the original
     returns.
     """
-    assert subject.play is not None
-    play, rows = subject.play, len(batch.x)
-    found = probes(subject, batch)
-    asked = calls(found, batch.context)
+    play, rows = flow.play, len(batch.x)
+    probed = probes(flow, batch)
+    asked = runs(probed, batch.context)
     original, pairs, copied = play(asked), [], False
-    for way in ("deepcopy", "pickle", "torch_save"):
+    for copy in COPIES.values():
         # A copy that is refused (a lambda inside, a cached tensor that is no leaf) is loud and no
         # wrong copy.
-        played, error = _copied(play, [(way,), *asked])
+        played, error = _copied(play, [copy, *asked])
         copied |= not error
-        for place, (which, _) in enumerate(found):
+        for place, (which, _) in enumerate(probed):
             pairs.append(
                 (
                     original[place],
                     played[place + 1] if played else original[place],
-                    tolerance_of(subject, which),
+                    tolerance_of(flow, which),
                 )
             )
     if not copied:
@@ -225,21 +237,18 @@ def _copied(play: Any, steps: Steps) -> tuple[Any, str]:
 
 @law(
     "state/copies-independent",
-    needs={"play", "call"},
     effort=2,
     applies=movable,
     source="copy.deepcopy: a deep copy shares no mutable part with the original",
 )
-def copies_independent(subject: Subject, batch: Batch) -> Residual:
+def copies_independent(flow: Living, batch: Batch) -> Residual:
     """Moving the parameters of a deep copy leaves the original as it was."""
-    assert subject.play is not None
-    assert subject.call is not None
-    found = probes(subject, batch)
-    before = [subject.call(which, points, batch.context) for which, points in found]
+    probed = probes(flow, batch)
+    before = [flow.calls[which].under(points, batch.context) for which, points in probed]
     # Every scenario is played on a copy of the loaded object.
-    subject.play([("nudge", batch.seed, NUDGE)])
-    after = [subject.call(which, points, batch.context) for which, points in found]
-    allowed = [tolerance_of(subject, which) for which, _ in found]
+    flow.play([Nudge(batch.seed, NUDGE)])
+    after = [flow.calls[which].under(points, batch.context) for which, points in probed]
+    allowed = [tolerance_of(flow, which) for which, _ in probed]
     pairs = list(zip(before, after, allowed, strict=True))
     return compared(pairs, len(batch.x), "the original moved with its copy")
 
@@ -247,48 +256,45 @@ def copies_independent(subject: Subject, batch: Batch) -> Residual:
 @law(
     "conduct/cache-coherent",
     former="hygiene/cache-coherent",
-    needs={"play"},
     effort=3,
     applies=movable,
     source="a cached inverse weight, log-det or spline that outlives an optimizer step (pyro issues 2384, 2503, 2545)",
 )
-def caches_follow_parameters(subject: Subject, batch: Batch) -> Residual:
+def caches_follow_parameters(flow: Living, batch: Batch) -> Residual:
     """After an optimizer moved the parameters, the next calls do not depend on calls made before it
     did.
     """
-    found = probes(subject, batch)
+    probed = probes(flow, batch)
     # Parameters move in train mode, as in training: a cache documented to live from eval() to
     # train() is fine.
-    moved: Steps = [("train",), ("nudge", batch.seed, NUDGE), ("eval",)]
+    moved: Steps = [Train(), Nudge(batch.seed, NUDGE), Eval()]
     note = "a call made before the parameters moved changes the result of a call made after"
     return lives_agree(
-        subject, batch, [("eval",), *moved], [("eval",), *calls(found, batch.context), *moved], note
+        flow, batch, [Eval(), *moved], [Eval(), *runs(probed, batch.context), *moved], note
     )
 
 
 @law(
     "state/can-be-copied",
-    needs={"play"},
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
-    applies=needs_modules,
+    applies=has_modules,
     source="exponential moving averages, checkpoints and worker processes copy modules after they were trained",
 )
-def can_be_copied(subject: Subject, batch: Batch) -> Residual:
+def can_be_copied(flow: Living, batch: Batch) -> Residual:
     """After training steps the object can be deep-copied, pickled, and saved through torch."""
-    assert subject.play is not None
-    play, points = subject.play, data(subject, batch)
+    play, points = flow.play, data(flow, batch)
     lived: Steps = [
-        ("train",),
-        *([("step", points, batch.context)] * 2 if subject.trainable else []),
+        Train(),
+        *([Learn(points, batch.context)] * 2 if flow.trainable else []),
     ]
     _, error = attempt(play, lived)
     if error:
         raise Unsupported(f"it refuses to be trained here ({error})")
     refusals = []
-    for way in ("deepcopy", "pickle", "torch_save"):
-        _, error = _copied(play, [*lived, (way,)])
+    for way, copy in COPIES.items():
+        _, error = _copied(play, [*lived, copy])
         if error:
             refusals.append(f"{way}: {error}")
     return flags(bool(refusals), len(batch.x), "; ".join(refusals[:1]))
@@ -296,21 +302,19 @@ def can_be_copied(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "state/memory-flat",
-    needs={"play"},
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
     size=3,
     thorough=True,
-    applies=lambda subject: needs_modules(subject) or needs_parameters(subject),
+    applies=has_modules & has_parameters,
     source="a tensor kept per training step is a leak",
 )
-def memory_flat(subject: Subject, batch: Batch) -> Residual:
+def memory_flat(flow: Living, batch: Batch) -> Residual:
     """Once training has settled, training steps leave no tensors behind."""
-    assert subject.play is not None
-    step = ("step", data(subject, batch), batch.context)
-    play, rows = subject.play, len(batch.x)
-    steps = [("train",), *([step] * SETTLE), ("count",), *([step] * WATCH), ("count",)]
+    step = Learn(data(flow, batch), batch.context)
+    play, rows = flow.play, len(batch.x)
+    steps = [Train(), *([step] * SETTLE), CountTensors(), *([step] * WATCH), CountTensors()]
     played, error = attempt(play, steps)
     if error:
         raise Unsupported(f"it refuses to be trained here ({error})")
@@ -323,18 +327,16 @@ def memory_flat(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "state/seeded-init",
-    needs={"play"},
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
     scales=(0.0,),
-    applies=needs_modules,
+    applies=has_modules,
     source="an experiment is repeatable if torch's seed decides the initial weights",
 )
-def seeded_init(subject: Subject, batch: Batch) -> Residual:
+def seeded_init(flow: Living, batch: Batch) -> Residual:
     """Two objects built under the same random state have the same initial parameters and buffers."""
-    assert subject.play is not None
-    (first,), (second,) = (subject.play([("state",)], fresh=True) for _ in range(2))
+    (first,), (second,) = (flow.play([State()], fresh=True) for _ in range(2))
     differing = changed(first, second)
     return flags(
         bool(differing), len(batch.x), f"{listed(differing)} differ between two objects built alike"

@@ -6,25 +6,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.bijection.log_det import is_estimator
 from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
-from flowref.model import EXACT, Array, Batch, Mapped, Residual, Subject, Unsupported, law
+from flowref.laws.common.requirements import exact_log_det
+from flowref.model import EXACT, Array, Batch, Mapped, Residual, Unsupported, law, requires
+from flowref.model.abilities import Bijection, Flow, Invertible
 
 # The same computation may be grouped differently in the two modes: this many units in the last
 # place are no difference.
 SLACK = 64 * 2.0**-53
 
 
-def has_modes(subject: Subject) -> str | None:
+@requires("it has no modes")
+def has_modes(flow: Flow) -> bool:
     """Only modules have modes."""
-    return is_estimator(subject) if subject.stateful else "it has no modes"
+    return flow.stateful
 
 
-def in_training(subject: Subject, which: str, batch: Batch, x: Array) -> Mapped:
+def in_training(flow: Flow, which: str, batch: Batch, x: Array) -> Mapped:
     """A call in train mode; a call that is refused there is no finding."""
-    assert subject.call is not None
     try:
-        return subject.call(which, x, batch.context, how="train")
+        return flow.calls[which].under(x, batch.context, how="train")
     except Exception as error:
         raise Unsupported(
             f"its {which} is refused in train mode: {type(error).__name__}"
@@ -51,19 +52,17 @@ def beyond(difference: Array, size: Array) -> Array:
 
 @law(
     "mode/train-log-det",
-    needs={"forward", "call"},
-    applies=has_modes,
+    applies=has_modes & exact_log_det,
     tolerance=EXACT,
     effort=4,
     scales=(0.0, 0.3, 1.0),
 )
-def train_log_det(subject: Subject, batch: Batch) -> Residual:
+def train_log_det(flow: Bijection, batch: Batch) -> Residual:
     """Where forward returns the same value in train and in eval mode, it returns the same log-det."""
-    assert subject.forward is not None
-    calm = subject.forward(batch.x, batch.context)
-    training = in_training(subject, "forward", batch, batch.x)
+    calm = flow.forward(batch.x, batch.context)
+    training = in_training(flow, "forward", batch, batch.x)
     same = unchanged(calm.value, training.value)
-    first, second = reported(subject, calm, len(batch.x)), reported(subject, training, len(batch.x))
+    first, second = reported(flow, calm, len(batch.x)), reported(flow, training, len(batch.x))
     return Residual(
         beyond(first - second, 4 + np.where(np.isfinite(first), np.abs(first), 0.0)),
         decidable=same & finite_rows(calm.value, first),
@@ -73,21 +72,19 @@ def train_log_det(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "mode/train-inverse",
-    needs={"forward", "inverse", "call"},
-    applies=has_modes,
+    applies=has_modes & exact_log_det,
     tolerance=EXACT,
     effort=4,
     scales=(0.0, 0.3, 1.0),
 )
-def train_inverse(subject: Subject, batch: Batch) -> Residual:
+def train_inverse(flow: Invertible, batch: Batch) -> Residual:
     """Where forward returns the same value in train and in eval mode, so does inverse."""
-    assert subject.inverse is not None and subject.forward is not None
-    calm = subject.forward(batch.x, batch.context)
-    training = in_training(subject, "forward", batch, batch.x)
+    calm = flow.forward(batch.x, batch.context)
+    training = in_training(flow, "forward", batch, batch.x)
     same = unchanged(calm.value, training.value)
-    z, usable = inside(subject, calm.value)
-    first = subject.inverse(z, batch.context)
-    second = in_training(subject, "inverse", batch, z + 0.0)
+    z, usable = inside(flow, calm.value)
+    first = flow.inverse(z, batch.context)
+    second = in_training(flow, "inverse", batch, z + 0.0)
     return Residual(
         beyond(first.value - second.value, rows_max(z) + rows_max(first.value)),
         decidable=same & usable & finite_rows(first.value),

@@ -4,16 +4,17 @@ dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from flowref.laws.bijection.roundtrip import inverse_tolerance, saturated
 from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.coupling.parts import DINH, conditioned, flat, line, parts, spec
-from flowref.laws.coupling.structure import copies, straight
+from flowref.laws.common.requirements import has_modules
+from flowref.laws.coupling.parts import DINH, LivingCoupling, conditioned, flat, line, parts
+from flowref.laws.coupling.structure import copying, straight
 from flowref.model import (
     ADVICE,
     EXACT,
@@ -21,11 +22,18 @@ from flowref.model import (
     Batch,
     Mapped,
     Residual,
-    Subject,
     Undecidable,
     Unsupported,
     law,
+    requires,
 )
+from flowref.model.abilities import Coupled, Invertible, Living
+from flowref.model.steps import Bend, Eval, Learn, Parameters, Run, State, Step, Train, Trained
+
+
+class InvertibleCoupling(LivingCoupling, Invertible, Protocol):
+    """A coupling that offers its inverse, and is given another conditioner."""
+
 
 # What is added for entries that are kept: its exponential is no number of float64.
 HUGE = 1e3
@@ -37,62 +45,50 @@ ANYWAY = 1e3
 RANDOM = 1e-6
 
 
-def bent(subject: Subject, which: str, how: str, size: float = 0.0) -> Callable[..., Mapped]:
+def bent(flow: Living, which: str, how: str, size: float = 0.0) -> Callable[..., Mapped]:
     """A call of the coupling with another conditioner."""
-    assert subject.play is not None
-    play = subject.play
 
     def call(x: Array, context: Array | None = None) -> Mapped:
-        out: Mapped = play([("bend", how, size), ("call", which, x, context)])[-1]
-        return out
+        run = Run(which, x, context)
+        return flow.play([Bend(how, size), run]).of(run)
 
     return call
 
 
-def closed(subject: Subject) -> str | None:
-    """A coupling of a known conditioner whose inverse is given the kept part as it was."""
-    return conditioned(subject) or copies(subject)
-
-
 @law(
     "coupling/any-conditioner",
-    needs={"coupling", "play", "forward", "inverse"},
     effort=3,
     local=False,
-    applies=closed,
+    applies=conditioned & copying,
     source=f"{DINH}, section 3.3: neither direction inverts or differentiates the conditioner",
 )
-def any_conditioner(subject: Subject, batch: Batch) -> Residual:
+def any_conditioner(flow: InvertibleCoupling, batch: Batch) -> Residual:
     r"""$f^{-1}(f(x)) = x$ for a conditioner that is not injective and has no derivative: $|\theta|$
     in place of $\theta$.
     """
-    assert subject.forward is not None and subject.inverse is not None
-    forward, inverse = bent(subject, "forward", "folded"), bent(subject, "inverse", "folded")
+    forward, inverse = bent(flow, "forward", "folded"), bent(flow, "inverse", "folded")
     y = np.asarray(forward(batch.x, batch.context).value)
-    image, usable = inside(subject, y)
+    image, usable = inside(flow, y)
     x = np.asarray(inverse(image, batch.context).value)
     # What the round trip loses with its own conditioner is the affair of
     # bijection/inverse-roundtrip.
-    own, _ = inside(subject, subject.forward(batch.x, batch.context).value)
-    gap = rows_max(subject.inverse(own, batch.context).value - batch.x) / (1 + rows_max(batch.x))
+    own, _ = inside(flow, flow.forward(batch.x, batch.context).value)
+    gap = rows_max(flow.inverse(own, batch.context).value - batch.x) / (1 + rows_max(batch.x))
     lost = gap[np.isfinite(gap)].max(initial=0.0)
     return Residual(
         x - batch.x,
         scale=rows_max(batch.x),
-        allowed=inverse_tolerance(subject, batch.x) + ANYWAY * lost * (1 + rows_max(batch.x)),
+        allowed=inverse_tolerance(flow, batch.x) + ANYWAY * lost * (1 + rows_max(batch.x)),
         decidable=usable & finite_rows(x),
         excused=lambda: saturated(forward, batch.x, x, y, batch.context),
         observed={"x": batch.x, "f(x)": y, "inverse(f(x))": x},
     )
 
 
-def apart(subject: Subject, batch: Batch, steps: list[tuple[Any, ...]]) -> Residual:
+def apart(flow: Living, batch: Batch, before: Sequence[Step[Any]]) -> Residual:
     """What the conditioner gives for some rows in their batch, and alone."""
-    assert subject.play is not None
-    together = np.asarray(
-        subject.play([*steps, ("parameters", "forward", batch.x, batch.context)])[-1],
-        dtype=np.float64,
-    )
+    asked = Parameters("forward", batch.x, batch.context)
+    together = np.asarray(flow.play([*before, asked]).of(asked), dtype=np.float64)
     if len(together) != len(batch.x):
         raise Unsupported("its conditioner does not give one row per sample")
     gaps, chosen = np.zeros(len(batch.x)), np.zeros(len(batch.x), dtype=bool)
@@ -101,16 +97,14 @@ def apart(subject: Subject, batch: Batch, steps: list[tuple[Any, ...]]) -> Resid
             start = min(row, len(batch.x) - count)
             few = slice(start, start + count)
             context = None if batch.context is None else batch.context[few]
-            found, error = attempt(
-                subject.play, [*steps, ("parameters", "forward", batch.x[few], context)]
-            )
+            asked = Parameters("forward", batch.x[few], context)
+            life, error = attempt(flow.play, [*before, asked])
             if not error:
                 break
         if error or count == len(batch.x):
             raise Undecidable(f"it refuses a smaller batch: {error}")
-        gaps[row] = np.abs(
-            np.asarray(found[-1], dtype=np.float64)[row - start] - together[row]
-        ).max(initial=0.0)
+        alone = np.asarray(life.of(asked), dtype=np.float64)[row - start]
+        gaps[row] = np.abs(alone - together[row]).max(initial=0.0)
         chosen[row] = True
     note = (
         "the conditioner gives other parameters for a sample alone than in its batch"
@@ -124,135 +118,136 @@ def apart(subject: Subject, batch: Batch, steps: list[tuple[Any, ...]]) -> Resid
 
 @law(
     "coupling/conditioner-batch-free",
-    needs={"coupling", "play", "forward"},
     effort=3,
     local=False,
     applies=conditioned,
     source="a log-likelihood is that of one sample; statistics of a batch in the conditioner make it that of a batch",
 )
-def conditioner_batch_free(subject: Subject, batch: Batch) -> Residual:
+def conditioner_batch_free(flow: LivingCoupling, batch: Batch) -> Residual:
     """In eval mode the parameters that the conditioner gives for a sample do not depend on the rest
     of its batch.
     """
     if len(batch.x) < 2:
         raise Undecidable("there is one point only")
-    return apart(subject, batch, [("eval",)] if subject.stateful else [])
+    return apart(flow, batch, [Eval()] if flow.stateful else [])
 
 
 @law(
     "coupling/conditioner-batch-free-in-train",
-    needs={"coupling", "play", "forward", "stateful"},
     force=ADVICE,
     effort=2,
     scales=(0.0, 0.3),
     local=False,
-    applies=conditioned,
+    applies=has_modules & conditioned,
     source="batch normalization inside the conditioner couples the samples of a batch in train mode",
 )
-def conditioner_batch_free_in_train(subject: Subject, batch: Batch) -> Residual:
+def conditioner_batch_free_in_train(flow: LivingCoupling, batch: Batch) -> Residual:
     """In train mode the parameters that the conditioner gives for a sample do not depend on the
     rest of its batch either.
     """
-    assert subject.play is not None
     if len(batch.x) < 2:
         raise Undecidable("there is one point only")
-    asked = ("parameters", "forward", batch.x, batch.context)
-    played, error = attempt(subject.play, [("train",), asked, asked])
+    asked = Parameters("forward", batch.x, batch.context)
+    life, error = attempt(flow.play, [Train(), asked, asked])
     if error:
         raise Unsupported(f"it refuses to run in train mode ({error})")
-    first, second = (np.asarray(out, dtype=np.float64) for out in played[1:])
+    first, second = (np.asarray(out, dtype=np.float64) for out in life[1:])
     if first.shape != second.shape or not np.allclose(
         first, second, rtol=RANDOM, atol=RANDOM, equal_nan=True
     ):
         raise Undecidable("its conditioner is random in train mode")
-    return apart(subject, batch, [("train",)])
+    return apart(flow, batch, [Train()])
 
 
-def drops(subject: Subject) -> str | None:
-    """A coupling whose conditioner gives numbers for kept entries as well."""
-    return (
-        conditioned(subject)
-        if spec(subject).masked
-        else "its conditioner gives parameters for transformed entries only"
-    )
+@requires("its conditioner gives parameters for transformed entries only")
+def gives_kept_parameters(flow: Coupled) -> bool:
+    """The conditioner gives numbers for kept entries as well."""
+    return flow.coupling.masked
 
 
 @law(
     "coupling/kept-parameters-inert",
-    needs={"coupling", "play", "forward"},
     force=ADVICE,
     tolerance=EXACT,
     effort=3,
     local=False,
-    applies=drops,
+    applies=gives_kept_parameters & conditioned,
     source=f"{DINH}, equation 9; what is masked after the exponential is 0 times inf, and a gradient of nan",
 )
-def kept_parameters_inert(subject: Subject, batch: Batch) -> Residual:
+def kept_parameters_inert(flow: LivingCoupling, batch: Batch) -> Residual:
     r"""What the conditioner gives for kept entries changes neither values nor log-dets nor makes a
     gradient nan, however large.
     """
-    assert subject.play is not None and subject.forward is not None
-    plain = subject.forward(batch.x, batch.context)
-    other = bent(subject, "forward", "kept", HUGE)(batch.x, batch.context)
+    plain = flow.forward(batch.x, batch.context)
+    other = bent(flow, "forward", "kept", HUGE)(batch.x, batch.context)
     rows = len(batch.x)
     seen = [
-        np.concatenate([flat(out.value), reported(subject, out, rows)[:, None]], 1)
+        np.concatenate([flat(out.value), reported(flow, out, rows)[:, None]], 1)
         for out in (plain, other)
     ]
     good = finite_rows(seen[0])
     wrong = (seen[0] != seen[1]).any(1)
     note = "parameters of kept entries change what comes out" if (wrong & good).any() else ""
-    if not note and subject.trainable:
-        found, error = attempt(subject.play, [("step", batch.x, batch.context)])
-        bad = [] if error else unsound(found[-1])
+    if not note and flow.trainable:
+        learn = Learn(batch.x, batch.context)
+        life, error = attempt(flow.play, [learn])
+        bad = [] if error else unsound(life.of(learn))
         if not error and not bad:
-            bad = unsound(
-                subject.play([("bend", "kept", HUGE), ("step", batch.x, batch.context)])[-1]
-            )
+            bad = unsound(flow.play([Bend("kept", HUGE), learn]).of(learn))
             if bad:
                 wrong, note = np.ones(rows, dtype=bool), f"the gradient of {bad[0]} is not finite"
     return Residual(wrong.astype(float), decidable=good, note=note)
 
 
-def unsound(step: dict[str, Any]) -> list[str]:
+def unsound(trained: Trained) -> list[str]:
     """The parameters whose gradient is not finite."""
-    gradients = step["gradients"].items()
     return [
         name
-        for name, gradient in gradients
+        for name, gradient in trained.gradients.items()
         if gradient is not None and not np.isfinite(gradient).all()
     ]
 
 
-def bounded(subject: Subject) -> str | None:
-    """An affine coupling whose scales are said to be bounded."""
-    if spec(subject).log_scale is None:
-        return "no bound of its scales is documented"
-    return straight(subject) if spec(subject).kind == "affine" else "it is no affine coupling"
+@requires("no bound of its scales is documented")
+def bounds_scales(flow: Coupled) -> bool:
+    """The scales are said to be bounded."""
+    return flow.coupling.log_scale is not None
+
+
+@requires("it is no affine coupling")
+def affine(flow: Coupled) -> bool:
+    """It has scales."""
+    return flow.coupling.kind == "affine"
+
+
+def log_scale_bounds(flow: LivingCoupling) -> tuple[float, float]:
+    """The documented bounds of the log-scales; where a parameter bounds them, its largest entry."""
+    bounds = flow.coupling.log_scale
+    if bounds is None:
+        raise Unsupported(bounds_scales.otherwise)
+    if isinstance(bounds, str):
+        state = State()
+        end = float(np.abs(flow.play([state]).of(state)[bounds]).max())
+        return -end, end
+    return bounds
 
 
 @law(
     "coupling/scale-bounded",
-    needs={"coupling", "play", "forward"},
     effort=5,
     local=False,
-    applies=bounded,
+    applies=bounds_scales & affine & straight,
     source=f"{DINH}, section 4.1: the log-scale is a learned scale times a hyperbolic tangent",
 )
-def scale_bounded(subject: Subject, batch: Batch) -> Residual:
+def scale_bounded(flow: LivingCoupling, batch: Batch) -> Residual:
     r"""The log-scales of an affine coupling keep the bounds that are documented, $|s| \le |c|$ for
     $s = c \tanh r$.
     """
-    assert subject.play is not None
-    ends = spec(subject).log_scale
-    if isinstance(ends, str):
-        end = float(np.abs(subject.play([("state",)])[0][ends]).max())
-        ends = -end, end
-    assert ends is not None
-    _, slope, lost = line(subject, batch.x, batch.context)
+    low, high = log_scale_bounds(flow)
+    _, slope, lost = line(flow, batch.x, batch.context)
     with np.errstate(all="ignore"):
         logs = np.log(np.abs(slope))
-        beyond = np.maximum(np.maximum(logs - ends[1], ends[0] - logs), 0.0)
+        beyond = np.maximum(np.maximum(logs - high, low - logs), 0.0)
         scale = (1 + np.abs(logs) + lost / np.abs(slope)).max(1)
     decidable = finite_rows(logs, scale)
     return Residual(
@@ -261,6 +256,6 @@ def scale_bounded(subject: Subject, batch: Batch) -> Residual:
         decidable=decidable,
         observed={
             "log-scales": logs,
-            "log-det bound": np.full(len(logs), parts(subject)[1].sum() * ends[1]),
+            "log-det bound": np.full(len(logs), parts(flow)[1].sum() * high),
         },
     )

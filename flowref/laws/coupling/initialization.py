@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, reported, rows_max
-from flowref.laws.common.outcomes import attempt, flags, listed, needs_parameters
-from flowref.laws.coupling.parts import DINH, parted, spec
+from flowref.laws.common.outcomes import attempt, flags, listed
+from flowref.laws.common.requirements import has_parameters
+from flowref.laws.coupling.parts import DINH, LivingCoupling, in_two_parts
 from flowref.laws.coupling.structure import off_the_line, straight
 from flowref.model import (
     ADVICE,
@@ -17,12 +16,13 @@ from flowref.model import (
     Array,
     Batch,
     Residual,
-    Subject,
     Undecidable,
     Unsupported,
     draw,
     law,
 )
+from flowref.model.abilities import Coupled
+from flowref.model.steps import Learn, Run, State
 
 # Steps of gradient descent after which a layer that starts at zero has passed gradients on to all
 # before it.
@@ -31,7 +31,6 @@ STEPS, SAMPLES, ODD = 3, 16, 5
 
 @law(
     "coupling/identity-init",
-    needs={"coupling", "play", "forward"},
     force=CONTRACT,
     promise="identity-init",
     effort=2,
@@ -40,11 +39,11 @@ STEPS, SAMPLES, ODD = 3, 16, 5
     local=False,
     source="Kingma and Dhariwal 2018, Glow (arXiv:1807.03039), section 3.3: the last layer of a conditioner starts at zero",
 )
-def identity_init(subject: Subject, batch: Batch) -> Residual:
+def identity_init(flow: LivingCoupling, batch: Batch) -> Residual:
     """As it is built, the coupling is the identity, with log-det 0."""
-    assert subject.play is not None
-    out = subject.play([("call", "forward", batch.x, batch.context)], fresh=True)[0]
-    ladj = reported(subject, out, len(batch.x))
+    run = Run("forward", batch.x, batch.context)
+    out = flow.play([run], fresh=True).of(run)
+    ladj = reported(flow, out, len(batch.x))
     value = (np.asarray(out.value) - batch.x).reshape(len(batch.x), -1)
     return Residual(
         np.concatenate([value, ladj[:, None]], axis=1),
@@ -53,52 +52,49 @@ def identity_init(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-class Trained:
-    """A few steps of gradient descent on a coupling as it is built: gradients by name, and the
-    log-dets before and after.
+class FirstSteps:
+    """A few steps of gradient descent on a coupling as it is built.
+
+    ``names``: of the conditioner's parameters; ``dead``: those that no gradient reached. ``before``
+    and ``after``: the log-dets. ``free``: whether nothing in the conditioner is frozen or a buffer,
+    which may hold the scale on purpose.
     """
 
-    def __init__(self, subject: Subject, seed: int) -> None:
-        assert subject.play is not None
-        which = subject.normalizing
-        shape, support = subject.event_shape, subject.domain
-        rng = np.random.default_rng(seed)
-        x = draw(support, (SAMPLES, *shape), rng)
-        context = (
-            None
-            if subject.context_shape is None
-            else rng.standard_normal((SAMPLES, *subject.context_shape))
-        )
-        probe: tuple[Any, ...] = ("call", which, x, context)
-        steps: list[tuple[Any, ...]] = [probe, *[("step", x, context)] * STEPS, probe, ("state",)]
-        played, error = attempt(subject.play, steps, fresh=True)
+    def __init__(self, flow: LivingCoupling, seed: int) -> None:
+        x, context = training_points(flow, seed)
+        probe, state = Run(flow.normalizing, x, context), State()
+        steps = [probe, *[Learn(x, context)] * STEPS, probe, state]
+        life, error = attempt(flow.play, steps, fresh=True)
         if error:
             raise Undecidable(f"it cannot be trained for a few steps: {error}")
-        self.before, self.after = (
-            reported(subject, played[place], SAMPLES) for place in (0, STEPS + 1)
-        )
-        found: list[dict[str, Any]] = [step["gradients"] for step in played[1 : STEPS + 1]]
-        prefix = f"{spec(subject).conditioner}." if spec(subject).conditioner else ""
+        first, *learned, last, tensors = life
+        self.before, self.after = (reported(flow, out, SAMPLES) for out in (first, last))
+        gradients = [step.gradients for step in learned]
+        prefix = f"{flow.coupling.conditioner}." if flow.coupling.conditioner else ""
         # A parameter without entries has nothing to learn.
-        names = [
+        self.names = [
             name
-            for name in found[0]
-            if name.startswith(prefix) and np.size(played[-1].get(name, 1.0))
+            for name in gradients[0]
+            if name.startswith(prefix) and np.size(tensors.get(name, 1.0))
         ]
-        if not names:
+        if not self.names:
             raise Unsupported("its conditioner has no trainable parameters")
-        if not finite_rows(self.after[:, None]).all() or not all(
-            np.isfinite(step["loss"]) for step in played[1:4]
-        ):
+        losses = [step.loss for step in learned]
+        if not finite_rows(self.after[:, None]).all() or not np.isfinite(losses).all():
             raise Undecidable("the loss is not finite")
         self.dead = [
-            name for name in names if not any(alive(gradients[name]) for gradients in found)
+            name for name in self.names if not any(alive(step[name]) for step in gradients)
         ]
-        self.names = names
-        # A conditioner of which a part is frozen, or holds buffers, may have its scale held on
-        # purpose.
-        held = {name for name in played[-1] if name.startswith(prefix)}
-        self.free = held <= set(found[0])
+        self.free = {name for name in tensors if name.startswith(prefix)} <= set(gradients[0])
+
+
+def training_points(flow: Coupled, seed: int) -> tuple[Array, Array | None]:
+    """Ordinary points to train on, with contexts where they are taken."""
+    rng = np.random.default_rng(seed)
+    x = draw(flow.domain, (SAMPLES, *flow.event_shape), rng)
+    if flow.context_shape is None:
+        return x, None
+    return x, rng.standard_normal((SAMPLES, *flow.context_shape))
 
 
 def alive(gradient: Array | None) -> bool:
@@ -106,14 +102,11 @@ def alive(gradient: Array | None) -> bool:
     return gradient is not None and bool((np.nan_to_num(gradient, nan=1.0) != 0).any())
 
 
-def trainable(subject: Subject) -> str | None:
-    """A coupling with parameters that can be trained."""
-    return needs_parameters(subject) or parted(subject)
+trainable = has_parameters & in_two_parts
 
 
 @law(
     "coupling/init-not-dead",
-    needs={"coupling", "play", "forward"},
     tolerance=EXACT,
     effort=2,
     scales=(0.0,),
@@ -121,23 +114,22 @@ def trainable(subject: Subject) -> str | None:
     applies=trainable,
     source=f"{DINH}, section 4.1; where a learned scale and what it multiplies both start at zero, neither has a gradient",
 )
-def init_not_dead(subject: Subject, batch: Batch) -> Residual:
+def init_not_dead(flow: LivingCoupling, batch: Batch) -> Residual:
     """As it is built, the coupling can learn: three steps of gradient descent reach its
     conditioner, and an affine one's scales.
     """
-    trained = Trained(subject, batch.seed)
+    trained = FirstSteps(flow, batch.seed)
     if len(trained.dead) == len(trained.names):
         return flags(
             True, len(batch.x), "no parameter of the conditioner has a gradient other than zero"
         )
-    affine = spec(subject).kind == "affine" and spec(subject).copied and trained.free
+    affine = flow.coupling.kind == "affine" and flow.coupling.copied and trained.free
     stuck = affine and np.array_equal(trained.before, trained.after)
     return flags(stuck, len(batch.x), "the scales do not move: their gradient is zero")
 
 
 @law(
     "coupling/every-parameter-learns",
-    needs={"coupling", "play", "forward"},
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
@@ -146,17 +138,16 @@ def init_not_dead(subject: Subject, batch: Batch) -> Residual:
     applies=trainable,
     source="a parameter that is never reached is not used, or starts where nothing passes gradients on to it",
 )
-def every_parameter_learns(subject: Subject, batch: Batch) -> Residual:
+def every_parameter_learns(flow: LivingCoupling, batch: Batch) -> Residual:
     """Within three steps of gradient descent every parameter of the conditioner has had a gradient
     other than zero.
     """
-    dead = Trained(subject, batch.seed).dead
+    dead = FirstSteps(flow, batch.seed).dead
     return flags(bool(dead), len(batch.x), f"no gradient reaches {listed(dead)}")
 
 
 @law(
     "coupling/odd-features",
-    needs={"coupling", "forward"},
     effort=3,
     scales=(0.0, 0.3, 1.0),
     local=False,
@@ -164,20 +155,19 @@ def every_parameter_learns(subject: Subject, batch: Batch) -> Residual:
     features=ODD,
     source="halves of an odd number differ: the conditioner's inputs and outputs must be counted on the same side",
 )
-def odd_features(subject: Subject, batch: Batch) -> Residual:
+def odd_features(flow: Coupled, batch: Batch) -> Residual:
     r"""With an odd number of features the coupling is refused, or both parts are there and it keeps
     its form: where it is affine, $y_b = s\,x_b + t$ with a slope for each transformed entry and
     log-det $\sum \log|s|$.
     """
-    assert subject.forward is not None
-    if subject.event_shape != (ODD,):
+    if flow.event_shape != (ODD,):
         raise Unsupported("it is not one of vectors")
-    if len(set(spec(subject).kept)) < 2:
+    if len(set(flow.coupling.kept)) < 2:
         return flags(True, len(batch.x), "one of the parts is empty")
-    if straight(subject) is None:
-        return off_the_line(subject, batch)
-    out = subject.forward(batch.x, batch.context)
+    if straight(flow):
+        return off_the_line(flow, batch)
+    out = flow.forward(batch.x, batch.context)
     if np.shape(out.value) != batch.x.shape:
         return flags(True, len(batch.x), f"an event comes out with shape {np.shape(out.value)[1:]}")
-    ladj = reported(subject, out, len(batch.x))
+    ladj = reported(flow, out, len(batch.x))
     return flags(False, len(batch.x), decidable=finite_rows(out.value, ladj))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
+from flowref.laws.common.damage import declared, ladj_added
+from flowref.laws.common.defects import wrapped
 from flowref.model import Array, Mapped, Subject, mutant
 
 NFLOWS, ADDITIVE = "nflows:AffineCouplingTransform", "nflows:AdditiveCouplingTransform"
@@ -20,72 +21,64 @@ SPLINE = "nflows:PiecewiseRationalQuadraticCouplingTransform[tails,uncond]"
 # Of the events of the checkerboard host.
 PIXELS = (2, 4, 4)
 
-Change = Callable[[Array, Array, Array, Array, float], None]
+# Changes flattened values and log-dets in place, given the flattened input and what is kept.
+Change = Callable[[Array, Array, Array, Array], None]
 
 
 def mask(subject: Subject) -> Array:
     """Which entries are kept."""
-    assert subject.coupling is not None
-    return np.asarray(np.asarray(subject.coupling.kept) == 1)
+    return np.asarray(np.asarray(declared(subject.coupling).kept) == 1)
 
 
-def changed(
+def changed(subject: Subject, which: str, change: Change) -> Subject:
+    """The subject with one call changed."""
+    return wrapped(subject, which, _changed, mask(subject), change)
+
+
+def _changed(
     call: Callable[..., Mapped],
     kept: Array,
     change: Change,
-    size: float,
     x: Array,
     context: Array | None = None,
 ) -> Mapped:
-    """A call of which flattened values and log-dets are changed in place, given the flattened input
-    and the mask.
-    """
     out = call(x, context)
     value = np.array(out.value, dtype=np.float64).reshape(len(x), -1)
     ladj = np.array(np.broadcast_to(np.asarray(out.ladj, dtype=np.float64), (len(x),)))
-    change(np.asarray(x, dtype=np.float64).reshape(len(x), -1), value, ladj, kept, size)
+    change(np.asarray(x, dtype=np.float64).reshape(len(x), -1), value, ladj, kept)
     return Mapped(value.reshape(np.shape(out.value)), ladj)
-
-
-def calling(subject: Subject, which: str, change: Change, size: float) -> Subject:
-    """The subject with one call changed."""
-    altered: dict[str, Any] = {
-        which: partial(changed, getattr(subject, which), mask(subject), change, size)
-    }
-    return replace(subject, **altered)
 
 
 def masked(subject: Subject, kept: Array) -> Subject:
     """The subject with another mask."""
-    assert subject.coupling is not None
     flat = tuple(float(value) for value in np.asarray(kept).reshape(-1))
-    return replace(subject, coupling=replace(subject.coupling, kept=flat))
+    return subject.with_facts(coupling=replace(declared(subject.coupling), kept=flat))
 
 
-def _keeping(x: Array, y: Array, ladj: Array, kept: Array, size: float) -> None:
+def _keeping(x: Array, y: Array, ladj: Array, kept: Array) -> None:
     y[:] = np.where(kept, x, 2 * x + 1)
 
 
 def keeping(subject: Subject, kept: Array) -> Subject:
     """The subject that keeps other entries, by its mask and its forward call."""
     other = masked(subject, kept)
-    return calling(other, "forward", _keeping, 1.0)
+    return changed(other, "forward", _keeping)
 
 
-def _nudged(x: Array, y: Array, ladj: Array, kept: Array, size: float) -> None:
+def _nudged(x: Array, y: Array, ladj: Array, kept: Array) -> None:
     y[:, kept] = np.nextafter(y[:, kept], np.inf)
 
 
 @mutant("coupling/identity-part", host=NFLOWS)
 def last_bit_of_the_kept_part(subject: Subject, size: float = 1.0) -> Subject:
     """Forward changes the last bit of what it keeps."""
-    return calling(subject, "forward", _nudged, size)
+    return changed(subject, "forward", _nudged)
 
 
 @mutant("coupling/identity-part", host=CHECKERBOARD)
 def inverse_changes_the_kept_part(subject: Subject, size: float = 1.0) -> Subject:
     """Only the inverse changes the last bit of what is kept."""
-    return calling(subject, "inverse", _nudged, size)
+    return changed(subject, "inverse", _nudged)
 
 
 def _leaking(
@@ -97,15 +90,14 @@ def _leaking(
     x: Array,
     context: Array | None = None,
 ) -> Array:
-    found = np.array(jacobian(which, x, context))
-    found[:, row, column] += size
-    return found
+    matrix = np.array(jacobian(which, x, context))
+    matrix[:, row, column] += size
+    return matrix
 
 
 def leaking(subject: Subject, row: int, column: int, size: float) -> Subject:
-    """The subject with something in one place of its Jacobians."""
-    assert subject.jacobian is not None
-    return replace(subject, jacobian=partial(_leaking, subject.jacobian, row, column, size))
+    """The subject with something added to one entry of its Jacobians."""
+    return wrapped(subject, "jacobian", _leaking, row, column, size)
 
 
 @mutant("coupling/conditioner-blind", host=CHECKERBOARD, sizes=(1e-15, 1e-3))
@@ -118,58 +110,53 @@ def conditioner_sees_all(subject: Subject, size: float = 1e-3) -> Subject:
 @mutant("coupling/conditioner-blind", host=SPLINE, sizes=(1e-15, 1e-3))
 def kept_part_is_conditioned(subject: Subject, size: float = 1e-3) -> Subject:
     """A transformed entry enters the map of one that is kept."""
-    return leaking(
-        subject, int(np.flatnonzero(mask(subject))[0]), int(np.flatnonzero(~mask(subject))[0]), size
-    )
-
-
-def _off(x: Array, y: Array, ladj: Array, kept: Array, size: float) -> None:
-    ladj += size
+    kept, moved = (int(np.flatnonzero(part)[0]) for part in (mask(subject), ~mask(subject)))
+    return leaking(subject, kept, moved, size)
 
 
 @mutant("coupling/log-det-sum", host=NFLOWS, sizes=(1e-10, 1e-3))
 def log_det_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The log-det is off by a constant."""
-    return calling(subject, "forward", _off, size)
+    return ladj_added(subject, "forward", size)
 
 
-def _averaged(x: Array, y: Array, ladj: Array, kept: Array, size: float) -> None:
+def _averaged(x: Array, y: Array, ladj: Array, kept: Array) -> None:
     ladj /= (~kept).sum()
 
 
 @mutant("coupling/log-det-sum", host=CHECKERBOARD)
 def log_det_averaged(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is the mean over the transformed entries."""
-    return calling(subject, "forward", _averaged, size)
+    return changed(subject, "forward", _averaged)
 
 
-def _curved(x: Array, y: Array, ladj: Array, kept: Array, size: float) -> None:
+def _curved(size: float, x: Array, y: Array, ladj: Array, kept: Array) -> None:
     y[:, ~kept] += size * np.tanh(x[:, ~kept]) ** 2
 
 
 @mutant("coupling/closed-form", host=NFLOWS, sizes=(1e-8, 1e-2))
 def slightly_curved(subject: Subject, size: float = 1e-2) -> Subject:
     """What is transformed depends on itself otherwise than by a line."""
-    return calling(subject, "forward", _curved, size)
+    return changed(subject, "forward", partial(_curved, size))
 
 
-def _stretched(x: Array, y: Array, ladj: Array, kept: Array, size: float) -> None:
+def _stretched(size: float, x: Array, y: Array, ladj: Array, kept: Array) -> None:
     y[:, ~kept] *= 1 + size
 
 
 @mutant("coupling/closed-form", host=ADDITIVE, sizes=(1e-8, 1e-2))
 def additive_with_a_scale(subject: Subject, size: float = 1e-2) -> Subject:
     """An additive coupling stretches."""
-    return calling(subject, "forward", _stretched, size)
+    return changed(subject, "forward", partial(_stretched, size))
 
 
 @mutant("coupling/scale-bounded", host=CHECKERBOARD)
 def scale_not_squashed(subject: Subject, size: float = 1e3) -> Subject:
     """The scale is a thousand times what it may be."""
-    return calling(subject, "forward", _stretched, size)
+    return changed(subject, "forward", partial(_stretched, size))
 
 
-def _odd_end_forgotten(x: Array, y: Array, ladj: Array, kept: Array, size: float) -> None:
+def _odd_end_forgotten(x: Array, y: Array, ladj: Array, kept: Array) -> None:
     if x.shape[1] % 2:
         last = int(np.flatnonzero(~kept)[-1])
         y[:, last] = x[:, last]
@@ -178,7 +165,7 @@ def _odd_end_forgotten(x: Array, y: Array, ladj: Array, kept: Array, size: float
 @mutant("coupling/odd-features", host=NFLOWS)
 def odd_one_out(subject: Subject, size: float = 1.0) -> Subject:
     """Of an odd number of features one is passed by, and its scale counted."""
-    return calling(subject, "forward", _odd_end_forgotten, size)
+    return changed(subject, "forward", _odd_end_forgotten)
 
 
 @mutant("coupling/odd-features", host=SPLINE)
@@ -249,15 +236,14 @@ def same_entries_after_the_squeeze(subject: Subject, size: float = 1.0) -> Subje
 def _one_hot(
     jacobian: Callable[..., Array], which: str, x: Array, context: Array | None = None
 ) -> Array:
-    found = np.array(jacobian(which, x, context))
-    found[:, 0], found[:, 0, 0] = 0.0, 1.0
-    return found
+    matrix = np.array(jacobian(which, x, context))
+    matrix[:, 0], matrix[:, 0, 0] = 0.0, 1.0
+    return matrix
 
 
 def never_transformed(subject: Subject) -> Subject:
     """The subject with an entry that is copied from end to end."""
-    assert subject.jacobian is not None
-    return replace(subject, jacobian=partial(_one_hot, subject.jacobian))
+    return wrapped(subject, "jacobian", _one_hot)
 
 
 @mutant("coupling/transforms-all", host="reference:VectorRealNVP[norm=None]")

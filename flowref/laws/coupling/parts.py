@@ -1,62 +1,34 @@
-"""What the laws of couplings share: the two parts of an event, and which laws have something to say
-about them.
+"""What the laws of couplings share: the two parts of an event, and the conditions under which the
+laws speak.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.outcomes import not_estimator
-from flowref.model import Array, Coupling, Subject
+from flowref.laws.common.requirements import not_estimator
+from flowref.model import Array, requires
+from flowref.model.abilities import Coupled, Living
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803)"
 NICE = "Dinh et al. 2015, NICE (arXiv:1410.8516), section 3.2"
-Applies = Callable[[Subject], str | None]
 
 
-def spec(subject: Subject) -> Coupling:
-    """What is known of the coupling."""
-    assert subject.coupling is not None
-    return subject.coupling
+class LivingCoupling(Coupled, Living, Protocol):
+    """A coupling that is trained, put into modes, or given another conditioner."""
 
 
-def binary(subject: Subject) -> bool:
+def binary(flow: Coupled) -> bool:
     """Whether the mask consists of zeros and ones."""
-    return set(spec(subject).kept) <= {0.0, 1.0}
+    return set(flow.coupling.kept) <= {0.0, 1.0}
 
 
-def parted(subject: Subject) -> str | None:
-    """A coupling with a mask of zeros and ones that fits its events and leaves neither part empty."""
-    known = spec(subject)
-    if (
-        len(known.kept) != np.prod(subject.event_shape)
-        or subject.event_shape != subject.latent_shape
-    ):
-        return "its mask is not that of an event"
-    if not binary(subject) or len(set(known.kept)) < 2:
-        return "its mask does not divide an event in two; coupling/mask-partition tells"
-    return not_estimator(subject)
-
-
-def entrywise(subject: Subject) -> str | None:
-    """A coupling whose transformed entries have a map each."""
-    return (
-        "its transformed entries are mapped jointly"
-        if spec(subject).kind == "joint"
-        else parted(subject)
-    )
-
-
-def conditioned(subject: Subject) -> str | None:
-    """A coupling whose conditioner can be reached."""
-    return parted(subject) if spec(subject).conditioner else "its conditioner is not known"
-
-
-def parts(subject: Subject) -> tuple[Array, Array]:
+def parts(flow: Coupled) -> tuple[Array, Array]:
     """Which entries of a flattened event are kept, and which are transformed."""
-    kept = np.asarray(spec(subject).kept) == 1
+    kept = np.asarray(flow.coupling.kept) == 1
     return kept, ~kept
 
 
@@ -65,21 +37,54 @@ def flat(x: Array) -> Array:
     return np.asarray(x, dtype=np.float64).reshape(len(x), -1)
 
 
-def with_transformed(subject: Subject, x: Array, value: float) -> Array:
+def with_transformed(flow: Coupled, x: Array, value: float) -> Array:
     """The points with every transformed entry set to a number."""
     entries = flat(x).copy()
-    entries[:, parts(subject)[1]] = value
+    entries[:, parts(flow)[1]] = value
     return np.asarray(entries.reshape(x.shape))
 
 
-def line(subject: Subject, x: Array, context: Array | None) -> tuple[Array, Array, Array]:
+def line(flow: Coupled, x: Array, context: Array | None) -> tuple[Array, Array, Array]:
     """The transformed entries where those of x are 0 and where they are 1: level, slope, and the
     size of what was subtracted.
     """
-    assert subject.forward is not None
-    moved = parts(subject)[1]
+    moved = parts(flow)[1]
     level, unit = (
-        flat(subject.forward(with_transformed(subject, x, value), context).value)[:, moved]
+        flat(flow.forward(with_transformed(flow, x, value), context).value)[:, moved]
         for value in (0.0, 1.0)
     )
     return level, unit - level, np.abs(level) + np.abs(unit)
+
+
+# Conditions
+
+
+@requires("its mask is not that of an event")
+def mask_fits(flow: Coupled) -> bool:
+    """The mask has an entry for each of an event, whose shape the coupling keeps."""
+    shape = flow.event_shape
+    return len(flow.coupling.kept) == math.prod(shape) and shape == flow.latent_shape
+
+
+@requires("its mask does not divide an event in two; coupling/mask-partition tells")
+def mask_divides(flow: Coupled) -> bool:
+    """The mask consists of zeros and ones, and of both."""
+    return binary(flow) and len(set(flow.coupling.kept)) == 2
+
+
+@requires("its transformed entries are mapped jointly")
+def maps_entries(flow: Coupled) -> bool:
+    """The transformed entries have a map each."""
+    return flow.coupling.kind != "joint"
+
+
+@requires("its conditioner is not known")
+def conditioner_known(flow: Coupled) -> bool:
+    """The conditioner can be reached."""
+    return bool(flow.coupling.conditioner)
+
+
+# A mask of zeros and ones that fits the events and leaves neither part empty.
+in_two_parts = mask_fits & mask_divides & not_estimator
+entry_by_entry = maps_entries & in_two_parts
+conditioned = conditioner_known & in_two_parts

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from typing import Protocol
+
 import numpy as np
 
-from flowref.laws.common.outcomes import not_estimator
+from flowref.laws.common.requirements import not_estimator
 from flowref.laws.coupling.parts import DINH
 from flowref.model import (
     ADVICE,
@@ -13,11 +16,17 @@ from flowref.model import (
     Array,
     Batch,
     Residual,
-    Subject,
     Undecidable,
     Unsupported,
     law,
+    requires,
 )
+from flowref.model.abilities import Composite, Differentiable, Flow
+
+
+class DifferentiableComposite(Composite, Differentiable, Protocol):
+    """A composite whose Jacobian the framework gives."""
+
 
 SOURCE = f"{DINH}, section 3.5: what is kept by one layer is transformed by the next"
 # So many points show every dependence that there is; and so many couplings are enough to transform
@@ -25,33 +34,35 @@ SOURCE = f"{DINH}, section 3.5: what is kept by one layer is transformed by the 
 ENOUGH, COUPLINGS = 8, 3
 
 
-def several(subject: Subject) -> str | None:
-    """More than one entry, and Jacobians that are those of the map."""
-    return (
-        "its events have one entry" if np.prod(subject.event_shape) < 2 else not_estimator(subject)
-    )
+@requires("its events have one entry")
+def has_entries(flow: Flow) -> bool:
+    """Events of more than one entry."""
+    return math.prod(flow.event_shape) > 1
 
 
-def stacked(subject: Subject) -> str | None:
-    """A composite of three couplings or more that promises nothing."""
-    count = sum("coupling" in name.lower() for name in subject.parts)
-    if count < COUPLINGS:
-        return f"fewer than {COUPLINGS} of its parts are called couplings"
-    return (
-        "coupling/transforms-all judges it"
-        if subject.promises.get("transforms-all")
-        else several(subject)
-    )
+@requires(f"fewer than {COUPLINGS} of its parts are called couplings")
+def stacks_couplings(flow: Composite) -> bool:
+    """Enough couplings to transform everything."""
+    return sum("coupling" in name.lower() for name in flow.parts) >= COUPLINGS
 
 
-def alone(subject: Subject, batch: Batch) -> Array:
+@requires("coupling/transforms-all judges it")
+def promises_nothing(flow: Flow) -> bool:
+    """What promises to transform everything is held to that, rather than advised."""
+    return not flow.promises.get("transforms-all")
+
+
+# More than one entry, and Jacobians that are those of the map.
+connected = has_entries & not_estimator
+
+
+def alone(flow: Differentiable, batch: Batch) -> Array:
     """Which entries of the output depend on one entry of the input or on none, at all of many
     points.
     """
     if len(batch.x) < ENOUGH:
         raise Undecidable("there are too few points to see what depends on what")
-    assert subject.jacobian is not None
-    jacobian = np.asarray(subject.jacobian("forward", batch.x, batch.context))
+    jacobian = np.asarray(flow.jacobian("forward", batch.x, batch.context))
     finite = np.isfinite(jacobian).all((1, 2))
     if finite.sum() < ENOUGH:
         raise Undecidable("the Jacobian is not finite at enough points")
@@ -60,47 +71,45 @@ def alone(subject: Subject, batch: Batch) -> Array:
     return np.asarray((jacobian[finite] != 0).any(0).sum(1) <= 1)
 
 
-def left(subject: Subject, batch: Batch) -> Residual:
+def left(flow: Differentiable, batch: Batch) -> Residual:
     """The entries that nothing but themselves enters."""
-    found = alone(subject, batch)
-    places = ", ".join(str(place) for place in np.flatnonzero(found)[:6])
-    rows = np.broadcast_to(found.astype(float), (len(batch.x), len(found)))
+    single = alone(flow, batch)
+    entries = ", ".join(str(entry) for entry in np.flatnonzero(single)[:6])
+    rows = np.broadcast_to(single.astype(float), (len(batch.x), len(single)))
     return Residual(
         rows.copy(),
-        note=f"nothing but one entry of the input enters entry {places}" if found.any() else "",
+        note=f"nothing but one entry of the input enters entry {entries}" if single.any() else "",
     )
 
 
 @law(
     "coupling/transforms-all",
-    needs={"forward", "jacobian"},
     force=CONTRACT,
     promise="transforms-all",
     tolerance=EXACT,
     effort=2,
     scales=(0.3, 1.0),
-    applies=several,
+    applies=connected,
     source=SOURCE,
 )
-def transforms_all(subject: Subject, batch: Batch) -> Residual:
+def transforms_all(flow: Differentiable, batch: Batch) -> Residual:
     """Over the stack every entry is transformed by functions of others: no output depends on a
     single input.
     """
-    return left(subject, batch)
+    return left(flow, batch)
 
 
 @law(
     "coupling/stack-transforms-all",
-    needs={"forward", "jacobian", "part_maps"},
     force=ADVICE,
     tolerance=EXACT,
     effort=2,
     scales=(0.3, 1.0),
-    applies=stacked,
+    applies=stacks_couplings & promises_nothing & connected,
     source=SOURCE,
 )
-def stack_transforms_all(subject: Subject, batch: Batch) -> Residual:
+def stack_transforms_all(flow: DifferentiableComposite, batch: Batch) -> Residual:
     """In a stack of three couplings or more every entry is transformed by functions of others at
     least once.
     """
-    return left(subject, batch)
+    return left(flow, batch)

@@ -2,69 +2,98 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from flowref.laws.bijection.log_det import arbitrate_forward
 from flowref.laws.common.arithmetic import TINY, finite_rows, reported
-from flowref.laws.coupling.parts import DINH, NICE, entrywise, flat, line, parted, parts, spec
-from flowref.model import EXACT, REAL, Array, Batch, Residual, Subject, law
+from flowref.laws.coupling.parts import (
+    DINH,
+    NICE,
+    entry_by_entry,
+    flat,
+    in_two_parts,
+    line,
+    parts,
+)
+from flowref.model import EXACT, REAL, Array, Batch, Residual, law, requires
+from flowref.model.abilities import Coupled, Differentiable
 
 
-def copies(subject: Subject) -> str | None:
-    """A coupling that says that it copies one part."""
-    return parted(subject) if spec(subject).copied else "its kept entries pass a map of their own"
+class DifferentiableCoupling(Coupled, Differentiable, Protocol):
+    """A coupling whose Jacobian the framework gives."""
+
+
+@requires("its kept entries pass a map of their own")
+def copies_kept(flow: Coupled) -> bool:
+    """It says that it copies one part."""
+    return flow.coupling.copied
+
+
+@requires("it is no affine or additive coupling")
+def linear_kind(flow: Coupled) -> bool:
+    """Each transformed entry goes through a line, given the kept part."""
+    return flow.coupling.kind in ("affine", "additive")
+
+
+@requires("it does not take all reals")
+def takes_reals(flow: Coupled) -> bool:
+    """Points on a line through two others are in its domain."""
+    return flow.domain == REAL
+
+
+copying = copies_kept & in_two_parts
+straight = linear_kind & takes_reals & in_two_parts
 
 
 @law(
     "coupling/identity-part",
-    needs={"coupling", "forward"},
     tolerance=EXACT,
     effort=5,
     local=False,
-    applies=copies,
+    applies=copying,
     source=f"{DINH}, equation 4 and section 3.3; {NICE}",
 )
-def identity_part(subject: Subject, batch: Batch) -> Residual:
+def identity_part(flow: Coupled, batch: Batch) -> Residual:
     r"""The kept part is copied bit for bit, in both directions: $y_a = x_a$."""
-    assert subject.forward is not None
-    y = np.asarray(subject.forward(batch.x, batch.context).value)
-    rows, seen = copied(subject, batch.x, y), finite_rows(y)
-    if subject.inverse is not None and seen.any():
+    y = np.asarray(flow.forward(batch.x, batch.context).value)
+    rows, seen = altered(flow, batch.x, y), finite_rows(y)
+    inverse = flow.calls.get("inverse")
+    if inverse is not None and seen.any():
         image = np.where(seen.reshape(-1, *[1] * (y.ndim - 1)), y, y[seen][0]) + 0.0
-        x = np.asarray(subject.inverse(image, batch.context).value)
+        x = np.asarray(inverse(image, batch.context).value)
         back = finite_rows(x) & seen
-        rows |= copied(subject, image, x) & back[:, None]
+        rows |= altered(flow, image, x) & back[:, None]
     note = "an entry that is kept comes out changed" if (rows.any(1) & seen).any() else ""
     return Residual(rows.astype(float), decidable=seen, note=note)
 
 
-def copied(subject: Subject, given: Array, out: Array) -> Array:
+def altered(flow: Coupled, x: Array, out: Array) -> Array:
     """Which kept entries come out as another number, ``(batch, kept)``."""
-    kept = parts(subject)[0]
-    before = given.astype(out.dtype) if out.dtype == np.float32 else given
+    kept = parts(flow)[0]
+    before = x.astype(out.dtype) if out.dtype == np.float32 else x
     return np.asarray(flat(before)[:, kept] != flat(out)[:, kept])
 
 
 @law(
     "coupling/conditioner-blind",
-    needs={"coupling", "forward", "jacobian"},
     tolerance=EXACT,
     effort=4,
-    applies=parted,
+    applies=in_two_parts,
     source=f"{DINH}, section 3.2: the Jacobian is triangular, with a diagonal block",
 )
-def conditioner_blind(subject: Subject, batch: Batch) -> Residual:
+def conditioner_blind(flow: DifferentiableCoupling, batch: Batch) -> Residual:
     r"""The conditioner does not see what it transforms: $\partial y_b / \partial x_b$ is diagonal,
     and $\partial y_a / \partial x_b = 0$.
     """
-    assert subject.jacobian is not None
-    kept, moved = parts(subject)
-    jacobian = np.asarray(subject.jacobian("forward", batch.x, batch.context))
+    kept, moved = parts(flow)
+    jacobian = np.asarray(flow.jacobian("forward", batch.x, batch.context))
     others = ~np.eye(len(kept), dtype=bool)
     # What is copied is the affair of coupling/identity-part; a map of its own hears of no other
     # entry.
-    wrong = kept[:, None] & (moved[None] if spec(subject).copied else others)
-    if spec(subject).kind != "joint":  # a joint map may mix what it transforms
+    wrong = kept[:, None] & (moved[None] if flow.coupling.copied else others)
+    if flow.coupling.kind != "joint":  # a joint map may mix what it transforms
         wrong = wrong | (moved[:, None] & moved[None] & others)
     leaks = np.where(wrong[None], jacobian, 0.0)
     rows = np.abs(leaks).reshape(len(batch.x), -1)
@@ -83,22 +112,20 @@ def conditioner_blind(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "coupling/log-det-sum",
-    needs={"coupling", "forward", "jacobian"},
     effort=5,
-    applies=entrywise,
+    applies=entry_by_entry,
     arbitrate=arbitrate_forward,
     source=f"{DINH}, equation 6",
 )
-def log_det_sum(subject: Subject, batch: Batch) -> Residual:
+def log_det_sum(flow: DifferentiableCoupling, batch: Batch) -> Residual:
     r"""The log-det is the sum over the transformed entries of $\log |\partial y_i / \partial x_i|$."""
-    assert subject.forward is not None and subject.jacobian is not None
-    out = subject.forward(batch.x, batch.context)
-    claimed = reported(subject, out, len(batch.x))
+    out = flow.forward(batch.x, batch.context)
+    claimed = reported(flow, out, len(batch.x))
     diagonal = np.diagonal(
-        np.asarray(subject.jacobian("forward", batch.x, batch.context)), axis1=1, axis2=2
+        np.asarray(flow.jacobian("forward", batch.x, batch.context)), axis1=1, axis2=2
     )
-    if spec(subject).copied:
-        diagonal = diagonal[:, parts(subject)[1]]
+    if flow.coupling.copied:
+        diagonal = diagonal[:, parts(flow)[1]]
     with np.errstate(all="ignore"):
         logs = np.log(np.abs(diagonal))
     decidable = finite_rows(out.value, logs, claimed) & (np.abs(diagonal) > TINY).all(1)
@@ -112,24 +139,16 @@ def log_det_sum(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-def straight(subject: Subject) -> str | None:
-    """An affine or additive coupling of the reals."""
-    if spec(subject).kind not in ("affine", "additive"):
-        return "it is no affine or additive coupling"
-    return parted(subject) if subject.domain == REAL else "it does not take all reals"
-
-
-def off_the_line(subject: Subject, batch: Batch) -> Residual:
+def off_the_line(flow: Coupled, batch: Batch) -> Residual:
     """How far transformed entries are from a line through two others, and the log-det from that of
     its slope.
     """
-    assert subject.forward is not None
-    moved = parts(subject)[1]
-    out = subject.forward(batch.x, batch.context)
+    moved = parts(flow)[1]
+    out = flow.forward(batch.x, batch.context)
     x, y = flat(batch.x)[:, moved], flat(out.value)[:, moved]
-    level, slope, lost = line(subject, batch.x, batch.context)
-    claimed = reported(subject, out, len(batch.x))
-    additive = spec(subject).kind == "additive"
+    level, slope, lost = line(flow, batch.x, batch.context)
+    claimed = reported(flow, out, len(batch.x))
+    additive = flow.coupling.kind == "additive"
     with np.errstate(all="ignore"):
         logs = np.log(np.abs(slope))
         expected = level + (x if additive else slope * x)
@@ -153,14 +172,13 @@ def off_the_line(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "coupling/closed-form",
-    needs={"coupling", "forward"},
     effort=5,
     local=False,
     applies=straight,
     source=f"{DINH}, equations 4 to 6; {NICE}",
 )
-def closed_form(subject: Subject, batch: Batch) -> Residual:
+def closed_form(flow: Coupled, batch: Batch) -> Residual:
     r"""Given the kept part, an affine coupling is $y_b = s\,x_b + t$ with log-det $\sum \log|s|$;
     an additive one has $s = 1$.
     """
-    return off_the_line(subject, batch)
+    return off_the_line(flow, batch)

@@ -3,53 +3,63 @@
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.bijection.log_det import is_estimator
 from flowref.laws.common.arithmetic import finite_rows
-from flowref.model import Array, Batch, Residual, Subject, Undecidable, Unsupported, law
+from flowref.laws.common.requirements import exact_log_det
+from flowref.model import Array, Batch, Residual, Undecidable, Unsupported, law
+from flowref.model.abilities import BitsPerDim, Density, Flow, Losses
+
+
+class BitsPerDimDensity(BitsPerDim, Density, Protocol):
+    """BitsPerDimDensity."""
+
+
+class DensityLosses(Density, Losses, Protocol):
+    """DensityLosses."""
+
 
 BITS = "a code spends -log2 P bits on a level of probability P; Theis et al. (arXiv:1511.01844), section 3.1"
 LOSS = "maximum likelihood: the mean over the batch of -log p(x)"
 
 
-def knows_levels(subject: Subject) -> str | None:
+def knows_levels(flow: Flow) -> str | None:
     """Bits per dimension are those of data in levels, whose distance must be known."""
     return (
         None
-        if level_of(subject)
+        if level_of(flow)
         else "it does not tell how far apart levels are: promises level, or a preprocessing"
     )
 
 
-def level_of(subject: Subject) -> float:
+def level_of(flow: Flow) -> float:
     """The distance of two levels in the units of the data; 0 if it is not known."""
-    known = subject.preprocessing
-    if subject.promises.get("level"):
-        return float(subject.promises["level"])
+    known = flow.preprocessing
+    if flow.promises.get("level"):
+        return float(flow.promises["level"])
     return known.bound / known.bins if known is not None and known.bins else 0.0
 
 
 @law(
     "density/bits-per-dim",
-    needs={"bits_per_dim", "log_prob"},
     given="data",
     local=False,
     effort=4,
     applies=knows_levels,
     source=BITS,
 )
-def bits_per_dim(subject: Subject, batch: Batch) -> Residual:
+def bits_per_dim(flow: BitsPerDimDensity, batch: Batch) -> Residual:
     r"""Bits per dimension are $-(\log p(x) + D \log w) / (D \log 2)$ with levels $w$ apart; data
     uniform on $[0, b]$ have $\log_2(b / w)$.
     """
-    assert subject.bits_per_dim is not None and subject.log_prob is not None
-    rows, size, level = len(batch.x), math.prod(subject.density_shape), level_of(subject)
-    density = np.asarray(subject.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
-    bits = np.asarray(subject.bits_per_dim(batch.x, batch.context), dtype=np.float64)
+
+    rows, size, level = len(batch.x), math.prod(flow.density_shape), level_of(flow)
+    density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
+    bits = np.asarray(flow.bits_per_dim(batch.x, batch.context), dtype=np.float64)
     expected = -(density / size + math.log(level)) / math.log(2)
-    uniform = subject.promises.get("uniform-data")
+    uniform = flow.promises.get("uniform-data")
     if uniform:
         # Known without any density.
         expected = np.full(rows, math.log2(float(uniform) / level))
@@ -66,10 +76,10 @@ def bits_per_dim(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-def _usable(subject: Subject, batch: Batch) -> tuple[Array, Array | None, Array]:
+def _usable(flow: Flow, batch: Batch) -> tuple[Array, Array | None, Array]:
     """The points of finite density with their contexts and log-densities."""
-    assert subject.log_prob is not None
-    density = np.asarray(subject.log_prob(batch.x, batch.context), dtype=np.float64).reshape(
+
+    density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(
         len(batch.x)
     )
     kept = np.isfinite(density)
@@ -80,21 +90,20 @@ def _usable(subject: Subject, batch: Batch) -> tuple[Array, Array | None, Array]
 
 @law(
     "density/loss-excludes-penalty",
-    needs={"loss", "log_prob"},
     given="data",
     history="fresh",
     local=False,
     effort=5,
-    applies=is_estimator,
+    applies=exact_log_det,
     source=LOSS,
 )
-def loss_excludes_penalty(subject: Subject, batch: Batch) -> Residual:
+def loss_excludes_penalty(flow: DensityLosses, batch: Batch) -> Residual:
     r"""The reported negative log-likelihood is the mean of $-\log p(x)$, whatever the weight of the
     penalty is.
     """
-    assert subject.loss is not None
-    x, context, density = _usable(subject, batch)
-    found = [subject.loss(x, context, weight) for weight in (0.0, 1.0)]
+
+    x, context, density = _usable(flow, batch)
+    found = [flow.loss(x, context, weight) for weight in (0.0, 1.0)]
     penalty = found[1][1]
     if not penalty:
         raise Unsupported("its loss has no penalty, or one of zero, which nothing can be told by")
@@ -113,26 +122,25 @@ def loss_excludes_penalty(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "density/loss-batch-mean",
-    needs={"loss", "log_prob"},
     given="data",
     local=False,
     effort=4,
-    applies=is_estimator,
+    applies=exact_log_det,
     source=LOSS,
 )
-def loss_batch_mean(subject: Subject, batch: Batch) -> Residual:
+def loss_batch_mean(flow: DensityLosses, batch: Batch) -> Residual:
     r"""The negative log-likelihood of a batch is the mean of its parts, each counted by its size,
     and of its points.
     """
-    assert subject.loss is not None
-    x, context, density = _usable(subject, batch)
+
+    x, context, density = _usable(flow, batch)
     rows = len(x)
     # The first part is the larger one, as the last batch of an epoch is the smaller one.
     cut = max(1, rows - max(1, rows // 3))
     pieces = [slice(0, cut), slice(cut, rows)] if rows > 1 else [slice(0, 1)]
-    whole = subject.loss(x, context, 0.0)[0]
+    whole = flow.loss(x, context, 0.0)[0]
     total = sum(
-        len(x[piece]) * subject.loss(x[piece], None if context is None else context[piece], 0.0)[0]
+        len(x[piece]) * flow.loss(x[piece], None if context is None else context[piece], 0.0)[0]
         for piece in pieces
     )
     gaps = [whole - total / rows, whole + float(density.mean())]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from flowref.model import Array, Subject, mutant
@@ -26,19 +25,16 @@ def _shrunk(
 @mutant("density/change-of-variables", host=FLOW, sizes=(1e-9, 1e-4))
 def constant_missing(subject: Subject, size: float = 1e-4) -> Subject:
     """The log-density lacks a constant, as a base without its normalizer."""
-    assert subject.log_prob is not None
-    return replace(subject, log_prob=partial(_off, subject.log_prob, size))
+    return subject.with_call("log_prob", partial(_off, subject.log_prob, size))
 
 
 @mutant("density/integrates-to-one", host="zuko:NSF?features=1")
 def mass_missing(subject: Subject, size: float = 0.01) -> Subject:
     """One part in a hundred of the mass is missing."""
-    assert subject.log_prob is not None
-    return replace(subject, log_prob=partial(_off, subject.log_prob, -size))
+    return subject.with_call("log_prob", partial(_off, subject.log_prob, -size))
 
 
 @mutant("density/samples-consistent", host="zuko:MAF", sizes=(0.1, 0.2))
 def samples_too_narrow(subject: Subject, size: float = 0.1) -> Subject:
     """Samples are drawn at a temperature that the density does not know."""
-    assert subject.sample is not None
-    return replace(subject, sample=partial(_shrunk, subject.sample, 1 - size))
+    return subject.with_call("sample", partial(_shrunk, subject.sample, 1 - size))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtr
@@ -15,11 +16,27 @@ from flowref.model import (
     STATISTICAL,
     Batch,
     Residual,
-    Subject,
     Undecidable,
     Unsupported,
     law,
 )
+from flowref.model.abilities import (
+    Density,
+    Differentiable,
+    Distribution,
+    Estimating,
+    Flow,
+    Quantiles,
+)
+
+
+class DensityEstimating(Density, Estimating, Protocol):
+    """DensityEstimating."""
+
+
+class DistributionQuantiles(Distribution, Quantiles, Protocol):
+    """DistributionQuantiles."""
+
 
 # How far, in probability, rounding may take a quantile function off its distribution function.
 QUANTILE_ERROR = {"float64": 1e-9, "float32": 1e-3}
@@ -48,25 +65,24 @@ TAIL_POINTS = (
 
 @law(
     "sampling/inverse-transform-galois",
-    needs={"cdf", "icdf"},
     given="data",
     tolerance=BOUND,
     local=False,
     effort=4,
     source="the quantile function is the generalized inverse F^-1(u) = min{x : F(x) >= u}",
 )
-def inverse_transform_galois(subject: Subject, batch: Batch) -> Residual:
+def inverse_transform_galois(flow: DistributionQuantiles, batch: Batch) -> Residual:
     r"""The quantile function inverts the distribution function: $F^{-1}(u) \le x$ iff $u \le F(x)$,
     and $F(F^{-1}(u)) \ge u$.
 
     Equality holds where there are no atoms, which a subject promises ("atoms") that has some; they
     are "exact" where both functions read the same steps.
     """
-    assert subject.cdf is not None and subject.icdf is not None
+
     x = batch.x.reshape(len(batch.x), -1)
     if x.shape[1] != 1:
         raise Unsupported("distribution functions are compared for univariate distributions")
-    reached = np.asarray(subject.cdf(batch.x), dtype=np.float64).reshape(len(x))
+    reached = np.asarray(flow.cdf(batch.x), dtype=np.float64).reshape(len(x))
     rng = np.random.default_rng(batch.seed)
     # Probabilities that are reached at the points, and just missed, tell orders best.
     u = np.where(
@@ -75,37 +91,31 @@ def inverse_transform_galois(subject: Subject, batch: Batch) -> Residual:
         rng.random(len(x)),
     )
     u = np.clip(u, 1e-12, 1 - 1e-12)
-    quantile = np.asarray(subject.icdf(u.reshape(batch.x.shape)), dtype=np.float64).reshape(len(x))
-    again = np.asarray(subject.cdf(quantile.reshape(batch.x.shape)), dtype=np.float64).reshape(
-        len(x)
-    )
+    quantile = np.asarray(flow.icdf(u.reshape(batch.x.shape)), dtype=np.float64).reshape(len(x))
+    again = np.asarray(flow.cdf(quantile.reshape(batch.x.shape)), dtype=np.float64).reshape(len(x))
     below = quantile[None, :] <= x
     order = np.where(below, u[None, :] - reached[:, None], reached[:, None] - u[None, :])
     galois = np.maximum(order, 0.0).max(1)
-    if subject.promises.get("atoms") == "exact":
+    if flow.promises.get("atoms") == "exact":
         # Steps are told to the last bit, so that which side of one a probability is on is no matter
         # of rounding.
         galois = np.maximum(galois, (below != (u[None, :] <= reached[:, None])).max(1))
-    returned = np.maximum(u - again, 0.0) if subject.promises.get("atoms") else np.abs(u - again)
+    returned = np.maximum(u - again, 0.0) if flow.promises.get("atoms") else np.abs(u - again)
     return Residual(
         np.stack([galois, returned], 1),
-        allowed=QUANTILE_ERROR[subject.dtype]
-        + float(subject.promises.get("inverse_tolerance", 0.0)),
+        allowed=QUANTILE_ERROR[flow.dtype] + float(flow.promises.get("inverse_tolerance", 0.0)),
         decidable=finite_rows(reached),
         observed={"u": u, "quantile of u": quantile, "F(quantile of u)": again},
     )
 
 
-def is_exponential(subject: Subject) -> str | None:
+def is_exponential(flow: Flow) -> str | None:
     """The quantiles of an exponential distribution are known."""
-    return (
-        None if subject.promises.get("exponential-rate") else "it does not promise exponential-rate"
-    )
+    return None if flow.promises.get("exponential-rate") else "it does not promise exponential-rate"
 
 
 @law(
     "sampling/exp-quantile",
-    needs={"icdf"},
     given="data",
     tolerance=BOUND,
     local=False,
@@ -114,25 +124,25 @@ def is_exponential(subject: Subject) -> str | None:
     applies=is_exponential,
     source="F(x) = 1 - exp(-rate x), so that F^-1(u) = -log(1 - u) / rate; by log1p, since 1 - u rounds to 1",
 )
-def exp_quantile(subject: Subject, batch: Batch) -> Residual:
+def exp_quantile(flow: Quantiles, batch: Batch) -> Residual:
     r"""Exponential quantiles are $-\log(1 - u)/\lambda$ to full precision, also for small $u$; 0 at
     0, infinite at 1.
     """
-    assert subject.icdf is not None
-    kind, ones = np.dtype(subject.dtype), np.ones((1, *subject.density_shape))
+
+    kind, ones = np.dtype(flow.dtype), np.ones((1, *flow.density_shape))
     # The rate as the object has it, whose promise may have been read in another precision: the
     # median is log(2) / rate.
     rate, promised = (
-        math.log(2) / float(np.ravel(subject.icdf(0.5 * ones))[0]),
-        subject.promises["exponential-rate"],
+        math.log(2) / float(np.ravel(flow.icdf(0.5 * ones))[0]),
+        flow.promises["exponential-rate"],
     )
     rate = rate if abs(rate - promised) <= RATE_ERROR * promised else promised
     u = np.array(TAIL_POINTS, dtype=kind).astype(np.float64)
     u = u[(u == 0) | (u >= np.finfo(kind).tiny)]
     with np.errstate(divide="ignore"):
         expected = -np.log1p(-u) / rate
-    shape = (len(u), *subject.density_shape)
-    quantile = np.asarray(subject.icdf(u.reshape(shape)), dtype=np.float64).reshape(len(u))
+    shape = (len(u), *flow.density_shape)
+    quantile = np.asarray(flow.icdf(u.reshape(shape)), dtype=np.float64).reshape(len(u))
     same = quantile == expected
     with np.errstate(all="ignore"):
         off = np.where(
@@ -147,29 +157,28 @@ def exp_quantile(subject: Subject, batch: Batch) -> Residual:
     )  # fmt: skip
 
 
-def is_rosenblatt(subject: Subject) -> str | None:
+def is_rosenblatt(flow: Flow) -> str | None:
     """Rosenblatt's map is known for a multivariate normal."""
-    return None if subject.promises.get("rosenblatt") else "it does not promise rosenblatt"
+    return None if flow.promises.get("rosenblatt") else "it does not promise rosenblatt"
 
 
 @law(
     "sampling/rosenblatt",
-    needs={"forward", "jacobian"},
     local=False,
     effort=4,
     size=16,
     applies=is_rosenblatt,
     source="Rosenblatt 1952, Remarks on a multivariate transformation, Annals of Mathematical Statistics 23",
 )
-def rosenblatt(subject: Subject, batch: Batch) -> Residual:
+def rosenblatt(flow: Differentiable, batch: Batch) -> Residual:
     r"""Rosenblatt's map of a normal is $u_i = P(X_i \le x_i \mid x_1, \dots, x_{i-1})$: a
     triangular Jacobian, and as log-det the sum of the conditional log-densities.
     """
-    assert subject.forward is not None and subject.jacobian is not None
-    known = subject.promises["rosenblatt"]
+
+    known = flow.promises["rosenblatt"]
     mean, covariance = np.asarray(known["mean"], float), np.asarray(known["covariance"], float)
-    out = subject.forward(batch.x, batch.context)
-    ladj = reported(subject, out, len(batch.x))
+    out = flow.forward(batch.x, batch.context)
+    ladj = reported(flow, out, len(batch.x))
     size = len(mean)
     expected, density = np.empty((len(batch.x), size)), np.zeros(len(batch.x))
     for i in range(size):
@@ -179,7 +188,7 @@ def rosenblatt(subject: Subject, batch: Batch) -> Residual:
         z = (batch.x[:, i] - mean[i] - (batch.x[:, :i] - mean[:i]) @ weights) / deviation
         expected[:, i] = ndtr(z)
         density += -0.5 * z**2 - 0.5 * LOG_2_PI - math.log(deviation)
-    jacobian = np.asarray(subject.jacobian("forward", batch.x, batch.context), dtype=np.float64)
+    jacobian = np.asarray(flow.jacobian("forward", batch.x, batch.context), dtype=np.float64)
     with np.errstate(all="ignore"):
         above = np.abs(np.triu(jacobian, 1)).max((1, 2)) / np.abs(jacobian).max((1, 2))
     columns = [
@@ -201,7 +210,6 @@ def rosenblatt(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "sampling/latent-mc-estimator",
-    needs={"estimate", "log_prob"},
     given="data",
     tolerance=STATISTICAL,
     local=False,
@@ -209,25 +217,25 @@ def rosenblatt(subject: Subject, batch: Batch) -> Residual:
     effort=2,
     source="log p(x) = log E_z[p(x|z)] with z from the prior; Jensen's inequality for the logarithm of an average",
 )
-def latent_mc_estimator(subject: Subject, batch: Batch) -> Residual:
+def latent_mc_estimator(flow: DensityEstimating, batch: Batch) -> Residual:
     r"""An average of $p(x \mid z_k)$ over draws of the prior estimates $p(x)$ without bias, and its
     logarithm is low on average.
 
     Two stages at level 1e-3 each; violated only if fresh and more estimates confirm the first.
     """
-    assert subject.estimate is not None and subject.log_prob is not None
+
     # Points of the model itself: far from it, no number of draws is enough.
     x = (
         batch.x
-        if subject.sample is None
-        else np.asarray(subject.sample(len(batch.x), batch.seed, None), dtype=float)
+        if flow.sample is None
+        else np.asarray(flow.sample(len(batch.x), batch.seed, None), dtype=float)
     )
-    exact = np.asarray(subject.log_prob(x, None), dtype=np.float64).reshape(len(x))
+    exact = np.asarray(flow.log_prob(x, None), dtype=np.float64).reshape(len(x))
     worst, mean, logs = np.zeros(len(x)), np.zeros(len(x)), np.zeros(len(x))
     limit = critical(2 * len(x))
     for stage, count in enumerate(ESTIMATES):
         runs = [
-            subject.estimate(x, DRAWS, batch.seed + 1000 * stage + 10 * run, None)
+            flow.estimate(x, DRAWS, batch.seed + 1000 * stage + 10 * run, None)
             for run in range(count)
         ]
         gaps = np.stack([np.asarray(run, dtype=np.float64).reshape(len(x)) for run in runs]) - exact

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import chdtr, kolmogi, ndtr
 
-from flowref.laws.bijection.log_det import is_estimator
 from flowref.laws.common.arithmetic import finite_rows, rows_max
+from flowref.laws.common.requirements import exact_log_det
 from flowref.laws.density.base import normal_base, normalizing_calls
 from flowref.laws.density.value import LEVEL, STAGES, can_be_sampled
 from flowref.model import (
@@ -22,11 +22,25 @@ from flowref.model import (
     Array,
     Batch,
     Residual,
-    Subject,
     Undecidable,
     Unsupported,
     law,
 )
+from flowref.model.abilities import BaseSampler, Bijection, Flow, Invertible, Living, Sampler
+from flowref.model.steps import Draw, Nudge, Pathwise
+
+
+class BaseSamplerInvertible(BaseSampler, Invertible, Protocol):
+    """BaseSamplerInvertible."""
+
+
+class BijectionSampler(Bijection, Sampler, Protocol):
+    """BijectionSampler."""
+
+
+class LivingSampler(Living, Sampler, Protocol):
+    """LivingSampler."""
+
 
 # Numbers of samples whose gradient is looked at, and step sizes of the differences that it is
 # compared with.
@@ -34,27 +48,26 @@ PATHS, STEPS = 8, (1e-3, 1e-4, 1e-5)
 PATH_ERROR, GAP_FACTOR = 1e-4, 10.0
 
 
-def unconditional(subject: Subject) -> str | None:
+def unconditional(flow: Flow) -> str | None:
     """The laws of samples look at unconditional flows whose maps are computed in closed form."""
-    return "it is conditional" if subject.context_shape is not None else is_estimator(subject)
+    return "it is conditional" if flow.context_shape is not None else exact_log_det(flow)
 
 
-def maps_of(subject: Subject) -> list[tuple[Any, Any]]:
+def maps_of(flow: Flow) -> list[tuple[Any, Any]]:
     """The map from data to latents with the one back; both ways round where user code does not say
     which is which.
     """
-    if subject.forward is None or subject.inverse is None:
+    if flow.forward is None or flow.inverse is None:
         raise Unsupported("it maps in one direction only")
     calls = {
-        "forward": (subject.forward, subject.inverse),
-        "inverse": (subject.inverse, subject.forward),
+        "forward": (flow.forward, flow.inverse),
+        "inverse": (flow.inverse, flow.forward),
     }
-    return [calls[which] for which in normalizing_calls(subject)]
+    return [calls[which] for which in normalizing_calls(flow)]
 
 
 @law(
     "sampling/sample-then-inverse",
-    needs={"sample", "base_sample", "forward", "inverse"},
     given="data",
     force=CONTRACT,
     promise="samples-from-base",
@@ -65,21 +78,21 @@ def maps_of(subject: Subject) -> list[tuple[Any, Any]]:
     applies=unconditional,
     source="Dinh et al., Real NVP (arXiv:1605.08803), section 3.1: samples are z ~ p_Z taken through the inverse",
 )
-def sample_then_inverse(subject: Subject, batch: Batch) -> Residual:
+def sample_then_inverse(flow: BaseSamplerInvertible, batch: Batch) -> Residual:
     r"""Samples are the base noise taken through the inverse: with noise $z$ the sample is
     $f^{-1}(z)$, and $f$ of it is $z$.
 
     Noise and samples are drawn from the same random state.
     """
-    assert subject.sample is not None and subject.base_sample is not None
+
     count = len(batch.x)
-    z = np.asarray(subject.base_sample(count, batch.seed, None), dtype=np.float64)
-    x = np.asarray(subject.sample(count, batch.seed, None), dtype=np.float64)
+    z = np.asarray(flow.base_sample(count, batch.seed, None), dtype=np.float64)
+    x = np.asarray(flow.sample(count, batch.seed, None), dtype=np.float64)
     found = []
-    for to_latents, to_data in maps_of(subject):
+    for to_latents, to_data in maps_of(flow):
         made = np.asarray(to_data(z, None).value, dtype=np.float64).reshape(count, -1)
         values = [x.reshape(count, -1) - made]
-        if not subject.promises.get("inverse_tolerance"):
+        if not flow.promises.get("inverse_tolerance"):
             # What an iterative inverse leaves open, the map back may enlarge.
             back = np.asarray(to_latents(x, None).value, dtype=np.float64).reshape(count, -1)
             values.append(back - z.reshape(count, -1))
@@ -95,16 +108,15 @@ def sample_then_inverse(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-def differentiable(subject: Subject) -> str | None:
+def differentiable(flow: Flow) -> str | None:
     """Gradients of samples are those with respect to parameters."""
-    if not subject.trainable:
+    if not flow.trainable:
         return "it has no trainable parameters"
-    return unconditional(subject)
+    return unconditional(flow)
 
 
 @law(
     "sampling/rsample-grad",
-    needs={"sample", "play"},
     given="data",
     force=CONTRACT,
     promise="rsample",
@@ -116,24 +128,24 @@ def differentiable(subject: Subject) -> str | None:
     applies=differentiable,
     source="Kingma and Welling, Auto-Encoding Variational Bayes (arXiv:1312.6114), section 2.4, on reparameterization",
 )
-def rsample_grad(subject: Subject, batch: Batch) -> Residual:
+def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
     r"""Reparameterized samples carry the gradient of $f_\theta^{-1}(z)$ with $z$ held fixed, and
     plain samples carry none.
 
     The gradient is compared with differences of samples that are drawn from the same random state
     with moved parameters.
     """
-    assert subject.play is not None
+
     seed = batch.seed
-    weights = np.random.default_rng(seed).standard_normal((PATHS, *subject.density_shape))
-    plain = subject.play([("draw", PATHS)])[0]
-    path = subject.play([("pathwise", PATHS, weights, seed)])[0]
+    weights = np.random.default_rng(seed).standard_normal((PATHS, *flow.density_shape))
+    plain = flow.play([Draw(PATHS)])[0]
+    path = flow.play([Pathwise(PATHS, weights, seed)])[0]
     if not np.isfinite(path["value"]).all() or not np.isfinite(path["slope"]):
         raise Undecidable("its samples or their gradients are not finite")
 
     def moved(t: float) -> float:
-        steps = [("nudge", seed, t), ("pathwise", PATHS, weights, seed)]
-        return float((weights * subject.play(steps)[1]["value"]).sum())  # type: ignore[misc]  # asserted above
+        steps = [Nudge(seed, t), Pathwise(PATHS, weights, seed)]
+        return float((weights * flow.play(steps)[1]["value"]).sum())  # type: ignore[misc]  # asserted above
 
     slopes = [(moved(t) - moved(-t)) / (2 * t) for t in STEPS]
     gaps = [abs(a - b) for a, b in pairwise(slopes)]
@@ -157,18 +169,17 @@ def rsample_grad(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-def has_normal_latents(subject: Subject) -> str | None:
+def has_normal_latents(flow: Flow) -> str | None:
     """The transform of samples is looked at where the base is a standard normal and the map is
     exact.
     """
-    if float(subject.promises.get("inverse_tolerance", 0.0)) > 1e-4:
+    if float(flow.promises.get("inverse_tolerance", 0.0)) > 1e-4:
         return "its inverse is approximate"
-    return normal_base(subject) or can_be_sampled(subject)
+    return normal_base(flow) or can_be_sampled(flow)
 
 
 @law(
     "sampling/pit-uniform",
-    needs={"sample", "forward"},
     given="data",
     tolerance=STATISTICAL,
     scales=(0.0, 0.3),
@@ -177,7 +188,7 @@ def has_normal_latents(subject: Subject) -> str | None:
     applies=has_normal_latents,
     source="the probability integral transform; Kolmogorov's distribution of the largest deviation",
 )
-def pit_uniform(subject: Subject, batch: Batch) -> Residual:
+def pit_uniform(flow: BijectionSampler, batch: Batch) -> Residual:
     r"""The latents of samples are uniform after the base's distribution function: $\Phi(f(x))$ is,
     entry by entry.
 
@@ -186,12 +197,12 @@ def pit_uniform(subject: Subject, batch: Batch) -> Residual:
     """
     worst: float = 0.0
     told: dict[str, float] = {}
-    if normal_base(subject):
-        raise Unsupported(normal_base(subject))
+    if normal_base(flow):
+        raise Unsupported(normal_base(flow))
     for stage, count in enumerate(STAGES):
         every = [
-            deviations(subject, which, count, batch.seed + 1000 * stage)
-            for which in normalizing_calls(subject)
+            deviations(flow, which, count, batch.seed + 1000 * stage)
+            for which in normalizing_calls(flow)
         ]
         told = min(every, key=lambda found: max(found.values()))
         worst = max(told.values()) * math.sqrt(count) / float(kolmogi(LEVEL / len(told)))
@@ -204,16 +215,16 @@ def pit_uniform(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-def deviations(subject: Subject, which: str, count: int, seed: int) -> dict[str, float]:
+def deviations(flow: Flow, which: str, count: int, seed: int) -> dict[str, float]:
     """Kolmogorov's distance from uniform of the latents' entries, of projections of them and of
     their norm.
     """
-    assert subject.sample is not None
-    to_latents = getattr(subject, which)
-    x = np.asarray(subject.sample(count, seed, None), dtype=np.float64)
-    if x.shape != (count, *subject.density_shape):
+
+    to_latents = getattr(flow, which)
+    x = np.asarray(flow.sample(count, seed, None), dtype=np.float64)
+    if x.shape != (count, *flow.density_shape):
         raise Unsupported(
-            f"sample({count}) returned shape {x.shape}; expected {(count, *subject.density_shape)}"
+            f"sample({count}) returned shape {x.shape}; expected {(count, *flow.density_shape)}"
         )
     z = np.asarray(to_latents(x, None).value, dtype=np.float64).reshape(count, -1)
     kept = np.isfinite(z).all(1)

@@ -30,15 +30,14 @@ def _pushed(
 @mutant("sampling/sample-then-inverse", host=FLOW, sizes=(1e-6, 0.1))
 def tempered(subject: Subject, size: float = 0.1) -> Subject:
     """Samples are drawn at another temperature."""
-    assert subject.sample is not None
-    return replace(subject, sample=partial(_tempered, subject.sample, 1 - size))
+    return subject.with_call("sample", partial(_tempered, subject.sample, 1 - size))
 
 
 @mutant("sampling/sample-then-inverse", host="nflows:Flow")
 def noise_through_forward(subject: Subject) -> Subject:
     """Samples are the base noise taken through the map that normalizes."""
     assert subject.forward is not None and subject.base_sample is not None
-    return replace(subject, sample=partial(_pushed, subject.forward, subject.base_sample))
+    return subject.with_call("sample", partial(_pushed, subject.forward, subject.base_sample))
 
 
 @mutant("sampling/pit-uniform", host=REAL_NVP, sizes=(0.05, 0.2))
@@ -46,7 +45,7 @@ def too_narrow(subject: Subject, size: float = 0.1) -> Subject:
     """Latents are drawn with too small a deviation."""
     assert subject.inverse is not None and subject.base_sample is not None
     noise = partial(_tempered, subject.base_sample, 1 - size)
-    return replace(subject, sample=partial(_pushed, subject.inverse, noise))
+    return subject.with_call("sample", partial(_pushed, subject.inverse, noise))
 
 
 def _correlated(
@@ -62,7 +61,7 @@ def correlated_noise(subject: Subject, size: float = 0.5) -> Subject:
     """Two coordinates of the base noise are correlated, each of them normal."""
     assert subject.forward is not None and subject.base_sample is not None
     noise = partial(_correlated, subject.base_sample, size)
-    return replace(subject, sample=partial(_pushed, subject.forward, noise))
+    return subject.with_call("sample", partial(_pushed, subject.forward, noise))
 
 
 def _altered(
@@ -93,21 +92,18 @@ def _shortened(out: dict[str, Any]) -> dict[str, Any]:
 @mutant("sampling/rsample-grad", host=FLOW)
 def detached(subject: Subject) -> Subject:
     """Reparameterized samples are detached from the parameters."""
-    assert subject.play is not None
     return replace(subject, play=partial(_altered, subject.play, "pathwise", _without_graph))
 
 
 @mutant("sampling/rsample-grad", host=REAL_NVP)
 def partly_detached(subject: Subject) -> Subject:
     """A part of the parameters is detached from reparameterized samples."""
-    assert subject.play is not None
     return replace(subject, play=partial(_altered, subject.play, "pathwise", _shortened))
 
 
 @mutant("sampling/rsample-grad", host=REAL_NVP)
 def graph_of_samples(subject: Subject) -> Subject:
     """Plain samples carry gradients."""
-    assert subject.play is not None
     return replace(subject, play=partial(_altered, subject.play, "draw", _with_graph))
 
 
@@ -123,15 +119,14 @@ def _next_atom(icdf: Callable[..., Array], cdf: Callable[..., Array], u: Array) 
 @mutant("sampling/inverse-transform-galois", host="torch:distributions.Normal", sizes=(1e-6, 1e-2))
 def quantiles_shifted(subject: Subject, size: float = 1e-2) -> Subject:
     """Quantiles are those of a shifted distribution."""
-    assert subject.icdf is not None
-    return replace(subject, icdf=partial(_shifted, subject.icdf, size))
+    return subject.with_call("icdf", partial(_shifted, subject.icdf, size))
 
 
 @mutant("sampling/inverse-transform-galois", host="reference:Atoms")
 def continuity_assumed(subject: Subject) -> Subject:
     """At an atom the quantile is the next value."""
     assert subject.icdf is not None and subject.cdf is not None
-    return replace(subject, icdf=partial(_next_atom, subject.icdf, subject.cdf))
+    return subject.with_call("icdf", partial(_next_atom, subject.icdf, subject.cdf))
 
 
 def _naive(rate: float, u: Array) -> Array:
@@ -142,13 +137,15 @@ def _naive(rate: float, u: Array) -> Array:
 @mutant("sampling/exp-quantile", host="torch:distributions.Exponential")
 def canceled(subject: Subject) -> Subject:
     """The logarithm is taken of 1 - u, which rounds to 1 for small u."""
-    return replace(subject, icdf=partial(_naive, float(subject.promises["exponential-rate"])))
+    return subject.with_call("icdf", partial(_naive, float(subject.promises["exponential-rate"])))
 
 
 @mutant("sampling/exp-quantile", host="reference:Exponential")
 def mean_for_rate(subject: Subject) -> Subject:
     """The rate is taken for a mean."""
-    return replace(subject, icdf=partial(_naive, 1 / float(subject.promises["exponential-rate"])))
+    return subject.with_call(
+        "icdf", partial(_naive, 1 / float(subject.promises["exponential-rate"]))
+    )
 
 
 def _marginal(
@@ -171,17 +168,15 @@ def _off(
 @mutant("sampling/rosenblatt", host="reference:Rosenblatt")
 def marginal_distributions(subject: Subject) -> Subject:
     """Each coordinate is mapped by its marginal distribution, rather than its conditional one."""
-    assert subject.forward is not None
-    return replace(
-        subject, forward=partial(_marginal, subject.forward, subject.promises["rosenblatt"])
+    return subject.with_call(
+        "forward", partial(_marginal, subject.forward, subject.promises["rosenblatt"])
     )
 
 
 @mutant("sampling/rosenblatt", host="reference:Rosenblatt", sizes=(1e-10, 1e-2))
 def conditional_density_off(subject: Subject, size: float = 1e-2) -> Subject:
     """The log-det is off by a constant."""
-    assert subject.forward is not None
-    return replace(subject, forward=partial(_off, subject.forward, size))
+    return subject.with_call("forward", partial(_off, subject.forward, size))
 
 
 def _summed(
@@ -206,12 +201,10 @@ def sum_over_draws(subject: Subject) -> Subject:
     """Likelihoods are summed over the draws of the prior, as if those were an enumeration of the
     latents.
     """
-    assert subject.estimate is not None
-    return replace(subject, estimate=partial(_summed, subject.estimate))
+    return subject.with_call("estimate", partial(_summed, subject.estimate))
 
 
 @mutant("sampling/latent-mc-estimator", host="reference:GaussianLatentModel", sizes=(0.1, 0.5))
 def likelihood_biased(subject: Subject, size: float = 0.1) -> Subject:
     """Every likelihood is too large by a factor."""
-    assert subject.estimate is not None
-    return replace(subject, estimate=partial(_biased, subject.estimate, size))
+    return subject.with_call("estimate", partial(_biased, subject.estimate, size))

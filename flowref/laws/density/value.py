@@ -5,25 +5,34 @@ reported.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import erfinv
 
-from flowref.laws.bijection.log_det import is_estimator
 from flowref.laws.common.arithmetic import finite_rows, reported
 from flowref.laws.common.quadrature import MASS_FLOOR, total_mass
+from flowref.laws.common.requirements import exact_log_det
 from flowref.model import (
     BOUND,
     STATISTICAL,
     Array,
     Batch,
     Residual,
-    Subject,
     Undecidable,
     Unsupported,
     law,
 )
+from flowref.model.abilities import Based, Bijection, Density, Flow, Sampler
+
+
+class BasedBijectionDensity(Based, Bijection, Density, Protocol):
+    """BasedBijectionDensity."""
+
+
+class DensitySampler(Density, Sampler, Protocol):
+    """DensitySampler."""
+
 
 CHANGE = "log p(x) = log p_Z(f(x)) + log|det df/dx|; Dinh et al., Real NVP (arXiv:1605.08803), section 3.1"
 QUADRATURE_FACTOR = 20.0
@@ -41,40 +50,37 @@ PROBES, LARGEST_SHARE, VARIANCE_SHARE = 4_000, 0.05, 0.01
 SAMPLED_SIZE = 12
 
 
-def change(
-    subject: Subject, x: Array, context: Array | None, which: str
-) -> tuple[Array, Array, Array]:
+def change(flow: Flow, x: Array, context: Array | None, which: str) -> tuple[Array, Array, Array]:
     """log p(x) as reported, the base log-density at the latent, and the log-det of the map to it."""
-    assert subject.log_prob is not None and subject.base_log_prob is not None
-    out = getattr(subject, which)(x, context)
-    base = np.asarray(subject.base_log_prob(out.value, context), dtype=np.float64).reshape(len(x))
+
+    out = getattr(flow, which)(x, context)
+    base = np.asarray(flow.base_log_prob(out.value, context), dtype=np.float64).reshape(len(x))
     return (
-        np.asarray(subject.log_prob(x, context), dtype=np.float64).reshape(len(x)),
+        np.asarray(flow.log_prob(x, context), dtype=np.float64).reshape(len(x)),
         base,
-        reported(subject, out, len(x)),
+        reported(flow, out, len(x)),
     )
 
 
 @law(
     "density/change-of-variables",
-    needs={"log_prob", "base_log_prob", "forward"},
     given="data",
-    applies=is_estimator,
+    applies=exact_log_det,
     effort=8,
     source=CHANGE,
 )
-def change_of_variables(subject: Subject, batch: Batch) -> Residual:
+def change_of_variables(flow: BasedBijectionDensity, batch: Batch) -> Residual:
     r"""The log-density is that of the base at the latent plus the log-det:
     $\log p(x) = \log p_Z(f(x)) + \mathrm{ladj}(x)$.
     """
-    which = subject.normalizing
-    if getattr(subject, which) is None:
+    which = flow.normalizing
+    if getattr(flow, which) is None:
         raise Unsupported(f"it has no {which} to map data to latents")
-    density, base, ladj = change(subject, batch.x, batch.context, which)
+    density, base, ladj = change(flow, batch.x, batch.context, which)
     gap = density - base - ladj
-    if subject.promises.get("direction") == "either" and subject.inverse is not None:
+    if flow.promises.get("direction") == "either" and flow.inverse is not None:
         # User code does not say which call maps data to latents; the identity may hold with either.
-        _, other, back = change(subject, batch.x, batch.context, "inverse")
+        _, other, back = change(flow, batch.x, batch.context, "inverse")
         opposite = density - other - back
         if np.nanmax(np.abs(opposite), initial=0.0) < 1e-6 * (
             1 + np.nanmax(np.abs(density), initial=0.0)
@@ -91,22 +97,21 @@ def change_of_variables(subject: Subject, batch: Batch) -> Residual:
     )
 
 
-def low_dimensional(subject: Subject) -> str | None:
+def low_dimensional(flow: Flow) -> str | None:
     """Quadrature is done in one and two dimensions."""
-    size = math.prod(subject.density_shape)
+    size = math.prod(flow.density_shape)
     if size > 2:
         return f"quadrature is done in one and two dimensions; it has {size}"
-    if subject.density_support.kind in ("simplex", "ordered") and size > 1:
+    if flow.density_support.kind in ("simplex", "ordered") and size > 1:
         return "its support is no box"
-    if subject.promises.get("truncated-domain"):
+    if flow.promises.get("truncated-domain"):
         return "its formulas are promised on a part of the support only"
-    return is_estimator(subject)
+    return exact_log_det(flow)
 
 
 @law(
     "density/integrates-to-one",
     former="density/normalises",
-    needs={"log_prob"},
     given="data",
     tolerance=BOUND,
     scales=(0.0, 0.3),
@@ -115,16 +120,16 @@ def low_dimensional(subject: Subject) -> str | None:
     applies=low_dimensional,
     source="a density integrates to one",
 )
-def normalizes(subject: Subject, batch: Batch) -> Residual:
+def normalizes(flow: Density, batch: Batch) -> Residual:
     r"""The density integrates to one: $\int e^{\log p(x)}\,dx = 1$ (quadrature, one and two
     dimensions).
     """
-    assert subject.log_prob is not None
-    mass, error = total_mass(subject, batch)
+
+    mass, error = total_mass(flow, batch)
     allowed = (
         QUADRATURE_FACTOR * error
         + MASS_FLOOR
-        + float(subject.promises.get("normalization_tolerance", 0.0))
+        + float(flow.promises.get("normalization_tolerance", 0.0))
     )
     if not np.isfinite(mass) or allowed > 0.05:
         raise Undecidable(
@@ -139,18 +144,17 @@ class TooFew(Undecidable):
     """More samples might decide."""
 
 
-def can_be_sampled(subject: Subject) -> str | None:
+def can_be_sampled(flow: Flow) -> str | None:
     """The sampling law looks at events of moderate size with an exact density."""
-    if math.prod(subject.density_shape) > SAMPLED_SIZE:
+    if math.prod(flow.density_shape) > SAMPLED_SIZE:
         return f"its events have more than {SAMPLED_SIZE} entries"
-    if subject.context_shape is not None:
+    if flow.context_shape is not None:
         return "it is conditional"
-    return is_estimator(subject)
+    return exact_log_det(flow)
 
 
 @law(
     "density/samples-consistent",
-    needs={"log_prob", "sample"},
     given="data",
     tolerance=STATISTICAL,
     scales=(0.0, 0.3),
@@ -159,7 +163,7 @@ def can_be_sampled(subject: Subject) -> str | None:
     applies=can_be_sampled,
     source="importance sampling: if x ~ p then E[r(x) / p(x)] = 1 for every normalized r supported where p is positive",
 )
-def samples_consistent(subject: Subject, batch: Batch) -> Residual:
+def samples_consistent(flow: DensitySampler, batch: Batch) -> Residual:
     r"""Samples follow the reported density: $E_{x \sim sample}[r(x)/p(x)] = 1$ for truncated normal
     densities $r$.
 
@@ -169,11 +173,11 @@ def samples_consistent(subject: Subject, batch: Batch) -> Residual:
     told: dict[str, Any] = {}
     for stage, count in enumerate(STAGES):
         try:
-            score, smallest, told = ratio_scores(subject, count, batch.seed + 1000 * stage)
+            score, smallest, told = ratio_scores(flow, count, batch.seed + 1000 * stage)
         except TooFew:
-            if stage or subject.operations > AFFORDABLE:
+            if stage or flow.operations > AFFORDABLE:
                 raise
-            score, smallest, told = ratio_scores(subject, STAGES[-1], batch.seed + 500)
+            score, smallest, told = ratio_scores(flow, STAGES[-1], batch.seed + 500)
         limit = critical(told.pop("tests"))
         worst, size = score / limit, smallest
         if worst <= 1:
@@ -190,7 +194,7 @@ def critical(tests: int) -> float:
     return NormalDist().inv_cdf(1 - LEVEL / (2 * tests))
 
 
-def ratio_scores(subject: Subject, count: int, seed: int) -> tuple[float, float, dict[str, Any]]:
+def ratio_scores(flow: Flow, count: int, seed: int) -> tuple[float, float, dict[str, Any]]:
     """The largest standardized deviation of a mean of r/p from one, over several r; and the bias
     that would have shown.
 
@@ -199,13 +203,13 @@ def ratio_scores(subject: Subject, count: int, seed: int) -> tuple[float, float,
     the samples of p seldom reach the places that cause it; an r whose variance a few points
     dominate is left out.
     """
-    assert subject.sample is not None and subject.log_prob is not None
-    x = np.asarray(subject.sample(count, seed, None), dtype=np.float64)
-    if x.shape != (count, *subject.density_shape):
+
+    x = np.asarray(flow.sample(count, seed, None), dtype=np.float64)
+    if x.shape != (count, *flow.density_shape):
         raise Unsupported(
-            f"sample({count}) returned shape {x.shape}; expected {(count, *subject.density_shape)}"
+            f"sample({count}) returned shape {x.shape}; expected {(count, *flow.density_shape)}"
         )
-    log_p = np.asarray(subject.log_prob(x, None), dtype=np.float64).reshape(count)
+    log_p = np.asarray(flow.log_prob(x, None), dtype=np.float64).reshape(count)
     flat = x.reshape(count, -1)
     kept = np.isfinite(flat).all(1)
     if kept.mean() < 0.99:
@@ -225,7 +229,7 @@ def ratio_scores(subject: Subject, count: int, seed: int) -> tuple[float, float,
     rng = np.random.default_rng(seed)
     scores = []
     for center in centers:
-        found = comparable(subject, center, spread, count, rng)
+        found = comparable(flow, center, spread, count, rng)
         if found is None:
             continue
         width, variance = found
@@ -249,34 +253,34 @@ def ratio_scores(subject: Subject, count: int, seed: int) -> tuple[float, float,
 
 
 def comparable(
-    subject: Subject, center: Array, spread: Array, count: int, rng: np.random.Generator
+    flow: Flow, center: Array, spread: Array, count: int, rng: np.random.Generator
 ) -> tuple[Array, float] | None:
     """The widest r around a center that so many samples can judge, and Var_p[r/p]; None where even
     a narrow one is not.
     """
-    low, high = subject.density_support.low, subject.density_support.high
+    low, high = flow.density_support.low, flow.density_support.high
     for share in WIDTHS:
         width = share * spread
         if ((center - HALF_WIDTH * width) <= low).any() or (
             (center + HALF_WIDTH * width) >= high
         ).any():
             continue
-        variance = ratio_variance(subject, center, width, rng)
+        variance = ratio_variance(flow, center, width, rng)
         if variance is not None and variance <= VARIANCE_SHARE * count:
             return width, variance
     return None
 
 
 def ratio_variance(
-    subject: Subject, center: Array, spread: Array, rng: np.random.Generator
+    flow: Flow, center: Array, spread: Array, rng: np.random.Generator
 ) -> float | None:
     """Var_p[r/p] = E_r[r/p] - 1 from points drawn from r; None where a few of them dominate it."""
-    assert subject.log_prob is not None
+
     uniform = rng.random((PROBES, len(center)))
     mass = math.erf(HALF_WIDTH / (SPREAD * math.sqrt(2)))
     w = SPREAD * math.sqrt(2) * erfinv(mass * (2 * uniform - 1))
-    points = (center + spread * w).reshape(PROBES, *subject.density_shape)
-    log_p = np.asarray(subject.log_prob(points, None), dtype=np.float64).reshape(PROBES)
+    points = (center + spread * w).reshape(PROBES, *flow.density_shape)
+    log_p = np.asarray(flow.log_prob(points, None), dtype=np.float64).reshape(PROBES)
     ratio = np.exp(truncated_normal(points.reshape(PROBES, -1), center, spread) - log_p)
     if not np.isfinite(ratio).all() or ratio.max() > LARGEST_SHARE * ratio.sum():
         return None

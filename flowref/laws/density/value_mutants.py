@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -35,33 +34,29 @@ def _size(subject: Subject) -> int:
 @mutant("density/gaussian-constant", host=AFFINE)
 def dimensions_missing(subject: Subject) -> Subject:
     """The normalizer of the normal density is that of one dimension."""
-    assert subject.base_log_prob is not None
     amount = 0.5 * (_size(subject) - 1) * LOG_2_PI
-    return replace(subject, base_log_prob=partial(_plus, subject.base_log_prob, amount))
+    return subject.with_call("base_log_prob", partial(_plus, subject.base_log_prob, amount))
 
 
 @mutant("density/gaussian-constant", host="nflows:Flow")
 def constant_missing(subject: Subject) -> Subject:
     """The normal density lacks its normalizer."""
-    assert subject.base_log_prob is not None
-    return replace(
-        subject,
-        base_log_prob=partial(_plus, subject.base_log_prob, 0.5 * _size(subject) * LOG_2_PI),
+    return subject.with_call(
+        "base_log_prob", partial(_plus, subject.base_log_prob, 0.5 * _size(subject) * LOG_2_PI)
     )
 
 
 @mutant("density/affine-oracle", host=AFFINE, sizes=(1e-9, 1e-3))
 def density_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The log-density is off by a constant."""
-    assert subject.log_prob is not None
-    return replace(subject, log_prob=partial(_plus, subject.log_prob, size))
+    return subject.with_call("log_prob", partial(_plus, subject.log_prob, size))
 
 
 @mutant("density/affine-oracle", host="torch:TransformedDistribution")
 def volume_counted_twice(subject: Subject) -> Subject:
     """The log-det enters the log-density twice."""
     assert subject.log_prob is not None and subject.inverse is not None
-    return replace(subject, log_prob=partial(_doubled, subject.log_prob, subject.inverse))
+    return subject.with_call("log_prob", partial(_doubled, subject.log_prob, subject.inverse))
 
 
 def _doubled(
@@ -77,23 +72,22 @@ def _doubled(
 @mutant("density/bits-per-dim", host=IMAGES)
 def natural_logarithm(subject: Subject) -> Subject:
     """Bits per dimension are nats."""
-    assert subject.bits_per_dim is not None
-    return replace(subject, bits_per_dim=partial(_times, subject.bits_per_dim, math.log(2)))
+    return subject.with_call("bits_per_dim", partial(_times, subject.bits_per_dim, math.log(2)))
 
 
 @mutant("density/bits-per-dim", host="reference:Flow[uniform]")
 def levels_counted_twice(subject: Subject) -> Subject:
     """The eight bits of 256 levels are added to data that come in levels already."""
-    assert subject.bits_per_dim is not None
-    return replace(subject, bits_per_dim=partial(_plus, subject.bits_per_dim, 8.0))
+    return subject.with_call("bits_per_dim", partial(_plus, subject.bits_per_dim, 8.0))
 
 
 @mutant("density/bits-per-dim", host=IMAGES)
 def channels_alone(subject: Subject) -> Subject:
     """The dimensions that bits are shared among are one too few."""
-    assert subject.bits_per_dim is not None
     size = _size(subject)
-    return replace(subject, bits_per_dim=partial(_times, subject.bits_per_dim, size / (size - 1)))
+    return subject.with_call(
+        "bits_per_dim", partial(_times, subject.bits_per_dim, size / (size - 1))
+    )
 
 
 def _penalized(
@@ -106,8 +100,7 @@ def _penalized(
 @mutant("density/loss-excludes-penalty", host=REAL_NVP)
 def penalty_in_likelihood(subject: Subject) -> Subject:
     """The reported negative log-likelihood contains the penalty."""
-    assert subject.loss is not None
-    return replace(subject, loss=partial(_penalized, subject.loss))
+    return subject.with_call("loss", partial(_penalized, subject.loss))
 
 
 def _of_full_batches(
@@ -121,8 +114,7 @@ def _of_full_batches(
 @mutant("density/loss-batch-mean", host=REAL_NVP)
 def last_batch_full(subject: Subject) -> Subject:
     """A sum over the points is divided by the number that full batches would have."""
-    assert subject.loss is not None
-    return replace(subject, loss=partial(_of_full_batches, subject.loss))
+    return subject.with_call("loss", partial(_of_full_batches, subject.loss))
 
 
 def _summed(
@@ -135,5 +127,4 @@ def _summed(
 @mutant("density/loss-batch-mean", host="normflows:NormalizingFlow")
 def sum_for_mean(subject: Subject) -> Subject:
     """The loss is the sum over the batch."""
-    assert subject.loss is not None
-    return replace(subject, loss=partial(_summed, subject.loss))
+    return subject.with_call("loss", partial(_summed, subject.loss))

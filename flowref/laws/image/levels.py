@@ -1,74 +1,74 @@
-"""Following a map through its levels: what each level is given and gives, and which latents are
+"""Following a map through its levels: what enters and leaves each level, and which latents are
 whose.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from flowref.model import Array, Batch, MultiScale, Subject, Unsupported, draw, per_point
+from flowref.model import Array, Batch, Unsupported, draw, per_point
+from flowref.model.abilities import Living, MultiScaled
+from flowref.model.steps import Eval, Passed, Step, Trace
+
+Outcome = TypeVar("Outcome")
 
 
 class Passage(NamedTuple):
-    """What a level was given and gave in one call, in rows, and the log-dets of its modules."""
+    """One level in one call: what entered it and what left it, in rows, and the log-dets of its
+    modules.
+    """
 
-    given: Array
-    gave: Array
+    entered: Array
+    left: Array
     ladj: Array
 
 
-def spec(subject: Subject) -> MultiScale:
-    """What is known of the levels."""
-    assert subject.multi_scale is not None
-    return subject.multi_scale
+class Traversal(NamedTuple):
+    """Points on the data side and what each level made of them, the latents in rows, the log-det of
+    the call, and that of the modules around the levels.
+    """
+
+    x: Array
+    levels: list[Passage]
+    z: Array
+    ladj: Array
+    around: Array
 
 
-def sizes(subject: Subject) -> list[int]:
+def sizes(flow: MultiScaled) -> list[int]:
     """How many entries leave after each level."""
-    return [int(np.prod(shape)) for shape in spec(subject).shapes]
+    return [int(np.prod(shape)) for shape in flow.multi_scale.shapes]
 
 
-def places(subject: Subject) -> list[Array]:
+def owned(flow: MultiScaled) -> list[Array]:
     """Which entries of the flattened latents are those of each level."""
-    if spec(subject).places:
-        return [np.array(place, dtype=int) for place in spec(subject).places]
-    ends = np.cumsum([0, *sizes(subject)])
+    if flow.multi_scale.places:
+        return [np.array(entries, dtype=int) for entries in flow.multi_scale.places]
+    ends = np.cumsum([0, *sizes(flow)])
     return [np.arange(start, end) for start, end in pairwise(ends)]
 
 
-def ordinary(subject: Subject, batch: Batch) -> Array:
+def ordinary(flow: MultiScaled, batch: Batch) -> Array:
     """As many ordinary points on the data side as the batch has."""
     rng = np.random.default_rng(batch.seed)
-    data = spec(subject).call == "forward"
-    support = subject.domain if data else subject.codomain or subject.domain
-    shape = subject.event_shape if data else subject.latent_shape
+    data = flow.multi_scale.call == "forward"
+    support = flow.domain if data else flow.codomain or flow.domain
+    shape = flow.event_shape if data else flow.latent_shape
     return np.asarray(draw(support, (len(batch.x), *shape), rng), dtype=np.float64)
 
 
-def names(subject: Subject) -> list[str]:
+def names(flow: MultiScaled) -> list[str]:
     """The modules of all levels."""
-    return [name for level in spec(subject).levels for name in level]
+    return [name for level in flow.multi_scale.levels for name in level]
 
 
-def passages(subject: Subject, trace: Any, rows: int) -> list[Passage]:
-    """What every level was given and gave, from what its modules were and did."""
-    found = []
-    for level in spec(subject).levels:
-        runs = [run for run in trace if run[0] in level]
-        if not runs or runs[0][1] is None or runs[-1][2] is None:
-            raise Unsupported("its levels do not run one by one")
-        ladj = np.sum(
-            [per_point(run[3], rows) for run in runs if run[3] is not None], axis=0
-        ) + np.zeros(rows)
-        given, gave = (
-            np.asarray(value, dtype=np.float64).reshape(rows, -1)
-            for value in (runs[0][1], runs[-1][2])
-        )
-        found.append(Passage(given, gave, ladj))
-    return found
+def contexts(flow: MultiScaled, batch: Batch) -> Array | None:
+    """The contexts of the batch."""
+    return None if flow.context_shape is None else batch.context
 
 
 def flattened(value: Any, rows: int) -> Array:
@@ -76,36 +76,38 @@ def flattened(value: Any, rows: int) -> Array:
     return np.asarray(value, dtype=np.float64).reshape(rows, -1)
 
 
-def play(subject: Subject, steps: list[tuple[Any, ...]]) -> list[Any]:
-    """The outcomes of a scenario in eval mode."""
-    assert subject.play is not None
-    return subject.play([("eval",), *steps])[1:]
+def in_eval(flow: Living, step: Step[Outcome]) -> Outcome:
+    """The outcome of a step in eval mode."""
+    return flow.play([Eval(), step]).of(step)
 
 
-def contexts(subject: Subject, batch: Batch) -> Array | None:
-    """The contexts of the batch."""
-    return None if subject.context_shape is None else batch.context
+def passages(flow: MultiScaled, trace: Sequence[Passed], rows: int) -> list[Passage]:
+    """What entered and left every level, from what its modules did."""
+    passed = []
+    for level in flow.multi_scale.levels:
+        runs = [run for run in trace if run.name in level]
+        if not runs or runs[0].given is None or runs[-1].value is None:
+            raise Unsupported("its levels do not run one by one")
+        entered, left = flattened(runs[0].given, rows), flattened(runs[-1].value, rows)
+        passed.append(Passage(entered, left, total_ladj(runs, rows)))
+    return passed
 
 
-def forward_passages(
-    subject: Subject, batch: Batch
-) -> tuple[Array, list[Passage], Array, Array, Array]:
-    """Points, what each level made of them, the latents, the log-det of the call, and that of the
-    modules around.
-    """
-    x, context, which = ordinary(subject, batch), contexts(subject, batch), spec(subject).call
-    around = list(spec(subject).around)
-    traced = names(subject) + around
-    ((*trace, (_, _, value, total)),) = play(subject, [("trace", which, x, context, traced)])
+def total_ladj(runs: Sequence[Passed], rows: int) -> Array:
+    """The sum of the log-dets of some modules, ``(rows,)``."""
+    ladjs = [per_point(run.ladj, rows) for run in runs if run.ladj is not None]
+    return np.asarray(np.sum(ladjs, axis=0) + np.zeros(rows))
+
+
+def traversal(flow: MultiScaled, batch: Batch) -> Traversal:
+    """A call from data to latents on ordinary points."""
+    x, context, which = ordinary(flow, batch), contexts(flow, batch), flow.multi_scale.call
+    around = list(flow.multi_scale.around)
+    *runs, whole = in_eval(flow, Trace(which, x, context, names(flow) + around))
     rows = len(x)
-    beside = [per_point(run[3], rows) for run in trace if run[0] in around and run[3] is not None]
-    if total is None:
+    beside = total_ladj([run for run in runs if run.name in around], rows)
+    if whole.ladj is None:
         raise Unsupported("it returns no log-det")
-    ladj = per_point(total, rows) * (-1.0 if subject.promises.get("ladj") == "inverse" else 1.0)
-    return (
-        x,
-        passages(subject, trace, rows),
-        flattened(value, rows),
-        ladj,
-        np.sum(beside, axis=0) + np.zeros(rows),
-    )
+    sign = -1.0 if flow.promises.get("ladj") == "inverse" else 1.0
+    ladj = per_point(whole.ladj, rows) * sign
+    return Traversal(x, passages(flow, runs, rows), flattened(whole.value, rows), ladj, beside)

@@ -4,109 +4,104 @@ next.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, rows_max
-from flowref.laws.common.outcomes import flags, not_estimator
+from flowref.laws.common.outcomes import flags
+from flowref.laws.common.requirements import not_estimator
 from flowref.laws.image.levels import (
     contexts,
     flattened,
-    forward_passages,
+    in_eval,
     names,
     ordinary,
+    owned,
     passages,
-    places,
-    play,
     sizes,
-    spec,
+    traversal,
 )
-from flowref.model import (
-    ADVICE,
-    CONTRACT,
-    EXACT,
-    Batch,
-    Residual,
-    Subject,
-    Undecidable,
-    Unsupported,
-    draw,
-    law,
-)
+from flowref.model import EXACT, Batch, Residual, Unsupported, law, requires
+from flowref.model.abilities import Density, Invertible, MultiScaled
+from flowref.model.steps import Cut, Trace
+
+
+class MultiScaleDensity(Density, MultiScaled, Protocol):
+    """A density whose latents leave level by level."""
+
+
+class InvertibleMultiScale(Invertible, MultiScaled, Protocol):
+    """An invertible map whose latents leave level by level."""
+
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.6"
 # What is followed is which entries go where, which does not depend on the point.
 WHOLE: dict[str, Any] = {"size": 3, "local": False, "scales": (0.0, 0.3), "effort": 2}
 OPPOSITE = {"forward": "inverse", "inverse": "forward"}
 LOG_2_PI = float(np.log(2 * np.pi))
-# The architecture of the paper: couplings before and after a squeeze, and in the last level.
-BEFORE, AFTER, FINAL = 3, 3, 4
 
 
 @law(
     "multi-scale/dims-conserved",
-    needs={"multi_scale", "play"},
     tolerance=EXACT,
     source=DINH,
     **WHOLE,
 )
-def dims_conserved(subject: Subject, batch: Batch) -> Residual:
+def dims_conserved(flow: MultiScaled, batch: Batch) -> Residual:
     """The latents of all levels together have as many entries as the data, each level as many as
     its shape tells.
     """
-    x, levels, z, _, _ = forward_passages(subject, batch)
-    entries, told = x[0].size, sizes(subject)
-    following = [level.given.shape[1] for level in levels[1:]] + [0]
-    left = [
-        level.gave.shape[1] - next_one for level, next_one in zip(levels, following, strict=True)
-    ]
-    covered = np.sort(np.concatenate(places(subject)))
+    x, levels, z, _, _ = traversal(flow, batch)
+    entries, shapes = x[0].size, sizes(flow)
+    following = [level.entered.shape[1] for level in levels[1:]] + [0]
+    left = [level.left.shape[1] - onward for level, onward in zip(levels, following, strict=True)]
+    covered = np.sort(np.concatenate(owned(flow)))
     note = ""
-    if z.shape[1] != entries or sum(told) != entries:
-        note = f"the data have {entries} entries, the latents {z.shape[1]}, the levels {told} together {sum(told)}"
-    elif left != told:
-        note = f"after the levels {left} entries leave; their shapes tell {told}"
+    if z.shape[1] != entries or sum(shapes) != entries:
+        note = (
+            f"the data have {entries} entries, the latents {z.shape[1]}, "
+            f"the levels {shapes} together {sum(shapes)}"
+        )
+    elif left != shapes:
+        note = f"after the levels {left} entries leave; their shapes tell {shapes}"
     elif not np.array_equal(covered, np.arange(entries)):
         note = "the places of the levels do not cover the latents once"
     return flags(bool(note), len(batch.x), note)
 
 
-@law(
-    "multi-scale/split-exact", needs={"multi_scale", "play"}, tolerance=EXACT, source=DINH, **WHOLE
-)
-def split_exact(subject: Subject, batch: Batch) -> Residual:
+@law("multi-scale/split-exact", tolerance=EXACT, source=DINH, **WHOLE)
+def split_exact(flow: MultiScaled, batch: Batch) -> Residual:
     """What leaves after a level and what goes on are together what the level gave, each entry once
     and bit for bit.
     """
-    _, levels, z, _, _ = forward_passages(subject, batch)
-    kept = places(subject)
-    if z.shape[1] != sum(len(place) for place in kept):
+    _, levels, z, _, _ = traversal(flow, batch)
+    entries = owned(flow)
+    if z.shape[1] != sum(map(len, entries)):
         raise Unsupported("its latents have another number of entries")
     bad, note = np.zeros(len(z), dtype=bool), ""
     for index, level in enumerate(levels):
-        onward = levels[index + 1].given if index + 1 < len(levels) else np.zeros((len(z), 0))
-        parts = np.concatenate([z[:, kept[index]], onward], axis=1)
-        if parts.shape != level.gave.shape:
+        onward = levels[index + 1].entered if index + 1 < len(levels) else np.zeros((len(z), 0))
+        parts = np.concatenate([z[:, entries[index]], onward], axis=1)
+        if parts.shape != level.left.shape:
             wrong = np.ones(len(z), dtype=bool)
         else:
-            wrong = (np.sort(parts, axis=1) != np.sort(level.gave, axis=1)).any(1)
+            wrong = (np.sort(parts, axis=1) != np.sort(level.left, axis=1)).any(1)
         if wrong.any() and not bad.any():
             note = f"level {index} gave other entries than leave and go on"
-        bad |= wrong & finite_rows(level.gave)
+        bad |= wrong & finite_rows(level.left)
     return flags(bad, len(z), note)
 
 
 @law(
     "multi-scale/log-det-total",
-    needs={"multi_scale", "play"},
     applies=not_estimator,
     source="chain rule: the log-dets of the levels add up (openai/glow and tensorflow/models #7465)",
     **WHOLE,
 )
-def log_det_total(subject: Subject, batch: Batch) -> Residual:
+def log_det_total(flow: MultiScaled, batch: Batch) -> Residual:
     """The log-det is the sum of those of all levels."""
-    _, levels, z, ladj, around = forward_passages(subject, batch)
+    _, levels, z, ladj, around = traversal(flow, batch)
     each = np.stack([level.ladj for level in levels], axis=1)
     total = each.sum(1) + around
     size = 4 + np.abs(each).sum(1) + np.abs(around)
@@ -116,38 +111,33 @@ def log_det_total(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "multi-scale/factored-inert",
-    needs={"multi_scale", "play"},
     tolerance=EXACT,
     source=DINH,
     **WHOLE,
 )
-def factored_inert(subject: Subject, batch: Batch) -> Residual:
+def factored_inert(flow: MultiScaled, batch: Batch) -> Residual:
     """What has left after a level has no influence on the latents of later levels: that derivative
     is exactly zero.
     """
-    x, context, which = ordinary(subject, batch), contexts(subject, batch), spec(subject).call
-    ((*trace, (_, _, value, _)),) = play(subject, [("trace", which, x, context, names(subject))])
-    rows, kept = len(x), places(subject)
-    z = flattened(value, rows)
-    if z.shape[1] != sum(len(place) for place in kept):
+    x, context, which = ordinary(flow, batch), contexts(flow, batch), flow.multi_scale.call
+    *runs, whole = in_eval(flow, Trace(which, x, context, names(flow)))
+    rows, entries = len(x), owned(flow)
+    z = flattened(whole.value, rows)
+    if z.shape[1] != sum(map(len, entries)):
         raise Unsupported("its latents have another number of entries")
     rng = np.random.default_rng(batch.seed + 1)
     weights = rng.choice((-1.0, 1.0), z.shape) * (1 + rng.random(z.shape))
     worst, left, note = np.zeros(rows), np.zeros(rows, dtype=bool), ""
-    for index, level in enumerate(spec(subject).levels[:-1]):
-        runs = [run[0] for run in trace if run[0] in level]
-        if not runs:
+    for index, level in enumerate(flow.multi_scale.levels[:-1]):
+        modules = [run.name for run in runs if run.name in level]
+        if not modules:
             raise Unsupported("its levels do not run one by one")
         here, later = (
             np.isin(np.arange(z.shape[1]), np.concatenate(part))
-            for part in (kept[index : index + 1], kept[index + 1 :])
+            for part in (entries[index : index + 1], entries[index + 1 :])
         )
-        (pulled,) = play(
-            subject, [("cut", which, x, context, runs[-1], (weights * here, weights * later))]
-        )
-        leaves, goes_on = (
-            np.asarray(gradient, dtype=np.float64).reshape(rows, -1) for gradient in pulled
-        )
+        cut = Cut(which, x, context, modules[-1], (weights * here, weights * later))
+        leaves, goes_on = (flattened(gradient, rows) for gradient in in_eval(flow, cut))
         leaks = rows_max(np.where(leaves != 0, goes_on, 0.0))
         worst, left = np.maximum(worst, leaks), left | (leaves != 0).any(1)
         note = note or (
@@ -158,28 +148,25 @@ def factored_inert(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "multi-scale/recombines",
-    needs={"multi_scale", "play", "forward", "inverse"},
     applies=not_estimator,
     source=DINH,
     **WHOLE,
 )
-def recombines(subject: Subject, batch: Batch) -> Residual:
+def recombines(flow: InvertibleMultiScale, batch: Batch) -> Residual:
     """In the inverse every level is given what it gave, and gives what it was given: parts are
     joined as they were split.
     """
-    x, levels, z, _, _ = forward_passages(subject, batch)
-    which = spec(subject).call
+    x, levels, z, _, _ = traversal(flow, batch)
+    which = flow.multi_scale.call
     back = OPPOSITE[which]
-    shape = subject.latent_shape if which == "forward" else subject.event_shape
+    shape = flow.latent_shape if which == "forward" else flow.event_shape
     if z.shape[1] != int(np.prod(shape)):
         raise Unsupported("its latents have another number of entries")
-    ((*trace, _),) = play(
-        subject, [("trace", back, z.reshape(-1, *shape), contexts(subject, batch), names(subject))]
-    )
-    returned = passages(subject, trace, len(x))
+    trace = Trace(back, z.reshape(-1, *shape), contexts(flow, batch), names(flow))
+    returned = passages(flow, in_eval(flow, trace)[:-1], len(x))
     gaps, size = [], np.ones(len(x))
     for there, here in zip(levels, returned, strict=True):
-        for first, second in ((there.gave, here.given), (there.given, here.gave)):
+        for first, second in ((there.left, here.entered), (there.entered, here.left)):
             if first.shape != second.shape:
                 return flags(
                     True, len(x), "a level is given another number of entries in the inverse"
@@ -187,115 +174,44 @@ def recombines(subject: Subject, batch: Batch) -> Residual:
             gaps.append(np.abs(first - second).max(1))
             size = np.maximum(size, rows_max(first))
     value = np.stack(gaps, axis=1)
-    tolerance = float(subject.promises.get("inverse_tolerance", 0.0)) * (1 + size)
+    tolerance = float(flow.promises.get("inverse_tolerance", 0.0)) * (1 + size)
     worst = int(np.nan_to_num(value, nan=np.inf).max(0).argmax())
     seen = {"largest difference at each level": value}
-    note = f"level {worst // 2} is {'given' if worst % 2 == 0 else 'said to have been given'} something else in the inverse"
+    verb = "given" if worst % 2 == 0 else "said to have been given"
+    note = f"level {worst // 2} is {verb} something else in the inverse"
     return Residual(
         value,
         scale=size,
         allowed=tolerance,
-        decidable=finite_rows(z, *(p.gave for p in levels)),
+        decidable=finite_rows(z, *(level.left for level in levels)),
         observed=seen,
         note=note,
     )
 
 
-def normal_latents(subject: Subject) -> str | None:
-    """Densities whose latents are known to be standard normal in every level."""
-    if spec(subject).base != "normal":
-        return "its latents are not known to be standard normal"
-    return not_estimator(subject)
+@requires("its latents are not known to be standard normal")
+def normal_latents(flow: MultiScaled) -> bool:
+    """The latents of every level are standard normal under the density."""
+    return flow.multi_scale.base == "normal"
 
 
 @law(
     "multi-scale/split-is-slice",
-    needs={"multi_scale", "log_prob", "play"},
-    applies=normal_latents,
+    applies=normal_latents & not_estimator,
     source="SurVAE Flows (arXiv:2007.02731): factoring out is the slice surjection, whose likelihood is that of what left",
     **WHOLE,
 )
-def split_is_slice(subject: Subject, batch: Batch) -> Residual:
+def split_is_slice(flow: MultiScaleDensity, batch: Batch) -> Residual:
     r"""Each level that leaves counts as standard normal:
     $\log p(x) = \mathrm{ladj}(x) + \sum_k \log N(z_k; 0, I)$.
     """
-    assert subject.log_prob is not None
-    x, _, z, ladj, _ = forward_passages(subject, batch)
-    density = np.asarray(subject.log_prob(x, contexts(subject, batch)), dtype=np.float64).reshape(
-        len(x)
-    )
+    x, _, z, ladj, _ = traversal(flow, batch)
+    density = np.asarray(flow.log_prob(x, contexts(flow, batch)), dtype=np.float64).reshape(len(x))
     each = np.stack(
-        [-0.5 * (len(place) * LOG_2_PI + (z[:, place] ** 2).sum(1)) for place in places(subject)],
+        [-0.5 * (len(own) * LOG_2_PI + (z[:, own] ** 2).sum(1)) for own in owned(flow)],
         axis=1,
     )
     total = ladj + each.sum(1)
     seen = {"log p(x)": density, "log-det and levels": total, "levels": each}
     size = 4 + np.abs(each).sum(1) + np.abs(ladj)
     return Residual(density - total, scale=size, decidable=finite_rows(total), observed=seen)
-
-
-@law(
-    "multi-scale/all-layers-run",
-    needs={"multi_scale", "play", "forward", "inverse"},
-    force=ADVICE,
-    tolerance=EXACT,
-    source="a loop over range(couplings, final) that leaves the last couplings out trains without complaint",
-    **{**WHOLE, "scales": (0.0,)},
-)
-def all_layers_run(subject: Subject, batch: Batch) -> Residual:
-    """Every layer that has parameters runs in both calls, equally often."""
-    assert subject.forward is not None
-    x = np.asarray(
-        draw(subject.domain, (1, *subject.event_shape), np.random.default_rng(batch.seed))
-    )
-    context = None if batch.context is None else batch.context[:1]
-    y = np.asarray(subject.forward(x, context).value)
-    there, back = play(
-        subject, [("layers", "forward", x, context), ("layers", "inverse", y, context)]
-    )
-    if not there:
-        raise Unsupported("it has no layers with parameters")
-    idle = sorted(name for name, count in there.items() if not count and not back[name])
-    uneven = sorted(name for name, count in there.items() if count != back[name])
-    notes = [f"{', '.join(idle)} never run"] if idle else []
-    notes += [f"{', '.join(uneven)} run in one call more often than in the other"] if uneven else []
-    return flags(bool(notes), len(batch.x), "; ".join(notes))
-
-
-def told_architecture(subject: Subject) -> str | None:
-    """The layers must be told."""
-    return None if spec(subject).architecture else "the kinds of its layers are not told"
-
-
-@law(
-    "multi-scale/real-nvp-architecture",
-    needs={"multi_scale"},
-    force=CONTRACT,
-    promise="real-nvp",
-    tolerance=EXACT,
-    applies=told_architecture,
-    source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), sections 3.6 and 4.1",
-    **{**WHOLE, "scales": (0.0,)},
-)
-def real_nvp_architecture(subject: Subject, batch: Batch) -> Residual:
-    """Each level has three checkerboard couplings, a squeeze and three channel couplings with twice
-    the hidden width; the last has four checkerboard couplings.
-    """
-    *inner, last = spec(subject).architecture
-    expected = [("checkerboard",) * BEFORE + ("squeeze",) + ("channel",) * AFTER] * len(inner)
-    seen = [tuple(kind for kind, _ in level) for level in inner]
-    widths = [width for level in (*inner, last) for kind, width in level if kind != "squeeze"]
-    if not widths:
-        raise Undecidable("no coupling is told")
-    doubled: list[int] = []
-    width = widths[0]
-    for level in (*inner, last):
-        for kind, _ in level:
-            width *= 2 if kind == "squeeze" else 1
-            doubled += [] if kind == "squeeze" else [width]
-    note = ""
-    if seen != expected or tuple(kind for kind, _ in last) != ("checkerboard",) * FINAL:
-        note = f"the levels are {[', '.join(kinds) for kinds in seen]} and {', '.join(kind for kind, _ in last)}"
-    elif widths != doubled:
-        note = f"the hidden widths are {widths}; expected {doubled}"
-    return flags(bool(note), len(batch.x), note)

@@ -1,34 +1,42 @@
-"""Preprocessing: the logit of bounded data, its part in the likelihood, scaling, and
-dequantization.
-"""
+"""Preprocessing: the logit of bounded data, its part in the likelihood, and scaling."""
 
 from __future__ import annotations
 
 import math
-from itertools import product
+from typing import Protocol
 
 import numpy as np
-from scipy.special import erf
 
-from flowref.laws.bijection.log_det import is_estimator
 from flowref.laws.common.arithmetic import finite_rows, log_abs_det, reported, resolvable, rows_max
 from flowref.laws.common.outcomes import attempt, flags
-from flowref.model import (
-    BOUND,
-    EXACT,
-    Array,
-    Batch,
-    Preprocessing,
-    Residual,
-    Subject,
-    Unsupported,
-    law,
+from flowref.laws.common.requirements import exact_log_det
+from flowref.laws.density.base import normalizing_call
+from flowref.model import BOUND, EXACT, Batch, Preprocessing, Residual, Unsupported, law, requires
+from flowref.model.abilities import (
+    Based,
+    Bijection,
+    Density,
+    Differentiable,
+    Flow,
+    Invertible,
+    Pulling,
+    Rescaled,
 )
 
+
+class DifferentiableFlow(Based, Density, Differentiable, Protocol):
+    """A density with its base, and a map whose Jacobian the framework gives."""
+
+
+class RescaledDensity(Density, Rescaled, Protocol):
+    """A density of data, and of the same data in other units."""
+
+
+class PulledBijection(Bijection, Pulling, Protocol):
+    """A map whose gradients the framework gives."""
+
+
 REAL_NVP = "Dinh et al., Real NVP (arXiv:1605.08803), section 4.1"
-THEIS = (
-    "Theis et al., A note on the evaluation of generative models (arXiv:1511.01844), section 3.1"
-)
 # Events up to this size have their Jacobian taken.
 JACOBIAN_SIZE = 24
 FACTORS = (255.0, 1 / 256, 3.0)
@@ -37,71 +45,63 @@ ROUNDTRIP_FACTOR = 32.0
 # Without alpha the ends of the range are no data; this far inside, every float32 is a number of its
 # own.
 MARGIN = 1e-5
-NODES, SPREAD, CENTERS = 64, 0.1, (0.25, 0.5, 0.75)
-BOUND_ERROR = {"float64": 1e-9, "float32": 1e-3}
 
 
-def preprocesses(subject: Subject) -> str | None:
-    """Laws of a whole flow that begins with a logit, or of one that is nothing else."""
-    return (
-        None
-        if subject.preprocessing is not None
-        else "its preprocessing of bounded data is not known"
-    )
+@requires("its preprocessing of bounded data is not known")
+def preprocesses(flow: Flow) -> bool:
+    """A whole flow that begins with a logit, or one that is nothing else."""
+    return flow.facts.preprocessing is not None
 
 
-def known_to(subject: Subject) -> Preprocessing:
-    """What is known of the preprocessing."""
-    if subject.preprocessing is None:
-        raise Unsupported("its preprocessing of bounded data is not known")
-    return subject.preprocessing
-
-
-def is_logit(subject: Subject) -> str | None:
+@requires("it is not known to be a logit of bounded data and nothing else")
+def is_logit(flow: Flow) -> bool:
     """Laws of the logit itself."""
-    known = subject.preprocessing
-    if known is None or not known.alone:
-        return "it is not known to be a logit of bounded data and nothing else"
-    return None
+    declared = flow.facts.preprocessing
+    return declared is not None and declared.alone
 
 
-def small_density(subject: Subject) -> str | None:
+@requires("no preprocessing that keeps the ends of the range finite is known of it")
+def closed_range(flow: Flow) -> bool:
+    """With a positive alpha the ends of the range are inside the domain."""
+    declared = flow.facts.preprocessing
+    return declared is not None and declared.alpha > 0
+
+
+@requires(f"its events have more than {JACOBIAN_SIZE} entries")
+def small_events(flow: Flow) -> bool:
     """The determinant of a whole flow is taken for small events."""
-    if math.prod(subject.density_shape) > JACOBIAN_SIZE:
-        return f"its events have more than {JACOBIAN_SIZE} entries"
-    return preprocesses(subject) or is_estimator(subject)
+    return math.prod(flow.density_shape) <= JACOBIAN_SIZE
+
+
+def preprocessing_of(flow: Flow) -> Preprocessing:
+    """What is declared of the preprocessing."""
+    if flow.facts.preprocessing is None:
+        raise Unsupported(preprocesses.otherwise)
+    return flow.facts.preprocessing
 
 
 @law(
     "preprocessing/log-det",
     former="preprocessing/ladj",
-    needs={"log_prob", "base_log_prob", "forward", "jacobian"},
     given="data",
     size=16,
     effort=4,
-    applies=small_density,
+    applies=small_events & preprocesses & exact_log_det,
     source=REAL_NVP,
 )
-def ladj(subject: Subject, batch: Batch) -> Residual:
+def ladj(flow: DifferentiableFlow, batch: Batch) -> Residual:
     r"""Every step of the preprocessing counts: $\log p(x) = \log p_Z(f(x)) + \log|\det f'(x)|$ for
     data as they come.
 
     The determinant is that of the Jacobian of the whole map, by autograd; no reported log-det is
     asked for.
     """
-    assert (
-        subject.log_prob is not None
-        and subject.base_log_prob is not None
-        and subject.jacobian is not None
-    )
-    call = getattr(subject, subject.normalizing)
-    if call is None:
-        raise Unsupported(f"it has no {subject.normalizing} to map data to latents")
+    call = normalizing_call(flow)
     rows = len(batch.x)
-    density = np.asarray(subject.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
+    density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
     latents = call(batch.x, batch.context).value
-    base = np.asarray(subject.base_log_prob(latents, batch.context), dtype=np.float64).reshape(rows)
-    jacobian = subject.jacobian(subject.normalizing, batch.x, batch.context)
+    base = np.asarray(flow.base_log_prob(latents, batch.context), dtype=np.float64).reshape(rows)
+    jacobian = flow.jacobian(flow.normalizing, batch.x, batch.context)
     determinant = log_abs_det(jacobian)
     return Residual(
         density - base - determinant,
@@ -113,24 +113,22 @@ def ladj(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "preprocessing/affine-scale-bits",
-    needs={"log_prob", "rescaled"},
     given="data",
     local=False,
     effort=4,
-    applies=is_estimator,
+    applies=exact_log_det,
     source="change of variables: the density of ax is p(x) / |a|^D",
 )
-def affine_scale_bits(subject: Subject, batch: Batch) -> Residual:
+def affine_scale_bits(flow: RescaledDensity, batch: Batch) -> Residual:
     r"""Multiplying the data by $a$ changes log-densities by exactly $-D \log|a|$, hence bits per
     dimension by $\log_2|a|$.
     """
-    assert subject.log_prob is not None and subject.rescaled is not None
     rows, factor = len(batch.x), FACTORS[batch.seed % len(FACTORS)]
-    density = np.asarray(subject.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
+    density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
     scaled = np.asarray(
-        subject.rescaled(factor * batch.x, factor, batch.context), dtype=np.float64
+        flow.rescaled(factor * batch.x, factor, batch.context), dtype=np.float64
     ).reshape(rows)
-    change = -math.prod(subject.density_shape) * math.log(factor)
+    change = -math.prod(flow.density_shape) * math.log(factor)
     return Residual(
         scaled - density - change,
         scale=4 + np.abs(density) + abs(change),
@@ -145,46 +143,34 @@ def affine_scale_bits(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "preprocessing/logit-derivative",
-    needs={"forward"},
     given="data",
     local=False,
     effort=5,
     applies=is_logit,
     source=REAL_NVP,
 )
-def logit_derivative(subject: Subject, batch: Batch) -> Residual:
+def logit_derivative(flow: Bijection, batch: Batch) -> Residual:
     r"""The log-det of $h = \mathrm{logit}(\alpha + (1 - 2\alpha)x/b)$ is
     $\sum_i \log\frac{1 - 2\alpha}{b} + \log(1 + e^{h_i}) + \log(1 + e^{-h_i})$.
     """
-    known, call = known_to(subject), getattr(subject, subject.normalizing)
-    if call is None:
-        raise Unsupported(f"it has no {subject.normalizing} to map data to latents")
+    logit, call = preprocessing_of(flow), normalizing_call(flow)
     out = call(batch.x, batch.context)
-    found = reported(subject, out, len(batch.x))
+    claimed = reported(flow, out, len(batch.x))
     x = batch.x.reshape(len(batch.x), -1).astype(np.longdouble)
     # Each end has its own distance, which 1 - p would lose.
-    low, high = known.alpha + known.slope * x, known.alpha + known.slope * (known.bound - x)
-    terms = math.log(known.slope) - np.log(low) - np.log(high)
+    low, high = logit.alpha + logit.slope * x, logit.alpha + logit.slope * (logit.bound - x)
+    terms = math.log(logit.slope) - np.log(low) - np.log(high)
     expected = terms.sum(1).astype(np.float64)
     return Residual(
-        found - expected,
+        claimed - expected,
         scale=4 + np.abs(terms).sum(1).astype(np.float64),
         decidable=finite_rows(expected),
-        observed={"log-det": found, "closed form": expected},
+        observed={"log-det": claimed, "closed form": expected},
     )
-
-
-def closed_range(subject: Subject) -> str | None:
-    """With a positive alpha the ends of the range are inside the domain."""
-    known = subject.preprocessing
-    if known is None or not known.alpha > 0:
-        return "no preprocessing that keeps the ends of the range finite is known of it"
-    return None
 
 
 @law(
     "preprocessing/logit-boundary",
-    needs={"forward"},
     given="data",
     tolerance=EXACT,
     local=False,
@@ -194,29 +180,24 @@ def closed_range(subject: Subject) -> str | None:
     applies=closed_range,
     source=f"{REAL_NVP}; the largest noise rounds to the next level, so that data reach both ends",
 )
-def logit_boundary(subject: Subject, batch: Batch) -> Residual:
+def logit_boundary(flow: PulledBijection, batch: Batch) -> Residual:
     r"""The ends of the data's range are data: values, log-dets and gradients are finite at $0$ and
     $b$, and beside $b$.
     """
-    assert subject.vjp is not None
-    known, call = known_to(subject), getattr(subject, subject.normalizing)
-    if call is None:
-        raise Unsupported(f"it has no {subject.normalizing} to map data to latents")
-    kind = np.dtype(subject.dtype).type
-    ends = (0.0, float(np.nextafter(kind(known.bound), kind(0))), known.bound)
+    bound, call = preprocessing_of(flow).bound, normalizing_call(flow)
+    kind = np.dtype(flow.dtype).type
+    ends = (0.0, float(np.nextafter(kind(bound), kind(0))), bound)
     x = np.array(batch.x, dtype=np.float64)
     rows = x.reshape(len(x), -1)
-    for place, row in enumerate(rows):
-        # One row of each end alone, and one with all of them among other data.
-        row[:] = ends[place] if place < len(ends) else row
+    for row, end in zip(rows, ends, strict=False):
+        row[:] = end
+    # Beside rows of each end alone, one with all of them among other data.
     rows[-1][: len(ends)] = ends[: rows.shape[1]]
     x = rows.reshape(x.shape)
     out = call(x, batch.context)
     values = np.asarray(out.value, dtype=np.float64).reshape(len(x), -1)
-    ladj = np.zeros(len(x)) if out.ladj is None else reported(subject, out, len(x))
-    slopes = subject.vjp(
-        subject.normalizing, x, batch.context, np.ones(values.shape), np.ones(len(x))
-    )
+    ladj = np.zeros(len(x)) if out.ladj is None else reported(flow, out, len(x))
+    slopes = flow.vjp(flow.normalizing, x, batch.context, np.ones(values.shape), np.ones(len(x)))
     good = finite_rows(values, ladj, np.asarray(slopes).reshape(len(x), -1))
     return flags(
         ~good,
@@ -228,7 +209,6 @@ def logit_boundary(subject: Subject, batch: Batch) -> Residual:
 
 @law(
     "preprocessing/logit-sigmoid-roundtrip",
-    needs={"forward", "inverse"},
     given="data",
     tolerance=BOUND,
     local=False,
@@ -236,148 +216,27 @@ def logit_boundary(subject: Subject, batch: Batch) -> Residual:
     applies=is_logit,
     source="the sigmoid undoes the logit to the roundoff of p, in float32 as well",
 )
-def logit_sigmoid_roundtrip(subject: Subject, batch: Batch) -> Residual:
+def logit_sigmoid_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     r"""The sigmoid undoes the logit on the range of the data:
     $|f^{-1}(f(x)) - x| \le 32\,u\,b/(1 - 2\alpha)$, in float32 too.
     """
-    assert subject.call is not None
-    known = known_to(subject)
-    back = "inverse" if subject.normalizing == "forward" else "forward"
-    if getattr(subject, back) is None:
-        raise Unsupported(f"it has no {back}")
-    margin = 0.0 if known.alpha > 0 else MARGIN * known.bound
-    x = np.clip(batch.x, margin, known.bound - margin).astype(np.float32).astype(np.float64)
+    logit = preprocessing_of(flow)
+    back = "inverse" if flow.normalizing == "forward" else "forward"
+    margin = 0.0 if logit.alpha > 0 else MARGIN * logit.bound
+    x = np.clip(batch.x, margin, logit.bound - margin).astype(np.float32).astype(np.float64)
     ratios, returned = [], {}
-    for dtype in ("float64", "float32") if subject.dtype == "float64" else ("float32",):
-        latents, error = attempt(subject.call, subject.normalizing, x, batch.context, dtype=dtype)
+    for dtype in ("float64", "float32") if flow.dtype == "float64" else ("float32",):
+        latents, error = attempt(flow.calls[flow.normalizing].under, x, batch.context, dtype=dtype)
         if error:
-            if dtype == subject.dtype:
+            if dtype == flow.dtype:
                 raise Unsupported(f"it raises {error}")
             continue
-        again = subject.call(
-            back, np.asarray(latents.value, dtype=np.float64), batch.context, dtype=dtype
-        ).value
+        rounded = np.asarray(latents.value, dtype=np.float64)
+        again = flow.calls[back].under(rounded, batch.context, dtype=dtype).value
         # The latent was rounded to its dtype, and is handed back in it.
-        allowed = ROUNDTRIP_FACTOR * float(np.finfo(dtype).eps) / 2 / known.slope
+        allowed = ROUNDTRIP_FACTOR * float(np.finfo(dtype).eps) / 2 / logit.slope
         ratios.append(
             rows_max(np.nan_to_num(np.asarray(again, dtype=np.float64) - x, nan=np.inf)) / allowed
         )
         returned[f"in {dtype}"] = np.asarray(again)
     return Residual(np.stack(ratios, 1), allowed=1.0, observed={"x": x, **returned})
-
-
-def levels_of(subject: Subject) -> int:
-    """The number of levels that are dequantized."""
-    return int(known_to(subject).bins or 0)
-
-
-def has_levels(subject: Subject) -> str | None:
-    """Dequantization is judged where the number of levels is known."""
-    known = subject.preprocessing
-    return None if known is not None and known.bins else "its number of levels is not known"
-
-
-def dequantized(subject: Subject, levels: Array, noise: Array, dtype: str) -> Array:
-    """Levels with noise, as one number per event's entry, ``(batch, entries)``; levels and noise
-    are one per event.
-    """
-    assert subject.dequantize is not None
-    shape = (len(levels), *[1] * len(subject.event_shape))
-    whole = np.ones((len(levels), *subject.event_shape))
-    given = (levels.reshape(shape) * whole, noise.reshape(shape) * whole)
-    found = np.asarray(subject.dequantize(*given, dtype))
-    if found.shape != whole.shape:
-        raise Unsupported(f"levels of shape {whole.shape} were dequantized to shape {found.shape}")
-    return found.reshape(len(levels), -1)
-
-
-@law(
-    "preprocessing/dequantize-floor",
-    former="preprocessing/dequantise-floor",
-    needs={"dequantize"},
-    tolerance=EXACT,
-    local=False,
-    size=1,
-    scales=(0.0,),
-    effort=1,
-    applies=has_levels,
-    source=THEIS,
-)
-def dequantize_floor(subject: Subject, batch: Batch) -> Residual:
-    r"""Rounding down undoes dequantization: $\lfloor x \rfloor = k$ for every level $k$ and noise
-    in $[0, 1)$, in float32 too.
-    """
-    known = known_to(subject)
-    width = known.bound / levels_of(subject)
-    wrong: list[tuple[str, float, float, float]] = []
-    for dtype in ("float64", "float32"):
-        kind = np.dtype(dtype).type
-        draws = (
-            0.0,
-            0.5,
-            float(np.nextafter(kind(1), kind(0))),
-            *np.random.default_rng(batch.seed).random(2),
-        )
-        pairs = np.array(list(product(range(levels_of(subject)), draws)))
-        levels, noise = pairs[:, 0], pairs[:, 1].astype(kind).astype(np.float64)
-        # In float32, noise just below 1 may have been rounded to 1.
-        noise = np.minimum(noise, draws[2])
-        x = dequantized(subject, levels, noise, dtype).astype(np.float64)
-        missed = np.floor(x / width) != levels[:, None]
-        for place in np.flatnonzero(missed.any(1))[:1]:
-            wrong.append((dtype, levels[place], noise[place], x[place][missed[place]][0]))
-    told = {}
-    if wrong:
-        names = ("level", "noise", "dequantized")
-        told = {
-            name: np.full(len(batch.x), value)
-            for name, value in zip(names, wrong[0][1:], strict=True)
-        }
-    note = f"in {wrong[0][0]}" if wrong else ""
-    return flags(bool(wrong), len(batch.x), note, observed=told)
-
-
-@law(
-    "preprocessing/dequantize-bound",
-    former="preprocessing/dequantise-bound",
-    needs={"dequantize"},
-    tolerance=BOUND,
-    local=False,
-    size=1,
-    scales=(0.0,),
-    effort=1,
-    applies=has_levels,
-    source=f"{THEIS}, by Jensen's inequality",
-)
-def dequantize_bound(subject: Subject, batch: Batch) -> Residual:
-    r"""The mean log-density of dequantized data bounds the log-probability of the level:
-    $E_u \log p(k + u) \le \log \int_0^1 p(k + u)\,du$.
-
-    $p$ are narrow normal densities within the level, for which only noise that fills it keeps the
-    bound.
-    """
-    known, dtype = known_to(subject), subject.dtype
-    width, level = known.bound / levels_of(subject), float(batch.seed % levels_of(subject))
-    unit, weights = np.polynomial.legendre.leggauss(NODES)
-    noise, weights = (unit + 1) / 2, weights / 2
-    x = dequantized(subject, np.full(NODES, level), noise, dtype).astype(np.float64) / width - level
-    worst, told = -np.inf, (0.0, 0.0)
-    for center in CENTERS:
-        z = (x - center) / SPREAD
-        mean = float(
-            (weights[:, None] * (-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - math.log(SPREAD)))
-            .sum(0)
-            .max()
-        )
-        ends = [float(erf((end - center) / (SPREAD * math.sqrt(2)))) for end in (0.0, 1.0)]
-        exact = math.log((ends[1] - ends[0]) / 2)
-        if mean - exact > worst:
-            worst, told = mean - exact, (mean, exact)
-    return Residual(
-        np.full(len(batch.x), max(worst, 0.0)),
-        allowed=BOUND_ERROR[dtype],
-        observed={
-            "mean log-density": np.full(len(batch.x), told[0]),
-            "log-probability of the level": np.full(len(batch.x), told[1]),
-        },
-    )

@@ -17,7 +17,6 @@ LEVELS = "reference:Dequantize"
 
 
 def _known(subject: Subject) -> Preprocessing:
-    assert subject.preprocessing is not None
     return subject.preprocessing
 
 
@@ -35,16 +34,14 @@ def _ladj_plus(
 @mutant("preprocessing/log-det", host=FLOW)
 def scale_missing(subject: Subject) -> Subject:
     """The log-density lacks the scale of the logit's argument."""
-    assert subject.log_prob is not None
     amount = -math.prod(subject.density_shape) * math.log(_known(subject).slope)
-    return replace(subject, log_prob=partial(_plus, subject.log_prob, amount))
+    return subject.with_call("log_prob", partial(_plus, subject.log_prob, amount))
 
 
 @mutant("preprocessing/log-det", host=FLOW, sizes=(1e-7, 1e-2))
 def density_off(subject: Subject, size: float = 1e-2) -> Subject:
     """The log-density is off by a constant."""
-    assert subject.log_prob is not None
-    return replace(subject, log_prob=partial(_plus, subject.log_prob, size))
+    return subject.with_call("log_prob", partial(_plus, subject.log_prob, size))
 
 
 def _off_by_one_level(
@@ -56,10 +53,8 @@ def _off_by_one_level(
 @mutant("preprocessing/affine-scale-bits", host="torch:LogNormal")
 def levels_off_by_one(subject: Subject) -> Subject:
     """The log-det of a scaling by 255 is that of 256."""
-    assert subject.rescaled is not None
-    return replace(
-        subject,
-        rescaled=partial(_off_by_one_level, subject.rescaled, math.prod(subject.density_shape)),
+    return subject.with_call(
+        "rescaled", partial(_off_by_one_level, subject.rescaled, math.prod(subject.density_shape))
     )
 
 
@@ -72,23 +67,20 @@ def _unscaled(
 @mutant("preprocessing/affine-scale-bits", host="nflows:Flow")
 def scaling_without_volume(subject: Subject) -> Subject:
     """The scaling of the data has no log-det."""
-    assert subject.log_prob is not None
-    return replace(subject, rescaled=partial(_unscaled, subject.log_prob))
+    return subject.with_call("rescaled", partial(_unscaled, subject.log_prob))
 
 
 @mutant("preprocessing/logit-derivative", host=LOGIT)
 def slope_missing(subject: Subject) -> Subject:
     """The log-det is that of the bare logit."""
-    assert subject.forward is not None
     amount = -math.prod(subject.event_shape) * math.log(_known(subject).slope)
-    return replace(subject, forward=partial(_ladj_plus, subject.forward, amount))
+    return subject.with_call("forward", partial(_ladj_plus, subject.forward, amount))
 
 
 @mutant("preprocessing/logit-derivative", host=LIBRARY, sizes=(1e-10, 1e-3))
 def log_det_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The log-det of the logit is off by a constant."""
-    assert subject.inverse is not None
-    return replace(subject, inverse=partial(_ladj_plus, subject.inverse, size))
+    return subject.with_call("inverse", partial(_ladj_plus, subject.inverse, size))
 
 
 def _asymmetric(known: Preprocessing, x: Array, context: Array | None = None) -> Mapped:
@@ -108,7 +100,7 @@ def asymmetric_alpha(subject: Subject) -> Subject:
     """Only the lower end of the range is kept finite: the argument of the logit is alpha + (1 -
     alpha) x / b.
     """
-    return replace(subject, forward=partial(_asymmetric, _known(subject)))
+    return subject.with_call("forward", partial(_asymmetric, _known(subject)))
 
 
 def _infinite_slopes(
@@ -122,7 +114,6 @@ def _infinite_slopes(
 @mutant("preprocessing/logit-boundary", host=LIBRARY)
 def gradient_at_the_end(subject: Subject) -> Subject:
     """The gradient at the upper end of the range is infinite."""
-    assert subject.vjp is not None
     return replace(subject, vjp=partial(_infinite_slopes, subject.vjp, _known(subject).bound))
 
 
@@ -153,14 +144,12 @@ def _shifted(
 @mutant("preprocessing/logit-sigmoid-roundtrip", host=LOGIT, sizes=(1e-9, 1e-2))
 def alpha_not_taken_off(subject: Subject, size: float = 1e-2) -> Subject:
     """What the sigmoid gives is shifted."""
-    assert subject.call is not None
     return replace(subject, call=partial(_shifted, subject.call, "inverse", size))
 
 
 @mutant("preprocessing/logit-sigmoid-roundtrip", host=LIBRARY)
 def half_precision(subject: Subject) -> Subject:
     """The sigmoid is taken in half precision."""
-    assert subject.call is not None
     return replace(subject, call=partial(_imprecise, subject.call, "forward"))
 
 
@@ -181,16 +170,16 @@ def _midpoint(levels: Array, noise: Array, dtype: str | None = None) -> Array:
 @mutant("preprocessing/dequantize-floor", host=LEVELS)
 def sum_rounds_up(subject: Subject) -> Subject:
     """Level and noise are added without care, so that the sum may round to the next level."""
-    return replace(subject, dequantize=_rounded_sum)
+    return subject.with_call("dequantize", _rounded_sum)
 
 
 @mutant("preprocessing/dequantize-floor", host="reference:Dequantize[bins]")
 def noise_around_level(subject: Subject) -> Subject:
     """Noise is centered at the level."""
-    return replace(subject, dequantize=_centered)
+    return subject.with_call("dequantize", _centered)
 
 
 @mutant("preprocessing/dequantize-bound", host=LEVELS)
 def midpoint(subject: Subject) -> Subject:
     """Levels are moved to the middle of their interval, without noise."""
-    return replace(subject, dequantize=_midpoint)
+    return subject.with_call("dequantize", _midpoint)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,13 +12,14 @@ from flowref.model import (
     EXACT,
     Array,
     Batch,
+    Call,
     Mapped,
     Residual,
-    Squeezing,
-    Subject,
     Unsupported,
     law,
+    requires,
 )
+from flowref.model.abilities import Squeezed
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.6"
 # A squeeze is the same at every point: few small measurements say all.
@@ -28,27 +28,37 @@ WHOLE: dict[str, Any] = {"size": 1, "local": False, "scales": (0.0,), "effort": 
 DIAGONALS = (0, 3, 1, 2)
 
 
-def spec(subject: Subject) -> Squeezing:
-    """What is known of the squeeze."""
-    assert subject.squeezing is not None
-    return subject.squeezing
-
-
-def squeezing(subject: Subject) -> tuple[Callable[..., Mapped], tuple[int, ...], float, float]:
-    """The call that makes positions channels, the shape of the images that it takes, and the ends
-    of their values.
+class Images(NamedTuple):
+    """The images that a squeeze takes: the call that makes positions channels, their shape, and the
+    ends of their values.
     """
-    forwards = spec(subject).call == "forward"
-    call = subject.forward if forwards else subject.inverse
-    support = subject.domain if forwards else subject.codomain or subject.domain
-    shape = subject.event_shape if forwards else subject.latent_shape
-    if call is None:
-        raise Unsupported(f"it offers no {spec(subject).call}")
+
+    call: Call[Mapped]
+    shape: tuple[int, int, int]
+    low: float
+    high: float
+
+    def squeezed(self, factor: int) -> tuple[int, int, int]:
+        """The shape that a squeeze makes of them."""
+        channels, height, width = self.shape
+        return factor**2 * channels, height // factor, width // factor
+
+
+def images(flow: Squeezed) -> Images:
+    """What the squeeze takes; `Unsupported` where it has no such call, or takes no images."""
+    which = flow.squeezing.call
+    forwards = which == "forward"
+    support = flow.domain if forwards else flow.codomain or flow.domain
+    shape = flow.event_shape if forwards else flow.latent_shape
+    if which not in flow.calls:
+        raise Unsupported(f"it offers no {which}")
     if len(shape) != 3:
         raise Unsupported(
             f"its events have {len(shape)} axes; three are expected: channels, rows and columns"
         )
-    return call, tuple(shape), float(support.low), float(support.high)
+    channels, height, width = shape
+    call: Call[Mapped] = flow.calls[which]
+    return Images(call, (channels, height, width), float(support.low), float(support.high))
 
 
 def distinct(count: int, low: float, high: float) -> Array:
@@ -63,111 +73,106 @@ def distinct(count: int, low: float, high: float) -> Array:
     return np.asarray((np.ceil(low) if np.isfinite(low) else 0.0) + steps)
 
 
-def sources(subject: Subject, seed: int) -> tuple[Array, tuple[int, ...]]:
+def sources(flow: Squeezed, seed: int) -> tuple[Array, tuple[int, ...]]:
     """Which entry of the image each entry of the output is, for two images `(2, outputs)`, or -1;
     and the output's shape.
 
     The images hold the same numbers, all different, in two orders.
     """
-    call, shape, low, high = squeezing(subject)
+    call, shape, low, high = images(flow)
     count = int(np.prod(shape))
     values = distinct(count, low, high)
     orders = np.stack([np.random.default_rng(seed).permutation(count), np.arange(count)])
-    context = None if subject.context_shape is None else np.zeros((2, *subject.context_shape))
+    context = None if flow.context_shape is None else np.zeros((2, *flow.context_shape))
     out = np.asarray(call(values[orders].reshape(2, *shape), context).value, dtype=np.float64)
     flat = out.reshape(2, -1)
     ranks = np.clip(np.searchsorted(values, flat), 0, count - 1)
     back = np.argsort(orders, axis=1)
-    found = np.where(values[ranks] == flat, np.take_along_axis(back, ranks, 1), -1)
-    return found, tuple(out.shape[1:])
+    entries = np.where(values[ranks] == flat, np.take_along_axis(back, ranks, 1), -1)
+    return entries, tuple(out.shape[1:])
 
 
-def followed(subject: Subject, seed: int) -> Array:
+def followed(flow: Squeezed, seed: int) -> Array:
     """The entries of the image that each output is, as `(channel, row, column)` per output `(f^2 C,
     H/f, W/f, 3)`.
 
     Raises `Unsupported` for what is no permutation of entries into the shape of a squeeze, which is
     another law's business.
     """
-    _, (channels, height, width), _, _ = squeezing(subject)
-    factor = spec(subject).factor
-    found, shape = sources(subject, seed)
-    expected = (factor**2 * channels, height // factor, width // factor)
+    taken = images(flow)
+    entries, shape = sources(flow, seed)
+    expected = taken.squeezed(flow.squeezing.factor)
     if shape != expected:
-        raise Unsupported(
-            f"it makes {shape} of {(channels, height, width)}, where a squeeze makes {expected}"
-        )
-    if (np.sort(found[0]) != np.arange(found.shape[1])).any():
+        raise Unsupported(f"it makes {shape} of {taken.shape}, where a squeeze makes {expected}")
+    if (np.sort(entries[0]) != np.arange(entries.shape[1])).any():
         raise Unsupported("it does not permute the entries of an image")
-    return np.stack(np.unravel_index(found[0].reshape(shape), (channels, height, width)), axis=-1)
+    return np.stack(np.unravel_index(entries[0].reshape(shape), taken.shape), axis=-1)
 
 
 def orders(channels: int, factor: int) -> dict[str, Array]:
-    """The known orders: which (channel, corner) each output channel is, `(f^2 C, 2)`."""
+    """The orders in use: which (channel, corner) each output channel is, `(f^2 C, 2)`."""
     corners = np.arange(factor**2)
     by_channel = [(c, corner) for c in range(channels) for corner in corners]
-    found = {
+    named = {
         "pixel_unshuffle": np.array(by_channel),
         "space_to_depth": np.array([(c, corner) for corner in corners for c in range(channels)]),
     }
     if factor == 2:
-        found["real_nvp"] = np.array([(c, corner) for corner in DIAGONALS for c in range(channels)])
-    return found
+        named["real_nvp"] = np.array([(c, corner) for corner in DIAGONALS for c in range(channels)])
+    return named
 
 
-def order_of(subject: Subject, seed: int) -> str:
+def order_of(flow: Squeezed, seed: int) -> str:
     """The name of the order in which the channels come out, or ""; `Unsupported` where a window
     does not stay one.
     """
-    places = followed(subject, seed)
-    factor = spec(subject).factor
-    corner = factor * (places[..., 1] % factor) + places[..., 2] % factor
-    seen = np.stack([places[..., 0], corner], axis=-1)
+    pixels = followed(flow, seed)
+    factor, declared = flow.squeezing.factor, flow.squeezing.order
+    corner = factor * (pixels[..., 1] % factor) + pixels[..., 2] % factor
+    seen = np.stack([pixels[..., 0], corner], axis=-1)
     if (seen != seen[:, :1, :1]).any():
         return ""
-    channels = squeezing(subject)[1][0]
-    known = orders(channels, factor)
-    alike = [name for name, order in known.items() if np.array_equal(seen[:, 0, 0], order)]
+    named = orders(images(flow).shape[0], factor)
+    alike = [name for name, order in named.items() if np.array_equal(seen[:, 0, 0], order)]
     # With one channel two of the orders are the same.
-    return spec(subject).order if spec(subject).order in alike else (alike or [""])[0]
+    return declared if declared in alike else (alike or [""])[0]
 
 
 @law(
     "squeeze/permutes",
-    needs={"squeezing", "forward"},
     tolerance=EXACT,
     source=DINH,
     **WHOLE,
 )
-def permutes(subject: Subject, batch: Batch) -> Residual:
+def permutes(flow: Squeezed, batch: Batch) -> Residual:
     """A squeeze puts every entry of the image into the output once, bit for bit, and in the same
     place for every image.
     """
-    found, shape = sources(subject, batch.seed)
-    _, (channels, height, width), _, _ = squeezing(subject)
-    factor = spec(subject).factor
-    expected = (factor**2 * channels, height // factor, width // factor)
+    entries, shape = sources(flow, batch.seed)
+    expected = images(flow).squeezed(flow.squeezing.factor)
     note = ""
     if shape != expected:
         note = f"the output has shape {shape}; expected {expected}"
-    elif (found < 0).any():
-        note = f"{int((found[0] < 0).sum())} entries of the output are no entries of the image"
-    elif (np.sort(found[0]) != np.arange(found.shape[1])).any():
-        note = f"{found.shape[1] - len(np.unique(found[0]))} entries of the image are not in the output, and others are twice"
-    elif (found[0] != found[1]).any():
+    elif (entries < 0).any():
+        strange = int((entries[0] < 0).sum())
+        note = f"{strange} entries of the output are no entries of the image"
+    elif (np.sort(entries[0]) != np.arange(entries.shape[1])).any():
+        lost = entries.shape[1] - len(np.unique(entries[0]))
+        note = f"{lost} entries of the image are not in the output, and others are twice"
+    elif (entries[0] != entries[1]).any():
         note = "the entries of two images go to different places"
     return flags(bool(note), len(batch.x), note)
 
 
-@law("squeeze/windows-stay", needs={"squeezing", "forward"}, tolerance=EXACT, source=DINH, **WHOLE)
-def windows_stay(subject: Subject, batch: Batch) -> Residual:
+@law("squeeze/windows-stay", tolerance=EXACT, source=DINH, **WHOLE)
+def windows_stay(flow: Squeezed, batch: Batch) -> Residual:
     """The channels at a position of the output are the entries of one window of the image, the one
     at that position.
     """
-    places = followed(subject, batch.seed)
-    windows = places[..., 1:] // spec(subject).factor
+    pixels = followed(flow, batch.seed)
+    windows = pixels[..., 1:] // flow.squeezing.factor
     positions = np.stack(
-        np.meshgrid(*(np.arange(size) for size in places.shape[1:3]), indexing="ij"), axis=-1
+        np.meshgrid(*(np.arange(size) for size in pixels.shape[1:3]), indexing="ij"), axis=-1
     )
     wrong = (windows != positions).any(-1)
     scattered = (windows != windows[:1]).any()
@@ -177,62 +182,60 @@ def windows_stay(subject: Subject, batch: Batch) -> Residual:
     return flags(bool(wrong.any()), len(batch.x), note)
 
 
-def orderly(subject: Subject) -> str | None:
+@requires("its documentation tells no order of channels")
+def order_documented(flow: Squeezed) -> bool:
     """Only a squeeze whose documentation tells the order of its channels is held to it."""
-    return None if spec(subject).order else "its documentation tells no order of channels"
+    return bool(flow.squeezing.order)
 
 
-def unordered(subject: Subject) -> str | None:
+@requires("its order of channels is documented")
+def order_undocumented(flow: Squeezed) -> bool:
     """The other ones get advice."""
-    return "its order of channels is documented" if spec(subject).order else None
+    return not flow.squeezing.order
 
 
 @law(
     "squeeze/declared-order",
-    needs={"squeezing", "forward"},
     tolerance=EXACT,
-    applies=orderly,
+    applies=order_documented,
     source="weights of the layers that follow belong to an order of channels",
     **WHOLE,
 )
-def declared_order(subject: Subject, batch: Batch) -> Residual:
+def declared_order(flow: Squeezed, batch: Batch) -> Residual:
     """The channels come out in the order that the documentation tells."""
-    seen = order_of(subject, batch.seed)
-    note = (
-        f"the order is {seen or 'none that has a name'}; it is documented as {spec(subject).order}"
-    )
-    return flags(seen != spec(subject).order, len(batch.x), note)
+    seen = order_of(flow, batch.seed)
+    order = flow.squeezing.order
+    note = f"the order is {seen or 'none that has a name'}; it is documented as {order}"
+    return flags(seen != order, len(batch.x), note)
 
 
 @law(
     "squeeze/known-order",
-    needs={"squeezing", "forward"},
     force=ADVICE,
     tolerance=EXACT,
-    applies=unordered,
+    applies=order_undocumented,
     source="torch.nn.PixelUnshuffle, tf.nn.space_to_depth and the code of Real NVP order channels in these ways",
     **WHOLE,
 )
-def known_order(subject: Subject, batch: Batch) -> Residual:
+def known_order(flow: Squeezed, batch: Batch) -> Residual:
     """The channels come out in one of the orders in use (pixel_unshuffle, space_to_depth,
     real_nvp), or in a documented one.
     """
-    return flags(not order_of(subject, batch.seed), len(batch.x), "no order that has a name")
+    return flags(not order_of(flow, batch.seed), len(batch.x), "no order that has a name")
 
 
 @law(
     "squeeze/odd-sizes",
-    needs={"squeezing", "forward"},
     force=ADVICE,
     tolerance=EXACT,
     source="an image that no windows tile has no squeeze; a strided view of it drops a row",
     **WHOLE,
 )
-def odd_sizes(subject: Subject, batch: Batch) -> Residual:
+def odd_sizes(flow: Squeezed, batch: Batch) -> Residual:
     """An image whose rows or columns are no multiple of the window raises an error; no entry of it
     is dropped.
     """
-    call, (channels, height, width), low, high = squeezing(subject)
+    call, (channels, height, width), low, high = images(flow)
     dropped = []
     for shape in (
         (channels, height + 1, width),
@@ -240,10 +243,9 @@ def odd_sizes(subject: Subject, batch: Batch) -> Residual:
         (channels, height + 1, width + 1),
     ):
         x = distinct(int(np.prod(shape)), low, high).reshape(1, *shape)
-        context = None if subject.context_shape is None else np.zeros((1, *subject.context_shape))
+        context = None if flow.context_shape is None else np.zeros((1, *flow.context_shape))
         out, error = attempt(call, x, context)
-        if not error and np.asarray(out.value).size != x.size:
-            dropped.append(
-                f"{np.asarray(out.value).size} of the {x.size} entries of {shape} are left"
-            )
+        left = x.size if error else np.asarray(out.value).size
+        if left != x.size:
+            dropped.append(f"{left} of the {x.size} entries of {shape} are left")
     return flags(bool(dropped), len(batch.x), "; ".join(dropped))

@@ -58,7 +58,6 @@ def changing(
 
 def at(subject: Subject, name: str, change: Change, size: float) -> Subject:
     """The subject with the outcomes of one step changed."""
-    assert subject.play is not None
     return replace(subject, play=partial(changing, subject.play, name, change, size))
 
 

@@ -1,0 +1,58 @@
+"""The methods of a live object as functions of tensors: what each takes besides the object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from flowref.backends.torch.live import Live
+from flowref.model import Dialect, Unsupported
+
+# Methods that take ``(x, context)``.
+POINTWISE = ("forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim")
+
+
+def offered(dialect: Dialect) -> tuple[str, ...]:
+    """The names of the methods that a dialect speaks."""
+    names = [*POINTWISE, "sample", "base_sample", "cdf", "icdf", "estimate", "loss", "dequantize"]
+    spoken = [name for name in names if getattr(dialect, name) is not None]
+    if dialect.rescale is not None and dialect.log_prob is not None:
+        spoken.append("rescaled")
+    return tuple(spoken)
+
+
+def method(live: Live, name: str) -> Callable[..., Any]:
+    """A method as a function ``(obj, *inputs)`` of the object and of tensors, integers and seeds,
+    in the order of the `Call` of its name. Raises `Unsupported` where the dialect has none.
+    """
+    if name == "rescaled":
+        rescale, log_prob = live.speech("rescale"), live.speech("log_prob")
+        return lambda obj, x, factor, context=None: log_prob(rescale(obj, factor), x, context)
+    speak = live.speech(name)
+    if name in ("sample", "base_sample"):
+        return lambda obj, n, seed, context=None: seeded(seed, speak, obj, n, context)
+    if name == "estimate":
+        return lambda obj, x, draws, seed, context=None: seeded(seed, speak, obj, x, draws, context)
+    if name == "loss":
+        return lambda obj, x, context=None, weight=1.0: speak(obj, x, context, weight)
+    if name in POINTWISE:
+        return lambda obj, x, context=None: speak(obj, x, context)
+    return speak
+
+
+def seeded(seed: int, speak: Callable[..., Any], *inputs: Any) -> Any:
+    """A call with the global random states seeded, and without a graph."""
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)
+    with torch.no_grad():
+        return speak(*inputs)
+
+
+def dispatched(out: Any) -> list[Any]:
+    """What a method returned, as a list of its parts."""
+    if out is None:
+        raise Unsupported("it returns nothing")
+    return list(out) if isinstance(out, (tuple, list)) else [out]

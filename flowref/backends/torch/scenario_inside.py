@@ -1,0 +1,160 @@
+"""Steps of a life that look into a map: the roles of a batch normalizer, the conditioner of a
+coupling, the layers that run, and samples with their graph.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from flowref.backends.torch.conditioners import bend, conditioner, given
+from flowref.backends.torch.levels import cut_after, running, traced
+from flowref.backends.torch.live import array
+from flowref.backends.torch.scenario import Action, Stage
+from flowref.backends.torch.state import held, trainable
+from flowref.model import ROLES, Array, Normalizer, Unsupported, steps
+
+
+def normalizer(stage: Stage) -> Normalizer:
+    """What is known of a batch normalizer."""
+    known = stage.live.facts.normalizer
+    if known is None:
+        raise Unsupported("it is no batch normalizer")
+    return known
+
+
+def role(stage: Stage, name: str) -> tuple[Any, str]:
+    """The object and the attribute that play a role; None where nothing does."""
+    path = (normalizer(stage).roles.get(name) or "").split(".")
+    owner = stage.obj
+    for attribute in path[:-1]:
+        owner = getattr(owner, attribute)
+    return (owner, path[-1]) if path[-1] else (None, "")
+
+
+def value_of(stage: Stage, name: str) -> Any:
+    """What plays a role: an array, a number, or None."""
+    owner, attribute = role(stage, name)
+    value = None if owner is None else getattr(owner, attribute)
+    return array(value) if isinstance(value, torch.Tensor) else value
+
+
+def assign(stage: Stage, step: steps.Assign) -> None:
+    """Set what plays a role, in place."""
+    owner, attribute = role(stage, step.role)
+    if owner is None:
+        raise Unsupported(f"it has no {step.role}")
+    present = getattr(owner, attribute)
+    if not isinstance(present, torch.Tensor):
+        setattr(owner, attribute, step.value)
+        return
+    if not any(present is tensor for _, _, tensor in held(owner)):
+        raise Unsupported(f"its {step.role} is computed from something else")
+    with torch.no_grad():
+        present.copy_(torch.as_tensor(np.asarray(step.value)).reshape(present.shape))
+
+
+def pullback(stage: Stage, step: steps.Pullback) -> steps.Pulled:
+    """The value of the normalizing call, and what its vector-Jacobian product gives for input and
+    parameters.
+    """
+    leaf = stage.tensor(step.x)
+    leaf.requires_grad_(True)
+    value = stage.live.speech(normalizer(stage).call)(stage.obj, leaf, None)[0]
+    wanted: dict[str, torch.Tensor] = {"x": leaf}
+    for name in ("weight", "bias"):
+        owner, attribute = role(stage, name)
+        parameter = None if owner is None else getattr(owner, attribute)
+        if isinstance(parameter, torch.Tensor) and parameter.is_leaf and parameter.requires_grad:
+            wanted[name] = parameter
+    rows = torch.from_numpy(np.array(step.cotangent)).to(value.dtype)
+    gradients = torch.autograd.grad(value, list(wanted.values()), rows, allow_unused=True)
+    pulled = {name: array(g) for name, g in zip(wanted, gradients, strict=True)}
+    return steps.Pulled(array(value), pulled["x"], pulled.get("weight"), pulled.get("bias"))
+
+
+def parameters(stage: Stage, step: steps.Parameters) -> Array:
+    """What the conditioner gives."""
+    module = conditioner(stage.obj, stage.live.facts.coupling)
+    rows: Array = given(module, lambda: stage.run(step.call, step.x, step.context))
+    return rows
+
+
+def bend_conditioner(stage: Stage, step: steps.Bend) -> None:
+    """Change what the conditioner gives."""
+    coupling = stage.live.facts.coupling
+    if coupling is None:
+        raise Unsupported("it is no coupling")
+    bend(conditioner(stage.obj, coupling), coupling, step.how, step.size)
+
+
+def layers(stage: Stage, step: steps.Layers) -> dict[str, int]:
+    """How often each layer runs."""
+    if not isinstance(stage.obj, torch.nn.Module):
+        raise Unsupported("it is no module")
+    return running(stage.obj, lambda: stage.run(step.call, step.x, step.context))
+
+
+def trace(stage: Stage, step: steps.Trace) -> list[steps.Passed]:
+    """What the named modules are given and return."""
+    runs = traced(stage.obj, step.names, lambda: stage.run(step.call, step.x, step.context))
+    return [steps.Passed(*run) for run in runs]
+
+
+def cut(stage: Stage, step: steps.Cut) -> list[Array]:
+    """Gradients of a call's value with respect to what a named module gives in it."""
+    points, context = stage.tensor(step.x), stage.tensor(step.context)
+    speak = stage.live.speech(step.call)
+    leaf, value = cut_after(stage.obj, step.name, lambda: speak(stage.obj, points, context)[0])
+    gradients = []
+    for cotangent in step.cotangents:
+        gradient = None
+        if value.requires_grad:
+            rows = torch.from_numpy(np.array(cotangent)).to(value.dtype).reshape(value.shape)
+            (gradient,) = torch.autograd.grad(
+                value, leaf, rows, retain_graph=True, allow_unused=True
+            )
+        gradients.append(np.zeros(leaf.shape) if gradient is None else array(gradient))
+    return gradients
+
+
+def draw(stage: Stage, step: steps.Draw) -> steps.Drawn:
+    """Samples, with gradients recorded."""
+    value = stage.live.speech("sample")(stage.obj, step.n, None)
+    return steps.Drawn(array(value), bool(value.requires_grad))
+
+
+def pathwise(stage: Stage, step: steps.Pathwise) -> steps.Drawn:
+    """Reparameterized samples and their derivative along a direction in the parameters."""
+    value = stage.live.speech("rsample")(stage.obj, step.n, None)
+    slope = 0.0
+    if value.requires_grad:
+        weights = torch.from_numpy(np.array(step.weights)).to(value.dtype).reshape(value.shape)
+        named = trainable(stage.obj)
+        gradients = torch.autograd.grad(
+            (value * weights).sum(), [parameter for _, parameter in named], allow_unused=True
+        )
+        generator = torch.Generator().manual_seed(step.seed)
+        for (_, parameter), gradient in zip(named, gradients, strict=True):
+            moved = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            slope += 0.0 if gradient is None else float((gradient.double() * moved).sum())
+    return steps.Drawn(array(value), bool(value.requires_grad), slope)
+
+
+INSIDE: dict[type, Action] = {
+    steps.Roles: lambda stage, step: {name: value_of(stage, name) for name in ROLES},
+    steps.Assign: assign,
+    steps.Normalize: lambda stage, step: (
+        stage.run(normalizer(stage).call, step.x, None, step.how).value
+    ),
+    steps.Pullback: pullback,
+    steps.Parameters: parameters,
+    steps.Bend: bend_conditioner,
+    steps.Layers: layers,
+    steps.Trace: trace,
+    steps.Cut: cut,
+    steps.Draw: draw,
+    steps.Pathwise: pathwise,
+}

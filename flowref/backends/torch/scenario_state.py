@@ -1,0 +1,108 @@
+"""Steps of a life that save, load, copy and look at the state of an object."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import io
+import pickle
+
+import torch
+
+from flowref.backends.torch.live import array
+from flowref.backends.torch.scenario import Action, Stage
+from flowref.backends.torch.state import duplicate, held, modules, named_state, set_mode
+from flowref.model import Array, Unsupported, steps
+
+
+def state(stage: Stage, step: steps.State) -> dict[str, Array]:
+    """Parameters and buffers by name."""
+    named = named_state(stage.obj).items()
+    return {name: array(tensor) for name, tensor in named if isinstance(tensor, torch.Tensor)}
+
+
+def reload(stage: Stage, step: steps.Reload) -> None:
+    """The state_dict goes into a newly built object."""
+    owned = stage.modules()
+    saved = [{k: duplicate(v) for k, v in module.state_dict().items()} for module in owned]
+    training = [module.training for module in owned]
+    stage.obj = stage.live.fresh()
+    for module, values, mode in zip(stage.modules(), saved, training, strict=True):
+        module.load_state_dict(values, strict=True)
+        set_mode(module, mode)
+
+
+def deepcopy(stage: Stage, step: steps.Deepcopy) -> None:
+    """The deep copy lives on."""
+    stage.obj = copy.deepcopy(stage.obj)
+
+
+def through_pickle(stage: Stage, step: steps.Pickle) -> None:
+    """What comes back from pickling lives on."""
+    try:
+        data = pickle.dumps(stage.obj)
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        # A class or function that pickle cannot find by name (a lambda, a local class) is the
+        # author's choice.
+        raise Unsupported(f"it cannot be pickled: {error}") from error
+    stage.obj = pickle.loads(data)
+
+
+def through_file(stage: Stage, step: steps.TorchSave) -> None:
+    """What comes back from torch's file format lives on."""
+    buffer = io.BytesIO()
+    try:
+        torch.save(stage.obj, buffer)
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        raise Unsupported(f"it cannot be saved whole: {error}") from error
+    buffer.seek(0)
+    # It was saved a line above, by this process.
+    stage.obj = torch.load(buffer, weights_only=False)
+
+
+def graphs(stage: Stage, step: steps.Graphs) -> dict[str, bool]:
+    """Names of what holds an autograd graph."""
+    names = {}
+    for module in modules(stage.obj):
+        for name, buffer in module.named_buffers():
+            if buffer.requires_grad or buffer.grad_fn is not None:
+                names[name] = True
+    for index, (container, key, tensor) in enumerate(held(stage.obj)):
+        if tensor.grad_fn is not None and not isinstance(container, torch.Tensor):
+            names.setdefault(str(key) if key is not None else str(index), True)
+    return names
+
+
+def dtypes(stage: Stage, step: steps.Dtypes) -> dict[str, str]:
+    """The dtype of every floating parameter and buffer."""
+    return {
+        name: str(tensor.dtype).removeprefix("torch.")
+        for name, tensor in named_state(stage.obj).items()
+        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
+    }
+
+
+def to_meta(stage: Stage, step: steps.Meta) -> dict[str, str]:
+    """The device of every tensor after ``.to("meta")``."""
+    for module in stage.modules():
+        module.to("meta")
+    return {str(key): str(tensor.device) for _, key, tensor in held(stage.obj)}
+
+
+def count_tensors(stage: Stage, step: steps.CountTensors) -> int:
+    """How many tensors are alive in the process."""
+    gc.collect()
+    return sum(1 for item in gc.get_objects() if isinstance(item, torch.Tensor))
+
+
+STATE: dict[type, Action] = {
+    steps.State: state,
+    steps.Reload: reload,
+    steps.Deepcopy: deepcopy,
+    steps.Pickle: through_pickle,
+    steps.TorchSave: through_file,
+    steps.Graphs: graphs,
+    steps.Dtypes: dtypes,
+    steps.Meta: to_meta,
+    steps.CountTensors: count_tensors,
+}

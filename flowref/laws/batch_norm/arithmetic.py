@@ -1,0 +1,76 @@
+r"""The arithmetic of batch normalization in numpy.
+
+Shapes: x and y `(batch, channels, *positions)`; anything kept per channel `(channels,)`. All sums
+are in extended precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from flowref.model import Array
+
+
+def single(x: Array) -> Array:
+    """The nearest float32 values, so that a batch is the same in either precision."""
+    return np.asarray(x, dtype=np.float64).astype(np.float32).astype(np.float64)
+
+
+def wide(values: Array, x: Array) -> Array:
+    """Numbers per channel, to be combined with a batch."""
+    return np.asarray(values).reshape(1, -1, *[1] * (x.ndim - 2))
+
+
+def per_channel(x: Array) -> Array:
+    """The values of each channel, `(channels, values)`, in extended precision."""
+    return np.moveaxis(np.asarray(x), 1, 0).reshape(x.shape[1], -1).astype(np.longdouble)
+
+
+def moments(x: Array, freedom: int = 0) -> tuple[Array, Array]:
+    r"""Mean and variance of each channel, $v = \sum (x - \mu)^2 / (n - f)$, in two passes."""
+    rows = per_channel(x)
+    mean = rows.mean(1)
+    var = ((rows - mean[:, None]) ** 2).sum(1) / max(rows.shape[1] - freedom, 1)
+    return mean.astype(np.float64), var.astype(np.float64)
+
+
+def standardized(x: Array, mean: Array, var: Array, eps: float) -> Array:
+    r"""$\hat x = (x - \mu) / \sqrt{v + \epsilon}$."""
+    return np.asarray((x - wide(mean, x)) / np.sqrt(wide(var, x) + eps))
+
+
+def summed(values: Array) -> Array:
+    """The sum over each channel, `(channels,)`."""
+    return np.asarray(per_channel(values).sum(1), dtype=np.float64)
+
+
+def largest(values: Array) -> Array:
+    """The largest absolute value of each channel, `(channels,)`."""
+    return np.asarray(np.abs(per_channel(values)).max(1), dtype=np.float64)
+
+
+def apart(got: Array, expected: Array, size: Array) -> Array:
+    """How far two batches are apart in each channel, relative to a size `(channels,)`; inf where
+    the shapes differ.
+    """
+    if np.shape(got) != np.shape(expected):
+        return np.full(len(size), np.inf)
+    return ratio(largest(np.asarray(got, dtype=np.float64) - expected), size)
+
+
+def ratio(difference: Array, size: Array) -> Array:
+    """A difference relative to a size; 0 for no difference."""
+    difference, size = np.asarray(difference, dtype=np.float64), np.asarray(size, dtype=np.float64)
+    return np.where(difference == 0, 0.0, difference / np.where(size > 0, size, 1.0))
+
+
+def worst(residual: Array) -> float:
+    """The largest entry of a residual, inf where one is nan."""
+    return float(np.nan_to_num(residual, nan=np.inf).max())
+
+
+def smallest(residuals: Iterable[Array]) -> Array:
+    """The residual of the formula that comes nearest: the one whose largest entry is smallest."""
+    return min(residuals, key=worst)

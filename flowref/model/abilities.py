@@ -1,0 +1,275 @@
+"""What a law may ask of a flow: the Protocol that its first parameter is annotated with.
+
+A law that is annotated ``flow: Invertible`` is judged where the subject has ``forward`` and
+``inverse``, and reads them without asking whether they are there. Laws that need more combine:
+
+    class InvertibleCoupling(Invertible, Coupled, Protocol): ...
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeGuard, TypeVar
+
+from flowref.model.call import Array, Call, Mapped
+from flowref.model.component import Facts, Shape
+from flowref.model.steps import Life, Step
+from flowref.model.structure.batch_norm import Normalizer
+from flowref.model.structure.coupling import Coupling
+from flowref.model.structure.multi_scale import MultiScale, Squeezing
+from flowref.model.structure.preprocessing import Preprocessing
+from flowref.model.support import Support
+
+
+class Flow(Protocol):
+    """What is known of every subject; see `Subject`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def facts(self) -> Facts: ...
+    @property
+    def event_shape(self) -> Shape: ...
+    @property
+    def latent_shape(self) -> Shape: ...
+    @property
+    def context_shape(self) -> Shape | None: ...
+    @property
+    def domain(self) -> Support: ...
+    @property
+    def codomain(self) -> Support | None: ...
+    @property
+    def density_support(self) -> Support: ...
+    @property
+    def density_shape(self) -> Shape: ...
+    @property
+    def promises(self) -> Mapping[str, Any]: ...
+    @property
+    def normalizing(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def stateful(self) -> bool: ...
+    @property
+    def trainable(self) -> bool: ...
+    @property
+    def operations(self) -> int: ...
+    @property
+    def calls(self) -> Mapping[str, Call[Any]]: ...
+    def usual(self) -> AbstractContextManager[None]: ...
+
+
+class Bijection(Flow, Protocol):
+    """A map with a log-det."""
+
+    @property
+    def forward(self) -> Call[Mapped]: ...
+
+
+class Invertible(Bijection, Protocol):
+    """A map that offers its inverse."""
+
+    @property
+    def inverse(self) -> Call[Mapped]: ...
+
+
+class Differentiable(Bijection, Protocol):
+    """A map whose Jacobian the framework gives: ``jacobian(call, x, context)``."""
+
+    @property
+    def jacobian(self) -> Callable[..., Array]: ...
+
+
+class Pulling(Flow, Protocol):
+    """``vjp(call, x, context, value_cotangent, ladj_cotangent)``: gradients in x."""
+
+    @property
+    def vjp(self) -> Callable[..., Array]: ...
+
+
+class Curved(Pulling, Protocol):
+    """``curvature(call, x, context, value_cotangent, ladj_cotangent, direction)``."""
+
+    @property
+    def curvature(self) -> Callable[..., Array]: ...
+
+
+class Parametric(Flow, Protocol):
+    """Trainable parameters, moved along a seeded direction: values and autodiff's slope."""
+
+    @property
+    def along(self) -> Callable[..., Mapped]: ...
+    @property
+    def slope(self) -> Callable[..., float]: ...
+
+
+class Density(Flow, Protocol):
+    """A log-density."""
+
+    @property
+    def log_prob(self) -> Call[Array]: ...
+
+
+class Based(Flow, Protocol):
+    """The log-density of the base distribution."""
+
+    @property
+    def base_log_prob(self) -> Call[Array]: ...
+
+
+class Sampler(Flow, Protocol):
+    """Samples: ``sample(n, seed, context)``."""
+
+    @property
+    def sample(self) -> Call[Array]: ...
+
+
+class BaseSampler(Sampler, Protocol):
+    """The base noise that `sample` turns into data under the same seed."""
+
+    @property
+    def base_sample(self) -> Call[Array]: ...
+
+
+class Distribution(Flow, Protocol):
+    """A univariate distribution function and its quantile function."""
+
+    @property
+    def cdf(self) -> Call[Array]: ...
+
+
+class Quantiles(Flow, Protocol):
+    """A quantile function."""
+
+    @property
+    def icdf(self) -> Call[Array]: ...
+
+
+class Estimating(Flow, Protocol):
+    """Log-likelihoods estimated from draws: ``estimate(x, draws, seed, context)``."""
+
+    @property
+    def estimate(self) -> Call[Array]: ...
+
+
+class Rescaled(Flow, Protocol):
+    """The log-density of the data multiplied by a factor: ``rescaled(x, factor, context)``."""
+
+    @property
+    def rescaled(self) -> Call[Array]: ...
+
+
+class BitsPerDim(Flow, Protocol):
+    """Bits per dimension."""
+
+    @property
+    def bits_per_dim(self) -> Call[Array]: ...
+
+
+class Losses(Flow, Protocol):
+    """What training minimizes: ``loss(x, context, weight)`` -> (nll, penalty or None)."""
+
+    @property
+    def loss(self) -> Call[tuple[float, float | None]]: ...
+
+
+class Dequantizer(Flow, Protocol):
+    """Levels to reals: ``dequantize(levels, noise, dtype)``."""
+
+    @property
+    def dequantize(self) -> Call[Array]: ...
+
+
+class Composite(Bijection, Protocol):
+    """A map made of parts, in the order of ``forward``, each callable by itself."""
+
+    @property
+    def parts(self) -> Sequence[str]: ...
+    @property
+    def part_maps(self) -> Sequence[Callable[..., Mapped]]: ...
+
+
+class Arranged(Flow, Protocol):
+    """The library's own chains and inverses: ``arrange(expression, x, context, call)``."""
+
+    @property
+    def arrange(self) -> Callable[..., Mapped]: ...
+
+
+class Living(Flow, Protocol):
+    """A life of typed steps on one private copy; ``fresh``: on the object as it was built."""
+
+    def play(self, steps: Sequence[Step[Any]], fresh: bool = False) -> Life: ...
+
+
+class BatchNormal(Living, Protocol):
+    """A batch normalizer."""
+
+    @property
+    def normalizer(self) -> Normalizer: ...
+
+
+class Coupled(Bijection, Protocol):
+    """A coupling."""
+
+    @property
+    def coupling(self) -> Coupling: ...
+
+
+class Squeezed(Bijection, Protocol):
+    """A squeeze."""
+
+    @property
+    def squeezing(self) -> Squeezing: ...
+
+
+class MultiScaled(Living, Protocol):
+    """A map whose latents leave level by level."""
+
+    @property
+    def multi_scale(self) -> MultiScale: ...
+
+
+class Preprocessed(Flow, Protocol):
+    """A map that begins by bringing bounded data to the real line."""
+
+    @property
+    def preprocessing(self) -> Preprocessing: ...
+
+
+Ability = TypeVar("Ability", bound=Flow)
+
+
+def members(protocol: type) -> frozenset[str]:
+    """The names that a Protocol and its bases declare."""
+    return frozenset(
+        name
+        for base in protocol.__mro__
+        if getattr(base, "_is_protocol", False)
+        for name in vars(base)
+        if not name.startswith("_")
+    )
+
+
+def offers(flow: Flow, protocol: type[Ability]) -> TypeGuard[Ability]:
+    """Whether a flow has the abilities of a Protocol, for laws that use them where they are."""
+    return all(getattr(flow, name) for name in members(protocol) - members(Flow))
+
+
+def needed(measure: Callable[..., Any]) -> frozenset[str]:
+    """The abilities that the annotation of a law's first parameter asks for.
+
+    Raises `TypeError` where it is no Protocol of this module or made from them.
+    """
+    hints = typing.get_type_hints(measure)
+    first = next(iter(hints.values()))
+    if not (isinstance(first, type) and Flow in first.__mro__):
+        raise TypeError(
+            f"{measure.__qualname__}: the first parameter of a law is annotated with what the law "
+            f"needs, a Protocol of flowref.model.abilities; got {first!r}"
+        )
+    return members(first) - members(Flow)

@@ -1,0 +1,99 @@
+"""Calls: every method that a user can call, as a value with the same manners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+T = TypeVar("T")
+
+How = Literal[
+    "plain",
+    "train",
+    "no_grad",
+    "inference_mode",
+    "checkpoint",
+    "functional_call",
+    "vmap",
+    "compile",
+]
+Layout = Literal["contiguous", "transposed", "expanded", "strided", "channels_last"]
+
+
+class Mapped(NamedTuple):
+    """What a map returned: the value, and the log-det exactly as returned.
+
+    ``ladj`` keeps the shape that it was returned in; None where none is offered.
+    """
+
+    value: Array
+    ladj: Array | float | None
+
+
+class Observation(NamedTuple):
+    """What happened around one call.
+
+    ``printed``: characters written; ``rng``: whether global random state was consumed; ``globals``:
+    names of the process-wide settings that changed; ``mutated``: names of the arguments that were
+    written to; ``dtypes``: of value and log-det as returned; ``float32``: whether float32
+    arithmetic feeds the float64 outputs; ``operations``: how many operators were dispatched.
+    """
+
+    printed: str
+    rng: bool
+    globals: tuple[str, ...]
+    mutated: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    float32: bool
+    operations: int
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a call is made: in which mode and under which transformation, memory layout and dtype."""
+
+    how: How = "plain"
+    layout: Layout = "contiguous"
+    dtype: str | None = None
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """One method of a subject; each call of it is made on a fresh copy of the loaded object.
+
+    ``call(*inputs)`` is what a user gets: `Mapped` of a map, an array of a density. ``run``: makes
+    it. ``mannered(inputs, manner)``: the same in another manner, as `Mapped` whatever is returned
+    (the log-det None where there is none). ``observed(inputs, default)``: what the call does
+    besides, under a default dtype.
+    """
+
+    name: str
+    run: Callable[..., T]
+    mannered: Callable[[tuple[Any, ...], Manner], Mapped]
+    observed: Callable[[tuple[Any, ...], str], Observation]
+
+    def __call__(self, *inputs: Any, **named: Any) -> T:
+        """The call as a user makes it."""
+        return self.run(*inputs, **named)
+
+    def under(
+        self,
+        *inputs: Any,
+        how: How = "plain",
+        layout: Layout = "contiguous",
+        dtype: str | None = None,
+    ) -> Mapped:
+        """The call in a manner."""
+        return self.mannered(inputs, Manner(how, layout, dtype))
+
+    def observe(self, *inputs: Any, default: str = "float32") -> Observation:
+        """What the call does besides returning, made under the default dtype that users have."""
+        return self.observed(inputs, default)
+
+    def running(self, run: Callable[..., T]) -> Call[T]:
+        """This call with another function in place of ``run``, for mutants."""
+        return replace(self, run=run)
