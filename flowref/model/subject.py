@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -91,7 +91,7 @@ class Subject:
     play: Callable[..., Life] | None = None
     arrange: Callable[..., Mapped] | None = None
     noise: Callable[[int, float], AbstractContextManager[None]] | None = None
-    usual: Callable[[], AbstractContextManager[None]] | None = None
+    usual: Callable[[], AbstractContextManager[None]] = nullcontext
     parts: Sequence[str] = ()
     part_maps: Sequence[Callable[..., Mapped]] = ()
 
