@@ -19,6 +19,7 @@ class MappedDensity(Bijection, Density, Protocol):
 
 LOG_2_PI = math.log(2 * math.pi)
 BASE = "standard-normal-base"
+MOVED = "its base has moved with the other parameters"
 # Affine maps are told from their values at the origin and at the unit vectors of so many
 # coordinates.
 AFFINE_SIZE = 64
@@ -30,20 +31,24 @@ def promises_normal_base(flow: Flow) -> bool:
     return bool(flow.promises.get(BASE))
 
 
-@requires("its base has moved with the other parameters")
+def base_moved(flow: Flow) -> bool:
+    """Whether a base that is standard normal initially has moved."""
+    return bool(flow.promises.get(BASE) == "initially" and flow.scale > 0)
+
+
+@requires(MOVED)
 def base_unmoved(flow: Flow) -> bool:
     """A base that is standard normal initially is so until parameters move."""
-    return not (flow.promises.get(BASE) == "initially" and flow.scale > 0)
+    return not base_moved(flow)
 
 
 normal_base = promises_normal_base & base_unmoved
 
 
-def demand_normal_base(flow: Flow) -> None:
-    """Raises `Unsupported` where the base is not standard normal with the parameters as they are."""
-    reason = normal_base.unmet(flow)
-    if reason is not None:
-        raise Unsupported(reason)
+def demand_unmoved_base(flow: Flow) -> None:
+    """Raises `Unsupported` in a measurement after the parameters, and the base with them, moved."""
+    if base_moved(flow):
+        raise Unsupported(MOVED)
 
 
 def standard_normal(z: Array) -> Array:
@@ -66,7 +71,7 @@ def gaussian_const(flow: Based, batch: Batch) -> Residual:
     r"""A standard normal base has the log-density $-\frac{D}{2} \log 2\pi - \frac12 \|z\|^2$ in $D$
     dimensions.
     """
-    demand_normal_base(flow)
+    demand_unmoved_base(flow)
     # Any point will do: latents have as many entries as data.
     shape = flow.latent_shape if flow.normalizing == "forward" else flow.event_shape
     z = batch.x.reshape(len(batch.x), *shape)
@@ -113,7 +118,7 @@ def affine_oracle(flow: MappedDensity, batch: Batch) -> Residual:
     $A$ and $b$ are found by mapping the origin and the unit vectors; no log-det and no base density
     is asked for.
     """
-    demand_normal_base(flow)
+    demand_unmoved_base(flow)
     density = np.asarray(flow.log_prob(batch.x, None), dtype=np.float64).reshape(len(batch.x))
     normals = [multivariate_normal(flow, batch.x, which) for which in normalizing_calls(flow)]
     # User code does not say which call maps data to latents; the identity may hold with either.

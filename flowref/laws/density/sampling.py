@@ -13,7 +13,7 @@ from scipy.special import chdtr, kolmogi, ndtr
 
 from flowref.laws.common.arithmetic import finite_rows, rows_max
 from flowref.laws.common.requirements import exact_log_det, has_parameters
-from flowref.laws.density.base import demand_normal_base, normal_base, normalizing_calls
+from flowref.laws.density.base import demand_unmoved_base, normal_base, normalizing_calls
 from flowref.laws.density.consistency import LEVEL, STAGES, can_be_sampled, unconditional
 from flowref.model import (
     BOUND,
@@ -184,7 +184,7 @@ def pit_uniform(flow: MappedSampler, batch: Batch) -> Residual:
     Their squared norm and two random projections are compared as well. Two stages at level 1e-3
     each; violated only if fresh and larger samples confirm the first.
     """
-    demand_normal_base(flow)
+    demand_unmoved_base(flow)
     worst = 0.0
     distances: dict[str, float] = {}
     for stage, count in enumerate(STAGES):

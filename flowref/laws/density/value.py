@@ -36,6 +36,7 @@ class MappedDensity(BasedDensity, Bijection, Protocol):
 
 CHANGE = "log p(x) = log p_Z(f(x)) + log|det df/dx|; Dinh et al., Real NVP (arXiv:1605.08803), section 3.1"
 QUADRATURE_FACTOR = 20.0
+LOW_DIMENSIONAL = "quadrature is done in one and two dimensions"
 
 
 def change(
@@ -83,12 +84,12 @@ def change_of_variables(flow: MappedDensity, batch: Batch) -> Residual:
     )
 
 
-@requires("quadrature is done in one and two dimensions")
+@requires(LOW_DIMENSIONAL)
 def low_dimensional(flow: Flow) -> bool:
-    """Quadrature is done in one and two dimensions."""
+    """Few dimensions, for a product grid; the reason tells how many there are."""
     size = math.prod(flow.density_shape)
     if size > 2:
-        raise Unsupported(f"{low_dimensional.otherwise}; it has {size}")
+        raise Unsupported(f"{LOW_DIMENSIONAL}; it has {size}")
     return True
 
 
