@@ -46,10 +46,9 @@ def call(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> Mapp
     gentle = manner.dtype is None and manner.how in GENTLE
     borrowed = live.lend() if gentle else contextlib.nullcontext()
     with borrowed as lent, live.calling(f"{name} {manner.how}", wanted):
-        if lent is not None:
-            obj = lent
-        else:
-            obj = live.take() if manner.dtype is None else cast(live.take(), wanted)
+        obj = live.take() if lent is None else lent
+        if manner.dtype is not None:
+            obj = cast(obj, wanted)
         return mapped(name, MANNERS[manner.how](obj, speak, tensors(live, inputs, wanted, manner)))
 
 

@@ -66,9 +66,14 @@ def ratio(difference: Array, size: Array) -> Array:
     return np.where(difference == 0, 0.0, difference / np.where(size > 0, size, 1.0))
 
 
+def nan_as_inf(residual: Array) -> Array:
+    """A residual that is inf where it was nan."""
+    return np.asarray(np.nan_to_num(residual, nan=np.inf))
+
+
 def worst(residual: Array) -> float:
     """The largest entry of a residual, inf where one is nan."""
-    return float(np.nan_to_num(residual, nan=np.inf).max())
+    return float(nan_as_inf(residual).max())
 
 
 def smallest(residuals: Iterable[Array]) -> Array:

@@ -21,7 +21,6 @@ from flowref.laws.batch_norm.arithmetic import (
     standardized,
     summed,
     wide,
-    worst,
 )
 from flowref.laws.batch_norm.conditions import normalizes, understood, understood_and_tracks
 from flowref.laws.batch_norm.declaring import batch_norm_law, batch_residual

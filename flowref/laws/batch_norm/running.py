@@ -8,7 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import apart, largest, moments, ratio, smallest, wide, worst
+from flowref.laws.batch_norm.arithmetic import (
+    apart,
+    largest,
+    moments,
+    nan_as_inf,
+    ratio,
+    smallest,
+    wide,
+    worst,
+)
 from flowref.laws.batch_norm.averaging import (
     AVERAGE,
     EXPLAINS,
@@ -116,7 +125,7 @@ def apart_at_the_ends(
             (after.var, before.var, ones),
         )
     ]
-    return np.nan_to_num(np.stack(columns), nan=np.inf)
+    return nan_as_inf(np.stack(columns))
 
 
 @requires("it has a momentum, or does not count batches")
@@ -185,7 +194,7 @@ def apart_from_average(
             ratio(np.abs(gap_mean), largest(x)),
             ratio(np.abs(gap_var), var + np.abs(first.var)),
         ]
-    return np.nan_to_num(np.stack(rows), nan=np.inf)
+    return nan_as_inf(np.stack(rows))
 
 
 @requires("it does not count batches")
@@ -238,7 +247,7 @@ def updates_without_gradients(flow: BatchNormal, batch: Batch) -> Residual:
         ratio(np.abs(two.var - one.var), np.abs(one.var)),
     ]
     note = "under no_grad a train-mode pass normalizes or updates differently"
-    return batch_residual(np.nan_to_num(np.stack(rows), nan=np.inf), note)
+    return batch_residual(nan_as_inf(np.stack(rows)), note)
 
 
 @batch_norm_law(
@@ -276,7 +285,7 @@ def eval_approaches_train(flow: BatchNormal, batch: Batch) -> Residual:
     allowed = weight * (
         off_mean / low + reach * off_var / (low * deviation * (low + deviation))
     ) + 1e-9 * (1 + weight)
-    value = np.nan_to_num(apart(evaluated, last, np.where(allowed > 0, allowed, 1.0)), nan=np.inf)
+    value = nan_as_inf(apart(evaluated, last, np.where(allowed > 0, allowed, 1.0)))
     note = "eval mode stays away from train mode on the same data" if worst(value) > 1 else ""
     return Residual(value.reshape(1, -1), allowed=1.0, note=note)
 

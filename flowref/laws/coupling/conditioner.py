@@ -43,6 +43,7 @@ ALONE = 3
 ANYWAY = 1e3
 # Two calls that differ by more, where nothing changed between them, draw random numbers.
 RANDOM = 1e-6
+UNBOUNDED = "no bound of its scales is documented"
 
 
 def bent(flow: Living, which: str, how: str, size: float = 0.0) -> Callable[..., Mapped]:
@@ -208,7 +209,7 @@ def unsound(trained: Trained) -> list[str]:
     ]
 
 
-@requires("no bound of its scales is documented")
+@requires(UNBOUNDED)
 def bounds_scales(flow: Coupled) -> bool:
     """The scales are said to be bounded."""
     return flow.coupling.log_scale is not None
@@ -224,7 +225,7 @@ def log_scale_bounds(flow: LivingCoupling) -> tuple[float, float]:
     """The documented bounds of the log-scales; where a parameter bounds them, its largest entry."""
     bounds = flow.coupling.log_scale
     if bounds is None:
-        raise Unsupported(bounds_scales.otherwise)
+        raise Unsupported(UNBOUNDED)
     if isinstance(bounds, str):
         state = State()
         end = float(np.abs(flow.play([state]).of(state)[bounds]).max())

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from flowref.laws.common.outcomes import flags
-from flowref.laws.coupling.parts import DINH, NICE, binary
+from flowref.laws.coupling.parts import DINH, NICE, Masked, binary
 from flowref.laws.coupling.structure import copying
 from flowref.model import (
     ADVICE,
@@ -52,7 +52,7 @@ def kept_entries(flow: Coupled, batch: Batch) -> Array:
     scales=(0.0,),
     source=f"{DINH}, section 3.3; {NICE}",
 )
-def mask_partition(flow: Coupled, batch: Batch) -> Residual:
+def mask_partition(flow: Masked, batch: Batch) -> Residual:
     """A mask consists of zeros and ones, and neither the part that is kept nor the part that is
     transformed is empty.
     """

@@ -10,18 +10,25 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.requirements import not_estimator
-from flowref.model import Array, requires
-from flowref.model.abilities import Coupled, Living
+from flowref.model import Array, Coupling, requires
+from flowref.model.abilities import Coupled, Flow, Living
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803)"
 NICE = "Dinh et al. 2015, NICE (arXiv:1410.8516), section 3.2"
+
+
+class Masked(Flow, Protocol):
+    """What divides events in two, whatever it does to the parts."""
+
+    @property
+    def coupling(self) -> Coupling: ...
 
 
 class LivingCoupling(Coupled, Living, Protocol):
     """A coupling that is trained, put into modes, or given another conditioner."""
 
 
-def binary(flow: Coupled) -> bool:
+def binary(flow: Masked) -> bool:
     """Whether the mask consists of zeros and ones."""
     return set(flow.coupling.kept) <= {0.0, 1.0}
 

@@ -9,29 +9,46 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, log_abs_det
 from flowref.laws.common.requirements import exact_log_det
-from flowref.model import Array, Batch, Residual, Unsupported, law
+from flowref.model import Array, Batch, Call, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Based, Bijection, Density, Flow
 
 
-class BijectionDensity(Bijection, Density, Protocol):
-    """BijectionDensity."""
+class MappedDensity(Bijection, Density, Protocol):
+    """A density, and a map between its data and its latents."""
 
 
 LOG_2_PI = math.log(2 * math.pi)
 BASE = "standard-normal-base"
+MOVED = "its base has moved with the other parameters"
 # Affine maps are told from their values at the origin and at the unit vectors of so many
 # coordinates.
 AFFINE_SIZE = 64
 
 
-def normal_base(flow: Flow) -> str | None:
-    """Why a subject is not known to have a standard normal base, or None if it is."""
-    known = flow.promises.get(BASE)
-    if not known:
-        return f"it does not promise {BASE}"
-    if known == "initially" and flow.scale > 0:
-        return "its base has moved with the other parameters"
-    return None
+@requires(f"it does not promise {BASE}")
+def promises_normal_base(flow: Flow) -> bool:
+    """The base is promised to be standard normal, for good or "initially"."""
+    return bool(flow.promises.get(BASE))
+
+
+def base_moved(flow: Flow) -> bool:
+    """Whether a base that is standard normal initially has moved."""
+    return bool(flow.promises.get(BASE) == "initially" and flow.scale > 0)
+
+
+@requires(MOVED)
+def base_unmoved(flow: Flow) -> bool:
+    """A base that is standard normal initially is so until parameters move."""
+    return not base_moved(flow)
+
+
+normal_base = promises_normal_base & base_unmoved
+
+
+def demand_unmoved_base(flow: Flow) -> None:
+    """Raises `Unsupported` in a measurement after the parameters, and the base with them, moved."""
+    if base_moved(flow):
+        raise Unsupported(MOVED)
 
 
 def standard_normal(z: Array) -> Array:
@@ -54,10 +71,7 @@ def gaussian_const(flow: Based, batch: Batch) -> Residual:
     r"""A standard normal base has the log-density $-\frac{D}{2} \log 2\pi - \frac12 \|z\|^2$ in $D$
     dimensions.
     """
-
-    moved = normal_base(flow)
-    if moved:
-        raise Unsupported(moved)
+    demand_unmoved_base(flow)
     # Any point will do: latents have as many entries as data.
     shape = flow.latent_shape if flow.normalizing == "forward" else flow.event_shape
     z = batch.x.reshape(len(batch.x), *shape)
@@ -71,17 +85,22 @@ def gaussian_const(flow: Based, batch: Batch) -> Residual:
     )
 
 
-def affine_flow(flow: Flow) -> str | None:
-    """An unconditional flow whose map is promised to be affine, over a standard normal base on the
-    whole space.
-    """
-    if not flow.promises.get("constant-jacobian"):
-        return "it does not promise constant-jacobian"
-    if flow.density_support.bounded or flow.context_shape is not None:
-        return "its data do not fill the space, or depend on a context"
-    if math.prod(flow.density_shape) > AFFINE_SIZE:
-        return f"its events have more than {AFFINE_SIZE} entries"
-    return normal_base(flow) or exact_log_det(flow)
+@requires("it does not promise constant-jacobian")
+def affine_map(flow: Flow) -> bool:
+    """The map is promised to be affine."""
+    return bool(flow.promises.get("constant-jacobian"))
+
+
+@requires("its data do not fill the space, or depend on a context")
+def fills_space(flow: Flow) -> bool:
+    """One density on the whole space."""
+    return not flow.density_support.bounded and flow.context_shape is None
+
+
+@requires(f"its events have more than {AFFINE_SIZE} entries")
+def few_unit_vectors(flow: Flow) -> bool:
+    """So few that each is mapped."""
+    return math.prod(flow.density_shape) <= AFFINE_SIZE
 
 
 @law(
@@ -89,25 +108,22 @@ def affine_flow(flow: Flow) -> str | None:
     given="data",
     local=False,
     effort=5,
-    applies=affine_flow,
+    applies=affine_map & fills_space & few_unit_vectors & normal_base & exact_log_det,
     source="if Ax + b is standard normal then x is normal with mean -A^-1 b and covariance (A^T A)^-1",
 )
-def affine_oracle(flow: BijectionDensity, batch: Batch) -> Residual:
+def affine_oracle(flow: MappedDensity, batch: Batch) -> Residual:
     r"""An affine flow is a multivariate normal:
     $\log p(x) = -\frac{D}{2} \log 2\pi - \frac12 \|Ax + b\|^2 + \log|\det A|$.
 
     $A$ and $b$ are found by mapping the origin and the unit vectors; no log-det and no base density
     is asked for.
     """
-
-    moved = normal_base(flow)
-    if moved:
-        raise Unsupported(moved)
+    demand_unmoved_base(flow)
     density = np.asarray(flow.log_prob(batch.x, None), dtype=np.float64).reshape(len(batch.x))
-    found = [multivariate_normal(flow, batch.x, which) for which in normalizing_calls(flow)]
+    normals = [multivariate_normal(flow, batch.x, which) for which in normalizing_calls(flow)]
     # User code does not say which call maps data to latents; the identity may hold with either.
     expected, reach = min(
-        found, key=lambda one: float(np.nanmax(np.abs(density - one[0]), initial=0.0))
+        normals, key=lambda one: float(np.nanmax(np.abs(density - one[0]), initial=0.0))
     )
     return Residual(
         density - expected,
@@ -117,12 +133,19 @@ def affine_oracle(flow: BijectionDensity, batch: Batch) -> Residual:
     )
 
 
+def normalizing_call(flow: Flow) -> Call[Mapped]:
+    """The call that maps data to latents."""
+    if flow.normalizing not in flow.calls:
+        raise Unsupported(f"it has no {flow.normalizing} to map data to latents")
+    return flow.calls[flow.normalizing]
+
+
 def normalizing_calls(flow: Flow) -> list[str]:
     """The calls that may map data to latents: one, unless the subject says that it may be either."""
     calls = [flow.normalizing]
     if flow.promises.get("direction") == "either":
         calls.append("inverse" if flow.normalizing == "forward" else "forward")
-    missing = [which for which in calls if getattr(flow, which) is None]
+    missing = [which for which in calls if which not in flow.calls]
     if missing:
         raise Unsupported(
             f"it has no {missing[0]}, or which call maps data to latents is not known"
@@ -134,7 +157,7 @@ def multivariate_normal(flow: Flow, x: Array, which: str) -> tuple[Array, Array]
     """The log-density of a normal that an affine call takes to a standard normal, and the size of
     its images.
     """
-    call = getattr(flow, which)
+    call = flow.calls[which]
     size = math.prod(flow.density_shape)
     corners = np.concatenate([np.zeros((1, size)), np.eye(size)]).reshape(-1, *flow.density_shape)
     images = np.asarray(call(corners, None).value, dtype=np.float64).reshape(size + 1, size)

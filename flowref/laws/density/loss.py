@@ -9,37 +9,34 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows
 from flowref.laws.common.requirements import exact_log_det
-from flowref.model import Array, Batch, Residual, Undecidable, Unsupported, law
+from flowref.model import Array, Batch, Residual, Undecidable, Unsupported, law, requires
 from flowref.model.abilities import BitsPerDim, Density, Flow, Losses
 
 
 class BitsPerDimDensity(BitsPerDim, Density, Protocol):
-    """BitsPerDimDensity."""
+    """A density that is also told in bits per dimension."""
 
 
-class DensityLosses(Density, Losses, Protocol):
-    """DensityLosses."""
+class TrainedDensity(Density, Losses, Protocol):
+    """A density with the loss that its training minimizes."""
 
 
 BITS = "a code spends -log2 P bits on a level of probability P; Theis et al. (arXiv:1511.01844), section 3.1"
 LOSS = "maximum likelihood: the mean over the batch of -log p(x)"
 
 
-def knows_levels(flow: Flow) -> str | None:
-    """Bits per dimension are those of data in levels, whose distance must be known."""
-    return (
-        None
-        if level_of(flow)
-        else "it does not tell how far apart levels are: promises level, or a preprocessing"
-    )
-
-
 def level_of(flow: Flow) -> float:
-    """The distance of two levels in the units of the data; 0 if it is not known."""
-    known = flow.preprocessing
+    """The distance of two levels in the units of the data; 0 if it is not declared."""
     if flow.promises.get("level"):
         return float(flow.promises["level"])
-    return known.bound / known.bins if known is not None and known.bins else 0.0
+    declared = flow.facts.preprocessing
+    return declared.bound / declared.bins if declared is not None and declared.bins else 0.0
+
+
+@requires("it does not tell how far apart levels are: promises level, or a preprocessing")
+def has_level(flow: Flow) -> bool:
+    """Bits per dimension are those of data in levels, whose distance must be declared."""
+    return bool(level_of(flow))
 
 
 @law(
@@ -47,14 +44,13 @@ def level_of(flow: Flow) -> float:
     given="data",
     local=False,
     effort=4,
-    applies=knows_levels,
+    applies=has_level,
     source=BITS,
 )
 def bits_per_dim(flow: BitsPerDimDensity, batch: Batch) -> Residual:
     r"""Bits per dimension are $-(\log p(x) + D \log w) / (D \log 2)$ with levels $w$ apart; data
     uniform on $[0, b]$ have $\log_2(b / w)$.
     """
-
     rows, size, level = len(batch.x), math.prod(flow.density_shape), level_of(flow)
     density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
     bits = np.asarray(flow.bits_per_dim(batch.x, batch.context), dtype=np.float64)
@@ -76,9 +72,8 @@ def bits_per_dim(flow: BitsPerDimDensity, batch: Batch) -> Residual:
     )
 
 
-def _usable(flow: Flow, batch: Batch) -> tuple[Array, Array | None, Array]:
+def _usable(flow: Density, batch: Batch) -> tuple[Array, Array | None, Array]:
     """The points of finite density with their contexts and log-densities."""
-
     density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(
         len(batch.x)
     )
@@ -97,23 +92,22 @@ def _usable(flow: Flow, batch: Batch) -> tuple[Array, Array | None, Array]:
     applies=exact_log_det,
     source=LOSS,
 )
-def loss_excludes_penalty(flow: DensityLosses, batch: Batch) -> Residual:
+def loss_excludes_penalty(flow: TrainedDensity, batch: Batch) -> Residual:
     r"""The reported negative log-likelihood is the mean of $-\log p(x)$, whatever the weight of the
     penalty is.
     """
-
     x, context, density = _usable(flow, batch)
-    found = [flow.loss(x, context, weight) for weight in (0.0, 1.0)]
-    penalty = found[1][1]
+    losses = [flow.loss(x, context, weight) for weight in (0.0, 1.0)]
+    penalty = losses[1][1]
     if not penalty:
         raise Unsupported("its loss has no penalty, or one of zero, which nothing can be told by")
-    gaps = [nll + float(density.mean()) for nll, _ in found]
+    gaps = [nll + float(density.mean()) for nll, _ in losses]
     rows = len(batch.x)
     return Residual(
         np.tile(gaps, (rows, 1)),
         scale=4 + float(np.abs(density).mean()),
         observed={
-            "reported negative log-likelihood": np.full(rows, found[1][0]),
+            "reported negative log-likelihood": np.full(rows, losses[1][0]),
             "mean of -log p": np.full(rows, -float(density.mean())),
             "penalty": np.full(rows, penalty),
         },
@@ -128,11 +122,10 @@ def loss_excludes_penalty(flow: DensityLosses, batch: Batch) -> Residual:
     applies=exact_log_det,
     source=LOSS,
 )
-def loss_batch_mean(flow: DensityLosses, batch: Batch) -> Residual:
+def loss_batch_mean(flow: TrainedDensity, batch: Batch) -> Residual:
     r"""The negative log-likelihood of a batch is the mean of its parts, each counted by its size,
     and of its points.
     """
-
     x, context, density = _usable(flow, batch)
     rows = len(x)
     # The first part is the larger one, as the last batch of an epoch is the smaller one.

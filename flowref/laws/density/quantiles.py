@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from flowref.laws.common.arithmetic import finite_rows, reported
 from flowref.laws.density.base import LOG_2_PI
-from flowref.laws.density.value import critical
+from flowref.laws.density.consistency import critical
 from flowref.model import (
     BOUND,
     STATISTICAL,
@@ -19,6 +19,7 @@ from flowref.model import (
     Undecidable,
     Unsupported,
     law,
+    requires,
 )
 from flowref.model.abilities import (
     Density,
@@ -30,12 +31,12 @@ from flowref.model.abilities import (
 )
 
 
-class DensityEstimating(Density, Estimating, Protocol):
-    """DensityEstimating."""
+class EstimatedDensity(Density, Estimating, Protocol):
+    """A density, and estimates of it from draws."""
 
 
-class DistributionQuantiles(Distribution, Quantiles, Protocol):
-    """DistributionQuantiles."""
+class QuantileDistribution(Distribution, Quantiles, Protocol):
+    """A distribution function with its quantile function."""
 
 
 # How far, in probability, rounding may take a quantile function off its distribution function.
@@ -71,14 +72,13 @@ TAIL_POINTS = (
     effort=4,
     source="the quantile function is the generalized inverse F^-1(u) = min{x : F(x) >= u}",
 )
-def inverse_transform_galois(flow: DistributionQuantiles, batch: Batch) -> Residual:
+def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residual:
     r"""The quantile function inverts the distribution function: $F^{-1}(u) \le x$ iff $u \le F(x)$,
     and $F(F^{-1}(u)) \ge u$.
 
     Equality holds where there are no atoms, which a subject promises ("atoms") that has some; they
     are "exact" where both functions read the same steps.
     """
-
     x = batch.x.reshape(len(batch.x), -1)
     if x.shape[1] != 1:
         raise Unsupported("distribution functions are compared for univariate distributions")
@@ -109,9 +109,10 @@ def inverse_transform_galois(flow: DistributionQuantiles, batch: Batch) -> Resid
     )
 
 
-def is_exponential(flow: Flow) -> str | None:
-    """The quantiles of an exponential distribution are known."""
-    return None if flow.promises.get("exponential-rate") else "it does not promise exponential-rate"
+@requires("it does not promise exponential-rate")
+def is_exponential(flow: Flow) -> bool:
+    """The quantiles of an exponential distribution have a closed form."""
+    return bool(flow.promises.get("exponential-rate"))
 
 
 @law(
@@ -128,7 +129,6 @@ def exp_quantile(flow: Quantiles, batch: Batch) -> Residual:
     r"""Exponential quantiles are $-\log(1 - u)/\lambda$ to full precision, also for small $u$; 0 at
     0, infinite at 1.
     """
-
     kind, ones = np.dtype(flow.dtype), np.ones((1, *flow.density_shape))
     # The rate as the object has it, whose promise may have been read in another precision: the
     # median is log(2) / rate.
@@ -152,14 +152,18 @@ def exp_quantile(flow: Quantiles, batch: Batch) -> Residual:
     return Residual(
         np.full(len(batch.x), off[worst]),
         allowed=64 * float(np.finfo(kind).eps),
-        observed={name: np.full(len(batch.x), values[worst]) for name, values in
-                  {"u": u, "quantile": quantile, "expected": expected}.items()},
-    )  # fmt: skip
+        observed={
+            "u": np.full(len(batch.x), u[worst]),
+            "quantile": np.full(len(batch.x), quantile[worst]),
+            "expected": np.full(len(batch.x), expected[worst]),
+        },
+    )
 
 
-def is_rosenblatt(flow: Flow) -> str | None:
-    """Rosenblatt's map is known for a multivariate normal."""
-    return None if flow.promises.get("rosenblatt") else "it does not promise rosenblatt"
+@requires("it does not promise rosenblatt")
+def is_rosenblatt(flow: Flow) -> bool:
+    """Rosenblatt's map of a multivariate normal has a closed form."""
+    return bool(flow.promises.get("rosenblatt"))
 
 
 @law(
@@ -174,9 +178,8 @@ def rosenblatt(flow: Differentiable, batch: Batch) -> Residual:
     r"""Rosenblatt's map of a normal is $u_i = P(X_i \le x_i \mid x_1, \dots, x_{i-1})$: a
     triangular Jacobian, and as log-det the sum of the conditional log-densities.
     """
-
-    known = flow.promises["rosenblatt"]
-    mean, covariance = np.asarray(known["mean"], float), np.asarray(known["covariance"], float)
+    normal = flow.promises["rosenblatt"]
+    mean, covariance = np.asarray(normal["mean"], float), np.asarray(normal["covariance"], float)
     out = flow.forward(batch.x, batch.context)
     ladj = reported(flow, out, len(batch.x))
     size = len(mean)
@@ -198,7 +201,7 @@ def rosenblatt(flow: Differentiable, batch: Batch) -> Residual:
     ]
     return Residual(
         np.concatenate(columns, 1),
-        allowed=float(known.get("precision", 0.0)),
+        allowed=float(normal.get("precision", 0.0)),
         observed={
             "u": out.value,
             "conditional probabilities": expected,
@@ -217,19 +220,17 @@ def rosenblatt(flow: Differentiable, batch: Batch) -> Residual:
     effort=2,
     source="log p(x) = log E_z[p(x|z)] with z from the prior; Jensen's inequality for the logarithm of an average",
 )
-def latent_mc_estimator(flow: DensityEstimating, batch: Batch) -> Residual:
+def latent_mc_estimator(flow: EstimatedDensity, batch: Batch) -> Residual:
     r"""An average of $p(x \mid z_k)$ over draws of the prior estimates $p(x)$ without bias, and its
     logarithm is low on average.
 
     Two stages at level 1e-3 each; violated only if fresh and more estimates confirm the first.
     """
-
     # Points of the model itself: far from it, no number of draws is enough.
-    x = (
-        batch.x
-        if flow.sample is None
-        else np.asarray(flow.sample(len(batch.x), batch.seed, None), dtype=float)
-    )
+    sample = flow.calls.get("sample")
+    x = batch.x
+    if sample is not None:
+        x = np.asarray(sample(len(batch.x), batch.seed, None), dtype=float)
     exact = np.asarray(flow.log_prob(x, None), dtype=np.float64).reshape(len(x))
     worst, mean, logs = np.zeros(len(x)), np.zeros(len(x)), np.zeros(len(x))
     limit = critical(2 * len(x))

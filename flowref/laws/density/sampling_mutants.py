@@ -10,42 +10,46 @@ from typing import Any
 
 import numpy as np
 
+from flowref.laws.common.damage import added, ladj_added, multiplied
+from flowref.laws.common.defects import at, wrapped
 from flowref.model import Array, Mapped, Subject, mutant
+from flowref.model.steps import Draw, Pathwise
 
 FLOW, REAL_NVP = "zuko:MAF", "reference:Flow[VectorRealNVP]"
 
 
-def _tempered(
-    sample: Callable[..., Array], factor: float, n: int, seed: int, context: Array | None = None
-) -> Array:
-    return np.asarray(sample(n, seed, context) * factor)
-
-
 def _pushed(
-    push: Callable[..., Mapped], noise: Callable[..., Array], n: int, seed: int, context: Any = None
+    push: Callable[..., Mapped],
+    noise: Callable[..., Array],
+    n: int,
+    seed: int,
+    context: Array | None = None,
 ) -> Array:
     return np.asarray(push(noise(n, seed, context), context).value)
+
+
+def pushing(subject: Subject, which: str) -> Subject:
+    """The subject whose samples are its base noise taken through one of its maps."""
+    push, noise = subject.calls[which], subject.calls["base_sample"]
+    return subject.with_call("sample", partial(_pushed, push, noise))
 
 
 @mutant("sampling/sample-then-inverse", host=FLOW, sizes=(1e-6, 0.1))
 def tempered(subject: Subject, size: float = 0.1) -> Subject:
     """Samples are drawn at another temperature."""
-    return subject.with_call("sample", partial(_tempered, subject.sample, 1 - size))
+    return multiplied(subject, "sample", 1 - size)
 
 
 @mutant("sampling/sample-then-inverse", host="nflows:Flow")
 def noise_through_forward(subject: Subject) -> Subject:
     """Samples are the base noise taken through the map that normalizes."""
-    assert subject.forward is not None and subject.base_sample is not None
-    return subject.with_call("sample", partial(_pushed, subject.forward, subject.base_sample))
+    return pushing(subject, "forward")
 
 
 @mutant("sampling/pit-uniform", host=REAL_NVP, sizes=(0.05, 0.2))
 def too_narrow(subject: Subject, size: float = 0.1) -> Subject:
     """Latents are drawn with too small a deviation."""
-    assert subject.inverse is not None and subject.base_sample is not None
-    noise = partial(_tempered, subject.base_sample, 1 - size)
-    return subject.with_call("sample", partial(_pushed, subject.inverse, noise))
+    return pushing(multiplied(subject, "base_sample", 1 - size), "inverse")
 
 
 def _correlated(
@@ -59,59 +63,28 @@ def _correlated(
 @mutant("sampling/pit-uniform", host="torch:TransformedDistribution", sizes=(0.3, 0.9))
 def correlated_noise(subject: Subject, size: float = 0.5) -> Subject:
     """Two coordinates of the base noise are correlated, each of them normal."""
-    assert subject.forward is not None and subject.base_sample is not None
-    noise = partial(_correlated, subject.base_sample, size)
-    return subject.with_call("sample", partial(_pushed, subject.forward, noise))
-
-
-def _altered(
-    play: Callable[..., list[Any]],
-    name: str,
-    change: Callable[[Any], Any],
-    steps: Any,
-    fresh: bool = False,
-) -> list[Any]:
-    outcomes = play(steps, fresh)
-    return [
-        change(out) if step[0] == name else out for step, out in zip(steps, outcomes, strict=True)
-    ]
-
-
-def _without_graph(out: dict[str, Any]) -> dict[str, Any]:
-    return {**out, "graph": False, "slope": 0.0}
-
-
-def _with_graph(out: dict[str, Any]) -> dict[str, Any]:
-    return {**out, "graph": True}
-
-
-def _shortened(out: dict[str, Any]) -> dict[str, Any]:
-    return {**out, "slope": 0.9 * out["slope"]}
+    return pushing(wrapped(subject, "base_sample", _correlated, size), "forward")
 
 
 @mutant("sampling/rsample-grad", host=FLOW)
 def detached(subject: Subject) -> Subject:
     """Reparameterized samples are detached from the parameters."""
-    return replace(subject, play=partial(_altered, subject.play, "pathwise", _without_graph))
+    return at(subject, Pathwise, lambda out: replace(out, graph=False, slope=0.0))
 
 
 @mutant("sampling/rsample-grad", host=REAL_NVP)
 def partly_detached(subject: Subject) -> Subject:
     """A part of the parameters is detached from reparameterized samples."""
-    return replace(subject, play=partial(_altered, subject.play, "pathwise", _shortened))
+    return at(subject, Pathwise, lambda out: replace(out, slope=0.9 * out.slope))
 
 
 @mutant("sampling/rsample-grad", host=REAL_NVP)
 def graph_of_samples(subject: Subject) -> Subject:
     """Plain samples carry gradients."""
-    return replace(subject, play=partial(_altered, subject.play, "draw", _with_graph))
+    return at(subject, Draw, lambda out: replace(out, graph=True))
 
 
-def _shifted(ability: Callable[..., Array], amount: float, x: Array) -> Array:
-    return np.asarray(ability(x) + amount)
-
-
-def _next_atom(icdf: Callable[..., Array], cdf: Callable[..., Array], u: Array) -> Array:
+def _next_atom(icdf: Callable[..., Array], u: Array) -> Array:
     # The least value whose distribution function exceeds u, rather than reaches it.
     return icdf(np.nextafter(u, 1.0))
 
@@ -119,14 +92,13 @@ def _next_atom(icdf: Callable[..., Array], cdf: Callable[..., Array], u: Array) 
 @mutant("sampling/inverse-transform-galois", host="torch:distributions.Normal", sizes=(1e-6, 1e-2))
 def quantiles_shifted(subject: Subject, size: float = 1e-2) -> Subject:
     """Quantiles are those of a shifted distribution."""
-    return subject.with_call("icdf", partial(_shifted, subject.icdf, size))
+    return added(subject, "icdf", size)
 
 
 @mutant("sampling/inverse-transform-galois", host="reference:Atoms")
 def continuity_assumed(subject: Subject) -> Subject:
     """At an atom the quantile is the next value."""
-    assert subject.icdf is not None and subject.cdf is not None
-    return subject.with_call("icdf", partial(_next_atom, subject.icdf, subject.cdf))
+    return wrapped(subject, "icdf", _next_atom)
 
 
 def _naive(rate: float, u: Array) -> Array:
@@ -149,34 +121,23 @@ def mean_for_rate(subject: Subject) -> Subject:
 
 
 def _marginal(
-    forward: Callable[..., Mapped], known: Any, x: Array, context: Array | None = None
+    forward: Callable[..., Mapped], normal: Any, x: Array, context: Array | None = None
 ) -> Mapped:
-    mean, deviation = np.asarray(known["mean"]), np.sqrt(np.diag(np.asarray(known["covariance"])))
-    return Mapped(
-        0.5 * np.vectorize(math.erfc)((mean - x) / deviation / math.sqrt(2)),
-        forward(x, context).ladj,
-    )
-
-
-def _off(
-    forward: Callable[..., Mapped], size: float, x: Array, context: Array | None = None
-) -> Mapped:
-    out = forward(x, context)
-    return Mapped(out.value, np.asarray(out.ladj) + size)
+    mean, deviation = np.asarray(normal["mean"]), np.sqrt(np.diag(np.asarray(normal["covariance"])))
+    u = 0.5 * np.vectorize(math.erfc)((mean - x) / deviation / math.sqrt(2))
+    return Mapped(u, forward(x, context).ladj)
 
 
 @mutant("sampling/rosenblatt", host="reference:Rosenblatt")
 def marginal_distributions(subject: Subject) -> Subject:
     """Each coordinate is mapped by its marginal distribution, rather than its conditional one."""
-    return subject.with_call(
-        "forward", partial(_marginal, subject.forward, subject.promises["rosenblatt"])
-    )
+    return wrapped(subject, "forward", _marginal, subject.promises["rosenblatt"])
 
 
 @mutant("sampling/rosenblatt", host="reference:Rosenblatt", sizes=(1e-10, 1e-2))
 def conditional_density_off(subject: Subject, size: float = 1e-2) -> Subject:
     """The log-det is off by a constant."""
-    return subject.with_call("forward", partial(_off, subject.forward, size))
+    return ladj_added(subject, "forward", size)
 
 
 def _summed(
@@ -185,26 +146,15 @@ def _summed(
     return np.asarray(estimate(x, draws, seed, context) + math.log(draws))
 
 
-def _biased(
-    estimate: Callable[..., Array],
-    size: float,
-    x: Array,
-    draws: int,
-    seed: int,
-    context: Any = None,
-) -> Array:
-    return np.asarray(estimate(x, draws, seed, context) + size)
-
-
 @mutant("sampling/latent-mc-estimator", host="reference:GaussianLatentModel")
 def sum_over_draws(subject: Subject) -> Subject:
     """Likelihoods are summed over the draws of the prior, as if those were an enumeration of the
     latents.
     """
-    return subject.with_call("estimate", partial(_summed, subject.estimate))
+    return wrapped(subject, "estimate", _summed)
 
 
 @mutant("sampling/latent-mc-estimator", host="reference:GaussianLatentModel", sizes=(0.1, 0.5))
 def likelihood_biased(subject: Subject, size: float = 0.1) -> Subject:
     """Every likelihood is too large by a factor."""
-    return subject.with_call("estimate", partial(_biased, subject.estimate, size))
+    return added(subject, "estimate", size)

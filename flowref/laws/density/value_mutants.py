@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 import numpy as np
 
-from flowref.model import Array, Subject, mutant
+from flowref.laws.common.damage import added, multiplied
+from flowref.laws.common.defects import wrapped
+from flowref.model import Array, Mapped, Subject, mutant
 
 AFFINE, REAL_NVP, IMAGES = (
     "reference:Flow[affine]",
@@ -17,14 +17,7 @@ AFFINE, REAL_NVP, IMAGES = (
     "reference:Flow[logit]",
 )
 LOG_2_PI = math.log(2 * math.pi)
-
-
-def _plus(ability: Callable[..., Array], amount: float, *given: Any) -> Array:
-    return np.asarray(ability(*given) + amount)
-
-
-def _times(ability: Callable[..., Array], factor: float, *given: Any) -> Array:
-    return np.asarray(ability(*given) * factor)
+Loss = tuple[float, float | None]
 
 
 def _size(subject: Subject) -> int:
@@ -34,34 +27,30 @@ def _size(subject: Subject) -> int:
 @mutant("density/gaussian-constant", host=AFFINE)
 def dimensions_missing(subject: Subject) -> Subject:
     """The normalizer of the normal density is that of one dimension."""
-    amount = 0.5 * (_size(subject) - 1) * LOG_2_PI
-    return subject.with_call("base_log_prob", partial(_plus, subject.base_log_prob, amount))
+    return added(subject, "base_log_prob", 0.5 * (_size(subject) - 1) * LOG_2_PI)
 
 
 @mutant("density/gaussian-constant", host="nflows:Flow")
 def constant_missing(subject: Subject) -> Subject:
     """The normal density lacks its normalizer."""
-    return subject.with_call(
-        "base_log_prob", partial(_plus, subject.base_log_prob, 0.5 * _size(subject) * LOG_2_PI)
-    )
+    return added(subject, "base_log_prob", 0.5 * _size(subject) * LOG_2_PI)
 
 
 @mutant("density/affine-oracle", host=AFFINE, sizes=(1e-9, 1e-3))
 def density_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The log-density is off by a constant."""
-    return subject.with_call("log_prob", partial(_plus, subject.log_prob, size))
+    return added(subject, "log_prob", size)
 
 
 @mutant("density/affine-oracle", host="torch:TransformedDistribution")
 def volume_counted_twice(subject: Subject) -> Subject:
     """The log-det enters the log-density twice."""
-    assert subject.log_prob is not None and subject.inverse is not None
-    return subject.with_call("log_prob", partial(_doubled, subject.log_prob, subject.inverse))
+    return wrapped(subject, "log_prob", _doubled, subject.calls["inverse"])
 
 
 def _doubled(
     log_prob: Callable[..., Array],
-    inverse: Callable[..., Any],
+    inverse: Callable[..., Mapped],
     x: Array,
     context: Array | None = None,
 ) -> Array:
@@ -72,27 +61,25 @@ def _doubled(
 @mutant("density/bits-per-dim", host=IMAGES)
 def natural_logarithm(subject: Subject) -> Subject:
     """Bits per dimension are nats."""
-    return subject.with_call("bits_per_dim", partial(_times, subject.bits_per_dim, math.log(2)))
+    return multiplied(subject, "bits_per_dim", math.log(2))
 
 
 @mutant("density/bits-per-dim", host="reference:Flow[uniform]")
 def levels_counted_twice(subject: Subject) -> Subject:
     """The eight bits of 256 levels are added to data that come in levels already."""
-    return subject.with_call("bits_per_dim", partial(_plus, subject.bits_per_dim, 8.0))
+    return added(subject, "bits_per_dim", 8.0)
 
 
 @mutant("density/bits-per-dim", host=IMAGES)
 def channels_alone(subject: Subject) -> Subject:
     """The dimensions that bits are shared among are one too few."""
     size = _size(subject)
-    return subject.with_call(
-        "bits_per_dim", partial(_times, subject.bits_per_dim, size / (size - 1))
-    )
+    return multiplied(subject, "bits_per_dim", size / (size - 1))
 
 
 def _penalized(
-    loss: Callable[..., Any], x: Array, context: Array | None = None, weight: float = 1.0
-) -> Any:
+    loss: Callable[..., Loss], x: Array, context: Array | None = None, weight: float = 1.0
+) -> Loss:
     nll, penalty = loss(x, context, weight)
     return nll + (penalty or 0.0), penalty
 
@@ -100,12 +87,12 @@ def _penalized(
 @mutant("density/loss-excludes-penalty", host=REAL_NVP)
 def penalty_in_likelihood(subject: Subject) -> Subject:
     """The reported negative log-likelihood contains the penalty."""
-    return subject.with_call("loss", partial(_penalized, subject.loss))
+    return wrapped(subject, "loss", _penalized)
 
 
 def _of_full_batches(
-    loss: Callable[..., Any], x: Array, context: Array | None = None, weight: float = 1.0
-) -> Any:
+    loss: Callable[..., Loss], x: Array, context: Array | None = None, weight: float = 1.0
+) -> Loss:
     nll, penalty = loss(x, context, weight)
     full = 32
     return nll * len(x) / (full * math.ceil(len(x) / full)), penalty
@@ -114,12 +101,12 @@ def _of_full_batches(
 @mutant("density/loss-batch-mean", host=REAL_NVP)
 def last_batch_full(subject: Subject) -> Subject:
     """A sum over the points is divided by the number that full batches would have."""
-    return subject.with_call("loss", partial(_of_full_batches, subject.loss))
+    return wrapped(subject, "loss", _of_full_batches)
 
 
 def _summed(
-    loss: Callable[..., Any], x: Array, context: Array | None = None, weight: float = 1.0
-) -> Any:
+    loss: Callable[..., Loss], x: Array, context: Array | None = None, weight: float = 1.0
+) -> Loss:
     nll, penalty = loss(x, context, weight)
     return nll * len(x), penalty
 
@@ -127,4 +114,4 @@ def _summed(
 @mutant("density/loss-batch-mean", host="normflows:NormalizingFlow")
 def sum_for_mean(subject: Subject) -> Subject:
     """The loss is the sum over the batch."""
-    return subject.with_call("loss", partial(_summed, subject.loss))
+    return wrapped(subject, "loss", _summed)

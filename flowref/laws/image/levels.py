@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def contexts(flow: MultiScaled, batch: Batch) -> Array | None:
     return None if flow.context_shape is None else batch.context
 
 
-def flattened(value: Any, rows: int) -> Array:
+def flattened(value: Array, rows: int) -> Array:
     """A batch of latents as rows."""
     return np.asarray(value, dtype=np.float64).reshape(rows, -1)
 

@@ -80,8 +80,8 @@ def latent_moved(subject: Subject, size: float = 1e-12) -> Subject:
 
 def _same_half(trace: Sequence[Passed]) -> list[Passed]:
     first, second, out = trace
-    shape = np.shape(second.given)
-    half: Array = first.value.reshape(shape[0], 2, *shape[1:])[:, 1]
+    entered = np.asarray(second.given)
+    half = first.value.reshape(len(entered), 2, *entered.shape[1:])[:, 1]
     return [first, replace(second, given=half.copy()), out]
 
 

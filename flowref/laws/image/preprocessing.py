@@ -45,9 +45,10 @@ ROUNDTRIP_FACTOR = 32.0
 # Without alpha the ends of the range are no data; this far inside, every float32 is a number of its
 # own.
 MARGIN = 1e-5
+UNKNOWN = "its preprocessing of bounded data is not known"
 
 
-@requires("its preprocessing of bounded data is not known")
+@requires(UNKNOWN)
 def preprocesses(flow: Flow) -> bool:
     """A whole flow that begins with a logit, or one that is nothing else."""
     return flow.facts.preprocessing is not None
@@ -76,7 +77,7 @@ def small_events(flow: Flow) -> bool:
 def preprocessing_of(flow: Flow) -> Preprocessing:
     """What is declared of the preprocessing."""
     if flow.facts.preprocessing is None:
-        raise Unsupported(preprocesses.otherwise)
+        raise Unsupported(UNKNOWN)
     return flow.facts.preprocessing
 
 

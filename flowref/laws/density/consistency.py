@@ -1,0 +1,206 @@
+"""Samples that follow the density that is reported, compared by ratios of densities."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import Protocol
+
+import numpy as np
+from scipy.special import erfinv
+
+from flowref.laws.common.requirements import exact_log_det
+from flowref.model import (
+    STATISTICAL,
+    Array,
+    Batch,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+    requires,
+)
+from flowref.model.abilities import Density, Flow, Sampler
+
+
+class SampledDensity(Density, Sampler, Protocol):
+    """A density that is sampled."""
+
+
+# Sampling laws: sizes of the two stages, and the false-alarm rate of each.
+STAGES, LEVEL = (20_000, 100_000), 1e-3
+HALF_WIDTH, SPREAD = 1.2, 0.7
+# Widths of r that are tried, as shares of the spread of the samples: where the density is uneven or
+# cut off, narrow ones do.
+WIDTHS = (1.0, 0.5, 0.25)
+# Operations of a round trip up to which more samples are drawn at once where a few cannot judge.
+AFFORDABLE = 800
+# Points from which the variance of r/p is measured; the largest share that one may have of it; and
+# the largest variance, in units of the number of samples, with which a mean is still near normal.
+PROBES, LARGEST_SHARE, VARIANCE_SHARE = 4_000, 0.05, 0.01
+SAMPLED_SIZE = 12
+
+
+class TooFew(Undecidable):
+    """Too few samples; more might decide."""
+
+
+@requires(f"its events have more than {SAMPLED_SIZE} entries")
+def few_entries(flow: Flow) -> bool:
+    """Events of moderate size."""
+    return math.prod(flow.density_shape) <= SAMPLED_SIZE
+
+
+@requires("it is conditional")
+def unconditional(flow: Flow) -> bool:
+    """One density, whatever the context."""
+    return flow.context_shape is None
+
+
+# Events of moderate size with an exact density.
+can_be_sampled = few_entries & unconditional & exact_log_det
+
+
+@law(
+    "density/samples-consistent",
+    given="data",
+    tolerance=STATISTICAL,
+    scales=(0.0, 0.3),
+    size=1,
+    effort=2,
+    applies=can_be_sampled,
+    source="importance sampling: if x ~ p then E[r(x) / p(x)] = 1 for every normalized r supported where p is positive",
+)
+def samples_consistent(flow: SampledDensity, batch: Batch) -> Residual:
+    r"""Samples follow the reported density: $E_{x \sim sample}[r(x)/p(x)] = 1$ for truncated normal
+    densities $r$.
+
+    Two stages at level 1e-3 each; violated only if fresh and larger samples confirm the first.
+    """
+    worst, size = 0.0, 0.0
+    numbers: dict[str, float] = {}
+    for stage, count in enumerate(STAGES):
+        try:
+            score, smallest, numbers = ratio_scores(flow, count, batch.seed + 1000 * stage)
+        except TooFew:
+            if stage or flow.operations > AFFORDABLE:
+                raise
+            score, smallest, numbers = ratio_scores(flow, STAGES[-1], batch.seed + 500)
+        limit = critical(int(numbers.pop("tests")))
+        worst, size = score / limit, smallest
+        if worst <= 1:
+            break
+    observed = {name: np.array([value]) for name, value in numbers.items()}
+    observed["smallest bias it could have seen"] = np.array([size])
+    return Residual(np.array([worst]), allowed=1.0, observed=observed)
+
+
+def critical(tests: int) -> float:
+    """The two-sided normal quantile at the stage's level, shared among the tests made."""
+    return NormalDist().inv_cdf(1 - LEVEL / (2 * tests))
+
+
+def ratio_scores(
+    flow: SampledDensity, count: int, seed: int
+) -> tuple[float, float, dict[str, float]]:
+    """The largest standardized deviation of a mean of r/p from one, over several r; and the bias
+    that would have shown.
+
+    r are products of truncated normals around the middle of the samples and around points one
+    spread off along each axis. The variance of r/p is measured by points drawn from r itself, since
+    the samples of p seldom reach the places that cause it; an r whose variance a few points
+    dominate is left out.
+    """
+    x = np.asarray(flow.sample(count, seed, None), dtype=np.float64)
+    if x.shape != (count, *flow.density_shape):
+        raise Unsupported(
+            f"sample({count}) returned shape {x.shape}; expected {(count, *flow.density_shape)}"
+        )
+    log_p = np.asarray(flow.log_prob(x, None), dtype=np.float64).reshape(count)
+    flat = x.reshape(count, -1)
+    kept = np.isfinite(flat).all(1)
+    if kept.mean() < 0.99:
+        raise Undecidable("more than one sample in a hundred is not finite")
+    outside = kept & ~np.isfinite(log_p)
+    if outside.mean() > 0.01:
+        share = float(outside.mean())
+        return math.inf, 0.01, {"tests": 1, "share of samples with density zero or nan": share}
+    flat, log_p = flat[kept], log_p[kept]
+    middle = np.median(flat, axis=0)
+    spread = (np.quantile(flat, 0.75, axis=0) - np.quantile(flat, 0.25, axis=0)) / 1.349
+    if not (spread > 0).all():
+        raise Undecidable("its samples do not spread in every coordinate")
+    centers = [middle] + [
+        middle + s * spread * axis for axis in np.eye(len(middle)) for s in (-1.0, 1.0)
+    ]
+    rng = np.random.default_rng(seed)
+    scores = []
+    for center in centers:
+        narrowed = comparable(flow, center, spread, count, rng)
+        if narrowed is None:
+            continue
+        width, variance = narrowed
+        ratio = np.exp(truncated_normal(flat, center, width) - log_p)
+        mean, deviation = (
+            float(ratio.mean()),
+            math.sqrt(max(variance, float(ratio.var())) / len(ratio)),
+        )
+        if np.isfinite(mean) and deviation > 0:
+            scores.append(((mean - 1) / deviation, deviation, mean))
+    if not scores:
+        raise TooFew("no part of the density is sampled evenly enough to compare")
+    score, deviation, mean = max(scores, key=lambda entry: abs(entry[0]))
+    numbers = {
+        "tests": len(scores),
+        "mean of r/p": mean,
+        "standard error": deviation,
+        "samples": count,
+    }
+    return abs(score), critical(len(scores)) * min(entry[1] for entry in scores), numbers
+
+
+def comparable(
+    flow: Density, center: Array, spread: Array, count: int, rng: np.random.Generator
+) -> tuple[Array, float] | None:
+    """The widest r around a center that so many samples can judge, and Var_p[r/p]; None where even
+    a narrow one is not.
+    """
+    low, high = flow.density_support.low, flow.density_support.high
+    for share in WIDTHS:
+        width = share * spread
+        if ((center - HALF_WIDTH * width) <= low).any() or (
+            (center + HALF_WIDTH * width) >= high
+        ).any():
+            continue
+        variance = ratio_variance(flow, center, width, rng)
+        if variance is not None and variance <= VARIANCE_SHARE * count:
+            return width, variance
+    return None
+
+
+def ratio_variance(
+    flow: Density, center: Array, spread: Array, rng: np.random.Generator
+) -> float | None:
+    """Var_p[r/p] = E_r[r/p] - 1 from points drawn from r; None where a few of them dominate it."""
+    uniform = rng.random((PROBES, len(center)))
+    mass = math.erf(HALF_WIDTH / (SPREAD * math.sqrt(2)))
+    w = SPREAD * math.sqrt(2) * erfinv(mass * (2 * uniform - 1))
+    points = (center + spread * w).reshape(PROBES, *flow.density_shape)
+    log_p = np.asarray(flow.log_prob(points, None), dtype=np.float64).reshape(PROBES)
+    ratio = np.exp(truncated_normal(points.reshape(PROBES, -1), center, spread) - log_p)
+    if not np.isfinite(ratio).all() or ratio.max() > LARGEST_SHARE * ratio.sum():
+        return None
+    return max(float(ratio.mean()) - 1, 0.0)
+
+
+def truncated_normal(x: Array, center: Array, spread: Array) -> Array:
+    """Log-density of a product of normals (deviation SPREAD) truncated to HALF_WIDTH, in units of
+    the spread; -inf outside.
+    """
+    w = (x - center) / spread
+    inside = (np.abs(w) < HALF_WIDTH).all(1)
+    mass = math.erf(HALF_WIDTH / (SPREAD * math.sqrt(2)))
+    constant = -np.log(spread).sum() - len(spread) * (
+        0.5 * math.log(2 * math.pi) + math.log(SPREAD) + math.log(mass)
+    )
+    return np.where(inside, constant - 0.5 * (w**2).sum(1) / SPREAD**2, -np.inf)
