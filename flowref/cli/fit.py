@@ -73,6 +73,7 @@ def fit(
     crash or time-out in the audit, 130 interrupted.
     """
     from flowref.training.data import DESCRIBED
+    from flowref.training.extras import package
 
     if listing or what is None:
         for name, text in DESCRIBED.items():
@@ -80,6 +81,7 @@ def fit(
         if not listing:
             raise click.UsageError("name a data set, or the folder of a run to go on with")
         return
+    package("torch")
     from flowref.training import fit as training
 
     folder, dataset = _prepare(what, path, resume, Path(parent), choices)
@@ -266,6 +268,9 @@ class Bar:
 )
 def sample(run: str, number: int, seed: int, out: str | None) -> None:
     """Draw points or images from a trained flow."""
+    from flowref.training.extras import package
+
+    package("torch")
     from flowref.training import sampling
 
     folder = Path(run)
