@@ -21,7 +21,7 @@ FLOORS: dict[str, set[str]] = {
     "reference": {"model"},
     "zoo": {"model"},
     "adapters": {"model", "reference"},
-    "registry": {"model"},
+    "registry": {"model", "backends"},
     "reporting": {"model"},
     "loading": {"model", "registry", "adapters", "backends"},
     "checking": {"model", "registry", "loading"},
@@ -41,9 +41,12 @@ FLOORS: dict[str, set[str]] = {
     "__main__": {"cli"},
     "__init__": {"model", "checking", "reporting", "auditing"},
 }
+# Packages of which only one folder of backends knows, which nobody else imports either.
+FRAMEWORKS = ("torch",)
+BESIDE_FRAMEWORKS = ("backends", "scripting")
 # Third-party packages -> the rooms that may import them at all.
 FOREIGN: dict[str, set[str]] = {
-    "torch": {"backends", "reference", "adapters", "zoo", "loading", "scripting", "training"},
+    "torch": {"backends", "reference", "adapters", "zoo", "scripting", "training"},
     "hypothesis": {"checking"},
     "numpy": {"model", "laws", "checking", "backends", "adapters", "zoo", "loading", "scripting", "training"},
     "scipy": {"laws"},
@@ -142,7 +145,9 @@ def _faults(item: Import) -> Iterator[str]:
     elif of[0] in FOREIGN:
         if room not in FOREIGN[of[0]]:
             yield f"{place}: {room} does not import {of[0]}"
-        elif of[0] == "torch" and room in ("adapters", "loading") and item.eager:
+        elif of[0] in FRAMEWORKS and room == "backends" and here[2:3] != [of[0]]:
+            yield f"{place}: only backends/{of[0]} imports {of[0]}"
+        elif of[0] == "torch" and room == "adapters" and item.eager:
             yield f"{place}: torch is imported inside functions only, so that listing names does not load it"
     elif of[0] not in sys.stdlib_module_names and of[0] != "__future__":
         yield f"{place}: no room may import {of[0]}; it is no dependency of flowref"
@@ -182,6 +187,8 @@ def _inside(at: str, here: list[str], of: list[str]) -> Iterator[str]:
     room, target = here[1], of[1] if len(of) > 1 else "__init__"
     if target in FLOORS and target not in (room, "__init__") and target not in FLOORS[room]:
         yield f"{at}: {room} does not import {target}"
+    if target == "backends" and of[2:3] and of[2] in FRAMEWORKS and room not in BESIDE_FRAMEWORKS:
+        yield f"{at}: a framework is reached by its name, through flowref.backends"
     if room == "adapters" == target and len(of) > 3 and of[2] not in (here[2], "common"):
         yield f"{at}: an adapter imports no other adapter, only what is common to several"
 

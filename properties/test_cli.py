@@ -78,12 +78,18 @@ def quick(*arguments: str) -> Result:
     return flowref("audit", "--in-process", "--profile", "quick", "--laws", LAW, *arguments)
 
 
-def test_help_imports_nothing_heavy() -> None:
-    """--help and import flowref load no framework, no numpy, no rich and no hypothesis."""
+COMMANDS = ("audit", "laws", "explain", "replay", "script", "selftest", "diff", "fit", "sample")
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_imports_nothing_heavy(command: str) -> None:
+    """The help of every command and import flowref load no framework, no numpy, no rich and no
+    hypothesis.
+    """
     program = (
         "import sys, flowref\n"
         "from flowref.cli import main\n"
-        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        f"try:\n    main([*{command.split()!r}, '--help'])\nexcept SystemExit:\n    pass\n"
         "heavy = {'torch', 'numpy', 'rich', 'hypothesis', 'scipy', 'pebble'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
@@ -91,7 +97,7 @@ def test_help_imports_nothing_heavy() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "audit" in done.stdout
+    assert (command or "audit") in done.stdout
 
 
 def test_a_clean_audit(folder: Path) -> None:

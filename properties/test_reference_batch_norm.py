@@ -1,5 +1,6 @@
-"""The reference layers: BatchNorm does what torch's does over whole histories, and its relatives
-what they state.
+"""BatchNorm has the options, gradients, states and refusals of torch's; its relatives are right too.
+
+That outputs and running statistics are torch's, and log-dets and inverses right, is in `test_claims`.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def perturbed(layer: Any) -> Any:
 
 
 class Histories(RuleBasedStateMachine):
-    """One life of a reference BatchNorm and of torch's, side by side."""
+    """One life of a reference BatchNorm and of torch's, side by side; they exchange states."""
 
     @initialize(space=st.sampled_from(SPACES), options=st.sampled_from(OPTIONS))
     def build(self, space: tuple[int, ...], options: dict[str, Any]) -> None:
@@ -102,7 +103,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(seed=st.integers(0, 99), rows=st.integers(2, 9), offset=st.sampled_from((0.0, -3.0, 1e3)))
     def call(self, seed: int, rows: int, offset: float) -> None:
-        """In either mode both return the same, and pull the same gradients back."""
+        """In either mode both pull the same gradients back."""
         self.offset = max(self.offset, abs(offset))
         x = batch(seed, rows, self.space, offset)
         found = []
@@ -110,9 +111,7 @@ class Histories(RuleBasedStateMachine):
             leaf = x.clone().requires_grad_()
             y = layer(leaf)
             wanted = [leaf, *layer.parameters()]
-            found.append(
-                (y.detach(), *torch.autograd.grad(y, wanted, batch(seed + 1, rows, self.space)))
-            )
+            found.append(torch.autograd.grad(y, wanted, batch(seed + 1, rows, self.space)))
         for first, second in zip(*found, strict=True):
             same(first, second, self.offset)
 
@@ -281,9 +280,7 @@ def test_an_empty_batch_has_gradients_of_zero(space: tuple[int, ...]) -> None:
 def test_the_backward_formulas_are_those_of_autograd(
     space: tuple[int, ...], weighted: bool, eps: float, backward: Callable[..., Any]
 ) -> None:
-    """Both forms of the pullback equal autograd through torch's layer, whatever eps; and dx sums to
-    0 per channel.
-    """
+    """Both forms of the pullback equal autograd through torch's layer, whatever eps."""
     x, dy = batch(1, 5, space, 3.0).requires_grad_(), batch(2, 5, space)
     weight = (
         torch.tensor([-2.0, 0.5, 3.0], dtype=torch.float64)
@@ -296,7 +293,6 @@ def test_the_backward_formulas_are_those_of_autograd(
     found = backward(dy, x.detach(), weight.detach() if weighted else None, eps)
     for ours, theirs in zip(found, expected, strict=True):
         same(ours, theirs, 3.0)
-    same(found[0].transpose(0, 1).flatten(1).sum(1), torch.zeros(3, dtype=torch.float64), 3.0)
 
 
 @pytest.mark.parametrize("backward", BACKWARDS)
@@ -386,29 +382,6 @@ def test_per_sample_jacobians_in_eval_mode() -> None:
     found = torch.func.vmap(torch.func.jacrev(lambda row: layer(row[None])[0]))(batch(6, 4, ()))
     slope = layer.weight / (layer.running_var + layer.eps).sqrt()
     same(found.detach(), torch.diag(slope.detach()).expand(4, -1, -1))
-
-
-@pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize(
-    "build", [lambda: InvertibleBatchNorm(CHANNELS, affine=True), lambda: ActNorm(CHANNELS)]
-)
-def test_log_det_and_inverse_in_eval_mode(space: tuple[int, ...], build: Callable[[], Any]) -> None:
-    """After training batches, the log-det in eval mode is that of the Jacobian, and inverse undoes
-    forward and its log-det.
-    """
-    layer = perturbed(build())
-    for seed in range(3):
-        layer(batch(seed, 8, space, 2.0))
-    layer.eval()
-    x = batch(9, 2, space)
-    y, ladj = layer(x)
-    jacobian = torch.func.jacrev(lambda row: layer(row.reshape(1, *x.shape[1:]))[0].flatten())(
-        x[0].flatten()
-    )
-    same(ladj.detach(), torch.linalg.slogdet(jacobian).logabsdet.detach().expand(2), 16.0)
-    back, negative = layer.inverse(y)
-    same(back.detach(), x, 16.0)
-    assert torch.equal(negative, -ladj)
 
 
 @pytest.mark.parametrize("stats", ["batch", "running"])

@@ -613,7 +613,7 @@ def test_a_polite_end_leaves_a_run_to_go_on_with(monkeypatch: pytest.MonkeyPatch
         yield lambda: True
 
     with monkeypatch.context() as patched:
-        patched.setattr(fitting, "_stopping", at_once)
+        patched.setattr(fitting, "stopping", at_once)
         result = invoke("fit", "moons", "--no-audit")
     assert result.exit_code == 130 and "flowref fit runs/moons-1" in result.output
     assert invoke("fit", "moons", "--resume", "--no-audit").exit_code == 0

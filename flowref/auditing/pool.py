@@ -84,13 +84,21 @@ class Pool:
     every worker.
     """
 
-    def __init__(self, jobs: int, settings: Any, limits: Limits, entry: str = CHECK) -> None:
+    def __init__(
+        self,
+        jobs: int,
+        settings: Any,
+        limits: Limits,
+        entry: str = CHECK,
+        frameworks: tuple[str, ...] = (),
+    ) -> None:
         if not sys.executable:
             raise FlowrefError(
                 "this Python does not know its own executable, so it cannot start workers; audit "
                 "in-process"
             )
         self.jobs, self.settings, self.limits, self.entry = jobs, settings, limits, entry
+        self.frameworks = frameworks
         self.workers: list[Worker] = []
         self.messages: queue.SimpleQueue[tuple[Worker, bytes]] = queue.SimpleQueue()
         self.failed_starts = 0
@@ -133,7 +141,7 @@ class Pool:
             self.workers.append(self._start())
 
     def _start(self) -> Worker:
-        start = Start(tuple(sys.path), self.entry, self.limits.memory, os.getpid())
+        start = Start(tuple(sys.path), self.entry, self.limits.memory, os.getpid(), self.frameworks)
         process = subprocess.Popen(
             [sys.executable, "-c", BOOT, json.dumps(start.__dict__)],
             stdin=subprocess.PIPE,

@@ -5,6 +5,7 @@ together as a report.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
 import platform
 import re
@@ -15,11 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import flowref
-from flowref import registry
+from flowref import backends, registry
 from flowref.auditing.journal import LAST, Journal, digest
 from flowref.auditing.pool import CHECK, Broken, Limits, Pool
 from flowref.auditing.schedule import Pair, Schedule
-from flowref.auditing.selection import Selection, library_versions, select, select_laws
+from flowref.auditing.selection import (
+    Selection,
+    frameworks,
+    library_versions,
+    select,
+    select_laws,
+)
 from flowref.auditing.worker import Outcome, guarded, resolve
 from flowref.model import (
     OBJECT,
@@ -181,6 +188,7 @@ class _Audit:
         self.problems = [*registry.problems(), *selection.problems]
         self.verdicts: dict[tuple[str, str], Verdict] = {}
         self.done: dict[str, list[Verdict]] = {str(target): [] for target in self.targets}
+        self.frameworks = frameworks(self.targets)
         self.versions = library_versions(self.targets)
         self.journal: Journal | None = None
         self.began = time.monotonic()
@@ -244,7 +252,11 @@ class _Audit:
             self._run_here()
         else:
             with Pool(
-                self.options.jobs, self.settings, self.options.limits, self.options.entry
+                self.options.jobs,
+                self.settings,
+                self.options.limits,
+                self.options.entry,
+                self.frameworks,
             ) as pool:
                 self._consume(pool.run(self.schedule))
 
@@ -259,10 +271,9 @@ class _Audit:
                     guarded(entry, pair.target, pair.law.id if pair.law else None, self.settings),
                 )
 
-        with contextlib.suppress(
-            ImportError
-        ):  # so that settings are saved around the very first pair, too
-            __import__("torch")
+        for name in self.frameworks:  # so that settings are saved around the very first pair, too
+            with contextlib.suppress(ImportError):
+                importlib.import_module(backends.find(name).requires)
         self._consume(here())
 
     def _consume(self, events: Iterator[tuple[Pair, Outcome | Broken | None]]) -> None:

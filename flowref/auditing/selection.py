@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flowref import registry
+from flowref import backends, registry
 from flowref.model import OBJECT, USER, FlowrefError, Law, Problem, SpecError, Target
 
 
@@ -108,13 +108,24 @@ def select_laws(globs: str | Law | Iterable[str | Law]) -> tuple[Law, ...]:
     return tuple(laws[key] for key in sorted(laws))
 
 
+def frameworks(targets: Sequence[Target]) -> tuple[str, ...]:
+    """The names of the backends that targets need; of user code, all that can be used here."""
+    known = registry.adapters()
+    named = {known[name].backend if name in known else "" for name in _adapters(targets)}
+    return tuple(name for name in backends.names() if name in named or "" in named)
+
+
+def _adapters(targets: Sequence[Target]) -> list[str]:
+    return sorted({target.adapter for target in targets}, key=str.casefold)
+
+
 def library_versions(targets: Sequence[Target]) -> tuple[tuple[str, str], ...]:
-    """The versions of the framework and of the libraries that the targets come from."""
-    names = sorted({target.adapter for target in targets} - {USER, OBJECT}, key=str.casefold)
-    versions = {}
-    for framework in ("torch", "numpy"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[framework] = importlib.metadata.version(framework)
+    """The versions of the frameworks and of the libraries that the targets come from."""
+    names = [name for name in _adapters(targets) if name not in (USER, OBJECT)]
+    versions: dict[str, str] = {}
+    for framework in frameworks(targets):
+        versions.update(backends.find(framework).versions())
+    versions["numpy"] = importlib.metadata.version("numpy")
     for name in names:
         with contextlib.suppress(FlowrefError, KeyError):
             versions.setdefault(

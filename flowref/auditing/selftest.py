@@ -17,12 +17,13 @@ from flowref.reporting.report import Report
 
 
 def healthy_specs() -> tuple[str, ...]:
-    """Specs of what every law must hold for: constructions that adapters vouch for, and the healthy
-    twins of the zoo.
+    """Specs of what every law must hold for: constructions that the adapters of what is installed
+    vouch for, and the healthy twins of the zoo.
     """
     vouched = [
         f"{name}:{component}"
         for name, adapter in registry.adapters().items()
+        if registry.installed(name)
         for component in adapter.healthy()
     ]
     return (*vouched, *sorted(registry.specimens()))

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
+from flowref import backends
 from flowref.model import USER, FlowrefError, Target, Verdict
 from flowref.reporting.encoding import verdict_to_json
 
@@ -29,12 +30,15 @@ Entry = Callable[[Target, str | None, Any], Verdict | None]
 
 @dataclass(frozen=True)
 class Start:
-    """What a worker is told first. ``entry``: the function that checks a pair, as "module:name"."""
+    """What a worker is told first. ``entry``: the function that checks a pair, as "module:name";
+    ``frameworks``: the names of the backends that the targets need.
+    """
 
     path: tuple[str, ...]
     entry: str
     memory: int
     parent: int
+    frameworks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,10 +95,8 @@ def undisturbed() -> Iterator[None]:
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with contextlib.ExitStack() as stack:
-            if "torch" in sys.modules:
-                from flowref.backends.torch.sandbox import sandbox
-
-                stack.enter_context(sandbox(0))
+            for backend in backends.imported():
+                stack.enter_context(backend.sandbox(0))
             yield
     finally:
         if dict(os.environ) != environment:
@@ -118,10 +120,11 @@ def main(start_text: str) -> None:
     _confine(start.parent)
     entry = resolve(start.entry)
     pid, imported = os.getpid(), ""
-    # Libraries are imported before the limit is set: it is about what a target takes, not about
-    # what an import maps.
-    with contextlib.suppress(ImportError):
-        importlib.import_module("torch").set_num_threads(1)
+    # Frameworks and libraries are imported before the limit is set: it is about what a target
+    # takes, not about what an import maps.
+    for name in start.frameworks:
+        with contextlib.suppress(ImportError, FlowrefError):
+            backends.find(name).worker_setup()
     _answer(answers, {"ready": resident(pid)})
     while True:
         try:

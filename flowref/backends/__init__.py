@@ -1,1 +1,128 @@
-"""The frameworks: noise, jacobians, state and modes of one framework each."""
+"""The frameworks, by name: ours, and those that other distributions offer.
+
+Naming a backend imports no framework. A distribution offers one through the entry-point group
+``flowref.backends``: the entry has the name of the backend, and names a module with a `Backend`
+called ``BACKEND``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from flowref.backends.protocol import Backend, Counter
+from flowref.model import TargetError, nearest
+
+GROUP = "flowref.backends"
+OURS = {"torch": "flowref.backends.torch.backend"}
+# Whose objects those of a user are taken for where nothing tells.
+DEFAULT = "torch"
+# How to install a framework of ours.
+INSTALL = {"torch": "pip install torch==2.13.0"}
+
+__all__ = [
+    "DEFAULT", "Backend", "Counter", "find", "importable", "imported", "installed", "names", "of",
+    "sandbox",
+]  # fmt: skip
+
+
+@functools.cache
+def _modules() -> dict[str, str]:
+    """The modules of all backends by name; ours first, and they keep their names."""
+    entries = importlib.metadata.entry_points(group=GROUP)
+    others = {entry.name: entry.module for entry in sorted(entries, key=lambda entry: entry.name)}
+    return OURS | {name: module for name, module in others.items() if name not in OURS}
+
+
+@functools.cache
+def _backend(name: str) -> Backend:
+    """A backend by name, whether or not its framework is installed."""
+    known = _modules()
+    if name not in known:
+        raise TargetError(
+            f"there is no backend {name!r}{nearest(name, known)}; expected one of "
+            f"{', '.join(known)}, or one that a distribution offers as {GROUP}"
+        )
+    try:
+        backend: Backend = importlib.import_module(known[name]).BACKEND
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise TargetError(
+            f"the backend {name!r} is offered by {known[name]}, whose import raised "
+            f"{type(error).__name__}: {reason}; mend or uninstall the distribution that offers it"
+        ) from error
+    return backend
+
+
+def find(name: str) -> Backend:
+    """The backend of a name. `TargetError` where there is none, or its framework is missing."""
+    backend = _backend(name)
+    if not importable(backend.requires):
+        way = INSTALL.get(name, f"pip install {backend.requires}")
+        raise TargetError(f"{backend.requires} is not installed; `{way}` installs it")
+    return backend
+
+
+def installed(name: str) -> bool:
+    """Whether the backend of a name can be used here."""
+    try:
+        find(name)
+    except TargetError:
+        return False
+    return True
+
+
+def names() -> tuple[str, ...]:
+    """The names of the backends that can be used here."""
+    return tuple(name for name in _modules() if installed(name))
+
+
+def importable(package: str) -> bool:
+    """Whether a package can be imported, as far as that can be told without doing so."""
+    if package in sys.modules:
+        return True
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def imported() -> Iterable[Backend]:
+    """The backends whose frameworks this process has imported."""
+    for name in names():
+        backend = find(name)
+        if backend.requires in sys.modules:
+            yield backend
+
+
+@contextlib.contextmanager
+def sandbox(seed: int, dtype: str | None = None) -> Iterator[None]:
+    """Run foreign code of a framework that is not known yet, in the sandbox of each that it may be
+    of: those that are imported, and the default one.
+    """
+    chosen = {backend.name: backend for backend in imported()}
+    if installed(DEFAULT):
+        chosen.setdefault(DEFAULT, find(DEFAULT))
+    with contextlib.ExitStack() as stack:
+        for backend in chosen.values():
+            stack.enter_context(backend.sandbox(seed, dtype))
+        yield
+
+
+def of(obj: Any) -> Backend:
+    """The backend whose framework a live object is of; `TargetError` where no framework of ours is
+    installed that it could be of.
+    """
+    owner = next((backend for backend in imported() if backend.owns(obj)), None)
+    if owner is None and not installed(DEFAULT):
+        raise TargetError(
+            f"nothing tells which framework a {type(obj).__name__} is written in, and "
+            f"{_backend(DEFAULT).requires}, for which it would be taken, is not installed"
+        )
+    return owner or find(DEFAULT)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
-import signal
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from flowref.cli.interruption import INTERRUPTED, stopping
+
 if TYPE_CHECKING:
     from flowref.training.data import Dataset
-    from flowref.training.loop import Training
-
-INTERRUPTED = 130
-HEARTBEAT = 10.0
 
 
 @click.command()
@@ -73,6 +66,7 @@ def fit(
     crash or time-out in the audit, 130 interrupted.
     """
     from flowref.training.data import DESCRIBED
+    from flowref.training.extras import package
 
     if listing or what is None:
         for name, text in DESCRIBED.items():
@@ -80,13 +74,17 @@ def fit(
         if not listing:
             raise click.UsageError("name a data set, or the folder of a run to go on with")
         return
+    package("torch")
+    from flowref.cli.training_progress import TrainingProgress
     from flowref.training import fit as training
 
     folder, dataset = _prepare(what, path, resume, Path(parent), choices)
-    click.echo(f"{folder}: {dataset.name}, {len(dataset.train)} to train, {len(dataset.validation)} to stop by, "
-               f"{len(dataset.test)} to test on")  # fmt: skip
-    with Bar() as bar, _stopping() as stop:
-        done = training.train(folder, dataset, bar.listener(dataset), stop)
+    click.echo(
+        f"{folder}: {dataset.name}, {len(dataset.train)} to train, {len(dataset.validation)} to "
+        f"stop by, {len(dataset.test)} to test on"
+    )
+    with TrainingProgress(dataset) as progress, stopping() as stop:
+        done = training.train(folder, dataset, progress, stop)
     if not done:
         click.echo(
             f"flowref: interrupted; this goes on from here:\n    flowref fit {folder}", err=True
@@ -97,11 +95,11 @@ def fit(
         click.echo(line)
     report = None
     if audit:
-        from flowref.cli.screen import Screen
+        from flowref.cli.audit_progress import AuditProgress
         from flowref.reporting.terminal import summary_lines
 
-        with Screen() as screen:
-            report = training.verify(folder, screen)
+        with AuditProgress() as shown:
+            report = training.verify(folder, shown)
         for line in summary_lines(report)[1:]:
             click.echo(line)
         if not report.complete:
@@ -149,110 +147,6 @@ def _prepare(
     return folder, training.read(training.resumed(folder, path))
 
 
-@contextlib.contextmanager
-def _stopping() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and a polite kill end training after the step in hand; a second Ctrl-C ends it at
-    once.
-    """
-    asked = False
-
-    def ask(number: int, _: object) -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-class Bar:
-    """The progress of a training: a bar on a terminal, a line now and then elsewhere."""
-
-    def __init__(self) -> None:
-        self.bar: Any = None
-
-    def __enter__(self) -> Bar:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                Progress,
-                TextColumn,
-                TimeElapsedColumn,
-                TimeRemainingColumn,
-            )
-
-            self.bar = Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=24),
-                TextColumn("{task.fields[values]}", markup=False),
-                TimeElapsedColumn(),
-                TextColumn("left at most"),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-
-    def listener(self, dataset: Dataset) -> Any:
-        """What the training loop speaks to."""
-        from flowref.training.loop import Listener
-
-        bar, images = self.bar, dataset.levels is not None
-        unit, name = (1 / (dataset.dims * math.log(2)), "bits/dim") if images else (1.0, "nll")
-        task = bar.add_task(dataset.name, total=None, values="") if bar is not None else None
-
-        class Teller(Listener):
-            """Tells of steps and epochs."""
-
-            told = shown = 0.0
-            validation = ""
-
-            def step(self, training: Training) -> None:
-                """Move the bar, some times a second."""
-                now = time.monotonic()
-                if bar is None or now - self.shown < 0.2:
-                    return
-                self.shown = now
-                progress = training.progress
-                running = unit * progress.nll / max(progress.position, 1)
-                bar.update(
-                    task,
-                    description=f"{dataset.name} epoch {progress.epoch + 1}/{training.recipe.epochs}",
-                    total=training.recipe.epochs * training.steps,
-                    completed=progress.step,
-                    values=f"{name} {running:.3f}{self.validation}",
-                )
-
-            def epoch(self, training: Training, row: dict[str, Any]) -> None:
-                """Say how it stands."""
-                value, best = unit * row["validation_nll"], unit * row["best_nll"]
-                self.validation = f", validation {value:.3f}, best {best:.3f}"
-                last = training.progress.done
-                if not last and time.monotonic() - self.told < HEARTBEAT:
-                    return
-                self.told = time.monotonic()
-                if bar is None or last:
-                    click.echo(
-                        f"epoch {row['epoch']}/{training.recipe.epochs}: {name} "
-                        f"{unit * row['train_nll']:.3f}"
-                        f"{self.validation}   {row['seconds']:.0f} s",
-                        err=True,
-                    )
-
-        return Teller()
-
-
 @click.command()
 @click.argument("run", metavar="RUN")
 @click.option(
@@ -266,6 +160,9 @@ class Bar:
 )
 def sample(run: str, number: int, seed: int, out: str | None) -> None:
     """Draw points or images from a trained flow."""
+    from flowref.training.extras import package
+
+    package("torch")
     from flowref.training import sampling
 
     folder = Path(run)

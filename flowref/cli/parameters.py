@@ -1,4 +1,4 @@
-"""Kinds of command-line values: durations, numbers of workers and files to write."""
+"""Kinds of command-line values, and options that several commands have."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Duration(click.ParamType[float]):
         """Read a duration."""
         if isinstance(value, int | float):
             return float(value)
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(value).strip())
-        if found is None or float(found[1]) <= 0:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(value).strip())
+        if match is None or float(match[1]) <= 0:
             self.fail(
                 f"{value!r} is no duration; expected a positive number such as 90, 90s, 5m or 1h",
                 param,
                 ctx,
             )
-        return float(found[1]) * UNITS[found[2]]
+        return float(match[1]) * UNITS[match[2]]
 
 
 class Jobs(click.ParamType[int]):
@@ -63,3 +63,21 @@ class Output(click.ParamType[str]):
             reason = "it is a folder" if path.is_dir() else f"no folder {path.parent}"
             self.fail(f"{value} cannot be written: {reason}", param, ctx)
         return str(value)
+
+
+profile_option = click.option(
+    "--profile",
+    type=click.Choice(["quick", "standard", "thorough"]),
+    default="standard",
+    show_default=True,
+    help="How hard to look.",
+)
+jobs_option = click.option(
+    "-j",
+    "--jobs",
+    type=Jobs(),
+    default="auto",
+    show_default=True,
+    metavar="N|auto",
+    help="Worker processes.",
+)

@@ -1,134 +1,105 @@
-"""What a person sees while an audit runs: a progress bar on a terminal, a line now and then
-elsewhere.
-"""
+"""A bar on a terminal, for whatever takes time; elsewhere nothing is drawn."""
 
 from __future__ import annotations
 
+import contextlib
+import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import click
-
-from flowref.auditing.running import Listener
-from flowref.auditing.schedule import Pair
-from flowref.model import Law, Problem, Status, Target, Verdict
-from flowref.reporting.terminal import target_lines
-from flowref.reporting.text import clean
-
-HEARTBEAT = 30.0
-STYLES = {"VIOLATED": "bold red", "CRASHED": "red", "TIMEOUT": "red", "ERROR": "red"}
+# Columns of a bar besides text, in which "{task.fields[name]}" stands for a field.
+BAR, COUNT, ELAPSED, LEFT = "<bar>", "<count>", "<elapsed>", "<left>"
 
 
-class Screen(Listener):
-    """Prints one line per target as it is done; failures expand. Use as a context manager.
+class Bar:
+    """One bar on standard error, if that is a terminal. Use as a context manager."""
 
-    ``lines`` False sends the lines about targets to standard error, because standard output carries
-    a report.
-    """
+    def __init__(self, *columns: str) -> None:
+        self.columns = columns
+        self._progress: Any = None
+        self._task: Any = None
 
-    def __init__(self, *, verbose: bool = False, lines: bool = True) -> None:
-        self.verbose, self.lines = verbose, lines
-        self.statements: dict[str, str] = {}
-        self.total = self.done = self.violations = 0
-        self.printed = time.monotonic()
-        self.bar: Any = None
-        self.task: Any = None
+    @property
+    def drawn(self) -> bool:
+        """Whether there is a terminal to draw on."""
+        return self._progress is not None
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> Bar:
         if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                MofNCompleteColumn,
-                Progress,
-                TextColumn,
-                TimeRemainingColumn,
-            )
-
-            self.bar = Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=24),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[violations]} violated", markup=False),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
-            self.bar.start()
+            self._progress = _progress(self.columns)
+            self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-            self.bar = None
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = self._task = None
 
-    def say(self, lines: Sequence[str]) -> None:
-        """Print lines above the bar."""
-        if self.bar is not None:
-            self.bar.stop()  # so that nothing is drawn over the lines, whichever stream they go to
-        for line in lines:
-            word = line.split(maxsplit=1)[0] if line.split() else ""
-            color = "red" if word in STYLES else None
-            click.echo(
-                click.style(line, fg=color, bold=word == "VIOLATED" or None), err=not self.lines
-            )
-        self.printed = time.monotonic()
-        if self.bar is not None:
-            self.bar.start()
+    def begin(self, description: str, total: float | None = None, **fields: Any) -> None:
+        """Draw an empty bar in place of the one before."""
+        if self._progress is not None:
+            if self._task is not None:
+                self._progress.remove_task(self._task)
+            self._task = self._progress.add_task(description, total=total, **fields)
 
-    def begin(self, targets: Sequence[Target], laws: Sequence[Law], known: int) -> None:
-        """Announce the size of the audit, and whether it goes on with an earlier one."""
-        self.statements = {law.id: law.statement for law in laws}
-        self.total = len(targets) * len(laws)
-        if self.bar is not None:
-            self.task = self.bar.add_task("starting workers", total=self.total, violations=0)
-        if known:
-            self.notice(
-                f"going on with an interrupted audit: {known} of {self.total} pairs are known "
-                "(--fresh starts anew)"
-            )
+    def update(self, **values: Any) -> None:
+        """Set ``description``, ``total``, ``completed`` or a field."""
+        if self._task is not None:
+            self._progress.update(self._task, **values)
 
-    def start(self, pair: Pair) -> None:
-        """Show the pair in hand."""
-        if self.bar is not None and self.task is not None:
-            self.bar.update(self.task, description=clean(str(pair))[-60:])
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Room for lines on whichever stream: nothing is drawn over them."""
+        if self._progress is not None:
+            self._progress.stop()
+        try:
+            yield
+        finally:
+            if self._progress is not None:
+                self._progress.start()
 
-    def verdict(self, verdict: Verdict) -> None:
-        """Count."""
-        self.done += 1
-        self.violations += verdict.status is Status.VIOLATED
-        if self.bar is not None and self.task is not None:
-            self.bar.update(self.task, completed=self.done, violations=self.violations)
-        elif time.monotonic() - self.printed > HEARTBEAT:
-            self.printed = time.monotonic()
-            where = clean(verdict.target)
-            click.echo(
-                f"{self.done} of {self.total} pairs, {self.violations} violated, at {where}",
-                err=True,
-            )
 
-    def problem(self, problem: Problem) -> None:
-        """A target that cannot be audited: its pairs are off the list."""
-        if self.bar is not None:
-            self.bar.stop()
-        click.echo(f"cannot be audited: {clean(problem.message)}", err=True)
-        if self.bar is not None:
-            self.bar.start()
+class Pulse:
+    """Says when it is time for the next sign of life; the first is due ``at_once``, or as late as
+    the others.
+    """
 
-    def target(self, target: Target, verdicts: Sequence[Verdict]) -> None:
-        """The line of a target; one that was not begun is left to the summary."""
-        if all(verdict.status is Status.NOT_RUN for verdict in verdicts):
-            return
-        self.say(target_lines(str(target), verdicts, self.statements, verbose=self.verbose))
+    def __init__(self, seconds: float, *, at_once: bool = False) -> None:
+        self.seconds = seconds
+        self.last = -math.inf if at_once else time.monotonic()
 
-    def notice(self, text: str) -> None:
-        """A remark."""
-        if self.bar is not None:
-            self.bar.stop()
-        click.echo(f"flowref: {clean(text)}", err=True)
-        if self.bar is not None:
-            self.bar.start()
+    def due(self) -> bool:
+        """Whether so many seconds have passed since the last time that it was."""
+        if time.monotonic() - self.last < self.seconds:
+            return False
+        self.restart()
+        return True
+
+    def restart(self) -> None:
+        """Count from now."""
+        self.last = time.monotonic()
+
+
+def _progress(columns: tuple[str, ...]) -> Any:
+    from rich import progress
+    from rich.console import Console
+
+    made: dict[str, Callable[[], Any]] = {
+        BAR: lambda: progress.BarColumn(bar_width=24),
+        COUNT: progress.MofNCompleteColumn,
+        ELAPSED: progress.TimeElapsedColumn,
+        LEFT: progress.TimeRemainingColumn,
+    }
+    drawn = [
+        made[column]() if column in made else progress.TextColumn(column, markup=False)
+        for column in columns
+    ]
+    return progress.Progress(
+        *drawn,
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from flowref import backends
 from flowref.loading.options import coupled, event_option, override
-from flowref.loading.probing import Plan, settle_user, settled
+from flowref.loading.probing import OTHER_SEED, SAME_SEED, Plan, settle_user, settled
 from flowref.loading.user_code import attempt, factory
 from flowref.model import (
     OBJECT,
@@ -28,8 +29,6 @@ from flowref.model import (
 # Live objects handed to the Python API, by target; they never leave the process.
 LIVE: dict[Target, Any] = {}
 ORIGINALS: weakref.WeakValueDictionary[Target, Any] = weakref.WeakValueDictionary()
-# In which random state an object is built anew to load saved state into it (see `present`).
-SAME_SEED, OTHER_SEED = 3, 4
 
 
 def load(target: Target, condition: Condition | None = None) -> Subject:
@@ -56,13 +55,11 @@ def _mutated(target: Target, condition: Condition) -> Subject:
 
 
 def _loaded(target: Target, condition: Condition) -> Subject:
-    from flowref.backends.torch.present import present
-
     found = plan(target)
     if found.dtype != condition.dtype and condition.dtype == "float64":
         condition = replace(condition, dtype=found.dtype)
     rebuild_seed = OTHER_SEED if target.adapter == USER else SAME_SEED
-    subject: Subject = present(
+    subject = found.backend.subject(
         str(target), found.build, found.dialect, found.facts, condition, found.resolve, rebuild_seed
     )
     return replace(subject, operations=found.operations)
@@ -90,18 +87,22 @@ def plan(target: Target) -> Plan:
         construct = functools.partial(component.build, **options)
         adapter = registry.adapters()[target.adapter]
         overridden = override(facts, overrides, str(target))
-        return settled(target, construct, component.dialect, overridden, adapter.recognizes)
+        backend = backends.find(adapter.backend)
+        return settled(
+            target, backend, construct, component.dialect, overridden, adapter.recognizes
+        )
     build = live_builder(target) if target.adapter == OBJECT else factory(target)
     obj = attempt(target, build, "float32")
     adapter, dialect = speaker(obj, str(target))
+    backend = backends.find(adapter.backend) if adapter.backend else backends.of(obj)
     shape = event_option(overrides)
     facts = override(adapter.describe(obj, shape), overrides, str(target), obj)
     if shape is not None:
         facts = replace(facts, event_shape=shape)
     if adapter.name == USER:
-        dialect, facts = settle_user(target, build, dialect, facts, shape)
+        dialect, facts = settle_user(target, backend, build, dialect, facts)
         facts = coupled(facts, overrides, str(target), obj)
-    return settled(target, build, dialect, facts, adapter.recognizes)
+    return settled(target, backend, build, dialect, facts, adapter.recognizes)
 
 
 def speaker(obj: Any, name: str) -> tuple[Adapter, Dialect]:
@@ -132,20 +133,17 @@ def speaker(obj: Any, name: str) -> tuple[Adapter, Dialect]:
 
 def live_builder(target: Target) -> Callable[[], Any]:
     """Copies of a live object's snapshot."""
-    from flowref.backends.torch.state import duplicate
-
     if target not in LIVE:
         raise TargetError(f"{target} was an object in another process; audit it again from Python")
-    return functools.partial(duplicate, LIVE[target])
+    return functools.partial(backends.of(LIVE[target]).duplicate, LIVE[target])
 
 
 def snapshot(obj: Any) -> Target:
     """Register a live object: copied once, now, before anything calls it. Returns its target, named
     after its state.
     """
-    from flowref.backends.torch.state import duplicate, fingerprint
-
-    name = f"{type(obj).__name__}#{fingerprint(obj)[:8]}"
+    backend = backends.of(obj)
+    name = f"{type(obj).__name__}#{backend.fingerprint(obj)[:8]}"
     target, others = Target(OBJECT, name), 0
     while (
         ORIGINALS.get(target, obj) is not obj
@@ -153,5 +151,5 @@ def snapshot(obj: Any) -> Target:
         others += 1
         target = Target(OBJECT, f"{name}.{others}")
     forget()
-    LIVE[target], ORIGINALS[target] = duplicate(obj), obj
+    LIVE[target], ORIGINALS[target] = backend.duplicate(obj), obj
     return target

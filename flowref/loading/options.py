@@ -166,7 +166,8 @@ def of_kind(facts: Facts, text: str, name: str, obj: Any) -> Facts:
         return facts
     if not hasattr(obj, "named_buffers"):
         raise SpecError(
-            f"{name} gives a {type(obj).__name__}; kind={batch_norms.KIND} is for torch modules"
+            f"{name} gives a {type(obj).__name__}; kind={batch_norms.KIND} is for modules that "
+            "keep parameters and buffers"
         )
     normalizer, promises = batch_norms.normalizer_of(obj)
     return replace(facts, promises={**promises, **facts.promises}, normalizer=normalizer)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from flowref.backends import Backend
 from flowref.model import (
     Condition,
     Dialect,
@@ -24,12 +25,19 @@ from flowref.model import (
 # Beyond so many coordinates an inverse that solves them one by one is not called for the sake of
 # counting.
 LARGE = 64
+# Coordinates from which on a subject is probed as it was built: train-mode batches cost too much.
+MANY = 256
+# In which random state an object is built anew to load saved state into it: see `Backend.subject`.
+# What a user's object draws while it is built, and does not save, is lost when it is loaded in
+# another process.
+SAME_SEED, OTHER_SEED = 3, 4
 
 
 @dataclass(frozen=True)
 class Plan:
     """All that loading needs, found once per target and process."""
 
+    backend: Backend
     build: Callable[[], Any]
     dialect: Dialect
     facts: Facts
@@ -39,41 +47,42 @@ class Plan:
 
 
 def settle_user(
-    target: Target, build: Callable[[], Any], dialect: Dialect, facts: Facts, shape: Shape | None
+    target: Target, backend: Backend, build: Callable[[], Any], dialect: Dialect, facts: Facts
 ) -> tuple[Dialect, Facts]:
     """Complete what attributes could not tell by calling a copy: event shape, what calls return,
     the latent shape.
     """
     import numpy as np
-    import torch
 
     from flowref.adapters.common import batch_norm_shapes
     from flowref.adapters.user import probing as user
-    from flowref.backends.torch.sandbox import sandbox
-    from flowref.backends.torch.state import cast, set_mode
     from flowref.model import draw
 
-    with sandbox(0, torch.float64):
-        obj = cast(build(), torch.float64)
-        set_mode(obj, False)
+    def built(dtype: str) -> Any:
+        obj = backend.cast(build(), dtype)
+        backend.set_mode(obj, False)
+        return obj
+
+    def called(obj: Any, dtype: str) -> tuple[Dialect, Any]:
+        given = None if context is None else backend.tensor(context, dtype)
+        return user.settle(obj, dialect, backend.tensor(x, dtype), given)
+
+    with backend.sandbox(0, "float64"):
+        obj = built("float64")
         if not facts.event_shape:
-            facts = replace(
-                facts, event_shape=user.infer_shape(obj, dialect, facts.normalizer is not None)
-            )
+            shape = user.infer_shape(obj, dialect, backend, facts.normalizer is not None)
+            facts = replace(facts, event_shape=shape)
         rng = np.random.default_rng(0)
-        x = torch.from_numpy(draw(facts.domain, (3, *facts.event_shape), rng))
+        x = draw(facts.domain, (3, *facts.event_shape), rng)
         context = None
         if facts.context_shape is not None:
-            context = torch.from_numpy(rng.standard_normal((3, *facts.context_shape)))
+            context = rng.standard_normal((3, *facts.context_shape))
         try:
-            dialect, latent = user.settle(obj, dialect, x, context)
+            dialect, latent = called(obj, "float64")
         except Exception as error:
-            x32, context32 = x.float(), None if context is None else context.float()
             try:
-                with sandbox(0, torch.float32):
-                    again = cast(build(), torch.float32)
-                    set_mode(again, False)
-                    dialect, latent = user.settle(again, dialect, x32, context32)
+                with backend.sandbox(0, "float32"):
+                    dialect, latent = called(built("float32"), "float32")
             except Exception:
                 raise misfit(target, facts.event_shape, error) from error
     if facts.normalizer is not None and (
@@ -85,7 +94,7 @@ def settle_user(
         )
     if latent is not None:
         facts = replace(facts, latent_shape=tuple(latent.shape[1:]))
-        if latent[0].numel() != x[0].numel():
+        if math.prod(latent.shape[1:]) != math.prod(x.shape[1:]):
             raise TargetError(
                 f"{target}: forward maps an event of shape {tuple(x.shape[1:])} to "
                 f"{tuple(latent.shape[1:])}; a bijection "
@@ -107,6 +116,7 @@ def misfit(target: Target, shape: Shape, error: Exception) -> TargetError:
 
 def settled(
     target: Target,
+    backend: Backend,
     build: Callable[[], Any],
     dialect: Dialect,
     facts: Facts,
@@ -115,35 +125,33 @@ def settled(
     """A plan, after one call in float64 (else float32) has shown that the target can be called at
     all.
     """
-    from flowref.backends.torch.present import WARM_SIZE, present
-
     failures = []
     wanted = target.option("dtype")
     for dtype in (wanted,) if wanted else ("float64", "float32"):
         if dtype not in ("float64", "float32"):
             raise SpecError(f"{target}: dtype was given as {dtype!r}; expected float64 or float32")
         try:
-            history = "fresh" if math.prod(facts.event_shape) >= WARM_SIZE else Condition().history
-            subject = present(
-                str(target), build, dialect, facts, Condition(dtype=dtype, history=history), resolve
+            history = "fresh" if math.prod(facts.event_shape) >= MANY else Condition().history
+            condition = Condition(dtype=dtype, history=history)
+            subject = backend.subject(
+                str(target), build, dialect, facts, condition, resolve, SAME_SEED
             )
-            operations = probe(subject)
+            operations = probe(subject, backend)
         except FlowrefError:
             raise
         except Exception as error:
             failures.append(error)
             continue
-        return Plan(build, dialect, facts, resolve, dtype, operations)
+        return Plan(backend, build, dialect, facts, resolve, dtype, operations)
     raise misfit(target, facts.event_shape, failures[0]) from failures[0]
 
 
-def probe(subject: Subject) -> int:
+def probe(subject: Subject, backend: Backend) -> int:
     """Ordinary calls, to see that there is something to audit; returns how many operations a round
     trip takes.
     """
     import numpy as np
 
-    from flowref.backends.torch.narrowing import Watching
     from flowref.model import draw
 
     rng = np.random.default_rng(1)
@@ -151,7 +159,7 @@ def probe(subject: Subject) -> int:
     context = (
         None if subject.context_shape is None else rng.standard_normal((3, *subject.context_shape))
     )
-    with Watching() as counter:
+    with backend.count_operations() as counter:
         if subject.forward is not None:
             y = subject.forward(x, context).value
             if subject.inverse is not None and math.prod(subject.event_shape) <= LARGE:

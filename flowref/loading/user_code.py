@@ -13,17 +13,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from flowref import backends
 from flowref.model import FlowrefError, Target, TargetError, nearest, seed_of
 
 
 def attempt(target: Target, build: Callable[[], Any], dtype: str) -> Any:
     """Build a user's object; any failure becomes one sentence."""
-    import torch
-
-    from flowref.backends.torch.sandbox import sandbox
-
     try:
-        with sandbox(0, getattr(torch, dtype)):
+        with backends.sandbox(0, dtype):
             return build()
     except FlowrefError:
         raise
@@ -39,7 +36,6 @@ def attempt(target: Target, build: Callable[[], Any], dtype: str) -> Any:
 def factory(target: Target) -> Callable[[], Any]:
     """The builder of a user's target: a factory or class is called, an instance is copied."""
     from flowref import registry
-    from flowref.backends.torch.state import duplicate
 
     place, _, name = target.component.rpartition(":")
     module = import_place(place)
@@ -54,7 +50,7 @@ def factory(target: Target) -> Callable[[], Any]:
         hasattr(value, "forward") or hasattr(value, "log_prob")
     )
     if instance:
-        return functools.partial(duplicate, value)
+        return functools.partial(backends.of(value).duplicate, value)
     if not callable(value):
         raise TargetError(
             f"{target}: {name} is a {type(value).__name__}; expected a factory, a class or a flow "

@@ -130,6 +130,8 @@ class Adapter:
     ``recognizes(obj)``: the dialect of an object that a user built, or None.
     ``describe(obj, event_shape)``: its facts; the shape is None where the user gave none, and
     `TargetError` says how to give it where the object does not tell.
+    ``backend``: the name of the framework that its objects are of (see `flowref.backends`); empty
+    where only an object tells.
     ``healthy()``: the names of constructions that are known to be correct, which no law may accuse;
     `flowref selftest` audits them.
     """

@@ -7,12 +7,12 @@ import fnmatch
 import functools
 import importlib
 import importlib.metadata
-import importlib.util
 import itertools
 import pkgutil
 from collections.abc import Callable, Mapping
 from types import ModuleType
 
+from flowref import backends
 from flowref.model import (
     Adapter,
     Component,
@@ -114,9 +114,11 @@ def find_mutant(mutant_id: str) -> Mutant:
 @functools.cache
 def specimens() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
     """Healthy twins of the zoo, as specs, each with its defects: spec -> ids of the laws of which
-    one must be violated.
+    one must be violated. Ours are there where the framework is that they are written in.
     """
-    modules = (*_walk(OUR_SPECIMENS, lambda name: True), *offered(SPECIMENS).modules)
+    framework = importlib.import_module(OUR_SPECIMENS).FRAMEWORK
+    ours = _walk(OUR_SPECIMENS, lambda name: True) if backends.installed(framework) else []
+    modules = (*ours, *offered(SPECIMENS).modules)
     return {
         f"{module.__name__}:{specimen.factory}": specimen.specs(module.__name__)
         for module in modules
@@ -145,9 +147,11 @@ def problems() -> tuple[Problem, ...]:
 
 
 def installed(name: str) -> bool:
-    """Whether the library of an adapter can be imported."""
-    package = adapters()[name].package
-    return not package or importlib.util.find_spec(package) is not None
+    """Whether the library of an adapter can be imported, and the framework that it is written in."""
+    adapter = adapters()[name]
+    return (not adapter.package or backends.importable(adapter.package)) and (
+        not adapter.backend or backends.installed(adapter.backend)
+    )
 
 
 def library_version(name: str) -> str:
@@ -163,13 +167,20 @@ def library_version(name: str) -> str:
 
 @functools.cache
 def components(name: str) -> Mapping[str, Component]:
-    """The constructions of a library by name; imports it. `TargetError` if it is not installed."""
+    """The constructions of a library by name; imports it. `TargetError` if it is not installed, or
+    its framework is not.
+    """
     adapter = adapters()[name]
-    if not installed(name):
+    if adapter.package and not backends.importable(adapter.package):
         raise TargetError(
             f"{adapter.title} is not installed; `pip install 'flowref[libraries]'` installs what "
             "flowref knows"
         )
+    if adapter.backend:
+        try:
+            backends.find(adapter.backend)
+        except TargetError as error:
+            raise TargetError(f"{adapter.title} cannot be audited here: {error}") from error
     return adapter.components()
 
 

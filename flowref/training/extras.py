@@ -11,6 +11,7 @@ from flowref.model import FlowrefError
 
 # Module -> the distribution that brings it.
 DISTRIBUTIONS = {
+    "torch": "torch",
     "sklearn": "scikit-learn",
     "matplotlib": "matplotlib",
     "safetensors": "safetensors",

@@ -94,4 +94,5 @@ ADAPTER = Adapter(
     components=dict,
     recognizes=recognizes,
     describe=describe,
+    backend="",
 )

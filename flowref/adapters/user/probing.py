@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from flowref.adapters.common import batch_norm_shapes
 from flowref.adapters.user.calls import (
@@ -37,7 +40,7 @@ def settle(obj: Any, dialect: Dialect, x: Any, context: Any) -> tuple[Dialect, A
             if dialect.inverse is not None:
                 dialect = replace(dialect, inverse=inverse_single)
         latent = out[0] if isinstance(out, (tuple, list)) else out
-        if dialect.log_prob is not None and latent.dim() <= 1 < x.dim():
+        if dialect.log_prob is not None and len(latent.shape) <= 1 < len(x.shape):
             # A density whose forward returns its log-likelihood, and no latent.
             dialect, latent = replace(dialect, forward=None, inverse=None, base_log_prob=None), None
     if dialect.log_prob is not None:
@@ -55,53 +58,43 @@ def _takes_a_number(obj: Any, context: Any) -> bool:
         return False
 
 
-def shapes(obj: Any) -> Iterator[Shape]:
-    """Event shapes that an object may take, likeliest first."""
+def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
+    """Event shapes that an object may take, likeliest first; ``state``: the shapes of its arrays."""
     for name in FEATURES:
         value = getattr(obj, name, None)
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 4096:
             yield (value,)
         elif isinstance(value, (tuple, list)) and value and all(isinstance(v, int) for v in value):
             yield tuple(value)
-    state = list(getattr(obj, "state_dict", dict)().values())
-    for tensor in state:
-        if getattr(tensor, "ndim", 0) >= 3 and min(tensor.shape[-3:]) >= 1 and tensor.shape[-1] > 3:
-            yield tuple(tensor.shape[-3:])
-    for tensor in state:
-        if getattr(tensor, "ndim", 0) in (1, 2) and 0 < tensor.shape[-1] <= 256:
-            yield (int(tensor.shape[-1]),)
-            yield (int(tensor.shape[0]),)
+    for sizes in state:
+        if len(sizes) >= 3 and min(sizes[-3:]) >= 1 and sizes[-1] > 3:
+            yield tuple(sizes[-3:])
+    for sizes in state:
+        if len(sizes) in (1, 2) and 0 < sizes[-1] <= 256:
+            yield (sizes[-1],)
+            yield (sizes[0],)
     yield from ((features,) for features in USUAL)
-    channels = sorted(
-        {int(size) for t in state if getattr(t, "ndim", 0) >= 1 for size in t.shape if size <= 64}
-    )
+    channels = sorted({size for sizes in state for size in sizes if size <= 64})
     for count in (*channels, 1, 2, 3, 4):
         for side in (4, 8):
             yield (count, side, side)
             yield (2 * count, side, side)
 
 
-def infer_shape(obj: Any, dialect: Dialect, normalizes: bool = False) -> Shape:
-    """The first shape at which every call works and keeps the number of entries; `TargetError` if
-    there is none.
+def infer_shape(obj: Any, dialect: Dialect, backend: Any, normalizes: bool = False) -> Shape:
+    """The first shape at which every call works in float64 and keeps the number of entries;
+    `TargetError` if there is none. ``backend``: that of the object.
     """
-    import torch
-
     if normalizes and (shape := batch_norm_shapes.infer_shape(obj)):
         return shape
-    dtype = next(
-        (parameter.dtype for parameter in getattr(obj, "parameters", list)()),
-        torch.get_default_dtype(),
-    )
     tried: set[Shape] = set()
-    for shape in shapes(obj):
+    for shape in shapes(obj, backend.state_shapes(obj)):
         if shape in tried:
             continue
         tried.add(shape)
-        generator = torch.Generator().manual_seed(0)
-        x = 0.25 + 0.5 * torch.rand(3, *shape, generator=generator, dtype=torch.float64)
+        x = np.random.default_rng(0).uniform(0.25, 0.75, (3, *shape))
         try:
-            if _fits(obj, dialect, x.to(dtype)):
+            if _fits(obj, dialect, backend.tensor(x, "float64")):
                 return shape
         except Exception:  # the shape does not fit; which error says so is the object's affair
             continue
@@ -115,10 +108,11 @@ def infer_shape(obj: Any, dialect: Dialect, normalizes: bool = False) -> Shape:
 def _fits(obj: Any, dialect: Dialect, x: Any) -> bool:
     """Whether every call takes a batch of three events and keeps the number of entries."""
     dialect, latent = settle(obj, dialect, x, None)
-    if latent is not None and (len(latent) != 3 or latent.numel() != x.numel()):
+    entries = None if latent is None else math.prod(latent.shape)
+    if latent is not None and (len(latent) != 3 or entries != math.prod(x.shape)):
         return False
     if latent is not None and dialect.inverse is not None:
         back, _ = dialect.inverse(obj, latent, None)
         if back.shape != x.shape:
             return False
-    return dialect.log_prob is None or bool(dialect.log_prob(obj, x, None).numel() == 3)
+    return dialect.log_prob is None or math.prod(dialect.log_prob(obj, x, None).shape) == 3

@@ -1,1 +1,4 @@
 """Flows as users write them, each with named defects."""
+
+# The backend whose framework they are written in.
+FRAMEWORK = "torch"

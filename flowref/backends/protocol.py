@@ -1,0 +1,93 @@
+"""What a framework must offer so that its objects can be audited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from flowref.model import Array, Condition, Dialect, Facts, Shape, Subject
+
+
+class Counter(Protocol):
+    """How many operations have run since the count began."""
+
+    @property
+    def operations(self) -> int:
+        """The number of operations so far."""
+
+
+class Backend(Protocol):
+    """A framework: how its live objects are kept, moved between dtypes, called and made subjects.
+
+    A module that offers one imports the framework inside functions only, so that naming a backend
+    loads nothing. Dtypes are given by name, "float32" or "float64".
+    """
+
+    @property
+    def name(self) -> str:
+        """As adapters name it in ``Adapter.backend``."""
+
+    @property
+    def requires(self) -> str:
+        """The import name of the framework."""
+
+    def versions(self) -> Mapping[str, str]:
+        """Distribution -> version, of what decides results: the framework, by its name."""
+
+    def worker_setup(self) -> None:
+        """Prepare a worker process: import the framework, and let it use one thread."""
+
+    def owns(self, obj: Any) -> bool:
+        """Whether a live object is of this framework: by its class, or by the arrays it holds."""
+
+    def sandbox(self, seed: int, dtype: str | None = None) -> AbstractContextManager[Any]:
+        """Run foreign code in fixed random states and with a default dtype; what it changes in the
+        process (settings, random states) is put back afterwards, and what it prints is kept off
+        the screen.
+        """
+
+    def duplicate(self, obj: Any) -> Any:
+        """An independent copy of a live object."""
+
+    def fingerprint(self, obj: Any) -> str:
+        """A hexadecimal digest of an object's class and arrays, equal where they are, bit for bit."""
+
+    def cast(self, obj: Any, dtype: str) -> Any:
+        """The object with its floating arrays in another dtype; it may be changed in place."""
+
+    def set_mode(self, obj: Any, training: bool) -> None:
+        """Put an object into train or eval mode, where it has modes."""
+
+    def state_shapes(self, obj: Any) -> Sequence[Shape]:
+        """The shapes of the arrays that an object holds as its state, in a fixed order."""
+
+    def tensor(self, array: Array, dtype: str) -> Any:
+        """An array of the framework from one of numpy."""
+
+    def array(self, value: Any) -> Any:
+        """An array of numpy from one of the framework; Python numbers stay what they are."""
+
+    def count_operations(self) -> AbstractContextManager[Counter]:
+        """Count the operations of the framework that run inside, and change nothing."""
+
+    def noise(self, seed: int, magnitude: float) -> AbstractContextManager[Any]:
+        """Round each floating-point operation that runs inside at random, by a relative error of up
+        to ``magnitude``.
+        """
+
+    def subject(
+        self,
+        name: str,
+        build: Callable[[], Any],
+        dialect: Dialect,
+        facts: Facts,
+        condition: Condition,
+        resolve: Callable[[Any], Dialect | None],
+        rebuild_seed: int,
+    ) -> Subject:
+        """The subject of what ``build`` returns, in a condition.
+
+        ``resolve`` gives the dialect of a part of a composite, or None. ``rebuild_seed`` decides
+        the random state in which laws of state have the object built anew.
+        """

@@ -1,0 +1,120 @@
+"""PyTorch as a `Backend`: what this folder does, under the names of the protocol."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from flowref.backends.protocol import Backend, Counter
+from flowref.model import Array, Condition, Dialect, Facts, Shape, Subject
+
+
+class Torch:
+    """PyTorch on the CPU, imported when it is first used."""
+
+    name = requires = "torch"
+
+    def versions(self) -> Mapping[str, str]:
+        """The version of torch."""
+        return {"torch": importlib.metadata.version("torch")}
+
+    def worker_setup(self) -> None:
+        """Import torch, and let it use one thread: the order of sums depends on their number."""
+        import torch
+
+        torch.set_num_threads(1)
+
+    def owns(self, obj: Any) -> bool:
+        """Whether an object derives from a class of torch, or holds a module or a tensor."""
+        from flowref.backends.torch.state import modules, tensors
+
+        packages = {base.__module__.partition(".")[0] for base in type(obj).__mro__}
+        return "torch" in packages or bool(modules(obj)) or bool(tensors(obj))
+
+    def sandbox(self, seed: int, dtype: str | None = None) -> AbstractContextManager[Any]:
+        """See `Backend.sandbox`."""
+        from flowref.backends.torch.sandbox import sandbox
+
+        return sandbox(seed, None if dtype is None else _dtype(dtype))
+
+    @property
+    def duplicate(self) -> Callable[[Any], Any]:
+        """See `Backend.duplicate`; the function itself, by which a proof knows instances."""
+        from flowref.backends.torch.state import duplicate
+
+        return duplicate
+
+    def fingerprint(self, obj: Any) -> str:
+        """See `Backend.fingerprint`."""
+        from flowref.backends.torch.state import fingerprint
+
+        return fingerprint(obj)
+
+    def cast(self, obj: Any, dtype: str) -> Any:
+        """See `Backend.cast`; parameters, buffers and plain attributes, in place."""
+        from flowref.backends.torch.state import cast
+
+        return cast(obj, _dtype(dtype))
+
+    def set_mode(self, obj: Any, training: bool) -> None:
+        """See `Backend.set_mode`."""
+        from flowref.backends.torch.state import set_mode
+
+        set_mode(obj, training)
+
+    def state_shapes(self, obj: Any) -> Sequence[Shape]:
+        """The shapes of what ``state_dict`` holds."""
+        state: Mapping[str, Any] = getattr(obj, "state_dict", dict)()
+        return [tuple(value.shape) for value in state.values() if hasattr(value, "shape")]
+
+    def tensor(self, array: Array, dtype: str) -> Any:
+        """See `Backend.tensor`."""
+        import torch
+
+        return torch.from_numpy(array).to(_dtype(dtype))
+
+    def array(self, value: Any) -> Any:
+        """See `Backend.array`."""
+        from flowref.backends.torch.live import array
+
+        return array(value)
+
+    def count_operations(self) -> AbstractContextManager[Counter]:
+        """Count what is dispatched to torch's operators."""
+        from flowref.backends.torch.narrowing import Watching
+
+        watching: AbstractContextManager[Counter] = Watching()
+        return watching
+
+    def noise(self, seed: int, magnitude: float) -> AbstractContextManager[Any]:
+        """See `Backend.noise`; operators are known by name."""
+        from flowref.backends.torch.noise import RandomRounding
+
+        rounding: AbstractContextManager[Any] = RandomRounding(magnitude, seed)
+        return rounding
+
+    def subject(
+        self,
+        name: str,
+        build: Callable[[], Any],
+        dialect: Dialect,
+        facts: Facts,
+        condition: Condition,
+        resolve: Callable[[Any], Dialect | None],
+        rebuild_seed: int,
+    ) -> Subject:
+        """See `Backend.subject`."""
+        from flowref.backends.torch.present import present
+
+        return present(name, build, dialect, facts, condition, resolve, rebuild_seed)
+
+
+def _dtype(name: str) -> Any:
+    import torch
+
+    return {"float64": torch.float64, "float32": torch.float32}[name]
+
+
+BACKEND: Backend = Torch()

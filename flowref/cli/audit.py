@@ -1,0 +1,139 @@
+"""The command that audits: `flowref audit`."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flowref.cli.interruption import INTERRUPTED, terminable
+from flowref.cli.parameters import Duration, Output, jobs_option, profile_option
+
+if TYPE_CHECKING:
+    from flowref.reporting.report import Report
+
+
+@click.command()
+@click.argument("specs", nargs=-1)
+@click.option(
+    "--laws",
+    multiple=True,
+    metavar="GLOB",
+    help="Laws to check, such as 'bijection/*'; repeat or separate by commas.",
+)
+@profile_option
+@click.option("--seed", type=int, default=0, show_default=True, help="Of everything that is drawn.")
+@jobs_option
+@click.option(
+    "--in-process",
+    is_flag=True,
+    help="No workers: no time-out, no memory limit, no protection from crashes.",
+)
+@click.option(
+    "--budget", type=Duration(), metavar="TIME", help="Start no pair after this long (60s, 5m)."
+)
+@click.option(
+    "--timeout",
+    type=Duration(),
+    default="60s",
+    show_default=True,
+    metavar="TIME",
+    help="For one pair.",
+)
+@click.option(
+    "--memory",
+    type=click.IntRange(64),
+    default=2048,
+    show_default=True,
+    metavar="MIB",
+    help="For one pair.",
+)
+@click.option(
+    "--event", metavar="SHAPE", help="Event shape of targets that do not give one: 3 or 2,4,4."
+)
+@click.option("--dtype", type=click.Choice(["float32", "float64"]), help="Precision to judge in.")
+@click.option(
+    "--domain", metavar="SET", help="real, unit, positive, ordered, simplex or (low,high)."
+)
+@click.option(
+    "--json",
+    "json_path",
+    type=Output(),
+    metavar="PATH",
+    help="Write the report as JSON (- for standard output).",
+)
+@click.option(
+    "--markdown",
+    "markdown_path",
+    type=Output(),
+    metavar="PATH",
+    help="Write the report as Markdown (- for standard output).",
+)
+@click.option(
+    "--brief",
+    is_flag=True,
+    help="In these files count what holds or does not apply, without numbers and reasons.",
+)
+@click.option(
+    "--resume/--fresh",
+    default=True,
+    help="Go on with an interrupted audit (default), or start anew.",
+)
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Say why laws were not decided or do not apply."
+)
+def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None:
+    """Check every law on every target; with no SPECS, on every supported library that is installed.
+
+    A target is a library (zuko), a construction (nflows:AffineCouplingTransform, 'zuko:N*'), or
+    your code (package.module:factory?event=4, path/to/file.py:make_flow). Quote specs that hold ?
+    or &.
+
+    Exit codes: 0 nothing found, 1 a violation, 2 usage or a target that cannot be loaded, 3 a crash
+    or time-out, 5 nothing meaningful was checked.
+    """
+    from flowref.auditing.journal import FOLDER
+    from flowref.auditing.pool import Limits
+    from flowref.auditing.running import Options, conduct
+    from flowref.cli.audit_progress import AuditProgress
+    from flowref.reporting.terminal import summary_lines
+
+    options = Options(
+        profile=choices["profile"],
+        seed=choices["seed"],
+        jobs=0 if choices["in_process"] else choices["jobs"],
+        limits=Limits(choices["timeout"], choices["memory"]),
+        budget=choices["budget"] or math.inf,
+        folder=Path(FOLDER),
+        fresh=not choices["resume"],
+        defaults={key: choices[key] for key in ("event", "dtype", "domain") if choices[key]},
+        command=shlex.join(["flowref", *sys.argv[1:]]),
+    )
+    paths = choices["json_path"], choices["markdown_path"]
+    progress = AuditProgress(verbose=choices["verbose"], lines="-" not in paths)
+    with terminable(), progress:
+        report = conduct(specs or None, laws, options, progress)
+    progress.say(summary_lines(report))
+    _write(report.brief() if choices["brief"] else report, *paths)
+    if not report.complete:
+        resuming = shlex.join(["flowref", *(word for word in sys.argv[1:] if word != "--fresh")])
+        click.echo("flowref: interrupted; the same command goes on from here:", err=True)
+        click.echo(f"    {resuming}", err=True)
+        sys.exit(INTERRUPTED)
+    sys.exit(report.exit_code)
+
+
+def _write(report: Report, json_path: str | None, markdown_path: str | None) -> None:
+    """Write the report in the formats that were asked for."""
+    from flowref.reporting.files import write
+    from flowref.reporting.markdown import to_markdown
+
+    for path, make in ((json_path, report.to_json), (markdown_path, lambda: to_markdown(report))):
+        if path == "-":
+            click.echo(make(), nl=False)
+        elif path:
+            write(Path(path), make())

@@ -1,0 +1,95 @@
+"""What a person sees while an audit runs: a line per target, a bar on a terminal, a line now and
+then elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from flowref.auditing.running import Listener
+from flowref.auditing.schedule import Pair
+from flowref.cli.screen import BAR, COUNT, LEFT, Bar, Pulse
+from flowref.model import Law, Problem, Status, Target, Verdict
+from flowref.reporting.terminal import target_lines
+from flowref.reporting.text import clean
+
+HEARTBEAT = 30.0
+WIDTH = 60
+RED = ("VIOLATED", "CRASHED", "TIMEOUT", "ERROR")
+
+
+class AuditProgress(Listener):
+    """Prints one line per target as it is done; failures expand. Use as a context manager.
+
+    ``lines`` False sends the lines about targets to standard error, because standard output carries
+    a report.
+    """
+
+    def __init__(self, *, verbose: bool = False, lines: bool = True) -> None:
+        self.verbose, self.lines = verbose, lines
+        self.statements: dict[str, str] = {}
+        self.total = self.done = self.violations = 0
+        self.pulse = Pulse(HEARTBEAT)
+        violated = "{task.fields[violations]} violated"
+        self.bar = Bar("{task.description}", BAR, COUNT, violated, LEFT)
+
+    def __enter__(self) -> AuditProgress:
+        self.bar.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.__exit__(*error)
+
+    def say(self, lines: Sequence[str]) -> None:
+        """Print lines above the bar, failures in color."""
+        with self.bar.aside():
+            for line in lines:
+                word = line.split(maxsplit=1)[0] if line.split() else ""
+                color = "red" if word in RED else None
+                styled = click.style(line, fg=color, bold=word == "VIOLATED" or None)
+                click.echo(styled, err=not self.lines)
+        self.pulse.restart()
+
+    def notice(self, text: str) -> None:
+        """A remark."""
+        self._aside(f"flowref: {clean(text)}")
+
+    def problem(self, problem: Problem) -> None:
+        """A target that cannot be audited: its pairs are off the list."""
+        self._aside(f"cannot be audited: {clean(problem.message)}")
+
+    def _aside(self, line: str) -> None:
+        with self.bar.aside():
+            click.echo(line, err=True)
+
+    def begin(self, targets: Sequence[Target], laws: Sequence[Law], known: int) -> None:
+        """Announce the size of the audit, and whether it goes on with an earlier one."""
+        self.statements = {law.id: law.statement for law in laws}
+        self.total = len(targets) * len(laws)
+        self.bar.begin("starting workers", self.total, violations=0)
+        if known:
+            self.notice(
+                f"going on with an interrupted audit: {known} of {self.total} pairs are known "
+                "(--fresh starts anew)"
+            )
+
+    def start(self, pair: Pair) -> None:
+        """Show the pair in hand."""
+        self.bar.update(description=clean(str(pair))[-WIDTH:])
+
+    def verdict(self, verdict: Verdict) -> None:
+        """Count."""
+        self.done += 1
+        self.violations += verdict.status is Status.VIOLATED
+        self.bar.update(completed=self.done, violations=self.violations)
+        if not self.bar.drawn and self.pulse.due():
+            count = f"{self.done} of {self.total} pairs, {self.violations} violated"
+            click.echo(f"{count}, at {clean(verdict.target)}", err=True)
+
+    def target(self, target: Target, verdicts: Sequence[Verdict]) -> None:
+        """The line of a target; one that was not begun is left to the summary."""
+        if all(verdict.status is Status.NOT_RUN for verdict in verdicts):
+            return
+        self.say(target_lines(str(target), verdicts, self.statements, verbose=self.verbose))

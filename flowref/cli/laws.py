@@ -1,0 +1,57 @@
+"""The commands that show the catalogue: `flowref laws` and `flowref explain`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from flowref.cli.parameters import profile_option
+
+
+@click.command("laws")
+@click.option(
+    "--for",
+    "spec",
+    metavar="SPEC",
+    help="Say for this target which laws apply, and why the others do not.",
+)
+@profile_option
+def list_laws(spec: str | None, profile: str) -> None:
+    """The catalogue of laws."""
+    from flowref import registry
+    from flowref.reporting.catalogue import law_lines
+
+    if spec is None:
+        click.echo("\n".join(law_lines(registry.laws())))
+    else:
+        _list_for(spec, profile)
+    sys.exit(2 if registry.problems() else 0)
+
+
+def _list_for(spec: str, profile: str) -> None:
+    """Which laws apply to the targets of a spec."""
+    from flowref import loading, registry
+    from flowref.auditing.worker import undisturbed
+    from flowref.checking import Settings, not_applicable
+    from flowref.reporting.catalogue import law_lines
+
+    laws, settings = registry.laws(), Settings(profile)
+    for target in registry.expand(spec):
+        with undisturbed():
+            subject = loading.load(target)
+            why_not = {law.id: not_applicable(law, subject, settings) for law in laws}
+        click.echo("\n".join([f"{target}:", *law_lines(laws, why_not)]))
+
+
+@click.command()
+@click.argument("law")
+def explain(law: str) -> None:
+    """What a law states, how it is judged, and which defects it is known to catch."""
+    from flowref import registry
+    from flowref.reporting.catalogue import explanation
+
+    chosen = registry.find_law(law)
+    mutants = [mutant for mutant in registry.mutants() if mutant.law == chosen.id]
+    click.echo("\n".join(explanation(chosen, mutants)))
+    sys.exit(2 if registry.problems() else 0)

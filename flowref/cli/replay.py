@@ -1,0 +1,79 @@
+"""The commands that show a recorded violation again: `flowref replay` and `flowref script`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from flowref.reporting.report import Report
+
+report_option = click.option(
+    "--report",
+    "path",
+    metavar="PATH",
+    help="A report file; by default that of the last audit in this folder.",
+)
+
+
+@click.command()
+@click.argument("what", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every violation of the report.")
+@report_option
+def replay(what: str | None, everything: bool, path: str | None) -> None:
+    """Measure recorded violations again: STILL FAILS, FIXED or ERROR.
+
+    WHAT is the short name of a violation (K7Q2), or a report file.
+    """
+    from flowref.auditing import replaying
+    from flowref.reporting.text import clean
+    from flowref.reporting.words import measured
+
+    if what is None and not everything and path is None:
+        raise click.UsageError(
+            "name a violation (flowref replay K7Q2) or a report file, or give --all"
+        )
+    if what is not None and (what.endswith(".json") or Path(what).is_file()):
+        what, path = None, what
+    report = _report(path)
+    chosen = report.violations if what is None else replaying.violation(report, what)
+    labels = set()
+    for replayed in replaying.replay(chosen, report):
+        labels.add(replayed.label)
+        detail = replayed.reason or (measured(replayed.now) if replayed.now is not None else "")
+        verdict = replayed.recorded
+        head = f"{replayed.label:<11}  {verdict.id}  {clean(verdict.target)}  {verdict.law}"
+        click.echo(f"{head}   {clean(detail)}  ({1000 * replayed.seconds:.0f} ms)")
+    if not chosen:
+        click.echo("this report has no violations")
+    sys.exit(1 if replaying.STILL_FAILS in labels else 3 if replaying.ERROR in labels else 0)
+
+
+@click.command()
+@click.argument("identity", metavar="ID")
+@report_option
+def script(identity: str, path: str | None) -> None:
+    """Print a stand-alone program that shows a violation; it needs only the library and its
+    framework.
+    """
+    from flowref import scripting
+    from flowref.auditing import replaying
+
+    verdicts = replaying.violation(_report(path), identity)
+    if len(verdicts) > 1:
+        pairs = "; ".join(f"{verdict.law} in {verdict.target}" for verdict in verdicts)
+        click.echo(
+            f"flowref: {identity} names {len(verdicts)} violations ({pairs}); this is the first",
+            err=True,
+        )
+    click.echo(scripting.script(verdicts[0]))
+
+
+def _report(path: str | None) -> Report:
+    from flowref.auditing.journal import last_report
+    from flowref.reporting.report import Report
+
+    return last_report() if path is None else Report.load(Path(path))
