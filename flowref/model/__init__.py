@@ -29,11 +29,11 @@ from flowref.model.law import (
 from flowref.model.problem import Problem
 from flowref.model.requirement import Requirement, requires
 from flowref.model.seeds import seed_of
+from flowref.model.steps import Life
 from flowref.model.structure.batch_norm import ROLES, Normalizer
 from flowref.model.structure.coupling import KINDS, MASKS, Coupling, named_mask
 from flowref.model.structure.multi_scale import ORDERS, MultiScale, Squeezing
 from flowref.model.structure.preprocessing import Preprocessing
-from flowref.model.steps import Life
 from flowref.model.subject import Batch, Subject, per_point
 from flowref.model.support import REAL, Support, draw
 from flowref.model.target import OBJECT, USER, Condition, Target
@@ -43,7 +43,8 @@ __all__ = [
     "ADVICE", "BOUND", "CLAIM", "CONTRACT", "EXACT", "KINDS", "MASKS", "OBJECT", "ORDERS", "REAL", "ROLES",
     "ROUNDING", "STATISTICAL", "USER", "Adapter", "Array", "Batch", "Call", "Component", "Condition", "Counterexample",
     "Counts", "Coupling", "Dialect", "Evidence", "Facts", "FlowrefError", "Law", "Life", "Manner", "Mapped", "MultiScale", "Mutant",
-    "Normalizer", "Observation", "Preprocessing", "Problem", "ReportError", "Requirement", "Residual", "Shape", "SpecError", "Squeezing",
+    "Normalizer",
+    "Observation", "Preprocessing", "Problem", "ReportError", "Requirement", "Residual", "Shape", "SpecError", "Squeezing",
     "Status", "Subject", "Support", "Target", "TargetError", "Undecidable", "Unsupported", "Verdict", "draw",
     "identity", "law", "mutant", "named_mask", "nearest", "one_line", "per_point", "requires", "seed_of",
 ]  # fmt: skip

@@ -35,7 +35,7 @@ class Case:
     @property
     def live(self) -> Any:
         """The loaded object behind the subject."""
-        return self.subject.call.args[0]  # type: ignore[union-attr]  # every subject is made of partial functions
+        return self.subject.jacobian.args[0]  # type: ignore[union-attr]  # every subject is made of partial functions
 
 
 def case_of(verdict: Verdict) -> Case:

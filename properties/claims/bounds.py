@@ -22,7 +22,7 @@ from flowref.backends.torch.noise import RandomRounding
 from flowref.checking.judgement import HELD
 from flowref.checking.measurement import DOUBLE, Measurement
 from flowref.checking.tolerance import CONFIRM_REPLICAS, judge
-from flowref.model import Batch, Condition, Law, Residual, Subject
+from flowref.model import Batch, Condition, Facts, Law, Residual, Subject
 
 CONSTANT, UNIT = 16.0, DOUBLE.unit
 
@@ -38,7 +38,7 @@ def explained(gap: Callable[[Tensor], tuple[Tensor, Tensor]], x: Tensor) -> None
         return Residual(value.numpy(), scale.numpy())
 
     law = Law("claims", residual, "", frozenset())
-    subject = Subject(name="claims", event_shape=(), latent_shape=(), noise=noise)
+    subject = Subject(name="claims", facts=Facts(()), noise=noise)
     batch = Batch(x.numpy(), None, 0)
     measured = Measurement(law, subject, batch, residual(subject, batch), DOUBLE, 0, Condition())
     judgement = judge(measured, CONFIRM_REPLICAS)

@@ -21,7 +21,8 @@ class Masked(Flow, Protocol):
     """What divides events in two, whatever it does to the parts."""
 
     @property
-    def coupling(self) -> Coupling: ...
+    def coupling(self) -> Coupling:
+        """How it divides them."""
 
 
 class LivingCoupling(Coupled, Living, Protocol):

@@ -11,6 +11,7 @@ import hashlib
 import importlib.metadata
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,14 +21,30 @@ from flowref.backends import Backend
 from flowref.model import (
     Adapter,
     Array,
+    Call,
     Component,
     Condition,
     Dialect,
     Facts,
+    Manner,
     Mapped,
+    Observation,
     Shape,
     Subject,
+    Unsupported,
 )
+
+
+def mannered(run: Callable[..., Mapped], inputs: tuple[Any, ...], manner: Manner) -> Mapped:
+    """Numpy knows one manner."""
+    if manner != Manner():
+        raise Unsupported("numpy knows no such manner")
+    return run(*inputs)
+
+
+def unwatched(inputs: tuple[Any, ...], default: str) -> Observation:
+    """Nothing is observed."""
+    raise Unsupported("calls of numpy are not observed")
 
 
 class Rounded(np.ndarray):
@@ -132,16 +149,18 @@ class Numpy:
             y, ladj = getattr(dialect, which)(obj, self.tensor(x, "float64"), context)
             return Mapped(self.array(y), self.array(ladj))
 
+        def made(which: str) -> Call[Mapped]:
+            run = partial(call, which)
+            return Call(which, run, partial(mannered, run), unwatched)
+
         def jacobian(which: str, x: Array, context: Array | None = None) -> Array:
             columns = call(which, np.eye(x.shape[1])).value - call(which, 0 * x[:1]).value
             return np.broadcast_to(columns.T, (len(x), *columns.shape))
 
         return Subject(
             name=name,
-            event_shape=facts.event_shape,
-            latent_shape=facts.event_shape,
-            forward=lambda x, context=None: call("forward", x, context),
-            inverse=lambda y, context=None: call("inverse", y, context),
+            facts=facts,
+            calls={which: made(which) for which in ("forward", "inverse")},
             jacobian=jacobian,
             noise=self.noise,
         )
