@@ -11,6 +11,7 @@ from torch import nn
 
 from flowref import checking, loading, registry
 from flowref.model import ROLES, Normalizer, SpecError, Status, Subject, TargetError
+from flowref.model.steps import Normalize, Roles, Train
 
 
 class OwnBatchNorm(nn.Module):
@@ -182,7 +183,7 @@ def test_a_normalizer_is_found(name: str, shape: tuple[int, ...], roles: dict[st
     assert subject.event_shape == shape
     assert roles.items() <= subject.normalizer.roles.items()
     x = 5 + 2 * np.random.default_rng(0).standard_normal((8, *shape))
-    played, _, normalized = subject.play([("roles",), ("train",), ("normalize", x)], fresh=True)
+    played, _, normalized = subject.play([Roles(), Train(), Normalize(x)], fresh=True)
     assert {role for role, value in played.items() if value is not None} == set(
         subject.normalizer.roles
     )
