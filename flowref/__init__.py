@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from flowref.auditing.running import audit as audit
-    from flowref.auditing.running import check_flow as check_flow
+    from flowref.auditing.front import audit as audit
+    from flowref.auditing.front import check_flow as check_flow
     from flowref.checking import Settings as Settings
     from flowref.checking import check as check
     from flowref.model import Adapter as Adapter
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 # Public name -> the module that defines it. No module bears the name of a public function, which it
 # would shadow.
 _HOMES = {
-    "audit": "flowref.auditing.running",
-    "check_flow": "flowref.auditing.running",
+    "audit": "flowref.auditing.front",
+    "check_flow": "flowref.auditing.front",
     "Settings": "flowref.checking",
     "check": "flowref.checking",
     **dict.fromkeys(

@@ -14,8 +14,9 @@ import torch
 
 import flowref
 from flowref.auditing.journal import Journal
+from flowref.auditing.options import Listener, Options
 from flowref.auditing.pool import Limits
-from flowref.auditing.running import Listener, Options, conduct
+from flowref.auditing.running import conduct
 from flowref.auditing.schedule import Pair, Schedule
 from flowref.auditing.selection import select, select_laws
 from flowref.model import Status, Target, Verdict

@@ -1,5 +1,6 @@
 """Auditing: which pairs of target and law to check, where each one runs, and what is kept of it."""
 
-from flowref.auditing.running import Listener, Options, audit, check_flow
+from flowref.auditing.front import audit, check_flow
+from flowref.auditing.options import Listener, Options
 
 __all__ = ["Listener", "Options", "audit", "check_flow"]

@@ -67,7 +67,7 @@ class Journal:
         return list(verdicts.values()), list(problems.values())
 
     def open(self, verdicts: Iterable[Verdict] = (), problems: Iterable[Problem] = ()) -> None:
-        """Begin the file, with what is known already.
+        """Begin the file, with what an earlier run left.
 
         Raises: `ReportError` when the folder cannot be written.
         """
@@ -90,7 +90,7 @@ class Journal:
         self._line(verdict_to_json(verdict))
 
     def fail(self, problem: Problem) -> None:
-        """Keep what is said of a target that cannot be loaded."""
+        """Keep why a target cannot be loaded."""
         self._line({"problem": problem.spec, "message": problem.message})
 
     def _line(self, row: dict[str, Any]) -> None:
@@ -138,8 +138,8 @@ def digest(
         list(versions),
         own_digest(),
         [
-            (place, _source_digest(place))
-            for place in sorted({t.component for t in targets if t.adapter == USER})
+            (component, _source_digest(component))
+            for component in sorted({t.component for t in targets if t.adapter == USER})
         ],
         [
             _of_files([Path(t.option("path") or "") / name for name in RUN])
@@ -161,16 +161,16 @@ def _source_digest(component: str) -> str:
     """Of the source behind a user's target: its file and those beside it, or its whole package;
     nothing is imported.
     """
-    place = component.rpartition(":")[0]
-    if place.endswith(".py"):
-        return _of_files([Path(place), *sorted(Path(place).parent.glob("*.py"))])
-    top = place.partition(".")[0]
-    found = importlib.machinery.PathFinder.find_spec(top, ["", *sys.path])
-    if found is None:
+    module = component.rpartition(":")[0]
+    if module.endswith(".py"):
+        return _of_files([Path(module), *sorted(Path(module).parent.glob("*.py"))])
+    package = module.partition(".")[0]
+    spec = importlib.machinery.PathFinder.find_spec(package, ["", *sys.path])
+    if spec is None:
         return ""
-    folders = [Path(folder) for folder in found.submodule_search_locations or ()]
+    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
     files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
-    return _of_files(files or [Path(found.origin or "")])
+    return _of_files(files or [Path(spec.origin or "")])
 
 
 def _of_files(files: Sequence[Path]) -> str:

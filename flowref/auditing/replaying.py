@@ -72,11 +72,11 @@ def violation(report: Report, identity: str) -> tuple[Verdict, ...]:
 
     Raises: `ReportError` naming those that there are.
     """
-    found = report.find(identity)
-    if not found:
-        known = ", ".join(sorted(verdict.id for verdict in report.violations)[:20])
+    verdicts = report.find(identity)
+    if not verdicts:
+        names = ", ".join(sorted(verdict.id for verdict in report.violations)[:20])
         raise ReportError(
             f"no violation {identity} in this report; "
-            f"{f'it has {known}' if known else 'it has none'}"
+            f"{f'it has {names}' if names else 'it has none'}"
         )
-    return found
+    return verdicts

@@ -55,12 +55,12 @@ class Schedule:
     def __init__(
         self, targets: Iterable[Target], laws: Sequence[Law], done: Iterable[Verdict] = ()
     ) -> None:
-        known: dict[str, list[Verdict]] = {}
+        by_target: dict[str, list[Verdict]] = {}
         for verdict in done:
-            known.setdefault(verdict.target, []).append(verdict)
+            by_target.setdefault(verdict.target, []).append(verdict)
         self.groups: dict[Target, _Group] = {}
         for target in targets:
-            earlier = known.get(str(target), [])
+            earlier = by_target.get(str(target), [])
             skip = {verdict.law for verdict in earlier}
             group = _Group(target, deque(law for law in laws if law.id not in skip))
             group.strikes = [verdict.law for verdict in earlier if verdict.status in STRIKING]

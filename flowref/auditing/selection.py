@@ -74,11 +74,12 @@ def _with_defaults(targets: list[Target], defaults: Mapping[str, str]) -> list[T
     own = any(target.adapter in (USER, OBJECT) for target in targets)
     chosen = []
     for target in targets:
-        known = dict(target.options)
+        own_options = dict(target.options)
         more = {
             key: value
             for key, value in defaults.items()
-            if key not in known and (key == "dtype" or not own or target.adapter in (USER, OBJECT))
+            if key not in own_options
+            and (key == "dtype" or not own or target.adapter in (USER, OBJECT))
         }
         chosen.append(_renamed(target, target.with_options(**more)) if more else target)
     return chosen
@@ -110,8 +111,8 @@ def select_laws(globs: str | Law | Iterable[str | Law]) -> tuple[Law, ...]:
 
 def frameworks(targets: Sequence[Target]) -> tuple[str, ...]:
     """The names of the backends that targets need; of user code, all that can be used here."""
-    known = registry.adapters()
-    named = {known[name].backend if name in known else "" for name in _adapters(targets)}
+    adapters = registry.adapters()
+    named = {adapters[name].backend if name in adapters else "" for name in _adapters(targets)}
     return tuple(name for name in backends.names() if name in named or "" in named)
 
 
@@ -132,8 +133,3 @@ def library_versions(targets: Sequence[Target]) -> tuple[tuple[str, str], ...]:
                 registry.adapters()[name].package or name, registry.library_version(name)
             )
     return tuple(versions.items())
-
-
-def mutated(target: Target, mutant: str) -> Target:
-    """A target with a defect put into it."""
-    return target.with_options(mutant=mutant)

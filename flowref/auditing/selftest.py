@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from flowref import registry
-from flowref.auditing.running import Listener, Options, conduct
-from flowref.auditing.selection import mutated
+from flowref.auditing.options import Listener, Options
+from flowref.auditing.running import conduct
 from flowref.auditing.worker import check_pair, guarded
 from flowref.model import ADVICE, FlowrefError, Mutant, Status
 from flowref.reporting.outcomes import BROKEN
@@ -30,30 +30,30 @@ def healthy_specs() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Catch:
-    """Whether a mutant was caught, and if not what was said instead."""
+class Trial:
+    """Whether a mutant was caught, and what came of it in words."""
 
     mutant: Mutant
     caught: bool
-    said: str
+    outcome: str
 
 
-def catch(mutant: Mutant, profile: str = "standard", seed: int = 0) -> Catch:
+def trial(mutant: Mutant, profile: str = "standard", seed: int = 0) -> Trial:
     """Whether the law of a mutant is violated on its host."""
     from flowref.checking import Settings
 
     try:
         law = registry.find_law(mutant.law)
-        target = mutated(registry.parse_target(mutant.host), mutant.id)
+        target = registry.parse_target(mutant.host).with_options(mutant=mutant.id)
     except FlowrefError as error:
-        return Catch(mutant, False, str(error))
+        return Trial(mutant, False, str(error))
     settings = Settings("thorough" if law.thorough else profile, seed)
     outcome = guarded(check_pair, target, law.id, settings)
     if outcome.verdict is None:
-        return Catch(mutant, False, outcome.raised)
+        return Trial(mutant, False, outcome.raised)
     wanted = Status.ADVICE if law.force == ADVICE else Status.VIOLATED
-    said = f"{outcome.verdict.status} {outcome.verdict.reason}".strip()
-    return Catch(mutant, outcome.verdict.status is wanted, said)
+    status, reason = outcome.verdict.status, outcome.verdict.reason
+    return Trial(mutant, status is wanted, f"{status} {reason}".strip())
 
 
 def healthy(options: Options, listener: Listener) -> Report:
@@ -64,16 +64,18 @@ def healthy(options: Options, listener: Listener) -> Report:
 
 
 def selftest(
-    options: Options, listener: Listener, tell: Callable[[Catch, int, int], None]
-) -> tuple[list[Catch], Report]:
-    """Both halves: the mutants that escaped, and the report on healthy subjects."""
+    options: Options, listener: Listener, show: Callable[[Trial, int, int], None]
+) -> tuple[list[Trial], Report]:
+    """Both halves: the mutants that escaped, and the report on healthy subjects. ``show`` is given
+    each trial as it is done, its number and how many there are.
+    """
     mutants = registry.mutants()
     escaped = []
-    for place, mutant in enumerate(mutants, 1):
-        found = catch(mutant, options.profile, options.seed)
-        tell(found, place, len(mutants))
-        if not found.caught:
-            escaped.append(found)
+    for number, mutant in enumerate(mutants, 1):
+        tried = trial(mutant, options.profile, options.seed)
+        show(tried, number, len(mutants))
+        if not tried.caught:
+            escaped.append(tried)
     return escaped, healthy(options, listener)
 
 

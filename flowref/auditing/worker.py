@@ -30,7 +30,7 @@ Entry = Callable[[Target, str | None, Any], Verdict | None]
 
 @dataclass(frozen=True)
 class Start:
-    """What a worker is told first. ``entry``: the function that checks a pair, as "module:name";
+    """What a worker reads first. ``entry``: the function that checks a pair, as "module:name";
     ``frameworks``: the names of the backends that the targets need.
     """
 
@@ -105,7 +105,7 @@ def undisturbed() -> Iterator[None]:
         if (
             sys.path != path
         ):  # places that were added stay, behind: modules may still import lazily from them
-            sys.path[:] = [*path, *(place for place in sys.path if place not in path)]
+            sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
         for number, handler in handlers.items():
             if signal.getsignal(number) is not handler and handler is not None:
                 signal.signal(number, handler)
@@ -214,7 +214,7 @@ def _address_space() -> int:
 
 
 def resident(pid: int) -> int:
-    """Resident bytes of a process, 0 where that cannot be told."""
+    """Resident bytes of a process, 0 where that cannot be read."""
     try:
         with open(f"/proc/{pid}/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

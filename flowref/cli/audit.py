@@ -97,8 +97,9 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
     or time-out, 5 nothing meaningful was checked.
     """
     from flowref.auditing.journal import FOLDER
+    from flowref.auditing.options import Options
     from flowref.auditing.pool import Limits
-    from flowref.auditing.running import Options, conduct
+    from flowref.auditing.running import conduct
     from flowref.cli.audit_progress import AuditProgress
     from flowref.reporting.terminal import summary_lines
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from flowref.auditing.running import Listener
+from flowref.auditing.options import Listener
 from flowref.auditing.schedule import Pair
 from flowref.cli.screen import BAR, COUNT, LEFT, Bar, Pulse
 from flowref.model import Law, Problem, Status, Target, Verdict
@@ -64,14 +64,14 @@ class AuditProgress(Listener):
         with self.bar.aside():
             click.echo(line, err=True)
 
-    def begin(self, targets: Sequence[Target], laws: Sequence[Law], known: int) -> None:
+    def begin(self, targets: Sequence[Target], laws: Sequence[Law], earlier: int) -> None:
         """Announce the size of the audit, and whether it goes on with an earlier one."""
         self.statements = {law.id: law.statement for law in laws}
         self.total = len(targets) * len(laws)
         self.bar.begin("starting workers", self.total, violations=0)
-        if known:
+        if earlier:
             self.notice(
-                f"going on with an interrupted audit: {known} of {self.total} pairs are known "
+                f"going on with an interrupted audit: {earlier} of {self.total} pairs are known "
                 "(--fresh starts anew)"
             )
 

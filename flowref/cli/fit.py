@@ -139,10 +139,10 @@ def _prepare(
             click.echo(f"reading {path}", err=True)
         dataset = training.read(recipe)
         return training.begin(recipe, dataset, parent), dataset
-    given = [f"--{name}" for name, value in choices.items() if value is not None]
-    if given:
+    fixed = [f"--{name}" for name, value in choices.items() if value is not None]
+    if fixed:
         raise SpecError(
-            f"{folder} keeps the recipe that it began with; {', '.join(given)} is for a new run"
+            f"{folder} keeps the recipe that it began with; {', '.join(fixed)} is for a new run"
         )
     return folder, training.read(training.resumed(folder, path))
 

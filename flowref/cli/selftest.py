@@ -18,13 +18,13 @@ def selftest(quick: bool, seed: int, jobs: int, verbose: bool) -> None:
     """Every mutant is caught by its law, and every law holds on every healthy subject."""
     from flowref import registry
     from flowref.auditing import selftest as testing
-    from flowref.auditing.running import Options
+    from flowref.auditing.options import Options
     from flowref.cli.audit_progress import AuditProgress
 
-    def show(caught: testing.Catch, number: int, total: int) -> None:
-        if verbose or not caught.caught:
-            word, mutant = "caught" if caught.caught else "ESCAPED", caught.mutant
-            click.echo(f"{word}  {number}/{total}  {mutant.id} on {mutant.host}: {caught.said}")
+    def show(trial: testing.Trial, number: int, total: int) -> None:
+        if verbose or not trial.caught:
+            word, mutant = "caught" if trial.caught else "ESCAPED", trial.mutant
+            click.echo(f"{word}  {number}/{total}  {mutant.id} on {mutant.host}: {trial.outcome}")
         elif number % 25 == 0:
             click.echo(f"{number} of {total} mutants", err=True)
 

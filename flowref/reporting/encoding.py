@@ -115,8 +115,8 @@ def _build(kind: type, row: Json, **special: Any) -> Any:
     """The inverse of `_plain`."""
     if not isinstance(row, dict):
         raise ReportError(f"a {kind.__name__.lower()} was written as {row!r}; expected an object")
-    known = {item.name: item for item in fields(kind)}
-    if unknown := sorted(set(row) - set(known)):
+    types = {item.name: item for item in fields(kind)}
+    if unknown := sorted(set(row) - set(types)):
         raise ReportError(
             f"a {kind.__name__.lower()} has the unknown field {unknown[0]!r}; is the report from "
             "a newer flowref?"
@@ -125,7 +125,7 @@ def _build(kind: type, row: Json, **special: Any) -> Any:
     for name, value in row.items():
         if name in special:
             continue
-        expected = str(known[name].type)
+        expected = str(types[name].type)
         values[name] = unhexed(value) if expected == "float" else value
         if expected in ("int", "str") and type(value) is not {"int": int, "str": str}[expected]:
             raise ReportError(

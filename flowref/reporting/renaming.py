@@ -38,18 +38,18 @@ def renames(options: Iterable[str], old: Report, new: Report) -> dict[str, str]:
     Raises: `ReportError` when an option is no pair, matches no name of ``old`` or makes no name of
     ``new``, and when two names would become one.
     """
-    found: dict[str, str] = {}
+    mapping: dict[str, str] = {}
     if options := tuple(options):
         before, after = names(old), names(new)
         for option in options:
-            found = {**_renames(option, before, after), **found}
-        counts = Counter([*found.values(), *(before - found.keys())])
+            mapping = {**_renames(option, before, after), **mapping}
+        counts = Counter([*mapping.values(), *(before - mapping.keys())])
         if twice := sorted(name for name, count in counts.items() if count > 1):
             raise ReportError(
                 f"--rename makes two of the old report's names one: {twice[0]}; "
                 "rename each to another"
             )
-    return found
+    return mapping
 
 
 def _renames(option: str, before: set[str], after: set[str]) -> dict[str, str]:
@@ -59,11 +59,11 @@ def _renames(option: str, before: set[str], after: set[str]) -> dict[str, str]:
             f"--rename {option} is no pair of names; expected OLD=NEW, or OLD*=NEW* for a prefix"
         )
     readings = [(old, new, _matches(old, new, before)) for old, new in pairs]
-    for _, _, found in readings:
-        if not after.isdisjoint(found.values()):
-            return found
-    for _, new, found in readings:
-        if found:
+    for _, _, mapping in readings:
+        if not after.isdisjoint(mapping.values()):
+            return mapping
+    for _, new, mapping in readings:
+        if mapping:
             raise ReportError(
                 f"--rename {option} makes no name that the new report has"
                 f"{nearest(new.rstrip('*'), after)}"
@@ -79,8 +79,8 @@ def _split(option: str) -> Iterator[tuple[str, str]]:
 
     A star stands on both sides or on none.
     """
-    for place, letter in enumerate(option):
-        old, new = option[:place], option[place + 1 :]
+    for n, letter in enumerate(option):
+        old, new = option[:n], option[n + 1 :]
         if letter == "=" and old and new and old.endswith("*") is new.endswith("*"):
             yield old, new
 

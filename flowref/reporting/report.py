@@ -67,7 +67,7 @@ class Report:
         return Counter(verdict.status for verdict in self.verdicts)
 
     def note(self, law: str) -> LawNote | None:
-        """What is said of one law."""
+        """What a reader needs to know of one law."""
         return next((note for note in self.laws if note.id == law), None)
 
     def find(self, identity: str) -> tuple[Verdict, ...]:

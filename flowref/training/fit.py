@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 
+from flowref.auditing.options import Listener as AuditListener
+from flowref.auditing.options import Options
 from flowref.auditing.pool import Limits
-from flowref.auditing.running import Listener as AuditListener
-from flowref.auditing.running import Options, conduct
+from flowref.auditing.running import conduct
 from flowref.model import SpecError, Status
 from flowref.reporting.report import Report
 from flowref.training import data, plots, runs

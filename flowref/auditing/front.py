@@ -1,0 +1,68 @@
+"""The audit as Python code calls it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flowref.auditing.options import Listener, Options
+from flowref.auditing.pool import Limits
+from flowref.auditing.running import conduct
+from flowref.auditing.selection import select
+from flowref.model import Law, Target
+from flowref.reporting.report import FlowrefViolation, Report
+
+
+def audit(
+    targets: Any = None,
+    *,
+    laws: str | Law | Iterable[str | Law] = (),
+    profile: str = "standard",
+    seed: int = 0,
+    jobs: int = 0,
+    timeout: float = 60.0,
+    memory: int = 2048,
+    budget: float = math.inf,
+) -> Report:
+    """Check every law on every target: specs such as "zuko:NSF?features=3", libraries, or live
+    objects.
+
+    Arguments: ``laws`` ids or globs, all by default; ``profile`` quick, standard, thorough;
+    ``jobs`` worker processes, 0 for this process; ``timeout`` seconds and ``memory`` MiB for each
+    pair, in workers only; ``budget`` seconds after which no pair starts. Live objects are copied
+    first and stay in this process.
+    Raises: `SpecError` for laws or options that do not exist. Targets that cannot be loaded are in
+    ``report.problems``.
+    """
+    if targets is not None and (
+        isinstance(targets, str | Target) or not isinstance(targets, list | tuple | set)
+    ):
+        targets = [targets]
+    options = Options(profile, seed, jobs, Limits(timeout, memory), budget)
+    return conduct(targets, laws, options, Listener())
+
+
+def check_flow(
+    flow: Any, *, event_shape: int | Sequence[int] | None = None, laws: Any = (), **options: Any
+) -> Report:
+    """Audit one flow, bijection, density or batch normalizer, and raise with every violation in
+    words.
+
+    Arguments: ``event_shape`` of one input without its batch axis, where the object does not tell;
+    the rest as `audit`.
+    Raises: `FlowrefViolation`, an AssertionError, if a law is violated, or if nothing could be
+    checked.
+    """
+    sizes = (event_shape,) if isinstance(event_shape, int) else tuple(event_shape or ())
+    defaults = {"event": ",".join(str(size) for size in sizes)} if sizes else {}
+    chosen = select([flow], defaults)
+    report = audit(list(chosen.targets), laws=laws, **options)
+    report = replace(report, problems=(*chosen.problems, *report.problems))
+    report.raise_for_violations()
+    if report.exit_code:
+        reasons = (verdict.reason for verdict in report.verdicts if verdict.reason)
+        reason = next(reasons, "no law applies")
+        raise FlowrefViolation(f"nothing meaningful was checked: {reason}")
+    return report

@@ -1,0 +1,56 @@
+"""How an audit runs, and who follows it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flowref.auditing.pool import CHECK, Limits
+from flowref.auditing.schedule import Pair
+from flowref.model import Law, Problem, Target, Verdict
+
+
+@dataclass(frozen=True)
+class Options:
+    """How an audit runs. ``jobs`` 0: in this process, with no time-out and no protection from what
+    targets do.
+
+    ``budget``: seconds after which no pair starts. ``folder``: where the journal and the report are
+    kept, or None. ``fresh``: do not go on with an interrupted audit. ``defaults``: options for
+    targets that do not give them. ``entry``: the function that checks a pair, as "module:name".
+    """
+
+    profile: str = "standard"
+    seed: int = 0
+    jobs: int = 0
+    limits: Limits = field(default_factory=Limits)
+    budget: float = math.inf
+    folder: Path | None = None
+    fresh: bool = False
+    defaults: dict[str, str] = field(default_factory=dict)
+    command: str = ""
+    entry: str = CHECK
+
+
+class Listener:
+    """Hears what happens; a front end overrides what it shows."""
+
+    def begin(self, targets: Sequence[Target], laws: Sequence[Law], earlier: int) -> None:
+        """The selection is made; ``earlier`` verdicts come from an interrupted run."""
+
+    def start(self, pair: Pair) -> None:
+        """A pair starts."""
+
+    def verdict(self, verdict: Verdict) -> None:
+        """A pair is done."""
+
+    def problem(self, problem: Problem) -> None:
+        """A target cannot be audited."""
+
+    def target(self, target: Target, verdicts: Sequence[Verdict]) -> None:
+        """All pairs of a target are done."""
+
+    def notice(self, text: str) -> None:
+        """Something that the user should know."""
