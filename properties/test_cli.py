@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from flowref.checking.settings import PROFILES
 from flowref.cli import main
 from flowref.reporting.report import Report
 
@@ -189,6 +191,14 @@ def test_usage_mistakes_exit_2(folder: Path, arguments: tuple[str, ...], said: s
     assert done.exit_code == 2, done.output
     assert said in done.output
     assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_profiles_are_those_of_the_check(profile: str) -> None:
+    """Every profile of the check is offered, and no other, though no import may slow down --help."""
+    assert flowref("laws", "--profile", profile).exit_code == 0
+    refused = flowref("laws", "--profile", "none").output
+    assert re.findall(r"'(\w+)'", refused.partition("not one of")[2]) == list(PROFILES)
 
 
 def test_workers_survive_a_target_that_ends_its_process(folder: Path) -> None:

@@ -32,16 +32,12 @@ NAMES = ("E4", "E5", "E7", "E8", "E9")
 
 def part(name: str) -> Any:
     """A module of the page, which is no package of flowref."""
-    before, sys.path[:] = sys.path[:], [str(REPORTS), *sys.path]
-    try:
-        return importlib.import_module(f"real_nvp_page.{name}" if name else "real_nvp")
-    finally:
-        sys.path[:] = before
+    return importlib.import_module(f"real_nvp_page.{name}" if name else "real_nvp")
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
     """Run the script as a user does."""
-    line = [sys.executable, str(REPORTS / "real_nvp.py"), *words]
+    line = [sys.executable, str(REPORTS / "tools" / "real_nvp.py"), *words]
     return subprocess.run(
         line,
         capture_output=True,

@@ -44,7 +44,6 @@ OUT_OF_MEMORY = re.compile(
     r"memory|bad_alloc",
     re.IGNORECASE,
 )
-PROFILES = ("quick", "standard", "thorough")
 
 
 def conduct(
@@ -53,6 +52,8 @@ def conduct(
     """The audit behind every front end. A KeyboardInterrupt ends it early, with a report that says
     so.
     """
+    from flowref.checking.settings import PROFILES
+
     if options.profile not in PROFILES:
         hint = nearest(options.profile, PROFILES)
         raise SpecError(

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
-from flowref.model import Condition, Counterexample, Counts, Evidence, ReportError, Status, Verdict
+from flowref.model import (
+    Condition,
+    Counterexample,
+    Counts,
+    Evidence,
+    ReportError,
+    Status,
+    Verdict,
+    one_line,
+)
 
 Json = Any
 
@@ -188,6 +197,6 @@ def verdict_from_json(row: Json) -> Verdict:
             )
         verdict = _build(Verdict, row, **special)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ReportError(f"a verdict cannot be read ({type(error).__name__}: {error})") from None
+        raise ReportError(f"a verdict cannot be read ({one_line(error)})") from None
     assert isinstance(verdict, Verdict)
     return verdict

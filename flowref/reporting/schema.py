@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from flowref.model import Problem, ReportError, Status, Verdict
+from flowref.model import Problem, ReportError, Status, Verdict, one_line
 from flowref.reporting.contents import Environment, LawNote, Omitted
 from flowref.reporting.encoding import hexed, unhexed, verdict_from_json, verdict_to_json
 
@@ -75,8 +75,7 @@ def fields(text: str, origin: str) -> dict[str, Any]:
     except ReportError as error:
         raise ReportError(f"{origin} is a damaged flowref report: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise ReportError(f"{origin} is a damaged flowref report ({reason})") from None
+        raise ReportError(f"{origin} is a damaged flowref report ({one_line(error)})") from None
 
 
 def bare(verdict: Verdict) -> Verdict:

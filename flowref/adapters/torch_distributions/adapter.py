@@ -355,7 +355,7 @@ def _densities() -> dict[str, tuple[Callable[..., Any], Shape | None]]:
     }
 
 
-# Constructions that are confirmed findings: see reports/findings.toml.
+# Constructions with defects that are confirmed.
 FAULTY = ("AffineTransform[0-d tensor,event_dim=1]", "StackTransform[dim=-1]")
 
 

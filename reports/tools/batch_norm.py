@@ -1,7 +1,7 @@
 """Write `reports/batch-norm.md` and its pictures: every claim of two sets of notes on batch
 normalization, measured.
 
-Usage: `python reports/batch_norm.py`. Every number on the page is computed by this run; it takes
+Usage: `python reports/tools/batch_norm.py`. Every number on the page is computed by this run; it takes
 less than a minute.
 """
 
@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+
 from batch_norm_page import ideas, numerics, pictures, running, shapes
 from batch_norm_page.claim import CONVENTION, MISSING, UNSOUND, Claim
-
 from flowref import registry
 from flowref.model import ADVICE, CONTRACT
 from flowref.zoo.seeds.batch_norm import ROWS
 
-HERE = Path(__file__).parent
+REPORTS = Path(__file__).parents[1]
 FOLDER = "batch-norm"
 # What follows the number of the claims that have a verdict, where it is not "are" and the verdict.
 PLURAL = {CONVENTION: "are conventions", MISSING: "are gaps", UNSOUND: "are unsound as code"}
@@ -38,7 +38,7 @@ audited; slips have the numbers of the claims:
     flowref audit 'flowref.zoo.seeds.batch_norm:AveragingBatchNorm?rows={example}'
 
 What is right is in `flowref.reference`: `BatchNorm`, `batch_norm_backward` and `InvertibleBatchNorm`. The page and its pictures are
-written by `python reports/batch_norm.py`. Where no law is named, the claim is not about what a layer computes.
+written by `python reports/tools/batch_norm.py`. Where no law is named, the claim is not about what a layer computes.
 
 Throughout, $n$ (or $m$, as in the paper) values per channel have mean $\\mu$, biased variance $v = \\sigma^2$ and
 $\\hat x = (x - \\mu) / \\sqrt{{v + \\epsilon}}$; $dx$ is short for $\\partial L / \\partial x$; $u = 2^{{-24}}$ is the unit of
@@ -217,8 +217,8 @@ def page() -> str:
 def main() -> None:
     """Write the page and its pictures."""
     torch.set_num_threads(1)
-    (HERE / "batch-norm.md").write_text(page(), encoding="utf-8")
-    pictures.draw(HERE / FOLDER)
+    (REPORTS / "batch-norm.md").write_text(page(), encoding="utf-8")
+    pictures.draw(REPORTS / FOLDER)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What `reports/real_nvp.py` runs: one module for each experiment, and what they share."""
+"""What `reports/tools/real_nvp.py` runs: one module for each experiment, and what they share."""
 
 from real_nvp_page import ablations, filament, four_shapes, handful, moons_and_checkerboard
 

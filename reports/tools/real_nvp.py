@@ -1,6 +1,6 @@
 """Run the experiments of Real NVP, and write `reports/real-nvp.md` from what they measured.
 
-Usage: `python reports/real_nvp.py E4 | E5 | E7 | E8 | E9 | all | page`. An experiment writes its
+Usage: `python reports/tools/real_nvp.py E4 | E5 | E7 | E8 | E9 | all | page`. An experiment writes its
 numbers as JSON and its pictures into `reports/real-nvp/`, then the page; `page` writes the page
 alone. All take about a quarter of an hour on one core.
 A run that was killed goes on where it was, and finished seeds are not trained again. Exit codes: 0,
@@ -13,22 +13,21 @@ import argparse
 import json
 import os
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # sums depend on it; before torch is imported
 
 import torch
+
+from flowref.cli.screen import BAR, ELAPSED, LEFT, Bar, Pulse
+from flowref.training import runs
+from flowref.training.loop import Training
 from real_nvp_page import EXPERIMENTS
 from real_nvp_page.experiment import Effort, Experiment, Row, Task, Watcher, conduct
 
-from flowref.training import runs
-from flowref.training.loop import Training
-
-HERE = Path(__file__).parent
+REPORTS = Path(__file__).parents[1]
 FOLDER, PAGE = "real-nvp", "real-nvp.md"
-HEARTBEAT = 15.0
+HEARTBEAT, REDRAWN = 15.0, 0.2
 
 HEAD = """# Real NVP: what the notes claim of training, measured
 
@@ -38,7 +37,7 @@ what was needed to train it. What they claim is said here in our words, and was 
 core can, with several seeds. Where a claim is not seen, the page says so: that is no refutation, since models and
 trainings here are smaller.
 
-Each experiment is one command, such as `python reports/real_nvp.py E5`; `all` runs the five. Numbers, settings and
+Each experiment is one command, such as `python reports/tools/real_nvp.py E5`; `all` runs the five. Numbers, settings and
 seeds are in [real-nvp/](real-nvp), one JSON file per experiment, and this page is written from these files alone. The
 models are those of `flowref.reference`, trained by `flowref.training` with Adam along half a cosine; what is measured
 are the weights with the best validation value, on points or images that training has not seen. NLL is the mean
@@ -49,67 +48,40 @@ class Progress(Watcher):
     """A bar on a terminal, and a line for each task elsewhere."""
 
     def __init__(self) -> None:
-        self.bar: Any = None
-        self.told = time.monotonic()
-        self.label, self.total, self.done, self.place = "", 0, 0, 0
+        percent = "{task.percentage:3.0f} %"
+        self.bar = Bar("{task.description}", BAR, percent, ELAPSED, "left", LEFT)
+        self.redraw, self.heartbeat = Pulse(REDRAWN), Pulse(HEARTBEAT)
+        self.label, self.total, self.done = "", 0, 0
 
     def begin(self, experiment: Experiment, tasks: list[Task]) -> None:
         """Show an empty bar."""
         self.label, self.total, self.done = experiment.name, len(tasks), 0
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                Progress,
-                TextColumn,
-                TimeElapsedColumn,
-                TimeRemainingColumn,
-            )
-
-            self.bar = Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=24),
-                TextColumn("{task.percentage:3.0f} %"),
-                TimeElapsedColumn(),
-                TextColumn("left"),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self.bar.start()
-            self.place = self.bar.add_task(experiment.name, total=len(tasks))
+        self.bar.__enter__()
+        self.bar.begin(experiment.name, len(tasks))
 
     def task(self, task: Task, done: bool) -> None:
         """Name the task, or count it."""
         self.done += done
         words = f"{self.label} {task.group}, seed {task.seed}"
-        if self.bar is not None:
-            self.bar.update(self.place, description=words, completed=self.done)
-        elif done:
-            print(f"{words}: {self.done}/{self.total}", file=sys.stderr, flush=True)
-            self.told = time.monotonic()
+        self.bar.update(description=words, completed=self.done)
+        if done and not self.bar.drawn:
+            self._line(f"{words}: {self.done}/{self.total}")
 
     def step(self, training: Training) -> None:
         """Move the bar within a task."""
-        now = time.monotonic()
-        if now - self.told < (0.2 if self.bar is not None else HEARTBEAT):
-            return
-        self.told = now
         part = training.progress.step / (training.recipe.epochs * training.steps)
-        if self.bar is not None:
-            self.bar.update(self.place, completed=self.done + part)
-        else:
-            print(
-                f"{self.label}: {self.done}/{self.total}, and {part:.0%} of the next",
-                file=sys.stderr,
-                flush=True,
-            )
+        if self.bar.drawn and self.redraw.due():
+            self.bar.update(completed=self.done + part)
+        elif not self.bar.drawn and self.heartbeat.due():
+            self._line(f"{self.label}: {self.done}/{self.total}, and {part:.0%} of the next")
+
+    def _line(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+        self.heartbeat.restart()
 
     def end(self) -> None:
         """Take the bar away."""
-        if self.bar is not None:
-            self.bar.stop()
-            self.bar = None
+        self.bar.__exit__()
 
 
 def page(out: Path) -> str:
@@ -153,12 +125,12 @@ def main(arguments: list[str] | None = None) -> int:
     names = [experiment.name for experiment in EXPERIMENTS]
     parser.add_argument("what", nargs="+", choices=[*names, "all", "page"])
     parser.add_argument(
-        "--out", type=Path, default=HERE, help="folder of the page  [default: that of this file]"
+        "--out", type=Path, default=REPORTS, help="folder of the page  [default: reports]"
     )
     parser.add_argument(
         "--runs",
         type=Path,
-        default=HERE.parent / ".flowref" / "real-nvp",
+        default=REPORTS.parent / ".flowref" / "real-nvp",
         help="folder of weights and states",
     )
     parser.add_argument(
@@ -167,7 +139,7 @@ def main(arguments: list[str] | None = None) -> int:
         help="tiny trainings, to try the command; give another --out",
     )
     chosen = parser.parse_args(arguments)
-    if chosen.rehearse and chosen.out.resolve() == HERE.resolve():
+    if chosen.rehearse and chosen.out.resolve() == REPORTS.resolve():
         parser.error("--rehearse would overwrite measured numbers; give another folder with --out")
     torch.set_num_threads(1)
     met, watcher = True, Progress()
@@ -185,7 +157,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         watcher.end()
         print(
-            "interrupted; the same command goes on: python reports/real_nvp.py "
+            "interrupted; the same command goes on: python reports/tools/real_nvp.py "
             f"{' '.join(chosen.what)}",
             file=sys.stderr,
         )

@@ -1,3 +1,0 @@
-"""What `reports/batch_norm.py` writes: the claims with their measurements, by theme, and the
-pictures.
-"""
