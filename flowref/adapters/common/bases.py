@@ -19,8 +19,8 @@ NORMALS: dict[str, tuple[str, str, bool]] = {
 
 def base_promises(base: Any) -> dict[str, Any]:
     """The promise of a standard normal base; "initially" where it is trained with the rest."""
-    known = standard_normal(base)
-    return {BASE: known} if known else {}
+    normal = standard_normal(base)
+    return {BASE: normal} if normal else {}
 
 
 def standard_normal(base: Any) -> Any:

@@ -4,100 +4,23 @@ compositions.
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from flowref.adapters.common.bases import base_promises
 from flowref.adapters.common.described import lineage
-from flowref.model import REAL, Facts, Shape, Support, TargetError
+from flowref.adapters.common.shapes import unknown_shape
+from flowref.adapters.common.torch_supports import support_of
+from flowref.adapters.common.traits import Traits, compose, facts_of
+from flowref.model import REAL, Facts, Shape, TargetError
 
-JOINT = ("volume-preserving", "constant-jacobian", "elementwise", "monotone", "straight-through")
-EITHER = ("estimator", "straight-through")
+TraitsOf = Callable[[Any], Traits]
+
 # Zuko renames torch's wrapper of an inverse when it is imported.
 INVERSES = frozenset({"_InverseTransform", "Inverse"})
-VOLUME = frozenset({"volume-preserving", "constant-jacobian"})
-CONSTANT = frozenset({"constant-jacobian"})
-ELEMENTWISE = frozenset({"elementwise", "monotone"})
-
-
-@dataclass(frozen=True)
-class Traits:
-    """What one map is known to be. ``tolerance``: that of an iterative inverse, in the units of its
-    result.
-    """
-
-    domain: Support = REAL
-    codomain: Support | None = None
-    knots: tuple[float, ...] = ()
-    promises: frozenset[str] = frozenset()
-    tolerance: float = 0.0
-    declared: bool = True
-
-    def inverted(self) -> Traits:
-        """The traits of the inverse map."""
-        known = self.codomain is not None
-        domain = self.codomain if self.codomain is not None else REAL
-        return replace(
-            self, domain=domain, codomain=self.domain, knots=(), declared=self.declared and known
-        )
-
-
-def interval(low: float, high: float) -> Support:
-    """An interval, by its name where it has one."""
-    named = {(-math.inf, math.inf): "real", (0.0, 1.0): "unit", (0.0, math.inf): "positive"}
-    return Support.parse(named.get((low, high), (low, high)))
-
-
-def support_of(constraint: Any, whole: bool = True) -> Support | None:
-    """The support that a constraint describes, or None where no support does.
-
-    A product set has one interval for all coordinates. Where theirs differ, the result is None, or
-    with ``whole`` False the intersection, in which the map is defined all the same.
-    """
-    kind = type(constraint).__name__.lstrip("_")
-    if kind == "IndependentConstraint":
-        return support_of(constraint.base_constraint, whole)
-    if kind in ("Real", "RealVector"):
-        return REAL
-    if kind == "Simplex":
-        return Support.parse("simplex")
-    if kind == "OrderedVector":
-        return Support.parse("ordered")
-    if kind in ("Cat", "Stack"):
-        return _met([support_of(one, whole) for one in constraint.cseq], whole)
-    lows, highs = (
-        _ends(constraint, "lower_bound", -math.inf),
-        _ends(constraint, "upper_bound", math.inf),
-    )
-    if kind.startswith("Integer") or (lows, highs) == ([-math.inf], [math.inf]):
-        return None
-    if whole and (len(set(lows)) > 1 or len(set(highs)) > 1):
-        return None
-    return interval(max(lows), min(highs)) if max(lows) < min(highs) else None
-
-
-def _ends(constraint: Any, name: str, default: float) -> list[float]:
-    value = getattr(constraint, name, default)
-    return [
-        float(end)
-        for end in (value.detach().reshape(-1).tolist() if hasattr(value, "detach") else [value])
-    ]
-
-
-def _met(supports: Sequence[Support | None], whole: bool) -> Support | None:
-    known = [one for one in supports if one is not None]
-    if len(known) < len(supports) or not known:
-        return None
-    if all(one == known[0] for one in known):
-        return known[0]
-    low, high = max(one.low for one in known), min(one.high for one in known)
-    return (
-        None
-        if whole or low >= high or {"simplex", "ordered"} & {one.kind for one in known}
-        else interval(low, high)
-    )
+COMPOSITIONS = frozenset({"ComposeTransform", "ComposedTransform"})
+WIDENED = frozenset({"IndependentTransform", "DependentTransform"})
 
 
 def declared_traits(transform: Any, promises: frozenset[str] = frozenset()) -> Traits:
@@ -113,81 +36,27 @@ def declared_traits(transform: Any, promises: frozenset[str] = frozenset()) -> T
     )
 
 
-def composed(maps: Sequence[Traits]) -> Traits:
-    """The composition, first map first.
-
-    It is onto the last codomain only where each codomain is the next domain; its domain is the
-    first one only where each codomain lies in the next domain.
+def traits_by_parts(
+    transform: Any, traits: TraitsOf, join: Callable[[Sequence[Traits]], Traits] = compose
+) -> Traits | None:
+    """The traits of a transform that is made of others: an inverse, a composition, or one with more
+    event dimensions; None for all else. ``traits`` gives those of a part.
     """
-    if not maps:
-        return Traits(codomain=REAL, promises=VOLUME | ELEMENTWISE)
-    pairs = list(itertools.pairwise(maps))
-    promises = {name for name in JOINT if all(name in one.promises for one in maps)}
-    promises |= {name for name in EITHER if any(name in one.promises for one in maps)}
-    if "batch-dims" in frozenset.intersection(*(one.promises for one in maps)):
-        promises.add("batch-dims")
-    ordered = [one.promises & {"autoregressive", "elementwise"} for one in maps]
-    if all(ordered) and any("autoregressive" in one for one in ordered):
-        promises.add("autoregressive")
-    onto = all(first.codomain == second.domain for first, second in pairs)
-    within = all(_inside(first.codomain, second.domain) for first, second in pairs)
-    return Traits(
-        domain=maps[0].domain,
-        codomain=maps[-1].codomain if onto else None,
-        knots=maps[0].knots,
-        promises=frozenset(promises),
-        tolerance=max(one.tolerance for one in maps),
-        declared=within and all(one.declared for one in maps),
-    )
+    names = lineage(transform)
+    if names & INVERSES:
+        return traits(transform.inv).inverted()
+    if names & COMPOSITIONS:
+        return join([traits(stage) for stage in _stages(transform)])
+    return traits(_widened(transform)) if names & WIDENED else None
 
 
-def _inside(inner: Support | None, outer: Support) -> bool:
-    """Whether one support is known to lie in another."""
-    if outer == REAL or inner == outer:
-        return True
-    joint = {"simplex", "ordered"}
-    return (
-        inner is not None
-        and outer.kind not in joint
-        and outer.low <= inner.low
-        and inner.high <= outer.high
-    )
+def _stages(transform: Any) -> Sequence[Any]:
+    stages: Sequence[Any] = transform.parts if hasattr(transform, "parts") else transform.transforms
+    return stages
 
 
-def settled(facts: Facts) -> Facts:
-    """Facts of a user's object less what may differ the next time it is built: a random order of
-    its coordinates.
-    """
-    return replace(
-        facts,
-        promises={
-            name: value for name, value in facts.promises.items() if name != "autoregressive"
-        },
-    )
-
-
-def facts_of(
-    traits: Traits,
-    event: Shape,
-    latent: Shape,
-    ladj_event: Shape = (),
-    context: Shape | None = None,
-) -> Facts:
-    """Traits as facts."""
-    promises: dict[str, Any] = dict.fromkeys(sorted(traits.promises), True)
-    if traits.tolerance:
-        promises["inverse_tolerance"] = traits.tolerance
-    return Facts(
-        event_shape=event,
-        latent_shape=latent,
-        domain=traits.domain,
-        codomain=traits.codomain,
-        declared=traits.declared,
-        context_shape=context,
-        ladj_event=ladj_event,
-        knots=traits.knots,
-        promises=promises,
-    )
+def _widened(transform: Any) -> Any:
+    return transform.base_transform if hasattr(transform, "base_transform") else transform.base
 
 
 def transform_facts(
@@ -207,15 +76,8 @@ def transform_facts(
             "give one size per dimension, as in ?event=2,4,4"
         )
     latent = tuple(int(size) for size in transform.forward_shape(_size(shape)))
-    return facts_of(traits, shape, latent, shape[: len(shape) - event_dim], context)
-
-
-def unknown_shape(obj: Any) -> TargetError:
-    """What to say where an object does not tell its event shape."""
-    return TargetError(
-        f"{type(obj).__name__} does not tell the shape of its events; give it, as in ?event=4 or "
-        "?event=4,4,4"
-    )
+    ladj_event = shape[: len(shape) - event_dim]
+    return facts_of(traits, shape, latent, ladj_event=ladj_event, context_shape=context)
 
 
 def _size(shape: Shape) -> Any:
@@ -225,48 +87,36 @@ def _size(shape: Shape) -> Any:
 
 
 def event_of(transform: Any, own: Callable[[Any], Shape | None] = lambda _: None) -> Shape | None:
-    """The event shape that a transform's attributes tell; ``()`` for a univariate one that holds no
+    """The event shape that a transform's attributes tell; ``()`` for a univariate one that has no
     tensors.
 
     ``own``: what a library's classes tell, asked first.
     """
-    found = own(transform)
-    if found is not None:
-        return found
+    shape = own(transform)
+    if shape is not None:
+        return shape
     names = lineage(transform)
     if names & INVERSES:
         inner = event_of(transform.inv, own)
         return None if inner is None else tuple(transform.inv.forward_shape(_size(inner)))
     if "ReshapeTransform" in names:
         return tuple(transform.in_shape)
-    for attribute in ("base_transform", "base"):
-        if names & {"IndependentTransform", "DependentTransform"} and hasattr(transform, attribute):
-            return _wide_enough(event_of(getattr(transform, attribute), own), transform)
+    if names & WIDENED:
+        return _wide_enough(event_of(_widened(transform), own), transform)
     if names & {"CatTransform", "StackTransform"} and transform.dim == -1:
-        return (
-            (int(sum(transform.lengths)),)
-            if hasattr(transform, "lengths")
-            else (len(transform.transforms),)
-        )
-    if names & {"ComposeTransform", "ComposedTransform"}:
-        stages = transform.parts if hasattr(transform, "parts") else transform.transforms
-        for place, stage in enumerate(stages):
+        lengths = getattr(transform, "lengths", [1] * len(transform.transforms))
+        return (int(sum(lengths)),)
+    if names & COMPOSITIONS:
+        stages = _stages(transform)
+        for index, stage in enumerate(stages):
             shape = event_of(stage, own)
             if shape:
-                for before in reversed(stages[:place]):
+                for before in reversed(stages[:index]):
                     shape = tuple(before.inverse_shape(_size(shape)))
                 return _wide_enough(shape, transform)
-    tensors = [
-        value
-        for value in vars(transform).values()
-        if hasattr(value, "dim") and hasattr(value, "shape")
-    ]
-    shape = max(
-        (tuple(tensor.shape) for tensor in tensors if type(tensor).__name__ == "Tensor"),
-        key=len,
-        default=(),
-    )
-    return _wide_enough(shape, transform)
+    tensors = [value for value in vars(transform).values() if type(value).__name__ == "Tensor"]
+    widest = max((tuple(tensor.shape) for tensor in tensors), key=len, default=())
+    return _wide_enough(widest, transform)
 
 
 def _wide_enough(shape: Shape | None, transform: Any) -> Shape | None:
@@ -302,3 +152,36 @@ def distribution_facts(distribution: Any, event: Shape | None) -> Facts:
         declared=support is not None,
         promises={"batch-dims": True},
     )
+
+
+def flow_facts(density: Any, event: Shape, traits: TraitsOf, **promises: Any) -> Facts:
+    """The facts of a density whose data are latents taken through transforms, as a map from latents
+    to data.
+    """
+    from torch.distributions import ComposeTransform
+
+    whole = ComposeTransform(list(density.transforms))
+    facts = transform_facts(whole, event, compose([traits(one) for one in density.transforms]))
+    own = {**base_promises(density.base_dist), "samples-from-base": True, **promises}
+    return replace(facts, latent_shape=event, promises={**facts.promises, **own})
+
+
+def on_the_line(density: Any, traits: TraitsOf) -> bool:
+    """Whether data and latents of a density have one shape and live on the whole line, so that
+    which is which matters to no one; False for a density that is not made of transforms.
+    """
+    transforms = getattr(density, "transforms", None)
+    if not transforms or density.event_shape != density.base_dist.event_shape:
+        return False
+    if len(density.batch_shape):
+        return False
+    whole = compose([traits(one) for one in transforms])
+    return REAL == whole.domain == whole.codomain and whole.declared
+
+
+def rebuilt(facts: Facts) -> Facts:
+    """Facts of a user's object less what may differ the next time it is built: a random order of
+    its coordinates.
+    """
+    promises = {name: value for name, value in facts.promises.items() if name != "autoregressive"}
+    return replace(facts, promises=promises)

@@ -62,7 +62,7 @@ def _couplings() -> Builders:
     def vector(kind: Any) -> Callable[..., Any]:
         return lambda features=4, hidden=16: kind([(features,)], subnet_constructor=dense(hidden))
 
-    def given(kind: Any) -> Callable[..., Any]:
+    def conditioned(kind: Any) -> Callable[..., Any]:
         def build(features: int = 4, context: int = 2, hidden: int = 16) -> Any:
             return kind([(features,)], dims_c=[(context,)], subnet_constructor=dense(hidden))
 
@@ -81,8 +81,8 @@ def _couplings() -> Builders:
     return {
         **{name: (vector(getattr(fm, name)), None) for name in names},
         **{f"{name}[img]": (image(getattr(fm, name)), IMAGE) for name in names},
-        "GLOWCouplingBlock[ctx]": (given(fm.GLOWCouplingBlock), None),
-        "ConditionalAffineTransform[ctx]": (given(fm.ConditionalAffineTransform), None),
+        "GLOWCouplingBlock[ctx]": (conditioned(fm.GLOWCouplingBlock), None),
+        "ConditionalAffineTransform[ctx]": (conditioned(fm.ConditionalAffineTransform), None),
     }
 
 
@@ -172,19 +172,19 @@ def _reshaping() -> Builders:
     def haar(kind: Any, ordered: bool) -> Callable[..., Any]:
         return lambda rebalance=0.7: kind([IMAGE], order_by_wavelet=ordered, rebalance=rebalance)
 
-    found: Builders = {
+    builders: Builders = {
         "Flatten": (lambda: fm.Flatten([IMAGE]), IMAGE),
         "Reshape": (lambda: fm.Reshape([IMAGE], output_dims=(8, 8)), IMAGE),
     }
     for flag in (False, True):
-        found[f"IRevNetDownsampling[legacy={flag}]"] = (
+        builders[f"IRevNetDownsampling[legacy={flag}]"] = (
             irevnet(fm.IRevNetDownsampling, flag),
             IMAGE,
         )
-        found[f"IRevNetUpsampling[legacy={flag}]"] = (irevnet(fm.IRevNetUpsampling, flag), IMAGE)
-        found[f"HaarDownsampling[by_wavelet={flag}]"] = (haar(fm.HaarDownsampling, flag), IMAGE)
-        found[f"HaarUpsampling[by_wavelet={flag}]"] = (haar(fm.HaarUpsampling, flag), IMAGE)
-    return found
+        builders[f"IRevNetUpsampling[legacy={flag}]"] = (irevnet(fm.IRevNetUpsampling, flag), IMAGE)
+        builders[f"HaarDownsampling[by_wavelet={flag}]"] = (haar(fm.HaarDownsampling, flag), IMAGE)
+        builders[f"HaarUpsampling[by_wavelet={flag}]"] = (haar(fm.HaarUpsampling, flag), IMAGE)
+    return builders
 
 
 def networks() -> dict[str, Callable[..., Any]]:

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common import nflows_constructions as constructions
-from flowref.adapters.common import nflows_family as family
 from flowref.adapters.common.described import described
+from flowref.adapters.common.nflows_family import calls
+from flowref.adapters.common.nflows_family.constructions import components as transforms
+from flowref.adapters.common.nflows_family.facts import context_shape, describe
+from flowref.adapters.glasflow import constructions
 from flowref.model import Adapter, Component, Dialect
 
 
@@ -62,69 +64,34 @@ def rescale(obj: Any, factor: float) -> Any:
     )
 
 
-FLOW = Dialect(
+TRANSFORM = replace(calls.TRANSFORM, chain=chain, invert=invert)
+COMPOSITE = replace(TRANSFORM, parts=calls.parts)
+BUNDLED_FLOW = replace(calls.FLOW, chain=chain, base_sample=None)
+BUNDLED_CONDITIONAL = replace(BUNDLED_FLOW, parts=None, chain=None)
+FLOW = replace(
+    calls.FLOW,
     forward=forward,
     inverse=inverse,
     log_prob=log_prob,
     sample=sample,
     base_log_prob=base_log_prob,
-    base_sample=family.flow_base_sample,
     rescale=rescale,
-    parts=family.flow_parts,
     chain=chain,
-    repair=family.repair,
 )
 CONDITIONAL = replace(FLOW, parts=None, chain=None)
-TRANSFORM = Dialect(
-    forward=family.forward, inverse=family.inverse, chain=chain, invert=invert, repair=family.repair
-)
-COMPOSITE = replace(TRANSFORM, parts=family.parts)
-BUNDLED_FLOW = Dialect(
-    forward=family.flow_forward,
-    inverse=family.flow_inverse,
-    log_prob=family.flow_log_prob,
-    sample=family.flow_sample,
-    base_log_prob=family.flow_base_log_prob,
-    parts=family.flow_parts,
-    chain=chain,
-    repair=family.repair,
-)
-BUNDLED_CONDITIONAL = replace(BUNDLED_FLOW, parts=None, chain=None)
 
 
 def components() -> Mapping[str, Component]:
     """The flows of glasflow, and every transform of the bundled nflows under the prefix
     ``nflows.``.
     """
-    found = {}
-    for name, build in {
-        **{
-            f"RealNVP[linear={kind}]": _real_nvp(linear_transform=kind)
-            for kind in (None, "permutation", "lu", "svd")
-        },
-        "RealNVP[bn_between]": _real_nvp(batch_norm_between_transforms=True),
-        "RealNVP[volume_preserving]": _real_nvp(volume_preserving=True),
-        "RealNVP[features=2]": lambda features=2: _real_nvp()(features),
-        "CouplingNSF": _coupling_nsf(),
-        "CouplingNSF[features=2]": lambda features=2: _coupling_nsf()(features),
-        "CouplingNSF[uniform]": _coupling_nsf(distribution="uniform"),
-        "MaskedAffineAutoregressiveFlow": _autoregressive("MaskedAffine"),
-        "MaskedPiecewiseRationalQuadraticAutoregressiveFlow": _autoregressive(
-            "MaskedPiecewiseRationalQuadratic", tails="linear", tail_bound=3.0
-        ),
-    }.items():
+    table = {}
+    for name, build in constructions.flows().items():
         stacked = {"transforms-all": True} if name.startswith(("RealNVP", "CouplingNSF")) else {}
-        found[name] = described(name, build, FLOW, family.describe, None, **stacked)
-    conditional = _real_nvp(n_conditional_inputs=3)
-    found["RealNVP[conditional]"] = described(
-        "RealNVP[conditional]", conditional, CONDITIONAL, family.describe
-    )
-    for inner, (build, event) in constructions.transforms("glasflow.nflows").items():
-        dialect = COMPOSITE if inner.startswith("Composite") else TRANSFORM
-        found[f"nflows.{inner}"] = described(
-            f"nflows.{inner}", build, dialect, family.describe, event
-        )
-    return found
+        table[name] = described(name, build, FLOW, describe, None, **stacked)
+    name, conditional = "RealNVP[conditional]", constructions.real_nvp(n_conditional_inputs=3)
+    table[name] = described(name, conditional, CONDITIONAL, describe)
+    return table | transforms("glasflow.nflows", TRANSFORM, COMPOSITE, "nflows.")
 
 
 def recognizes(obj: Any) -> Dialect | None:
@@ -134,39 +101,12 @@ def recognizes(obj: Any) -> Dialect | None:
     from glasflow.nflows.transforms import CompositeTransform, Transform
 
     if isinstance(obj, Flow):
-        return FLOW if family._context(obj) is None else CONDITIONAL
+        return FLOW if context_shape(obj) is None else CONDITIONAL
     if isinstance(obj, BundledFlow):
-        return BUNDLED_FLOW if family._context(obj) is None else BUNDLED_CONDITIONAL
+        return BUNDLED_FLOW if context_shape(obj) is None else BUNDLED_CONDITIONAL
     if isinstance(obj, CompositeTransform):
         return COMPOSITE
     return TRANSFORM if isinstance(obj, Transform) else None
-
-
-def _real_nvp(**fixed: Any) -> Any:
-    def build(features: int = 4, n_transforms: int = 2) -> Any:
-        from glasflow import RealNVP
-
-        return RealNVP(features, n_transforms, **fixed)
-
-    return build
-
-
-def _coupling_nsf(**fixed: Any) -> Any:
-    def build(features: int = 4, n_transforms: int = 2) -> Any:
-        from glasflow import CouplingNSF
-
-        return CouplingNSF(features, n_transforms, **fixed)
-
-    return build
-
-
-def _autoregressive(kind: str, **fixed: Any) -> Any:
-    def build(features: int = 4, n_transforms: int = 2) -> Any:
-        from glasflow.flows import autoregressive
-
-        return getattr(autoregressive, f"{kind}AutoregressiveFlow")(features, n_transforms, **fixed)
-
-    return build
 
 
 ADAPTER = Adapter(
@@ -175,5 +115,5 @@ ADAPTER = Adapter(
     title="glasflow",
     components=components,
     recognizes=recognizes,
-    describe=family.describe,
+    describe=describe,
 )

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common import nflows_constructions as constructions
-from flowref.adapters.common import nflows_family as family
 from flowref.adapters.common.described import described
+from flowref.adapters.common.nflows_family import calls
+from flowref.adapters.common.nflows_family.constructions import components as transforms
+from flowref.adapters.common.nflows_family.facts import context_shape, describe
+from flowref.adapters.nflows import constructions
 from flowref.model import Adapter, Component, Dialect
 
 
@@ -35,50 +37,21 @@ def rescale(obj: Any, factor: float) -> Any:
     return Flow(whole, obj._distribution, obj._embedding_net)
 
 
-TRANSFORM = Dialect(
-    forward=family.forward, inverse=family.inverse, chain=chain, invert=invert, repair=family.repair
-)
-COMPOSITE = replace(TRANSFORM, parts=family.parts)
-FLOW = Dialect(
-    forward=family.flow_forward,
-    inverse=family.flow_inverse,
-    log_prob=family.flow_log_prob,
-    sample=family.flow_sample,
-    base_log_prob=family.flow_base_log_prob,
-    base_sample=family.flow_base_sample,
-    rescale=rescale,
-    parts=family.flow_parts,
-    chain=chain,
-    repair=family.repair,
-)
+TRANSFORM = replace(calls.TRANSFORM, chain=chain, invert=invert)
+COMPOSITE = replace(TRANSFORM, parts=calls.parts)
+FLOW = replace(calls.FLOW, chain=chain, rescale=rescale)
 CONDITIONAL = replace(FLOW, parts=None, chain=None)
 
 
 def components() -> Mapping[str, Component]:
     """Every transform of the library, and flows over some of them."""
-    found = {}
-    for name, (build, event) in constructions.transforms("nflows").items():
-        composite = name.startswith("Composite")
-        found[name] = described(
-            name, build, COMPOSITE if composite else TRANSFORM, family.describe, event
-        )
-    for name, build in {
-        "Flow": _flow,
-        "Flow[features=2]": lambda features=2, hidden=16: _flow(features, hidden),
-        "SimpleRealNVP": _real_nvp,
-        "SimpleRealNVP[features=2]": lambda features=2, hidden=16: _real_nvp(features, hidden),
-        "SimpleRealNVP[batch_norm]": lambda features=4, hidden=16: _real_nvp(
-            features, hidden, batch_norm=True
-        ),
-        "MaskedAutoregressiveFlow": _autoregressive_flow,
-        "MaskedAutoregressiveFlow[features=2]": lambda features=2, hidden=16: _autoregressive_flow(
-            features, hidden
-        ),
-    }.items():
+    table = transforms("nflows", TRANSFORM, COMPOSITE)
+    for name, build in constructions.flows().items():
         stacked = {"transforms-all": True} if name.startswith("SimpleRealNVP") else {}
-        found[name] = described(name, build, FLOW, family.describe, None, **stacked)
-    found["Flow[ctx]"] = described("Flow[ctx]", _conditional_flow, CONDITIONAL, family.describe)
-    return found
+        table[name] = described(name, build, FLOW, describe, None, **stacked)
+    conditional = constructions.conditional_flow
+    table["Flow[ctx]"] = described("Flow[ctx]", conditional, CONDITIONAL, describe)
+    return table
 
 
 def recognizes(obj: Any) -> Dialect | None:
@@ -87,57 +60,10 @@ def recognizes(obj: Any) -> Dialect | None:
     from nflows.transforms import CompositeTransform, Transform
 
     if isinstance(obj, Flow):
-        return FLOW if family._context(obj) is None else CONDITIONAL
+        return FLOW if context_shape(obj) is None else CONDITIONAL
     if isinstance(obj, CompositeTransform):
         return COMPOSITE
     return TRANSFORM if isinstance(obj, Transform) else None
-
-
-def _flow(features: int = 4, hidden: int = 16) -> Any:
-    from nflows.distributions import StandardNormal
-    from nflows.flows import Flow
-    from nflows.transforms import (
-        CompositeTransform,
-        LULinear,
-        MaskedPiecewiseRationalQuadraticAutoregressiveTransform,
-        ReversePermutation,
-    )
-
-    spline = MaskedPiecewiseRationalQuadraticAutoregressiveTransform(
-        features, hidden, num_bins=6, num_blocks=1, tails="linear", tail_bound=3.0
-    )
-    return Flow(
-        CompositeTransform([spline, ReversePermutation(features), LULinear(features)]),
-        StandardNormal([features]),
-    )
-
-
-def _real_nvp(features: int = 4, hidden: int = 16, batch_norm: bool = False) -> Any:
-    from nflows.flows import SimpleRealNVP
-
-    return SimpleRealNVP(
-        features, hidden, num_layers=2, num_blocks_per_layer=1, batch_norm_between_layers=batch_norm
-    )
-
-
-def _autoregressive_flow(features: int = 4, hidden: int = 16) -> Any:
-    from nflows.flows import MaskedAutoregressiveFlow
-
-    return MaskedAutoregressiveFlow(features, hidden, num_layers=2, num_blocks_per_layer=1)
-
-
-def _conditional_flow(features: int = 4, hidden: int = 16, context_features: int = 3) -> Any:
-    from nflows.distributions import ConditionalDiagonalNormal
-    from nflows.flows import Flow
-    from nflows.transforms import MaskedAffineAutoregressiveTransform
-    from torch import nn
-
-    transform = MaskedAffineAutoregressiveTransform(
-        features, hidden, context_features=context_features, num_blocks=1
-    )
-    return Flow(
-        transform, ConditionalDiagonalNormal([features], nn.Linear(context_features, 2 * features))
-    )
 
 
 ADAPTER = Adapter(
@@ -146,5 +72,5 @@ ADAPTER = Adapter(
     title="nflows",
     components=components,
     recognizes=recognizes,
-    describe=family.describe,
+    describe=describe,
 )

@@ -9,7 +9,8 @@ from typing import Any
 
 from flowref.adapters.common.described import described
 from flowref.adapters.normflows import constructions
-from flowref.adapters.normflows.facts import describe, describe_levels, takes_context
+from flowref.adapters.normflows.facts import describe, describe_levels
+from flowref.adapters.normflows.shapes import takes_context
 from flowref.model import Adapter, Component, Dialect
 
 
@@ -181,11 +182,11 @@ COMPOSITES = ("Composite", "GlowBlock", "GlowBlock[checkerboard]")
 
 def components() -> Mapping[str, Component]:
     """Every flow of the library, and models over some of them."""
-    found = {}
+    table = {}
     for name, (build, event) in constructions.flows().items():
         dialect = ONE_WAY if name in NO_INVERSE else COMPOSITE if name in COMPOSITES else FLOW
         dialect = CONTEXTUAL if name.endswith("[ctx]") else dialect
-        found[name] = described(
+        table[name] = described(
             name, build, dialect, describe, event, **constructions.promised(name)
         )
     models: dict[str, tuple[Callable[..., Any], Dialect]] = {
@@ -202,11 +203,11 @@ def components() -> Mapping[str, Component]:
         "ConditionalNormalizingFlow": (constructions.conditional_flow, CONDITIONAL),
     }
     for name, (build, dialect) in models.items():
-        found[name] = described(name, build, dialect, describe)
-    found["MultiscaleFlow"] = described(
+        table[name] = described(name, build, dialect, describe)
+    table["MultiscaleFlow"] = described(
         "MultiscaleFlow", constructions.multi_scale, LEVELS, describe_levels
     )
-    return found
+    return table
 
 
 def recognizes(obj: Any) -> Dialect | None:

@@ -45,7 +45,7 @@ def _affine() -> Builders:
         return build
 
     def masked(features: int = 4, hidden: int = 16) -> Any:
-        mask = torch.tensor([1.0 if place % 2 == 0 else 0.0 for place in range(features)])
+        mask = torch.tensor([1.0 if index % 2 == 0 else 0.0 for index in range(features)])
         nets = [nf.nets.MLP([features, hidden, features]) for _ in range(2)]
         return of.MaskedAffineFlow(mask, nets[0], nets[1])
 

@@ -122,23 +122,23 @@ def components() -> Mapping[str, Component]:
     """Every layer that is a map, in every rank and with every option that changes what it computes;
     and the densities.
     """
-    found = {}
+    table = {}
     for name, (build, event) in constructions.normalizers().items():
         dialect = batch_norms.DIALECT if name.startswith("BatchNorm") else LAYER
-        found[name] = described(name, build, dialect, describe, event)
+        table[name] = described(name, build, dialect, describe, event)
     for name, (build, event) in constructions.bijections().items():
-        found[name] = described(name, build, LAYER, describe, event, **constructions.promised(name))
+        table[name] = described(name, build, LAYER, describe, event, **constructions.promised(name))
     for name, (build, event) in constructions.flows().items():
-        found[name] = described(name, build, FLOW, describe, event, **constructions.promised(name))
+        table[name] = described(name, build, FLOW, describe, event, **constructions.promised(name))
     for name, (build, event) in constructions.univariate().items():
-        found[name] = described(
+        table[name] = described(
             name, build, ATOMS if name == "Atoms" else UNIVARIATE, describe, event
         )
     for name, (build, event) in constructions.latent_models().items():
-        found[name] = described(name, build, LATENT, describe, event)
+        table[name] = described(name, build, LATENT, describe, event)
     for name, (build, event) in constructions.surjections().items():
-        found[name] = described(name, build, DEQUANTIZER, describe, event)
-    return found
+        table[name] = described(name, build, DEQUANTIZER, describe, event)
+    return table
 
 
 def recognizes(obj: Any) -> Dialect | None:

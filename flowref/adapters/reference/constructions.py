@@ -79,25 +79,25 @@ def normalizers() -> Mapping[str, Construction]:
 
 def bijections() -> Mapping[str, Construction]:
     """The maps of Real NVP, one by one and put together."""
-    found: dict[str, Construction] = {
+    table: dict[str, Construction] = {
         name: (partial(_plain, kind, arguments, options), event)
         for name, (kind, arguments, options, event) in PLAIN.items()
     }
     for kind in ("AffineCoupling", "AdditiveCoupling"):
         for mask, event in MASKS.items():
-            found[f"{kind}[{mask}]"] = partial(_coupling, kind, mask, event), event
+            table[f"{kind}[{mask}]"] = partial(_coupling, kind, mask, event), event
     for name, parameters in {
         "Normal": (0.3, 1.2),
         "Exponential": (1.5,),
         "Laplace": (0.3, 1.2),
     }.items():
-        found[f"ElementwiseCDF[{name}]"] = partial(_elementwise_cdf, name, parameters), FEATURES
-    found["Rosenblatt"] = _rosenblatt, VECTOR
-    found["MultiScale"] = _multi_scale, (1, 4, 4)
-    found["Chain"] = _chain, FEATURES
-    found["Chain[squeeze]"] = _level, (1, 4, 4)
-    found["Inverse"] = _inverse, FEATURES
-    return found
+        table[f"ElementwiseCDF[{name}]"] = partial(_elementwise_cdf, name, parameters), FEATURES
+    table["Rosenblatt"] = _rosenblatt, VECTOR
+    table["MultiScale"] = _multi_scale, (1, 4, 4)
+    table["Chain"] = _chain, FEATURES
+    table["Chain[squeeze]"] = _level, (1, 4, 4)
+    table["Inverse"] = _inverse, FEATURES
+    return table
 
 
 def flows() -> Mapping[str, Construction]:

@@ -3,82 +3,72 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common import batch_norm_shapes, batch_norms, couplings, multi_scales
+from flowref.adapters.common import batch_norm_shapes, batch_norms
 from flowref.adapters.common.bases import base_promises
 from flowref.adapters.common.described import lineage
-from flowref.adapters.common.torch_transforms import interval
-from flowref.model import REAL, Facts, Preprocessing, Shape, Support, TargetError
+from flowref.adapters.common.shapes import unknown_shape
+from flowref.adapters.common.torch_supports import interval
+from flowref.adapters.common.traits import (
+    CONSTANT,
+    ELEMENTWISE,
+    VOLUME,
+    Traits,
+    compose,
+    facts_of,
+    promised,
+)
+from flowref.adapters.reference import structure
+from flowref.model import REAL, Facts, Preprocessing, Shape, Support
 
-ELEMENTWISE = frozenset({"elementwise"})
-CONSTANT = frozenset({"constant-jacobian"})
-MONOTONE = frozenset({"monotone"})
-VOLUME = frozenset({"volume-preserving"})
-JOINT = ELEMENTWISE | CONSTANT | MONOTONE | VOLUME
-
-TRAITS: dict[str, frozenset[str]] = {
-    "ActNorm": ELEMENTWISE | CONSTANT | MONOTONE,
+PROMISES: dict[str, frozenset[str]] = {
+    "ActNorm": ELEMENTWISE | CONSTANT,
     "AdditiveCoupling": VOLUME,
-    "Affine": ELEMENTWISE | CONSTANT,
-    "ElementwiseCDF": ELEMENTWISE | MONOTONE,
-    "Exp": ELEMENTWISE | MONOTONE,
-    "InvertibleBatchNorm": ELEMENTWISE | CONSTANT,
+    "Affine": CONSTANT | {"elementwise"},
+    "ElementwiseCDF": ELEMENTWISE,
+    "Exp": ELEMENTWISE,
+    "InvertibleBatchNorm": CONSTANT | {"elementwise"},
     "InvertibleConv1x1": CONSTANT,
-    "Logit": ELEMENTWISE | MONOTONE,
+    "Logit": ELEMENTWISE,
     "Permute": VOLUME | CONSTANT,
     "Rosenblatt": frozenset({"autoregressive"}),
     "Squeeze": VOLUME | CONSTANT,
 }
 
 
-@dataclass(frozen=True)
-class _Map:
-    """What one layer's class tells of its map."""
-
-    latent_shape: Shape
-    domain: Support = REAL
-    codomain: Support = REAL
-    promises: frozenset[str] = frozenset()
-
-
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a reference layer, its event shape inferred where the object tells it."""
-    shape = event_shape or _event(obj)
     if batch_norms.is_normalizer(obj):
         # Where no shape is given, an event is an image of its channels.
-        shape = event_shape or batch_norm_shapes.infer_shape(obj) or (obj.num_features,)
-        facts = batch_norm_shapes.facts(obj, shape)
+        image = event_shape or batch_norm_shapes.infer_shape(obj) or (obj.num_features,)
+        facts = batch_norm_shapes.facts(obj, image)
         if not callable(getattr(obj, "inverse", None)):
             return facts
         assert facts.normalizer is not None
-        promises = dict.fromkeys(sorted(TRAITS["InvertibleBatchNorm"]), True)
+        promises = dict.fromkeys(sorted(PROMISES["InvertibleBatchNorm"]), True)
         return replace(
             facts, promises=promises, normalizer=replace(facts.normalizer, statistics=obj.stats)
         )
     if lineage(obj) & {"Exponential", "Atoms"}:
         return _univariate(obj)
+    shape = event_shape or _event(obj)
     if shape is None:
-        raise TargetError(
-            f"{type(obj).__name__} does not tell the shape of its events; give it, as in ?event=4 "
-            "or ?event=4,4,4"
-        )
+        raise unknown_shape(obj)
     if "Dequantize" in lineage(obj):
         return Facts(event_shape=shape, preprocessing=Preprocessing(0.0, float(obj.bins), obj.bins))
     if "GaussianLatentModel" in lineage(obj):
         return Facts(event_shape=shape)
-    seen = _seen(obj, shape)
-    return Facts(
-        event_shape=shape,
-        latent_shape=seen.latent_shape,
-        domain=seen.domain,
-        codomain=seen.codomain,
-        promises={**dict.fromkeys(sorted(seen.promises), True), **_declared(obj)},
-        preprocessing=_preprocessing(obj),
-        squeezing=multi_scales.squeezing(obj),
-        multi_scale=multi_scales.multi_scale(obj),
-        coupling=couplings.of_library(obj, shape, "flowref"),
+    return facts_of(
+        traits(obj),
+        shape,
+        _latent(obj, shape),
+        _declared(obj),
+        preprocessing=structure.preprocessing(obj),
+        squeezing=structure.squeezing(obj),
+        multi_scale=structure.multi_scale(obj),
+        coupling=structure.coupling(obj, shape),
     )
 
 
@@ -99,72 +89,57 @@ def _declared(obj: Any) -> dict[str, Any]:
     if "Rosenblatt" in names:
         # Facts are read off a copy in float32.
         factor = obj.factor.double()
-        known = {
+        gaussian = {
             "mean": obj.mean.tolist(),
             "covariance": (factor @ factor.mT).tolist(),
             "precision": 1e-5,
         }
-        return {"rosenblatt": known}
+        return {"rosenblatt": gaussian}
     if "Flow" in names:
         # Bits per dimension are by default those of levels that are one apart.
         return {**base_promises(obj.base), "samples-from-base": True, "rsample": True, "level": 1.0}
     return {}
 
 
-def _preprocessing(obj: Any) -> Preprocessing | None:
-    """The logit that a layer is, or that a flow begins with."""
+def traits(obj: Any) -> Traits:
+    """What the class of a layer tells of its map."""
     names = lineage(obj)
-    if "Logit" in names:
-        return Preprocessing(obj.alpha, obj.bound)
-    inner = obj.bijection if "Flow" in names else obj.preprocessing if "RealNVP" in names else None
-    if "Chain" in names:
-        inner = next(iter(obj), None)
-    known = None if inner is None else _preprocessing(inner)
-    return None if known is None else replace(known, alone=False)
-
-
-def _seen(obj: Any, shape: Shape) -> _Map:
-    names = lineage(obj)
-    promises = frozenset().union(*(traits for name, traits in TRAITS.items() if name in names))
+    promises = promised(PROMISES, names)
     if "Flow" in names:
-        return _seen(obj.bijection, shape)
+        return traits(obj.bijection)
     if "Chain" in names:
-        return _composed([*obj], shape)
+        return compose([traits(layer) for layer in obj])
     if "RealNVP" in names:
-        return _composed([obj.preprocessing, obj.scales], shape)
-    if "MultiScale" in names:
-        return _Map((math.prod(shape),))
+        return compose([traits(obj.preprocessing), traits(obj.scales)])
     if "Inverse" in names:
-        inner = _seen(
-            obj.bijection, shape
-        )  # every layer that changes the shape of an event is seen before it is reversed
-        return _Map(shape, inner.codomain, inner.domain, inner.promises)
+        return traits(obj.bijection).inverted()
     if "Logit" in names:
-        return _Map(shape, domain=Support.parse(obj.domain), promises=promises)
+        return Traits(Support.parse(obj.domain), REAL, promises=promises)
     if "ElementwiseCDF" in names:
-        return _Map(shape, interval(*obj.domain), Support.parse("unit"), promises)
+        return Traits(interval(*obj.domain), Support.parse("unit"), promises=promises)
     if "Rosenblatt" in names:
-        return _Map(shape, codomain=Support.parse("unit"), promises=promises)
+        return Traits(codomain=Support.parse("unit"), promises=promises)
     if "Exp" in names:
-        return _Map(shape, codomain=Support.parse("positive"), promises=promises)
+        return Traits(codomain=Support.parse("positive"), promises=promises)
+    return Traits(codomain=REAL, promises=promises)
+
+
+def _latent(obj: Any, shape: Shape) -> Shape:
+    """The shape of what a layer maps events of a shape to."""
+    names = lineage(obj)
+    if "Flow" in names:
+        return _latent(obj.bijection, shape)
+    if "Chain" in names:
+        for layer in obj:
+            shape = _latent(layer, shape)
+        return shape
+    if "RealNVP" in names or "MultiScale" in names:
+        return (math.prod(shape),)
     if "Squeeze" in names:
         channels, height, width = shape
-        return _Map((4 * channels, height // 2, width // 2), promises=promises)
-    return _Map(shape, promises=promises)
-
-
-def _unsqueezed(shape: Shape) -> Shape:
-    channels, height, width = shape
-    return channels // 4, 2 * height, 2 * width
-
-
-def _composed(layers: list[Any], shape: Shape) -> _Map:
-    seen = _Map(shape, promises=JOINT)
-    for index, layer in enumerate(layers):
-        step = _seen(layer, seen.latent_shape)
-        domain = step.domain if index == 0 else seen.domain
-        seen = _Map(step.latent_shape, domain, step.codomain, seen.promises & step.promises)
-    return seen
+        return (4 * channels, height // 2, width // 2)
+    # Every layer that changes the shape of an event is seen before it is reversed.
+    return shape
 
 
 def _event(obj: Any) -> Shape | None:

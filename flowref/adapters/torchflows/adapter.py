@@ -108,16 +108,16 @@ COMPOSITES = ("arch.", "multiscale.Normalized")
 
 def components() -> Mapping[str, Component]:
     """Every bijection of the library, and flows over some architectures."""
-    found = {}
+    table = {}
     for name, (build, event) in constructions.bijections().items():
         dialect = COMPOSITE if name.startswith(COMPOSITES) else BIJECTION
         dialect = ONLY_INVERSE if any(kind in name for kind in ONE_WAY) else dialect
-        found[name] = described(
+        table[name] = described(
             name, build, dialect, describe, event, **constructions.promised(name)
         )
     for name, build in constructions.flows().items():
-        found[name] = described(name, build, FLOW, describe)
-    return found
+        table[name] = described(name, build, FLOW, describe)
+    return table
 
 
 def recognizes(obj: Any) -> Dialect | None:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common import couplings, multi_scales
 from flowref.adapters.common.bases import base_promises
 from flowref.adapters.common.described import lineage
-from flowref.model import REAL, Facts, Shape, Support, TargetError
+from flowref.adapters.common.shapes import shape_of, unknown_shape
+from flowref.adapters.common.traits import (
+    CONSTANT,
+    ELEMENTWISE,
+    VOLUME,
+    Traits,
+    compose,
+    facts_of,
+    promised,
+)
+from flowref.adapters.torchflows import structure
+from flowref.model import REAL, Facts, Shape, Support
 
 # Its sigmoidal transformers are meant for |x| < 10, where their inverse bisects until steps are
 # below 1e-5 |x|.
@@ -22,12 +34,7 @@ FIXED_POINT = 1e-2
 # The part of a transformer's range that inputs of a composition are drawn from.
 COMPOSED = 0.2
 
-ELEMENTWISE = frozenset({"elementwise", "monotone"})
-CONSTANT = frozenset({"constant-jacobian"})
-VOLUME = frozenset({"volume-preserving"})
-JOINT = ("volume-preserving", "constant-jacobian", "elementwise", "monotone")
-
-TRAITS: dict[str, frozenset[str]] = {
+PROMISES: dict[str, frozenset[str]] = {
     "InvertibleMatrix": CONSTANT,
     "PermutationMatrix": CONSTANT | VOLUME,
     "IdentityMatrix": CONSTANT | VOLUME | ELEMENTWISE,
@@ -45,90 +52,95 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     bijection = getattr(obj, "bijection", obj)
     own = getattr(bijection, "event_shape", None)
     if event_shape is None and own is None:
-        raise TargetError(
-            f"{type(obj).__name__} does not tell the shape of its events; give it, as in ?event=4"
-        )
-    shape = event_shape or _shape(own)
+        raise unknown_shape(obj)
+    shape = event_shape or shape_of(own)
     context = getattr(bijection, "context_shape", None)
-    domain, knots, tolerance = _reach(bijection)
-    promises: dict[str, Any] = dict.fromkeys(sorted(_promises(bijection) | {"batch-dims"}), True)
-    if tolerance:
-        promises["inverse_tolerance"] = tolerance
-        if "InverseMaskedAutoregressiveBijection" in lineage(bijection):
-            promises["iterative-forward"] = True
-    if domain != REAL and "BijectiveComposition" in lineage(bijection):
-        promises["perturb"] = (
-            0.0  # moved affine layers carry their outputs out of the range of the next transformer
-        )
-    if hasattr(obj, "bijection") and hasattr(obj, "base"):
-        promises |= {**base_promises(obj.base), "samples-from-base": True}
-    return Facts(
-        event_shape=shape,
-        latent_shape=_latent(bijection, shape),
-        domain=domain,
-        codomain=REAL if domain == REAL else None,
-        context_shape=None if context is None else _shape(context),
-        knots=knots,
-        promises=promises,
-        coupling=couplings.of_library(bijection, shape, "torchflows") if bijection is obj else None,
-        squeezing=multi_scales.squeezing(bijection),
-        multi_scale=multi_scales.multi_scale(obj),
+    whole = traits(bijection)
+    return facts_of(
+        replace(whole, promises=whole.promises | {"batch-dims"}),
+        shape,
+        _latent(bijection, shape),
+        _settings(bijection, whole) | _density_promises(obj),
+        context_shape=None if context is None else shape_of(context),
+        coupling=structure.coupling(bijection, shape) if bijection is obj else None,
+        squeezing=structure.squeezing(bijection),
+        multi_scale=structure.multi_scale(obj),
     )
 
 
-def _shape(value: Any) -> Shape:
-    return (value,) if isinstance(value, int) else tuple(int(size) for size in value)
+def _settings(bijection: Any, whole: Traits) -> dict[str, Any]:
+    """What a numerical inverse and a bounded domain ask of those who judge."""
+    names = lineage(bijection)
+    settings: dict[str, Any] = {}
+    if whole.tolerance and "InverseMaskedAutoregressiveBijection" in names:
+        settings["iterative-forward"] = True
+    if whole.domain != REAL and "BijectiveComposition" in names:
+        # Moved affine layers carry their outputs out of the range of the next transformer.
+        settings["perturb"] = 0.0
+    return settings
 
 
-def _promises(obj: Any) -> frozenset[str]:
-    names = lineage(obj)
-    if "BijectiveComposition" in names:
-        every = [_promises(layer) for layer in obj.layers]
-        joint = {name for name in JOINT if all(name in one for one in every)}
-        return frozenset(
-            joint | {name for name in ("estimator",) if any(name in one for one in every)}
-        )
-    promises = frozenset().union(*(traits for name, traits in TRAITS.items() if name in names))
-    transformer = lineage(getattr(obj, "transformer", None))
-    if (
-        "ElementwiseBijection" in names
-        and obj.context_shape is None
-        and transformer & {"Affine", "Scale", "Shift"}
-    ):
-        promises |= CONSTANT
-    return promises | VOLUME if "Shift" in transformer else promises
+def _density_promises(obj: Any) -> dict[str, Any]:
+    if not hasattr(obj, "bijection") or not hasattr(obj, "base"):
+        return {}
+    return {**base_promises(obj.base), "samples-from-base": True}
 
 
-def _reach(obj: Any) -> tuple[Support, tuple[float, ...], float]:
-    """Where a bijection is meant to be used, its knots, and how far off its numerical inverse may
-    be.
+def traits(obj: Any) -> Traits:
+    """What the class of a bijection tells of its map: where it is meant to be used, its knots, how
+    far off its numerical inverse may be, and what it promises.
     """
-    domain, tolerance = REAL, 0.0
-    knots: set[float] = set()
     names = lineage(obj)
     if "BijectiveComposition" in names:
-        for layer in obj.layers:
-            inner, _, error = _reach(layer)
-            if inner != REAL:
-                # The affine layers around it stretch their inputs, so less than its own range is
-                # safe.
-                domain = Support.parse((inner.low * COMPOSED, inner.high * COMPOSED))
-            tolerance = max(tolerance, 10 * error)
-        return domain, (), tolerance
+        return _composition([traits(layer) for layer in obj.layers])
     if "IterativeResidualBijection" in names:
-        return REAL, (), FIXED_POINT
+        return Traits(codomain=REAL, promises=promised(PROMISES, names), tolerance=FIXED_POINT)
     transformer: Any = getattr(obj, "transformer", None)
     kinds = lineage(transformer)
     compounding = 10.0 if "MaskedAutoregressiveBijection" in names else 1.0
-    if "MonotonicSpline" in kinds:
-        knots = {float(transformer.min_input), float(transformer.max_input)}
+    domain, tolerance = REAL, 0.0
     if kinds & {"Sigmoid", "DeepSigmoid", "DenseSigmoid", "DeepDenseSigmoid"}:
         domain = SIGMOIDAL_STACK if kinds & {"DeepSigmoid", "DeepDenseSigmoid"} else SIGMOIDAL
         tolerance = SIGMOIDAL_TOLERANCE * compounding
     if "Integration" in kinds:
         bound = float(transformer.bound)
         domain, tolerance = Support.parse((-bound, bound)), INTEGRAL_TOLERANCE * compounding
-    return domain, tuple(sorted(knots)), tolerance
+    return Traits(
+        domain,
+        REAL if domain == REAL else None,
+        _knots(transformer) if "MonotonicSpline" in kinds else (),
+        _promises(obj, names, kinds),
+        tolerance,
+    )
+
+
+def _composition(maps: Sequence[Traits]) -> Traits:
+    """The composition, whose affine layers stretch the inputs of the others, so that less than the
+    range of these is safe; errors compound.
+    """
+    whole = compose(maps)
+    ranges = [one.domain for one in maps if one.domain != REAL]
+    domain = (
+        Support.parse((ranges[-1].low * COMPOSED, ranges[-1].high * COMPOSED)) if ranges else REAL
+    )
+    return Traits(
+        domain,
+        None if ranges else REAL,
+        promises=whole.promises - {"autoregressive"},
+        tolerance=10 * whole.tolerance,
+    )
+
+
+def _knots(spline: Any) -> tuple[float, ...]:
+    return tuple(sorted({float(spline.min_input), float(spline.max_input)}))
+
+
+def _promises(obj: Any, names: set[str], kinds: set[str]) -> frozenset[str]:
+    promises = promised(PROMISES, names)
+    elementwise = "ElementwiseBijection" in names and obj.context_shape is None
+    if elementwise and kinds & {"Affine", "Scale", "Shift"}:
+        promises |= CONSTANT
+    return promises | VOLUME if "Shift" in kinds else promises
 
 
 def _latent(obj: Any, shape: Shape) -> Shape:
@@ -137,5 +149,5 @@ def _latent(obj: Any, shape: Shape) -> Shape:
         for layer in obj.layers:
             shape = _latent(layer, shape)
     if "Squeeze" in names:
-        return _shape(obj.transformed_event_shape)
+        return shape_of(obj.transformed_event_shape)
     return shape

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common.described import described
-from flowref.adapters.common.torch_transforms import settled
+from flowref.adapters.common.torch_transforms import rebuilt
 from flowref.adapters.zuko import constructions
 from flowref.adapters.zuko.facts import describe, reaches_everywhere
 from flowref.model import Adapter, Component, Dialect, Facts, Shape
@@ -163,24 +163,24 @@ def recognizes(obj: Any) -> Dialect | None:
 
 def describe_users(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a user's transform or density."""
-    return settled(describe(obj, event_shape))
+    return rebuilt(describe(obj, event_shape))
 
 
 def components() -> Mapping[str, Component]:
     """The transforms, the lazy transforms and the flows of the library."""
-    found = {}
+    table = {}
     for name, build in constructions.transforms().items():
         event = (4,) if name == "SignedPowerTransform" else None
-        found[name] = described(name, build, TRANSFORM, describe, event)
+        table[name] = described(name, build, TRANSFORM, describe, event)
     for name, build in constructions.lazy_transforms().items():
-        found[name] = described(name, build, LAZY, describe)
+        table[name] = described(name, build, LAZY, describe)
     for name, build in constructions.flows().items():
         bounded = name.partition("[")[0] in ("NAF", "UNAF", "GF", "SOSPF")
         dialect = LAZY_DENSITY if name.startswith("GMM") else BOUNDED_FLOW if bounded else FLOW
         # Their couplings alternate between the two parts.
         stacked = {"transforms-all": True} if name in ("NICE", "RealNVP") else {}
-        found[name] = described(name, build, dialect, describe, None, **stacked)
-    return found
+        table[name] = described(name, build, dialect, describe, None, **stacked)
+    return table
 
 
 ADAPTER = Adapter(

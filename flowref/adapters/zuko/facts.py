@@ -8,24 +8,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common import couplings
 from flowref.adapters.common.bases import base_promises
 from flowref.adapters.common.described import lineage
+from flowref.adapters.common.shapes import unknown_shape
+from flowref.adapters.common.torch_supports import interval
 from flowref.adapters.common.torch_transforms import (
-    CONSTANT,
-    ELEMENTWISE,
-    INVERSES,
-    VOLUME,
-    Traits,
-    composed,
     declared_traits,
     distribution_facts,
     event_of,
-    facts_of,
-    interval,
+    traits_by_parts,
     transform_facts,
-    unknown_shape,
 )
+from flowref.adapters.common.traits import (
+    CONSTANT,
+    ELEMENTWISE,
+    VOLUME,
+    Traits,
+    compose,
+    facts_of,
+    promised,
+)
+from flowref.adapters.zuko.structure import coupling
 from flowref.model import REAL, Facts, Shape
 
 # Bisection errors of one coordinate enter the parameters of the next ones, and those of one layer
@@ -45,9 +48,9 @@ ADAPTIVE = frozenset({"estimator", "adaptive-steps", "fixed", "truncated-domain"
 QUADRATURE = frozenset({"estimator", "fixed"})
 TAINTS = ADAPTIVE | QUADRATURE | {"truncated-domain"}
 PROMISES: dict[str, frozenset[str]] = {
-    "IdentityTransform": VOLUME | ELEMENTWISE,
-    "AdditiveTransform": VOLUME | ELEMENTWISE,
-    "CircularShiftTransform": VOLUME | {"elementwise"},
+    "IdentityTransform": VOLUME | CONSTANT | ELEMENTWISE,
+    "AdditiveTransform": VOLUME | CONSTANT | ELEMENTWISE,
+    "CircularShiftTransform": VOLUME | CONSTANT | {"elementwise"},
     "MonotonicAffineTransform": CONSTANT | ELEMENTWISE,
     **dict.fromkeys(
         (
@@ -60,8 +63,8 @@ PROMISES: dict[str, frozenset[str]] = {
         ELEMENTWISE,
     ),
     "MonotonicTransform": ELEMENTWISE,
-    "PermutationTransform": VOLUME,
-    "RotationTransform": VOLUME,
+    "PermutationTransform": VOLUME | CONSTANT,
+    "RotationTransform": VOLUME | CONSTANT,
     "LULinearTransform": CONSTANT,
     "FreeFormJacobianTransform": ADAPTIVE,
     **dict.fromkeys(
@@ -82,27 +85,24 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 def _lazy_facts(obj: Any, event: Shape | None) -> Facts:
     features, context = sizes(obj)
-    given = (context,) if context else None
+    contexts = (context,) if context else None
     shape = event or ((features,) if features else None)
     if shape is None:
         raise unknown_shape(obj)
     names = lineage(obj)
     if "Flow" not in names and "LazyDistribution" in names:
-        return facts_of(Traits(promises=DIMS), shape, shape, context=given)
-    known = lazy_traits(obj.transform if "Flow" in names else obj)
+        return facts_of(Traits(promises=DIMS), shape, shape, context_shape=contexts)
+    whole = lazy_traits(obj.transform if "Flow" in names else obj)
     if {"Partial", "LazyTransform"} <= names:  # a constant transform, which may be elementwise
-        return transform_facts(obj(), shape, known)
-    facts = facts_of(known, shape, shape, context=given)
+        return transform_facts(obj(), shape, whole)
     # Per feature: the base distribution is wider than the image of the transform, or not all of it
     # is reached.
     slack = 4e-6 if "NCSF" in names else 2e-6 if "GF" in names else 0.0
     extra: dict[str, Any] = {"normalization_tolerance": slack * shape[0]} if slack else {}
     if "Flow" in names:
         extra |= {**base_promises(obj.base()), "samples-from-base": True, "rsample": True}
-    return replace(
-        facts,
-        promises={**facts.promises, **extra},
-        coupling=couplings.of_library(obj, shape, "zuko"),
+    return facts_of(
+        whole, shape, shape, extra, context_shape=contexts, coupling=coupling(obj, shape)
     )
 
 
@@ -115,7 +115,7 @@ def lazy_traits(obj: Any) -> Traits:
         stages = [lazy_traits(stage) for stage in obj.transforms]
         # The documented domain is that of the first transform: later ones are fed through a
         # clipping layer.
-        return replace(_composed(stages), declared=stages[0].declared)
+        return replace(_compose(stages), declared=stages[0].declared)
     if "FFJTransform" in names:
         return Traits(domain=BOX, promises=ADAPTIVE, tolerance=SOLVER)
     if not hasattr(obj, "univariate"):
@@ -135,7 +135,7 @@ def lazy_traits(obj: Any) -> Traits:
     return replace(alone, promises=promises, tolerance=spread * alone.tolerance)
 
 
-def _composed(stages: Sequence[Traits]) -> Traits:
+def _compose(stages: Sequence[Traits]) -> Traits:
     """The composition, where a spline that follows a circular shift of its own bound maps the
     circle onto itself.
     """
@@ -145,7 +145,7 @@ def _composed(stages: Sequence[Traits]) -> Traits:
         if before is not None and before.bounded and _near(stage.knots, (before.low, before.high)):
             stage = replace(stage, domain=before, codomain=before)
         fitted.append(stage)
-    whole = composed(fitted)
+    whole = compose(fitted)
     layers = [stage for stage in stages if "elementwise" not in stage.promises or stage.tolerance]
     spread = (
         SPREAD
@@ -185,36 +185,31 @@ def _univariate(obj: Any) -> Any:
 
 def traits(transform: Any) -> Traits:
     """What is known of a transform."""
+    whole = traits_by_parts(transform, traits, _compose)
+    if whole is not None:
+        return whole
     names = lineage(transform)
-    if names & INVERSES:
-        return traits(transform.inv).inverted()
-    if names & {"ComposedTransform", "ComposeTransform"}:
-        stages = transform.transforms if "ComposedTransform" in names else transform.parts
-        return _composed([traits(stage) for stage in stages])
-    if names & {"DependentTransform", "IndependentTransform"}:
-        return traits(transform.base if hasattr(transform, "base") else transform.base_transform)
-    promises = DIMS.union(*(PROMISES[name] for name in names & set(PROMISES)))
-    known = declared_traits(transform, promises)
+    alone = declared_traits(transform, promised(PROMISES, names) | DIMS)
     if "MonotonicTransform" in names:
-        return _bisected(transform, known, names)
+        return _bisected(transform, alone, names)
     if "CircularShiftTransform" in names:
-        return replace(known, knots=(0.0,))
+        return replace(alone, knots=(0.0,))
     if "MonotonicRQSTransform" in names:
         # The last knot is a cumulative sum, good to a few digits of the dtype that the facts were
         # read in.
         bound = float(f"{float(transform.horizontal.detach().reshape(-1)[-1]):.5g}")
-        return replace(known, knots=(-bound, bound))
+        return replace(alone, knots=(-bound, bound))
     if "FreeFormJacobianTransform" in names:
         return replace(
-            known, domain=BOX, codomain=None, tolerance=SOLVER, promises=known.promises - DIMS
+            alone, domain=BOX, codomain=None, tolerance=SOLVER, promises=alone.promises - DIMS
         )
     if names & {"AutoregressiveTransform", "CouplingTransform"}:
         # What it is made of is known only once it is called.
-        return replace(known, codomain=None, declared=False)
-    return known
+        return replace(alone, codomain=None, declared=False)
+    return alone
 
 
-def _bisected(transform: Any, known: Traits, names: set[str]) -> Traits:
+def _bisected(transform: Any, alone: Traits, names: set[str]) -> Traits:
     """A transform that is inverted by bisection within its bound, to an absolute tolerance."""
     bound = float(transform.bound)
     if "BernsteinTransform" in names:
@@ -222,11 +217,11 @@ def _bisected(transform: Any, known: Traits, names: set[str]) -> Traits:
         # there.
         codomain = None if "BoundedBernsteinTransform" in names else REAL
         return replace(
-            known, codomain=codomain, knots=(-bound, bound), tolerance=float(transform.eps)
+            alone, codomain=codomain, knots=(-bound, bound), tolerance=float(transform.eps)
         )
-    promises = known.promises | {"truncated-domain"}
+    promises = alone.promises | {"truncated-domain"}
     return replace(
-        known,
+        alone,
         domain=interval(-bound, bound),
         codomain=None,
         promises=promises,
@@ -243,9 +238,9 @@ def sizes(obj: Any) -> tuple[int, int]:
     if "LazyInverse" in names:
         return sizes(obj.transform)
     if "LazyComposedTransform" in names:
-        found = [sizes(stage) for stage in obj.transforms]
-        return max((features for features, _ in found), default=0), max(
-            (context for _, context in found), default=0
+        stages = [sizes(stage) for stage in obj.transforms]
+        return max((width for width, _ in stages), default=0), max(
+            (width for _, width in stages), default=0
         )
     if "FFJTransform" in names:
         features = int(obj.ode[-1].out_features)

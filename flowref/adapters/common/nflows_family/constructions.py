@@ -8,12 +8,32 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from flowref.model import Shape
+from flowref.adapters.common.described import described
+from flowref.adapters.common.nflows_family.facts import describe
+from flowref.model import Component, Dialect, Shape
 
 Builders = dict[str, tuple[Callable[..., Any], Shape | None]]
 
 IMAGE = (4, 4, 4)
 KINDS = ("Linear", "Quadratic", "Cubic", "RationalQuadratic")
+
+
+def components(
+    package: str, transform: Dialect, composite: Dialect, prefix: str = ""
+) -> dict[str, Component]:
+    """The transforms of ``package`` by name behind a prefix, in the dialects of its transforms and
+    of its composites.
+    """
+    return {
+        prefix + name: described(
+            prefix + name,
+            build,
+            composite if name.startswith("Composite") else transform,
+            describe,
+            event,
+        )
+        for name, (build, event) in transforms(package).items()
+    }
 
 
 def transforms(package: str) -> Builders:
@@ -31,7 +51,7 @@ def transforms(package: str) -> Builders:
 def _mask(features: int) -> Any:
     import torch
 
-    return torch.tensor([1 if place % 2 == 0 else -1 for place in range(features)])
+    return torch.tensor([1 if index % 2 == 0 else -1 for index in range(features)])
 
 
 def _net(package: str, hidden: int) -> Callable[[int, int], Any]:
@@ -72,7 +92,7 @@ def _elementwise(package: str) -> Builders:
 
         return build
 
-    found: Builders = {
+    builders: Builders = {
         "BatchNorm": (lambda features=4: of.BatchNorm(features), None),
         "ActNorm": (lambda features=4: of.ActNorm(features), None),
         "ActNorm[img]": (lambda: of.ActNorm(IMAGE[0]), IMAGE),
@@ -94,12 +114,12 @@ def _elementwise(package: str) -> Builders:
         "MultiscaleCompositeTransform": (multiscale, IMAGE),
     }
     for kind in KINDS:
-        found[f"Piecewise{kind}CDF"] = (cdf(kind), None)
-        found[f"Piecewise{kind}CDF[tails=linear]"] = (
+        builders[f"Piecewise{kind}CDF"] = (cdf(kind), None)
+        builders[f"Piecewise{kind}CDF[tails=linear]"] = (
             cdf(kind, tails="linear", tail_bound=1.5),
             None,
         )
-    return found
+    return builders
 
 
 def _linear(package: str) -> Builders:
@@ -149,7 +169,7 @@ def _couplings(package: str) -> Builders:
     def image(hidden: int = 8) -> Any:
         return of.AffineCouplingTransform(_mask(IMAGE[0]), _convolution(package, hidden))
 
-    found: Builders = {
+    builders: Builders = {
         "AdditiveCouplingTransform": (coupling("AdditiveCouplingTransform"), None),
         "AffineCouplingTransform": (coupling("AffineCouplingTransform"), None),
         "AffineCouplingTransform[img]": (image, IMAGE),
@@ -157,13 +177,13 @@ def _couplings(package: str) -> Builders:
     tails: dict[str, Any] = {"num_bins": 6, "tails": "linear", "tail_bound": 2.0}
     for kind in KINDS:
         name = f"Piecewise{kind}CouplingTransform"
-        found[name] = (coupling(name, num_bins=6), None)
-        found[f"{name}[tails=linear]"] = (coupling(name, **tails), None)
-        found[f"{name}[tails,uncond]"] = (
+        builders[name] = (coupling(name, num_bins=6), None)
+        builders[f"{name}[tails=linear]"] = (coupling(name, **tails), None)
+        builders[f"{name}[tails,uncond]"] = (
             coupling(name, **tails, apply_unconditional_transform=True),
             None,
         )
-    return found
+    return builders
 
 
 def _autoregressive(package: str) -> Builders:

@@ -1,0 +1,1 @@
+"""What nflows and the copies of it that other libraries bundle share; classes are known by name."""

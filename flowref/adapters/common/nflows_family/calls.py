@@ -1,0 +1,85 @@
+"""How the objects of nflows and of its bundled copies are called. Nothing here imports a library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowref.model import Dialect
+
+
+def forward(obj: Any, x: Any, context: Any = None) -> Any:
+    """Call a transform."""
+    return obj(x, context)
+
+
+def inverse(obj: Any, y: Any, context: Any = None) -> Any:
+    """Call a transform backwards."""
+    return obj.inverse(y, context)
+
+
+def parts(obj: Any) -> Any:
+    """List the transforms that a composite applies."""
+    return [
+        (f"{index}.{type(part).__name__}", part)
+        for index, part in enumerate(getattr(obj, "_transforms", ()))
+    ]
+
+
+def repair(obj: Any) -> None:
+    """Forget cached weights, as a return to train mode would."""
+    for module in obj.modules():
+        if hasattr(module, "using_cache"):
+            module.cache.invalidate()
+
+
+def flow_forward(obj: Any, x: Any, context: Any = None) -> Any:
+    """Map data to latents."""
+    return obj._transform(x, context=obj._embedding_net(context))
+
+
+def flow_inverse(obj: Any, z: Any, context: Any = None) -> Any:
+    """Map latents to data."""
+    return obj._transform.inverse(z, context=obj._embedding_net(context))
+
+
+def flow_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
+    """The log-density of data."""
+    return obj.log_prob(x, context=context)
+
+
+def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
+    """The log-density of latents."""
+    return obj._distribution.log_prob(z, context=obj._embedding_net(context))
+
+
+def flow_sample(obj: Any, n: int, context: Any = None) -> Any:
+    """Draw data, evenly over the contexts if there are any."""
+    if context is None:
+        return obj.sample(n)
+    draws = obj.sample(n // len(context), context=context)
+    return draws.reshape(n, *draws.shape[2:])
+
+
+def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
+    """Draw the noise that samples are made of."""
+    return obj._distribution.sample(n)
+
+
+def flow_parts(obj: Any) -> Any:
+    """List the transforms that a flow applies to data."""
+    transforms = getattr(obj._transform, "_transforms", [obj._transform])
+    return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(transforms)]
+
+
+# Each copy composes, inverts and rescales with its own classes.
+TRANSFORM = Dialect(forward=forward, inverse=inverse, repair=repair)
+FLOW = Dialect(
+    forward=flow_forward,
+    inverse=flow_inverse,
+    log_prob=flow_log_prob,
+    sample=flow_sample,
+    base_log_prob=flow_base_log_prob,
+    base_sample=flow_base_sample,
+    parts=flow_parts,
+    repair=repair,
+)

@@ -1,0 +1,224 @@
+"""The facts that the classes of nflows, and of its bundled copies, tell: event shapes, supports and
+promises.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flowref.adapters.common.bases import base_promises
+from flowref.adapters.common.batch_norms import of_library
+from flowref.adapters.common.described import lineage
+from flowref.adapters.common.nflows_family import structure
+from flowref.adapters.common.nflows_family.conditioners import conditioner_context
+from flowref.adapters.common.shapes import shape_of, unknown_shape
+from flowref.adapters.common.traits import (
+    CONSTANT,
+    ELEMENTWISE,
+    VOLUME,
+    Traits,
+    compose,
+    facts_of,
+    promised,
+)
+from flowref.model import REAL, Facts, Shape, Support
+
+UNIT = Support.parse("unit")
+
+# A loss of three digits to the spline between the two clamped sigmoids is allowed for.
+CLAMPED_SPLINE = 1e3
+
+PROMISES: dict[str, frozenset[str]] = {
+    "IdentityTransform": ELEMENTWISE | CONSTANT | VOLUME,
+    "PointwiseAffineTransform": ELEMENTWISE | CONSTANT,
+    "BatchNorm": ELEMENTWISE | CONSTANT,
+    "ActNorm": ELEMENTWISE | CONSTANT,
+    "GatedLinearUnit": ELEMENTWISE,
+    "Permutation": CONSTANT | VOLUME,
+    "SqueezeTransform": CONSTANT | VOLUME,
+    "HouseholderSequence": CONSTANT | VOLUME,
+    "Linear": CONSTANT,
+    "AdditiveCouplingTransform": VOLUME,
+    "AutoregressiveTransform": frozenset({"autoregressive"}),
+}
+
+
+def describe(obj: Any, event_shape: Shape | None) -> Facts:
+    """The facts of a transform or flow, its event shape inferred where the class tells it."""
+    transform = obj._transform if hasattr(obj, "_distribution") else obj
+    shape = event_shape or _base_shape(obj) or _event(transform)
+    if shape is None:
+        raise unknown_shape(obj)
+    return facts_of(
+        traits(transform),
+        shape,
+        _latent(transform, shape),
+        _density_promises(obj),
+        context_shape=context_shape(obj),
+        preprocessing=structure.preprocessing(obj),
+        normalizer=of_library(obj, "nflows", structure.BATCH_NORM),
+        coupling=structure.coupling(obj, shape),
+        squeezing=structure.squeezing(obj),
+        multi_scale=structure.multi_scale(obj),
+    )
+
+
+def _density_promises(obj: Any) -> dict[str, Any]:
+    """What the base of a flow is, and that samples are its noise taken through the inverse; nothing
+    for a transform.
+    """
+    if not hasattr(obj, "_distribution"):
+        return {}
+    return {**base_promises(obj._distribution), "samples-from-base": True}
+
+
+def traits(obj: Any) -> Traits:
+    """What the class of a transform tells of its map."""
+    names = lineage(obj)
+    if "CompositeCDFTransform" in names:
+        squash = obj._transforms[0]
+        ends = _sigmoid(squash, CLAMPED_SPLINE).domain if "Sigmoid" in lineage(squash) else REAL
+        return Traits(ends, promises=ELEMENTWISE)
+    if "CompositeTransform" in names:
+        return compose([traits(part) for part in obj._transforms])
+    if "MultiscaleCompositeTransform" in names:
+        return _in_levels([traits(part) for part in obj._transforms])
+    if "InverseTransform" in names:
+        return traits(obj._transform).inverted()
+    if "Sigmoid" in names:
+        return _sigmoid(obj)
+    if "Tanh" in names:
+        return Traits(codomain=Support.parse("(-1,1)"), promises=ELEMENTWISE)
+    if "LogTanh" in names:
+        # Onto the reals, but its inverse is an exponential, which overflows on moderate numbers.
+        cut = float(obj.cut_point)
+        return Traits(knots=(-cut, cut), promises=ELEMENTWISE)
+    if "LeakyReLU" in names:
+        return Traits(codomain=REAL, knots=(0.0,), promises=ELEMENTWISE)
+    if "CauchyCDF" in names:
+        return Traits(codomain=UNIT, promises=ELEMENTWISE)
+    promises = promised(PROMISES, names)
+    if getattr(obj, "unconditional_transform", None) is not None:
+        promises -= VOLUME
+    if any(name.startswith(("Piecewise", "MaskedPiecewise")) for name in names):
+        if any(name.endswith("CDF") for name in names):
+            promises |= ELEMENTWISE
+        return _spline(obj, promises)
+    return Traits(codomain=REAL, promises=promises)
+
+
+def _in_levels(levels: list[Traits]) -> Traits:
+    """Halves of the dimensions leave after each level, so supports agree only where every level has
+    the same one.
+    """
+    alike = len({level.domain for level in levels}) == 1
+    return Traits(
+        levels[0].domain,
+        levels[0].codomain if alike else None,
+        promises=frozenset.intersection(*(level.promises for level in levels))
+        & (VOLUME | CONSTANT),
+        declared=alike,
+    )
+
+
+def _sigmoid(obj: Any, margin: float = 1.0) -> Traits:
+    """The inverse clamps to [eps, 1 - eps], so the class is a bijection between the preimage of
+    that and that.
+    """
+    eps = float(obj.eps) * margin
+    end = math.log((1 - eps) / eps) / abs(float(obj.temperature.detach()))
+    return Traits(Support.parse((-end, end)), Support.parse((eps, 1 - eps)), promises=ELEMENTWISE)
+
+
+def _spline(obj: Any, promises: frozenset[str]) -> Traits:
+    """A spline lives on the unit box, unless linear tails continue it beyond [-tail_bound,
+    tail_bound].
+    """
+    linear = any("PiecewiseLinear" in name for name in lineage(obj))
+    if getattr(obj, "tails", None) is None:
+        low, high, support = 0.0, 1.0, UNIT
+    else:
+        low, high, support = -float(obj.tail_bound), float(obj.tail_bound), REAL
+    knots = {low, high} if support is REAL else set()
+    if linear:
+        bins = obj.num_bins if hasattr(obj, "num_bins") else obj.unnormalized_pdf.shape[-1]
+        knots |= {low + (high - low) * index / bins for index in range(1, int(bins))}
+    return Traits(support, support, tuple(sorted(knots)), promises)
+
+
+def _base_shape(obj: Any) -> Shape | None:
+    """The shape of a flow's base distribution, that of its latents, which its transforms seldom
+    change.
+    """
+    shape = getattr(getattr(obj, "_distribution", None), "_shape", None)
+    return None if shape is None else shape_of(shape)
+
+
+def _event(obj: Any) -> Shape | None:
+    """The event shape that a transform's own attributes tell, or None."""
+    names = lineage(obj)
+    if "CompositeTransform" in names:
+        for part in obj._transforms:
+            if shape := _event(part):
+                return shape
+            if lineage(part) & {"SqueezeTransform", "MultiscaleCompositeTransform"}:
+                return None
+        return None
+    if "InverseTransform" in names:
+        return _event(obj._transform)
+    if "OneByOneConvolution" in names or any(
+        "Conv" in type(module).__name__ for module in obj.modules()
+    ):
+        return None
+    for name in ("unnormalized_pdf", "unnormalized_widths"):
+        if hasattr(obj, name):
+            return tuple(getattr(obj, name).shape[:-1])
+    for name in ("running_mean", "log_scale", "_permutation"):
+        if hasattr(obj, name) and getattr(obj, "_dim", 1) == 1:
+            return (len(getattr(obj, name)),)
+    if hasattr(obj, "_scale") and obj._scale.numel() > 1:
+        return tuple(obj._scale.shape)
+    if hasattr(obj, "features"):
+        return (int(obj.features),)
+    if hasattr(obj, "autoregressive_net"):
+        return (int(obj.autoregressive_net.initial_layer.in_features),)
+    return None
+
+
+def _latent(obj: Any, shape: Shape) -> Shape:
+    """The shape of ``forward``'s outputs for events of a shape."""
+    names = lineage(obj)
+    if "CompositeTransform" in names:
+        for part in obj._transforms:
+            shape = _latent(part, shape)
+        return shape
+    if "MultiscaleCompositeTransform" in names:
+        return (math.prod(shape),)
+    if "SqueezeTransform" in names:
+        channels, height, width = shape
+        return (channels * obj.factor**2, height // obj.factor, width // obj.factor)
+    if "InverseTransform" in names and "SqueezeTransform" in lineage(obj._transform):
+        factor = obj._transform.factor
+        channels, height, width = shape
+        return (channels // factor**2, height * factor, width * factor)
+    return shape
+
+
+def context_shape(obj: Any) -> Shape | None:
+    """The shape of one context, where a conditioner or an embedding tells that it takes one."""
+    embedding = getattr(obj, "_embedding_net", None)
+    for module in embedding.modules() if embedding is not None else ():
+        if hasattr(module, "in_features"):
+            return (int(module.in_features),)
+    for module in obj.modules():
+        if type(module).__name__ == "GatedLinearUnit":
+            return (1,)
+        if features := conditioner_context(module):
+            return features
+        if type(module).__name__ == "ConditionalDiagonalNormal":
+            encoder = module._context_encoder
+            layers = list(encoder.modules()) if hasattr(encoder, "modules") else []
+            sizes = [layer.in_features for layer in layers if hasattr(layer, "in_features")]
+            return (int(sizes[0]) if sizes else 2 * math.prod(module._shape),)
+    return None

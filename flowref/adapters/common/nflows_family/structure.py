@@ -1,0 +1,62 @@
+"""The structure that the classes of nflows, and of its bundled copies, have: couplings, squeezes,
+levels and batch normalization.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from flowref.adapters.common.described import lineage
+from flowref.adapters.common.shapes import shape_of
+from flowref.adapters.common.structure import inverted, on_axis, own_class
+from flowref.model import Coupling, MultiScale, Normalizer, Preprocessing, Shape, Squeezing
+
+PACKAGES = ("nflows", "glasflow")
+# The weight is computed from an unconstrained one. Its documentation says nothing of conventions.
+BATCH_NORM = Normalizer(
+    roles={
+        name: name for name in ("weight", "bias", "running_mean", "running_var", "eps", "momentum")
+    },
+)
+KINDS = {"AffineCouplingTransform": "affine", "AdditiveCouplingTransform": "additive"}
+
+
+def coupling(obj: Any, shape: Shape) -> Coupling | None:
+    """The coupling that a transform is, or None."""
+    name = own_class(obj, *PACKAGES)
+    if not name or "CouplingTransform" not in lineage(obj):
+        return None
+    kind = KINDS.get(name, "elementwise" if name.startswith("Piecewise") else "joint")
+    copied = obj.unconditional_transform is None
+    return Coupling(on_axis(shape, obj.identity_features.tolist()), kind, copied, "transform_net")
+
+
+def squeezing(obj: Any) -> Squeezing | None:
+    """How a squeeze, or its inverse, orders channels; None for all else."""
+    name = own_class(obj, *PACKAGES)
+    if name == "InverseTransform":
+        return inverted(squeezing(obj._transform))
+    return Squeezing(factor=int(obj.factor)) if name == "SqueezeTransform" else None
+
+
+def multi_scale(obj: Any, prefix: str = "") -> MultiScale | None:
+    """How latents leave a multi-scale transform, or a flow over one; ``prefix`` leads to it."""
+    name = own_class(obj, *PACKAGES)
+    if name and hasattr(obj, "_distribution"):
+        inner = multi_scale(obj._transform, f"{prefix}_transform.")
+        normal = "StandardNormal" in lineage(obj._distribution)
+        return None if inner is None else replace(inner, base="normal" if normal else "")
+    if name != "MultiscaleCompositeTransform":
+        return None
+    return MultiScale(
+        shapes=tuple(shape_of(shape) for shape in obj._output_shapes),
+        levels=tuple((f"{prefix}_transforms.{index}",) for index in range(len(obj._transforms))),
+    )
+
+
+def preprocessing(obj: Any) -> Preprocessing | None:
+    """A logit of numbers between zero and one, at the temperature that is the default."""
+    if "Logit" not in lineage(obj) or float(obj._transform.temperature.detach()) != 1:
+        return None
+    return Preprocessing()

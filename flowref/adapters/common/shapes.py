@@ -1,0 +1,20 @@
+"""Shapes of events as libraries write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowref.model import Shape, TargetError
+
+
+def shape_of(sizes: Any) -> Shape:
+    """A shape from a number or a sequence of numbers."""
+    return (int(sizes),) if isinstance(sizes, int) else tuple(int(size) for size in sizes)
+
+
+def unknown_shape(obj: Any) -> TargetError:
+    """What to say where an object does not tell its event shape."""
+    return TargetError(
+        f"{type(obj).__name__} does not tell the shape of its events; give it, as in ?event=4 or "
+        "?event=4,4,4"
+    )

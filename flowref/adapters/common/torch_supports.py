@@ -1,0 +1,60 @@
+"""Supports from the constraints of torch.distributions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from flowref.model import REAL, Support
+
+
+def interval(low: float, high: float) -> Support:
+    """An interval, by its name where it has one."""
+    named = {(-math.inf, math.inf): "real", (0.0, 1.0): "unit", (0.0, math.inf): "positive"}
+    return Support.parse(named.get((low, high), (low, high)))
+
+
+def support_of(constraint: Any, whole: bool = True) -> Support | None:
+    """The support that a constraint describes, or None where no support does.
+
+    A product set has one interval for all coordinates. Where theirs differ, the result is None, or
+    with ``whole`` False the intersection, in which the map is defined all the same.
+    """
+    kind = type(constraint).__name__.lstrip("_")
+    if kind == "IndependentConstraint":
+        return support_of(constraint.base_constraint, whole)
+    if kind in ("Real", "RealVector"):
+        return REAL
+    if kind == "Simplex":
+        return Support.parse("simplex")
+    if kind == "OrderedVector":
+        return Support.parse("ordered")
+    if kind in ("Cat", "Stack"):
+        return _common([support_of(one, whole) for one in constraint.cseq], whole)
+    lows = _ends(constraint, "lower_bound", -math.inf)
+    highs = _ends(constraint, "upper_bound", math.inf)
+    if kind.startswith("Integer") or (lows, highs) == ([-math.inf], [math.inf]):
+        return None
+    if whole and (len(set(lows)) > 1 or len(set(highs)) > 1):
+        return None
+    return interval(max(lows), min(highs)) if max(lows) < min(highs) else None
+
+
+def _ends(constraint: Any, name: str, default: float) -> list[float]:
+    value = getattr(constraint, name, default)
+    ends = value.detach().reshape(-1).tolist() if hasattr(value, "detach") else [value]
+    return [float(end) for end in ends]
+
+
+def _common(supports: Sequence[Support | None], whole: bool) -> Support | None:
+    """The one support of all, or with ``whole`` False their intersection."""
+    sets = [one for one in supports if one is not None]
+    if len(sets) < len(supports) or not sets:
+        return None
+    if all(one == sets[0] for one in sets):
+        return sets[0]
+    low, high = max(one.low for one in sets), min(one.high for one in sets)
+    if whole or low >= high or {"simplex", "ordered"} & {one.kind for one in sets}:
+        return None
+    return interval(low, high)

@@ -1,0 +1,31 @@
+"""The structure that the modules of FrEIA have: couplings and squeezes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowref.adapters.common.structure import on_axis, own_class
+from flowref.model import Coupling, Shape, Squeezing
+
+
+def coupling(obj: Any, shape: Shape) -> Coupling | None:
+    """The coupling that a module is, or None: one block transforms one part only, all others
+    transform both.
+    """
+    if own_class(obj, "FrEIA") != "AffineCouplingOneSided":
+        return None
+    end = float(obj.clamp)
+    kept = on_axis(shape, range(obj.split_len1))
+    return Coupling(kept, "affine", conditioner="subnet", log_scale=(-end, end))
+
+
+def squeezing(obj: Any) -> Squeezing | None:
+    """How a module makes positions channels, or None. Its documentation groups the channels, and
+    tells no order of the corners.
+    """
+    match own_class(obj, "FrEIA"):
+        case "IRevNetDownsampling":
+            return Squeezing()
+        case "IRevNetUpsampling":
+            return Squeezing("inverse")
+    return None

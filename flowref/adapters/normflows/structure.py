@@ -1,0 +1,95 @@
+"""The structure that the classes of normflows have: couplings, squeezes, levels and batch
+normalization.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flowref.adapters.common.shapes import shape_of
+from flowref.adapters.common.structure import inverted, on_axis, own_class, spread
+from flowref.model import Coupling, MultiScale, Normalizer, Shape, Squeezing
+
+# It has neither parameters nor running statistics.
+BATCH_NORM = Normalizer(roles={"eps": "eps"})
+
+
+def coupling(obj: Any, shape: Shape) -> Coupling | None:
+    """The coupling that a flow is, or None."""
+    match own_class(obj, "normflows"):
+        case "AffineCouplingBlock":
+            return _block(obj, shape)
+        case "MaskedAffineFlow":
+            return _masked_affine(obj, shape)
+        case "CoupledRationalQuadraticSpline" | "CircularCoupledRationalQuadraticSpline":
+            inner = obj.prqct
+            kept = on_axis(shape, inner.identity_features.tolist())
+            copied = inner.unconditional_transform is None
+            return Coupling(kept, "elementwise", copied, "prqct.transform_net")
+    return None
+
+
+def _block(obj: Any, shape: Shape) -> Coupling:
+    """The first half of the channels, or the entries of one color, are kept."""
+    mode, half = obj.flows[0].mode, (shape[0] + 1) // 2
+    if "channel" in mode:
+        kept = on_axis(shape, range(half, shape[0]) if "inv" in mode else range(half))
+    else:
+        colors = [sum(_indices(index, shape)) % 2 for index in range(math.prod(shape))]
+        kept = tuple(float(color != ("inv" in mode)) for color in colors)
+    kind = "affine" if obj.flows[1].scale else "additive"
+    return Coupling(kept, kind, conditioner="flows.1.param_map")
+
+
+def _indices(index: int, shape: Shape) -> list[int]:
+    """The index along each axis, the last one first, of an entry of a flattened event."""
+    indices = []
+    for size in reversed(shape):
+        indices.append(index % size)
+        index //= size
+    return indices
+
+
+def _masked_affine(obj: Any, shape: Shape) -> Coupling:
+    """Two networks, of which one may be missing."""
+    scaled, shifted = hasattr(obj.s, "parameters"), hasattr(obj.t, "parameters")
+    return Coupling(
+        spread(obj.b, shape),
+        "affine" if scaled else "additive",
+        conditioner="s" if scaled else "t" if shifted else "",
+        masked=True,
+    )
+
+
+def squeezing(obj: Any) -> Squeezing | None:
+    """How a squeeze, or its inverse, orders channels; None for all else."""
+    match own_class(obj, "normflows"):
+        case "Reverse":
+            return inverted(squeezing(obj.flow))
+        case "Squeeze":  # from the latent side, where an image has many channels
+            return Squeezing("inverse")
+    return None
+
+
+def level_shapes(obj: Any) -> list[Shape]:
+    """The latents of each level of a multi-scale model, as it lists them: the last level first."""
+    return [shape_of(base.shape) for base in obj.q0]
+
+
+def multi_scale(obj: Any) -> MultiScale | None:
+    """How latents leave a multi-scale model; None for all else."""
+    if own_class(obj, "normflows") != "MultiscaleFlow":
+        return None
+    shapes = level_shapes(obj)
+    ends = [sum(math.prod(shape) for shape in shapes[:index]) for index in range(len(shapes) + 1)]
+    order = range(len(shapes) - 1, -1, -1)
+    return MultiScale(
+        shapes=tuple(shapes[index] for index in order),
+        levels=tuple(
+            tuple(f"flows.{index}.{k}" for k in range(len(obj.flows[index]))) for index in order
+        ),
+        places=tuple(tuple(range(ends[index], ends[index + 1])) for index in order),
+        call="inverse",
+        around=() if obj.transform is None else ("transform",),
+    )

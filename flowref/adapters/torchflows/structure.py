@@ -1,0 +1,66 @@
+"""The structure that the classes of torchflows have: couplings, squeezes and levels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flowref.adapters.common.described import lineage
+from flowref.adapters.common.structure import own_class, spread
+from flowref.model import Coupling, MultiScale, Shape, Squeezing
+
+# Transformers of one kind by the name of their class; all other scalar ones are elementwise.
+KINDS = {"Affine": "affine", "InverseAffine": "affine", "Shift": "additive"}
+
+
+def coupling(obj: Any, shape: Shape) -> Coupling | None:
+    """The coupling that a bijection is, or None."""
+    if not own_class(obj, "torchflows") or "CouplingBijection" not in lineage(obj):
+        return None
+    scalar = "ScalarTransformer" in lineage(obj.transformer)
+    kind = KINDS.get(type(obj.transformer).__name__, "elementwise") if scalar else "joint"
+    kept = spread(~obj.coupling.target_mask, shape)
+    return Coupling(kept, kind, conditioner="conditioner_transform")
+
+
+def squeezing(obj: Any) -> Squeezing | None:
+    """How a bijection makes positions channels, or None."""
+    return Squeezing() if own_class(obj, "torchflows") == "Squeeze" else None
+
+
+def multi_scale(obj: Any) -> MultiScale | None:
+    """How latents leave a bijection in levels, or a flow over one; None for all else."""
+    if not own_class(obj, "torchflows"):
+        return None
+    if "bijection" in vars(obj).get("_modules", {}):
+        return _levels(obj.bijection, "bijection.")
+    return _levels(obj, "")
+
+
+def _levels(obj: Any, prefix: str) -> MultiScale | None:
+    """Latents keep the shape of an image: what leaves stays in the first channels of the image
+    squeezed once more.
+    """
+    import torch
+
+    if not own_class(obj, "torchflows") or "MultiscaleBijection" not in lineage(obj):
+        return None
+    shapes: list[Shape] = []
+    levels: list[tuple[str, ...]] = []
+    places: list[tuple[int, ...]] = []
+    image = torch.arange(math.prod(obj.event_shape)).reshape(tuple(obj.event_shape))
+    while obj is not None:
+        rows = _named(f"{prefix}checkerboard_layers", obj.checkerboard_layers)
+        inner, leaving = getattr(obj, "small_bijection", None), image
+        if inner is not None:
+            rows += _named(f"{prefix}channel_wise_layers", obj.channel_wise_layers)
+            leaving, image = obj.alt_squeeze.forward(image[None])[0][0].chunk(2, 0)
+        shapes.append(tuple(leaving.shape))
+        levels.append(tuple(rows))
+        places.append(tuple(leaving.flatten().tolist()))
+        obj, prefix = inner, f"{prefix}small_bijection."
+    return MultiScale(tuple(shapes), tuple(levels), tuple(places))
+
+
+def _named(prefix: str, layers: Any) -> list[str]:
+    return [f"{prefix}.{index}" for index in range(len(layers))]
