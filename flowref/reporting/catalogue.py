@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from flowref.model import ADVICE, BOUND, CLAIM, CONTRACT, EXACT, ROUNDING, STATISTICAL, Law, Mutant
@@ -25,6 +26,8 @@ HISTORIES = {
     "train": "after two batches, in train mode",
 }
 
+WIDTH = 100
+
 
 def law_lines(laws: Sequence[Law], why_not: dict[str, str | None] | None = None) -> list[str]:
     """One line per law; with reasons, whether it applies."""
@@ -43,7 +46,7 @@ def law_lines(laws: Sequence[Law], why_not: dict[str, str | None] | None = None)
 
 def explanation(law: Law, mutants: Sequence[Mutant]) -> list[str]:
     """Everything about one law."""
-    scales = ", ".join(f"{scale:g}" for scale in law.scales)
+    scales = ", ".join(f"{scale:g}" for scale in law.scales if scale)
     facts = [
         ("force", FORCES.get(law.force, law.force)),
         ("needs", ", ".join(sorted(law.needs)) or "nothing"),
@@ -65,12 +68,25 @@ def explanation(law: Law, mutants: Sequence[Mutant]) -> list[str]:
         ("profile", "thorough only" if law.thorough else ""),
         ("source", law.source),
         ("version", str(law.version)),
+        ("formerly", law.former),
     ]
-    lines = [law.id, "", f"  {plain(law.statement)}", ""]
-    lines += [f"  {name + ':':<11}{text}" for name, text in facts if text]
-    lines += [
-        "",
-        "  mutants that it must catch:" if mutants else "  no mutant is recorded for this law",
-    ]
-    lines += [f"    {mutant.name}: {mutant.description} (on {mutant.host})" for mutant in mutants]
+    lines = [law.id, "", *_hung("  ", plain(law.statement)), ""]
+    for name, text in facts:
+        lines += _hung(f"  {name + ':':<11}", text) if text else []
+    title = "mutants that it must catch:" if mutants else "no mutant is recorded for this law"
+    lines += ["", f"  {title}"]
+    for mutant in mutants:
+        lines += _hung("    ", f"{mutant.name}: {mutant.description} (on {mutant.host})")
     return lines
+
+
+def _hung(first: str, text: str) -> list[str]:
+    """Text in lines of at most a width, the first with a head and the others below it."""
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=" " * len(first),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

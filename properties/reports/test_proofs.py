@@ -25,7 +25,7 @@ from flowref.model import Status
 from flowref.reporting.comparing import renamed
 from flowref.reporting.report import Report
 
-REPORTS = Path(__file__).parent.parent / "reports"
+REPORTS = Path(__file__).parents[2] / "reports"
 FINDINGS = REPORTS / "findings.toml"
 PROGRAMS = sorted((REPORTS / "scripts").glob("*.py"))
 

@@ -12,7 +12,7 @@ import pytest
 from flowref import registry
 from flowref.zoo.seeds.batch_norm import ROWS
 
-PAGE = Path(__file__).parents[1] / "reports" / "batch-norm.md"
+PAGE = Path(__file__).parents[2] / "reports" / "batch-norm.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 # The text below the heading of each claim, up to the next heading.
 SECTIONS = re.findall(

@@ -26,7 +26,7 @@ from flowref.training.loop import Training
 from flowref.training.recipes import RECIPES, Recipe
 from flowref.training.variants import VARIANTS, NormalMixture
 
-REPORTS = Path(__file__).parents[1] / "reports"
+REPORTS = Path(__file__).parents[2] / "reports"
 NAMES = ("E4", "E5", "E7", "E8", "E9")
 
 
