@@ -29,9 +29,10 @@ FACTORS = st.builds(lambda sign, size: sign * size, SIGNS, SIZES)
 BINS = 17.0
 
 
-def normal(seed: int, *shape: int) -> Tensor:
-    """Standard normal numbers in double precision, a function of the seed."""
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+def normal_from(seed: int) -> Callable[..., Tensor]:
+    """A source of standard normal numbers in double precision: called with a shape, it goes on."""
+    generator = torch.Generator().manual_seed(seed)
+    return lambda *shape: torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
 # How normal numbers and a size become points of a set.
@@ -61,15 +62,15 @@ def both_directions(draw: Any, component: Component) -> Directions:
     """A bijection with points x, and its inverse with points z, in eval mode, with drawn parameters
     and after up to three batches of training.
     """
-    event, seed, size = draw(component.events), draw(SEEDS), draw(SIZES)
+    event, normal, size = draw(component.events), normal_from(draw(SEEDS)), draw(SIZES)
     layer, spread = component.build(draw, event).double(), draw(st.floats(0.05, 0.5))
     with torch.no_grad():
-        for index, parameter in enumerate(layer.parameters()):
-            parameter.copy_(spread * normal(seed + index, *parameter.shape))
-        for index in range(draw(st.integers(0, 3))):
-            layer.train()(SETS[component.x](1 + normal(seed - index, 4, *event), size))
-        x = SETS[component.x](normal(seed + 1, 2, *event), size)
-        z = SETS[component.z](normal(seed + 2, *layer.eval()(x)[0].shape), size)
+        for parameter in layer.parameters():
+            parameter.copy_(spread * normal(*parameter.shape))
+        for _ in range(draw(st.integers(0, 3))):
+            layer.train()(SETS[component.x](1 + normal(4, *event), size))
+        x = SETS[component.x](normal(2, *event), size)
+        z = SETS[component.z](normal(*layer.eval()(x)[0].shape), size)
     return (layer, x), (ref.Inverse(layer), z)
 
 
@@ -85,7 +86,7 @@ def coupling(kind: Callable[..., ref.Bijection], outputs: int) -> Build:
 
 
 def checkerboard(draw: Any, event: Event) -> ref.Bijection:
-    """Couplings of images by the colours of a checkerboard."""
+    """Couplings of images by the colors of a checkerboard."""
     mask = ref.checkerboard_mask(event[1], event[2], draw(PARITIES))
     return ref.AffineCoupling(mask, ref.ResNet(event[0], 2 * event[0], 3, 1))
 
@@ -98,17 +99,15 @@ def channels(draw: Any, event: Event) -> ref.Bijection:
 
 def flow_batch_norm(draw: Any, event: Event) -> ref.Bijection:
     """Batch normalization with a log-determinant, with any options."""
-    stats, affine, momentum = (
-        draw(st.sampled_from(["batch", "running"])),
-        draw(st.booleans()),
-        draw(st.floats(0, 1)),
-    )
-    return ref.InvertibleBatchNorm(event[0], draw(EPS), momentum, affine, stats)
+    stats, momentum = draw(st.sampled_from(["batch", "running"])), draw(st.floats(0, 1))
+    return ref.InvertibleBatchNorm(event[0], draw(EPS), momentum, draw(st.booleans()), stats)
 
 
 def affine(draw: Any, event: Event) -> ref.Bijection:
-    """A shift, and a scale from 1e-3 to 1e3 of either sign."""
-    return ref.Affine(draw(st.floats(-9, 9)), draw(SIGNS) * 10.0 ** draw(st.floats(-3, 3)))
+    """Shifts and scales of either sign, some 1e-3 to 1e3: one for all entries, or one for each."""
+    normal, shape = normal_from(draw(SEEDS)), draw(st.sampled_from([(), event]))
+    scale = draw(SIGNS) * 10.0 ** draw(st.floats(-3, 3)) * normal(*shape).exp()
+    return ref.Affine(normal(*shape), scale)
 
 
 def squeeze(draw: Any, event: Event) -> ref.Bijection:
@@ -136,7 +135,7 @@ def logit(draw: Any, event: Event) -> ref.Bijection:
 
 
 def convolution(draw: Any, event: Event) -> ref.Bijection:
-    """A matrix for the channels, as it is or factorised."""
+    """A matrix for the channels, as it is or factorized."""
     rotation = torch.Generator().manual_seed(draw(SEEDS))
     return ref.InvertibleConv1x1(event[0], draw(st.booleans()), rotation)
 
@@ -201,9 +200,10 @@ def linears(draw: Any) -> Linear:
     """Up to 20 rows, 4 inputs and 3 channels."""
     numbers = (st.integers(2, 20), st.integers(1, 4), st.integers(1, 3))
     rows, inputs, channels, seed, size = draw(st.tuples(*numbers, SEEDS, SIZES))
-    u, b = size * (normal(seed, rows, inputs) + draw(OFFSETS)), size * normal(seed + 1, channels)
-    W, w = normal(seed + 2, channels, inputs), normal(seed + 3, channels)
-    return Linear(u, W, b, w, draw(EPS), normal(seed + 4, rows, channels))
+    normal = normal_from(seed)
+    u, b = size * (normal(rows, inputs) + draw(OFFSETS)), size * normal(channels)
+    W, w = normal(channels, inputs), normal(channels)
+    return Linear(u, W, b, w, draw(EPS), normal(rows, channels))
 
 
 def by_channel(events: Tensor) -> Tensor:
@@ -222,7 +222,7 @@ class Call(NamedTuple):
 
     def batch(self, event: Event) -> Tensor:
         """`(rows, *event)`."""
-        return self.size * (self.offset + normal(self.seed, self.rows, *event))
+        return self.size * (self.offset + normal_from(self.seed)(self.rows, *event))
 
 
 class History(NamedTuple):
@@ -234,16 +234,17 @@ class History(NamedTuple):
     calls: list[Call]
 
     @property
-    def torchs(self) -> type[Any]:
-        """The layer of torch for these events."""
+    def native(self) -> type[Any]:
+        """The class of torch for these events."""
         return (nn.BatchNorm1d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)[len(self.event) - 1]
 
     def layer(self, kind: Callable[..., Any]) -> Any:
         """A layer of this kind at the start of its life, with drawn weights and biases."""
         layer = kind(self.event[0], **self.options, dtype=torch.float64)
+        normal = normal_from(self.seed)
         with torch.no_grad():
-            for index, parameter in enumerate(layer.parameters()):
-                parameter.copy_(normal(self.seed + index, *parameter.shape))
+            for parameter in layer.parameters():
+                parameter.copy_(normal(*parameter.shape))
         return layer
 
 

@@ -95,12 +95,20 @@ def sign_lost(x: Tensor, w: Tensor, eps: float) -> Tensor:
     return eps_inside(x, w, eps).abs()
 
 
-def through_constant_mean(layer: Linear) -> Tensor:
-    """The gradient of b where the mean of the batch is taken for a constant."""
-    b = layer.b.clone().requires_grad_()
-    x = linear(layer.u, layer.W, b)
-    y = (x - x.mean(0).detach()) / (x.var(0, correction=0) + layer.eps).sqrt()
-    return torch.autograd.grad(layer.w * y, b, layer.dy)[0]
+def gradient_through(mean: Callable[[Tensor], Tensor]) -> Callable[[Linear], Tensor]:
+    """The gradient of b by autograd, where this is taken for the mean of a batch."""
+
+    def gradient(layer: Linear) -> Tensor:
+        b = layer.b.clone().requires_grad_()
+        x = linear(layer.u, layer.W, b)
+        y = (x - mean(x)) / (x.var(0, correction=0) + layer.eps).sqrt()
+        return torch.autograd.grad(layer.w * y, b, layer.dy)[0]
+
+    return gradient
+
+
+through_mean = gradient_through(lambda x: x.mean(0))
+through_constant = gradient_through(lambda x: x.mean(0).detach())
 
 
 def mean_without_eps(dy: Tensor, x: Tensor, w: Tensor, eps: float) -> tuple[Tensor]:
