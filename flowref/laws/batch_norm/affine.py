@@ -1,4 +1,4 @@
-"""Weight and bias of a batch normalizer as they appear in its output, beside those that it holds."""
+"""Weight and bias of a batch normalizer as its output shows them, beside its attributes."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def has_axes(flow: BatchNormal) -> bool:
 
 @requires("its parameters are not one number for each channel of axis 1")
 def is_per_channel(flow: BatchNormal) -> bool:
-    """Parameters and statistics are held for the first axis of an event."""
+    """Parameters and statistics are one number for each entry of the first axis of an event."""
     step = Roles()
     values = flow.play([step]).of(step)
     for role in ("weight", "bias", *STATISTICS):
@@ -80,7 +80,7 @@ def names_its_parameters(flow: BatchNormal) -> bool:
 
 @requires("its output is not multiplied by its weight and moved by its bias as they are")
 def uses_its_parameters(flow: BatchNormal) -> bool:
-    """The parameters that are known as weight and bias are those of the map, in train or in eval
+    """The parameters that play the roles of weight and bias are those of the map, in train or in eval
     mode.
     """
     first, second = apparent(flow, -0.7, -0.3), apparent(flow, 1.1, -0.3)

@@ -126,7 +126,7 @@ def reporting(subject: Subject, training: bool, change: Callable[[Array], Array]
     return at(subject, Run, changed)
 
 
-def holding(
+def role_changed(
     subject: Subject, role: str, change: Callable[[Array], Array], training: bool | None = None
 ) -> Subject:
     """The subject with what plays a role changed, in one mode or in both."""

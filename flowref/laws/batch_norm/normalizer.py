@@ -171,7 +171,9 @@ def is_flow(flow: BatchNormal) -> bool:
 
 
 def measured_freedom(flow: BatchNormal, parameters: Parameters) -> int:
-    """Whether a batch is in fact normalized with n - 1 instead of n, for laws that hold of either."""
+    """Whether a batch is in fact normalized with n - 1 instead of n, for laws that hold of
+    either.
+    """
     x = np.stack([np.full(flow.event_shape, sign * WIDE_SPREAD) for sign in (1.0, -1.0)])
     y = per_channel(output(flow, x, Train()))
     values, weight = y.shape[1], parameters.scale

@@ -11,10 +11,10 @@ from flowref.laws.batch_norm.defects import (
     Moment,
     at,
     drifting,
-    holding,
     in_evaluation,
     louder,
     moments,
+    role_changed,
 )
 from flowref.laws.batch_norm.normalizer import STATISTICS
 from flowref.laws.common.defects import Steps, living
@@ -91,7 +91,7 @@ def momentum_swapped_for_variance(subject: Subject, size: float = 1.0) -> Subjec
 @mutant("batch-norm/running-update", host=IMAGE, sizes=(1e-9, 1e-3))
 def running_variance_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The running variance is off."""
-    return holding(subject, "running_var", lambda var: var * (1 + size), training=True)
+    return role_changed(subject, "running_var", lambda var: var * (1 + size), training=True)
 
 
 def _without_momentum(steps: Steps) -> bool:
@@ -110,19 +110,19 @@ def zero_momentum_is_none(subject: Subject, size: float = 1e-1) -> Subject:
 @mutant("batch-norm/plain-average", host=f"{IMAGE}[momentum=None]", sizes=(1e-9, 1e-2))
 def average_weighted(subject: Subject, size: float = 1e-2) -> Subject:
     """Batches enter the average with other weights."""
-    return holding(subject, "running_mean", lambda mean: mean * (1 + size), training=True)
+    return role_changed(subject, "running_mean", lambda mean: mean * (1 + size), training=True)
 
 
 @mutant("batch-norm/average-warms-up", host=IMAGE, sizes=(1e-9, 1e-2))
 def start_forgotten(subject: Subject, size: float = 1e-2) -> Subject:
     """The average of a new layer is off by a factor."""
-    return holding(subject, "running_mean", lambda mean: mean * (1 + size), training=True)
+    return role_changed(subject, "running_mean", lambda mean: mean * (1 + size), training=True)
 
 
 @mutant("batch-norm/batch-counter", host=IMAGE)
 def counted_in_evaluation(subject: Subject, size: float = 1.0) -> Subject:
     """Batches are counted in eval mode."""
-    return holding(subject, "num_batches", lambda count: count + 1, training=False)
+    return role_changed(subject, "num_batches", lambda count: count + 1, training=False)
 
 
 def _without_gradients(steps: Steps) -> bool:
@@ -168,7 +168,7 @@ def biased_running_variance(subject: Subject, size: float = 1.0) -> Subject:
 @mutant("batch-norm/initial-values", host=IMAGE)
 def variance_from_zero(subject: Subject, size: float = 1.0) -> Subject:
     """The running variance starts at 0."""
-    return holding(subject, "running_var", lambda var: 0 * var)
+    return role_changed(subject, "running_var", lambda var: 0 * var)
 
 
 @mutant("batch-norm/eval-before-training", host=IMAGE, sizes=(1e-9, 300.0))
