@@ -27,6 +27,12 @@ class Requirement:
         except Unsupported as reason:
             return str(reason)
 
+    def demand(self, flow: Any) -> None:
+        """Raise `Unsupported` with the reason where a flow does not meet the requirement."""
+        reason = self.unmet(flow)
+        if reason is not None:
+            raise Unsupported(reason)
+
     def __call__(self, flow: Any) -> bool:
         """Whether a flow meets the requirement."""
         return self.unmet(flow) is None
@@ -41,10 +47,8 @@ class _Both:
     second: Requirement
 
     def __call__(self, flow: Any) -> bool:
-        for requirement in (self.first, self.second):
-            reason = requirement.unmet(flow)
-            if reason is not None:
-                raise Unsupported(reason)
+        self.first.demand(flow)
+        self.second.demand(flow)
         return True
 
 

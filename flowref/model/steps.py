@@ -91,13 +91,13 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Passed:
-    """One run of a module within a call: what it was given and what it returned.
+    """One run of a module within a call: what entered it and what it returned.
 
     ``name``: "" for the whole call.
     """
 
     name: str
-    given: Array | None
+    entered: Array | None
     value: Array
     ladj: Any
 

@@ -86,9 +86,9 @@ def passages(flow: MultiScaled, trace: Sequence[Passed], rows: int) -> list[Pass
     passed = []
     for level in flow.multi_scale.levels:
         runs = [run for run in trace if run.name in level]
-        if not runs or runs[0].given is None or runs[-1].value is None:
+        if not runs or runs[0].entered is None or runs[-1].value is None:
             raise Unsupported("its levels do not run one by one")
-        entered, left = flattened(runs[0].given, rows), flattened(runs[-1].value, rows)
+        entered, left = flattened(runs[0].entered, rows), flattened(runs[-1].value, rows)
         passed.append(Passage(entered, left, total_ladj(runs, rows)))
     return passed
 

@@ -80,9 +80,9 @@ def latent_moved(subject: Subject, size: float = 1e-12) -> Subject:
 
 def _same_half(trace: Sequence[Passed]) -> list[Passed]:
     first, second, out = trace
-    entered = np.asarray(second.given)
+    entered = np.asarray(second.entered)
     half = first.value.reshape(len(entered), 2, *entered.shape[1:])[:, 1]
-    return [first, replace(second, given=half.copy()), out]
+    return [first, replace(second, entered=half.copy()), out]
 
 
 @mutant("multi-scale/split-exact", host=LEVELS)
@@ -115,7 +115,9 @@ def later_level_looks_back(subject: Subject, size: float = 1e-12) -> Subject:
 
 
 def _halves_swapped(trace: Sequence[Passed]) -> list[Passed]:
-    return [run if run.given is None else replace(run, given=_rolled(run.given)) for run in trace]
+    return [
+        run if run.entered is None else replace(run, entered=_rolled(run.entered)) for run in trace
+    ]
 
 
 def _rolled(value: Array) -> Array:
@@ -130,7 +132,7 @@ def joined_the_other_way(subject: Subject, size: float = 1.0) -> Subject:
 
 def _first_scaled(size: float, trace: Sequence[Passed]) -> list[Passed]:
     first, *others = trace
-    return [replace(first, given=np.asarray(first.given) * (1 + size)), *others]
+    return [replace(first, entered=np.asarray(first.entered) * (1 + size)), *others]
 
 
 @mutant("multi-scale/recombines", host=LEVELS, sizes=(1e-10, 1e-3))
