@@ -92,9 +92,12 @@ class Search:
     law: Law
     settings: Settings
     tally: Tally = field(default_factory=Tally)
+    violation: Verdict | None = None
 
     def visit(self, example: Example) -> None:
         """Measure one example and count what it shows; raises `Violated` on a violation."""
+        if self.violation is not None:  # Hypothesis tries an example that raised again, twice
+            raise Violated(self.violation)
         seed = self.settings.seed + example.build
         condition = Condition(scale=example.scale, history=self.law.history, seed=seed)
         subject = self._subject(condition, example)
@@ -117,7 +120,8 @@ class Search:
             return
         self.tally.judged(judgement)
         if judgement.accuses:
-            raise Violated(record(self.target, judgement))
+            self.violation = record(self.target, judgement)
+            raise Violated(self.violation)
 
     def _subject(self, condition: Condition, example: Example) -> Subject | None:
         """The target in a condition; None, and counted, where it can be built in others only."""

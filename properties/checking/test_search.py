@@ -15,8 +15,9 @@ from checking.broken import accusing, acquitting, to_zero
 from checking.fakes import TARGET, Shelf
 from checking.standins import Standin
 from flowref.checking import Settings, check, remeasure, search
-from flowref.checking import record as recording
 from flowref.checking.examples import SCHEDULE
+from flowref.checking.points import points
+from flowref.checking.record import record
 from flowref.model import (
     Array,
     Batch,
@@ -100,7 +101,7 @@ def test_a_shrinker_that_changes_the_violation_is_caught(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first property fails with it in the way, so it can fail."""
-    monkeypatch.setattr(recording, "shrink", to_zero)
+    monkeypatch.setattr("flowref.checking.record.shrink", to_zero)
     with pytest.raises(AssertionError):
         a_defect_is_violated_where_it_is(shelf)
 
@@ -111,6 +112,32 @@ def test_every_batch_of_a_pass_is_counted(shelf: Shelf) -> None:
     assert verdict.status is Status.HOLDS
     assert verdict.counts.batches == 14
     assert set(verdict.counts.scales) == {example.scale for example in SCHEDULE}
+
+
+@pytest.mark.parametrize("last", [1, 3, 11, 14])
+def test_a_violation_is_recorded_once(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, last: int
+) -> None:
+    """Whether the schedule or Hypothesis came upon it, it is shrunk once, and its batch is counted
+    once.
+    """
+    batches: list[int] = []
+    recorded: list[Verdict] = []
+
+    def drawn(*given: Any) -> Batch:
+        batches.append(len(batches) + 1)
+        return points(*given)
+
+    def recording(*given: Any) -> Verdict:
+        recorded.append(record(*given))
+        return recorded[-1]
+
+    monkeypatch.setattr(search, "points", drawn)
+    monkeypatch.setattr(search, "record", recording)
+    verdict = check(TARGET, put(shelf, lambda batch: np.full(len(batch.x), len(batches) >= last)))
+    assert verdict.status is Status.VIOLATED
+    assert verdict.counts.batches == last
+    assert len(recorded) == 1
 
 
 @pytest.mark.parametrize("changes", [{"trainable": False}, {"promises": {"fixed": True}}])
