@@ -11,7 +11,7 @@ from checking.standins import Standin
 from flowref.checking import Settings, larger, not_applicable
 from flowref.checking.applicability import MANY_FEATURES
 from flowref.checking.settings import HEAVY, LEAST_SHARE
-from flowref.model import CONTRACT, Support, Target
+from flowref.model import CONTRACT, Requirement, Support, Target
 
 STANDIN = Standin(lambda batch: batch.x[:, 0])
 
@@ -25,7 +25,7 @@ STANDIN = Standin(lambda batch: batch.x[:, 0])
         ({"force": CONTRACT, "promise": "elementwise"}, None),
         ({"thorough": True}, "measured in the thorough profile only"),
         ({"given": "beyond"}, "no bounded domain is declared"),
-        ({"applies": lambda subject: f"not for {subject.name}"}, "not for stand-in"),
+        ({"applies": Requirement(lambda subject: False, "not for this")}, "not for this"),
     ],
 )
 def test_a_law_says_why_it_says_nothing(details: dict[str, Any], reason: str | None) -> None:

@@ -140,13 +140,16 @@ def test_a_violation_is_recorded_once(
     assert len(recorded) == 1
 
 
-@pytest.mark.parametrize("changes", [{"trainable": False}, {"promises": {"fixed": True}}])
-def test_weights_that_are_not_trained_are_not_moved(shelf: Shelf, changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("trainable", "fixed"), [(False, False), (True, True)])
+def test_weights_that_are_not_trained_are_not_moved(
+    shelf: Shelf, trainable: bool, fixed: bool
+) -> None:
     """A target without trainable parameters, or that promises that they are fixed, is measured as
     it is.
     """
     law = put(shelf, lambda batch: np.zeros(len(batch.x)))
-    subject = replace(shelf.load(TARGET), **changes)
+    subject = replace(shelf.load(TARGET), trainable=trainable)
+    subject = subject.with_facts(promises={"fixed": fixed})
     shelf.put(lambda condition: subject)
     assert check(TARGET, law).counts.scales == (0.0,)
 
