@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from flowref import registry
 from flowref.auditing.worker import undisturbed
-from flowref.model import OBJECT, FlowrefError, ReportError, Status, Verdict
+from flowref.model import OBJECT, FlowrefError, ReportError, Status, Verdict, one_line
 from flowref.reporting.report import Report
 
 STILL_FAILS, FIXED, ERROR = "STILL FAILS", "FIXED", "ERROR"
@@ -55,7 +55,7 @@ def replay(verdicts: Iterable[Verdict], report: Report) -> Iterator[Replayed]:
             except FlowrefError as error:
                 reason = str(error)
             except Exception as error:
-                reason = f"{type(error).__name__}: {error}"
+                reason = one_line(error)
         yield Replayed(recorded, label, reason, time.perf_counter() - began, now)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowref import backends, registry
-from flowref.model import OBJECT, USER, FlowrefError, Law, Problem, SpecError, Target
+from flowref.model import OBJECT, USER, FlowrefError, Law, Problem, SpecError, Target, one_line
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,7 @@ def select(wanted: Iterable[Any] | None, defaults: Mapping[str, str] | None = No
                 Problem(item if isinstance(item, str) else type(item).__name__, str(error))
             )
         except Exception as error:  # a library that fails while it is imported
-            problems.append(
-                Problem(str(item), f"{item} cannot be listed: {type(error).__name__}: {error}")
-            )
+            problems.append(Problem(str(item), f"{item} cannot be listed: {one_line(error)}"))
     return Selection(tuple(dict.fromkeys(_with_defaults(targets, defaults or {}))), tuple(problems))
 
 

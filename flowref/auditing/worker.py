@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from flowref import backends
-from flowref.model import USER, FlowrefError, Target, Verdict
+from flowref.model import USER, FlowrefError, Target, Verdict, one_line
 from flowref.reporting.encoding import verdict_to_json
 
 MEBIBYTE = 2**20
@@ -76,12 +76,12 @@ def guarded(entry: Entry, target: Target, law: str | None, settings: Any) -> Out
         with undisturbed():
             verdict = entry(target, law, settings)
     except FlowrefError as error:
-        said = str(error)
+        raised = str(error)
     except (Exception, SystemExit) as error:
-        said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        raised = one_line(error, 300)
     else:
         return Outcome(verdict, seconds=time.perf_counter() - began)
-    return Outcome(raised=said, seconds=time.perf_counter() - began)
+    return Outcome(raised=raised, seconds=time.perf_counter() - began)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flowref.backends.protocol import Backend, Counter
-from flowref.model import TargetError, nearest
+from flowref.model import TargetError, nearest, one_line
 
 GROUP = "flowref.backends"
 OURS = {"torch": "flowref.backends.torch.backend"}
@@ -52,10 +52,9 @@ def _backend(name: str) -> Backend:
     try:
         backend: Backend = importlib.import_module(known[name]).BACKEND
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
         raise TargetError(
             f"the backend {name!r} is offered by {known[name]}, whose import raised "
-            f"{type(error).__name__}: {reason}; mend or uninstall the distribution that offers it"
+            f"{one_line(error, 200)}; mend or uninstall the distribution that offers it"
         ) from error
     return backend
 

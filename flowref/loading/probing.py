@@ -20,6 +20,7 @@ from flowref.model import (
     Target,
     TargetError,
     Unsupported,
+    one_line,
 )
 
 # Beyond so many coordinates an inverse that solves them one by one is not called for the sake of
@@ -106,10 +107,8 @@ def settle_user(
 
 def misfit(target: Target, shape: Shape, error: Exception) -> TargetError:
     """What to say when a target cannot be called on events of the shape given."""
-    said = " ".join(str(error).split())[:200]
     return TargetError(
-        f"{target} cannot be called on a batch of events of shape {shape}: "
-        f"{type(error).__name__}: {said}. "
+        f"{target} cannot be called on a batch of events of shape {shape}: {one_line(error, 200)}. "
         "Give the shape of one event as ?event=3 or ?event=2,4,4 (or --event 3)"
     )
 

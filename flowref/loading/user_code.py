@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from flowref import backends
-from flowref.model import FlowrefError, Target, TargetError, nearest, seed_of
+from flowref.model import FlowrefError, Target, TargetError, nearest, one_line, seed_of
 
 
 def attempt(target: Target, build: Callable[[], Any], dtype: str) -> Any:
@@ -25,9 +25,8 @@ def attempt(target: Target, build: Callable[[], Any], dtype: str) -> Any:
     except FlowrefError:
         raise
     except (Exception, SystemExit) as error:
-        said = " ".join(str(error).split())[:300]
         raise TargetError(
-            f"{target}: calling the factory raised {type(error).__name__}: {said}. A factory is "
+            f"{target}: calling the factory raised {one_line(error, 300)}. A factory is "
             "called with the options "
             "after ? as keywords and must return the object to audit"
         ) from error
@@ -73,12 +72,9 @@ def import_place(place: str) -> ModuleType:
     except FlowrefError:
         raise
     except (Exception, SystemExit) as error:
-        said = " ".join(str(error).split())[:300]
         missing = isinstance(error, ModuleNotFoundError) and error.name == place
         hint = nearest(place, registry.adapters()) if missing else ""
-        raise TargetError(
-            f"importing {place} raised {type(error).__name__}: {said}{hint}"
-        ) from error
+        raise TargetError(f"importing {place} raised {one_line(error, 300)}{hint}") from error
 
 
 def import_file(path: Path) -> ModuleType:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 class FlowrefError(Exception):
@@ -35,12 +38,14 @@ class Undecidable(FlowrefError):
 
 
 def one_line(error: BaseException, limit: int = 160) -> str:
-    r"""An exception in one line: its class, and at most so many characters of what it says.
+    r"""An exception in one line: its class, and at most so many characters of what it says, less
+    the addresses of objects, which are others in every process.
 
     >>> one_line(ValueError("expected 3 features,\n    got 2"))
     'ValueError: expected 3 features, got 2'
     """
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:limit]}"
+    text = ADDRESS.sub("", " ".join(str(error).split()))
+    return f"{type(error).__name__}: {text[:limit]}"
 
 
 def nearest(given: str, known: Iterable[str]) -> str:

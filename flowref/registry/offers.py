@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from flowref.model import Problem
+from flowref.model import Problem, one_line
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,7 @@ def offered(group: str) -> Offer:
         try:
             module = entry.load()
         except (Exception, SystemExit) as error:
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            trouble = f"whose import raised {reason}"
+            trouble = f"whose import raised {one_line(error, 200)}"
         else:
             if isinstance(module, ModuleType):
                 modules.append(module)

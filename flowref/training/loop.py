@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flowref.model import one_line
 from flowref.reference import Dequantize, Flow, real_nvp_loss
 from flowref.training import runs
 from flowref.training.data import Dataset
@@ -233,9 +234,8 @@ class Training:
             self.random.set_state(parts["random"][""])
             self.progress, self.best = Progress(**about["progress"]), parts["best"]
         except (RuntimeError, KeyError, ValueError, TypeError) as error:
-            said = " ".join(str(error).split())[:200]
             raise RunError(
-                f"{path} does not fit its run ({said}); it was changed: start another run"
+                f"{path} does not fit its run ({one_line(error, 200)}); it was changed: start another run"
             ) from None
         runs.keep_metrics(self.folder, self.progress.epoch)
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from flowref.model import one_line
 from flowref.reference import Flow
 from flowref.training.extras import RunError, package
 from flowref.training.models import build
@@ -114,9 +115,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
         TypeError,
         package("safetensors").SafetensorError,
     ) as error:
-        said = " ".join(str(error).split())[:200]
         raise RunError(
-            f"{path} cannot be read ({said}); it was cut off or changed: start another run"
+            f"{path} cannot be read ({one_line(error, 200)}); it was cut off or changed: start another run"
         ) from None
 
 
@@ -144,9 +144,8 @@ def load(path: str) -> Flow:
         flow = build(recipe, tuple(about["event_shape"]), about["levels"])
         flow.load_state_dict(tensors)
     except (RuntimeError, KeyError, TypeError, ValueError) as error:
-        said = " ".join(str(error).split())[:200]
         raise RunError(
-            f"{folder / WEIGHTS} does not fit {folder / CONFIG} ({said}); start another run"
+            f"{folder / WEIGHTS} does not fit {folder / CONFIG} ({one_line(error, 200)}); start another run"
         ) from None
     return flow.eval()
 

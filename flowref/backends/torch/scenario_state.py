@@ -12,7 +12,7 @@ import torch
 from flowref.backends.torch.live import array
 from flowref.backends.torch.scenario import Action, Stage
 from flowref.backends.torch.state import duplicate, held, modules, named_state, set_mode
-from flowref.model import Array, Unsupported, steps
+from flowref.model import Array, Unsupported, one_line, steps
 
 
 def state(stage: Stage, step: steps.State) -> dict[str, Array]:
@@ -44,7 +44,7 @@ def through_pickle(stage: Stage, step: steps.Pickle) -> None:
     except (AttributeError, TypeError, pickle.PicklingError) as error:
         # A class or function that pickle cannot find by name (a lambda, a local class) is the
         # author's choice.
-        raise Unsupported(f"it cannot be pickled: {error}") from error
+        raise Unsupported(f"it cannot be pickled: {one_line(error)}") from error
     stage.obj = pickle.loads(data)
 
 

@@ -16,6 +16,7 @@ from flowref.model import (
     Residual,
     Undecidable,
     Unsupported,
+    one_line,
     per_point,
 )
 from flowref.model.abilities import Flow
@@ -43,8 +44,7 @@ def attempt(run: Callable[..., Any], *given: Any, **named: Any) -> tuple[Any, st
     except (Unsupported, Undecidable):
         raise
     except Exception as error:
-        first = str(error).strip().splitlines()
-        return None, f"{type(error).__name__}: {first[0] if first else ''}"
+        return None, one_line(error, 300)
 
 
 def data(flow: Flow, batch: Batch) -> Array:
