@@ -80,6 +80,6 @@ def selftest(
 
 
 def alarms(report: Report) -> int:
-    """How many verdicts about healthy subjects accuse or broke, and how many could not be loaded."""
+    """How many verdicts about healthy subjects accuse or broke, and how many were not loaded."""
     unloaded = set(report.problems) - set(registry.problems())
     return len(report.with_status(Status.VIOLATED, *BROKEN)) + len(unloaded)

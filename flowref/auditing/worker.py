@@ -157,7 +157,8 @@ def _private_pipes() -> tuple[IO[bytes], IO[bytes]]:
     for number in (0, 1, 2):
         os.dup2(nowhere, number)
     os.close(nowhere)
-    sys.stdin, sys.stdout, sys.stderr = (open(os.devnull, mode) for mode in ("r", "w", "w"))  # noqa: SIM115  kept for life
+    streams = [open(os.devnull, mode) for mode in "rww"]  # noqa: SIM115  kept for life
+    sys.stdin, sys.stdout, sys.stderr = streams
     return orders, answers
 
 

@@ -1,4 +1,6 @@
-"""What a person sees while a flow is trained: a bar on a terminal, a line now and then elsewhere."""
+"""What a person sees while a flow is trained: a bar on a terminal, a line now and then
+elsewhere.
+"""
 
 from __future__ import annotations
 

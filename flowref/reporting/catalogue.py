@@ -14,8 +14,9 @@ FORCES = {
     ADVICE: "advice: measured and listed, never a violation",
 }
 TOLERANCES = {
-    ROUNDING: "rounding: the law is evaluated again with every operation randomly rounded, and may be off by a fixed "
-    "multiple of the spread that this causes; a violation is confirmed with more replicas",
+    ROUNDING: "rounding: the law is evaluated again with every operation randomly rounded, and may "
+    "be off by a fixed multiple of the spread that this causes; a violation is confirmed with more "
+    "replicas",
     EXACT: "exact: bit for bit",
     BOUND: "a bound: an error bound in closed form that the law states itself",
     STATISTICAL: "statistical: a test whose chance of a false alarm is fixed beforehand",

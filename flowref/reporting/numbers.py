@@ -105,12 +105,9 @@ def bits(evidence: Evidence) -> str:
 
     def count(size: float) -> int:
         ratio = size / floor
-        return (
-            0
-            if not ratio > 1
-            else whole
-            if math.isinf(ratio)
-            else min(whole, math.ceil(math.log2(ratio)))
-        )
+        if math.isinf(ratio):
+            return whole
+        return min(whole, math.ceil(math.log2(ratio))) if ratio > 1 else 0
 
-    return f"{count(evidence.residual)} of {whole} bits lost; rounding explains {count(evidence.explained)}"
+    lost, explained = count(evidence.residual), count(evidence.explained)
+    return f"{lost} of {whole} bits lost; rounding explains {explained}"

@@ -37,10 +37,11 @@ TEX = (
     (r"\$", ""),
 )
 LETTERS = {
-    "mu": "μ", "epsilon": "ε", "eta": "η", "sum": "Σ", "int": "∫", "ne": "≠",
-    "gamma": "γ", "sigma": "σ", "beta": "β", "alpha": "α", "lambda": "λ", "theta": "θ", "pi": "π", "Phi": "Φ",  # noqa: RUF001  Greek letters are meant
-    "le": "≤", "sim": "~", "Rightarrow": "⇒", "leftarrow": "←", "pm": "±", "langle": "<", "rangle": ">", "dots": "...",
-    "|": "‖", "ge": "≥", "mid": "|", "lfloor": "⌊", "rfloor": "⌋",
+    "mu": "μ", "epsilon": "ε", "eta": "η", "sum": "Σ", "int": "∫", "ne": "≠", "beta": "β",
+    "gamma": "γ", "sigma": "σ", "alpha": "α", "lambda": "λ",  # noqa: RUF001  Greek letters
+    "theta": "θ", "pi": "π", "Phi": "Φ", "le": "≤", "ge": "≥", "sim": "~", "pm": "±", "|": "‖",
+    "Rightarrow": "⇒", "leftarrow": "←", "langle": "<", "rangle": ">", "dots": "...",
+    "mid": "|", "lfloor": "⌊", "rfloor": "⌋",
 }  # fmt: skip
 
 

@@ -52,7 +52,7 @@ HARMLESS = (
 
 
 def spec(name: str) -> str:
-    """The spec of a hostile target; the file need not hold it, since the stand-in goes by the name."""
+    """The spec of a hostile target; the file need not hold it: the stand-in goes by the name."""
     return f"hostile/entry.py:{name}"
 
 

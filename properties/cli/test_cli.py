@@ -195,7 +195,7 @@ def test_usage_mistakes_exit_2(folder: Path, arguments: tuple[str, ...], said: s
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_profiles_are_those_of_the_check(profile: str) -> None:
-    """Every profile of the check is offered, and no other, though no import may slow down --help."""
+    """Every profile of the check is offered, and no other, though --help imports no check."""
     assert flowref("laws", "--profile", profile).exit_code == 0
     refused = flowref("laws", "--profile", "none").output
     assert re.findall(r"'(\w+)'", refused.partition("not one of")[2]) == list(PROFILES)
@@ -223,7 +223,7 @@ def test_nothing_meaningful_exits_5(folder: Path) -> None:
 
 
 def test_json_on_standard_output_is_only_json(folder: Path) -> None:
-    """With --json - standard output is a report and the lines about targets go to standard error."""
+    """With --json - standard output is a report, and lines about targets go to standard error."""
     done = quick("flows.py:Scale", "--json", "-")
     assert Report.from_json(done.stdout).exit_code == 0
     assert "1 hold" in done.stderr

@@ -1,5 +1,5 @@
-"""What a person sees while work goes on: a bar on a terminal only, lines that nothing is drawn over,
-and a line now and then elsewhere.
+"""What a person sees while work goes on: a bar on a terminal only, lines that nothing is drawn
+over, and a line now and then elsewhere.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Write `reports/batch-norm.md` and its pictures: every claim of two sets of notes on batch
 normalization, measured.
 
-Usage: `python reports/tools/batch_norm.py`. Every number on the page is computed by this run; it takes
-less than a minute.
+Usage: `python reports/tools/batch_norm.py`. Every number on the page is computed by this run; it
+takes less than a minute.
 """
 
 from __future__ import annotations
@@ -27,23 +27,25 @@ PLURAL = {CONVENTION: "are conventions", MISSING: "are gaps", UNSOUND: "are unso
 
 HEAD = """# Batch normalization: what the notes say, and what is so
 
-Two sets of teaching notes on Ioffe and Szegedy's paper (arXiv:1502.03167) were read claim by claim. Those numbered 000 derive
-the idea and write two layers for images; those numbered 002 give the backward pass and write a layer for vectors and images.
-Each claim is put here in our words, with whether it is true, why, a measured number, and the law that judges it in an audit.
-Of {total} claims {counts}.
+Two sets of teaching notes on Ioffe and Szegedy's paper (arXiv:1502.03167) were read claim by claim.
+Those numbered 000 derive the idea and write two layers for images; those numbered 002 give the
+backward pass and write a layer for vectors and images. Each claim is put here in our words, with
+whether it is true, why, a measured number, and the law that judges it in an audit. Of {total}
+claims {counts}.
 
-`flowref explain batch-norm/shift-law` tells everything about a law. The code of the notes, with its slips one at a time, can be
-audited; slips have the numbers of the claims:
+`flowref explain batch-norm/shift-law` tells everything about a law. The code of the notes, with its
+slips one at a time, can be audited; slips have the numbers of the claims:
 
     flowref audit 'flowref.zoo.seeds.batch_norm:AveragingBatchNorm?rows={example}'
 
-What is right is in `flowref.reference`: `BatchNorm`, `batch_norm_backward` and `InvertibleBatchNorm`. The page and its pictures are
-written by `python reports/tools/batch_norm.py`. Where no law is named, the claim is not about what a layer computes.
+What is right is in `flowref.reference`: `BatchNorm`, `batch_norm_backward` and
+`InvertibleBatchNorm`. The page and its pictures are written by `python
+reports/tools/batch_norm.py`. Where no law is named, the claim is not about what a layer computes.
 
-Throughout, $n$ (or $m$, as in the paper) values per channel have mean $\\mu$, biased variance $v = \\sigma^2$ and
-$\\hat x = (x - \\mu) / \\sqrt{{v + \\epsilon}}$; $dx$ is short for $\\partial L / \\partial x$; $u = 2^{{-24}}$ is the unit of
-roundoff of float32; "the reference" is `flowref.reference.BatchNorm`, and "torch" is `nn.BatchNorm1d` and its like in
-torch {torch}.
+Throughout, $n$ (or $m$, as in the paper) values per channel have mean $\\mu$, biased variance $v =
+\\sigma^2$ and $\\hat x = (x - \\mu) / \\sqrt{{v + \\epsilon}}$; $dx$ is short for $\\partial L /
+\\partial x$; $u = 2^{{-24}}$ is the unit of roundoff of float32; "the reference" is
+`flowref.reference.BatchNorm`, and "torch" is `nn.BatchNorm1d` and its like in torch {torch}.
 """
 
 

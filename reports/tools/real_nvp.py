@@ -1,10 +1,10 @@
 """Run the experiments of Real NVP, and write `reports/real-nvp.md` from what they measured.
 
-Usage: `python reports/tools/real_nvp.py E4 | E5 | E7 | E8 | E9 | all | page`. An experiment writes its
-numbers as JSON and its pictures into `reports/real-nvp/`, then the page; `page` writes the page
-alone. All take about a quarter of an hour on one core.
-A run that was killed goes on where it was, and finished seeds are not trained again. Exit codes: 0,
-1 if a hard check is not met, 130 if interrupted.
+Usage: `python reports/tools/real_nvp.py E4 | E5 | E7 | E8 | E9 | all | page`. An experiment writes
+its numbers as JSON and its pictures into `reports/real-nvp/`, then the page; `page` writes the page
+alone. All take about a quarter of an hour on one core. A run that was killed goes on where it was,
+and finished seeds are not trained again. Exit codes: 0, 1 if a hard check is not met, 130 if
+interrupted.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ HEARTBEAT, REDRAWN = 15.0, 0.2
 
 HEAD = """# Real NVP: what the notes claim of training, measured
 
-Two sets of teaching notes describe experiments with Real NVP (Dinh et al., arXiv:1605.08803). Those numbered 001
-build flows from couplings, batch normalization and 1x1 convolutions; those numbered 003 implement the paper and tell
-what was needed to train it. What they claim is said here in our words, and was measured again, as far as a single
-core can, with several seeds. Where a claim is not seen, the page says so: that is no refutation, since models and
-trainings here are smaller.
+Two sets of teaching notes describe experiments with Real NVP (Dinh et al., arXiv:1605.08803). Those
+numbered 001 build flows from couplings, batch normalization and 1x1 convolutions; those numbered
+003 implement the paper and tell what was needed to train it. What they claim is said here in our
+words, and was measured again, as far as a single core can, with several seeds. Where a claim is not
+seen, the page says so: that is no refutation, since models and trainings here are smaller.
 
-Each experiment is one command, such as `python reports/tools/real_nvp.py E5`; `all` runs the five. Numbers, settings and
-seeds are in [real-nvp/](real-nvp), one JSON file per experiment, and this page is written from these files alone. The
-models are those of `flowref.reference`, trained by `flowref.training` with Adam along half a cosine; what is measured
-are the weights with the best validation value, on points or images that training has not seen. NLL is the mean
-negative log-density, in nats; lower is better."""
+Each experiment is one command, such as `python reports/tools/real_nvp.py E5`; `all` runs the five.
+Numbers, settings and seeds are in [real-nvp/](real-nvp), one JSON file per experiment, and this
+page is written from these files alone. The models are those of `flowref.reference`, trained by
+`flowref.training` with Adam along half a cosine; what is measured are the weights with the best
+validation value, on points or images that training has not seen. NLL is the mean negative
+log-density, in nats; lower is better."""
 
 
 class Progress(Watcher):

@@ -18,7 +18,7 @@ WRONG, MISLEADING, UNSOUND, MISSING = "Wrong", "Misleading", "Unsound", "Gap"
 
 @dataclass(frozen=True)
 class Claim:
-    """Row ``row`` of the list of claims; ``measure`` returns the sentence that holds the numbers."""
+    """A row of the list of claims; ``measure`` returns the sentence that holds the numbers."""
 
     row: str
     verdict: str

@@ -76,8 +76,15 @@ def variance(folder: Path) -> None:
         if spoiled.any():
             first = ratios[spoiled][0]
             axes.vlines(first, 1e-8, 1, color=color, linewidth=0.9, linestyle=(0, (4, 3)))
-            axes.annotate("from here on some\nvariances are ≤ 0", (first, 3e-4), xytext=(7, 0), textcoords="offset points",
-                          color=color, fontsize=9.5, va="bottom")  # fmt: skip
+            axes.annotate(
+                "from here on some\nvariances are ≤ 0",
+                (first, 3e-4),
+                xytext=(7, 0),
+                textcoords="offset points",
+                color=color,
+                fontsize=9.5,
+                va="bottom",
+            )
     axes.annotate(
         r"$u\,(\mu/\sigma)^2$",
         (60, unit * 60**2),
@@ -137,8 +144,12 @@ def gap(folder: Path) -> None:
         textcoords="offset points",
         fontsize=9.5,
     )
-    axes.set(xlabel="momentum (torch's: the fraction with which a batch enters)", ylim=(0.1, 4), xlim=(1e-4, 1),
-             ylabel="train minus eval output, root mean square\n(standard deviations)")  # fmt: skip
+    axes.set(
+        xlabel="momentum (torch's: the fraction with which a batch enters)",
+        ylim=(0.1, 4),
+        xlim=(1e-4, 1),
+        ylabel="train minus eval output, root mean square\n(standard deviations)",
+    )
     axes.set_yticks([0.1, 0.2, 0.5, 1, 2, 4], ["0.1", "0.2", "0.5", "1", "2", "4"])
     axes.yaxis.set_minor_locator(NullLocator())
     axes.legend(loc="upper right")
@@ -168,8 +179,12 @@ def scale(folder: Path) -> None:
         textcoords="offset points",
         color=DARK,
     )
-    axes.set(xlabel="scale $a$ of the input ($\\sigma = 1$, $\\epsilon = 10^{-5}$)", xlim=(1e-6, 1e2), ylim=(1e-20, 1e2),
-             ylabel="largest difference of outputs\n(standard deviations)")  # fmt: skip
+    axes.set(
+        xlabel="scale $a$ of the input ($\\sigma = 1$, $\\epsilon = 10^{-5}$)",
+        xlim=(1e-6, 1e2),
+        ylim=(1e-20, 1e2),
+        ylabel="largest difference of outputs\n(standard deviations)",
+    )
     axes.legend(loc="center left", bbox_to_anchor=(0, 0.35))
     save(axes, folder, "scale")
 

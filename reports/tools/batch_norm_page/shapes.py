@@ -1,4 +1,4 @@
-"""Claims about the layers as modules: the shapes and batches that they take, and what is missing."""
+"""Claims about the layers as modules: shapes and batches that they take, and what is missing."""
 
 from __future__ import annotations
 

@@ -33,9 +33,16 @@ POINTS: Row = {
     "mixing": False,
 }
 IMAGES: Row = {
-    "scales": 2, "couplings": 2, "final": 2, "hidden": 16, "blocks": 1, "alpha": 0.003,
-    "norm": "running", "momentum": 0.005, "conditioner_norm": "batch",
-}  # fmt: skip
+    "scales": 2,
+    "couplings": 2,
+    "final": 2,
+    "hidden": 16,
+    "blocks": 1,
+    "alpha": 0.003,
+    "norm": "running",
+    "momentum": 0.005,
+    "conditioner_norm": "batch",
+}
 SETTINGS: dict[str, Row] = {
     "moons": {"epochs": 15, "batch": 512, "rate": 5e-3, "seeds": 5},
     "digits": {"epochs": 6, "batch": 32, "rate": 2e-3, "seeds": 3},
@@ -181,8 +188,15 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
             for at, change in enumerate(changes):
                 group = f"{data}: {change}"
                 if group not in found:
-                    place.annotate("does not apply", (0, at), fontsize=8.5, color=GRAY, va="center", ha="center",
-                                   bbox={"fc": "white", "ec": "none", "pad": 1.5})  # fmt: skip
+                    place.annotate(
+                        "does not apply",
+                        (0, at),
+                        fontsize=8.5,
+                        color=GRAY,
+                        va="center",
+                        ha="center",
+                        bbox={"fc": "white", "ec": "none", "pad": 1.5},
+                    )
                     continue
                 differences = [row["value"] - base[row["seed"]] for row in found[group]]
                 said = results["groups"][group]["difference"]
@@ -197,8 +211,12 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
                     zorder=3,
                 )
             place.axvline(0, c=BLACK, lw=1)
-            place.set(title=f"{data} ({len(base)} seeds)", xlabel=f"difference from both norms, {UNIT[data]}",
-                      yticks=range(len(changes)), yticklabels=[SHOWN[change] for change in changes])  # fmt: skip
+            place.set(
+                title=f"{data} ({len(base)} seeds)",
+                xlabel=f"difference from both norms, {UNIT[data]}",
+                yticks=range(len(changes)),
+                yticklabels=[SHOWN[change] for change in changes],
+            )
             place.set_ylim(len(changes) - 0.4, -0.6)
             place.grid(axis="x")
             place.xaxis.set_major_locator(MaxNLocator(5))
@@ -227,8 +245,15 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
             unit = 1.0 if data == "moons" else 1 / (64 * math.log(2))
             for change, color in COLORS.items():
                 curves = np.array([row["curve"] for row in found[f"{data}: {change}"]])
-                place.plot(curves[0, :, 0], unit * curves[:, :, 1].mean(0), c=color, label=change,
-                           ls="--" if change == "momentum 0.1" else "-", marker="o", ms=3)  # fmt: skip
+                place.plot(
+                    curves[0, :, 0],
+                    unit * curves[:, :, 1].mean(0),
+                    c=color,
+                    label=change,
+                    ls="--" if change == "momentum 0.1" else "-",
+                    marker="o",
+                    ms=3,
+                )
             last = [
                 unit * row["curve"][-1][1]
                 for change in COLORS
@@ -236,8 +261,15 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
             ]
             low, high = min(last), max(last)
             highest = 1.05 * max(place.get_ylim()[1], high)
-            place.set(xlabel="step", ylabel=f"validation NLL, {UNIT[data]}", title=f"{data}: mean over seeds",
-                      ylim=(low - 0.1 * (high - low), low + min(3.2 * (high - low), highest - low) + 1e-6))  # fmt: skip
+            place.set(
+                xlabel="step",
+                ylabel=f"validation NLL, {UNIT[data]}",
+                title=f"{data}: mean over seeds",
+                ylim=(
+                    low - 0.1 * (high - low),
+                    low + min(3.2 * (high - low), highest - low) + 1e-6,
+                ),
+            )
             place.grid(axis="y")
         axes[0, 1].legend(fontsize=9)
 
@@ -289,10 +321,16 @@ def section(results: Row) -> str:
         line = [SHOWN[change]]
         for data in SETTINGS:
             found = results["groups"].get(f"{data}: {change}")
-            line += ["", ""] if found is None else [
-                words.pm(found["value"]),
-                "" if change == BASE else f"{found['difference']['mean']:+.3f} {words.between(found['difference'])}",
-            ]  # fmt: skip
+            line += (
+                ["", ""]
+                if found is None
+                else [
+                    words.pm(found["value"]),
+                    ""
+                    if change == BASE
+                    else f"{found['difference']['mean']:+.3f} {words.between(found['difference'])}",
+                ]
+            )
         lines.append(line)
     first = {
         data: next(row for row in results["runs"] if parts(row["group"])[0] == data)
@@ -301,54 +339,60 @@ def section(results: Row) -> str:
     counts = {data: results["groups"][f"{data}: {BASE}"]["value"]["n"] for data in SETTINGS}
     ratios = results["ratios"]
     arrived = {data: 1 - 0.995 ** first[data]["steps"] for data in SETTINGS}
-    return f"""The notes numbered 003 tell what their author found to matter: normalization, in the conditioners and
-between the couplings, was the key to a low loss; setting the outputs of the conditioners to zero at the start worked
-much better than other values; running averages with momentum 0.005 worked better than with 0.1; the penalty of
-{PENALTY:g} on the learned scales did next to nothing, its part of the loss always being orders of magnitude below the
-others. The author says himself that some of it rests on one or two runs.
+    return f"""The notes numbered 003 tell what their author found to matter: normalization, in the
+conditioners and between the couplings, was the key to a low loss; setting the outputs of the
+conditioners to zero at the start worked much better than other values; running averages with
+momentum 0.005 worked better than with 0.1; the penalty of {PENALTY:g} on the learned scales did
+next to nothing, its part of the loss always being orders of magnitude below the others. The author
+says himself that some of it rests on one or two runs.
 
-Here each change is made alone, to a base that has both norms: batch normalization inside the conditioners and, by
-running averages with momentum 0.005, between the couplings; zero at the start; the penalty. On moons
-{first["moons"]["steps"]} steps with batches of {first["moons"]["recipe"]["batch"]} and {counts["moons"]} seeds, on
-the 8 by 8 digits {first["digits"]["steps"]} steps with batches of {first["digits"]["recipe"]["batch"]} and
-{counts["digits"]} seeds. A seed sets the same first weights and the same order of the data in all changes, so that
-differences are taken seed by seed; brackets hold the 95 % interval of the mean difference by Student's t, not
-corrected for the number of comparisons. One learning rate serves all changes. The convolutions for digits are
-weight-normalized throughout, as in the notes.
+Here each change is made alone, to a base that has both norms: batch normalization inside the
+conditioners and, by running averages with momentum 0.005, between the couplings; zero at the start;
+the penalty. On moons {first["moons"]["steps"]} steps with batches of
+{first["moons"]["recipe"]["batch"]} and {counts["moons"]} seeds, on the 8 by 8 digits
+{first["digits"]["steps"]} steps with batches of {first["digits"]["recipe"]["batch"]} and
+{counts["digits"]} seeds. A seed sets the same first weights and the same order of the data in all
+changes, so that differences are taken seed by seed; brackets hold the 95 % interval of the mean
+difference by Student's t, not corrected for the number of comparisons. One learning rate serves all
+changes. The convolutions for digits are weight-normalized throughout, as in the notes.
 
 {words.table(["change", "moons: NLL (nats)", "difference", "digits: bits per dimension", "difference"], lines)}
 
-![Differences from the base for each change: dots are seeds, bars the intervals of their means, for moons and for
-digits.](real-nvp/E7.png)
+![Differences from the base for each change: dots are seeds, bars the intervals of their means, for
+moons and for digits.](real-nvp/E7.png)
 
 ![Validation values over the steps of training for the base, three choices of norms, and the larger
 momentum.](real-nvp/E7-course.png)
 
-**Norm layers are crucial.** Leaving out both changes the loss by {differences(results, "no norm", 1)}; leaving out
-those between the couplings by {differences(results, "norm inside")}; leaving out those inside the conditioners by
-{differences(results, "norm between")}. `ActNorm` in place of those between the couplings changes it by
-{differences(results, "act norm between")}.
+**Norm layers are crucial.** Leaving out both changes the loss by
+{differences(results, "no norm", 1)}; leaving out those between the couplings by
+{differences(results, "norm inside")}; leaving out those inside the conditioners by
+{differences(results, "norm between")}. `ActNorm` in place of those between the couplings changes it
+by {differences(results, "act norm between")}.
 
-**Instance norm inside rather than batch norm.** The author took it because it seemed to work better, as he says on
-little evidence. It changes the loss by {differences(results, "instance norm inside", -1)}; points have one value per
-channel, of which there are no statistics.
+**Instance norm inside rather than batch norm.** The author took it because it seemed to work
+better, as he says on little evidence. It changes the loss by
+{differences(results, "instance norm inside", -1)}; points have one value per channel, of which
+there are no statistics.
 
 **Zero at the start is crucial.** Conditioners that start as torch draws them change the loss by
-{differences(results, "nonzero start", 1)}. Which values the author had before is not known. E5 has data on which zero
-at the start does harm.
+{differences(results, "nonzero start", 1)}. Which values the author had before is not known. E5 has
+data on which zero at the start does harm.
 
-**Momentum 0.005 is better than 0.1.** With 0.1 the loss changes by {differences(results, "momentum 0.1", 1)}. The
-trainings are short: after their {first["moons"]["steps"]} and {first["digits"]["steps"]} steps, averages with
-momentum 0.005 have taken up {arrived["moons"]:.0%} and {arrived["digits"]:.0%} of what they follow, so that this says
+**Momentum 0.005 is better than 0.1.** With 0.1 the loss changes by
+{differences(results, "momentum 0.1", 1)}. The trainings are short: after their
+{first["moons"]["steps"]} and {first["digits"]["steps"]} steps, averages with momentum 0.005 have
+taken up {arrived["moons"]:.0%} and {arrived["digits"]:.0%} of what they follow, so that this says
 little of trainings a hundred times longer.
 
 **The penalty does next to nothing.** Without it, {negligible(results)}. It is
 {words.number(ratios["moons"]["penalty"]["mean"], 6)} nats on moons and
-{words.number(ratios["digits"]["penalty"]["mean"], 6)} nats on digits. Its ratio to the NLL is at most
-{words.number(ratios["moons"]["to_nll"]["most"], 6)} on moons and
-{words.number(ratios["digits"]["to_nll"]["most"], 6)} on digits. Such ratios say little: where the zero of an NLL in
-nats lies depends on the unit of length. E5 has trainings where the ratio is above the limit. Beside the term of the
-base density, which does not depend on units and is one of the terms that the author looked at, the penalty is at most
+{words.number(ratios["digits"]["penalty"]["mean"], 6)} nats on digits. Its ratio to the NLL is at
+most {words.number(ratios["moons"]["to_nll"]["most"], 6)} on moons and
+{words.number(ratios["digits"]["to_nll"]["most"], 6)} on digits. Such ratios say little: where the
+zero of an NLL in nats lies depends on the unit of length. E5 has trainings where the ratio is above
+the limit. Beside the term of the base density, which does not depend on units and is one of the
+terms that the author looked at, the penalty is at most
 {words.number(ratios["moons"]["to_base_term"]["most"], 6)} and
 {words.number(ratios["digits"]["to_base_term"]["most"], 6)}.
 

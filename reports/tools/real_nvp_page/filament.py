@@ -42,12 +42,20 @@ def tasks(effort: Effort) -> list[Task]:
         Task(
             group,
             seed,
-            Recipe(DATA, seed=seed, model=MODEL, variants=variants, epochs=effort.epochs(EPOCHS), batch=512, rate=5e-3,
-                   patience=1000),
+            Recipe(
+                DATA,
+                seed=seed,
+                model=MODEL,
+                variants=variants,
+                epochs=effort.epochs(EPOCHS),
+                batch=512,
+                rate=5e-3,
+                patience=1000,
+            ),
         )
         for group, variants in GROUPS.items()
         for seed in effort.seeds(SEEDS)
-    ]  # fmt: skip
+    ]
 
 
 @torch.no_grad()
@@ -159,8 +167,13 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
             ls="--",
             label="the truth",
         )
-        through.set(ylim=(-24, 1), xlim=(-4.5, 4.5), xlabel="$x_1$, at $x_2 = 0$", ylabel=r"$\log_{10}$ density",
-                    title="through both modes, all seeds")  # fmt: skip
+        through.set(
+            ylim=(-24, 1),
+            xlim=(-4.5, 4.5),
+            xlabel="$x_1$, at $x_2 = 0$",
+            ylabel=r"$\log_{10}$ density",
+            title="through both modes, all seeds",
+        )
         through.grid(axis="y")
         through.legend(fontsize=8.5, loc="lower center", ncols=2)
         for place, kind, level, title in (
@@ -183,10 +196,23 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
                     wide=0.4,
                 )
             place.axhline(level, c=BLACK, ls="--", lw=1.2)
-            place.annotate("the truth", (0.02, level), xycoords=("axes fraction", "data"), xytext=(0, 4), fontsize=9,
-                           textcoords="offset points")  # fmt: skip
-            place.set(yscale="log", xlim=(-0.6, 2.6), xticks=range(3), title=title,
-                      xticklabels=[group.replace(", ", ",\n").replace(" base", "\nbase") for group in found])  # fmt: skip
+            place.annotate(
+                "the truth",
+                (0.02, level),
+                xycoords=("axes fraction", "data"),
+                xytext=(0, 4),
+                fontsize=9,
+                textcoords="offset points",
+            )
+            place.set(
+                yscale="log",
+                xlim=(-0.6, 2.6),
+                xticks=range(3),
+                title=title,
+                xticklabels=[
+                    group.replace(", ", ",\n").replace(" base", "\nbase") for group in found
+                ],
+            )
             place.grid(axis="y")
 
 
@@ -200,10 +226,13 @@ def compared(results: Row) -> str:
         near = found["most"] < 3 * true
         said.append(
             f"with a {group.replace(', ', ' and a ')}, "
-            + ("each seed has less mass in the strip than any seed of the normal base" if below else
-               "seeds have as much mass in the strip as some of the normal base")
+            + (
+                "each seed has less mass in the strip than any seed of the normal base"
+                if below
+                else "seeds have as much mass in the strip as some of the normal base"
+            )
             + (", and less than three times that of the target" if near else "")
-        )  # fmt: skip
+        )
     return f"Measured: {words.listed(said)}."
 
 
@@ -233,33 +262,43 @@ def section(results: Row) -> str:
             words.number(true["strip"], 5),
         ]
     )
-    head = ["", "NLL above the truth", "log-density in the middle", "log of the mass per unit length at $x_1 = 0$",
-            f"mass of the strip $\\vert x_1 \\vert < {HALF:g}$"]  # fmt: skip
-    return f"""The notes numbered 001 quote, from work on stochastic flows, that a bijective flow from one normal
-distribution to a target of two modes leaves a connection between them. It must: a continuous map with a continuous
-inverse takes the whole plane to the whole plane, so that the density is above 0 everywhere, and the line between the
-modes comes from a curve that cuts the base in two. How much mass stays there is a matter of the map.
+    head = [
+        "",
+        "NLL above the truth",
+        "log-density in the middle",
+        "log of the mass per unit length at $x_1 = 0$",
+        f"mass of the strip $\\vert x_1 \\vert < {HALF:g}$",
+    ]
+    return f"""The notes numbered 001 quote, from work on stochastic flows, that a bijective flow
+from one normal distribution to a target of two modes leaves a connection between them. It must: a
+continuous map with a continuous inverse takes the whole plane to the whole plane, so that the
+density is above 0 everywhere, and the line between the modes comes from a curve that cuts the base
+in two. How much mass stays there is a matter of the map.
 
-The target is two round normal distributions of standard deviation 0.4 about (-3, 0) and (3, 0). One model,
-{MODEL["depth"]} couplings with batch normalization and 1x1 convolutions, is trained for {first["steps"]} steps with
-{groups[NORMAL]["strip"]["n"]} seeds from each of three bases: a standard normal distribution, and, for comparison, a
-mixture of two normal distributions whose weights, means and covariances are learned along with the flow
-(`NormalMixture` in `flowref.training.variants`). The mixture starts in two ways. Either its means are drawn from a
-standard normal distribution, or it is placed on the two clusters of the training points as the flow shows them before
-training; it then is close to the target from the start, and training has only to keep it there. The notes name other
-remedies, such as partitions of the plane (RAD) or stochastic layers, which were not tried.
+The target is two round normal distributions of standard deviation 0.4 about (-3, 0) and (3, 0). One
+model, {MODEL["depth"]} couplings with batch normalization and 1x1 convolutions, is trained for
+{first["steps"]} steps with {groups[NORMAL]["strip"]["n"]} seeds from each of three bases: a
+standard normal distribution, and, for comparison, a mixture of two normal distributions whose
+weights, means and covariances are learned along with the flow (`NormalMixture` in
+`flowref.training.variants`). The mixture starts in two ways. Either its means are drawn from a
+standard normal distribution, or it is placed on the two clusters of the training points as the flow
+shows them before training; it then is close to the target from the start, and training has only to
+keep it there. The notes name other remedies, such as partitions of the plane (RAD) or stochastic
+layers, which were not tried.
 
 {words.table(head, lines)}
 
-*Mean, and least to largest over seeds; logarithms are natural, the mass of the strip is that of {SAMPLES} samples.*
+*Mean, and least to largest over seeds; logarithms are natural, the mass of the strip is that of
+{SAMPLES} samples.*
 
-![Above, the logarithm of the density of a flow from each base; below, the densities along the line through both modes
-for all seeds, and the mass between the modes.](real-nvp/E9.png)
+![Above, the logarithm of the density of a flow from each base; below, the densities along the line
+through both modes for all seeds, and the mass between the modes.](real-nvp/E9.png)
 
-{compared(results)} A base of two parts makes it possible to leave nothing between the modes, and does not see to it
-by itself. Why training does not come there from a drawn start was not looked into; two other starts that were tried
-on few seeds, means that are drawn far apart and placed components without correlations, left a part of the filament.
-The density of a mixture is above 0 everywhere too, as that of the target is.
+{compared(results)} A base of two parts makes it possible to leave nothing between the modes, and
+does not see to it by itself. Why training does not come there from a drawn start was not looked
+into; two other starts that were tried on few seeds, means that are drawn far apart and placed
+components without correlations, left a part of the filament. The density of a mixture is above 0
+everywhere too, as that of the target is.
 
 {words.checks(results)}"""
 

@@ -209,8 +209,14 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
         axes[0, 0].legend(loc="upper left", fontsize=9, handletextpad=0.2)
         axes[0, 0].set_ylim(top=axes[0, 0].get_ylim()[1] * 1.3)
         axes[0, 1].axhspan(-2, 2, color=GRAY, alpha=0.3, lw=0)
-        axes[0, 1].annotate("gray: data with data, ± 2 deviations", (0.03, 0.97), fontsize=8.5,
-                            xycoords="axes fraction", va="top", color=BLACK)  # fmt: skip
+        axes[0, 1].annotate(
+            "gray: data with data, ± 2 deviations",
+            (0.03, 0.97),
+            fontsize=8.5,
+            xycoords="axes fraction",
+            va="top",
+            color=BLACK,
+        )
         axes[0, 1].set_ylim(top=axes[0, 1].get_ylim()[1] * 1.15)
         axes[0, 2].axhline(100 * RARE, c=BLUE, ls=":", lw=1.3)
         axes[0, 2].set(ylabel="per cent", ylim=(0, None))
@@ -280,45 +286,55 @@ def section(results: Row) -> str:
         ]
         for group, found in groups.items()
     ]
-    head = ["model and data", "flow (nats)", "normal", "above truth by", "MMD² to data", "MMD² data to data",
-            "in its deviations", "stray", "largest error of the integral"]  # fmt: skip
+    head = [
+        "model and data",
+        "flow (nats)",
+        "normal",
+        "above truth by",
+        "MMD² to data",
+        "MMD² data to data",
+        "in its deviations",
+        "stray",
+        "largest error of the integral",
+    ]
     flow = next(row for row in results["runs"] if "nll" in row)
     ratios = {name: groups[f"{MIXED}: {name}"]["penalty_to_nll"] for name in NAMES}
     ratios_said = words.listed(
         [f"{words.number(ratio, 5)} on {name}" for name, ratio in ratios.items()]
     )
-    return f"""Figure 4 of the notes numbered 003 shows noisy moons, blobs, random points and noisy circles, each
-beside samples of a trained Real NVP. Its author finds that the first three go reasonably well, that circles give
-trouble, and that they look the most difficult. The notes do not tell the size of that model. Here two are trained,
-{flow["steps"]} steps with batches of {flow["recipe"]["batch"]}, {groups[f"{ALONE}: moons"]["nll"]["n"]} seeds each:
+    return f"""Figure 4 of the notes numbered 003 shows noisy moons, blobs, random points and noisy
+circles, each beside samples of a trained Real NVP. Its author finds that the first three go
+reasonably well, that circles give trouble, and that they look the most difficult. The notes do not
+tell the size of that model. Here two are trained, {flow["steps"]} steps with batches of
+{flow["recipe"]["batch"]}, {groups[f"{ALONE}: moons"]["nll"]["n"]} seeds each:
 {MODELS[ALONE][0]["depth"]} couplings alone, which alternate and start as the identity, and
-{MODELS[MIXED][0]["depth"]} couplings with 1x1 convolutions, which start as rotations, between them. Both have two
-hidden layers of 64 and batch normalization by running averages. The learning rate starts at
-{flow["recipe"]["rate"]:g}, where the notes use 0.0005 and train longer.
+{MODELS[MIXED][0]["depth"]} couplings with 1x1 convolutions, which start as rotations, between them.
+Both have two hidden layers of 64 and batch normalization by running averages. The learning rate
+starts at {flow["recipe"]["rate"]:g}, where the notes use 0.0005 and train longer.
 
 {words.table(head, lines)}
 
-*Means and standard deviations over seeds. The truth is the density that the points are drawn from. MMD² is the
-unbiased estimate between {DRAWN} samples and as many independent points, with normal kernels of the median distance
-and its half, quarter and eighth; "data to data" is the same between two sets of independent points,
-{groups[f"{ALONE}: moons"]["null"]["n"]} times. A sample is stray where the truth is less likely than at all but
-{RARE:.1%} of the test points.*
+*Means and standard deviations over seeds. The truth is the density that the points are drawn from.
+MMD² is the unbiased estimate between {DRAWN} samples and as many independent points, with normal
+kernels of the median distance and its half, quarter and eighth; "data to data" is the same between
+two sets of independent points, {groups[f"{ALONE}: moons"]["null"]["n"]} times. A sample is stray
+where the truth is less likely than at all but {RARE:.1%} of the test points.*
 
-![The four data sets in blue, and below each as many samples of a flow of couplings alone and of one with 1x1
-convolutions.](real-nvp/E5-samples.png)
+![The four data sets in blue, and below each as many samples of a flow of couplings alone and of one
+with 1x1 convolutions.](real-nvp/E5-samples.png)
 
-![Three charts: NLL above the truth, MMD² in deviations of data compared with data, and the share of stray samples,
-for each seed, model and data set.](real-nvp/E5-difficulty.png)
+![Three charts: NLL above the truth, MMD² in deviations of data compared with data, and the share of
+stray samples, for each seed, model and data set.](real-nvp/E5-difficulty.png)
 
-**Circles are the hardest.** {held(results)}. From the hardest to the easiest, {verdict(results, ALONE)}. And
-{verdict(results, MIXED)}. NLL and stray samples depend on no kernel; MMD² depends on how the widths of its kernels
-fit the shapes.
+**Circles are the hardest.** {held(results)}. From the hardest to the easiest,
+{verdict(results, ALONE)}. And {verdict(results, MIXED)}. NLL and stray samples depend on no kernel;
+MMD² depends on how the widths of its kernels fit the shapes.
 
 **Random points go reasonably well.** {random_points(results)}
 
-**The penalty beside the NLL.** E7 asks for a penalty on the scales of less than a thousandth of the NLL. Here,
-{MIXED}, the largest ratios are {ratios_said}. What makes the difference is the unit of length, not the penalty: the
-same points measured in other units have another NLL.
+**The penalty beside the NLL.** E7 asks for a penalty on the scales of less than a thousandth of the
+NLL. Here, {MIXED}, the largest ratios are {ratios_said}. What makes the difference is the unit of
+length, not the penalty: the same points measured in other units have another NLL.
 
 {words.checks(results)}"""
 

@@ -182,8 +182,16 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
             curve = np.array(row["curve"])
             course.plot(curve[:, 0], curve[:, 1] / (64 * math.log(2)), c=RED, lw=1.2, alpha=0.8)
         course.axhline(results["least"], c=BLUE, ls=":", lw=1.4)
-        course.annotate(r"$\log_2 8\, /\, 64$: which of the eight", (0.98, results["least"]), fontsize=8.5, color=BLUE, ha="right",
-                        xycoords=("axes fraction", "data"), xytext=(0, 4), textcoords="offset points")  # fmt: skip
+        course.annotate(
+            r"$\log_2 8\, /\, 64$: which of the eight",
+            (0.98, results["least"]),
+            fontsize=8.5,
+            color=BLUE,
+            ha="right",
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 4),
+            textcoords="offset points",
+        )
         course.set(
             xlabel="step", ylabel="bits per dimension of the eight", title=f"{len(rows)} seeds"
         )
@@ -206,8 +214,14 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
         trips.plot(
             ends, FACTOR * ends, c=GRAY, lw=1.2, ls="--", label=f"{FACTOR:g} times the bound"
         )
-        trips.set(xscale="log", yscale="log", xlabel="bound by the condition (pixel levels)", xlim=ends,
-                  ylabel="error of the round trip", title="forward and back")  # fmt: skip
+        trips.set(
+            xscale="log",
+            yscale="log",
+            xlabel="bound by the condition (pixel levels)",
+            xlim=ends,
+            ylabel="error of the round trip",
+            title="forward and back",
+        )
         trips.legend(fontsize=8.5, loc="upper left")
         trips.set_ylim(top=trips.get_ylim()[1] * 100)
 
@@ -215,25 +229,27 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
 def section(results: Row) -> str:
     """What was measured."""
     first = results["runs"][0]
-    return f"""The notes numbered 003 advise to make a network learn a handful of images by heart before it gets more,
-and to pass an image forward and back, which should give the same image up to the uniform noise. Here that is done
-with eight digits of 8 by 8 pixels: {first["steps"]} steps with batches of {first["recipe"]["batch"]},
-{len(results["runs"])} seeds.
+    return f"""The notes numbered 003 advise to make a network learn a handful of images by heart
+before it gets more, and to pass an image forward and back, which should give the same image up to
+the uniform noise. Here that is done with eight digits of 8 by 8 pixels: {first["steps"]} steps with
+batches of {first["recipe"]["batch"]}, {len(results["runs"])} seeds.
 
-Learned by heart: the eight take {words.pm(results["learned"])} bits per dimension, of which {results["least"]:.3f}
-are the least that any code needs to tell eight images apart; other digits take {words.pm(results["others"], 2)} on
-the same flows, and {first["histogram"]:.2f} by a histogram of each pixel of the eight. Of the samples,
-{results["near"]["mean"]:.0%} are nearer to one of the eight than half the distance of the closest two.
+Learned by heart: the eight take {words.pm(results["learned"])} bits per dimension, of which
+{results["least"]:.3f} are the least that any code needs to tell eight images apart; other digits
+take {words.pm(results["others"], 2)} on the same flows, and {first["histogram"]:.2f} by a histogram
+of each pixel of the eight. Of the samples, {results["near"]["mean"]:.0%} are nearer to one of the
+eight than half the distance of the closest two.
 
-Forward and back, in eval mode: the largest error is {words.number(results["error"]["float32"], 6)} levels in float32
-and {words.number(results["error"]["float64"], 9)} in float64. What rounding may do depends on the condition of the
-map: with the Jacobian $J$ at $x$ and $y = f(x)$, units of roundoff $u$ in $x$ and $y$ come back as at most
-$u\\,(|J^{{-1}}| (|J| |x| + 2 |y|) + |x|)$. The bound knows only the two ends of the map, and not what is rounded
-between its layers. Entry by entry, errors are at most {results["ratio"]["float32"]:.2g} times that in float32 and
+Forward and back, in eval mode: the largest error is {words.number(results["error"]["float32"], 6)}
+levels in float32 and {words.number(results["error"]["float64"], 9)} in float64. What rounding may
+do depends on the condition of the map: with the Jacobian $J$ at $x$ and $y = f(x)$, units of
+roundoff $u$ in $x$ and $y$ come back as at most $u\\,(|J^{{-1}}| (|J| |x| + 2 |y|) + |x|)$. The
+bound knows only the two ends of the map, and not what is rounded between its layers. Entry by
+entry, errors are at most {results["ratio"]["float32"]:.2g} times that in float32 and
 {results["ratio"]["float64"]:.2g} times in float64.
 
-![The eight digits, samples of the trained flow, bits per dimension over the steps, and errors of the round trip
-beside their bound.](real-nvp/E8.png)
+![The eight digits, samples of the trained flow, bits per dimension over the steps, and errors of
+the round trip beside their bound.](real-nvp/E8.png)
 
 {words.checks(results)}"""
 

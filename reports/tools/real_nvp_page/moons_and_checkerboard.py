@@ -110,11 +110,25 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
                 (rows[0]["truth"], BLUE, ":", "the truth"),
             ):
                 values.axhline(level, c=color, ls=style, lw=1.3)
-                values.annotate(label, (1, level), xycoords=("axes fraction", "data"), xytext=(0, 3), fontsize=9,
-                                textcoords="offset points", ha="right", va="bottom", color=color)  # fmt: skip
+                values.annotate(
+                    label,
+                    (1, level),
+                    xycoords=("axes fraction", "data"),
+                    xytext=(0, 3),
+                    fontsize=9,
+                    textcoords="offset points",
+                    ha="right",
+                    va="bottom",
+                    color=color,
+                )
             span = rows[0]["normal"] - rows[0]["truth"]
-            values.set(xlim=(-0.6, 0.6), xticks=[], title=f"{len(rows)} seeds", ylabel="test NLL, nats",
-                       ylim=(rows[0]["truth"] - 0.12 * span, rows[0]["normal"] + 0.2 * span))  # fmt: skip
+            values.set(
+                xlim=(-0.6, 0.6),
+                xticks=[],
+                title=f"{len(rows)} seeds",
+                ylabel="test NLL, nats",
+                ylim=(rows[0]["truth"] - 0.12 * span, rows[0]["normal"] + 0.2 * span),
+            )
             values.grid(axis="y", color=GRAY, alpha=0.25)
 
 
@@ -143,21 +157,22 @@ def section(results: Row) -> str:
     ]
     first = results["runs"][0]
     count = results["groups"]["moons"]["nll"]["n"]
-    return f"""The notes numbered 001 stack six times a coupling with one hidden layer of 64 relus, a batch
-normalization and a 1x1 convolution, and announce plots of moons and of a checkerboard, which they do not have. Here
-that stack is trained, {first["steps"]} steps with batches of {first["recipe"]["batch"]}, {count} seeds each. Four
-things differ from the notes: the log-scale goes through a tanh with a learned factor, the couplings alternate instead
-of always changing the first coordinate, they start as the identity, and the 1x1 convolutions as rotations. "Normal"
-is the normal distribution with the mean and covariance of the training points; "truth" is the density that the points
-are drawn from, the least that can be expected.
+    return f"""The notes numbered 001 stack six times a coupling with one hidden layer of 64 relus,
+a batch normalization and a 1x1 convolution, and announce plots of moons and of a checkerboard,
+which they do not have. Here that stack is trained, {first["steps"]} steps with batches of
+{first["recipe"]["batch"]}, {count} seeds each. Four things differ from the notes: the log-scale
+goes through a tanh with a learned factor, the couplings alternate instead of always changing the
+first coordinate, they start as the identity, and the 1x1 convolutions as rotations. "Normal" is the
+normal distribution with the mean and covariance of the training points; "truth" is the density that
+the points are drawn from, the least that can be expected.
 
 {words.table(head, lines)}
 
-*Means and standard deviations over seeds, on 10,000 test points. The integral is over the plane, by cells that are
-halved where it matters.*
+*Means and standard deviations over seeds, on 10,000 test points. The integral is over the plane, by
+cells that are halved where it matters.*
 
-![Two rows, moons and checkerboard: test points, samples and density of a flow, and its test values between those of
-the truth and of the best normal distribution.](real-nvp/E4.png)
+![Two rows, moons and checkerboard: test points, samples and density of a flow, and its test values
+between those of the truth and of the best normal distribution.](real-nvp/E4.png)
 
 {words.checks(results)}"""
 
