@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from torch import Tensor, nn
 
-from flowref.loading import speaker
+from flowref.loading import adapter_of
 from flowref.model import FlowrefError
 from flowref.reference import (
     ActNorm,
@@ -513,6 +513,6 @@ def test_only_reference_layers_are_taken_for_such() -> None:
     from flowref.zoo.specimens.batch_norm import ActNorm as Specimen
 
     for layer in (BatchNorm(2), InvertibleBatchNorm(2), ActNorm(2), OwnBatchNorm(2)):
-        assert speaker(layer, "it")[0].name == "reference"
+        assert adapter_of(layer, "it")[0].name == "reference"
     for other in (TheirBatchNorm(), nn.BatchNorm1d(2), Specimen()):
-        assert speaker(other, "it")[0].name != "reference"
+        assert adapter_of(other, "it")[0].name != "reference"

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flowref.backends.protocol import Backend, Counter
-from flowref.model import TargetError, nearest, one_line
+from flowref.model import TargetError, nearest, one_line, seed_of
 
 GROUP = "flowref.backends"
 OURS = {"torch": "flowref.backends.torch.backend"}
@@ -27,7 +27,7 @@ DEFAULT = "torch"
 INSTALL = {"torch": "pip install torch==2.13.0"}
 
 __all__ = [
-    "DEFAULT", "Backend", "Counter", "find", "importable", "imported", "installed", "names", "of",
+    "DEFAULT", "Backend", "Counter", "build_seed", "find", "importable", "imported", "installed", "names", "of",
     "sandbox",
 ]  # fmt: skip
 
@@ -112,6 +112,11 @@ def sandbox(seed: int, dtype: str | None = None) -> Iterator[None]:
         for backend in chosen.values():
             stack.enter_context(backend.sandbox(seed, dtype))
         yield
+
+
+def build_seed(seed: int) -> int:
+    """The random state in which `Backend.subject` has an object built for a condition of a seed."""
+    return seed_of(repr((seed, 3)))
 
 
 def of(obj: Any) -> Backend:

@@ -1,5 +1,10 @@
-"""From a target to a subject."""
+"""From a target to a subject, a stage at a time; each module is one stage, and imports only earlier
+ones: source, instance, recognition, declared, probing, recipe.
+"""
 
-from flowref.loading.load_subject import LIVE, forget, load, snapshot, speaker
+from flowref.loading.live_objects import LIVE
+from flowref.loading.load_subject import forget, load, snapshot
+from flowref.loading.recipe import Recipe, recipe_of
+from flowref.loading.recognition import adapter_of
 
-__all__ = ["LIVE", "forget", "load", "snapshot", "speaker"]
+__all__ = ["LIVE", "Recipe", "adapter_of", "forget", "load", "recipe_of", "snapshot"]

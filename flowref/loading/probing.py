@@ -1,26 +1,28 @@
-"""What the attributes of an object cannot tell is found by calling a copy of it."""
+"""Fifth stage: what attributes cannot tell is shown by calls of a copy."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from flowref.backends import Backend
+from flowref.loading.declared import Declared
+from flowref.loading.instance import GIVE_SHAPE, Instance, Refusal
+from flowref.loading.recognition import Recognition
 from flowref.model import (
+    USER,
     Condition,
     Dialect,
     Facts,
     FlowrefError,
-    Shape,
-    SpecError,
     Subject,
-    Target,
     TargetError,
     Unsupported,
-    one_line,
+    draw,
 )
 
 # Beyond so many coordinates an inverse that solves them one by one is not called for the sake of
@@ -28,131 +30,116 @@ from flowref.model import (
 LARGE = 64
 # Coordinates from which on a subject is probed as it was built: train-mode batches cost too much.
 MANY = 256
-# In which random state an object is built anew to load saved state into it: see `Backend.subject`.
-# What a user's object draws while it is built, and does not save, is lost when it is loaded in
-# another process.
-SAME_SEED, OTHER_SEED = 3, 4
 
 
 @dataclass(frozen=True)
-class Plan:
-    """All that loading needs, found once per target and process."""
+class Probed:
+    """What calls have shown.
 
-    backend: Backend
-    build: Callable[[], Any]
+    ``dialect`` and ``facts``: completed by them; ``dtype``: in which everything ran; ``operations``:
+    how many a round trip takes; ``why``: what the calls decided, a sentence each.
+    """
+
     dialect: Dialect
     facts: Facts
-    resolve: Callable[[Any], Dialect | None]
     dtype: str
-    operations: int = 0
+    operations: int
+    why: tuple[str, ...]
 
 
-def settle_user(
-    target: Target, backend: Backend, build: Callable[[], Any], dialect: Dialect, facts: Facts
-) -> tuple[Dialect, Facts]:
-    """Complete what attributes could not tell by calling a copy: event shape, what calls return,
-    the latent shape.
+def probe(instance: Instance, recognition: Recognition, declared: Declared) -> Probed:
+    """Call copies of an instance, in its dtype, as laws will.
+
+    Raises `TargetError` where it cannot be what it was taken for, and `Refusal` where the object
+    raises.
     """
-    import numpy as np
+    try:
+        return _probe(instance, recognition, declared)
+    except FlowrefError:
+        raise
+    except Exception as error:
+        raise Refusal(declared.facts.event_shape, error) from error
 
+
+def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> Probed:
+    target, backend = instance.source.target, instance.backend
+    dialect, facts = recognition.dialect, declared.facts
+    why: tuple[str, ...] = ()
+    if recognition.adapter.name == USER:
+        dialect, facts, why = settled(instance, dialect, facts)
+        facts = replace(facts, coupling=declared.coupling(facts.event_shape))
+    history = "fresh" if math.prod(facts.event_shape) >= MANY else Condition().history
+    condition = Condition(dtype=instance.dtype, history=history)
+    resolve = recognition.adapter.recognizes
+    subject = backend.subject(str(target), instance.copy, dialect, facts, condition, resolve, 0)
+    operations = round_trip(subject, backend)
+    runs = f"it runs in {instance.dtype}, and a round trip takes {operations} operations"
+    return Probed(dialect, facts, instance.dtype, operations, (*why, runs))
+
+
+def settled(
+    instance: Instance, dialect: Dialect, facts: Facts
+) -> tuple[Dialect, Facts, tuple[str, ...]]:
+    """The dialect and facts of a user's object, completed by calls: its event shape, what calls
+    return, its latent shape; and why.
+    """
     from flowref.adapters.common import batch_norm_shapes
     from flowref.adapters.user import probing as user
-    from flowref.model import draw
 
-    def built(dtype: str) -> Any:
-        obj = backend.cast(build(), dtype)
+    target, backend, why = instance.source.target, instance.backend, []
+    with backend.sandbox(0, instance.dtype):
+        obj = instance.copy()
         backend.set_mode(obj, False)
-        return obj
-
-    def called(obj: Any, dtype: str) -> tuple[Dialect, Any]:
-        given = None if context is None else backend.tensor(context, dtype)
-        return user.settle(obj, dialect, backend.tensor(x, dtype), given)
-
-    with backend.sandbox(0, "float64"):
-        obj = built("float64")
         if not facts.event_shape:
-            shape = user.infer_shape(obj, dialect, backend, facts.normalizer is not None)
+            shape = user.infer_shape(
+                obj, dialect, backend, instance.dtype, facts.normalizer is not None
+            )
             facts = replace(facts, event_shape=shape)
-        rng = np.random.default_rng(0)
-        x = draw(facts.domain, (3, *facts.event_shape), rng)
-        context = None
-        if facts.context_shape is not None:
-            context = rng.standard_normal((3, *facts.context_shape))
-        try:
-            dialect, latent = called(obj, "float64")
-        except Exception as error:
-            try:
-                with backend.sandbox(0, "float32"):
-                    dialect, latent = called(built("float32"), "float32")
-            except Exception:
-                raise misfit(target, facts.event_shape, error) from error
+            why.append(f"every call takes batches of events of shape {shape}, the first that does")
+        x, context = _points(facts)
+        given = None if context is None else backend.tensor(context, instance.dtype)
+        before = dialect
+        dialect, latent = user.settle(obj, dialect, backend.tensor(x, instance.dtype), given)
+    why += _changes(before, dialect)
     if facts.normalizer is not None and (
         reason := batch_norm_shapes.misfit(obj, facts.normalizer, facts.event_shape)
     ):
-        raise TargetError(
-            f"{target}: {reason}. Give the shape of one event as ?event=3 or ?event=2,4,4 (or "
-            "--event 3)"
-        )
+        raise TargetError(f"{target}: {reason}. Give {GIVE_SHAPE}")
     if latent is not None:
         facts = replace(facts, latent_shape=tuple(latent.shape[1:]))
         if math.prod(latent.shape[1:]) != math.prod(x.shape[1:]):
             raise TargetError(
                 f"{target}: forward maps an event of shape {tuple(x.shape[1:])} to "
-                f"{tuple(latent.shape[1:])}; a bijection "
-                "keeps the number of entries. If the event shape is another, give it as ?event=3 "
-                "or ?event=2,4,4"
+                f"{tuple(latent.shape[1:])}; a bijection keeps the number of entries. If the event "
+                "shape is another, give it as ?event=3 or ?event=2,4,4"
             )
-    return dialect, facts
+    return dialect, facts, tuple(why)
 
 
-def misfit(target: Target, shape: Shape, error: Exception) -> TargetError:
-    """What to say when a target cannot be called on events of the shape given."""
-    return TargetError(
-        f"{target} cannot be called on a batch of events of shape {shape}: {one_line(error, 200)}. "
-        "Give the shape of one event as ?event=3 or ?event=2,4,4 (or --event 3)"
-    )
+def _points(facts: Facts) -> tuple[Any, Any]:
+    """Three ordinary points of the domain, with contexts if there are any."""
+    rng = np.random.default_rng(0)
+    x = draw(facts.domain, (3, *facts.event_shape), rng)
+    context = facts.context_shape
+    return x, None if context is None else rng.standard_normal((3, *context))
 
 
-def settled(
-    target: Target,
-    backend: Backend,
-    build: Callable[[], Any],
-    dialect: Dialect,
-    facts: Facts,
-    resolve: Callable[[Any], Dialect | None],
-) -> Plan:
-    """A plan, after one call in float64 (else float32) has shown that the target can be called at
-    all.
-    """
-    failures = []
-    wanted = target.option("dtype")
-    for dtype in (wanted,) if wanted else ("float64", "float32"):
-        if dtype not in ("float64", "float32"):
-            raise SpecError(f"{target}: dtype was given as {dtype!r}; expected float64 or float32")
-        try:
-            history = "fresh" if math.prod(facts.event_shape) >= MANY else Condition().history
-            condition = Condition(dtype=dtype, history=history)
-            subject = backend.subject(
-                str(target), build, dialect, facts, condition, resolve, SAME_SEED
-            )
-            operations = probe(subject, backend)
-        except FlowrefError:
-            raise
-        except Exception as error:
-            failures.append(error)
-            continue
-        return Plan(backend, build, dialect, facts, resolve, dtype, operations)
-    raise misfit(target, facts.event_shape, failures[0]) from failures[0]
+def _changes(before: Dialect, after: Dialect) -> list[str]:
+    """What the calls of a user's object decided about how it is called."""
+    why = []
+    if before.forward is not None and after.forward is None:
+        why.append("forward returns a number per point: it is the log-likelihood, and no map")
+    elif before.forward is not after.forward:
+        why.append("forward returns its value alone")
+    if before.sample is not after.sample:
+        why.append("sample takes a shape")
+    return why
 
 
-def probe(subject: Subject, backend: Backend) -> int:
+def round_trip(subject: Subject, backend: Backend) -> int:
     """Ordinary calls, to see that there is something to audit; returns how many operations a round
     trip takes.
     """
-    import numpy as np
-
-    from flowref.model import draw
-
     rng = np.random.default_rng(1)
     x = draw(subject.domain, (3, *subject.event_shape), rng)
     context = (

@@ -1,4 +1,4 @@
-"""User code: from ``module:name`` or ``file.py:name`` to a builder; every failure becomes one
+"""User code: what stands under ``module:name`` or ``file.py:name``; every failure becomes one
 sentence.
 """
 
@@ -8,54 +8,23 @@ import functools
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from flowref import backends
 from flowref.model import FlowrefError, Target, TargetError, nearest, one_line, seed_of
 
 
-def attempt(target: Target, build: Callable[[], Any], dtype: str) -> Any:
-    """Build a user's object; any failure becomes one sentence."""
-    try:
-        with backends.sandbox(0, dtype):
-            return build()
-    except FlowrefError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise TargetError(
-            f"{target}: calling the factory raised {one_line(error, 300)}. A factory is "
-            "called with the options "
-            "after ? as keywords and must return the object to audit"
-        ) from error
-
-
-def factory(target: Target) -> Callable[[], Any]:
-    """The builder of a user's target: a factory or class is called, an instance is copied."""
-    from flowref import registry
-
+def value_of(target: Target) -> Any:
+    """What the name of a user's target stands for: a factory, a class, an instance, or a mistake."""
     place, _, name = target.component.rpartition(":")
-    module = import_place(place)
-    value: Any = module
+    value: Any = import_place(place)
     for attribute in name.split("."):
         if not hasattr(value, attribute):
             public = [key for key in vars(value) if not key.startswith("_")]
             raise TargetError(f"{place} has no {attribute!r}{nearest(attribute, public)}")
         value = getattr(value, attribute)
-    options = registry.builder_options(target)
-    instance = not isinstance(value, type) and (
-        hasattr(value, "forward") or hasattr(value, "log_prob")
-    )
-    if instance:
-        return functools.partial(backends.of(value).duplicate, value)
-    if not callable(value):
-        raise TargetError(
-            f"{target}: {name} is a {type(value).__name__}; expected a factory, a class or a flow "
-            "object"
-        )
-    return functools.partial(value, **options)
+    return value
 
 
 @functools.lru_cache(maxsize=256)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowref import checking, loading, registry
-from flowref.loading import load_subject
-from flowref.loading.probing import Plan
+from flowref.loading.recipe import Recipe, recipe_of
 from flowref.model import (
     OBJECT,
     Condition,
@@ -28,7 +27,7 @@ class Case:
     found: Counterexample
     law: Law
     target: Target
-    plan: Plan
+    plan: Recipe
     condition: Condition
     subject: Subject
 
@@ -60,7 +59,7 @@ def case_of(verdict: Verdict) -> Case:
     if law.rebuild is not None:
         plain = loading.load(target, Condition(history=law.history))
         target = checking.larger(target, plain, law.rebuild, law.features) or target
-    plan = load_subject.plan(target)
+    plan = recipe_of(target)
     # Cases of objects that run in float32 only may say float64, as they were asked for.
     dtype = plan.dtype if found.condition.dtype == "float64" else found.condition.dtype
     condition = Condition(

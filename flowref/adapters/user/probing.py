@@ -81,8 +81,8 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
             yield (2 * count, side, side)
 
 
-def infer_shape(obj: Any, dialect: Dialect, backend: Any, normalizes: bool = False) -> Shape:
-    """The first shape at which every call works in float64 and keeps the number of entries;
+def infer_shape(obj: Any, dialect: Dialect, backend: Any, dtype: str, normalizes: bool) -> Shape:
+    """The first shape at which every call works in a dtype and keeps the number of entries;
     `TargetError` if there is none. ``backend``: that of the object.
     """
     if normalizes and (shape := batch_norm_shapes.infer_shape(obj)):
@@ -94,7 +94,7 @@ def infer_shape(obj: Any, dialect: Dialect, backend: Any, normalizes: bool = Fal
         tried.add(shape)
         x = np.random.default_rng(0).uniform(0.25, 0.75, (3, *shape))
         try:
-            if _fits(obj, dialect, backend.tensor(x, "float64")):
+            if _fits(obj, dialect, backend.tensor(x, dtype)):
                 return shape
         except Exception:  # the shape does not fit; which error says so is the object's affair
             continue

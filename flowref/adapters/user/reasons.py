@@ -1,0 +1,77 @@
+"""Why an object of a user was taken for what it is, a sentence for each attribute that decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flowref.adapters.user import calls
+from flowref.model import Dialect, Facts
+
+# Abilities that follow from a method, in the order in which they are told -> what it is taken for.
+ABILITIES = {
+    "inverse": "the way back",
+    "log_prob": "a log-density",
+    "sample": "its samples",
+    "rsample": "samples with gradients",
+    "cdf": "a distribution function",
+    "icdf": "its quantiles",
+    "bits_per_dim": "bits per dimension",
+    "loss": "a loss with a penalty",
+    "dequantize": "dequantization",
+    "repair": "puts moved parameters right",
+}
+# Attributes that state facts.
+STATED = (
+    "event_shape", "domain", "support", "codomain", "context_shape", "preprocessing", "squeezing",
+    "multi_scale", "kept", "coupling", "promises",
+)  # fmt: skip
+
+
+def reasons(obj: Any, dialect: Dialect, facts: Facts) -> tuple[str, ...]:
+    """What was read off an object, a sentence each."""
+    return tuple(_reasons(obj, dialect, facts))
+
+
+def _reasons(obj: Any, dialect: Dialect, facts: Facts) -> Iterator[str]:
+    kind = type(obj).__name__
+    yield f"{kind} comes from no library that flowref knows, so its methods decide"
+    if dialect.forward is not None:
+        how = (
+            "log_abs_det_jacobian gives its log-det"
+            if dialect.forward is calls.forward_single
+            else "it is to return its log-det beside the value"
+        )
+        yield f"forward is a map; {how}"
+    for name, meaning in ABILITIES.items():
+        if getattr(dialect, name) is not None:
+            yield f"{name} is {meaning}" if name != "repair" else f"{name} {meaning}"
+    if dialect.base_log_prob is not None:
+        base = next(name for name in calls.BASES if hasattr(getattr(obj, name, None), "log_prob"))
+        yield f"{base} has a log_prob: it is taken for the density of the latents"
+    if dialect.parts is not None:
+        yield "it holds one list of bijections: they are its parts"
+    if facts.normalizer is not None:
+        named = _value(obj, "kind")
+        how = f"its kind is {named!r}" if isinstance(named, str) else "its class is named so"
+        roles = ", ".join(f"{path} for {role}" for role, path in facts.normalizer.roles.items())
+        yield f"it is a batch normalizer, since {how}; it keeps {roles or 'no statistics'}"
+    for name in STATED:
+        value = _value(obj, name)
+        if value is not None and not callable(value):
+            yield f"its attribute {name} states {_short(value)}"
+
+
+def _value(obj: Any, name: str) -> Any:
+    """An attribute, or None where there is none: a property may compute, and fail."""
+    try:
+        return getattr(obj, name, None)
+    except Exception:
+        return None
+
+
+def _short(value: Any) -> str:
+    """A value in a few words: arrays by their shape."""
+    shape = getattr(value, "shape", None)
+    text = f"an array of shape {tuple(shape)}" if isinstance(shape, tuple) else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,201 @@
+"""Fourth stage: what the user declares in the spec, ?event=3, ?domain=positive, ?kind=batch-norm, on
+top of what was recognized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from flowref import registry
+from flowref.loading.instance import Instance
+from flowref.loading.options import preprocessing_of, shape_of
+from flowref.loading.recognition import Recognition
+from flowref.model import KINDS, USER, Coupling, Facts, Shape, SpecError, Support, nearest
+
+# Kinds of couplings, as typed after kind=.
+COUPLINGS = {f"{kind}-coupling": kind for kind in KINDS}
+# Option -> the fact that it states.
+STATES = {
+    "event": "event_shape",
+    "latent": "latent_shape",
+    "context": "context_shape",
+    "domain": "domain",
+    "support": "domain",
+    "codomain": "codomain",
+    "squeeze": "squeezing",
+    "preprocessing": "preprocessing",
+}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """Facts with what the user declares.
+
+    ``coupling``: the coupling that the object is declared to be, once its event shape is known;
+    ``conflicts``: where the spec says another thing than the object or its adapter, a sentence
+    each. The spec counts.
+    """
+
+    facts: Facts
+    coupling: Callable[[Shape], Coupling | None]
+    conflicts: tuple[str, ...] = ()
+
+
+def declare(instance: Instance, recognition: Recognition) -> Declared:
+    """What the options of a target say. Raises `SpecError` where they cannot be understood."""
+    target = instance.source.target
+    options, name = dict(target.options), str(target)
+    obj = instance.obj if instance.source.statement is None else None
+    facts = stated(recognition.facts, options, name)
+    facts = promised(facts, options, name)
+    kinds = [kind.strip() for kind in options.get("kind", "").split(",")]
+    if others := [kind for kind in kinds if kind and kind not in COUPLINGS]:
+        facts = of_kind(facts, others, name, obj)
+    facts = with_conventions(facts)
+    coupling: Callable[[Shape], Coupling | None] = lambda shape: facts.coupling  # noqa: E731
+    if recognition.adapter.name == USER:
+        coupling = partial(coupling_of, facts.coupling, options, name, obj)
+    return Declared(facts, coupling, conflicts(recognition.facts, facts, options, obj))
+
+
+def stated(facts: Facts, options: Mapping[str, str], name: str) -> Facts:
+    """Facts with the shapes, supports and structure that options state."""
+    from flowref.adapters.user import structure
+
+    found: dict[str, Any] = {}
+    for option, field in STATES.items():
+        text = options.get(option)
+        if text is None or (option == "context" and text == "0"):
+            continue
+        if option in ("event", "latent", "context"):
+            found[field] = shape_of(text, option)
+        elif option in ("domain", "support", "codomain"):
+            found.setdefault(field, Support.parse(text))
+        elif option == "squeeze":
+            found[field] = structure.squeezing_of(text, name)
+        else:
+            found[field] = preprocessing_of(text, name)
+    if "domain" in found:
+        found["declared"] = True
+    return replace(facts, **found)
+
+
+def promised(facts: Facts, options: Mapping[str, str], name: str) -> Facts:
+    """Facts with the promises that options make."""
+    promises = dict(facts.promises)
+    for item in filter(None, options.get("promises", "").split(",")):
+        key, equals, value = item.partition("=")
+        promises[key] = registry.literal(value) if equals else True
+    if "ladj" in options:
+        if options["ladj"] != "inverse":
+            raise SpecError(
+                f"{name}: ladj was given as {options['ladj']!r}; the only declaration is "
+                "ladj=inverse"
+            )
+        promises["ladj"] = "inverse"
+    if options.get("perturb", str(promises.get("perturb", ""))) in ("0", "0.0"):
+        promises["fixed"] = True
+    return replace(facts, promises=promises)
+
+
+def with_conventions(facts: Facts) -> Facts:
+    """Facts in which the conventions of a batch normalizer that are promised, as in momentum=keep,
+    count as declared.
+    """
+    from flowref.model.structure.batch_norm import CONVENTIONS
+
+    chosen = {key: value for key, value in facts.promises.items() if key in CONVENTIONS}
+    if facts.normalizer is None or not chosen:
+        return facts
+    declared = {**facts.normalizer.declared, **chosen}
+    return replace(facts, normalizer=replace(facts.normalizer, declared=declared))
+
+
+def coupling_of(
+    coupling: Coupling | None, options: Mapping[str, str], name: str, obj: Any, shape: Shape
+) -> Coupling | None:
+    """The coupling that an object is declared to be by its attribute ``kept`` or by ?kept=, given
+    its event shape.
+    """
+    from flowref.adapters.user import structure
+
+    if coupling is None:
+        coupling = structure.coupling_of(obj, shape)
+    if "kept" in options:
+        mask = structure.mask_of(options["kept"], shape)
+        if mask is None:
+            raise SpecError(
+                f"{name}: kept was given as {options['kept']!r}; expected places of an event of "
+                f"shape {shape}, flattened, such as 0,2, or alternating, channels or checkerboard "
+                "(checkerboard:1 keeps the others)"
+            )
+        coupling = Coupling(mask) if coupling is None else replace(coupling, kept=mask)
+    for kind in options.get("kind", "").split(","):
+        if kind.strip() in COUPLINGS:
+            if coupling is None:
+                raise SpecError(
+                    f"{name}: kind={kind.strip()} was given without kept; say what it keeps, as "
+                    "in kept=0,2"
+                )
+            coupling = replace(coupling, kind=COUPLINGS[kind.strip()])
+    return coupling
+
+
+def of_kind(facts: Facts, kinds: list[str], name: str, obj: Any) -> Facts:
+    """Facts of an object that is declared to be a batch normalizer, or to be something else only."""
+    from flowref.adapters.common import batch_norms
+
+    for kind in kinds:
+        if kind not in batch_norms.KINDS:
+            known = ", ".join((*batch_norms.KINDS, *COUPLINGS))
+            raise SpecError(
+                f"{name}: kind was given as {kind!r}{nearest(kind, batch_norms.KINDS)}; expected "
+                f"{known}"
+            )
+    if obj is None:
+        raise SpecError(
+            f"{name}: kind is for objects of your own; what a library's construction is, is known"
+        )
+    if batch_norms.KIND not in kinds:
+        coupled = batch_norms.normalizer_of(obj)[1] if facts.normalizer is not None else {}
+        kept = {key: value for key, value in facts.promises.items() if key not in coupled}
+        return replace(facts, promises=kept, normalizer=None)
+    if facts.normalizer is not None:
+        return facts
+    if not hasattr(obj, "named_buffers"):
+        raise SpecError(
+            f"{name} gives a {type(obj).__name__}; kind={batch_norms.KIND} is for modules that "
+            "keep parameters and buffers"
+        )
+    normalizer, promises = batch_norms.normalizer_of(obj)
+    return replace(facts, promises={**promises, **facts.promises}, normalizer=normalizer)
+
+
+def conflicts(before: Facts, after: Facts, options: Mapping[str, str], obj: Any) -> tuple[str, ...]:
+    """Where options say another thing than what was recognized, a sentence each."""
+    told = {field: getattr(before, field) for field in STATES.values()}
+    if not before.declared:
+        told["domain"] = None
+    own = getattr(obj, "event_shape", None)  # an adapter that is given a shape asks no further
+    if isinstance(own, int | tuple | list):
+        told["event_shape"] = (own,) if isinstance(own, int) else tuple(own)
+    found = [
+        f"?{option}={options[option]} stands in place of what it says itself, {_text(told[field])}"
+        for option, field in STATES.items()
+        if option in options and told[field] and told[field] != getattr(after, field)
+    ]
+    if before.normalizer is not None and after.normalizer is None:
+        found.append(f"?kind={options['kind']} stands, though it looks like a batch normalizer")
+    found += [
+        f"the promise {key} is {after.promises[key]!r}, though it says {value!r} itself"
+        for key, value in before.promises.items()
+        if key in after.promises and after.promises[key] != value
+    ]
+    return tuple(found)
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,80 @@
+"""Second stage: the object itself, built once for all that is asked about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from flowref import backends
+from flowref.backends import Backend
+from flowref.loading.ownership import framework
+from flowref.loading.source import Source
+from flowref.model import FlowrefError, Shape, Target, TargetError, one_line
+
+GIVE_SHAPE = "the shape of one event as ?event=3 or ?event=2,4,4 (or --event 3)"
+
+
+class Refusal(Exception):
+    """A target that cannot be built, or called, in a dtype: on events of ``shape`` it raised
+    ``error``. It may run in another one.
+    """
+
+    def __init__(self, shape: Shape, error: Exception) -> None:
+        super().__init__(str(error))
+        self.shape, self.error = shape, error
+
+    def sentence(self, target: Target) -> str:
+        """What to say where it runs in no dtype."""
+        return (
+            f"{target} cannot be called on a batch of events of shape {self.shape}: "
+            f"{one_line(self.error, 200)}. Give {GIVE_SHAPE}"
+        )
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A built object, as it comes, in one floating dtype. It is looked at and copied, and never
+    called.
+    """
+
+    source: Source
+    obj: Any
+    backend: Backend
+    dtype: str
+
+    def copy(self) -> Any:
+        """A copy to call; built anew where the object cannot be copied."""
+        try:
+            return self.backend.duplicate(self.obj)
+        except Exception:  # which error says so is the object's affair
+            return self.backend.cast(self.source.build(), self.dtype)
+
+
+def instance_of(source: Source, dtype: str) -> Instance:
+    """Build a target, in the random state in which it is built for a condition with seed 0.
+
+    Raises `TargetError` in one sentence where a user's factory raises, and `Refusal` where a
+    library's builder does.
+    """
+    seed = backends.build_seed(0)
+    if source.statement is not None:
+        backend = backends.find(source.statement.adapter.backend)
+        try:
+            with backend.sandbox(seed, dtype):
+                return Instance(source, backend.cast(source.build(), dtype), backend, dtype)
+        except FlowrefError:
+            raise
+        except Exception as error:
+            raise Refusal(source.statement.facts.event_shape, error) from error
+    with backends.sandbox(seed, dtype):
+        try:
+            obj = source.build()
+        except FlowrefError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise TargetError(
+                f"{source.target}: calling the factory raised {one_line(error, 300)}. A factory is "
+                "called with the options after ? as keywords and must return the object to audit"
+            ) from error
+        backend = framework(obj)
+        return Instance(source, backend.cast(obj, dtype), backend, dtype)

@@ -1,0 +1,28 @@
+"""Objects handed to the Python API: registered once, as targets of this process."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from flowref.loading.ownership import framework
+from flowref.model import OBJECT, Target
+
+# Copies of live objects, by target; they never leave the process.
+LIVE: dict[Target, Any] = {}
+ORIGINALS: weakref.WeakValueDictionary[Target, Any] = weakref.WeakValueDictionary()
+
+
+def register(obj: Any) -> Target:
+    """The target of a live object, named after its state; it is copied now, before anything calls
+    it.
+    """
+    backend = framework(obj)
+    name = f"{type(obj).__name__}#{backend.fingerprint(obj)[:8]}"
+    target, others = Target(OBJECT, name), 0
+    # Another object in the same state may differ in what is no array.
+    while ORIGINALS.get(target, obj) is not obj:
+        others += 1
+        target = Target(OBJECT, f"{name}.{others}")
+    LIVE[target], ORIGINALS[target] = backend.duplicate(obj), obj
+    return target

@@ -1,0 +1,26 @@
+"""Which library and which framework a live object comes from, as its class tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowref import backends, registry
+from flowref.backends import Backend
+from flowref.model import Adapter
+
+
+def libraries(obj: Any) -> list[Adapter]:
+    """The adapters of the libraries that an object's class, or a base of it, comes from.
+
+    A class that derives from a library's base and from its framework's belongs to the library: a
+    framework is asked last.
+    """
+    packages = {base.__module__.partition(".")[0] for base in type(obj).__mro__}
+    adapters = [one for one in registry.adapters().values() if one.package in packages]
+    return sorted(adapters, key=lambda adapter: adapter.package == adapter.backend)
+
+
+def framework(obj: Any) -> Backend:
+    """The backend of an object: that of its library, else the one that finds its arrays in it."""
+    named = next((adapter.backend for adapter in libraries(obj) if adapter.backend), "")
+    return backends.find(named) if named else backends.of(obj)

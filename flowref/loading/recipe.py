@@ -1,0 +1,129 @@
+"""The line from a target to a recipe for subjects, a stage at a time: target -> `Source` ->
+`Instance` -> `Recognition` -> `Declared` -> `Probed` -> `Recipe`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flowref.backends import Backend
+from flowref.loading.declared import declare
+from flowref.loading.instance import Refusal, instance_of
+from flowref.loading.options import event_option
+from flowref.loading.probing import Probed, probe
+from flowref.loading.recognition import recognize
+from flowref.loading.source import Source, source_of
+from flowref.model import (
+    USER,
+    Adapter,
+    Condition,
+    Dialect,
+    Facts,
+    SpecError,
+    Subject,
+    Target,
+    TargetError,
+)
+
+DTYPES = ("float64", "float32")
+# In which random state an object is built anew to load saved state into it (see `Backend.subject`).
+# What a user's object draws while it is built, and does not save, is lost when it is loaded in
+# another process.
+SAME_SEED, OTHER_SEED = 3, 4
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that making subjects of a target needs, settled once per target and process.
+
+    ``adapter``: whose rules apply; ``why``: what decided how the target is taken, a sentence each;
+    ``conflicts``: where its spec overrides what it says itself.
+    """
+
+    source: Source
+    backend: Backend
+    adapter: Adapter
+    probed: Probed
+    why: tuple[str, ...]
+    conflicts: tuple[str, ...]
+
+    @property
+    def build(self) -> Callable[[], Any]:
+        """A new object at each call."""
+        return self.source.build
+
+    @property
+    def resolve(self) -> Callable[[Any], Dialect | None]:
+        """The dialect of a part of a composite, or None."""
+        return self.adapter.recognizes
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the object is called."""
+        return self.probed.dialect
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of the object."""
+        return self.probed.facts
+
+    @property
+    def dtype(self) -> str:
+        """The dtype in which it is judged."""
+        return self.probed.dtype
+
+    @property
+    def operations(self) -> int:
+        """How many operations a round trip takes."""
+        return self.probed.operations
+
+    def subject(self, condition: Condition) -> Subject:
+        """The subject in a condition; in float32 where the target cannot run in float64."""
+        if condition.dtype == "float64":
+            condition = replace(condition, dtype=self.dtype)
+        target = self.source.target
+        subject = self.backend.subject(
+            str(target),
+            self.build,
+            self.dialect,
+            self.facts,
+            condition,
+            self.resolve,
+            OTHER_SEED if target.adapter == USER else SAME_SEED,
+        )
+        return replace(subject, operations=self.operations)
+
+
+@functools.lru_cache(maxsize=64)
+def recipe_of(target: Target) -> Recipe:
+    """The recipe of a target. Raises `TargetError` or `SpecError` in one sentence.
+
+    The object is built once, in float64; where a call of it fails in that, once more in float32.
+    """
+    source, event = source_of(target), event_option(dict(target.options))
+    refusals = []
+    for dtype in dtypes(target):
+        try:
+            instance = instance_of(source, dtype)
+            recognition = recognize(instance, event)
+            declared = declare(instance, recognition)
+            probed = probe(instance, recognition, declared)
+        except Refusal as refusal:
+            refusals.append(refusal)
+            continue
+        why = (*recognition.why, *probed.why)
+        return Recipe(
+            source, instance.backend, recognition.adapter, probed, why, declared.conflicts
+        )
+    raise TargetError(refusals[0].sentence(target)) from refusals[0].error
+
+
+def dtypes(target: Target) -> tuple[str, ...]:
+    """The dtypes to try a target in. Raises `SpecError` where the option names none."""
+    wanted = target.option("dtype")
+    if wanted is not None and wanted not in DTYPES:
+        raise SpecError(f"{target}: dtype was given as {wanted!r}; expected float64 or float32")
+    return DTYPES if wanted is None else (wanted,)

@@ -1,0 +1,77 @@
+"""Third stage: what kind of object it is, which calls it offers, and what its attributes tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from flowref import registry
+from flowref.loading.instance import Instance
+from flowref.loading.ownership import libraries
+from flowref.model import USER, Adapter, Dialect, Facts, Shape, Target, TargetError
+
+
+@dataclass(frozen=True)
+class Recognition:
+    """What an object was taken for.
+
+    ``adapter``: whose rules apply; ``why``: which class, attributes and methods decided, a sentence
+    each, for the reader.
+    """
+
+    adapter: Adapter
+    dialect: Dialect
+    facts: Facts
+    why: tuple[str, ...]
+
+
+def recognize(instance: Instance, event: Shape | None) -> Recognition:
+    """What an instance is taken for; ``event``: the event shape, where the user states it.
+
+    Raises `TargetError` in one sentence where it is nothing that can be audited.
+    """
+    target, statement = instance.source.target, instance.source.statement
+    if statement is not None:
+        adapter = statement.adapter
+        why = (
+            f"the adapter of {adapter.title} states how {target.component} is called and what it is"
+        )
+        return Recognition(adapter, statement.dialect, statement.facts, (why,))
+    with instance.backend.sandbox(0, instance.dtype):
+        obj = instance.copy()  # properties may compute, and adapters call
+        adapter, dialect = adapter_of(obj, target)
+        facts = adapter.describe(obj, event)
+        return Recognition(adapter, dialect, facts, reasons(obj, adapter, dialect, facts))
+
+
+def adapter_of(obj: Any, target: Target | str) -> tuple[Adapter, Dialect]:
+    """The adapter and dialect of a live object: that of the library its class comes from, else the
+    protocol of user code.
+    """
+    user = registry.adapters()[USER]
+    for adapter in (*libraries(obj), user):
+        dialect = adapter.recognizes(obj)
+        if dialect is not None:
+            return adapter, dialect
+    raise TargetError(
+        f"{target} gives a {type(obj).__name__}, which is no bijection (forward and inverse), no "
+        "density (log_prob and sample) and no transform, flow or distribution of a supported "
+        "library"
+    )
+
+
+def reasons(obj: Any, adapter: Adapter, dialect: Dialect, facts: Facts) -> tuple[str, ...]:
+    """Why an object was taken for what it is, a sentence each."""
+    kind = type(obj)
+    if adapter.name != USER:
+        base = next(
+            base for base in kind.__mro__ if base.__module__.partition(".")[0] == adapter.package
+        )
+        derived = "is" if base is kind else "derives from"
+        return (
+            f"its class {derived} {base.__module__}.{base.__qualname__}, which the adapter of "
+            f"{adapter.title} knows",
+        )
+    from flowref.adapters.user.reasons import reasons as of_protocol
+
+    return of_protocol(obj, dialect, facts)

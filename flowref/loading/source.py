@@ -1,0 +1,79 @@
+"""First stage: from a target to how it is built."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from flowref import registry
+from flowref.loading.live_objects import LIVE
+from flowref.loading.ownership import framework
+from flowref.loading.user_code import value_of
+from flowref.model import OBJECT, USER, Adapter, Dialect, Facts, SpecError, Target, TargetError
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What an adapter states with a construction of its library."""
+
+    adapter: Adapter
+    dialect: Dialect
+    facts: Facts
+
+
+@dataclass(frozen=True)
+class Source:
+    """How a target is built.
+
+    ``build()``: a new object at each call. ``statement``: of a construction; None for objects that
+    users make. ``instance``: whether what ``build`` gives are copies of one object.
+    """
+
+    target: Target
+    build: Callable[[], Any]
+    statement: Statement | None = None
+    instance: bool = False
+
+
+def source_of(target: Target) -> Source:
+    """How a target is built. Raises `TargetError` or `SpecError` in one sentence."""
+    if target.adapter == OBJECT:
+        if target not in LIVE:
+            raise TargetError(
+                f"{target} was an object in another process; audit it again from Python"
+            )
+        return _copies(target, LIVE[target])
+    return _user_code(target) if target.adapter == USER else _construction(target)
+
+
+def _construction(target: Target) -> Source:
+    component = registry.find_component(target)
+    options = registry.builder_options(target)
+    try:
+        facts = component.facts(**options) if callable(component.facts) else component.facts
+    except TypeError as error:
+        raise SpecError(f"{target}: {error}; check the options after ?") from error
+    adapter = registry.adapters()[target.adapter]
+    statement = Statement(adapter, component.dialect, facts)
+    return Source(target, functools.partial(component.build, **options), statement)
+
+
+def _user_code(target: Target) -> Source:
+    """A factory or a class is called, an instance is copied."""
+    value = value_of(target)
+    made = isinstance(value, type)
+    if not made and (hasattr(value, "forward") or hasattr(value, "log_prob")):
+        return _copies(target, value)
+    if not callable(value):
+        name = target.component.rpartition(":")[2]
+        raise TargetError(
+            f"{target}: {name} is a {type(value).__name__}; expected a factory, a class or a flow "
+            "object"
+        )
+    return Source(target, functools.partial(value, **registry.builder_options(target)))
+
+
+def _copies(target: Target, obj: Any) -> Source:
+    return Source(target, functools.partial(framework(obj).duplicate, obj), instance=True)

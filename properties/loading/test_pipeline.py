@@ -1,0 +1,244 @@
+"""The line from a target to a subject: one direction, frozen stages, one object, and reasons."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import flowref
+from flowref import checking, loading, registry
+from flowref.loading.declared import Declared, declare
+from flowref.loading.instance import Instance, instance_of
+from flowref.loading.probing import Probed
+from flowref.loading.recipe import Recipe, recipe_of
+from flowref.loading.recognition import Recognition, recognize
+from flowref.loading.source import Source, source_of
+from flowref.loading.user_code import import_place
+from flowref.model import Status, Target, TargetError
+
+# Each stage imports only those before it.
+ORDER = (
+    "user_code", "ownership", "live_objects", "source", "instance", "options", "recognition", "declared",
+    "probing", "recipe", "load_subject",
+)  # fmt: skip
+CALLS: list[torch.dtype] = []
+
+
+class Shift(nn.Module):
+    """x -> x + t, without a word about its event shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        CALLS.append(torch.get_default_dtype())
+        self.t = nn.Parameter(torch.tensor([1.0, -2.0, 0.5]))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return x + self.t, torch.zeros(len(x), dtype=x.dtype)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return z - self.t, torch.zeros(len(z), dtype=z.dtype)
+
+
+class Single(Shift):
+    """It refuses float64."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        if x.dtype is torch.float64:
+            raise TypeError("float32 only")
+        return super().forward(x)
+
+
+class Uncopyable(Shift):
+    """It cannot be copied."""
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise TypeError("one of a kind")
+
+
+class Outspoken(Shift):
+    """It tells more of itself than it must."""
+
+    event_shape = (3,)
+    domain = "unit"
+    kind = "bijection"
+    kept = "alternating"
+    coupling = "additive"
+    promises = ("volume-preserving",)
+
+    def log_abs_det_jacobian(self, x: Any, z: Any) -> Any:
+        """Zero."""
+        return torch.zeros(len(x), dtype=x.dtype)
+
+
+class ShiftBatchNorm(nn.BatchNorm1d):
+    """A batch normalizer by its name."""
+
+    def __init__(self) -> None:
+        super().__init__(3)
+
+
+def target_of(name: str) -> Target:
+    """Something in this file."""
+    return registry.parse_target(f"{__file__}:{name}")
+
+
+def instance(name: str) -> Instance:
+    """The object of something in this file."""
+    return instance_of(source_of(target_of(name)), "float64")
+
+
+def calls() -> list[Any]:
+    """The calls of factories so far, in the copy of this file that targets are made from."""
+    made: list[Any] = import_place(__file__).CALLS
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "probed", "loaded"),
+    [("Shift", ["float64"], ["float64"]), ("Single?event=3", ["float64", "float32"], ["float32"])],
+)
+def test_a_factory_is_called_once_before_its_subject_is_made(
+    name: str, probed: list[str], loaded: list[str]
+) -> None:
+    """Recognizing and probing a user's object take one call of its factory (and a second where it
+    runs in float32 only), and the first law one more: two in all.
+    """
+    loading.forget()
+    calls().clear()
+    target = target_of(name)
+    recipe_of(target)
+    assert calls() == [getattr(torch, dtype) for dtype in probed]
+    loading.load(target)
+    assert calls() == [getattr(torch, dtype) for dtype in (*probed, *loaded)]
+
+
+def test_what_cannot_be_copied_is_built_anew() -> None:
+    """An object that refuses copies is loaded and judged all the same."""
+    verdict = checking.check(target_of("Uncopyable"), "bijection/inverse-roundtrip")
+    assert verdict.status is Status.HOLDS
+
+
+def test_an_instance_is_never_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recognizing, declaring and probing leave the built object as it was, to the last entry."""
+    from flowref.backends.torch.copies import Inventory
+    from flowref.loading.probing import probe
+
+    built = instance("Outspoken?kept=0")
+    before = Inventory(built.obj)
+    recognition = recognize(built, None)
+    probe(built, recognition, declare(built, recognition))
+    assert before.unchanged()
+
+
+@pytest.mark.parametrize("stage", [Source, Instance, Recognition, Declared, Probed, Recipe])
+def test_a_stage_is_a_frozen_value(stage: type) -> None:
+    """What a stage hands on cannot be changed by the next."""
+    assert dataclasses.is_dataclass(stage)
+    assert stage.__dataclass_params__.frozen  # type: ignore[attr-defined]  # set by the decorator
+
+
+def test_the_stages_go_one_way() -> None:
+    """Every module of loading imports only modules of earlier stages."""
+    folder = Path(loading.__file__).parent
+    assert {path.stem for path in folder.glob("*.py")} == {*ORDER, "__init__"}
+    for place, name in enumerate(ORDER):
+        tree = ast.parse((folder / f"{name}.py").read_text(encoding="utf-8"))
+        of = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        later = {f"flowref.loading.{other}" for other in ORDER[place:]}
+        assert not of & {*later, "flowref.loading"}, name
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        (
+            "Shift",
+            [
+                "forward is a map; it is to return its log-det beside the value",
+                "inverse is the way back",
+                "batches of events of shape (3,), the first",
+                "it runs in float64",
+            ],
+        ),
+        ("Single?event=3", ["it runs in float32"]),
+        (
+            "Outspoken",
+            [
+                "log_abs_det_jacobian gives its log-det",
+                "its attribute domain states 'unit'",
+                "its attribute promises states ('volume-preserving',)",
+            ],
+        ),
+        ("ShiftBatchNorm", ["it is a batch normalizer, since its class is named so"]),
+    ],
+)
+def test_the_recipe_keeps_why(name: str, parts: list[str]) -> None:
+    """A recipe says which attributes, classes and calls decided what the target was taken for."""
+    why = recipe_of(target_of(name)).why
+    assert all(any(part in sentence for sentence in why) for part in parts), why
+
+
+def test_a_construction_says_whose_word_it_is() -> None:
+    """What a library's construction is, its adapter states."""
+    (stated, runs) = recipe_of(registry.parse_target("torch:SigmoidTransform")).why
+    assert "the adapter of torch.distributions states" in stated and "float64" in runs
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ("", []),
+        ("event=3", []),
+        ("event=1,3", ["?event=1,3 stands in place of what it says itself, 3"]),
+        ("domain=unit", []),
+        ("domain=real", ["?domain=real stands in place of what it says itself, unit"]),
+        ("promises=volume-preserving=0", ["the promise volume-preserving is 0, though"]),
+    ],
+)
+def test_where_a_spec_contradicts_its_object_is_told(options: str, parts: list[str]) -> None:
+    """What the spec says counts, and where the object says another thing a sentence names both."""
+    built = instance(f"Outspoken?{options}" if options else "Outspoken")
+    declared = declare(built, recognize(built, None))
+    assert len(declared.conflicts) == len(parts)
+    assert all(part in found for part, found in zip(parts, declared.conflicts, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Shift?event=2", "cannot be called on a batch of events of shape .2,.: RuntimeError"),
+        ("Shift?wrong=1", "calling the factory raised TypeError"),
+        ("Shift?dtype=float16", "expected float64 or float32"),
+        ("Single?dtype=float64&event=3", "float32 only"),
+        ("Path", "gives a PosixPath, which is no bijection"),
+    ],
+)
+def test_what_cannot_be_loaded_is_one_sentence(name: str, said: str) -> None:
+    """Each stage refuses in a sentence that names the target or the option."""
+    with pytest.raises(flowref.FlowrefError, match=said):
+        recipe_of(target_of(name))
+
+
+def test_a_live_object_is_judged_as_it_was_given() -> None:
+    """A live object is copied when it is registered; what becomes of it later does not show."""
+    module = Shift()
+    target = loading.snapshot(module)
+    with torch.no_grad():
+        module.t.zero_()
+    forward = loading.load(target).forward
+    assert forward is not None
+    assert np.array_equal(forward(np.zeros((1, 3))).value, [[1.0, -2.0, 0.5]])
+    loading.LIVE.pop(target)
+    loading.forget()
+    with pytest.raises(TargetError, match="another process"):
+        loading.load(target)
