@@ -7,7 +7,6 @@ from statistics import NormalDist
 from typing import Protocol
 
 import numpy as np
-from scipy.special import erfinv
 
 from flowref.laws.common.requirements import exact_log_det
 from flowref.model import (
@@ -182,6 +181,8 @@ def ratio_variance(
     flow: Density, center: Array, spread: Array, rng: np.random.Generator
 ) -> float | None:
     """Var_p[r/p] = E_r[r/p] - 1 from points drawn from r; None where a few of them dominate it."""
+    from scipy.special import erfinv
+
     uniform = rng.random((PROBES, len(center)))
     mass = math.erf(HALF_WIDTH / (SPREAD * math.sqrt(2)))
     w = SPREAD * math.sqrt(2) * erfinv(mass * (2 * uniform - 1))

@@ -6,7 +6,6 @@ import math
 from typing import Protocol
 
 import numpy as np
-from scipy.special import ndtr
 
 from flowref.laws.common.arithmetic import finite_rows, reported
 from flowref.laws.density.base import LOG_2_PI
@@ -178,6 +177,8 @@ def rosenblatt(flow: Differentiable, batch: Batch) -> Residual:
     r"""Rosenblatt's map of a normal is $u_i = P(X_i \le x_i \mid x_1, \dots, x_{i-1})$: a
     triangular Jacobian, and as log-det the sum of the conditional log-densities.
     """
+    from scipy.special import ndtr
+
     normal = flow.promises["rosenblatt"]
     mean, covariance = np.asarray(normal["mean"], float), np.asarray(normal["covariance"], float)
     out = flow.forward(batch.x, batch.context)

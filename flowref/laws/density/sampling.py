@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
-from scipy.special import chdtr, kolmogi, ndtr
 
 from flowref.laws.common.arithmetic import finite_rows, rows_max
 from flowref.laws.common.requirements import exact_log_det, has_parameters
@@ -184,6 +183,8 @@ def pit_uniform(flow: MappedSampler, batch: Batch) -> Residual:
     Their squared norm and two random projections are compared as well. Two stages at level 1e-3
     each; violated only if fresh and larger samples confirm the first.
     """
+    from scipy.special import kolmogi
+
     demand_unmoved_base(flow)
     worst = 0.0
     distances: dict[str, float] = {}
@@ -210,6 +211,8 @@ def deviations(flow: Sampler, which: str, count: int, seed: int) -> dict[str, fl
     """Kolmogorov's distance from uniform of the latents' entries, of projections of them and of
     their norm.
     """
+    from scipy.special import chdtr, ndtr
+
     x = np.asarray(flow.sample(count, seed, None), dtype=np.float64)
     if x.shape != (count, *flow.density_shape):
         raise Unsupported(

@@ -6,7 +6,6 @@ import math
 from itertools import product
 
 import numpy as np
-from scipy.special import erf
 
 from flowref.laws.common.outcomes import flags
 from flowref.laws.image.preprocessing import preprocessing_of
@@ -108,6 +107,8 @@ def dequantize_bound(flow: Dequantizer, batch: Batch) -> Residual:
     $p$ are narrow normal densities within the level, for which only noise that fills it keeps the
     bound.
     """
+    from scipy.special import erf
+
     count, dtype = levels_of(flow), flow.dtype
     width, level = preprocessing_of(flow).bound / count, float(batch.seed % count)
     unit, weights = np.polynomial.legendre.leggauss(NODES)
