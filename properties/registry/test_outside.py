@@ -226,12 +226,12 @@ def test_an_offer_joins_the_selftest(outside: Path) -> None:
     """
     program = """
 from flowref import registry
-from flowref.auditing.selftest import catch, healthy_specs
+from flowref.auditing.selftest import healthy_specs, trial
 assert {"tiny:Shift", "tiny_specimens:moved"} <= set(healthy_specs())
 assert registry.specimens()["tiny_specimens:moved"]
 mutant = registry.find_mutant("outside/translation#bent")
 assert mutant in registry.mutants()
-assert catch(mutant, "quick").caught
+assert trial(mutant, "quick").caught
 assert registry.problems() == ()
 """
     python(outside, program)

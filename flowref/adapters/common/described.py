@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,6 +15,24 @@ from flowref.model import Component, Dialect, Facts, Shape
 
 Build = Callable[..., Any]
 Describe = Callable[[Any, Shape | None], Facts]
+# A builder; with the shape of its events where these are no vectors of its option ``features``.
+Construction = Build | tuple[Build, Shape]
+Constructions = dict[str, Construction]
+
+
+def components_of(
+    constructions: Mapping[str, Construction],
+    dialect: Dialect | Callable[[str], Dialect],
+    describe: Describe,
+    promises: Callable[[str], Mapping[str, Any]] = lambda name: {},
+) -> dict[str, Component]:
+    """Constructions as components, whose dialect and promises may depend on their names."""
+    table = {}
+    for name, construction in constructions.items():
+        build, event = construction if isinstance(construction, tuple) else (construction, None)
+        way = dialect if isinstance(dialect, Dialect) else dialect(name)
+        table[name] = described(name, build, way, describe, event, **promises(name))
+    return table
 
 
 def described(
@@ -36,7 +54,11 @@ def described(
 
 
 def _facts(
-    build: Build, describe: Describe, event: Shape | None, promises: dict[str, Any], **options: Any
+    build: Build,
+    describe: Describe,
+    event: Shape | None,
+    promises: Mapping[str, Any],
+    **options: Any,
 ) -> Facts:
     import torch
 
@@ -49,6 +71,11 @@ def _facts(
     facts = describe(built, event)
     wide = {"wide": True} if "features" in parameters else {}
     return replace(facts, promises={**facts.promises, **wide, **promises})
+
+
+def numbered(parts: Iterable[Any]) -> list[tuple[str, Any]]:
+    """Parts in their order, each with a name: its index and its class."""
+    return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(parts)]
 
 
 def lineage(obj: Any) -> set[str]:

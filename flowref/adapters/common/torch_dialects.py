@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flowref.adapters.common.described import numbered
 from flowref.model import Dialect
 
 
@@ -21,10 +22,7 @@ def inverse(obj: Any, y: Any, context: Any = None) -> Any:
 
 
 def parts(obj: Any) -> Any:
-    return [
-        (f"{index}.{type(part).__name__}", part)
-        for index, part in enumerate(getattr(obj, "parts", ()))
-    ]
+    return numbered(getattr(obj, "parts", ()))
 
 
 def invert(obj: Any) -> Any:
@@ -64,7 +62,7 @@ def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
 
 
 def flow_parts(obj: Any) -> Any:
-    return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(obj.transforms)]
+    return numbered(obj.transforms)
 
 
 def flow_chain(parts: Sequence[Any]) -> Any:

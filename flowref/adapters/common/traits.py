@@ -7,14 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from flowref.adapters.common.promises import CONSTANT, EITHER, ELEMENTWISE, JOINT, VOLUME
 from flowref.model import REAL, Facts, Shape, Support
-
-ELEMENTWISE = frozenset({"elementwise", "monotone"})
-CONSTANT = frozenset({"constant-jacobian"})
-VOLUME = frozenset({"volume-preserving"})
-# What a composition promises where all of its maps do, and where any of them does.
-JOINT = VOLUME | CONSTANT | ELEMENTWISE | {"batch-dims"}
-EITHER = frozenset({"estimator", "batch-statistics", "straight-through"})
 
 
 @dataclass(frozen=True)
@@ -81,11 +75,6 @@ def lies_in(inner: Support | None, outer: Support) -> bool:
         and outer.low <= inner.low
         and inner.high <= outer.high
     )
-
-
-def promised(table: Mapping[str, frozenset[str]], names: set[str]) -> frozenset[str]:
-    """What a table of promises by the names of classes says of an object of these classes."""
-    return frozenset().union(*(table[name] for name in names & table.keys()))
 
 
 def facts_of(

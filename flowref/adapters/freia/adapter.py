@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flowref.adapters.common.described import described, lineage
+from flowref.adapters.common.described import components_of, lineage, numbered
 from flowref.adapters.freia import constructions
 from flowref.adapters.freia.facts import describe, linear
 from flowref.model import Adapter, Component, Dialect
@@ -24,7 +24,7 @@ def inverse(obj: Any, y: Any, context: Any = None) -> Any:
 
 
 def parts(obj: Any) -> Any:
-    return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(obj.module_list)]
+    return numbered(obj.module_list)
 
 
 def chain(parts: Sequence[Any]) -> Any:
@@ -74,13 +74,11 @@ def recognizes(obj: Any) -> Dialect | None:
 
 def components() -> Mapping[str, Component]:
     """The modules of the library, and networks of them."""
-    table = {}
-    for name, (build, event) in constructions.modules().items():
-        dialect = ONE_WAY if name == "InvAutoFC" else MODULE
-        table[name] = described(name, build, dialect, describe, event)
-    for name, build in constructions.networks().items():
-        table[name] = described(name, build, NETWORK, describe)
-    return table
+    one_way = {"InvAutoFC": ONE_WAY}
+    return {
+        **components_of(constructions.modules(), lambda name: one_way.get(name, MODULE), describe),
+        **components_of(constructions.networks(), NETWORK, describe),
+    }
 
 
 ADAPTER = Adapter(

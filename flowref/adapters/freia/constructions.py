@@ -8,9 +8,7 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-from flowref.model import Shape
-
-Builders = dict[str, tuple[Callable[..., Any], Shape | None]]
+from flowref.adapters.common.described import Constructions
 
 IMAGE = (4, 4, 4)
 
@@ -50,13 +48,16 @@ def convolution(inputs: int, outputs: int) -> Any:
     return nn.Conv2d(inputs, outputs, 3, padding=1)
 
 
-def modules() -> Builders:
-    """Name -> (builder, event shape); None stands for ``(features,)``."""
+def modules() -> Constructions:
+    """Name -> (builder, event shape); by default ``(features,)``."""
     every = {**_couplings(), **_blocks(), **_pointwise(), **_linear(), **_reshaping()}
-    return {name: (quiet(build), event) for name, (build, event) in every.items()}
+    return {
+        name: (quiet(one[0]), one[1]) if isinstance(one, tuple) else quiet(one)
+        for name, one in every.items()
+    }
 
 
-def _couplings() -> Builders:
+def _couplings() -> Constructions:
     import FrEIA.modules as fm
 
     def vector(kind: Any) -> Callable[..., Any]:
@@ -79,14 +80,14 @@ def _couplings() -> Builders:
         "AffineCouplingOneSided",
     )
     return {
-        **{name: (vector(getattr(fm, name)), None) for name in names},
+        **{name: vector(getattr(fm, name)) for name in names},
         **{f"{name}[img]": (image(getattr(fm, name)), IMAGE) for name in names},
-        "GLOWCouplingBlock[ctx]": (conditioned(fm.GLOWCouplingBlock), None),
-        "ConditionalAffineTransform[ctx]": (conditioned(fm.ConditionalAffineTransform), None),
+        "GLOWCouplingBlock[ctx]": conditioned(fm.GLOWCouplingBlock),
+        "ConditionalAffineTransform[ctx]": conditioned(fm.ConditionalAffineTransform),
     }
 
 
-def _blocks() -> Builders:
+def _blocks() -> Constructions:
     import FrEIA.modules as fm
 
     def block(**fixed: Any) -> Callable[..., Any]:
@@ -112,33 +113,30 @@ def _blocks() -> Builders:
         {"global_affine_type": "EXP"},
     )
     return {
-        **{f"AllInOneBlock{fixed or ''}": (block(**fixed), None) for fixed in variants},
+        **{f"AllInOneBlock{fixed or ''}": block(**fixed) for fixed in variants},
         "AllInOneBlock[img]": (
             lambda: fm.AllInOneBlock([IMAGE], subnet_constructor=convolution),
             IMAGE,
         ),
-        "IResNetLayer": (residual, None),
+        "IResNetLayer": residual,
     }
 
 
-def _pointwise() -> Builders:
+def _pointwise() -> Constructions:
     import FrEIA.modules as fm
 
     return {
-        "ActNorm": (lambda features=4: fm.ActNorm([(features,)]), None),
+        "ActNorm": lambda features=4: fm.ActNorm([(features,)]),
         "ActNorm[img]": (lambda: fm.ActNorm([IMAGE]), IMAGE),
-        "InvAutoAct": (lambda features=4: fm.InvAutoAct([(features,)]), None),
-        "InvAutoActTwoSided": (lambda features=4: fm.InvAutoActTwoSided([(features,)]), None),
-        "LearnedElementwiseScaling": (
-            lambda features=4: fm.LearnedElementwiseScaling([(features,)]),
-            None,
-        ),
-        "InvertibleSigmoid": (lambda features=4: fm.InvertibleSigmoid([(features,)]), None),
+        "InvAutoAct": lambda features=4: fm.InvAutoAct([(features,)]),
+        "InvAutoActTwoSided": lambda features=4: fm.InvAutoActTwoSided([(features,)]),
+        "LearnedElementwiseScaling": lambda features=4: fm.LearnedElementwiseScaling([(features,)]),
+        "InvertibleSigmoid": lambda features=4: fm.InvertibleSigmoid([(features,)]),
         "InvertibleSigmoid[img]": (lambda: fm.InvertibleSigmoid([IMAGE]), IMAGE),
     }
 
 
-def _linear() -> Builders:
+def _linear() -> Constructions:
     import FrEIA.modules as fm
     import torch
 
@@ -152,18 +150,18 @@ def _linear() -> Builders:
         return fm.FixedLinearTransform([(features,)], M=matrix(features), b=torch.randn(features))
 
     return {
-        "HouseholderPerm": (reflections(2), None),
-        "HouseholderPerm[3]": (reflections(3), None),
-        "HouseholderPerm[5]": (reflections(5), None),
-        "OrthogonalTransform": (lambda features=4: fm.OrthogonalTransform([(features,)]), None),
-        "PermuteRandom": (lambda features=4: fm.PermuteRandom([(features,)]), None),
-        "FixedLinearTransform": (fixed, None),
+        "HouseholderPerm": reflections(2),
+        "HouseholderPerm[3]": reflections(3),
+        "HouseholderPerm[5]": reflections(5),
+        "OrthogonalTransform": lambda features=4: fm.OrthogonalTransform([(features,)]),
+        "PermuteRandom": lambda features=4: fm.PermuteRandom([(features,)]),
+        "FixedLinearTransform": fixed,
         "Fixed1x1Conv": (lambda: fm.Fixed1x1Conv([IMAGE], M=matrix(IMAGE[0])), IMAGE),
-        "InvAutoFC": (lambda features=4: fm.InvAutoFC([(features,)]), None),
+        "InvAutoFC": lambda features=4: fm.InvAutoFC([(features,)]),
     }
 
 
-def _reshaping() -> Builders:
+def _reshaping() -> Constructions:
     import FrEIA.modules as fm
 
     def irevnet(kind: Any, legacy: bool) -> Callable[..., Any]:
@@ -172,7 +170,7 @@ def _reshaping() -> Builders:
     def haar(kind: Any, ordered: bool) -> Callable[..., Any]:
         return lambda rebalance=0.7: kind([IMAGE], order_by_wavelet=ordered, rebalance=rebalance)
 
-    builders: Builders = {
+    builders: Constructions = {
         "Flatten": (lambda: fm.Flatten([IMAGE]), IMAGE),
         "Reshape": (lambda: fm.Reshape([IMAGE], output_dims=(8, 8)), IMAGE),
     }

@@ -6,16 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common.described import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
 from flowref.adapters.common.shapes import shape_of
-from flowref.adapters.common.traits import (
-    CONSTANT,
-    ELEMENTWISE,
-    VOLUME,
-    Traits,
-    compose,
-    facts_of,
-    promised,
-)
+from flowref.adapters.common.traits import Traits, compose, facts_of
 from flowref.adapters.freia import structure
 from flowref.model import REAL, Facts, Shape, Support, TargetError
 

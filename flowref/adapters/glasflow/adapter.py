@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import described
+from flowref.adapters.common.described import components_of
 from flowref.adapters.common.nflows_family import calls
 from flowref.adapters.common.nflows_family.constructions import components as transforms
 from flowref.adapters.common.nflows_family.facts import context_shape, describe
@@ -85,13 +85,11 @@ def components() -> Mapping[str, Component]:
     """The flows of glasflow, and every transform of the bundled nflows under the prefix
     ``nflows.``.
     """
-    table = {}
-    for name, build in constructions.flows().items():
-        stacked = {"transforms-all": True} if name.startswith(("RealNVP", "CouplingNSF")) else {}
-        table[name] = described(name, build, FLOW, describe, None, **stacked)
-    name, conditional = "RealNVP[conditional]", constructions.real_nvp(n_conditional_inputs=3)
-    table[name] = described(name, conditional, CONDITIONAL, describe)
-    return table | transforms("glasflow.nflows", TRANSFORM, COMPOSITE, "nflows.")
+    return {
+        **components_of(constructions.flows(), FLOW, describe, constructions.promised),
+        **components_of(constructions.conditional_flows(), CONDITIONAL, describe),
+        **transforms("glasflow.nflows", TRANSFORM, COMPOSITE, "nflows."),
+    }
 
 
 def recognizes(obj: Any) -> Dialect | None:

@@ -10,12 +10,12 @@ def flows() -> dict[str, Callable[..., Any]]:
     """Name -> builder, for flows without a context."""
     return {
         **{
-            f"RealNVP[linear={kind}]": real_nvp(linear_transform=kind)
+            f"RealNVP[linear={kind}]": _real_nvp(linear_transform=kind)
             for kind in (None, "permutation", "lu", "svd")
         },
-        "RealNVP[bn_between]": real_nvp(batch_norm_between_transforms=True),
-        "RealNVP[volume_preserving]": real_nvp(volume_preserving=True),
-        "RealNVP[features=2]": lambda features=2: real_nvp()(features),
+        "RealNVP[bn_between]": _real_nvp(batch_norm_between_transforms=True),
+        "RealNVP[volume_preserving]": _real_nvp(volume_preserving=True),
+        "RealNVP[features=2]": lambda features=2: _real_nvp()(features),
         "CouplingNSF": _coupling_nsf(),
         "CouplingNSF[features=2]": lambda features=2: _coupling_nsf()(features),
         "CouplingNSF[uniform]": _coupling_nsf(distribution="uniform"),
@@ -26,9 +26,17 @@ def flows() -> dict[str, Callable[..., Any]]:
     }
 
 
-def real_nvp(**fixed: Any) -> Callable[..., Any]:
-    """A builder of Real NVP with some arguments fixed."""
+def conditional_flows() -> dict[str, Callable[..., Any]]:
+    """Name -> builder, for flows with a context."""
+    return {"RealNVP[conditional]": _real_nvp(n_conditional_inputs=3)}
 
+
+def promised(name: str) -> dict[str, bool]:
+    """What a flow promises by its name: that its couplings transform every entry."""
+    return {"transforms-all": True} if name.startswith(("RealNVP", "CouplingNSF")) else {}
+
+
+def _real_nvp(**fixed: Any) -> Callable[..., Any]:
     def build(features: int = 4, n_transforms: int = 2) -> Any:
         from glasflow import RealNVP
 

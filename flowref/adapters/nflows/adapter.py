@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import described
+from flowref.adapters.common.described import components_of
 from flowref.adapters.common.nflows_family import calls
 from flowref.adapters.common.nflows_family.constructions import components as transforms
 from flowref.adapters.common.nflows_family.facts import context_shape, describe
@@ -45,13 +45,11 @@ CONDITIONAL = replace(FLOW, parts=None, chain=None)
 
 def components() -> Mapping[str, Component]:
     """Every transform of the library, and flows over some of them."""
-    table = transforms("nflows", TRANSFORM, COMPOSITE)
-    for name, build in constructions.flows().items():
-        stacked = {"transforms-all": True} if name.startswith("SimpleRealNVP") else {}
-        table[name] = described(name, build, FLOW, describe, None, **stacked)
-    conditional = constructions.conditional_flow
-    table["Flow[ctx]"] = described("Flow[ctx]", conditional, CONDITIONAL, describe)
-    return table
+    return {
+        **transforms("nflows", TRANSFORM, COMPOSITE),
+        **components_of(constructions.flows(), FLOW, describe, constructions.promised),
+        **components_of(constructions.conditional_flows(), CONDITIONAL, describe),
+    }
 
 
 def recognizes(obj: Any) -> Dialect | None:

@@ -23,6 +23,16 @@ def flows() -> dict[str, Callable[..., Any]]:
     }
 
 
+def conditional_flows() -> dict[str, Callable[..., Any]]:
+    """Name -> builder, for flows with a context."""
+    return {"Flow[ctx]": _conditional_flow}
+
+
+def promised(name: str) -> dict[str, bool]:
+    """What a flow promises by its name: that its couplings transform every entry."""
+    return {"transforms-all": True} if name.startswith("SimpleRealNVP") else {}
+
+
 def _flow(features: int = 4, hidden: int = 16) -> Any:
     from nflows.distributions import StandardNormal
     from nflows.flows import Flow
@@ -56,8 +66,7 @@ def _autoregressive_flow(features: int = 4, hidden: int = 16) -> Any:
     return MaskedAutoregressiveFlow(features, hidden, num_layers=2, num_blocks_per_layer=1)
 
 
-def conditional_flow(features: int = 4, hidden: int = 16, context_features: int = 3) -> Any:
-    """A masked autoregressive transform over a Gaussian, both conditioned on a context."""
+def _conditional_flow(features: int = 4, hidden: int = 16, context_features: int = 3) -> Any:
     from nflows.distributions import ConditionalDiagonalNormal
     from nflows.flows import Flow
     from nflows.transforms import MaskedAffineAutoregressiveTransform

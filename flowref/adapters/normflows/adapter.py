@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import described
+from flowref.adapters.common.described import components_of, numbered
 from flowref.adapters.normflows import constructions
 from flowref.adapters.normflows.facts import describe, describe_levels
 from flowref.adapters.normflows.shapes import takes_context
@@ -27,7 +27,7 @@ def inverse(obj: Any, x: Any, context: Any = None) -> Any:
 def parts(obj: Any) -> Any:
     """List the flows of a composite or model, latent side first."""
     flows = obj._flows if hasattr(obj, "_flows") else obj.flows
-    return [(f"{index}.{type(flow).__name__}", flow) for index, flow in enumerate(flows)]
+    return numbered(flows)
 
 
 def chain(parts: Sequence[Any]) -> Any:
@@ -182,32 +182,18 @@ COMPOSITES = ("Composite", "GlowBlock", "GlowBlock[checkerboard]")
 
 def components() -> Mapping[str, Component]:
     """Every flow of the library, and models over some of them."""
-    table = {}
-    for name, (build, event) in constructions.flows().items():
-        dialect = ONE_WAY if name in NO_INVERSE else COMPOSITE if name in COMPOSITES else FLOW
-        dialect = CONTEXTUAL if name.endswith("[ctx]") else dialect
-        table[name] = described(
-            name, build, dialect, describe, event, **constructions.promised(name)
-        )
-    models: dict[str, tuple[Callable[..., Any], Dialect]] = {
-        "NormalizingFlow": (constructions.real_nvp, MODEL),
-        "NormalizingFlow[features=2]": (
-            lambda features=2, hidden=16: constructions.real_nvp(features, hidden),
-            MODEL,
-        ),
-        "NormalizingFlow[NSF]": (constructions.spline_flow, MODEL),
-        "NormalizingFlow[NSF,features=2]": (
-            lambda features=2, hidden=16: constructions.spline_flow(features, hidden),
-            MODEL,
-        ),
-        "ConditionalNormalizingFlow": (constructions.conditional_flow, CONDITIONAL),
+    return {
+        **components_of(constructions.flows(), _flow_dialect, describe, constructions.promised),
+        **components_of(constructions.models(), MODEL, describe),
+        **components_of(constructions.conditional_models(), CONDITIONAL, describe),
+        **components_of(constructions.multi_scale_models(), LEVELS, describe_levels),
     }
-    for name, (build, dialect) in models.items():
-        table[name] = described(name, build, dialect, describe)
-    table["MultiscaleFlow"] = described(
-        "MultiscaleFlow", constructions.multi_scale, LEVELS, describe_levels
-    )
-    return table
+
+
+def _flow_dialect(name: str) -> Dialect:
+    if name.endswith("[ctx]"):
+        return CONTEXTUAL
+    return ONE_WAY if name in NO_INVERSE else COMPOSITE if name in COMPOSITES else FLOW
 
 
 def recognizes(obj: Any) -> Dialect | None:

@@ -6,19 +6,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from flowref.model import Shape
-
-Builders = dict[str, tuple[Callable[..., Any], Shape | None]]
+from flowref.adapters.common.described import Constructions
 
 IMAGE = (4, 4, 4)
 
 
-def flows() -> Builders:
-    """Name -> (builder, event shape); None stands for ``(features,)``."""
+def flows() -> Constructions:
+    """Name -> (builder, event shape); by default ``(features,)``."""
     return {**_affine(), **_mixing(), **_splines(), **_residual()}
 
 
-def _affine() -> Builders:
+def _affine() -> Constructions:
     import normflows as nf
     import torch
 
@@ -56,35 +54,31 @@ def _affine() -> Builders:
 
     modes = ("channel", "channel_inv", "checkerboard", "checkerboard_inv")
     return {
-        "AffineConstFlow": (lambda features=4: of.AffineConstFlow((features,)), None),
+        "AffineConstFlow": lambda features=4: of.AffineConstFlow((features,)),
         "AffineConstFlow[img]": (lambda: of.AffineConstFlow((IMAGE[0], 1, 1)), IMAGE),
-        "ActNorm": (lambda features=4: of.ActNorm((features,)), None),
+        "ActNorm": lambda features=4: of.ActNorm((features,)),
         "ActNorm[img]": (lambda: of.ActNorm((IMAGE[0], 1, 1)), IMAGE),
-        "BatchNorm": (lambda features=4: of.BatchNorm(), None),
-        "AffineCouplingBlock[exp]": (block(), None),
-        "AffineCouplingBlock[sigmoid]": (block(scale_map="sigmoid"), None),
-        "AffineCouplingBlock[sigmoid_inv]": (block(scale_map="sigmoid_inv"), None),
-        "AffineCouplingBlock[noscale]": (block(scale=False), None),
+        "BatchNorm": lambda features=4: of.BatchNorm(),
+        "AffineCouplingBlock[exp]": block(),
+        "AffineCouplingBlock[sigmoid]": block(scale_map="sigmoid"),
+        "AffineCouplingBlock[sigmoid_inv]": block(scale_map="sigmoid_inv"),
+        "AffineCouplingBlock[noscale]": block(scale=False),
         **{f"AffineCouplingBlock[img,{mode}]": (image(mode), IMAGE) for mode in modes},
-        "MaskedAffineFlow": (masked, None),
-        "MaskedAffineAutoregressive": (
-            lambda features=4, hidden=16: of.MaskedAffineAutoregressive(features, hidden),
-            None,
+        "MaskedAffineFlow": masked,
+        "MaskedAffineAutoregressive": lambda features=4, hidden=16: of.MaskedAffineAutoregressive(
+            features, hidden
         ),
-        "CCAffineConst[ctx]": (
-            lambda features=4, classes=3: of.CCAffineConst((features,), classes),
-            None,
-        ),
+        "CCAffineConst[ctx]": lambda features=4, classes=3: of.CCAffineConst((features,), classes),
         "GlowBlock": (lambda hidden=8: of.GlowBlock(IMAGE[0], hidden), IMAGE),
         "GlowBlock[checkerboard]": (
             lambda hidden=8: of.GlowBlock(IMAGE[0], hidden, split_mode="checkerboard"),
             IMAGE,
         ),
-        "Composite": (composite, None),
+        "Composite": composite,
     }
 
 
-def _mixing() -> Builders:
+def _mixing() -> Constructions:
     import normflows as nf
 
     of = nf.flows
@@ -99,21 +93,18 @@ def _mixing() -> Builders:
         return lambda features=4: of.InvertibleAffine(features, lu)
 
     return {
-        **{f"Permute[{mode}]": (permute(mode), None) for mode in ("shuffle", "swap")},
+        **{f"Permute[{mode}]": permute(mode) for mode in ("shuffle", "swap")},
         **{f"Invertible1x1Conv[lu={lu}]": (convolution(lu), IMAGE) for lu in (False, True)},
-        **{f"InvertibleAffine[lu={lu}]": (affine(lu), None) for lu in (False, True)},
-        "LULinearPermute": (lambda features=4: of.LULinearPermute(features), None),
-        "Reverse(InvertibleAffine)": (
-            lambda features=4: of.Reverse(of.InvertibleAffine(features)),
-            None,
-        ),
+        **{f"InvertibleAffine[lu={lu}]": affine(lu) for lu in (False, True)},
+        "LULinearPermute": lambda features=4: of.LULinearPermute(features),
+        "Reverse(InvertibleAffine)": lambda features=4: of.Reverse(of.InvertibleAffine(features)),
         "Squeeze": (lambda: of.Squeeze(), IMAGE),
-        "transforms.Logit": (lambda features=4, alpha=0.05: nf.transforms.Logit(alpha), None),
-        "transforms.Shift": (lambda features=4, shift=-0.5: nf.transforms.Shift(shift), None),
+        "transforms.Logit": lambda features=4, alpha=0.05: nf.transforms.Logit(alpha),
+        "transforms.Shift": lambda features=4, shift=-0.5: nf.transforms.Shift(shift),
     }
 
 
-def _splines() -> Builders:
+def _splines() -> Constructions:
     import normflows as nf
 
     of = nf.flows
@@ -133,30 +124,25 @@ def _splines() -> Builders:
 
     # Without a circular coordinate the documented linear tails are all there is.
     return {
-        "CoupledRationalQuadraticSpline": (coupled(), None),
-        "CoupledRationalQuadraticSpline[tails=None]": (coupled(tails=None), None),
-        "CoupledRationalQuadraticSpline[tails=circular]": (
-            coupled(tails="circular", tail_bound=math.pi),
-            None,
+        "CoupledRationalQuadraticSpline": coupled(),
+        "CoupledRationalQuadraticSpline[tails=None]": coupled(tails=None),
+        "CoupledRationalQuadraticSpline[tails=circular]": coupled(
+            tails="circular", tail_bound=math.pi
         ),
-        "AutoregressiveRationalQuadraticSpline": (
-            lambda features=4, hidden=16: of.AutoregressiveRationalQuadraticSpline(
-                features, 1, hidden
-            ),
-            None,
+        "AutoregressiveRationalQuadraticSpline": lambda features=4, hidden=16: (
+            of.AutoregressiveRationalQuadraticSpline(features, 1, hidden)
         ),
-        "CircularCoupledRationalQuadraticSpline": (circular("Coupled", [0, 1]), None),
-        "CircularCoupledRationalQuadraticSpline[ind_circ=none]": (circular("Coupled", []), None),
-        "CircularAutoregressiveRationalQuadraticSpline": (circular("Autoregressive", [0, 1]), None),
-        "PeriodicShift": (
-            lambda features=4, shift=1.0: of.PeriodicShift([0, 1], bound=math.pi, shift=shift),
-            None,
+        "CircularCoupledRationalQuadraticSpline": circular("Coupled", [0, 1]),
+        "CircularCoupledRationalQuadraticSpline[ind_circ=none]": circular("Coupled", []),
+        "CircularAutoregressiveRationalQuadraticSpline": circular("Autoregressive", [0, 1]),
+        "PeriodicShift": lambda features=4, shift=1.0: of.PeriodicShift(
+            [0, 1], bound=math.pi, shift=shift
         ),
-        "PeriodicWrap": (lambda features=4: of.PeriodicWrap([0, 1], bound=math.pi), None),
+        "PeriodicWrap": lambda features=4: of.PeriodicWrap([0, 1], bound=math.pi),
     }
 
 
-def _residual() -> Builders:
+def _residual() -> Constructions:
     import normflows as nf
 
     of = nf.flows
@@ -169,16 +155,38 @@ def _residual() -> Builders:
         return build
 
     return {
-        "Planar[tanh]": (lambda features=4: of.Planar((features,)), None),
-        "Planar[leaky_relu]": (lambda features=4: of.Planar((features,), act="leaky_relu"), None),
-        "Radial": (lambda features=4: of.Radial((features,)), None),
+        "Planar[tanh]": lambda features=4: of.Planar((features,)),
+        "Planar[leaky_relu]": lambda features=4: of.Planar((features,), act="leaky_relu"),
+        "Radial": lambda features=4: of.Radial((features,)),
         "Residual[brute_force]": (residual(brute_force=True), (2,)),
         "Residual[brute_force,reverse=False]": (residual(brute_force=True, reverse=False), (2,)),
         "Residual[exact_trace]": (residual(exact_trace=True, reduce_memory=False), (2,)),
     }
 
 
-def real_nvp(features: int = 4, hidden: int = 16) -> Any:
+def models() -> Constructions:
+    """Name -> builder, for densities without a context."""
+    return {
+        "NormalizingFlow": _real_nvp,
+        "NormalizingFlow[features=2]": lambda features=2, hidden=16: _real_nvp(features, hidden),
+        "NormalizingFlow[NSF]": _spline_flow,
+        "NormalizingFlow[NSF,features=2]": lambda features=2, hidden=16: _spline_flow(
+            features, hidden
+        ),
+    }
+
+
+def conditional_models() -> Constructions:
+    """Name -> builder, for densities with a context."""
+    return {"ConditionalNormalizingFlow": _conditional_flow}
+
+
+def multi_scale_models() -> Constructions:
+    """Name -> builder, for densities whose latents leave level by level."""
+    return {"MultiscaleFlow": _multi_scale}
+
+
+def _real_nvp(features: int = 4, hidden: int = 16) -> Any:
     """Two affine couplings with a swap and a constant scaling, over a diagonal Gaussian."""
     import normflows as nf
 
@@ -190,7 +198,7 @@ def real_nvp(features: int = 4, hidden: int = 16) -> Any:
     return nf.NormalizingFlow(nf.distributions.DiagGaussian(features), layers)
 
 
-def spline_flow(features: int = 4, hidden: int = 16) -> Any:
+def _spline_flow(features: int = 4, hidden: int = 16) -> Any:
     """An autoregressive and a coupled spline with linear layers, over a diagonal Gaussian."""
     import normflows as nf
 
@@ -203,7 +211,7 @@ def spline_flow(features: int = 4, hidden: int = 16) -> Any:
     return nf.NormalizingFlow(nf.distributions.DiagGaussian(features, trainable=False), layers)
 
 
-def conditional_flow(features: int = 4, hidden: int = 16, context_features: int = 3) -> Any:
+def _conditional_flow(features: int = 4, hidden: int = 16, context_features: int = 3) -> Any:
     """An autoregressive affine and a spline layer that take a context."""
     import normflows as nf
 
@@ -221,7 +229,7 @@ def conditional_flow(features: int = 4, hidden: int = 16, context_features: int 
     )
 
 
-def multi_scale(hidden: int = 8) -> Any:
+def _multi_scale(hidden: int = 8) -> Any:
     """Glow in two levels, over a diagonal Gaussian at each."""
     import normflows as nf
 

@@ -10,16 +10,9 @@ from typing import Any
 from flowref.adapters.common.bases import base_promises
 from flowref.adapters.common.batch_norms import of_library
 from flowref.adapters.common.described import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
 from flowref.adapters.common.shapes import unknown_shape
-from flowref.adapters.common.traits import (
-    CONSTANT,
-    ELEMENTWISE,
-    VOLUME,
-    Traits,
-    compose,
-    facts_of,
-    promised,
-)
+from flowref.adapters.common.traits import Traits, compose, facts_of
 from flowref.adapters.normflows import structure
 from flowref.adapters.normflows.shapes import after, before, context_of, event_of, layers_of
 from flowref.model import REAL, Facts, Preprocessing, Shape, Support

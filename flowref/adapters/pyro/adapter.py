@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common import torch_dialects
-from flowref.adapters.common.described import described
+from flowref.adapters.common.described import components_of
 from flowref.adapters.pyro import constructions
 from flowref.adapters.pyro.facts import NO_INVERSE, describe, describe_users, is_flow, one_way
 from flowref.model import Adapter, Component, Dialect
@@ -84,22 +84,23 @@ def recognizes(obj: Any) -> Dialect | None:
 
 def components() -> Mapping[str, Component]:
     """The transforms of the library, and densities over some of them."""
-    table = {}
-    for name, (build, event) in constructions.transforms().items():
-        dialect = (
-            ONE_WAY
-            if name.partition("[")[0] in NO_INVERSE or name == "MatrixExponential"
-            else TRANSFORM
-        )
-        table[name] = described(name, build, dialect, describe, event)
-    for name, build in constructions.conditionals().items():
-        dialect = (
-            CONDITIONAL_ONE_WAY if name.removeprefix("Conditional") in NO_INVERSE else CONDITIONAL
-        )
-        table[name] = described(name, build, dialect, describe)
-    for name, build in constructions.densities().items():
-        table[name] = described(name, build, DENSITY if "exp" in name else FLOW, describe)
-    return table
+    return {
+        **components_of(constructions.transforms(), _transform_dialect, describe),
+        **components_of(constructions.conditionals(), _conditional_dialect, describe),
+        **components_of(
+            constructions.densities(), lambda name: DENSITY if "exp" in name else FLOW, describe
+        ),
+    }
+
+
+def _transform_dialect(name: str) -> Dialect:
+    one_way = name.partition("[")[0] in NO_INVERSE or name == "MatrixExponential"
+    return ONE_WAY if one_way else TRANSFORM
+
+
+def _conditional_dialect(name: str) -> Dialect:
+    one_way = name.removeprefix("Conditional") in NO_INVERSE
+    return CONDITIONAL_ONE_WAY if one_way else CONDITIONAL
 
 
 ADAPTER = Adapter(

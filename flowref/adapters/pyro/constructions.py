@@ -6,9 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from flowref.model import Shape
-
-Builders = dict[str, tuple[Callable[..., Any], Shape | None]]
+from flowref.adapters.common.described import Constructions
 
 IMAGE = (4, 4, 4)
 
@@ -18,12 +16,12 @@ def library(name: str) -> Any:
     return importlib.import_module(f"pyro.{name}")
 
 
-def transforms() -> Builders:
-    """Name -> (builder, event shape); None stands for ``(features,)``."""
+def transforms() -> Constructions:
+    """Name -> (builder, event shape); by default ``(features,)``."""
     return {**_networks(), **_autoregressive(), **_parametric(), **_fixed()}
 
 
-def _networks() -> Builders:
+def _networks() -> Constructions:
     pt = library("distributions.transforms")
     dense = library("nn").DenseNN
 
@@ -41,17 +39,17 @@ def _networks() -> Builders:
         )
 
     return {
-        "AffineCoupling": (coupling, None),
+        "AffineCoupling": coupling,
         "AffineCoupling[dim=-3]": (
             lambda hidden=16: pt.affine_coupling(IMAGE, [hidden], dim=-3),
             IMAGE,
         ),
-        "SplineCoupling": (spline_coupling, None),
-        "SplineCoupling[quadratic]": (quadratic, None),
+        "SplineCoupling": spline_coupling,
+        "SplineCoupling[quadratic]": quadratic,
     }
 
 
-def _autoregressive() -> Builders:
+def _autoregressive() -> Constructions:
     pt = library("distributions.transforms")
     import torch
 
@@ -87,59 +85,52 @@ def _autoregressive() -> Builders:
         return pt.Polynomial(net, input_dim=features, count_degree=degree, count_sum=terms)
 
     return {
-        "AffineAutoregressive": (affine(False), None),
-        "AffineAutoregressive[stable]": (affine(True), None),
-        "BlockAutoregressive": (lambda features=4: pt.block_autoregressive(features), None),
-        "BlockAutoregressive[residual=normal]": (
-            lambda features=4: pt.block_autoregressive(features, residual="normal"),
-            None,
+        "AffineAutoregressive": affine(False),
+        "AffineAutoregressive[stable]": affine(True),
+        "BlockAutoregressive": lambda features=4: pt.block_autoregressive(features),
+        "BlockAutoregressive[residual=normal]": lambda features=4: pt.block_autoregressive(
+            features, residual="normal"
         ),
-        "BlockAutoregressive[residual=gated]": (
-            lambda features=4: pt.block_autoregressive(features, residual="gated"),
-            None,
+        "BlockAutoregressive[residual=gated]": lambda features=4: pt.block_autoregressive(
+            features, residual="gated"
         ),
-        "NeuralAutoregressive": (neural("sigmoid"), None),
-        "NeuralAutoregressive[ELU]": (neural("ELU"), None),
-        "NeuralAutoregressive[tanh]": (neural("tanh"), None),
-        "Polynomial": (polynomial, None),
-        "SplineAutoregressive[linear]": (spline("linear"), None),
-        "SplineAutoregressive[quadratic]": (spline("quadratic"), None),
+        "NeuralAutoregressive": neural("sigmoid"),
+        "NeuralAutoregressive[ELU]": neural("ELU"),
+        "NeuralAutoregressive[tanh]": neural("tanh"),
+        "Polynomial": polynomial,
+        "SplineAutoregressive[linear]": spline("linear"),
+        "SplineAutoregressive[quadratic]": spline("quadratic"),
     }
 
 
-def _parametric() -> Builders:
+def _parametric() -> Constructions:
     pt = library("distributions.transforms")
 
     def exponential(features: int = 4, iterations: int = 64) -> Any:
         return pt.matrix_exponential(features, iterations=iterations)
 
     return {
-        "BatchNorm": (lambda features=4: pt.BatchNorm(features), None),
+        "BatchNorm": lambda features=4: pt.BatchNorm(features),
         "GeneralizedChannelPermute": (
             lambda: pt.generalized_channel_permute(channels=IMAGE[0]),
             IMAGE,
         ),
-        "Householder": (
-            lambda features=4, reflections=2: pt.householder(features, reflections),
-            None,
+        "Householder": lambda features=4, reflections=2: pt.householder(features, reflections),
+        "MatrixExponential": lambda features=4: pt.matrix_exponential(features),
+        "MatrixExponential[iterations=64]": exponential,
+        "Planar": lambda features=4: pt.planar(features),
+        "Radial": lambda features=4: pt.radial(features),
+        "Sylvester": lambda features=4, reflections=2: pt.sylvester(features, reflections),
+        "Spline[linear]": lambda features=4, bins=8: pt.spline(
+            features, count_bins=bins, order="linear"
         ),
-        "MatrixExponential": (lambda features=4: pt.matrix_exponential(features), None),
-        "MatrixExponential[iterations=64]": (exponential, None),
-        "Planar": (lambda features=4: pt.planar(features), None),
-        "Radial": (lambda features=4: pt.radial(features), None),
-        "Sylvester": (lambda features=4, reflections=2: pt.sylvester(features, reflections), None),
-        "Spline[linear]": (
-            lambda features=4, bins=8: pt.spline(features, count_bins=bins, order="linear"),
-            None,
-        ),
-        "Spline[quadratic]": (
-            lambda features=4, bins=8: pt.spline(features, count_bins=bins, order="quadratic"),
-            None,
+        "Spline[quadratic]": lambda features=4, bins=8: pt.spline(
+            features, count_bins=bins, order="quadratic"
         ),
     }
 
 
-def _fixed() -> Builders:
+def _fixed() -> Constructions:
     pt = library("distributions.transforms")
     import torch
 
@@ -149,25 +140,24 @@ def _fixed() -> Builders:
         )
 
     return {
-        "Permute": (lambda features=4: pt.permute(features), None),
+        "Permute": lambda features=4: pt.permute(features),
         "Permute[dim=-3]": (lambda: pt.permute(IMAGE, dim=-3), IMAGE),
-        "LowerCholeskyAffine": (cholesky, None),
-        "OrderedTransform": (lambda features=4: pt.OrderedTransform(), None),
-        "DiscreteCosineTransform": (lambda features=4: pt.DiscreteCosineTransform(), None),
-        "DiscreteCosineTransform[smooth=1]": (
-            lambda features=4: pt.DiscreteCosineTransform(smooth=1.0),
-            None,
+        "LowerCholeskyAffine": cholesky,
+        "OrderedTransform": lambda features=4: pt.OrderedTransform(),
+        "DiscreteCosineTransform": lambda features=4: pt.DiscreteCosineTransform(),
+        "DiscreteCosineTransform[smooth=1]": lambda features=4: pt.DiscreteCosineTransform(
+            smooth=1.0
         ),
-        "HaarTransform": (lambda features=4: pt.HaarTransform(), None),
-        "HaarTransform[flip]": (lambda features=4: pt.HaarTransform(flip=True), None),
+        "HaarTransform": lambda features=4: pt.HaarTransform(),
+        "HaarTransform[flip]": lambda features=4: pt.HaarTransform(flip=True),
         # Singular at zero, as documented, and so almost surely near it in many dimensions: not
         # built wide.
         "PositivePowerTransform": (
             lambda exponent=1.7: pt.PositivePowerTransform(torch.tensor(exponent)),
             (4,),
         ),
-        "SoftplusTransform": (lambda features=4: pt.SoftplusTransform(), None),
-        "LeakyReLUTransform": (lambda features=4: pt.leaky_relu(), None),
+        "SoftplusTransform": lambda features=4: pt.SoftplusTransform(),
+        "LeakyReLUTransform": lambda features=4: pt.leaky_relu(),
     }
 
 

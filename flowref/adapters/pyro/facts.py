@@ -7,6 +7,7 @@ from typing import Any
 
 from flowref.adapters.common.batch_norms import of_library
 from flowref.adapters.common.described import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_transforms import (
     INVERSES,
@@ -19,14 +20,7 @@ from flowref.adapters.common.torch_transforms import (
     traits_by_parts,
     transform_facts,
 )
-from flowref.adapters.common.traits import (
-    CONSTANT,
-    ELEMENTWISE,
-    VOLUME,
-    Traits,
-    facts_of,
-    promised,
-)
+from flowref.adapters.common.traits import Traits, facts_of
 from flowref.adapters.pyro import structure
 from flowref.model import Facts, Shape, TargetError
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flowref.adapters.common import batch_norms
-from flowref.adapters.common.described import described
+from flowref.adapters.common.described import components_of, numbered
 from flowref.adapters.reference import constructions
 from flowref.adapters.reference.facts import describe
 from flowref.model import Adapter, Component, Dialect
@@ -23,10 +23,7 @@ def inverse(obj: Any, y: Any, context: Any) -> Any:
 
 
 def parts(obj: Any) -> Any:
-    return [
-        (f"{index}.{type(part).__name__}", part)
-        for index, part in enumerate(getattr(obj, "bijections", ()))
-    ]
+    return numbered(getattr(obj, "bijections", ()))
 
 
 def chain(parts: Sequence[Any]) -> Any:
@@ -122,23 +119,23 @@ def components() -> Mapping[str, Component]:
     """Every layer that is a map, in every rank and with every option that changes what it computes;
     and the densities.
     """
-    table = {}
-    for name, (build, event) in constructions.normalizers().items():
-        dialect = batch_norms.DIALECT if name.startswith("BatchNorm") else LAYER
-        table[name] = described(name, build, dialect, describe, event)
-    for name, (build, event) in constructions.bijections().items():
-        table[name] = described(name, build, LAYER, describe, event, **constructions.promised(name))
-    for name, (build, event) in constructions.flows().items():
-        table[name] = described(name, build, FLOW, describe, event, **constructions.promised(name))
-    for name, (build, event) in constructions.univariate().items():
-        table[name] = described(
-            name, build, ATOMS if name == "Atoms" else UNIVARIATE, describe, event
-        )
-    for name, (build, event) in constructions.latent_models().items():
-        table[name] = described(name, build, LATENT, describe, event)
-    for name, (build, event) in constructions.surjections().items():
-        table[name] = described(name, build, DEQUANTIZER, describe, event)
-    return table
+    promised = constructions.promised
+    return {
+        **components_of(constructions.normalizers(), _normalizer_dialect, describe),
+        **components_of(constructions.bijections(), LAYER, describe, promised),
+        **components_of(constructions.flows(), FLOW, describe, promised),
+        **components_of(constructions.univariate(), _univariate_dialect, describe),
+        **components_of(constructions.latent_models(), LATENT, describe),
+        **components_of(constructions.surjections(), DEQUANTIZER, describe),
+    }
+
+
+def _normalizer_dialect(name: str) -> Dialect:
+    return batch_norms.DIALECT if name.startswith("BatchNorm") else LAYER
+
+
+def _univariate_dialect(name: str) -> Dialect:
+    return ATOMS if name == "Atoms" else UNIVARIATE
 
 
 def recognizes(obj: Any) -> Dialect | None:

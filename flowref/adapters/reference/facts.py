@@ -9,17 +9,10 @@ from typing import Any
 from flowref.adapters.common import batch_norm_shapes, batch_norms
 from flowref.adapters.common.bases import base_promises
 from flowref.adapters.common.described import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_supports import interval
-from flowref.adapters.common.traits import (
-    CONSTANT,
-    ELEMENTWISE,
-    VOLUME,
-    Traits,
-    compose,
-    facts_of,
-    promised,
-)
+from flowref.adapters.common.traits import Traits, compose, facts_of
 from flowref.adapters.reference import structure
 from flowref.model import REAL, Facts, Preprocessing, Shape, Support
 

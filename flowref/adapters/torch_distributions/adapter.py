@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common import batch_norms, torch_dialects
-from flowref.adapters.common.described import described, lineage
+from flowref.adapters.common.described import components_of, lineage
 from flowref.adapters.torch_distributions import constructions
 from flowref.adapters.torch_distributions.facts import describe, is_flow
 from flowref.model import Adapter, Component, Dialect
@@ -115,17 +115,18 @@ def has_quantiles(obj: Any) -> bool:
 
 def components() -> Mapping[str, Component]:
     """The bijective transforms, densities over them, and the batch normalizers of torch.nn."""
-    table = {}
-    for name, (build, event) in constructions.batch_norms().items():
-        table[name] = described(name, build, batch_norms.DIALECT, describe, event)
-    for name, (build, event) in constructions.transforms().items():
-        table[name] = described(name, build, SPECIAL.get(name, TRANSFORM), describe, event)
-    for name, (build, event) in constructions.densities().items():
-        dialect = FLOW if name.startswith("TransformedDistribution") else DENSITY
-        table[name] = described(name, build, dialect, describe, event)
-    for name, build in constructions.univariate().items():
-        table[name] = described(name, build, UNIVARIATE, describe, ())
-    return table
+    return {
+        **components_of(constructions.batch_norms(), batch_norms.DIALECT, describe),
+        **components_of(
+            constructions.transforms(), lambda name: SPECIAL.get(name, TRANSFORM), describe
+        ),
+        **components_of(constructions.densities(), _density_dialect, describe),
+        **components_of(constructions.univariate(), UNIVARIATE, describe),
+    }
+
+
+def _density_dialect(name: str) -> Dialect:
+    return FLOW if name.startswith("TransformedDistribution") else DENSITY
 
 
 # Constructions with defects that are confirmed.

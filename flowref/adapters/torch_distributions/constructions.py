@@ -8,9 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from flowref.adapters.common.described import Constructions
 from flowref.model import Shape
-
-Builders = dict[str, tuple[Callable[..., Any], Shape | None]]
 
 # Rank of the layer -> shape of its events.
 EVENTS: dict[int, Shape] = {1: (3,), 2: (3, 2, 2), 3: (2, 2, 1, 2)}
@@ -23,8 +22,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def transforms() -> Builders:
-    """Name -> (builder, event shape), for bijective transforms; None stands for ``(features,)``."""
+def transforms() -> Constructions:
+    """Name -> (builder, event shape), for bijective transforms; by default ``(features,)``."""
     import torch
     import torch.distributions.transforms as tt
 
@@ -54,58 +53,41 @@ def transforms() -> Builders:
 
     normal = torch.distributions.Normal
     return {
-        "ExpTransform": (lambda features=4: tt.ExpTransform(), None),
-        "PowerTransform": (
-            lambda features=4, exponent=1.7: tt.PowerTransform(torch.tensor(exponent)),
-            None,
+        "ExpTransform": lambda features=4: tt.ExpTransform(),
+        "PowerTransform": lambda features=4, exponent=1.7: tt.PowerTransform(
+            torch.tensor(exponent)
         ),
-        "SigmoidTransform": (lambda features=4: tt.SigmoidTransform(), None),
-        "SoftplusTransform": (lambda features=4: tt.SoftplusTransform(), None),
-        "TanhTransform": (lambda features=4: tt.TanhTransform(), None),
-        "AffineTransform": (
-            lambda features=4, loc=1.0, scale=-2.0: tt.AffineTransform(loc, scale),
-            None,
+        "SigmoidTransform": lambda features=4: tt.SigmoidTransform(),
+        "SoftplusTransform": lambda features=4: tt.SoftplusTransform(),
+        "TanhTransform": lambda features=4: tt.TanhTransform(),
+        "AffineTransform": lambda features=4, loc=1.0, scale=-2.0: tt.AffineTransform(loc, scale),
+        "AffineTransform[vec,event_dim=1]": vector,
+        "AffineTransform[float,event_dim=1]": lambda features=4: tt.AffineTransform(
+            0.0, 2.0, event_dim=1
         ),
-        "AffineTransform[vec,event_dim=1]": (vector, None),
-        "AffineTransform[float,event_dim=1]": (
-            lambda features=4: tt.AffineTransform(0.0, 2.0, event_dim=1),
-            None,
-        ),
-        "AffineTransform[0-d tensor,event_dim=1]": (
-            lambda features=4: tt.AffineTransform(
-                torch.tensor(0.0), torch.tensor(2.0), event_dim=1
-            ),
-            None,
+        "AffineTransform[0-d tensor,event_dim=1]": lambda features=4: tt.AffineTransform(
+            torch.tensor(0.0), torch.tensor(2.0), event_dim=1
         ),
         "CorrCholeskyTransform": (lambda: tt.CorrCholeskyTransform(), (6,)),
-        "StickBreakingTransform": (lambda features=4: tt.StickBreakingTransform(), None),
+        "StickBreakingTransform": lambda features=4: tt.StickBreakingTransform(),
         "ReshapeTransform": (
             lambda: tt.ReshapeTransform(torch.Size((4,)), torch.Size((2, 2))),
             (4,),
         ),
-        "IndependentTransform": (
-            lambda features=4: tt.IndependentTransform(tt.TanhTransform(), 1),
-            None,
+        "IndependentTransform": lambda features=4: tt.IndependentTransform(tt.TanhTransform(), 1),
+        "ComposeTransform": lambda features=4: tt.ComposeTransform(
+            [tt.AffineTransform(0.0, 2.0), tt.SigmoidTransform()]
         ),
-        "ComposeTransform": (
-            lambda features=4: tt.ComposeTransform(
-                [tt.AffineTransform(0.0, 2.0), tt.SigmoidTransform()]
-            ),
-            None,
-        ),
-        "ComposeTransform[mixed event dims]": (mixed, None),
-        "CatTransform[dim=-1]": (cat, None),
+        "ComposeTransform[mixed event dims]": mixed,
+        "CatTransform[dim=-1]": cat,
         "StackTransform[dim=-1]": (stack, (4,)),
-        "CumulativeDistributionTransform": (
-            lambda features=4: tt.CumulativeDistributionTransform(
-                normal(torch.tensor(0.0), torch.tensor(1.0))
-            ),
-            None,
+        "CumulativeDistributionTransform": lambda features=4: tt.CumulativeDistributionTransform(
+            normal(torch.tensor(0.0), torch.tensor(1.0))
         ),
     }
 
 
-def univariate() -> dict[str, Callable[..., Any]]:
+def univariate() -> Constructions:
     """Name -> builder, for distributions of numbers that have quantiles."""
     import torch.distributions as td
 
@@ -127,11 +109,12 @@ def univariate() -> dict[str, Callable[..., Any]]:
         "Weibull": (1.2, 1.5),
     }
     return {
-        f"distributions.{name}": distribution(name, *values) for name, values in parameters.items()
+        f"distributions.{name}": (distribution(name, *values), ())
+        for name, values in parameters.items()
     }
 
 
-def densities() -> Builders:
+def densities() -> Constructions:
     """Name -> (builder, event shape), for densities over transforms."""
     import torch
     import torch.distributions as td
@@ -149,21 +132,18 @@ def densities() -> Builders:
         )
 
     return {
-        "LogNormal": (
-            lambda features=1: over(
-                td.AffineTransform(0.3, 0.7), td.ExpTransform(), features=features
-            ),
-            None,
+        "LogNormal": lambda features=1: over(
+            td.AffineTransform(0.3, 0.7), td.ExpTransform(), features=features
         ),
-        "LogitNormal": (lambda features=2: over(td.SigmoidTransform(), features=features), None),
-        "TransformedDistribution": (affine, None),
-        "TransformedDistribution[features=2]": (lambda features=2: affine(features), None),
+        "LogitNormal": lambda features=2: over(td.SigmoidTransform(), features=features),
+        "TransformedDistribution": affine,
+        "TransformedDistribution[features=2]": lambda features=2: affine(features),
     }
 
 
-def batch_norms() -> Builders:
+def batch_norms() -> Constructions:
     """Batch normalizers: every rank as it is, sequences for the first, and the options on images."""
-    builders: Builders = {}
+    builders: Constructions = {}
     for rank, shape in EVENTS.items():
         for suffix, options in OPTIONS.items():
             if rank == 2 or not suffix:

@@ -7,6 +7,7 @@ from typing import Any
 
 from flowref.adapters.common import batch_norm_shapes, batch_norms
 from flowref.adapters.common.described import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_transforms import (
     declared_traits,
@@ -16,14 +17,7 @@ from flowref.adapters.common.torch_transforms import (
     traits_by_parts,
     transform_facts,
 )
-from flowref.adapters.common.traits import (
-    CONSTANT,
-    ELEMENTWISE,
-    VOLUME,
-    Traits,
-    facts_of,
-    promised,
-)
+from flowref.adapters.common.traits import Traits, facts_of
 from flowref.model import Facts, Preprocessing, Shape
 
 PROMISES: dict[str, frozenset[str]] = {

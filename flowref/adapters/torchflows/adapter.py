@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import described
+from flowref.adapters.common.described import components_of, numbered
 from flowref.adapters.torchflows import constructions
 from flowref.adapters.torchflows.facts import describe
 from flowref.model import Adapter, Component, Dialect
@@ -24,7 +24,7 @@ def inverse(obj: Any, z: Any, context: Any = None) -> Any:
 
 def parts(obj: Any) -> Any:
     """List the layers of a composition."""
-    return [(f"{index}.{type(layer).__name__}", layer) for index, layer in enumerate(obj.layers)]
+    return numbered(obj.layers)
 
 
 def chain(parts: Sequence[Any]) -> Any:
@@ -76,7 +76,7 @@ def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
 def flow_parts(obj: Any) -> Any:
     """List the layers that a flow applies to data."""
     layers = getattr(obj.bijection, "layers", [obj.bijection])
-    return [(f"{index}.{type(layer).__name__}", layer) for index, layer in enumerate(layers)]
+    return numbered(layers)
 
 
 def continuous_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
@@ -108,16 +108,17 @@ COMPOSITES = ("arch.", "multiscale.Normalized")
 
 def components() -> Mapping[str, Component]:
     """Every bijection of the library, and flows over some architectures."""
-    table = {}
-    for name, (build, event) in constructions.bijections().items():
-        dialect = COMPOSITE if name.startswith(COMPOSITES) else BIJECTION
-        dialect = ONLY_INVERSE if any(kind in name for kind in ONE_WAY) else dialect
-        table[name] = described(
-            name, build, dialect, describe, event, **constructions.promised(name)
-        )
-    for name, build in constructions.flows().items():
-        table[name] = described(name, build, FLOW, describe)
-    return table
+    promised = constructions.promised
+    return {
+        **components_of(constructions.bijections(), _bijection_dialect, describe, promised),
+        **components_of(constructions.flows(), FLOW, describe),
+    }
+
+
+def _bijection_dialect(name: str) -> Dialect:
+    if any(kind in name for kind in ONE_WAY):
+        return ONLY_INVERSE
+    return COMPOSITE if name.startswith(COMPOSITES) else BIJECTION
 
 
 def recognizes(obj: Any) -> Dialect | None:

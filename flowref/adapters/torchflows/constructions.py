@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flowref.adapters.common.described import Constructions
 from flowref.model import Shape
-
-Builders = dict[str, tuple[Callable[..., Any], Shape | None]]
 
 IMAGE = (2, 4, 4)
 
@@ -32,8 +31,8 @@ ARCHITECTURES = (
 )  # fmt: skip
 
 
-def bijections() -> Builders:
-    """Name -> (builder, event shape); None stands for ``(features,)``."""
+def bijections() -> Constructions:
+    """Name -> (builder, event shape); by default ``(features,)``."""
     return {**_layers(), **_residual(), **_multiscale(), **_architectures()}
 
 
@@ -66,34 +65,34 @@ def _vector(kind: Any, **fixed: Any) -> Callable[..., Any]:
     return build
 
 
-def _layers() -> Builders:
+def _layers() -> Constructions:
     from torchflows.bijections.finite import matrix
     from torchflows.bijections.finite.autoregressive import layers
 
     return {
-        **{name: (_vector(getattr(layers, name)), None) for name in LAYERS},
-        **{name: (_vector(getattr(matrix, name)), None) for name in MATRICES},
+        **{name: _vector(getattr(layers, name)) for name in LAYERS},
+        **{name: _vector(getattr(matrix, name)) for name in MATRICES},
     }
 
 
-def _residual() -> Builders:
+def _residual() -> Constructions:
     from torchflows.bijections.finite.residual import iterative, planar, radial, sylvester
 
     def square(kind: Any) -> Callable[..., Any]:
         return lambda features=4: kind((features,), m=features)
 
     return {
-        "residual.Planar": (_vector(planar.Planar), None),
-        "residual.Radial": (_vector(radial.Radial), None),
-        "residual.IdentitySylvester": (_vector(sylvester.IdentitySylvester), None),
-        "residual.HouseholderSylvester[m=D]": (square(sylvester.HouseholderSylvester), None),
-        "residual.PermutationSylvester[m=D]": (square(sylvester.PermutationSylvester), None),
-        "residual.InvertibleResNetBlock": (_vector(iterative.InvertibleResNetBlock), None),
-        "residual.ResFlowBlock": (_vector(iterative.ResFlowBlock), None),
+        "residual.Planar": _vector(planar.Planar),
+        "residual.Radial": _vector(radial.Radial),
+        "residual.IdentitySylvester": _vector(sylvester.IdentitySylvester),
+        "residual.HouseholderSylvester[m=D]": square(sylvester.HouseholderSylvester),
+        "residual.PermutationSylvester[m=D]": square(sylvester.PermutationSylvester),
+        "residual.InvertibleResNetBlock": _vector(iterative.InvertibleResNetBlock),
+        "residual.ResFlowBlock": _vector(iterative.ResFlowBlock),
     }
 
 
-def _multiscale() -> Builders:
+def _multiscale() -> Constructions:
     from torchflows.bijections.finite.autoregressive.transformers.linear.affine import Affine
     from torchflows.bijections.finite.multiscale import base
 
@@ -115,7 +114,7 @@ def _multiscale() -> Builders:
     }
 
 
-def _architectures() -> Builders:
+def _architectures() -> Constructions:
     from torchflows.bijections.finite.autoregressive import architectures
 
     def stack(kind: Any) -> Callable[..., Any]:
@@ -124,7 +123,7 @@ def _architectures() -> Builders:
 
         return build
 
-    return {f"arch.{name}": (stack(getattr(architectures, name)), None) for name in ARCHITECTURES}
+    return {f"arch.{name}": stack(getattr(architectures, name)) for name in ARCHITECTURES}
 
 
 def promised(name: str) -> dict[str, bool]:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import described
+from flowref.adapters.common import torch_dialects
+from flowref.adapters.common.described import components_of, numbered
 from flowref.adapters.common.torch_transforms import rebuilt
 from flowref.adapters.zuko import constructions
 from flowref.adapters.zuko.facts import describe, reaches_everywhere
@@ -24,20 +25,13 @@ def inverse(obj: Any, y: Any, context: Any = None) -> Any:
 
 
 def parts(obj: Any) -> Any:
-    return [
-        (f"{index}.{type(part).__name__}", part)
-        for index, part in enumerate(getattr(obj, "transforms", ()))
-    ]
+    return numbered(getattr(obj, "transforms", ()))
 
 
 def chain(parts: Sequence[Any]) -> Any:
     from zuko.transforms import ComposedTransform
 
     return ComposedTransform(*parts)
-
-
-def invert(obj: Any) -> Any:
-    return obj.inv
 
 
 def lazy_forward(obj: Any, x: Any, context: Any = None) -> Any:
@@ -98,7 +92,7 @@ def flow_rescale(obj: Any, factor: float) -> Any:
 
 def flow_parts(obj: Any) -> Any:
     transforms = getattr(obj.transform, "transforms", ())
-    return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(transforms)]
+    return numbered(transforms)
 
 
 def flow_chain(parts: Sequence[Any]) -> Any:
@@ -113,17 +107,15 @@ def flow_invert(obj: Any) -> Any:
     return (obj.transform if hasattr(obj, "base") else obj).inv
 
 
-def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
-    return obj.log_prob(x)
-
-
-def sample(obj: Any, n: int, context: Any = None) -> Any:
-    return obj.sample((n,))
-
-
-TRANSFORM = Dialect(forward=forward, inverse=inverse, parts=parts, chain=chain, invert=invert)
+TRANSFORM = Dialect(
+    forward=forward, inverse=inverse, parts=parts, chain=chain, invert=torch_dialects.invert
+)
 LAZY = Dialect(
-    forward=lazy_forward, inverse=lazy_inverse, parts=parts, chain=lazy_chain, invert=invert
+    forward=lazy_forward,
+    inverse=lazy_inverse,
+    parts=parts,
+    chain=lazy_chain,
+    invert=torch_dialects.invert,
 )
 FLOW = Dialect(
     forward=flow_forward,
@@ -142,7 +134,6 @@ FLOW = Dialect(
 # would be clipped there.
 BOUNDED_FLOW = replace(FLOW, sample=None, base_sample=None, rsample=None)
 LAZY_DENSITY = Dialect(log_prob=flow_log_prob, sample=flow_sample)
-DENSITY = Dialect(log_prob=log_prob, sample=sample)
 
 
 def recognizes(obj: Any) -> Dialect | None:
@@ -158,7 +149,7 @@ def recognizes(obj: Any) -> Dialect | None:
         return LAZY_DENSITY
     if isinstance(obj, Transform):
         return TRANSFORM if obj.bijective else None
-    return DENSITY if isinstance(obj, Distribution) else None
+    return torch_dialects.DENSITY if isinstance(obj, Distribution) else None
 
 
 def describe_users(obj: Any, event_shape: Shape | None) -> Facts:
@@ -168,19 +159,16 @@ def describe_users(obj: Any, event_shape: Shape | None) -> Facts:
 
 def components() -> Mapping[str, Component]:
     """The transforms, the lazy transforms and the flows of the library."""
-    table = {}
-    for name, build in constructions.transforms().items():
-        event = (4,) if name == "SignedPowerTransform" else None
-        table[name] = described(name, build, TRANSFORM, describe, event)
-    for name, build in constructions.lazy_transforms().items():
-        table[name] = described(name, build, LAZY, describe)
-    for name, build in constructions.flows().items():
-        bounded = name.partition("[")[0] in ("NAF", "UNAF", "GF", "SOSPF")
-        dialect = LAZY_DENSITY if name.startswith("GMM") else BOUNDED_FLOW if bounded else FLOW
-        # Their couplings alternate between the two parts.
-        stacked = {"transforms-all": True} if name in ("NICE", "RealNVP") else {}
-        table[name] = described(name, build, dialect, describe, None, **stacked)
-    return table
+    return {
+        **components_of(constructions.transforms(), TRANSFORM, describe),
+        **components_of(constructions.lazy_transforms(), LAZY, describe),
+        **components_of(constructions.flows(), _flow_dialect, describe, constructions.promised),
+    }
+
+
+def _flow_dialect(name: str) -> Dialect:
+    bounded = name.partition("[")[0] in ("NAF", "UNAF", "GF", "SOSPF")
+    return LAZY_DENSITY if name.startswith("GMM") else BOUNDED_FLOW if bounded else FLOW
 
 
 ADAPTER = Adapter(

@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-Builders = dict[str, Callable[..., Any]]
+from flowref.adapters.common.described import Constructions
 
 
-def transforms() -> Builders:
+def transforms() -> Constructions:
     """Name -> builder of a transform that is not lazy."""
     return {**_fixed(), **_univariate(), **_multivariate()}
 
 
-def _fixed() -> Builders:
+def _fixed() -> Constructions:
     from zuko import transforms as zt
 
     return {
@@ -42,7 +42,7 @@ def parabola(x: Any) -> Any:
     return 1 + x.square()
 
 
-def _univariate() -> Builders:
+def _univariate() -> Constructions:
     from torch import randn
     from zuko import transforms as zt
 
@@ -61,7 +61,7 @@ def _univariate() -> Builders:
 
     return {
         # Singular at zero; not built wide.
-        "SignedPowerTransform": lambda: zt.SignedPowerTransform(0.3 * randn(4)),
+        "SignedPowerTransform": (lambda: zt.SignedPowerTransform(0.3 * randn(4)), (4,)),
         "AdditiveTransform": lambda features=4: zt.AdditiveTransform(randn(features)),
         "MonotonicAffineTransform": affine,
         "MonotonicRQSTransform": spline,
@@ -79,7 +79,7 @@ def _univariate() -> Builders:
     }
 
 
-def _multivariate() -> Builders:
+def _multivariate() -> Constructions:
     import torch
     from torch import randn
     from zuko import transforms as zt
@@ -101,7 +101,7 @@ def _multivariate() -> Builders:
     }
 
 
-def lazy_transforms() -> Builders:
+def lazy_transforms() -> Constructions:
     """Name -> builder of a lazy transform."""
     from zuko import flows as zf
 
@@ -120,7 +120,7 @@ def lazy_transforms() -> Builders:
     return {name: of(getattr(zf, name)) for name in names}
 
 
-def flows() -> Builders:
+def flows() -> Constructions:
     """Name -> builder of a flow or a mixture."""
     from zuko import flows as zf
 
@@ -169,3 +169,10 @@ def flows() -> Builders:
         "MAF[context=2]": of(zf.MAF, context=2),
         "NSF[context=2]": of(zf.NSF, context=2),
     }
+
+
+def promised(name: str) -> dict[str, bool]:
+    """What a flow promises by its name: that its couplings, which alternate between the two parts,
+    transform every entry.
+    """
+    return {"transforms-all": True} if name in ("NICE", "RealNVP") else {}

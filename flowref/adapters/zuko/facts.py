@@ -10,6 +10,7 @@ from typing import Any
 
 from flowref.adapters.common.bases import base_promises
 from flowref.adapters.common.described import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_supports import interval
 from flowref.adapters.common.torch_transforms import (
@@ -19,15 +20,7 @@ from flowref.adapters.common.torch_transforms import (
     traits_by_parts,
     transform_facts,
 )
-from flowref.adapters.common.traits import (
-    CONSTANT,
-    ELEMENTWISE,
-    VOLUME,
-    Traits,
-    compose,
-    facts_of,
-    promised,
-)
+from flowref.adapters.common.traits import Traits, compose, facts_of
 from flowref.adapters.zuko.structure import coupling
 from flowref.model import REAL, Facts, Shape
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowref.adapters.common.described import numbered
 from flowref.model import Dialect
 
 
@@ -19,10 +20,7 @@ def inverse(obj: Any, y: Any, context: Any = None) -> Any:
 
 def parts(obj: Any) -> Any:
     """List the transforms that a composite applies."""
-    return [
-        (f"{index}.{type(part).__name__}", part)
-        for index, part in enumerate(getattr(obj, "_transforms", ()))
-    ]
+    return numbered(getattr(obj, "_transforms", ()))
 
 
 def repair(obj: Any) -> None:
@@ -68,7 +66,7 @@ def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
 def flow_parts(obj: Any) -> Any:
     """List the transforms that a flow applies to data."""
     transforms = getattr(obj._transform, "_transforms", [obj._transform])
-    return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(transforms)]
+    return numbered(transforms)
 
 
 # Each copy composes, inverts and rescales with its own classes.

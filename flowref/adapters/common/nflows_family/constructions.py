@@ -8,11 +8,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from flowref.adapters.common.described import described
+from flowref.adapters.common.described import Constructions, components_of
 from flowref.adapters.common.nflows_family.facts import describe
-from flowref.model import Component, Dialect, Shape
-
-Builders = dict[str, tuple[Callable[..., Any], Shape | None]]
+from flowref.model import Component, Dialect
 
 IMAGE = (4, 4, 4)
 KINDS = ("Linear", "Quadratic", "Cubic", "RationalQuadratic")
@@ -24,19 +22,14 @@ def components(
     """The transforms of ``package`` by name behind a prefix, in the dialects of its transforms and
     of its composites.
     """
-    return {
-        prefix + name: described(
-            prefix + name,
-            build,
-            composite if name.startswith("Composite") else transform,
-            describe,
-            event,
-        )
-        for name, (build, event) in transforms(package).items()
-    }
+    named = {prefix + name: construction for name, construction in transforms(package).items()}
+    composites = f"{prefix}Composite"
+    return components_of(
+        named, lambda name: composite if name.startswith(composites) else transform, describe
+    )
 
 
-def transforms(package: str) -> Builders:
+def transforms(package: str) -> Constructions:
     """Name -> (builder, event shape), for the transforms of ``package``; None stands for
     ``(features,)``.
     """
@@ -68,7 +61,7 @@ def _convolution(package: str, hidden: int) -> Callable[[int, int], Any]:
     )
 
 
-def _elementwise(package: str) -> Builders:
+def _elementwise(package: str) -> Constructions:
     import torch
 
     of = import_module(f"{package}.transforms")
@@ -92,37 +85,33 @@ def _elementwise(package: str) -> Builders:
 
         return build
 
-    builders: Builders = {
-        "BatchNorm": (lambda features=4: of.BatchNorm(features), None),
-        "ActNorm": (lambda features=4: of.ActNorm(features), None),
+    builders: Constructions = {
+        "BatchNorm": lambda features=4: of.BatchNorm(features),
+        "ActNorm": lambda features=4: of.ActNorm(features),
         "ActNorm[img]": (lambda: of.ActNorm(IMAGE[0]), IMAGE),
-        "PointwiseAffineTransform": (affine, None),
-        "PointwiseAffineTransform[scalar]": (
-            lambda features=4: of.PointwiseAffineTransform(1.0, 2.0),
-            None,
+        "PointwiseAffineTransform": affine,
+        "PointwiseAffineTransform[scalar]": lambda features=4: of.PointwiseAffineTransform(
+            1.0, 2.0
         ),
-        "IdentityTransform": (lambda features=4: of.IdentityTransform(), None),
-        "Tanh": (lambda features=4: of.Tanh(), None),
-        "LogTanh": (lambda features=4, cut_point=1: of.LogTanh(cut_point), None),
-        "LeakyReLU": (lambda features=4, negative_slope=1e-2: of.LeakyReLU(negative_slope), None),
-        "Sigmoid": (lambda features=4: of.Sigmoid(), None),
-        "Logit": (lambda features=4: of.Logit(), None),
-        "CauchyCDF": (lambda features=4: curves.CauchyCDF(), None),
-        "GatedLinearUnit[ctx]": (lambda features=4: of.GatedLinearUnit(), None),
-        "CompositeCDFTransform": (composite_cdf, None),
+        "IdentityTransform": lambda features=4: of.IdentityTransform(),
+        "Tanh": lambda features=4: of.Tanh(),
+        "LogTanh": lambda features=4, cut_point=1: of.LogTanh(cut_point),
+        "LeakyReLU": lambda features=4, negative_slope=1e-2: of.LeakyReLU(negative_slope),
+        "Sigmoid": lambda features=4: of.Sigmoid(),
+        "Logit": lambda features=4: of.Logit(),
+        "CauchyCDF": lambda features=4: curves.CauchyCDF(),
+        "GatedLinearUnit[ctx]": lambda features=4: of.GatedLinearUnit(),
+        "CompositeCDFTransform": composite_cdf,
         "SqueezeTransform": (lambda: of.SqueezeTransform(2), IMAGE),
         "MultiscaleCompositeTransform": (multiscale, IMAGE),
     }
     for kind in KINDS:
-        builders[f"Piecewise{kind}CDF"] = (cdf(kind), None)
-        builders[f"Piecewise{kind}CDF[tails=linear]"] = (
-            cdf(kind, tails="linear", tail_bound=1.5),
-            None,
-        )
+        builders[f"Piecewise{kind}CDF"] = cdf(kind)
+        builders[f"Piecewise{kind}CDF[tails=linear]"] = cdf(kind, tails="linear", tail_bound=1.5)
     return builders
 
 
-def _linear(package: str) -> Builders:
+def _linear(package: str) -> Constructions:
     import torch
 
     of = import_module(f"{package}.transforms")
@@ -136,28 +125,24 @@ def _linear(package: str) -> Builders:
         return of.Permutation(torch.tensor(order))
 
     return {
-        "NaiveLinear": (lambda features=4: of.NaiveLinear(features), None),
-        "LULinear": (lambda features=4: of.LULinear(features), None),
-        "LULinear[cache]": (lambda features=4: of.LULinear(features, using_cache=True), None),
-        "QRLinear": (lambda features=4, reflections=3: of.QRLinear(features, reflections), None),
-        "SVDLinear": (lambda features=4, reflections=4: of.SVDLinear(features, reflections), None),
-        "HouseholderSequence": (
-            lambda features=4, reflections=3: of.HouseholderSequence(features, reflections),
-            None,
+        "NaiveLinear": lambda features=4: of.NaiveLinear(features),
+        "LULinear": lambda features=4: of.LULinear(features),
+        "LULinear[cache]": lambda features=4: of.LULinear(features, using_cache=True),
+        "QRLinear": lambda features=4, reflections=3: of.QRLinear(features, reflections),
+        "SVDLinear": lambda features=4, reflections=4: of.SVDLinear(features, reflections),
+        "HouseholderSequence": lambda features=4, reflections=3: of.HouseholderSequence(
+            features, reflections
         ),
         "OneByOneConvolution": (lambda: of.OneByOneConvolution(IMAGE[0]), IMAGE),
-        "Permutation": (permutation, None),
-        "RandomPermutation": (lambda features=4: of.RandomPermutation(features), None),
-        "ReversePermutation": (lambda features=4: of.ReversePermutation(features), None),
-        "InverseTransform(LULinear)": (
-            lambda features=4: of.InverseTransform(of.LULinear(features)),
-            None,
-        ),
-        "CompositeTransform": (composite, None),
+        "Permutation": permutation,
+        "RandomPermutation": lambda features=4: of.RandomPermutation(features),
+        "ReversePermutation": lambda features=4: of.ReversePermutation(features),
+        "InverseTransform(LULinear)": lambda features=4: of.InverseTransform(of.LULinear(features)),
+        "CompositeTransform": composite,
     }
 
 
-def _couplings(package: str) -> Builders:
+def _couplings(package: str) -> Constructions:
     of = import_module(f"{package}.transforms")
 
     def coupling(name: str, **fixed: Any) -> Callable[..., Any]:
@@ -169,24 +154,23 @@ def _couplings(package: str) -> Builders:
     def image(hidden: int = 8) -> Any:
         return of.AffineCouplingTransform(_mask(IMAGE[0]), _convolution(package, hidden))
 
-    builders: Builders = {
-        "AdditiveCouplingTransform": (coupling("AdditiveCouplingTransform"), None),
-        "AffineCouplingTransform": (coupling("AffineCouplingTransform"), None),
+    builders: Constructions = {
+        "AdditiveCouplingTransform": coupling("AdditiveCouplingTransform"),
+        "AffineCouplingTransform": coupling("AffineCouplingTransform"),
         "AffineCouplingTransform[img]": (image, IMAGE),
     }
     tails: dict[str, Any] = {"num_bins": 6, "tails": "linear", "tail_bound": 2.0}
     for kind in KINDS:
         name = f"Piecewise{kind}CouplingTransform"
-        builders[name] = (coupling(name, num_bins=6), None)
-        builders[f"{name}[tails=linear]"] = (coupling(name, **tails), None)
-        builders[f"{name}[tails,uncond]"] = (
-            coupling(name, **tails, apply_unconditional_transform=True),
-            None,
+        builders[name] = coupling(name, num_bins=6)
+        builders[f"{name}[tails=linear]"] = coupling(name, **tails)
+        builders[f"{name}[tails,uncond]"] = coupling(
+            name, **tails, apply_unconditional_transform=True
         )
     return builders
 
 
-def _autoregressive(package: str) -> Builders:
+def _autoregressive(package: str) -> Constructions:
     of = import_module(f"{package}.transforms")
 
     def binned(kind: str) -> Callable[..., Any]:
@@ -207,16 +191,14 @@ def _autoregressive(package: str) -> Builders:
 
     rational = "MaskedPiecewiseRationalQuadraticAutoregressiveTransform"
     return {
-        "MaskedAffineAutoregressiveTransform": (
-            lambda features=4, hidden=16: of.MaskedAffineAutoregressiveTransform(features, hidden),
-            None,
+        "MaskedAffineAutoregressiveTransform": lambda features=4, hidden=16: (
+            of.MaskedAffineAutoregressiveTransform(features, hidden)
         ),
-        "MaskedPiecewiseLinearAutoregressiveTransform": (binned("Linear"), None),
-        "MaskedPiecewiseCubicAutoregressiveTransform": (binned("Cubic"), None),
-        "MaskedPiecewiseQuadraticAutoregressiveTransform": (
-            tailed("Quadratic", tails="linear", tail_bound=2.0),
-            None,
+        "MaskedPiecewiseLinearAutoregressiveTransform": binned("Linear"),
+        "MaskedPiecewiseCubicAutoregressiveTransform": binned("Cubic"),
+        "MaskedPiecewiseQuadraticAutoregressiveTransform": tailed(
+            "Quadratic", tails="linear", tail_bound=2.0
         ),
-        rational: (tailed("RationalQuadratic", tails="linear", tail_bound=2.0), None),
-        f"{rational}[None]": (tailed("RationalQuadratic"), None),
+        rational: tailed("RationalQuadratic", tails="linear", tail_bound=2.0),
+        f"{rational}[None]": tailed("RationalQuadratic"),
     }

@@ -12,16 +12,9 @@ from flowref.adapters.common.batch_norms import of_library
 from flowref.adapters.common.described import lineage
 from flowref.adapters.common.nflows_family import structure
 from flowref.adapters.common.nflows_family.conditioners import conditioner_context
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
 from flowref.adapters.common.shapes import shape_of, unknown_shape
-from flowref.adapters.common.traits import (
-    CONSTANT,
-    ELEMENTWISE,
-    VOLUME,
-    Traits,
-    compose,
-    facts_of,
-    promised,
-)
+from flowref.adapters.common.traits import Traits, compose, facts_of
 from flowref.model import REAL, Facts, Shape, Support
 
 UNIT = Support.parse("unit")
