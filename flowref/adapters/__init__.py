@@ -1,1 +1,1 @@
-"""One file per audited library; found by walking this package."""
+"""One folder per audited library, found by walking this package; common/ is what several share."""

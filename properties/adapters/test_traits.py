@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowref.adapters.common.structure import on_axis, own_class, spread
 from flowref.adapters.common.traits import Traits, compose
 from flowref.model import REAL, Support
 
@@ -126,25 +121,3 @@ def test_a_composition_has_the_first_knots_and_the_largest_tolerance(
     whole = compose([first, second])
     assert whole.knots == first.knots
     assert whole.tolerance == max(first.tolerance, second.tolerance)
-
-
-@pytest.mark.parametrize(("shape", "axis"), [((4,), 0), ((3, 2, 2), 0), ((2, 3, 4), 2)])
-def test_a_mask_on_an_axis_covers_the_flattened_event(shape: tuple[int, ...], axis: int) -> None:
-    """The mask of indices along an axis is that of numpy, flattened."""
-    kept = [0, shape[axis] - 1]
-    mask = np.zeros(shape)
-    np.moveaxis(mask, axis, 0)[kept] = 1
-    assert on_axis(shape, kept, axis) == tuple(mask.ravel())
-    last = torch.from_numpy(mask[0] if len(shape) > 1 else mask)
-    assert spread(last, shape) == tuple(np.broadcast_to(last.numpy(), shape).ravel())
-    assert len(spread(last, shape)) == math.prod(shape)
-
-
-def test_a_class_of_the_users_is_not_the_librarys() -> None:
-    """A subclass may do anything, so that only a library's own classes have structure by name."""
-
-    class Linear(torch.nn.Linear):
-        pass
-
-    assert own_class(torch.nn.Linear(1, 1), "torch") == "Linear"
-    assert own_class(Linear(1, 1), "torch") == ""

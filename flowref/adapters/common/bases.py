@@ -1,6 +1,4 @@
-"""Which bases are standard normal, told by their class and parameters; shared by the adapters of
-several libraries.
-"""
+"""Which bases are standard normal, by their class and parameters."""
 
 from __future__ import annotations
 

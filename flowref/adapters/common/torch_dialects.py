@@ -1,5 +1,5 @@
-"""How transforms and distributions that follow torch.distributions are spoken to, where their
-libraries say it alike.
+"""How transforms and distributions that follow torch.distributions are called, where their
+libraries agree.
 """
 
 from __future__ import annotations
