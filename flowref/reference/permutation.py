@@ -7,7 +7,6 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pixel_unshuffle
 
 from flowref.reference.bijection import Bijection, no_ladj
 
@@ -89,25 +88,29 @@ class Squeeze(Bijection):
             raise ValueError(
                 f"got a batch of shape {tuple(x.shape)}; expected (N, C, H, W) with even H and W"
             )
-        z = pixel_unshuffle(x, 2)
+        # Written out: torch's pixel_unshuffle returns a batch of no images as it came.
+        batch, channels, height, width = x.shape
+        windows = x.reshape(batch, channels, height // 2, 2, width // 2, 2)
+        corners = windows.permute(0, 1, 3, 5, 2, 4).flatten(2, 3)
+        if self.order == "real_nvp":
+            corners = corners[:, :, DIAGONALS]
         if self.order != "pixel_unshuffle":
-            corners = z.unflatten(1, (-1, 4))
-            if self.order == "real_nvp":
-                corners = corners[:, :, DIAGONALS]
-            z = corners.transpose(1, 2).flatten(1, 2)
-        return z, no_ladj(x)
+            corners = corners.transpose(1, 2)
+        return corners.flatten(1, 2), no_ladj(x)
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Latents to data, `(x, ladj)`."""
         if z.dim() != 4 or z.shape[1] % 4:
             raise ValueError(f"got a batch of shape {tuple(z.shape)}; expected (N, 4C, H, W)")
-        x = z
-        if self.order != "pixel_unshuffle":
-            corners = z.unflatten(1, (4, -1)).transpose(1, 2)
-            if self.order == "real_nvp":
-                corners = corners[:, :, [DIAGONALS.index(corner) for corner in range(4)]]
-            x = corners.flatten(1, 2)
-        return torch.pixel_shuffle(x, 2), no_ladj(z)
+        batch, channels, height, width = z.shape[0], z.shape[1] // 4, *z.shape[2:]
+        if self.order == "pixel_unshuffle":
+            corners = z.unflatten(1, (channels, 4))
+        else:
+            corners = z.unflatten(1, (4, channels)).transpose(1, 2)
+        if self.order == "real_nvp":
+            corners = corners[:, :, [DIAGONALS.index(corner) for corner in range(4)]]
+        windows = corners.unflatten(2, (2, 2)).permute(0, 1, 4, 2, 5, 3)
+        return windows.reshape(batch, channels, 2 * height, 2 * width), no_ladj(z)
 
     def extra_repr(self) -> str:
         """The options."""

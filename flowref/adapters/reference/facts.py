@@ -29,6 +29,12 @@ PROMISES: dict[str, frozenset[str]] = {
     "Rosenblatt": frozenset({"autoregressive"}),
     "Squeeze": VOLUME | CONSTANT,
 }
+# Maps whose second derivative is not zero, and maps that look at no value of a batch.
+SMOOTH = {"ElementwiseCDF", "Exp", "Logit", "RealNVP", "Rosenblatt", "Sigmoid"}
+MAPPED = {
+    "ActNorm", "AdditiveCoupling", "Affine", "AffineCoupling", "InvertibleBatchNorm", "Permute",
+    "Reverse", "Squeeze",
+}  # fmt: skip
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
@@ -77,7 +83,23 @@ def _univariate(obj: Any) -> Facts:
 
 
 def _declared(obj: Any) -> dict[str, Any]:
-    """What a density or a map with a closed form says of itself."""
+    """What a layer says of its conduct, and a density or a map with a closed form of itself."""
+    return conduct(obj) | _closed_forms(obj)
+
+
+def conduct(obj: Any) -> dict[str, Any]:
+    """What calls of a layer are promised to bear."""
+    names = lineage(obj)
+    return {
+        "empty-batch": True,
+        "ddp": True,
+        "compile": True,
+        **({"double-backward": True} if names & SMOOTH else {}),
+        **({"vmap": True} if names & MAPPED else {}),
+    }
+
+
+def _closed_forms(obj: Any) -> dict[str, Any]:
     names = lineage(obj)
     if "Rosenblatt" in names:
         # Facts are read off a copy in float32.

@@ -146,14 +146,21 @@ def _functional_call(obj: Any, speak: Callable[..., Any], inputs: list[Any]) -> 
 
 def _vmap(obj: Any, speak: Callable[..., Any], inputs: list[Any]) -> Any:
     axes = tuple(0 if isinstance(value, torch.Tensor) else None for value in inputs)
+    paired = False
 
     def single(*point: Any) -> Any:
+        nonlocal paired
         rows = (v[None] if axis == 0 else v for v, axis in zip(point, axes, strict=True))
         out = speak(obj, *rows)
-        parts = [v[0] if isinstance(v, torch.Tensor) and v.dim() else v for v in dispatched(out)]
-        return tuple(parts) if isinstance(out, (tuple, list)) else parts[0]
+        paired = isinstance(out, (tuple, list))
+        # What returns no log-det returns None for it, which vmap does not hand on.
+        parts = [v for v in dispatched(out) if v is not None]
+        return tuple(v[0] if isinstance(v, torch.Tensor) and v.dim() else v for v in parts)
 
-    return torch.func.vmap(single, in_dims=axes)(*inputs)
+    parts = torch.func.vmap(single, in_dims=axes)(*inputs)
+    if not paired:
+        return parts[0]
+    return (*parts, None) if len(parts) == 1 else parts
 
 
 def _compile(obj: Any, speak: Callable[..., Any], inputs: list[Any]) -> Any:
