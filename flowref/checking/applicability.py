@@ -5,6 +5,7 @@ from __future__ import annotations
 from flowref import loading
 from flowref.checking.settings import Settings
 from flowref.model import CONTRACT, Condition, Law, Subject, Target, one_line
+from flowref.model.promises import canonical
 
 # The number of features of a target that is built large, and the operations of a small one up to
 # which that is done.
@@ -16,8 +17,9 @@ def not_applicable(law: Law, subject: Subject, settings: Settings) -> str | None
     missing = subject.lacks(law.needs)
     if missing:
         return f"it offers no {', no '.join(missing)}"
-    if law.force == CONTRACT and law.promise is not None and not subject.promises.get(law.promise):
-        return f"it does not promise {law.promise}"
+    promise = None if law.promise is None else canonical(law.promise)
+    if law.force == CONTRACT and promise is not None and not subject.promises.get(promise):
+        return f"it does not promise {promise}"
     if law.thorough and not settings.thorough:
         return "measured in the thorough profile only"
     if law.given == "beyond" and not (subject.facts.declared and subject.domain.bounded):
@@ -53,7 +55,7 @@ def larger(target: Target, subject: Subject, promise: str, features: int = 0) ->
     """The same target with so many features (0: several hundred), or None where its builder takes
     no such option.
     """
-    option = subject.promises.get(promise)
+    option = subject.promises.get(canonical(promise))
     if not option:
         return None
     name = option if isinstance(option, str) else "features"

@@ -13,7 +13,17 @@ from flowref import registry
 from flowref.loading.instance import Instance
 from flowref.loading.options import preprocessing_of, shape_of
 from flowref.loading.recognition import Recognition
-from flowref.model import KINDS, USER, Coupling, Facts, Shape, SpecError, Support, nearest
+from flowref.model import (
+    KINDS,
+    USER,
+    Coupling,
+    Facts,
+    Shape,
+    SpecError,
+    Support,
+    nearest,
+)
+from flowref.model.promises import ANYONE, canonical, checked
 
 # Kinds of couplings, as typed after kind=.
 COUPLINGS = {f"{kind}-coupling": kind for kind in KINDS}
@@ -45,10 +55,16 @@ class Declared:
 
 
 def declare(instance: Instance, recognition: Recognition) -> Declared:
-    """What the options of a target say. Raises `SpecError` where they cannot be understood."""
+    """What the options of a target say. Raises `SpecError` where they cannot be understood, or where
+    a promise is none.
+    """
+    from flowref.adapters.user import facts as user
+
     target = instance.source.target
     options, name = dict(target.options), str(target)
     obj = instance.obj if instance.source.statement is None else None
+    if recognition.adapter.name == USER:
+        checked(user.promises_of(obj), registry.promises(), ANYONE, name)
     facts = stated(recognition.facts, options, name)
     facts = promised(facts, options, name)
     kinds = [kind.strip() for kind in options.get("kind", "").split(",")]
@@ -85,10 +101,11 @@ def stated(facts: Facts, options: Mapping[str, str], name: str) -> Facts:
 
 def promised(facts: Facts, options: Mapping[str, str], name: str) -> Facts:
     """Facts with the promises that options make."""
-    promises = dict(facts.promises)
+    typed: dict[str, Any] = {}
     for item in filter(None, options.get("promises", "").split(",")):
         key, equals, value = item.partition("=")
-        promises[key] = registry.literal(value) if equals else True
+        typed[key.strip()] = registry.literal(value) if equals else True
+    promises = {**facts.promises, **checked(typed, registry.promises(), ANYONE, name)}
     if "ladj" in options:
         if options["ladj"] != "inverse":
             raise SpecError(
@@ -107,7 +124,11 @@ def with_conventions(facts: Facts) -> Facts:
     """
     from flowref.model.structure.batch_norm import CONVENTIONS
 
-    chosen = {key: value for key, value in facts.promises.items() if key in CONVENTIONS}
+    chosen = {
+        name: facts.promises[canonical(name)]
+        for name in CONVENTIONS
+        if canonical(name) in facts.promises
+    }
     if facts.normalizer is None or not chosen:
         return facts
     declared = {**facts.normalizer.declared, **chosen}

@@ -27,6 +27,7 @@ from flowref.model.law import (
     mutant,
 )
 from flowref.model.problem import Problem
+from flowref.model.promises import PROMISES, Promise
 from flowref.model.requirement import Requirement, requires
 from flowref.model.seeds import seed_of
 from flowref.model.steps import Life
@@ -40,11 +41,10 @@ from flowref.model.target import OBJECT, USER, Condition, Target
 from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verdict, identity
 
 __all__ = [
-    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "EXACT", "KINDS", "MASKS", "OBJECT", "ORDERS", "REAL", "ROLES",
+    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "EXACT", "KINDS", "MASKS", "OBJECT", "ORDERS", "PROMISES", "REAL", "ROLES",
     "ROUNDING", "STATISTICAL", "USER", "Adapter", "Array", "Batch", "Call", "Component", "Condition", "Counterexample",
-    "Counts", "Coupling", "Dialect", "Evidence", "Facts", "FlowrefError", "Law", "Life", "Manner", "Mapped", "MultiScale", "Mutant",
-    "Normalizer",
-    "Observation", "Preprocessing", "Problem", "ReportError", "Requirement", "Residual", "Shape", "SpecError", "Squeezing",
-    "Status", "Subject", "Support", "Target", "TargetError", "Undecidable", "Unsupported", "Verdict", "draw",
-    "identity", "law", "mutant", "named_mask", "nearest", "one_line", "per_point", "requires", "seed_of",
+    "Counts", "Coupling", "Dialect", "Evidence", "Facts", "FlowrefError", "Law", "Life", "Manner", "Mapped", "MultiScale",
+    "Mutant", "Normalizer", "Observation", "Preprocessing", "Problem", "Promise", "ReportError", "Requirement", "Residual", "Shape",
+    "SpecError", "Squeezing", "Status", "Subject", "Support", "Target", "TargetError", "Undecidable", "Unsupported", "Verdict",
+    "draw", "identity", "law", "mutant", "named_mask", "nearest", "one_line", "per_point", "requires", "seed_of",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flowref.model.promises import canonical
 from flowref.model.structure.batch_norm import Normalizer
 from flowref.model.structure.coupling import Coupling
 from flowref.model.structure.multi_scale import MultiScale, Squeezing
@@ -80,8 +81,8 @@ class Facts:
     ``ladj_event``: trailing axes that a returned log-det keeps (elementwise transforms return one
     per coordinate).
     ``knots``: coordinates where the map's formula changes (spline and tail bounds).
-    ``promises``: what the component documents, such as "volume-preserving", or settings such as
-    "inverse_tolerance".
+    ``promises``: what the component documents, by the names of `PROMISES`; underscores are read as
+    dashes.
     ``normalizer``: how it normalizes batches, if it does. ``squeezing``: how it makes positions
     channels, if it does.
     ``multi_scale``: how its latents leave level by level, if they do. ``coupling``: its two parts,
@@ -102,6 +103,10 @@ class Facts:
     squeezing: Squeezing | None = None
     multi_scale: MultiScale | None = None
     coupling: Coupling | None = None
+
+    def __post_init__(self) -> None:
+        promises = {canonical(name): value for name, value in self.promises.items()}
+        object.__setattr__(self, "promises", promises)
 
 
 @dataclass(frozen=True)

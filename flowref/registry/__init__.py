@@ -11,6 +11,7 @@ from flowref.registry.catalogue import (
     library_version,
     mutants,
     problems,
+    promises,
     select_laws,
     specimens,
 )
@@ -19,5 +20,5 @@ from flowref.registry.specs import RESERVED, builder_options, expand, literal, p
 __all__ = [
     "RESERVED", "adapters", "builder_options", "components", "expand", "find_component", "find_law",
     "find_mutant", "installed", "laws", "library_version", "literal", "mutants", "parse_target", "problems",
-    "select_laws", "specimens",
+    "promises", "select_laws", "specimens",
 ]  # fmt: skip

@@ -14,16 +14,19 @@ from types import ModuleType
 
 from flowref import backends
 from flowref.model import (
+    PROMISES,
     Adapter,
     Component,
     Law,
     Mutant,
     Problem,
+    Promise,
     SpecError,
     Target,
     TargetError,
     nearest,
 )
+from flowref.model.promises import FLAG, canonical
 from flowref.registry.offers import Named, named, offered
 
 LAWS, ADAPTERS, SPECIMENS = "flowref.laws", "flowref.adapters", "flowref.specimens"
@@ -137,12 +140,31 @@ def adapters() -> Mapping[str, Adapter]:
     return _adapters().entries
 
 
+@functools.cache
+def _promises() -> Named:
+    return named(offered(LAWS).modules, Promise, "promise", "name")
+
+
+@functools.cache
+def promises() -> Mapping[str, Promise]:
+    """Every promise by name: ours, those that modules of laws declare, and those that a law asks for
+    without declaring them, which are flags.
+    """
+    asked = {name for law in laws() for name in (law.promise, law.rebuild) if name is not None}
+    flags = {
+        canonical(name): Promise(canonical(name), FLAG, "what a law of that promise states")
+        for name in sorted(asked)
+    }
+    return {**flags, **_promises().entries, **PROMISES}
+
+
 def problems() -> tuple[Problem, ...]:
     """What is wrong with what other distributions offer, and was therefore left out: modules that
     do not import, and second values of one name.
     """
     offers = [offered(group).problems for group in (ADAPTERS, LAWS, SPECIMENS)]
-    doubles = [_adapters().problems, _laws().problems, _mutants().problems]
+    catalogues = (_adapters(), _laws(), _mutants(), _promises())
+    doubles = [catalogue.problems for catalogue in catalogues]
     return tuple(itertools.chain(*offers, *doubles))
 
 

@@ -4,18 +4,15 @@ structure.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flowref.adapters.common import batch_norms
 from flowref.adapters.common.bases import base_promises
 from flowref.adapters.user.calls import BASES
 from flowref.adapters.user.structure import levels_of, preprocessing_of
-from flowref.model import REAL, Facts, Shape, Support
+from flowref.model import PROMISES, REAL, Facts, Shape, Support
 
-PROMISES = (
-    "estimator", "inverse_tolerance", "ladj", "perturb", "volume_preserving", "constant_jacobian", "autoregressive",
-    "elementwise", "monotone", "batch_dims", "scalar_ladj",
-)  # fmt: skip
 # Words in the names of numbers at which a formula may change.
 BOUNDS = (
     "bound", "limit", "threshold", "tail", "clip", "clamp", "low", "high", "left", "right", "cutoff", "knot",
@@ -55,13 +52,22 @@ def _sizes(shape: Any) -> Shape:
 def _promises(obj: Any) -> dict[str, Any]:
     """What an object promises: by attributes of the names of promises, and under ``promises``."""
     promises: dict[str, Any] = {}
-    for name in PROMISES:
-        value = getattr(obj, name, None)
-        if value is not None and not callable(value):
-            promises[name if name == "inverse_tolerance" else name.replace("_", "-")] = value
+    for name, promise in PROMISES.items():
+        value = getattr(obj, name.replace("-", "_"), None) if promise.attribute else None
+        if value is not None and promise.fits(value):  # else an attribute for something else
+            promises[name] = value
+    return {**promises, **promises_of(obj), "direction": "either"}
+
+
+def promises_of(obj: Any) -> dict[str, Any]:
+    """What an object states under ``promises``: a dictionary, or names of which each is true."""
     more = getattr(obj, "promises", ())
-    promises |= dict(more) if isinstance(more, dict) else {str(name): True for name in more}
-    return {**promises, "direction": "either"}
+    if isinstance(more, Mapping):
+        return {str(name): value for name, value in more.items()}
+    named = isinstance(more, tuple | list | set | frozenset)
+    return (
+        dict.fromkeys(more, True) if named and all(isinstance(name, str) for name in more) else {}
+    )
 
 
 def _base(obj: Any) -> dict[str, Any]:

@@ -29,7 +29,7 @@ FAR, FLAT = 1e-6, 16.0
 
 def inverse_tolerance(flow: Flow, value: Array) -> Array:
     """What an iterative inverse promises, per point: absolute and relative alike."""
-    promised = float(flow.promises.get("inverse_tolerance", 0.0))
+    promised = float(flow.promises.get("inverse-tolerance", 0.0))
     return promised * (1 + rows_max(value))
 
 
@@ -70,7 +70,7 @@ def forward_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     x, usable = back_inside(flow, inverse(z + 0.0, batch.context).value)
     again = flow.forward(x + 0.0, batch.context).value
     slack: Array | float = 0.0
-    if flow.promises.get("inverse_tolerance"):
+    if flow.promises.get("inverse-tolerance"):
         # An error within the promise in x moves f(x) by about as much again at the neighboring
         # points.
         tolerance = inverse_tolerance(flow, x).reshape(-1, *[1] * (x.ndim - 1))

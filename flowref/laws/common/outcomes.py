@@ -122,7 +122,7 @@ def normalizing_probe(flow: Flow, batch: Batch) -> tuple[str, Array]:
 def tolerance_of(flow: Flow, which: str) -> float:
     """What an iterative call promises about its own error; 0 for what is computed in closed form."""
     iterative = "forward" if flow.promises.get("iterative-forward") else "inverse"
-    return float(flow.promises.get("inverse_tolerance", 0.0)) if which == iterative else 0.0
+    return float(flow.promises.get("inverse-tolerance", 0.0)) if which == iterative else 0.0
 
 
 def finite(out: Mapped, rows: int) -> Array:

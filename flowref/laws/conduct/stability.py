@@ -100,7 +100,7 @@ def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
     )
     unstable = []
     for which, points in probes(flow, batch, complete=False):
-        if which == "inverse" and flow.promises.get("inverse_tolerance"):
+        if which == "inverse" and flow.promises.get("inverse-tolerance"):
             continue
         # What float32 can represent, so that both evaluations start from the same numbers.
         points = points.astype(np.float32).astype(np.float64)

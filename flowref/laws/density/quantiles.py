@@ -102,7 +102,7 @@ def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residu
     returned = np.maximum(u - again, 0.0) if flow.promises.get("atoms") else np.abs(u - again)
     return Residual(
         np.stack([galois, returned], 1),
-        allowed=QUANTILE_ERROR[flow.dtype] + float(flow.promises.get("inverse_tolerance", 0.0)),
+        allowed=QUANTILE_ERROR[flow.dtype] + float(flow.promises.get("inverse-tolerance", 0.0)),
         decidable=finite_rows(reached),
         observed={"u": u, "quantile of u": quantile, "F(quantile of u)": again},
     )

@@ -90,7 +90,7 @@ def sample_then_inverse(flow: InvertibleSampler, batch: Batch) -> Residual:
     for to_latents, to_data in maps_of(flow):
         made = np.asarray(to_data(z, None).value, dtype=np.float64).reshape(count, -1)
         values = [x.reshape(count, -1) - made]
-        if not flow.promises.get("inverse_tolerance"):
+        if not flow.promises.get("inverse-tolerance"):
             # What an iterative inverse leaves open, the map back may enlarge.
             back = np.asarray(to_latents(x, None).value, dtype=np.float64).reshape(count, -1)
             values.append(back - z.reshape(count, -1))
@@ -163,7 +163,7 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
 @requires("its inverse is approximate")
 def exact_inverse(flow: Flow) -> bool:
     """Latents are those of the samples."""
-    return float(flow.promises.get("inverse_tolerance", 0.0)) <= 1e-4
+    return float(flow.promises.get("inverse-tolerance", 0.0)) <= 1e-4
 
 
 @law(

@@ -125,7 +125,7 @@ def normalizes(flow: Density, batch: Batch) -> Residual:
     allowed = (
         QUADRATURE_FACTOR * error
         + MASS_FLOOR
-        + float(flow.promises.get("normalization_tolerance", 0.0))
+        + float(flow.promises.get("normalization-tolerance", 0.0))
     )
     if not np.isfinite(mass) or allowed > 0.05:
         raise Undecidable(

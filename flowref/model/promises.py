@@ -1,0 +1,185 @@
+"""Promises: what a component documents of itself beyond its shapes and supports. One is to be held to
+more, to be judged by other measures, or to be spared where the library says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flowref.model.errors import SpecError, nearest
+
+FLAG, NUMBER, WORD, MAPPING, OPTION = "flag", "number", "word", "mapping", "option"
+# Who may state a promise: everybody, or adapters alone, which know the library's code.
+ANYONE, ADAPTERS = "anyone", "adapters"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One promise.
+
+    ``kind``: what its value is: a flag, a number, one of ``words``, a mapping, or the name of an
+    option; a flag may be one of ``words`` as well. ``default``: what holds where nobody states it. ``attribute``: whether an
+    attribute of this name, with underscores, states it for a user's object. ``example``: a value,
+    as it is typed.
+    """
+
+    name: str
+    kind: str
+    meaning: str
+    words: tuple[str, ...] = ()
+    by: str = ANYONE
+    attribute: bool = False
+    example: str = ""
+
+    @property
+    def default(self) -> Any:
+        """What holds where nobody states it."""
+        return {FLAG: False, OPTION: False, NUMBER: 0.0}.get(self.kind)
+
+    def fits(self, value: Any) -> bool:
+        """Whether a value is of the promise's kind."""
+        if isinstance(value, str):
+            return value in self.words or (self.kind == OPTION and value.isidentifier())
+        if self.kind == NUMBER:
+            return _is_number(value)
+        if self.kind == MAPPING:
+            return isinstance(value, Mapping)
+        truth = isinstance(value, bool | int | float) and value in (0, 1)
+        return self.kind in (FLAG, OPTION) and truth
+
+    @property
+    def expected(self) -> str:
+        """What its value may be, in words."""
+        kinds = {
+            FLAG: "true or false",
+            OPTION: "true, false or the name of an option",
+            NUMBER: "a number",
+            MAPPING: "a mapping",
+        }
+        return " or ".join(filter(None, [kinds.get(self.kind), *self.words]))
+
+    @property
+    def typed(self) -> str:
+        """How it is typed after ?promises=."""
+        value = self.example or (self.words[0] if self.kind == WORD else "")
+        return f"{self.name}={value}" if value else self.name
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool):
+        return False
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _table(*promises: Promise) -> dict[str, Promise]:
+    return {promise.name: promise for promise in promises}
+
+
+PROMISES: Mapping[str, Promise] = _table(
+    # Held to more.
+    Promise("volume-preserving", FLAG, "its log-det is 0 everywhere", attribute=True),
+    Promise("constant-jacobian", FLAG, "its log-det is the same everywhere", attribute=True),
+    Promise("elementwise", FLAG, "each output depends on its own input only", attribute=True),
+    Promise("monotone", FLAG, "it is elementwise, and increasing", attribute=True),
+    Promise("autoregressive", FLAG, "each output depends on no later input", attribute=True),
+    Promise("batch-dims", FLAG, "several batch axes are one", attribute=True),
+    Promise("scalar-ladj", FLAG, "a log-det that is constant is one number", attribute=True),
+    Promise("empty-batch", FLAG, "a batch of no points returns no points"),
+    Promise("vmap", FLAG, "it can be mapped over points by the framework"),
+    Promise("compile", FLAG, "the framework can compile it"),
+    Promise("double-backward", FLAG, "autograd's second derivatives are those of the map"),
+    Promise("ddp", FLAG, "every parameter takes part in every training step"),
+    Promise("rsample", FLAG, "gradients of samples are those of the inverse at fixed noise"),
+    Promise("samples-from-base", FLAG, "a sample is base noise taken through the inverse"),
+    Promise(
+        "standard-normal-base",
+        FLAG,
+        'its base is standard normal; "initially", where it is trained',
+        ("initially",),
+    ),
+    Promise("identity-init", FLAG, "as built it is the identity"),
+    Promise("alternating-mask", FLAG, "of two neighboring entries it keeps one"),
+    Promise("checkerboard-mask", FLAG, "it keeps one color of a checkerboard"),
+    Promise("channel-mask", FLAG, "it keeps one half of the channels"),
+    Promise("transforms-all", FLAG, "over the stack every entry is transformed"),
+    Promise("real-nvp", FLAG, "it has the architecture of the published Real NVP"),
+    Promise(
+        "wide",
+        OPTION,
+        "it can be built with any number of features, the option features or the one named",
+    ),
+    # Judged by other measures.
+    Promise("ladj", WORD, "log-dets are those of the opposite map", ("inverse",), attribute=True),
+    Promise("inverse-tolerance", NUMBER, "the inverse iterates to that accuracy", attribute=True, example="1e-6"),
+    Promise("iterative-forward", FLAG, "it is forward that iterates, and not the inverse"),
+    Promise("normalization-tolerance", NUMBER, "the density integrates to one within that", example="1e-6"),
+    Promise("level", NUMBER, "the distance of two levels of the data, for bits per dimension", example="1"),
+    Promise("uniform-data", NUMBER, "the data are uniform from 0 up to that: their bits follow", example="256"),
+    Promise("exponential-rate", NUMBER, "its quantiles are those of the exponential with that rate", example="1"),
+    Promise("atoms", FLAG, "its distribution has atoms; exact, where its steps are told to the last bit", ("exact",)),
+    Promise(
+        "rosenblatt", MAPPING, "its mean and covariance, of whose Rosenblatt transform it is one"
+    ),
+    # Spared.
+    Promise("estimator", FLAG, "its log-det is a random or truncated estimate", attribute=True),
+    Promise("perturb", NUMBER, "its parameters are never moved", attribute=True, example="0"),
+    Promise("straight-through", FLAG, "gradients pass straight through a clamp on purpose"),
+    Promise("truncated-domain", FLAG, "its formulas hold on a part of the support only"),
+    # Conventions of a batch normalizer that depart from torch's (see `Normalizer.declared`).
+    Promise("momentum", WORD, "its momentum is the factor of the old value", ("keep",)),
+    Promise("running-var", WORD, "its running variance averages biased variances", ("biased",)),
+    Promise("variance", WORD, "a batch is normalized by its unbiased variance", ("unbiased",)),
+    Promise("single", WORD, "a batch of one value per channel is no error", ("accepted",)),
+    # What adapters and loading tell laws.
+    Promise("fixed", FLAG, "its parameters are never moved", by=ADAPTERS),
+    Promise("batch-statistics", FLAG, "rows meet in the statistics of a batch", by=ADAPTERS),
+    Promise("adaptive-steps", FLAG, "a solver chooses its steps for a whole batch", by=ADAPTERS),
+    Promise("direction", WORD, "either: forward may be either side", ("either",), by=ADAPTERS),
+)  # fmt: skip
+
+
+def canonical(name: str) -> str:
+    """The name of a promise as the table has it: with dashes."""
+    return name.strip().replace("_", "-")
+
+
+def checked(
+    promises: Mapping[str, Any], table: Mapping[str, Promise], by: str, target: str
+) -> dict[str, Any]:
+    """Promises under their canonical names; ``by``: who states them.
+
+    Raises: `SpecError` for a name that is not in the table, for one that is not theirs to state,
+    and for a value of another kind.
+    """
+    found: dict[str, Any] = {}
+    for name, value in promises.items():
+        promise = table.get(canonical(name))
+        offered = [known for known, one in table.items() if by == ADAPTERS or one.by == ANYONE]
+        if promise is None or canonical(name) not in offered:
+            raise SpecError(
+                f"{target}: there is no promise {name!r}{nearest(canonical(name), offered)}; the "
+                "README lists them"
+            )
+        if not promise.fits(value):
+            raise SpecError(
+                f"{target}: the promise {promise.name} was given as {value!r}; expected "
+                f"{promise.expected}, as in ?promises={promise.typed}"
+            )
+        found[promise.name] = value
+    return found
+
+
+def markdown(promises: Iterable[Promise] = tuple(PROMISES.values())) -> str:
+    """The promises that anyone may state, as a table of the README."""
+    rows = [
+        f"| `{promise.typed}`{' ·' if promise.attribute else ''} | {promise.meaning} |"
+        for promise in promises
+        if promise.by == ANYONE
+    ]
+    return "\n".join(["| promise | says |", "|---|---|", *rows])
