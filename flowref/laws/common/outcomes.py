@@ -1,17 +1,14 @@
-"""Comparing what two calls, or two lives of one object, returned: shared by the laws of mode, state
-and hygiene.
-"""
+"""Comparing what two calls, or two lives of one object, returned."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from flowref.model import (
     Array,
-    Batch,
     Mapped,
     Residual,
     Undecidable,
@@ -19,10 +16,9 @@ from flowref.model import (
     one_line,
     per_point,
 )
-from flowref.model.abilities import Flow
 
-# After so many refused points in a row, a call counts as refusing all.
-GIVE_UP = 6
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def flags(bad: object, rows: int, note: str = "", **details: Any) -> Residual:
@@ -33,96 +29,19 @@ def flags(bad: object, rows: int, note: str = "", **details: Any) -> Residual:
     return Residual(value.copy(), note=note if value.any() else "", **details)
 
 
-def attempt(run: Callable[..., Any], *given: Any, **named: Any) -> tuple[Any, str]:
+def attempt(run: Callable[P, T], *inputs: P.args, **named: P.kwargs) -> tuple[T | Any, str]:
     """What a call returned and an empty string, or None and what it raised.
 
     For laws in which a refusal is no violation, or is the very thing that the law is about. What
-    flowref raises on purpose goes through.
+    flowref raises on purpose goes through. The type is that of the call where it returned, which
+    the empty string says.
     """
     try:
-        return run(*given, **named), ""
+        return run(*inputs, **named), ""
     except (Unsupported, Undecidable):
         raise
     except Exception as error:
         return None, one_line(error, 300)
-
-
-def data(flow: Flow, batch: Batch) -> Array:
-    """Points on the data side, which densities and training steps take."""
-    forward = flow.calls.get("forward")
-    if forward is None or flow.normalizing == "forward" or "inverse" not in flow.calls:
-        return batch.x
-    return np.asarray(forward(batch.x, batch.context).value)
-
-
-def probes(flow: Flow, batch: Batch, complete: bool = True) -> list[tuple[str, Array]]:
-    """The calls that a flow offers, each with points to make it at: an inverse is fed what
-    ``forward`` produced.
-
-    Points that an inverse or a log_prob refuses are replaced by points that it takes: that it
-    refuses them is the business of other laws. Where it takes none the call is left out;
-    `Undecidable` if the set is to be ``complete``, as rounding laws need it: a call that is there
-    without noise and not under it would look like rounding.
-    """
-    ready: list[tuple[str, Array]] = []
-    asked: list[tuple[str, Array]] = []
-    images = batch.x
-    if "forward" in flow.calls:
-        ready.append(("forward", batch.x))
-        if "inverse" in flow.calls:
-            images = np.asarray(flow.calls["forward"](batch.x, batch.context).value)
-            asked.append(("inverse", images))
-    if "log_prob" in flow.calls:
-        asked.append(("log_prob", batch.x if flow.normalizing == "forward" else images))
-    for which, points in asked:
-        taken, error = accepted(flow.calls[which], points, batch.context)
-        if taken is not None:
-            ready.append((which, taken))
-        elif complete:
-            raise Undecidable(f"{which} raises {error}")
-    if not ready:
-        raise Unsupported("it offers no call that can be made here")
-    return ready
-
-
-def accepted(
-    ability: Callable[..., Any], points: Array, context: Array | None
-) -> tuple[Array | None, str]:
-    """The points, with those that a call refuses replaced by one that it takes; None and the error
-    if it takes none.
-    """
-    _, error = attempt(ability, points, context)
-    if not error:
-        return points, ""
-    good: list[int] = []
-    for row in range(len(points)):
-        index = np.array([row])
-        if not attempt(ability, points[index], None if context is None else context[index])[1]:
-            good.append(row)
-        elif not good and row >= GIVE_UP:
-            break
-    if not good:
-        return None, error
-    replaced = np.repeat(points[good[:1]], len(points), 0)
-    replaced[good] = points[good]
-    return (None, error) if attempt(ability, replaced, context)[1] else (replaced, "")
-
-
-def normalizing_probe(flow: Flow, batch: Batch) -> tuple[str, Array]:
-    """The call that training makes, and points for it."""
-    if "forward" in flow.calls and flow.normalizing == "forward":
-        # What it refuses raises here, so that the other rows are measured.
-        flow.calls["forward"](batch.x, batch.context)
-        return "forward", batch.x
-    offered = dict(probes(flow, batch, complete=False))
-    which = flow.normalizing if flow.normalizing in offered else next(iter(offered))
-    return which, offered[which]
-
-
-def tolerance_of(flow: Flow, which: str) -> float:
-    """What an iterative call promises about its own error; 0 for what is computed in closed form."""
-    iterative = "forward" if flow.promises.get("iterative-forward") else "inverse"
-    return float(flow.promises.get("inverse-tolerance", 0.0)) if which == iterative else 0.0
 
 
 def finite(out: Mapped, rows: int) -> Array:

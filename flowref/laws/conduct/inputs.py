@@ -8,25 +8,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from flowref.laws.common.outcomes import (
-    attempt,
-    compared,
-    finite,
-    flags,
-    listed,
-    probes,
-    tolerance_of,
-)
+from flowref.laws.common.outcomes import attempt, finite, flags
+from flowref.laws.common.probes import Outcomes, Probe, absent, agree, probe_of, probes
 from flowref.laws.common.requirements import not_estimator
 from flowref.model import ADVICE, CONTRACT, EXACT, Array, Batch, Mapped, Residual, law, requires
 from flowref.model.abilities import Bijection, Flow
+from flowref.model.call import Layout
 
-LAYOUTS = ("transposed", "strided", "channels_last")
+LAYOUTS: tuple[Layout, ...] = ("transposed", "strided", "channels_last")
 VIEW_ERROR = "view size is not compatible"
 EXTREMES = (0.0, -0.0, 1e-30, 1e30, 5e-324, np.finfo(np.float64).max / 4)
 
 
-def layouts_of(points: Array) -> tuple[str, ...]:
+def layouts_of(points: Array) -> tuple[Layout, ...]:
     """The layouts that make a difference to points of this shape."""
     return LAYOUTS if points.ndim == 4 else LAYOUTS[:2]
 
@@ -42,18 +36,17 @@ def strides_agree(flow: Flow, batch: Batch) -> Residual:
     """Values and log-dets are the same for transposed, strided, channels-last, expanded and
     contiguous inputs.
     """
-    pairs = []
-    for which, points in probes(flow, batch, complete=False):
-        plain = flow.calls[which].under(points, batch.context)
-        for layout in layouts_of(points):
-            other, _ = attempt(flow.calls[which].under, points, batch.context, layout=layout)
-            pairs.append((plain, plain if other is None else other, tolerance_of(flow, which)))
+
+    def outcomes(probe: Probe) -> Outcomes:
+        plain = probe()
+        for layout in layouts_of(probe.points):
+            yield plain, attempt(probe, layout=layout)[0]
         # An expanded input repeats its first row.
-        repeated = np.repeat(points[:1], len(points), 0)
-        plain = flow.calls[which].under(repeated, batch.context)
-        other, _ = attempt(flow.calls[which].under, repeated, batch.context, layout="expanded")
-        pairs.append((plain, plain if other is None else other, tolerance_of(flow, which)))
-    return compared(pairs, len(batch.x), "the result depends on the memory layout of the input")
+        repeated = probe.at(np.repeat(probe.points[:1], len(probe.points), 0))
+        yield repeated(), attempt(repeated, layout="expanded")[0]
+
+    note = "the result depends on the memory layout of the input"
+    return agree(probes(flow, batch, complete=False), outcomes, note)
 
 
 @law(
@@ -65,17 +58,14 @@ def strides_agree(flow: Flow, batch: Batch) -> Residual:
 )
 def strides_accepted(flow: Flow, batch: Batch) -> Residual:
     """An input that is not contiguous is not refused for that."""
-    seen = []
-    for which, points in probes(flow, batch, complete=False):
-        for layout in layouts_of(points):
-            _, error = attempt(flow.calls[which].under, points, batch.context, layout=layout)
-            if VIEW_ERROR in error:
-                seen.append(f"{which} of a {layout} input")
-    return flags(
-        bool(seen),
-        len(batch.x),
-        f"{listed(seen)} raised that a view is not compatible with its strides",
-    )
+    seen = [
+        f"{probe.name} of a {layout} input"
+        for probe in probes(flow, batch, complete=False)
+        for layout in layouts_of(probe.points)
+        if VIEW_ERROR in attempt(probe, layout=layout)[1]
+    ]
+    note = "{} raised that a view is not compatible with its strides"
+    return absent(seen, len(batch.x), note)
 
 
 @law(
@@ -90,13 +80,12 @@ def strides_accepted(flow: Flow, batch: Batch) -> Residual:
 def empty_batch(flow: Flow, batch: Batch) -> Residual:
     """A batch of no points returns no points, in the right shape."""
     wrong = []
-    context = None if batch.context is None else batch.context[:0]
-    for which, points in probes(flow, batch, complete=False):
-        expected = (0, *flow.calls[which].under(points, batch.context).value.shape[1:])
-        out, error = attempt(flow.calls[which].under, points[:0], context)
-        got = None if out is None else out.value.shape
+    for probe in probes(flow, batch, complete=False):
+        expected = (0, *probe().value.shape[1:])
+        out, error = attempt(probe.rows(slice(0)))
+        got = None if error else out.value.shape
         if got != expected:
-            wrong.append(f"{which}: {error or f'shape {got}, expected {expected}'}")
+            wrong.append(f"{probe.name}: {error or f'shape {got}, expected {expected}'}")
     return flags(bool(wrong), len(batch.x), "; ".join(wrong))
 
 
@@ -114,17 +103,16 @@ def batch_one(flow: Flow, batch: Batch) -> Residual:
     """
     rows = len(batch.x)
     bad, notes = np.zeros(rows), []
-    for which, points in probes(flow, batch, complete=False):
+    for probe in probes(flow, batch, complete=False):
         for row in range(min(rows, 4)):
-            one, two = np.array([row]), np.array([row, row])
-            pair, refused = attempt(flow.calls[which].under, points[two], _context(batch, two))
+            pair, refused = attempt(probe.rows(np.array([row, row])))
             if refused or not finite(pair, 2).all():
                 continue
-            alone, error = attempt(flow.calls[which].under, points[one], _context(batch, one))
+            alone, error = attempt(probe.rows(np.array([row])))
             wrong = error or _wrong_alone(pair, alone)
             if wrong:
                 bad[row] = 1
-                notes.append(f"{which} of a single point: {wrong}")
+                notes.append(f"{probe.name} of a single point: {wrong}")
     return flags(bad, rows, "; ".join(notes[:1]))
 
 
@@ -146,10 +134,6 @@ def ladj_shape(out: Mapped) -> tuple[int, ...]:
     return () if out.ladj is None else np.shape(out.ladj)
 
 
-def _context(batch: Batch, index: Array) -> Array | None:
-    return None if batch.context is None else batch.context[index]
-
-
 @law(
     "conduct/nan-containment",
     former="hygiene/nan-containment",
@@ -162,15 +146,15 @@ def nan_containment(flow: Flow, batch: Batch) -> Residual:
     """In eval mode a nan in one point leaves the results of the other points finite."""
     rows = len(batch.x)
     bad, judged = np.zeros(rows), np.zeros(rows, dtype=bool)
-    for which, points in probes(flow, batch, complete=False):
-        row = batch.seed % rows
-        spoilt = points.astype(np.float64)
+    row = batch.seed % rows
+    others = np.arange(rows) != row
+    for probe in probes(flow, batch, complete=False):
+        spoilt = probe.points.astype(np.float64)
         spoilt[row] = np.nan
-        clean = flow.calls[which].under(points, batch.context)
+        clean = probe()
         # Refusing a nan is as good as containing it. What a nan does to a batch-less log-det is not
         # about containment.
-        dirty, refused = attempt(flow.calls[which].under, spoilt, batch.context)
-        others = np.arange(rows) != row
+        dirty, refused = attempt(probe.at(spoilt))
         if refused:
             judged |= others
             continue
@@ -182,13 +166,10 @@ def nan_containment(flow: Flow, batch: Batch) -> Residual:
     return flags(bad, rows, "a nan in one point reached another", trivial=~judged)
 
 
-def one_by_one(
-    flow: Flow, batch: Batch, points: Array, which: str = "forward"
-) -> Iterator[Mapped | None]:
+def one_by_one(probe: Probe) -> Iterator[Mapped | None]:
     """Outcomes of points called one at a time; None where the call raises."""
-    for row in range(len(points)):
-        index = np.array([row])
-        yield attempt(flow.calls[which].under, points[index], _context(batch, index))[0]
+    for row in range(len(probe.points)):
+        yield attempt(probe.rows(np.array([row])))[0]
 
 
 @law(
@@ -203,10 +184,9 @@ def one_by_one(
 )
 def outside_domain(flow: Bijection, batch: Batch) -> Residual:
     """Outside the domain a call raises or returns a number, never a silent nan."""
-    bad = [out is not None and has_nan(out) for out in one_by_one(flow, batch, batch.x)]
-    return flags(
-        np.array(bad, dtype=float), len(batch.x), "nan was returned for a point outside the domain"
-    )
+    beyond = probe_of(flow, "forward", batch.x, batch.context)
+    bad = [out is not None and has_nan(out) for out in one_by_one(beyond)]
+    return flags(bad, len(batch.x), "nan was returned for a point outside the domain")
 
 
 @law(
@@ -223,12 +203,11 @@ def extremes(flow: Bijection, batch: Batch) -> Residual:
     points = np.array(batch.x, dtype=np.float64)
     for row in range(rows):
         points[row] = EXTREMES[row % len(EXTREMES)]
-    outs = list(one_by_one(flow, batch, points))
+    outs = one_by_one(probe_of(flow, "forward", points, batch.context))
     # Infinity is the right answer where the true value is too large for any number.
-    bad = np.array([out is not None and has_nan(out) for out in outs], dtype=float)
-    return flags(
-        bad, rows, "nan was returned for an extreme point", decidable=flow.domain.holds(points)
-    )
+    bad = [out is not None and has_nan(out) for out in outs]
+    note = "nan was returned for an extreme point"
+    return flags(bad, rows, note, decidable=flow.domain.holds(points))
 
 
 def has_nan(out: Mapped) -> bool:
@@ -269,4 +248,4 @@ def wrong_shape_refused(flow: Bijection, batch: Batch) -> Residual:
             and flow.latent_shape == flow.event_shape
         ):
             silent.append(f"{points.shape[-1]} features were mapped to shape {out.value.shape}")
-    return flags(bool(silent), len(batch.x), listed(silent))
+    return absent(silent, len(batch.x), "{}")

@@ -12,19 +12,26 @@ from flowref.laws.common.outcomes import (
     flags,
     gap,
     listed,
+    state_gap,
+)
+from flowref.laws.common.probes import (
+    Outcomes,
+    Probe,
+    absent,
+    agree,
+    lived,
     normalizing_probe,
     probes,
-    state_gap,
-    tolerance_of,
 )
 from flowref.laws.common.requirements import has_modules, not_estimator
 from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Flow, Invertible, Living
-from flowref.model.steps import Eval, Run, State, Train
+from flowref.model.call import How
+from flowref.model.steps import Eval, State, Train
 
 # Rows of a batch that are also evaluated on their own, and twice in one batch.
 ALONE, TWICE = 2, 4
-MANNERS = ("no_grad", "inference_mode", "checkpoint")
+MANNERS: tuple[How, ...] = ("no_grad", "inference_mode", "checkpoint")
 
 
 # A module whose evaluation is deterministic.
@@ -77,18 +84,16 @@ def grad_modes_agree(flow: Flow, batch: Batch) -> Residual:
     """In eval mode, values and log-dets are the same with gradients, without, in inference mode and
     checkpointed.
     """
-    rows, pairs, ran = len(batch.x), [], False
-    for which, points in probes(flow, batch):
-        plain = flow.calls[which].under(points, batch.context)
+
+    def outcomes(probe: Probe) -> Outcomes:
+        plain = probe()
         for how in MANNERS:
             # A solver that differentiates inside its forward pass may refuse to run without
             # gradients: loud, not wrong.
-            other, _ = attempt(flow.calls[which].under, points, batch.context, how=how)
-            ran |= other is not None
-            pairs.append((plain, plain if other is None else other, tolerance_of(flow, which)))
-    if not ran:
-        raise Unsupported("it runs under no other gradient mode")
-    return compared(pairs, rows, "the result depends on whether gradients are recorded")
+            yield plain, attempt(probe, how=how)[0]
+
+    note = "the result depends on whether gradients are recorded"
+    return agree(probes(flow, batch), outcomes, note, "it runs under no other gradient mode")
 
 
 @law(
@@ -101,19 +106,13 @@ def train_ignores_grad_mode(flow: Living, batch: Batch) -> Residual:
     """In train mode, values, log-dets and updated buffers are the same under no_grad as with
     gradients.
     """
-    which, points = normalizing_probe(flow, batch)
-    outcomes = []
-    for how in ("plain", "no_grad"):
-        steps = [Train(), Run(which, points, batch.context, how), State()]
-        played, error = attempt(flow.play, steps)
-        if error:
-            raise Unsupported(f"{which} refuses to run in train mode ({error})")
-        outcomes.append(played)
-    (_, plain, before), (_, bare, after) = outcomes
+    probe = normalizing_probe(flow, batch)
+    refusal = f"{probe.name} refuses to run in train mode"
+    _, plain, before = lived(flow, [Train(), probe.step(), State()], refusal)
+    _, bare, after = lived(flow, [Train(), probe.step("no_grad"), State()], refusal)
     note = "a train-mode pass differs under no_grad"
-    return compared(
-        [(plain, bare, tolerance_of(flow, which))], len(batch.x), note, state_gap(before, after)
-    )
+    apart = state_gap(before, after)
+    return compared([(plain, bare, probe.tolerance)], len(batch.x), note, apart)
 
 
 @law(
@@ -151,11 +150,10 @@ def not_a_direction(flow: Invertible, batch: Batch) -> Residual:
 def eval_is_pure(flow: Living, batch: Batch) -> Residual:
     """In eval mode, forward, inverse and log_prob change no parameter and no buffer, bit for bit."""
     written: list[str] = []
-    for which, points in probes(flow, batch, complete=False):
-        steps = [Eval(), State(), Run(which, points, batch.context), State()]
-        _, before, _, after = flow.play(steps)
-        written += [f"{name} (by {which})" for name in changed(before, after)]
-    return flags(bool(written), len(batch.x), f"evaluation changed {listed(written)}")
+    for probe in probes(flow, batch, complete=False):
+        _, before, _, after = flow.play([Eval(), State(), probe.step(), State()])
+        written += [f"{name} (by {probe.name})" for name in changed(before, after)]
+    return absent(written, len(batch.x), "evaluation changed {}")
 
 
 # Advice: layers that initialize themselves from the first batch they see, in either mode, document
@@ -172,13 +170,10 @@ def eval_is_pure(flow: Living, batch: Batch) -> Residual:
 )
 def first_call_in_eval(flow: Living, batch: Batch) -> Residual:
     """In eval mode, the first call that an object ever gets changes no parameter and no buffer."""
-    which, points = normalizing_probe(flow, batch)
-    steps = [Eval(), State(), Run(which, points, batch.context), State()]
-    played, error = attempt(flow.play, steps, fresh=True)
-    if error:
-        raise Unsupported(f"it refuses to be evaluated before training ({error})")
-    written = changed(played[1], played[3])
-    return flags(bool(written), len(batch.x), f"the first evaluation changed {listed(written)}")
+    steps = [Eval(), State(), normalizing_probe(flow, batch).step(), State()]
+    refusal = "it refuses to be evaluated before training"
+    _, before, _, after = lived(flow, steps, refusal, fresh=True)
+    return absent(changed(before, after), len(batch.x), "the first evaluation changed {}")
 
 
 @law(
@@ -196,36 +191,24 @@ def rows_independent(flow: Flow, batch: Batch) -> Residual:
     order = rng.permutation(rows)
     arrangements = [np.concatenate([order, order[:TWICE]]), *([row] for row in order[-ALONE:])]
     columns, good = [], np.ones(rows, dtype=bool)
-    for which, points in probes(flow, batch):
-        whole = flow.calls[which].under(points, batch.context)
+    for probe in probes(flow, batch):
+        whole = probe()
         good &= finite(whole, rows)
-        for place, index in enumerate(arrangements):
-            index = np.asarray(index)
-            call = flow.calls[which].under
-            inputs = (points[index], _rows(batch.context, index))
+        for position, arrangement in enumerate(arrangements):
+            index = np.asarray(arrangement)
+            some = probe.rows(index)
             # A batch of one that is refused is the business of another law.
-            part = call(*inputs) if place == 0 else attempt(call, *inputs)[0]
+            part = some() if position == 0 else attempt(some)[0]
             column = np.zeros((rows, 2))
             if part is not None:
-                expected = Mapped(
-                    np.asarray(whole.value)[index], _ladj_rows(whole, rows, index, part)
-                )
-                got = Mapped(part.value, None if expected.ladj is None else part.ladj)
-                np.maximum.at(
-                    column, index, gap(expected, got, len(index), tolerance_of(flow, which))
-                )
+                ladj = _ladj_rows(whole, rows, index, part)
+                expected = Mapped(np.asarray(whole.value)[index], ladj)
+                got = Mapped(part.value, None if ladj is None else part.ladj)
+                np.maximum.at(column, index, gap(expected, got, len(index), probe.tolerance))
             columns.append(column)
     value = np.stack(columns).max(0).max(1)
-    return Residual(
-        value,
-        1.0,
-        decidable=good,
-        note="a point's result depends on its batch" if value[good].any() else "",
-    )
-
-
-def _rows(context: Array | None, index: Array) -> Array | None:
-    return None if context is None else context[index]
+    note = "a point's result depends on its batch" if value[good].any() else ""
+    return Residual(value, 1.0, decidable=good, note=note)
 
 
 def _ladj_rows(whole: Mapped, rows: int, index: Array, part: Mapped) -> Array | float | None:

@@ -9,7 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.outcomes import finite
-from flowref.laws.conduct.autograd import DOUBT, STEPS_DOWN, differentiable, directions, quotient
+from flowref.laws.conduct.autograd import differentiable
+from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient
 from flowref.model import CONTRACT, Array, Batch, Residual, law
 from flowref.model.abilities import Bijection, Curved
 
@@ -34,35 +35,27 @@ def double_backward(flow: BijectionCurved, batch: Batch) -> Residual:
     vjp, rows = flow.vjp, len(batch.x)
     out = flow.forward(batch.x, batch.context)
     weights = directions(np.shape(out.value), batch.seed + 1)
-    given = (weights, None if out.ladj is None else np.ones(rows))
+    cotangents = (weights, None if out.ladj is None else np.ones(rows))
     direction = directions(batch.x.shape, batch.seed) * (1 + np.abs(batch.x))
 
     def measure(at: Array) -> Array:
-        gradient = np.asarray(vjp("forward", at, batch.context, *given), dtype=np.float64)
+        gradient = np.asarray(vjp("forward", at, batch.context, *cotangents), dtype=np.float64)
         return np.asarray((gradient * direction).reshape(rows, -1).sum(1))
 
     with np.errstate(all="ignore"):
-        slope, error, inside = quotient(measure, batch.x, direction, flow.domain)
+        difference = quotient(measure, batch.x, direction, flow.domain)
+        slope = np.abs(difference.slope)
         second = np.asarray(
-            flow.curvature("forward", batch.x, batch.context, *given, direction),
+            flow.curvature("forward", batch.x, batch.context, *cotangents, direction),
             dtype=np.float64,
         )
         along = (second * direction).reshape(rows, -1).sum(1)
         rounding = 2.0**-47 * (1 + np.abs(measure(batch.x))) / STEPS_DOWN[-1]
-        allowed = DOUBT * (error + rounding) + 1e-7 * np.abs(slope)
-    good = (
-        inside
-        & finite(out, rows)
-        & np.isfinite(slope)
-        & np.isfinite(allowed)
-        & (error < 1e-4 * (1 + np.abs(slope)))
-    )
-    return Residual(
-        np.where(good, along - slope, 0.0),
-        1 + np.abs(slope),
-        allowed=np.where(good, allowed, 0.0),
-        decidable=good,
-        trivial=(along == 0) & (np.abs(slope) <= allowed),
-        observed={"autograd": along, "difference": slope},
-        note="autograd's second derivative of forward differs from the difference quotient of the first",
+        allowed = DOUBT * (difference.error + rounding) + 1e-7 * slope
+    return difference.residual(
+        along,
+        allowed,
+        finite(out, rows) & difference.resolved(allowed),
+        "autograd's second derivative of forward differs from the difference quotient of the first",
+        trivial=(along == 0) & (slope <= allowed),
     )

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.common.outcomes import attempt, compared, flags, listed, probes, tolerance_of
+from flowref.laws.common.outcomes import attempt, flags
+from flowref.laws.common.probes import Outcomes, Probe, absent, agree, probes
 from flowref.laws.common.requirements import has_modules, in_double, not_estimator
 from flowref.model import (
     ADVICE,
@@ -19,10 +20,12 @@ from flowref.model import (
     per_point,
 )
 from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible, Living, offers
-from flowref.model.steps import Cast, Dtypes, Meta, Run
+from flowref.model.steps import Cast, Dtypes, Meta
 
 
-def watched(flow: Flow, batch: Batch, **manner: str) -> tuple[list[tuple[str, Observation]], str]:
+def watched(
+    flow: Flow, batch: Batch, default: str = "float32"
+) -> tuple[list[tuple[str, Observation]], str]:
     """What each call that the subject offers does besides returning, and the error of a call that
     was refused.
 
@@ -31,10 +34,12 @@ def watched(flow: Flow, batch: Batch, **manner: str) -> tuple[list[tuple[str, Ob
     """
     seen: list[tuple[str, Observation]] = []
     errors: list[str] = []
-    for which, points in probes(flow, batch, complete=False):
-        observation, error = attempt(flow.calls[which].observe, points, batch.context, **manner)
-        errors += [f"{which} raised {error}"] if error else []
-        seen += [] if error else [(which, observation)]
+    for probe in probes(flow, batch, complete=False):
+        observation, error = attempt(probe.observe, default)
+        if error:
+            errors.append(f"{probe.name} raised {error}")
+        else:
+            seen.append((probe.name, observation))
     return seen, "; ".join(errors)
 
 
@@ -56,7 +61,7 @@ def conduct(flow: Flow, batch: Batch) -> list[tuple[str, Observation]]:
 def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
     """No call writes to its input or to its context."""
     seen = [f"{name} (by {which})" for which, seen in conduct(flow, batch) for name in seen.mutated]
-    return flags(bool(seen), len(batch.x), f"it wrote to {listed(seen)}")
+    return absent(seen, len(batch.x), "it wrote to {}")
 
 
 @law(
@@ -68,16 +73,16 @@ def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
 )
 def deterministic(flow: Living, batch: Batch) -> Residual:
     """In eval mode the same object, called twice at the same points, returns the same."""
+
     # A rounding law, not a bitwise one: torch's kernels may round differently where memory is
     # aligned differently.
-
-    pairs = []
-    for which, points in probes(flow, batch):
-        # Each step of a scenario starts from its own random state, so hidden random numbers differ
+    def outcomes(probe: Probe) -> Outcomes:
+        # Each step of a life starts from its own random state, so hidden random numbers differ
         # between the two.
-        first, second = flow.play([Run(which, points, batch.context)] * 2)
-        pairs.append((first, second, tolerance_of(flow, which)))
-    return compared(pairs, len(batch.x), "the second call returned something else")
+        first, second = flow.play([probe.step()] * 2)
+        yield first, second
+
+    return agree(probes(flow, batch), outcomes, "the second call returned something else")
 
 
 @law(
@@ -94,7 +99,7 @@ def no_printing(flow: Flow, batch: Batch) -> Residual:
         for which, (text, *_) in conduct(flow, batch)
         if text.strip()
     ]
-    return flags(bool(seen), len(batch.x), f"it printed {listed(seen)}")
+    return absent(seen, len(batch.x), "it printed {}")
 
 
 @law(
@@ -112,7 +117,7 @@ def no_global_settings(flow: Flow, batch: Batch) -> Residual:
     others, _ = watched(flow, batch, default="float64")
     watch = [*conduct(flow, batch), *others]
     seen = sorted({f"{name} (by {which})" for which, seen in watch for name in seen.globals})
-    return flags(bool(seen), len(batch.x), f"it changed {listed(seen)}")
+    return absent(seen, len(batch.x), "it changed {}")
 
 
 # Advice: random numbers that reach the result are caught by conduct/deterministic; drawing some
@@ -129,7 +134,7 @@ def no_global_settings(flow: Flow, batch: Batch) -> Residual:
 def no_random_numbers(flow: Flow, batch: Batch) -> Residual:
     """In eval mode no call draws from the global random streams."""
     seen = [which for which, seen in conduct(flow, batch) if seen.rng]
-    return flags(bool(seen), len(batch.x), f"{listed(seen)} drew from a global random stream")
+    return absent(seen, len(batch.x), "{} drew from a global random stream")
 
 
 NARROW = ("float32", "float16", "bfloat16")
@@ -208,7 +213,7 @@ def dtype_follow(flow: Flow, batch: Batch) -> Residual:
     seen += [f"float32 arithmetic feeds the float64 result of {which}" for which in inside]
     if not seen and (apart := torn(flow, batch)):
         seen.append(apart)
-    return flags(bool(seen), len(batch.x), listed(seen))
+    return absent(seen, len(batch.x), "{}")
 
 
 @law(
@@ -225,7 +230,7 @@ def cast_follows(flow: Living, batch: Batch) -> Residual:
     """After .to(dtype) every floating parameter and buffer has that dtype."""
     _, dtypes = flow.play([Cast("float32"), Dtypes()])
     left = [f"{name} ({dtype})" for name, dtype in dtypes.items() if dtype != "float32"]
-    return flags(bool(left), len(batch.x), f"after .to(float32) {listed(left)} stayed behind")
+    return absent(left, len(batch.x), "after .to(float32) {} stayed behind")
 
 
 # Advice: what stays behind matters only where forward uses it, and tensors of no dimension may stay
@@ -245,8 +250,5 @@ def device_follow(flow: Living, batch: Batch) -> Residual:
     """After .to(device) every tensor that the object holds is on that device."""
     (devices,) = flow.play([Meta()])
     left = [name for name, device in sorted(devices.items()) if device != "meta"]
-    return flags(
-        bool(left),
-        len(batch.x),
-        f"{listed(left)} stayed behind when the module moved to another device",
-    )
+    note = "{} stayed behind when the module moved to another device"
+    return absent(left, len(batch.x), note)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from flowref.laws.common.outcomes import attempt, finite, log_det, probes
+from flowref.laws.common.outcomes import attempt, finite, log_det
+from flowref.laws.common.probes import Probe, probes
 from flowref.laws.common.requirements import in_double, not_estimator
 from flowref.model import ADVICE, BOUND, Array, Batch, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Bijection, Composite, Flow, Living, Parametric, offers
@@ -27,28 +30,40 @@ def single(flow: Flow) -> bool:
     return not offers(flow, Composite)
 
 
-def spread(
-    flow: Flow, batch: Batch, which: str, points: Array, exact: Mapped
-) -> tuple[Array, Array]:
+def spread(flow: Flow, seed: int, probe: Probe, exact: Mapped) -> tuple[Array, Array]:
     """How far value and log-det move when inputs, contexts and parameters move by one float32 unit."""
-    rows, rng = len(points), np.random.default_rng(batch.seed)
+    points, context = probe.points, probe.context
+    rows, rng = len(points), np.random.default_rng(seed)
     value, ladj = np.zeros(rows), np.zeros(rows)
-    moves = offers(flow, Parametric)
-    size = largest_parameter(flow) if moves else 0.0
+    size = largest_parameter(flow) if offers(flow, Parametric) else 0.0
     for _ in range(TRIALS):
-        moved = points * (1 + 2 * UNIT * rng.choice((-1.0, 1.0), points.shape))
-        context = batch.context
-        if context is not None:
-            context = context * (1 + 2 * UNIT * rng.choice((-1.0, 1.0), context.shape))
-        outs = [flow.calls[which].under(moved, context)]
+        moved = replace(
+            probe,
+            points=points * (1 + 2 * UNIT * rng.choice((-1.0, 1.0), points.shape)),
+            context=context
+            if context is None
+            else context * (1 + 2 * UNIT * rng.choice((-1.0, 1.0), context.shape)),
+        )
+        outs = [moved()]
         if offers(flow, Parametric):
-            outs.append(
-                flow.along(which, points, batch.context, int(rng.integers(2**31)), 2 * UNIT * size)
-            )
+            direction = int(rng.integers(2**31))
+            outs.append(flow.along(probe.name, points, context, direction, 2 * UNIT * size))
         for out in outs:
             apart, other = distance(exact, out, rows)
             value, ladj = np.maximum(value, apart), np.maximum(ladj, other)
     return value, ladj
+
+
+def in_float32(probe: Probe) -> Probe:
+    """A probe at inputs that float32 represents, so that both evaluations start from the same
+    numbers.
+    """
+
+    def rounded(inputs: Array) -> Array:
+        return inputs.astype(np.float32).astype(np.float64)
+
+    context = None if probe.context is None else rounded(probe.context)
+    return replace(probe, points=rounded(probe.points), context=context)
 
 
 def largest_parameter(flow: Flow) -> float:
@@ -99,37 +114,32 @@ def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
         np.zeros(rows, dtype=bool),
     )
     unstable = []
-    for which, points in probes(flow, batch, complete=False):
-        if which == "inverse" and flow.promises.get("inverse-tolerance"):
+    for probe in probes(flow, batch, complete=False):
+        if probe.name == "inverse" and flow.promises.get("inverse-tolerance"):
             continue
-        # What float32 can represent, so that both evaluations start from the same numbers.
-        points = points.astype(np.float32).astype(np.float64)
-        context = (
-            None if batch.context is None else batch.context.astype(np.float32).astype(np.float64)
-        )
-        given = Batch(points, context, batch.seed)
-        exact, refused = attempt(flow.calls[which].under, points, context)
+        probe = in_float32(probe)
+        exact, refused = attempt(probe)
         if refused:
             # Rounding to float32 took a point out of the set that the call accepts.
             continue
-        single, error = attempt(flow.calls[which].under, points, context, dtype="float32")
+        single, error = attempt(probe, dtype="float32")
         if error or np.shape(single.value) != np.shape(exact.value):
             raise Unsupported(f"it does not run in float32 ({error or 'another shape'})")
-        moved, refused = attempt(spread, flow, given, which, points, exact)
+        moved, refused = attempt(spread, flow, batch.seed, probe, exact)
         if refused:
             # One float32 unit takes a point out of the set that the call accepts.
             continue
         here = (
             finite(exact, rows)
             & finite(single, rows)
-            & (magnitude(points) <= REACH)
+            & (magnitude(probe.points) <= REACH)
             & np.isfinite(moved[0] + moved[1])
         )
         here &= (magnitude(np.asarray(exact.value)) <= LARGEST) & (
             np.abs(log_det(exact, rows)) <= LARGEST
         )
         floors = (
-            np.maximum(np.maximum(1, magnitude(points)), magnitude(np.asarray(exact.value))),
+            np.maximum(np.maximum(1, magnitude(probe.points)), magnitude(np.asarray(exact.value))),
             4 + np.abs(log_det(exact, rows)),
         )
         for column, apart in enumerate(distance(exact, single, rows)):
@@ -138,7 +148,7 @@ def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
             worse |= here & ~np.isfinite(bound[:, column])
             residual[worse, column], bound[worse, column] = apart[worse], allowed[worse]
             if (here & (apart > allowed)).any():
-                unstable.append(f"the {('value', 'log-det')[column]} of {which}")
+                unstable.append(f"the {('value', 'log-det')[column]} of {probe.name}")
         good |= here
     with np.errstate(all="ignore"):
         ratio = np.where(np.isfinite(bound), residual / bound, 0.0).max(1)

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from flowref.laws.common.outcomes import attempt, compared, probes, tolerance_of
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.probes import Outcomes, Probe, agree, probes
 from flowref.laws.common.requirements import has_modules, not_estimator
 from flowref.model import CONTRACT, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Flow
+from flowref.model.call import How
 
 
-def through(flow: Flow, batch: Batch, how: str, note: str, refusal: str = "") -> Residual:
+def through(flow: Flow, batch: Batch, how: How, note: str, refusal: str = "") -> Residual:
     """A plain call against one in another manner. ``refusal``: why an error is no violation, if it
     is none.
     """
-    pairs = []
-    for which, points in probes(flow, batch):
-        plain = flow.calls[which].under(points, batch.context)
-        other, error = attempt(flow.calls[which].under, points, batch.context, how=how)
+    errors: list[str] = []
+
+    def outcomes(probe: Probe) -> Outcomes:
+        plain = probe()
+        other, error = attempt(probe, how=how)
         if error and refusal:
             raise Unsupported(f"{refusal} ({error})")
         if error:
-            note, other = (
-                f"{which} raised {error}",
-                Mapped(np.full(np.shape(plain.value), np.nan), None),
-            )
-        pairs.append((plain, other, tolerance_of(flow, which)))
-    return compared(pairs, len(batch.x), note)
+            errors.append(f"{probe.name} raised {error}")
+            other = Mapped(np.full(np.shape(plain.value), np.nan), None)
+        yield plain, other
+
+    residual = agree(probes(flow, batch), outcomes, note)
+    return replace(residual, note=errors[-1]) if errors and residual.note else residual
 
 
 @law(
@@ -40,13 +45,8 @@ def functional_call(flow: Flow, batch: Batch) -> Residual:
     """Parameters handed in through functional_call have the effect of the same parameters stored in
     the object.
     """
-    return through(
-        flow,
-        batch,
-        "functional_call",
-        "stored parameters were used in place of those handed in",
-        "it refuses",
-    )
+    note = "stored parameters were used in place of those handed in"
+    return through(flow, batch, "functional_call", note, "it refuses")
 
 
 @law(

@@ -1,0 +1,92 @@
+"""Laws of copies: a deep copy, a pickled copy and a saved copy are the object, and share nothing."""
+
+from __future__ import annotations
+
+from flowref.laws.common.outcomes import attempt, compared, flags
+from flowref.laws.common.probes import data, lived, probes
+from flowref.laws.common.requirements import has_modules, not_estimator
+from flowref.laws.conduct.state import NUDGE, UNTRAINABLE, Steps, movable
+from flowref.model import ADVICE, EXACT, Batch, Life, Residual, Unsupported, law
+from flowref.model.abilities import Living
+from flowref.model.steps import Deepcopy, Learn, Nudge, Pickle, Step, TorchSave, Train
+
+COPIES: dict[str, Step[None]] = {
+    "deepcopy": Deepcopy(),
+    "pickle": Pickle(),
+    "torch_save": TorchSave(),
+}
+
+
+@law(
+    "state/copies-equal",
+    effort=2,
+    applies=not_estimator,
+    source="the protocols of copy.deepcopy, pickle and torch.save",
+)
+def copies_equal(flow: Living, batch: Batch) -> Residual:
+    """A deep copy, a pickled copy and a copy saved through torch each return what the original
+    returns.
+    """
+    probed = probes(flow, batch)
+    asked = [probe.step() for probe in probed]
+    original = flow.play(asked)
+    # A copy that is refused (a lambda inside, a cached tensor that is no leaf) is loud and no wrong
+    # copy.
+    lives = [_copied(flow, [copy, *asked])[0] for copy in COPIES.values()]
+    pairs = [
+        (first, second, probe.tolerance)
+        for life in lives
+        if life is not None
+        for probe, first, second in zip(probed, original, life[1:], strict=True)
+    ]
+    if not pairs:
+        raise Unsupported("it refuses to be copied")
+    return compared(pairs, len(batch.x), "a copy returns something else")
+
+
+def _copied(flow: Living, steps: Steps) -> tuple[Life | None, str]:
+    """Like `attempt`, but an ability that the object lacks is a refusal too: there are other ways
+    to copy.
+    """
+    try:
+        return attempt(flow.play, steps)
+    except Unsupported as error:
+        return None, str(error)
+
+
+@law(
+    "state/copies-independent",
+    effort=2,
+    applies=movable,
+    source="copy.deepcopy: a deep copy shares no mutable part with the original",
+)
+def copies_independent(flow: Living, batch: Batch) -> Residual:
+    """Moving the parameters of a deep copy leaves the original as it was."""
+    probed = probes(flow, batch)
+    before = [probe() for probe in probed]
+    # Every life is played on a copy of the loaded object.
+    flow.play([Nudge(batch.seed, NUDGE)])
+    after = [probe() for probe in probed]
+    pairs = zip(before, after, (probe.tolerance for probe in probed), strict=True)
+    return compared(list(pairs), len(batch.x), "the original moved with its copy")
+
+
+@law(
+    "state/can-be-copied",
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    applies=has_modules,
+    source="exponential moving averages, checkpoints and worker processes copy modules after they were trained",
+)
+def can_be_copied(flow: Living, batch: Batch) -> Residual:
+    """After training steps the object can be deep-copied, pickled, and saved through torch."""
+    step = Learn(data(flow, batch), batch.context)
+    steps: Steps = [Train(), *([step] * 2 if flow.trainable else [])]
+    lived(flow, steps, UNTRAINABLE)
+    refusals = []
+    for way, copy in COPIES.items():
+        _, error = _copied(flow, [*steps, copy])
+        if error:
+            refusals.append(f"{way}: {error}")
+    return flags(bool(refusals), len(batch.x), "; ".join(refusals[:1]))

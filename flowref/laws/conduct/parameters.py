@@ -1,0 +1,104 @@
+"""Laws of gradients in the parameters: finite, and reaching every one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.probes import absent, data
+from flowref.laws.common.requirements import has_parameters
+from flowref.model import ADVICE, CONTRACT, EXACT, Batch, Residual, Unsupported, draw, law
+from flowref.model.abilities import Living
+from flowref.model.steps import Eval, Learn, Nudge, Step, Train
+
+# Perturbations and steps after which a parameter without any gradient is called dead.
+SEEDS, STEPS = 4, 3
+
+
+@law(
+    "conduct/gradients-finite",
+    former="hygiene/gradients-finite",
+    tolerance=EXACT,
+    effort=4,
+    scales=(0.0, 0.1, 0.3),
+    applies=has_parameters,
+    source="a nan in the branch that torch.where does not choose is still a nan in the gradient (flowjax issue 239)",
+)
+def gradients_finite(flow: Living, batch: Batch) -> Residual:
+    """At ordinary points, where the loss is finite, its gradient is finite for every parameter."""
+    # Points without special values: where a map has a kink, a gradient may not exist.
+    points = draw(flow.domain, batch.x.shape, np.random.default_rng(batch.seed))
+    ordinary = Batch(points, batch.context, batch.seed)
+    life, error = attempt(flow.play, [Learn(data(flow, ordinary), batch.context)])
+    if error.startswith(("ValueError", "NotImplementedError")):
+        raise Unsupported(f"it refuses to be trained in eval mode ({error})")
+    if error:
+        raise RuntimeError(error)
+    (outcome,) = life
+    finite = bool(np.isfinite(outcome.loss))
+    broken = [
+        name
+        for name, gradient in outcome.gradients.items()
+        if finite and gradient is not None and not np.isfinite(gradient).all()
+    ]
+    note = f"the loss is {outcome.loss:.4g}, and the gradient of {{}} is not finite"
+    return absent(broken, len(batch.x), note, decidable=np.full(len(batch.x), finite))
+
+
+# Advice, because healthy tensors without any gradient exist: weights that a mask empties when there
+# is one feature, the only logit of a softmax, the parameters of a base that the loss does not
+# reach, a context net without context.
+@law(
+    "conduct/no-dead-parameters",
+    former="hygiene/no-dead-parameters",
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    scales=(0.0,),
+    applies=has_parameters,
+    source="zero-initialized factors that wait for each other never learn (a dead coupling)",
+)
+def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
+    """Every parameter tensor gets a gradient that is not zero, within a few steps and for some
+    values of the others.
+    """
+    step = Learn(data(flow, batch), batch.context)
+    alive: set[str] = set()
+    names: set[str] = set()
+
+    def train(*before: Step[Any]) -> None:
+        life, error = attempt(flow.play, [*before, *([step] * STEPS)])
+        for outcome in [] if error else life[len(before) :]:
+            names.update(outcome.gradients)
+            alive.update(name for name, g in outcome.gradients.items() if g is not None and g.any())
+
+    # As built: zero-initialized outputs hide what is behind them for one step, and dead pairs of
+    # zeros for ever. In either mode: some parameters matter in one of them only.
+    modes: list[list[Step[Any]]] = [[Train()], [Eval()]] if flow.stateful else [[]]
+    for mode in modes:
+        train(*mode)
+    if names - alive and not flow.promises.get("fixed"):
+        # A tensor that stays at zero gradient only for the weights as given (units that happen to
+        # be off) is spared.
+        for seed in range(SEEDS):
+            train(Nudge(batch.seed + seed, 0.5))
+    return absent(sorted(names - alive), len(batch.x), "{} never received a gradient")
+
+
+@law(
+    "conduct/all-parameters-used",
+    former="hygiene/all-parameters-used",
+    force=CONTRACT,
+    promise="ddp",
+    tolerance=EXACT,
+    effort=1,
+    applies=has_parameters,
+    source="torch.nn.parallel.DistributedDataParallel waits for the gradient of every parameter",
+)
+def all_parameters_used(flow: Living, batch: Batch) -> Residual:
+    """Every parameter takes part in every training step."""
+    (outcome,) = flow.play([Learn(data(flow, batch), batch.context)])
+    unused = [name for name, gradient in outcome.gradients.items() if gradient is None]
+    return absent(unused, len(batch.x), "{} took no part")
