@@ -26,7 +26,7 @@ FLOORS: dict[str, set[str]] = {
     "loading": {"model", "registry", "adapters", "backends"},
     "checking": {"model", "registry", "loading"},
     "auditing": {"model", "registry", "loading", "checking", "reporting", "backends"},
-    "scripting": {"model", "registry", "loading", "checking", "reporting", "backends"},
+    "scripting": {"model", "registry", "loading", "reporting", "backends"},
     "training": {"model", "reference", "auditing", "reporting"},
     "cli": {
         "model",

@@ -56,8 +56,8 @@ def replay(what: str | None, everything: bool, path: str | None) -> None:
 @click.argument("identity", metavar="ID")
 @report_option
 def script(identity: str, path: str | None) -> None:
-    """Print a stand-alone program that shows a violation; it needs only the library and its
-    framework.
+    """Print a program of 15 to 40 lines that shows a violation; it needs only the library and its
+    framework, and has been run. Where none shows it, a sentence says so (exit code 2).
     """
     from flowref import scripting
     from flowref.auditing import replaying

@@ -18,8 +18,8 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one family of live objects is spoken to: module-level functions of the object whose
-    source stands alone.
+    """How one family of live objects is spoken to: short module-level functions of the
+    object, which proofs write out in place of their calls (see `scripting.inlining`).
 
     Tensors in and tensors out, in the object's own framework; every log-det exactly as the library
     returns it.

@@ -1,18 +1,61 @@
-"""Stand-alone programs that show a recorded violation without flowref."""
+"""Programs that show a recorded violation without flowref, to be forwarded to a maintainer."""
 
 from __future__ import annotations
 
-from flowref.model import Verdict
+import importlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from flowref.model import FlowrefError, Verdict
+
+if TYPE_CHECKING:
+    from flowref.scripting.trying import Run
+
+# Lines that are read in one go.
+LONGEST = 40
+# Framework -> the room that writes in its words.
+ROOMS = {"torch": "flowref.scripting.torch"}
 
 
-def script(verdict: Verdict) -> str:
-    """A Python program that measures a recorded case again; it needs the audited code, torch and
-    numpy, and never flowref.
+def script(verdict: Verdict, run: Run | None = None) -> str:
+    """A Python program of 15 to 40 lines that needs the audited code, its framework and numpy: it
+    exits with 1 as long as the law is violated.
 
-    Raises: `FlowrefError` in one sentence where there is no case, or none that another process can
-    build.
+    Of several the simplest is returned that shows the violation when it is run, with a number of
+    the recorded size. ``run``: how it is run; by default in a process where flowref cannot be
+    imported.
+
+    Raises: `FlowrefError` in one sentence where there is no case, none that another process can
+    build, no template of the law, or no short program that shows it.
     """
-    from flowref.scripting.cases import case_of
-    from flowref.scripting.writing import program
+    from flowref import registry
+    from flowref.loading import recipe_of
+    from flowref.scripting.case import target_of
+    from flowref.scripting.names import Unwritable
+    from flowref.scripting.trying import alone, shows
 
-    return program(case_of(verdict))
+    replay = f"measure it with flowref replay {verdict.id}"
+    target, law = target_of(verdict), registry.find_law(verdict.law)
+    verdict, recipe = replace(verdict, law=law.id), recipe_of(target)
+    framework = recipe.backend.name
+    if framework not in ROOMS:
+        raise FlowrefError(f"there are no programs in the words of {framework}; {replay}")
+    room = importlib.import_module(ROOMS[framework])
+    if law.id not in room.TEMPLATES:
+        raise FlowrefError(f"there is no short program for {law.id}; {replay}")
+    reason, long = "none that was tried shows it", 0
+    for write, within in room.programs(verdict, law, target, recipe):
+        try:
+            lines = write()
+        except Unwritable as error:
+            reason = str(error)
+            continue
+        if len(lines) > LONGEST:
+            long = min(long or len(lines), len(lines))
+            continue
+        text = "\n".join([*lines, ""])
+        if shows((run or alone)(text), verdict, within):
+            return text
+    if long:
+        reason = f"it would take {long} lines"
+    raise FlowrefError(f"no short program shows {law.id} in {verdict.target} ({reason}); {replay}")

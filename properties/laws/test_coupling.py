@@ -1,12 +1,9 @@
 """The laws of couplings: every library has couplings that they judge, users can say what theirs
-keep, and programs show them.
+keep.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,22 +11,15 @@ import pytest
 
 from flowref import checking, loading, registry
 from flowref.checking import Settings
-from flowref.checking.examples import Example
-from flowref.checking.points import points
 from flowref.model import (
     MASKS,
     Condition,
-    Counterexample,
-    Evidence,
     SpecError,
     Status,
-    Verdict,
     named_mask,
 )
-from flowref.scripting import script
 
 QUICK = Settings("quick")
-SPECIMEN = "flowref.zoo.specimens.masked_coupling:masked_coupling"
 # Laws that speak of every coupling with a conditioner, and one coupling of each library.
 EVERYWHERE = (
     "coupling/mask-partition", "coupling/conditioner-blind", "coupling/conditioner-batch-free", "coupling/init-not-dead",
@@ -53,22 +43,6 @@ STACKS = (
     "nflows:SimpleRealNVP",
     "torchflows:arch.NICE",
 )
-
-# Hosts of laws for programs, where those of their mutants are flowref's own layers.
-ELSEWHERE = {
-    "coupling/alternating-mask": f"{SPECIMEN}?promises=alternating-mask",
-    "coupling/channel-mask": "normflows:AffineCouplingBlock[img,channel]",
-    "coupling/checkerboard-mask": "normflows:AffineCouplingBlock[img,checkerboard]",
-    "coupling/conditioner-blind": SPECIMEN,
-    "coupling/identity-init": f"{SPECIMEN}?promises=identity-init&defect=start-at-zero",
-    "coupling/identity-part": SPECIMEN,
-    "coupling/init-not-dead": SPECIMEN,
-    "coupling/kept-parameters-inert": SPECIMEN,
-    "coupling/log-det-sum": "zuko:GeneralCouplingTransform",
-    "coupling/scale-bounded": "pyro:AffineCoupling",
-    "coupling/stack-transforms-all": "torchflows:arch.RealNVP",
-    "coupling/transforms-all": "zuko:RealNVP",
-}
 
 USERS = '''
 import torch
@@ -175,78 +149,3 @@ def test_what_is_no_mask_is_refused(options: str, tmp_path: Path) -> None:
     flows.write_text(USERS)
     with pytest.raises(SpecError, match="kept"):
         checking.check(f"{flows}:Shifted?{options}", "coupling/identity-part", QUICK)
-
-
-def pairs() -> list[tuple[str, str]]:
-    """Every law of the family with a host on which it holds."""
-    found = {
-        mutant.law: mutant.host
-        for mutant in registry.mutants()
-        if mutant.law.startswith("coupling/")
-    }
-    # The sources of flowref's own layers are not written into programs.
-    return sorted(
-        (law, host)
-        for law, host in (found | ELSEWHERE).items()
-        if not host.startswith("reference:")
-    )
-
-
-@pytest.mark.parametrize(("law", "host"), pairs())
-def test_a_program_measures_what_the_law_measures(law: str, host: str) -> None:
-    """Written out for a healthy pair, a law measures the same in a program of its own, to the last
-    bit.
-    """
-    chosen, target = registry.find_law(law), registry.parse_target(host)
-    scale = next((scale for scale in chosen.scales if scale > 0), 0.0)
-    if chosen.rebuild is not None:
-        plain = loading.load(target, Condition(history=chosen.history))
-        target = checking.larger(target, plain, chosen.rebuild, chosen.features) or target
-    condition = Condition(scale=scale, history=chosen.history)
-    subject = loading.load(target, condition)
-    batch = points(subject, Example(scale, 9, "near", 5), chosen.given)
-    with np.errstate(all="ignore"):
-        size = chosen.measure(subject, batch).per_row()
-    case = Counterexample(
-        batch.x.tolist(), None, batch.seed, replace(condition, dtype=subject.dtype)
-    )
-    worst = float(size.max())
-    text = script(
-        Verdict(host, law, Status.VIOLATED, evidence=Evidence(worst, worst), counterexample=case)
-    )
-    assert "import flowref" not in text
-    assert "from flowref" not in text
-    text = text.replace("residual = ", "residual = names['residual'] = ").replace(
-        "def main", "names = {}\n\ndef main", 1
-    )
-    names: dict[str, object] = {"__name__": "repro"}
-    exec(compile(text, "repro", "exec"), names)
-    assert names["main"]() == 0, size  # type: ignore[operator]  # the program's own function
-    measured = names["names"]["residual"]  # type: ignore[index]  # a dictionary of results
-    assert np.array_equal(measured.per_row(), size)
-
-
-@pytest.mark.parametrize(
-    "defect", ["dead-start", "mask-after-exponential", "batch-norm-in-conditioner"]
-)
-def test_a_program_shows_a_slip_without_flowref(defect: str, tmp_path: Path) -> None:
-    """Run where flowref cannot be imported, the program for a violation exits with 1 and says so in
-    its last line.
-    """
-    law = {
-        "dead-start": "coupling/init-not-dead",
-        "mask-after-exponential": "coupling/kept-parameters-inert",
-        "batch-norm-in-conditioner": "coupling/conditioner-batch-free",
-    }[defect]
-    program = tmp_path / "repro.py"
-    program.write_text(script(checking.check(f"{SPECIMEN}?defect={defect}", law, QUICK)))
-    alone = "import sys, runpy; sys.modules['flowref'] = None; runpy.run_path(sys.argv[1], run_name='__main__')"
-    done = subprocess.run(
-        [sys.executable, "-c", alone, str(program)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 1, done.stderr
-    assert done.stdout.splitlines()[-1].startswith(f"VIOLATED {law}")

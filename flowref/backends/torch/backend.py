@@ -41,7 +41,7 @@ class Torch:
 
     @property
     def duplicate(self) -> Callable[[Any], Any]:
-        """See `Backend.duplicate`; the function itself, by which a proof knows instances."""
+        """See `Backend.duplicate`."""
         from flowref.backends.torch.state import duplicate
 
         return duplicate

@@ -1,0 +1,125 @@
+"""The names of a program: how a value is written, and the import lines that this takes."""
+
+from __future__ import annotations
+
+import ast
+import math
+import sys
+from types import ModuleType
+from typing import Any
+
+from flowref.model import FlowrefError
+
+# Modules that are imported whole, so that their members are written with a dot.
+WHOLE = {
+    "torch": "torch",
+    "torch.nn": "nn",
+    "math": "math",
+    "numpy": "np",
+    "functools": "functools",
+}
+BUILTINS = ("builtins", "torch", "math", "numpy")
+
+
+class Unwritable(FlowrefError):
+    """What no few lines can say."""
+
+
+class Names:
+    """The names that are taken in a program, by what they stand for."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self.taken: dict[str, object] = dict.fromkeys(taken)
+        for path, alias in WHOLE.items():
+            self.taken[alias] = sys.modules.get(path)
+        self.imports: set[str] = set()
+
+    def within(self, taken: set[str]) -> Names:
+        """The names inside a function of the program, which may hide those of its variables."""
+        inner = Names(taken)
+        inner.taken |= {name: value for name, value in self.taken.items() if value is not None}
+        inner.imports = self.imports
+        return inner
+
+    def fresh(self, wish: str) -> str:
+        """A name for something new, as near to the wish as is free."""
+        name, count = wish, 1
+        while name in self.taken:
+            count += 1
+            name = f"{wish}_{count}"
+        self.taken[name] = None
+        return name
+
+    def write(self, value: Any) -> ast.expr:
+        """A constant as an expression. Raises `Unwritable` where it is no plain value."""
+        if isinstance(value, float):
+            return self._float(value)
+        if value is None or value is ... or isinstance(value, (bool, int, str, bytes)):
+            return ast.parse(repr(value), mode="eval").body
+        if isinstance(value, ModuleType):
+            return _name(self._module(value))
+        if isinstance(value, range):
+            return ast.parse(repr(value).replace("range(0, ", "range("), mode="eval").body
+        if type(value) in (tuple, list, set):
+            entries = [self.write(entry) for entry in value]
+            if isinstance(value, set):
+                return ast.Set(entries)
+            kind = ast.Tuple if isinstance(value, tuple) else ast.List
+            return kind(entries, ast.Load())
+        if type(value) is dict:
+            return ast.Dict([*map(self.write, value)], [*map(self.write, value.values())])
+        if type(value).__module__ == "torch" and repr(value).startswith("torch."):
+            self.imports.add("import torch")  # a dtype or a size
+            return ast.parse(repr(value), mode="eval").body
+        return self._member(value)
+
+    def _float(self, value: float) -> ast.expr:
+        named = {math.pi: "math.pi", math.e: "math.e", math.inf: "math.inf", -math.inf: "-math.inf"}
+        if value in named or math.isnan(value):
+            self.imports.add("import math")
+            return ast.parse(named.get(value, "math.nan"), mode="eval").body
+        return ast.parse(repr(value), mode="eval").body
+
+    def _member(self, value: Any) -> ast.expr:
+        """A class or function of a library, by the shortest path that leads to it."""
+        module, name = home(value)
+        if module == "builtins":
+            return _name(name)
+        if module in WHOLE:
+            return ast.Attribute(_name(self._module(sys.modules[module])), name, ast.Load())
+        return _name(self._imported(value, module, name))
+
+    def _module(self, module: ModuleType) -> str:
+        parent, _, leaf = module.__name__.rpartition(".")
+        if module.__name__ == "numpy":
+            return self._imported(module, "", "numpy", "np")
+        return self._imported(module, parent, leaf)
+
+    def _imported(self, value: Any, module: str, name: str, alias: str = "") -> str:
+        alias = alias or name
+        if alias in self.taken and self.taken[alias] is not value:
+            alias = self.fresh(f"{module.rpartition('.')[2]}_{name}")
+        self.taken[alias] = value
+        source = f"from {module} import {name}" if module else f"import {name}"
+        self.imports.add(source if alias == name else f"{source} as {alias}")
+        return alias
+
+
+def home(value: Any) -> tuple[str, str]:
+    """The shortest module path that offers a class or function under its own name."""
+    name = getattr(value, "__name__", "")
+    inside = (getattr(value, "__module__", None) or "").split(".")
+    paths = [".".join(inside[: end + 1]) for end in range(len(inside))] if inside[0] else BUILTINS
+    for path in paths:
+        if name and getattr(sys.modules.get(path), name, None) is value and "flowref" not in path:
+            return path, name
+    raise Unwritable(f"it is made of {_brief(value)}, which no import line names")
+
+
+def _brief(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def _name(name: str) -> ast.expr:
+    return ast.Name(name, ast.Load())

@@ -1,0 +1,234 @@
+"""The lines that build the object: as a user does, and then in the condition that was recorded."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from flowref import registry
+from flowref.backends.torch.live import derive
+from flowref.backends.torch.state import modules, trainable
+from flowref.model import REAL, USER, Support
+from flowref.scripting.case import Case
+from flowref.scripting.inlining import Inliner, Operand, named
+from flowref.scripting.layout import WIDTH, requoted, unparsed
+from flowref.scripting.names import Unwritable
+
+ROWS = 16
+
+
+def seeds(case: Case) -> list[str]:
+    """The lines that seed what the builder draws from."""
+    seed = derive(case.condition.seed, 3)
+    lines = {
+        "torch": f"torch.manual_seed({seed})",
+        "numpy": f"np.random.seed({seed % 2**32})",
+        "random": f"random.seed({seed})",
+    }
+    return [lines[generator] for generator in case.draws]
+
+
+def construction(case: Case, inliner: Inliner) -> tuple[list[str], list[str]]:
+    """The lines before, which import and define, and those that give ``flow`` in the case's dtype."""
+    target = case.target
+    options = registry.builder_options(target)
+    before: list[str] = []
+    if target.adapter == USER:
+        before = _imports(case, inliner)
+        expression = ast.parse(target.component.rpartition(":")[2], mode="eval").body
+        if not case.copied:
+            written = [(key, inliner.names.write(value)) for key, value in options.items()]
+            expression = ast.Call(expression, [], [ast.keyword(*pair) for pair in written])
+    else:
+        build = registry.find_component(target).build
+        given = {name: Operand(value) for name, value in options.items()}
+        expression = inliner.expression(build, **given)
+    lines = unparsed(hoisted(inliner, expression))
+    wanted = getattr(torch, case.condition.dtype)
+    floats = [one for one in _state(case.as_built) if one.is_floating_point()]
+    if isinstance(case.as_built, nn.Module):
+        narrow = any(one.dtype != wanted for one in floats)
+        calls = [f"to({wanted})"] * narrow + ["eval()"] * case.as_built.training
+        called = "".join(f".{call}" for call in calls)
+        own = type(case.as_built)
+        usual = own.eval is nn.Module.eval and own.train is nn.Module.train  # returns the module
+        short = lines[-1].startswith("flow = ") and len(lines[-1] + called) <= WIDTH
+        if calls and short and usual and not case.copied:
+            lines[-1] += called
+        elif calls:
+            lines.append(f"flow{called}")
+    defined = [["", *unparsed([one]), ""] for one in inliner.definitions]
+    return [*before, *(line for group in defined for line in group)], lines
+
+
+def hoisted(inliner: Inliner, expression: ast.expr) -> list[ast.stmt]:
+    """The statements that end with ``flow``; lambdas in long ones get a name, equal ones the same."""
+    given = [*inliner.lines, ast.Assign([ast.Name("flow", ast.Store())], expression, lineno=0)]
+    if isinstance(expression, ast.Name) and inliner.lines:
+        renaming = _Renaming({expression.id: "flow"})
+        given = [renaming.visit(line) for line in inliner.lines]
+    statements: list[ast.stmt] = []
+    for statement in given:
+        if len(unparsed([statement])) > 2:
+            statement = _Hoisting(inliner).visit(statement)
+        statements.append(statement)
+    return statements
+
+
+class _Renaming(ast.NodeTransformer):
+    """Gives variables other names."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Name(self.names.get(node.id, node.id), node.ctx)
+
+
+class _Hoisting(ast.NodeTransformer):
+    """Makes functions of lambdas."""
+
+    def __init__(self, inliner: Inliner) -> None:
+        self.inliner = inliner
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        key = ast.unparse(node)
+        if key not in self.inliner.defined:
+            name = self.inliner.defined[key] = self.inliner.names.fresh("net")
+            body: list[ast.stmt] = [ast.Return(node.body)]
+            self.inliner.definitions.append(ast.FunctionDef(name, node.args, body, [], lineno=0))
+        return ast.Name(self.inliner.defined[key], ast.Load())
+
+
+def _imports(case: Case, inliner: Inliner) -> list[str]:
+    """How a program imports a user's factory from where it is."""
+    place, _, name = case.target.component.rpartition(":")
+    first, file = name.partition(".")[0], Path(place)
+    if not place.endswith(".py"):
+        root = Path(place.partition(".")[0])
+        here = root.exists() or root.with_suffix(".py").exists()
+        inliner.names.imports |= {"import sys"} if here else set()
+        return [*(['sys.path.insert(0, ".")'] if here else []), f"from {place} import {first}"]
+    if file.stem.isidentifier() and file.stem not in sys.stdlib_module_names:
+        inliner.names.imports.add("import sys")
+        folder = f"sys.path.insert(0, {file.parent.as_posix()!r})"
+        return [requoted(folder), f"from {file.stem} import {first}"]
+    inliner.names.imports.add("import runpy")
+    return [requoted(f"{first} = runpy.run_path({place!r})[{first!r}]")]
+
+
+def evaluation(case: Case) -> list[str]:
+    """The lines that put the parts of what is no module into eval mode."""
+    if isinstance(case.as_built, nn.Module):
+        return []
+    return [
+        f"{path}.eval()"
+        for path, part in paths(case.as_built)
+        if any(one.training and _moody(one) for one in part.modules())
+    ]
+
+
+def _moody(module: nn.Module) -> bool:
+    """Whether a module without parts may do something else in train mode: it has no parameters
+    only, but buffers or chance.
+    """
+    return bool(dict(module.named_buffers(recurse=False))) or "Dropout" in type(module).__name__
+
+
+def moving(case: Case) -> list[str]:
+    """The lines that move the parameters as they were moved."""
+    scale, fixed = case.condition.scale, case.facts.promises.get("fixed")
+    if not scale or fixed or not trainable(case.as_built):
+        return []
+    owners = [f"*{path}.parameters()" for path, _ in paths(case.as_built)]
+    several = f"[{', '.join(owners)}]" if len(owners) > 1 else owners[0][1:]
+    frozen = sum(len(list(part.parameters())) for part in modules(case.as_built))
+    condition = len(trainable(case.as_built)) < frozen
+    step = "torch.randn(parameter.shape, generator=generator, dtype=torch.float64)"
+    if case.condition.dtype == "float64":
+        step = step.replace(", dtype=torch.float64", "")
+    factor = "" if scale == 1 else f"{scale!r} * "
+    return [
+        f"generator = torch.Generator().manual_seed({derive(case.condition.seed, 5)})",
+        f"for parameter in {several}:",
+        *(["    if parameter.requires_grad:"] if condition else []),
+        f"    {'    ' if condition else ''}parameter.data += {factor}{step}",
+    ]
+
+
+def mending(case: Case, inliner: Inliner) -> list[str]:
+    """The lines that let the library put moved parameters back into their valid set."""
+    repair = case.dialect.repair
+    if repair is None:
+        return []
+    outer, inliner.lines = inliner.lines, []
+    inliner.called(Operand(repair), [named("flow", case.obj)], {})
+    inner, inliner.lines = inliner.lines, outer
+    return ["with torch.no_grad():", *(f"    {line}" for line in unparsed(inner))] if inner else []
+
+
+def warming(case: Case, support: Support | None, shape: tuple[int, ...]) -> list[str]:
+    """The lines that pass two batches through the object in train mode."""
+    if not isinstance(case.obj, nn.Module):
+        raise Unwritable("it holds modules and is none")
+    which = case.dialect.normalizing if case.dialect.inverse is not None else "forward"
+    given = random_points(support or REAL, (ROWS, *shape))
+    if case.context is not None:
+        given += f", torch.randn({ROWS}, {', '.join(map(str, case.context.shape[1:]))})"
+    call = which if case.dialect.forward is not None else "log_prob"
+    return [
+        "flow.train()",
+        "for _ in range(2):  # as in training",
+        f"    {call}({given})",
+        "flow.eval()",
+    ]
+
+
+def random_points(support: Support, shape: tuple[int, ...]) -> str:
+    """An expression for random points of a set. Raises `Unwritable` for sets without a simple one."""
+    sizes = ", ".join(map(str, shape))
+    if support.kind in ("simplex", "ordered"):
+        raise Unwritable("random points of its domain take more than a line")
+    if not support.bounded:
+        return f"torch.randn({sizes})"
+    low, high = support.low, support.high
+    if high == float("inf"):
+        return f"torch.rand({sizes}) + {low + 0.5!r}"
+    if low == -float("inf"):
+        return f"{high - 0.5!r} - torch.rand({sizes})"
+    if (low, high) == (0.0, 1.0):
+        return f"torch.rand({sizes})"
+    return f"{low!r} + {high - low!r} * torch.rand({sizes})"
+
+
+def _state(obj: Any) -> list[torch.Tensor]:
+    """Parameters and buffers."""
+    state = [[*part.parameters(), *part.buffers()] for part in modules(obj)]
+    return [tensor for tensors in state for tensor in tensors]
+
+
+def paths(obj: Any) -> list[tuple[str, nn.Module]]:
+    """Where the outermost modules of an object are, in the order of `modules`."""
+    if isinstance(obj, nn.Module):
+        return [("flow", obj)]
+    places: dict[int, str] = {}
+    seen: set[int] = set()
+    stack: list[tuple[str, Any]] = [("flow", obj)]
+    while stack:
+        path, item = stack.pop(0)
+        if id(item) in seen or isinstance(item, (str, bytes, int, float, torch.Tensor, type)):
+            continue
+        seen.add(id(item))
+        places.setdefault(id(item), path)
+        if isinstance(item, (list, tuple)):
+            stack += [(f"{path}[{index}]", entry) for index, entry in enumerate(item)]
+        elif isinstance(item, dict):
+            stack += [(f"{path}[{key!r}]", entry) for key, entry in item.items()]
+        elif hasattr(item, "__dict__") and not isinstance(item, nn.Module):
+            stack += [(f"{path}.{name}", entry) for name, entry in vars(item).items()]
+    return [(places[id(part)], part) for part in modules(obj) if id(part) in places]

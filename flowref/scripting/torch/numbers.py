@@ -1,0 +1,55 @@
+"""Arrays as source: short where they can be, with every digit where they must."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from flowref.model import Array
+from flowref.scripting.layout import WIDTH
+
+
+def tensor(name: str, values: Array, digits: int = 17) -> list[str]:
+    """The lines that assign an array as a tensor of the default dtype, each number to so many
+    significant digits.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    shape = ", ".join(map(str, values.shape))
+    if not np.signbit(values).any() and not values.any():
+        return [f"{name} = torch.zeros({shape})"]
+    if values.size > 2 and np.all(values == values.flat[0]) and np.isfinite(values.flat[0]):
+        return [f"{name} = torch.full(({shape},), {number(values.flat[0], digits)})"]
+    places = np.flatnonzero(values)
+    if values.size > 24 and len(places) <= 4 and not np.signbit(values[values == 0]).any():
+        indices = [np.unravel_index(place, values.shape) for place in places]
+        entries = [(", ".join(map(str, map(int, index))), values[index]) for index in indices]
+        set_ones = [f"{name}[{index}] = {number(value, digits)}" for index, value in entries]
+        return [f"{name} = torch.zeros({shape})", *set_ones]
+    nested = _nested(values, digits)
+    line = f"{name} = torch.tensor({nested})"
+    if len(line) <= WIDTH:
+        return [line]
+    lines, flat = [f"{name} = torch.tensor(["], [number(v, digits) for v in values.reshape(-1)]
+    row = "   "
+    for text in flat:
+        if len(row) + len(text) + 2 > WIDTH:
+            lines.append(row)
+            row = "   "
+        row += f" {text},"
+    return [*lines, row, f"]).reshape({shape})"]
+
+
+def number(value: float, digits: int = 17) -> str:
+    """A number to so many significant digits, as Python reads it."""
+    value = float(value)
+    if not np.isfinite(value):
+        return f'float("{value}")'
+    text = repr(value if digits >= 17 else float(f"{value:.{digits}g}"))
+    return re.sub(r"e([+-])0*(\d)", lambda found: f"e{found[1].strip('+')}{found[2]}", text)
+
+
+def _nested(values: Array, digits: int) -> str:
+    if values.ndim == 0:
+        return number(float(values), digits)
+    return f"[{', '.join(_nested(row, digits) for row in values)}]"

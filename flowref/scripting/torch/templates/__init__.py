@@ -1,0 +1,24 @@
+"""Law -> the templates of its programs, tried in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flowref.scripting.template import Template
+from flowref.scripting.torch.templates import (
+    batch_norm,
+    bijection,
+    conduct,
+    coupling,
+    density,
+    mode,
+)
+
+TEMPLATES: Mapping[str, tuple[Template, ...]] = {
+    **bijection.TEMPLATES,
+    **conduct.TEMPLATES,
+    **mode.TEMPLATES,
+    **density.TEMPLATES,
+    **coupling.TEMPLATES,
+    **batch_norm.TEMPLATES,
+}

@@ -1,0 +1,308 @@
+"""Batch normalization: outputs, running statistics and gradients against their formulas."""
+
+from __future__ import annotations
+
+from flowref.scripting.template import Template
+
+# Channels of different means and spreads; what is said of one channel is said of samples and
+# positions.
+BATCH = """
+spread = 10.0 ** torch.linspace(-2, 1, $channels).reshape($wide)
+x = spread * (3.0 + torch.randn($samples, *$event))
+axes = [0, *range(2, x.dim())]
+mean, var = x.mean(axes, keepdim=True), x.var(axes, unbiased=False, keepdim=True)
+"""
+
+MATCHES_TRAIN = f"""
+{BATCH.strip()}
+flow.train()
+y = $call(x)[0]
+expected = $weight * (x - mean) / (var + $eps).sqrt() + $bias
+# The law: in train mode a batch is normalized by its mean and its biased variance.
+print("output:  ", y.flatten()[:4].tolist())
+print("expected:", expected.flatten()[:4].tolist())
+off = ((y - expected).abs().max() / (1 + expected.abs().max())).item()
+"""
+
+MATCHES_EVAL = f"""
+{BATCH.strip()}
+flow.eval()
+y = $call(x)[0]
+expected = $weight * (x - $running_mean) / ($running_var + $eps).sqrt() + $bias
+# The law: in eval mode a batch is normalized by the running statistics.
+print("output:  ", y.flatten()[:4].tolist())
+print("expected:", expected.flatten()[:4].tolist())
+off = ((y - expected).abs().max() / (1 + expected.abs().max())).item()
+"""
+
+MOMENTS = f"""
+{BATCH.strip()}
+flow.train()
+y = $call(x)[0]
+variance = $weight**2 * var / (var + $eps)
+# The law: before weight and bias, channels have mean 0 and variance v / (v + eps).
+print("mean:    ", y.mean(axes).tolist(), " expected:", ($bias + 0 * mean).flatten().tolist())
+print("variance:", y.var(axes, unbiased=False).tolist(), " expected:", variance.flatten().tolist())
+gaps = y.mean(axes, keepdim=True) - $bias, y.var(axes, unbiased=False, keepdim=True) - variance
+off = max(gap.abs().max().item() for gap in gaps)
+"""
+
+UPDATE = f"""
+{BATCH.strip()}
+before = [$running_mean.clone(), $running_var.clone()]
+flow.train()
+$call(x)
+after, offs = [$running_mean, $running_var], []
+for batch in (x.var(axes, keepdim=True), var):  # unbiased and biased
+    for share in ($fractions):
+        wanted = [old + share * (new - old) for old, new in zip(before, (mean, batch))]
+        gaps = [((a - b).abs() / (1 + b.abs())).max().item() for a, b in zip(after, wanted)]
+        print(f"by a share of {{share:g}} of the batch, mean and variance are off by", gaps)
+        offs.append(max(gaps))
+# The law: a batch enters with one share, the momentum or one minus it, by either variance.
+off = min(offs)
+"""
+
+VARIANCE = f"""
+{BATCH.strip()}
+flow.train()
+y = ($call(x)[0] - $bias) / $weight
+expected = (x - mean) / (var + $eps).sqrt()
+ratio = ((y - y.mean()).square().mean() / expected.square().mean()).item()
+# The law: a batch is normalized by its biased variance, as in algorithm 1 of the paper.
+print("variance of the output over that of the formula:", ratio)
+print("(n - 1)/n for n values:", (x[:, 0].numel() - 1) / x[:, 0].numel())
+wrong = abs(ratio - 1) > 1e-3
+"""
+
+RUNNING_VARIANCE = f"""
+{BATCH.strip()}
+before = $running_var.clone()
+flow.train()
+$call(x)
+n = x[:, 0].numel()
+moved = ($running_var - before).flatten()
+biased, unbiased = (var - before).flatten(), (var * n / (n - 1) - before).flatten()
+# The law: the running variance averages unbiased variances, or the documentation says otherwise.
+print("moved, as a share of the way to the biased variance:  ", (moved / biased).tolist())
+print("moved, as a share of the way to the unbiased variance:", (moved / unbiased).tolist())
+wrong = (moved / biased).std() < (moved / unbiased).std()
+"""
+
+MOMENTUM = f"""
+{BATCH.strip()}
+before = $running_mean.clone()
+flow.train()
+$call(x)
+share = (($running_mean - before) / (mean - before)).flatten()
+# The law: the momentum is the share of the new batch, as in torch, or it is said to be another.
+print("momentum:", $momentum, " share with which the batch entered:", share.tolist())
+wrong = abs(share[0].item() - $momentum) > abs(share[0].item() - (1 - $momentum))
+"""
+
+INITIAL = """
+held = {"weight": $weight, "bias": $bias, "running mean": $running_mean, "running variance": $running_var}
+usual = {"weight": 1.0, "bias": 0.0, "running mean": 0.0, "running variance": 1.0}
+wrong = False
+for name, value in held.items():
+    value = torch.as_tensor(value).flatten()
+    # The law: a new layer has these values.
+    print(name, value.tolist(), " usual:", usual[name])
+    wrong |= bool((value - usual[name]).abs().max() > 1e-2)
+"""
+
+REFUSED = """
+$probe
+flow.train()
+try:
+    y = $call(x)[0]
+    print("shape", tuple(x.shape), "is accepted in train mode; the output is", y.flatten().tolist())
+    wrong = True
+except Exception as error:
+    print("shape", tuple(x.shape), "is refused:", error)
+    wrong = False
+"""
+
+SINGLE_KEEPS = """
+x = torch.randn($single)
+flow.train()
+try:
+    $call(x)
+except Exception as error:
+    print("a single value is refused:", error)
+# The law: the running statistics are finite after a batch of one value per channel.
+print("running mean:", $running_mean.flatten().tolist())
+print("running variance:", $running_var.flatten().tolist())
+wrong = not torch.stack([$running_mean, $running_var]).isfinite().all()
+"""
+
+EMPTY = """
+x = torch.zeros(0, *$event)
+before = [$running_mean.clone(), $running_var.clone()]
+flow.train()
+try:
+    y = $call(x)[0]
+    print("an empty batch gives shape", tuple(y.shape))
+    wrong = y.shape != x.shape
+except Exception as error:
+    print("an empty batch is refused:", error)
+    wrong = False
+after = [$running_mean, $running_var]
+# The law: an empty batch leaves the running statistics as they are.
+print("running statistics before:", *(one.flatten().tolist() for one in before))
+print("running statistics after: ", *(one.flatten().tolist() for one in after))
+wrong = wrong or not all(torch.equal(a, b) for a, b in zip(before, after))
+"""
+
+CHANNELS = """
+wrong = False
+for channels in sorted({1, $channels - 1, $channels + 1, 2 * $channels} - {$channels, 0}):
+    for mode in (True, False):
+        flow.train(mode)
+        try:
+            y = $call(torch.randn(6, channels, *$event[1:]))[0]
+        except Exception:
+            continue
+        # The law: a layer of $channels channels takes no others.
+        print(channels, "channels are accepted, train mode:", mode, " shape:", tuple(y.shape))
+        wrong = True
+"""
+
+GRADIENT_SUMS = f"""
+{BATCH.strip()}
+x.requires_grad_()
+flow.train()
+cotangent = torch.randn(x.shape)
+(gradient,) = torch.autograd.grad($call(x)[0], x, cotangent)
+# The law: the output does not change with a constant added to a channel.
+print("sum of the gradient in each channel:", gradient.sum(axes).tolist())
+off = (gradient.sum(axes).abs() / gradient.abs().sum(axes)).max().item()
+"""
+
+BACKWARD = f"""
+{BATCH.strip()}
+x.requires_grad_()
+flow.train()
+cotangent = torch.randn(x.shape)
+(gradient,) = torch.autograd.grad($call(x)[0], x, cotangent)
+hat, dhat = ((x - mean) / (var + $eps).sqrt()).detach(), $weight * cotangent
+along = (dhat * hat).mean(axes, keepdim=True)
+expected = (dhat - dhat.mean(axes, keepdim=True) - hat * along) / (var + $eps).sqrt()
+# The law: the gradient passes through the mean and the variance of the batch.
+print("gradient:   ", gradient.flatten()[:4].tolist())
+print("closed form:", expected.flatten()[:4].tolist())
+off = ((gradient - expected).abs().max() / expected.abs().max()).item()
+"""
+
+LOG_DET = """
+x = torch.randn(5, *$event)
+flow.eval()
+_, reported = $call(x)
+scale = $weight / ($running_var + $eps).sqrt()
+expected = $positions * scale.abs().log().sum().item()
+# The law: the log-det is that of the scaling of each channel, over all positions.
+print("reported:", reported.tolist())
+print("expected:", expected)
+off = (reported - expected).abs().max().item()
+"""
+
+COUNTER = """
+x = torch.randn(8, *$event)
+counts = [int($counter)]
+for mode in (True, True, False):
+    flow.train(mode)
+    $call(x)
+    counts.append(int($counter))
+# The law: each call in train mode counts one batch, and none in eval mode does.
+print("batches counted at first, after two in train mode, and after one in eval mode:", counts)
+wrong = [count - counts[0] for count in counts] != [0, 1, 2, 2]
+"""
+
+UNTRAINED = """
+x = torch.randn(8, *$event)
+flow.eval()
+y = $call(x)[0]
+expected = $weight * x / (1 + $eps) ** 0.5 + $bias
+# The law: a new layer in eval mode hardly changes its input.
+print("input: ", x.flatten()[:4].tolist())
+print("output:", y.flatten()[:4].tolist())
+off = ((y - expected).abs().max() / (1 + expected.abs().max())).item()
+"""
+
+JACOBIAN = """
+x = 3 + torch.randn($few, *$event)
+flow.train()
+_, reported = $call(x)
+jacobian = torch.autograd.functional.jacobian(lambda v: $call(v)[0], x).reshape(x.numel(), x.numel())
+expected = torch.linalg.slogdet(jacobian).logabsdet
+# The law: in train mode the log-dets of a batch add up to that of the map of the whole batch.
+print("sum of the reported log-dets:          ", reported.sum().item())
+print("log-det of the map of the whole batch: ", expected.item())
+wrong = abs(reported.sum().item() - expected.item()) > 1e-3
+"""
+
+SCALES = f"""
+{BATCH.strip()}
+flow.train()
+first, second = $call(x)[0] - $bias, $call(-3 * x)[0] - $bias
+ideal = -((9 * (var + $eps)) / (9 * var + $eps)).sqrt() * first
+# The law: BN(a x) = sign(a) BN(x), with eps / a^2 for eps.
+print("BN(-3 x):", second.flatten()[:4].tolist())
+print("expected:", ideal.flatten()[:4].tolist())
+off = ((second - ideal).abs().max() / (1 + ideal.abs().max())).item()
+"""
+
+SHIFTS = f"""
+{BATCH.strip()}
+flow.train()
+first, second = $call(x)[0], $call(x + 1.0)[0]
+# The law: BN(x + c) = BN(x).
+print("BN(x):    ", first.flatten()[:4].tolist())
+print("BN(x + 1):", second.flatten()[:4].tolist())
+off = ((first - second).abs().max() / (1 + first.abs().max())).item()
+"""
+
+INVERSE_TRAIN = """
+x = 3 + torch.randn(8, *$event)
+flow.train()
+y = $call(x)[0].detach()
+try:
+    back = $undo(y)[0]
+    print("x:        ", x.flatten()[:4].tolist())
+    print("came back:", back.flatten()[:4].tolist())
+    wrong = (back - x).abs().max().item() > 1e-6
+except Exception as error:
+    # The law: in train mode the inverse is refused, or gives back the batch.
+    print("the inverse is refused in train mode:", error)
+    wrong = False
+"""
+
+ANY = 1e9  # residuals of these laws are relative to sizes of their own
+
+
+def _of(*texts: str) -> tuple[Template, ...]:
+    return tuple(Template(text, within=ANY) for text in texts)
+
+
+TEMPLATES = {
+    "batch-norm/matches-reference": _of(MATCHES_TRAIN, MATCHES_EVAL),
+    "batch-norm/moments": _of(MOMENTS),
+    "batch-norm/running-update": _of(UPDATE),
+    "batch-norm/variance-convention": _of(VARIANCE),
+    "batch-norm/running-variance-convention": _of(RUNNING_VARIANCE),
+    "batch-norm/momentum-convention": _of(MOMENTUM),
+    "batch-norm/initial-values": _of(INITIAL),
+    "batch-norm/single-value-refused": _of(REFUSED.replace("$probe", "x = torch.randn($single)")),
+    "batch-norm/single-value-keeps-statistics": _of(SINGLE_KEEPS),
+    "batch-norm/empty-batch": _of(EMPTY),
+    "batch-norm/channel-count": _of(CHANNELS),
+    "batch-norm/gradient-sums-to-zero": _of(GRADIENT_SUMS),
+    "batch-norm/backward-closed-form": _of(BACKWARD),
+    "batch-norm/log-det": _of(LOG_DET),
+    "batch-norm/batch-counter": _of(COUNTER),
+    "batch-norm/eval-before-training": _of(UNTRAINED),
+    "batch-norm/batch-jacobian": _of(JACOBIAN),
+    "batch-norm/scale-law": _of(SCALES),
+    "batch-norm/shift-law": _of(SHIFTS),
+    "batch-norm/train-inverse-policy": _of(INVERSE_TRAIN),
+}

@@ -1,0 +1,110 @@
+"""Bijections: round trips and log-determinants."""
+
+from __future__ import annotations
+
+from flowref.scripting.template import Template
+
+JACOBIAN = "torch.autograd.functional.jacobian"
+
+LOG_DET = f"""
+_, reported = forward(x)
+jacobian = {JACOBIAN}(lambda v: forward(v[None])[0][0], x[0])
+expected = torch.linalg.slogdet(jacobian$square).logabsdet
+# The law: the log-det that forward reports is that of the derivative of what it returns.
+print("reported log-det:         ", reported$ladj)
+print("log|det d output/d input|:", expected.item())
+off = abs(reported$ladj - expected.item())
+"""
+
+LOG_DET_OF_BATCH = f"""
+_, reported = forward(x)
+jacobians = [{JACOBIAN}(lambda v: forward(v[None])[0][0], row) for row in x]
+expected = torch.stack([torch.linalg.slogdet(one$square).logabsdet for one in jacobians])
+# The law: each log-det is that of the derivative of what forward returns for its point.
+print("reported log-dets:         ", reported.tolist())
+print("log|det d output/d input|: ", expected.tolist())
+off = (reported - expected).abs().max().item()
+"""
+
+INVERSE_LOG_DET = f"""
+z = $latents
+_, reported = inverse(z)
+jacobian = {JACOBIAN}(lambda v: inverse(v[None])[0][0], z[0])
+expected = torch.linalg.slogdet(jacobian$square).logabsdet
+# The law: the log-det that inverse reports is that of the derivative of what it returns.
+print("reported log-det:         ", reported$ladj)
+print("log|det d output/d input|:", expected.item())
+off = abs(reported$ladj - expected.item())
+"""
+
+ANTISYMMETRY = """
+y, there = forward(x)
+_, back = inverse(y.detach())
+# The law: the log-dets of the two directions cancel.
+print("log-det of forward at x:   ", there$ladj)
+print("log-det of inverse at f(x):", back$ladj)
+off = abs(there$ladj + back$ladj)
+"""
+
+ROUND_TRIP = """
+y, _ = forward(x)
+back, _ = inverse(y.detach())
+# The law: what inverse gives back is x.
+print("x:            ", x.tolist())
+print("f(x):         ", y.tolist())
+print("inverse(f(x)):", back.tolist())
+off = (back - x).abs().max().item()
+"""
+
+FORWARD_ROUND_TRIP = """
+z = $latents
+x, _ = inverse(z)
+again, _ = forward(x.detach())
+# The law: what forward gives back is z.
+print("z:            ", z.tolist())
+print("inverse(z):   ", x.tolist())
+print("f(inverse(z)):", again.tolist())
+off = (again - z).abs().max().item()
+"""
+
+PRODUCT = f"""
+y = forward(x)[0].detach()
+there = {JACOBIAN}(lambda v: forward(v[None])[0][0], x[0])$square
+back = {JACOBIAN}(lambda v: inverse(v[None])[0][0], y[0])$square
+# The law: the derivatives of the two directions are inverse matrices.
+print("derivative of inverse times that of forward:")
+print((back @ there).tolist())
+off = (back @ there - torch.eye($size)).abs().max().item()
+"""
+
+SHAPE = """
+y, log_det = forward(x)
+# The law: one number per point, in the shape of the batch.
+print("shape of x:", tuple(x.shape), " of the log-det:", tuple(log_det.shape), " expected: $ladj_shape")
+wrong = tuple(log_det.shape) != $ladj_shape
+"""
+
+INVERSE_SHAPE = """
+z = forward(x)[0].detach().clone()
+x, log_det = inverse(z)
+# The law: one number per point, in the shape of the batch.
+print("shape of z:", tuple(z.shape), " of the log-det:", tuple(log_det.shape), " expected: $ladj_shape")
+wrong = tuple(log_det.shape) != $ladj_shape
+"""
+
+TEMPLATES = {
+    "bijection/log-det": (Template(LOG_DET), Template(LOG_DET_OF_BATCH, whole=True)),
+    "bijection/inverse-log-det": (Template(INVERSE_LOG_DET),),
+    "bijection/log-det-antisymmetry": (Template(ANTISYMMETRY),),
+    "bijection/inverse-roundtrip": (Template(ROUND_TRIP), Template(ROUND_TRIP, whole=True)),
+    "bijection/forward-roundtrip": (
+        Template(FORWARD_ROUND_TRIP),
+        Template(FORWARD_ROUND_TRIP, whole=True),
+    ),
+    "bijection/jacobian-inverse-product": (Template(PRODUCT),),
+    "bijection/log-det-shape": (
+        Template(SHAPE),
+        Template(INVERSE_SHAPE),
+        Template(SHAPE, whole=True),
+    ),
+}

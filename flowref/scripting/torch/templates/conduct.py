@@ -1,0 +1,331 @@
+"""Conduct: what a call leaves behind, dtypes and devices, shapes and layouts, gradients."""
+
+from __future__ import annotations
+
+from flowref.scripting.template import Template
+
+JACOBIAN = "torch.autograd.functional.jacobian"
+# How far two outcomes of one call are apart, relative to their size.
+APART = "max(((a - b).abs().max() / (1 + a.abs().max())).item() for a, b in zip(first, second))"
+
+DTYPE = """
+$setup
+torch.set_default_dtype(torch.float32)  # as users have it; flow and $at are float64
+dtypes = [result.dtype for result in $results]
+# The law: float64 in, float64 out.
+print("$which of", $at.dtype, "returned", dtypes)
+wrong = any(dtype != torch.float64 for dtype in dtypes)
+"""
+
+DTYPE_REFUSED = """
+$setup
+torch.set_default_dtype(torch.float32)  # as users have it; flow and $at are float64
+try:
+    $which($at)
+    wrong = False
+except RuntimeError as error:
+    print("$which of", $at.dtype, "raised", error)
+    wrong = True
+"""
+
+DTYPE_TORN = """
+gaps = []
+for default in (torch.float64, torch.float32):  # flow and x are float64
+    torch.set_default_dtype(default)
+    y, there = forward(x)
+    back, again = inverse(y.detach())
+    gaps.append(max((back - x).abs().max().item(), (there + again).abs().max().item()))
+    print("default dtype", default, " value and log-det of the round trip are off by", gaps[-1])
+# The law: a float64 object computes in float64, whatever the default dtype is.
+wrong = gaps[1] > 1e-9 > gaps[0]
+"""
+
+DTYPE_TORN_LOG_DET = f"""
+gaps = []
+for default in (torch.float64, torch.float32):  # flow and x are float64
+    torch.set_default_dtype(default)
+    _, reported = forward(x)
+    jacobian = {JACOBIAN}(lambda v: forward(v[None])[0][0], x[0])
+    gaps.append(abs(reported.sum() - torch.linalg.slogdet(jacobian$square).logabsdet).item())
+    print("default dtype", default, " the log-det is off by", gaps[-1])
+# The law: a float64 object computes in float64, whatever the default dtype is.
+wrong = gaps[1] > 1e-9 > gaps[0]
+"""
+
+DTYPE_INSIDE = """
+$setup
+step = torch.full_like($at, 1e-10)
+wrong = False
+for place, name in enumerate(("value", "log-det")):
+    _, slope = torch.autograd.functional.jvp(lambda v: $which(v)[place], $at, step)
+    moved = $which($at + step)[place] - $which($at)[place]
+    apart = (moved - slope).abs().max().item()
+    # The law: float64 tells points apart that are 1e-10 apart; float32 does not.
+    print(f"{name}: a step of 1e-10 moves it by another {apart:.1e} than its slope says")
+    wrong |= apart > 1e-12
+"""
+
+DEVICE = """
+flow.to("meta")
+entries = [(part, *entry) for part in flow.modules() for entry in vars(part).items()]
+tensors = [entry for entry in entries if isinstance(entry[2], torch.Tensor)]
+left = [f"{type(part).__name__}.{name}" for part, name, one in tensors if one.device.type != "meta"]
+# The law: all that the module holds moves with it.
+print("after flow.to('meta') still on the CPU:", left)
+wrong = bool(left)
+"""
+
+WRONG_SHAPE = """
+wrong = False
+for points in (x[..., :1], torch.cat([x, x[..., :1]], -1)):
+    try:
+        y, _ = forward(points)
+    except Exception as error:
+        print("shape", tuple(points.shape), "is refused:", type(error).__name__)
+        continue
+    # The law: points with the wrong number of features are refused, or mapped as they are.
+    print("shape", tuple(points.shape), "is mapped to shape", tuple(y.shape))
+    wrong |= y.shape != points.shape
+"""
+
+EXTREMES = """
+wrong = False
+for number in (0.0, -0.0, 1e-30, 1e30, 5e-324, 1e308 / 4):
+    if not $low < number < $high:
+        continue
+    try:
+        results = $over(torch.full((1, *$event), number)$end
+    except Exception as error:
+        print("at", number, "it raises", type(error).__name__)
+        continue
+    # The law: numbers in, numbers out (infinity is one).
+    print("at", number, "it returns", *(result.tolist() for result in results))
+    wrong |= any(result.isnan().any().item() for result in results)
+"""
+
+OUTSIDE = """
+results = $results
+# The law: outside the domain a call raises, or returns a number.
+print("x outside the domain:", x.tolist())
+print("forward returned:    ", *(result.tolist() for result in results))
+wrong = any(result.isnan().any().item() for result in results)
+"""
+
+MUTATED = """
+$setup
+before = $at.clone()
+$which($at)
+# The law: the caller's tensor stays as it was.
+print("before $which:", before.tolist())
+print("after $which: ", $at.tolist())
+wrong = $at._version > 0  # how often it was written to
+"""
+
+TWICE = f"""
+$setup
+torch.manual_seed(1)
+first = $results
+torch.manual_seed(2)
+second = $results
+# The law: in eval mode the same call returns the same.
+print("first call: ", *(result.tolist() for result in first))
+print("second call:", *(result.tolist() for result in second))
+off = {APART}
+"""
+
+ALONE = """
+$setup
+pair = $over(torch.cat([$at, $at])$end
+shapes = [(1, *result.shape[1:]) if result.dim() else () for result in pair]
+try:
+    found = [tuple(result.shape) for result in $results]
+except Exception as error:
+    found = f"{type(error).__name__}: {error}"
+# The law: a point alone gets what it gets beside a copy of itself.
+print("expected of a single point:", shapes)
+print("got:                       ", found)
+wrong = found != shapes
+"""
+
+SPOILT = """
+$setup
+spoilt = $at.clone()
+spoilt[$nan_row] = float("nan")
+others = torch.arange(len($at)) != $nan_row
+clean = [result[others].isfinite().all().item() for result in $results]
+dirty = [result[others].isfinite().all().item() for result in $over(spoilt$end]
+# The law: a nan in point $nan_row stays there.
+print("other points are finite without it:", clean, " with it:", dirty)
+wrong = clean != dirty
+"""
+
+STRIDES = """
+$setup
+axes = tuple(reversed(range($at.dim())))
+$at = torch.cat([$at, $at])
+other = $at.permute(axes).contiguous().permute(axes)
+assert torch.equal($at, other) and not other.is_contiguous()
+try:
+    $which(other)
+    wrong = False
+except RuntimeError as error:
+    # The law: an input is not refused for its strides.
+    print("$which of a transposed input raised:", error)
+    wrong = "view size is not compatible" in str(error)
+"""
+
+STRIDES_AGREE = f"""
+$setup
+$at = torch.cat([$at, $at])
+axes = tuple(reversed(range($at.dim())))
+first, second = $over($at$end, $over($at.permute(axes).contiguous().permute(axes)$end
+# The law: the same numbers in another memory layout give the same results.
+print("contiguous:", *(result.tolist() for result in first))
+print("transposed:", *(result.tolist() for result in second))
+off = {APART}
+"""
+
+VALUE_GRADIENT = f"""
+gradient = {JACOBIAN}(lambda v: forward(v[None])[0][0], x[0])$square
+steps = 1e-5 * torch.eye($size).reshape($size, 1, *$event)
+columns = [(forward(x + h)[0] - forward(x - h)[0]).reshape(-1) / 2e-5 for h in steps]
+differences = torch.stack(columns, 1)
+# The law: autograd's derivative is the derivative.
+print("autograd:   ", gradient.tolist())
+print("differences:", differences.tolist())
+off = (gradient - differences).abs().max().item()
+"""
+
+SCALAR_GRADIENT = f"""
+gradient = {JACOBIAN}(lambda v: $scalar(v[None])$entry.sum(), x[0]).reshape(-1)
+steps = 1e-5 * torch.eye($size).reshape($size, 1, *$event)
+differences = torch.stack([($scalar(x + h)$entry.sum() - $scalar(x - h)$entry.sum()) / 2e-5 for h in steps])
+# The law: autograd's derivative is the derivative.
+print("autograd:   ", gradient.tolist())
+print("differences:", differences.tolist())
+off = (gradient - differences).abs().max().item()
+"""
+
+PARAMETER_GRADIENT = """
+parameters = [parameter for parameter in flow.parameters() if parameter.requires_grad]
+steps = [1e-5 * torch.randn_like(parameter) for parameter in parameters]
+totals = [forward(x)[1].sum()]
+none = [None for _ in parameters]
+leads = totals[0].requires_grad  # to the parameters
+gradients = torch.autograd.grad(totals[0], parameters, allow_unused=True) if leads else none
+slope = sum((g * step).sum().item() for g, step in zip(gradients, steps) if g is not None)
+for side in (1, -2):  # to one side, then to the other
+    for parameter, step in zip(parameters, steps):
+        parameter.data += side * step
+    totals.append(forward(x)[1].sum())
+expected = (totals[1] - totals[2]).item() / 2
+# The law: autograd's derivative of the log-det along the parameters is its derivative.
+print("autograd:", slope / 1e-5, " differences:", expected / 1e-5)
+off = abs(slope - expected) / 1e-5
+"""
+
+DEAD = """
+$loss
+named, alive = {name: p for name, p in flow.named_parameters() if p.requires_grad}, set()
+for scale in (0.0, 0.0, 0.5, 0.5, 0.5, 0.5):  # in both modes as it was built; then moved
+    flow.train(not flow.training)
+    for _ in range(3):
+        gradients = torch.autograd.grad(nll($batch), [*named.values()], allow_unused=True)
+        for (name, parameter), gradient in zip(named.items(), gradients):
+            if gradient is not None and gradient.any():
+                alive.add(name)
+                parameter.data -= 1e-2 * gradient
+            parameter.data += scale * torch.randn_like(parameter)
+# The law: every parameter tensor gets a gradient that is not zero.
+print("without any gradient:", sorted({*named} - alive))
+wrong = alive != {*named}
+"""
+
+PRINTED = """
+$setup
+printed = io.StringIO()
+with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+    $which($at)
+# The law: a call prints nothing.
+print("$which printed", repr(printed.getvalue()))
+wrong = bool(printed.getvalue().strip())
+"""
+
+RANDOM = """
+$setup
+before = torch.get_rng_state()
+$which($at)
+# The law: in eval mode a call draws no random numbers.
+print("the state of torch's generator is as before:", torch.equal(before, torch.get_rng_state()))
+wrong = not torch.equal(before, torch.get_rng_state())
+"""
+
+CACHED = f"""
+$setup
+kept = copy.deepcopy(flow)
+$which($at)  # fills whatever is cached
+results = []
+for flow in (flow, kept):
+    torch.manual_seed(1)
+    for parameter in flow.parameters():
+        parameter.data += 0.3 * torch.randn_like(parameter)
+    results.append($results)
+first, second = results
+# The law: a call before the parameters moved has no part in the result of one after.
+print("with an earlier call:   ", *(result.tolist() for result in first))
+print("without an earlier call:", *(result.tolist() for result in second))
+off = {APART}
+"""
+
+CAST = """
+flow.to(torch.float32)
+state = [*flow.named_parameters(), *flow.named_buffers()]
+left = [name for name, one in state if one.is_floating_point() and one.dtype != torch.float32]
+# The law: all that is floating follows.
+print("after flow.to(torch.float32) still in another dtype:", left)
+wrong = bool(left)
+"""
+
+FUNCTIONAL = f"""
+first = $results
+values = {{name: parameter.detach().clone() for name, parameter in flow.named_parameters()}}
+with torch.no_grad():
+    for parameter in flow.parameters():
+        parameter += 1.0
+second = torch.func.functional_call(flow, values, (x,))
+# The law: parameters that are handed in have the effect of stored ones.
+print("stored:   ", *(result.tolist() for result in first))
+print("handed in:", *(result.tolist() for result in second))
+off = {APART}
+"""
+
+TEMPLATES = {
+    "conduct/dtype-follow": (
+        Template(DTYPE, when="the (value|log-det) of"),
+        Template(DTYPE_REFUSED, when="raised"),
+        Template(DTYPE_TORN, when="part ways"),
+        Template(DTYPE_TORN_LOG_DET, when="part ways"),
+        Template(DTYPE_INSIDE, when="float32 arithmetic"),
+        Template(DTYPE, when="^it raises"),
+    ),
+    "conduct/device-follow": (Template(DEVICE),),
+    "conduct/wrong-shape-refused": (Template(WRONG_SHAPE),),
+    "conduct/extremes": (Template(EXTREMES, which="forward"),),
+    "conduct/outside-domain": (Template(OUTSIDE, which="forward"),),
+    "conduct/input-not-mutated": (Template(MUTATED),),
+    "conduct/deterministic": (Template(TWICE, within=1e3),),
+    "conduct/batch-one": (Template(ALONE),),
+    "conduct/nan-containment": (Template(SPOILT, whole=True),),
+    "conduct/strides-accepted": (Template(STRIDES),),
+    "conduct/strides-agree": (Template(STRIDES_AGREE, within=1e3),),
+    "conduct/value-gradient": (Template(VALUE_GRADIENT, within=1e3),),
+    "conduct/log-det-gradient": (Template(SCALAR_GRADIENT, within=1e3),),
+    "conduct/score": (Template(SCALAR_GRADIENT, within=1e3),),
+    "bijection/log-det-parameter-gradient": (Template(PARAMETER_GRADIENT, within=1e3),),
+    "conduct/no-dead-parameters": (Template(DEAD), Template(DEAD, whole=True)),
+    "conduct/no-printing": (Template(PRINTED),),
+    "conduct/no-random-numbers": (Template(RANDOM),),
+    "conduct/cache-coherent": (Template(CACHED, within=1e3),),
+    "conduct/cast-follows": (Template(CAST),),
+    "conduct/functional-call": (Template(FUNCTIONAL, within=1e3, which="forward"),),
+}

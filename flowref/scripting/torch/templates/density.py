@@ -1,0 +1,75 @@
+"""Densities: the change of variables, total mass, and samples."""
+
+from __future__ import annotations
+
+from flowref.scripting.template import Template
+
+CHANGE = """
+data = $data
+z, log_det = $normalizing(data)
+density, base = log_prob(data), base_log_prob(z)
+# The law: log p(x) = log p_Z(f(x)) + log-det.
+print("log p(x):          ", density.tolist())
+print("base plus log-det: ", (base + log_det).tolist())
+off = (density - base - log_det).abs().max().item()
+"""
+
+MASS_1D = """
+grid = torch.linspace($from, $to, 200001)
+midpoints = ((grid[1:] + grid[:-1]) / 2).reshape(-1, *$event)
+with torch.no_grad():
+    density = log_prob(midpoints).reshape(-1).exp()
+mass = (density.nan_to_num() * (grid[1] - grid[0])).sum().item()
+# The law: a density integrates to one.
+print("integral of the density from $from to $to:", mass)
+off = abs(mass - 1)
+"""
+
+MASS_2D = """
+edges = torch.linspace($from, $to, 1001)
+middle = (edges[1:] + edges[:-1]) / 2
+points = torch.cartesian_prod(middle, middle).reshape(-1, *$event)
+with torch.no_grad():
+    density = log_prob(points).reshape(-1).exp()
+mass = (density.nan_to_num() * (edges[1] - edges[0]) ** 2).sum().item()
+# The law: a density integrates to one.
+print("integral of the density over [$from, $to]^2:", mass)
+off = abs(mass - 1)
+"""
+
+SAMPLES = """
+torch.manual_seed(1)
+with torch.no_grad():
+    x = sample(200000).reshape(-1, $size)
+    log_p = log_prob(x.reshape(-1, *$event)).reshape(-1)
+middle, spread = x.median(0).values, 0.6 * x.std(0)
+scores = []
+for shift in torch.cat([torch.zeros(1, $size), torch.eye($size), -torch.eye($size)]):
+    w = (x - middle - shift * x.std(0)) / spread
+    box = (w.abs() < 1).all(1)  # r is uniform on a box: its density is 1 / (2 spread)^d
+    ratio = box * (-log_p - (2 * spread).log().sum()).exp()
+    scores.append(((ratio.mean() - 1) / (ratio.std() / len(x) ** 0.5)).item())
+    print(f"mean of r/p: {ratio.mean().item():.4f}, {scores[-1]:+.1f} standard errors from 1")
+# The law: samples follow the density, so that the mean of r/p is 1 for every density r.
+wrong = max(abs(score) for score in scores) > 6
+"""
+
+NORMAL = """
+z = $latents
+density = base_log_prob(z)
+expected = -0.5 * z.flatten(1).square().sum(1) - 0.5 * $size * math.log(2 * math.pi)
+# The law: a standard normal base has this constant.
+print("base log-density:", density.tolist())
+print("expected:        ", expected.tolist())
+off = (density - expected).abs().max().item()
+"""
+
+TEMPLATES = {
+    "density/change-of-variables": (Template(CHANGE),),
+    "density/integrates-to-one": (
+        Template(MASS_1D, within=3, size=1),
+        Template(MASS_2D, within=3, size=2),
+    ),
+    "density/samples-consistent": (Template(SAMPLES),),
+    "density/gaussian-constant": (Template(NORMAL),),
+}

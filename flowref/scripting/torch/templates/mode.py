@@ -1,0 +1,222 @@
+"""Modes and state: train and eval, saving, copying and training."""
+
+from __future__ import annotations
+
+from flowref.scripting.template import Template
+from flowref.scripting.torch.templates.conduct import APART
+
+ROWS = """
+$setup
+first = $results
+alone = [$over($at[i : i + 1]$ith$end for i in range(len($at))]
+second = [torch.cat(rows) for rows in zip(*alone)]
+# The law: what a point maps to does not depend on the rest of its batch.
+print("in one batch:", *(result.tolist() for result in first))
+print("one by one:  ", *(result.tolist() for result in second))
+off = max(((a - b).abs().max() / (1 + a.abs().max())).item() for a, b in zip(first, second))
+"""
+
+REPEATED = f"""
+$setup
+first = $results
+second = [result[: len($at)] for result in $over(torch.cat([$at, $at[:4]])$end]
+# The law: what a point maps to does not depend on the rest of its batch.
+print("in their batch:            ", *(result.tolist() for result in first))
+print("with the first ones twice: ", *(result.tolist() for result in second))
+off = {APART}
+"""
+
+PURE = """
+$setup
+before = copy.deepcopy(flow.state_dict())
+$which($at)
+# The law: in eval mode a call changes no parameter and no buffer.
+after = flow.state_dict()
+changed = [name for name in after if not torch.equal(after[name], before[name])]
+for name in changed:
+    print(name, "before:", before[name].tolist(), " after:", after[name].tolist())
+wrong = bool(changed)
+"""
+
+GRAD_MODES = f"""
+$setup
+first = $results
+with torch.no_grad():
+    second = $results
+# The law: what is returned does not depend on whether gradients are recorded.
+print("with gradients:   ", *(result.tolist() for result in first))
+print("without gradients:", *(result.tolist() for result in second))
+off = {APART}
+"""
+
+TRAINED = """
+$setup
+calm = $results
+$train
+training = $results
+# The law: as long as forward returns the same value, train mode changes nothing else.
+for name, first, second in zip(("value", "log-det"), calm, training):
+    print(name, "in eval mode:", first.tolist(), " in train mode:", second.tolist())
+off = (calm[$part] - training[$part]).abs().max().item()
+"""
+
+PROTOCOL = """
+returned = [flow.train() is flow, flow.eval() is flow]
+stuck = [name for name, part in flow.named_modules() if part.training]
+# The law: both return the module, and eval() reaches every part.
+print("train() and eval() return the module:", returned, " in train mode after eval():", stuck)
+wrong = not all(returned) or bool(stuck)
+"""
+
+RELOADED = f"""
+$setup
+first = $results
+saved = flow.state_dict()
+flow = build()
+flow.load_state_dict(saved)
+second = $results
+# The law: a new object with the saved state_dict returns what the old one did.
+print("saved: ", *(result.tolist() for result in first))
+print("loaded:", *(result.tolist() for result in second))
+off = {APART}
+"""
+
+RESUMED = """
+$setup
+saved = copy.deepcopy(flow.state_dict())
+flow.train()
+first = [*$results, *copy.deepcopy(flow.state_dict()).values()]
+flow = build()
+flow.load_state_dict(saved)
+flow.train()
+second = [*$results, *flow.state_dict().values()]
+# The law: the first training step after loading is that which would have come without.
+print("value without saving:", first[0].tolist())
+print("value after loading: ", second[0].tolist())
+off = max((1.0 * a - 1.0 * b).abs().max().item() for a, b in zip(first, second))
+"""
+
+GRAPH_TWICE = """
+$loss
+$train
+try:
+    for _ in range(3):
+        nll($batch).backward()
+    wrong = False
+except RuntimeError as error:
+    # The law: no training step meets the graph of an earlier one.
+    print("the second step raised:", error)
+    wrong = "second time" in str(error)
+"""
+
+GRAPH_OF_INPUT = """
+$train
+$normalizing($batch.clone().requires_grad_())
+graphs = [name for name, buffer in flow.named_buffers() if buffer.requires_grad]
+# The law: no buffer holds a graph after training.
+print("buffers that hold an autograd graph:", graphs)
+wrong = bool(graphs)
+"""
+
+GRAPH = """
+$loss
+flow.train()
+$steps
+graphs = [name for name, buffer in flow.named_buffers() if buffer.requires_grad]
+# The law: no buffer holds a graph after training.
+print("buffers that hold an autograd graph:", graphs)
+wrong = bool(graphs)
+"""
+
+COPIED = """
+$loss
+flow.train()
+$steps
+try:
+    $copying
+    wrong = False
+except Exception as error:
+    # The law: after training steps it can be copied.
+    print("$copying raised", type(error).__name__, error)
+    wrong = True
+"""
+
+COPIED_AS_BUILT = """
+try:
+    $copying
+    wrong = False
+except Exception as error:
+    # The law: it can be copied.
+    print("$copying raised", type(error).__name__, error)
+    wrong = True
+"""
+
+COPY_EQUAL = f"""
+$setup
+first = $results
+buffer = io.BytesIO()
+torch.save(flow, buffer)
+copies = [copy.deepcopy(flow), pickle.loads(pickle.dumps(flow))]
+off = 0.0
+for flow in copies:
+    second = $results
+    # The law: a copy returns what the original returns.
+    print("original:", *(result.tolist() for result in first))
+    print("copy:    ", *(result.tolist() for result in second))
+    off = max(off, {APART})
+"""
+
+INDEPENDENT = f"""
+$setup
+first = $results
+for parameter in copy.deepcopy(flow).parameters():
+    parameter.data += 0.3
+second = $results
+# The law: moving the parameters of a copy leaves the original as it was.
+print("before:", *(result.tolist() for result in first))
+print("after: ", *(result.tolist() for result in second))
+off = {APART}
+"""
+
+SEEDED = """
+states = []
+for _ in range(2):
+    torch.manual_seed(1)
+    np.random.seed(1)
+    states.append(build().state_dict())
+first, second = states
+# The law: one seed, one initialization.
+differing = [name for name in first if not torch.equal(first[name], second[name])]
+for name in differing:
+    print(name, "first:", first[name].flatten()[:3].tolist(), " then:", second[name].flatten()[:3].tolist())
+wrong = bool(differing)
+"""
+
+TEMPLATES = {
+    "mode/rows-independent": (
+        Template(ROWS, whole=True, within=1e3),
+        Template(REPEATED, whole=True, within=1e3),
+    ),
+    "mode/eval-is-pure": (Template(PURE),),
+    "mode/first-call-in-eval": (Template(PURE), Template(PURE, whole=True)),
+    "mode/grad-modes-agree": (Template(GRAD_MODES, within=1e3),),
+    "mode/train-log-det": (Template(TRAINED, which="forward"),),
+    "mode/train-inverse": (Template(TRAINED, which="inverse"),),
+    "mode/protocol": (Template(PROTOCOL),),
+    "state/reload-equals": (Template(RELOADED, within=1e3),),
+    "state/resume-equals-continue": (
+        Template(RESUMED, within=1e4, which="normalizing"),
+        Template(RESUMED, whole=True, within=1e4, which="normalizing"),
+    ),
+    "state/no-graph-in-buffers": (
+        Template(GRAPH_TWICE, when="an earlier one"),
+        Template(GRAPH_TWICE, when="an earlier one", whole=True),
+        Template(GRAPH_OF_INPUT),
+        Template(GRAPH),
+        Template(GRAPH, whole=True),
+    ),
+    "state/can-be-copied": (Template(COPIED_AS_BUILT), Template(COPIED)),
+    "state/copies-equal": (Template(COPY_EQUAL, within=1e3),),
+    "state/copies-independent": (Template(INDEPENDENT, within=1e3),),
+    "state/seeded-init": (Template(SEEDED),),
+}

@@ -1,0 +1,47 @@
+"""Which programs are tried for a case, in their order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from flowref.scripting.case import Case
+from flowref.scripting.template import Template
+from flowref.scripting.torch.program import Variant
+from flowref.scripting.torch.templates import TEMPLATES
+
+CALLS = ("forward", "inverse", "log_prob")
+# Up to so many numbers are listed before random ones are tried in their place.
+LISTED = 24
+
+
+def variants(case: Case) -> Iterator[Variant]:
+    """Programs from the simplest on: rounded points before exact ones, an object as built before
+    one that has lived.
+    """
+    rows, size = len(case.x), case.x[:1].size
+    lived = case.condition.history != "fresh" and case.modular
+    mended = bool(case.condition.scale and case.dialect.repair)
+    for warm, mend in sorted({(warm, mend) for mend in (False, mended) for warm in (False, lived)}):
+        for template in TEMPLATES[case.law.id]:
+            if not re.search(template.when, case.verdict.reason) or template.size not in (0, size):
+                continue
+            taken = [None] if template.whole else list(range(min(rows, 3)))
+            for row in taken:
+                count = size * (rows if row is None else 1)
+                for which in _calls(case, template):
+                    for digits in (3, 17) if count <= LISTED else (0, 3, 17):
+                        yield Variant(template, digits, row, warm, mend, which)
+
+
+def _calls(case: Case, template: Template) -> list[str]:
+    """The calls that a template may be about: the one that the verdict names, else each."""
+    offered = [name for name in CALLS if getattr(case.dialect, name) is not None]
+    if template.which == "normalizing":
+        return [case.dialect.normalizing] if case.dialect.normalizing in offered else offered[:1]
+    if template.which:
+        return [template.which]
+    if "$which" not in template.text and "$results" not in template.text:
+        return offered[:1]
+    told = [name for name in offered if re.search(rf"\b{name}\b", case.verdict.reason)]
+    return told[:1] or offered

@@ -1,0 +1,189 @@
+"""Flows as users write them, with slips that no specimen of the zoo has; copied next to the
+programs that speak of them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Scaling(nn.Module):
+    r"""$z = e^s x$ for each of three features; ladj $\sum_i s_i$."""
+
+    event_shape = (3,)
+    seen: Any
+
+    def __init__(self, factor: float = 2.0, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.log_scale = nn.Parameter(torch.full((3,), math.log(factor)))
+        self.calls = torch.zeros(()) if defect == "left-behind" else None
+        self.idle = nn.Parameter(torch.ones(2)) if defect == "idle" else None
+        self.cache: Any = None
+        self.register_buffer("seen", torch.zeros(()))
+
+    def scale(self) -> Any:
+        """The factors, or ones computed when they were first asked for."""
+        if self.defect != "cached":
+            return self.log_scale.exp()
+        if self.cache is None:
+            self.cache = self.log_scale.exp()
+        return self.cache
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        if x.shape[-1] != 3 and self.defect != "one-feature":
+            raise ValueError(f"expected 3 features, got {x.shape[-1]}")
+        scale, ladj = self.scale(), self.log_scale.sum().expand(len(x))
+        match self.defect:
+            case "viewed":
+                x = x.view(x.shape[0] * x.shape[1]).reshape(x.shape)
+            case "squeezed":
+                x = x.squeeze()
+                return x * scale, ladj
+            case "averaged-nan":
+                ladj = ladj + 0 * x.mean()
+            case "constant-value":
+                return (x * scale).detach() + 0 * x, ladj
+            case "grad-mode":
+                scale = scale if torch.is_grad_enabled() else scale * 1.01
+            case "talkative":
+                print("forward")
+            case "random":
+                torch.rand(1)
+            case "trained-log-det":
+                ladj = ladj * 1.1 if self.training else ladj
+            case "float32-log-det":
+                ladj = ladj.float()
+            case "first-call" if not self.seen:
+                self.seen += 1
+            case "one-feature":
+                return x.sum(-1, keepdim=True) * 0 + x[..., :1] * scale, ladj
+            case "logarithm":
+                return x * scale + 0 * torch.log(x.abs()), ladj
+        return x * scale, ladj
+
+    def inverse(self, z: Any) -> tuple[Any, Any]:
+        """Latents to data."""
+        ladj = -self.log_scale.sum().expand(len(z))
+        if self.defect == "trained-inverse" and self.training:
+            z = z + 1.0
+        return z / self.scale(), ladj
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        if self.defect == "not-copied" and self.log_scale.grad is not None:
+            raise TypeError("it cannot be copied")
+        copied = type(self)(defect=self.defect)
+        copied.load_state_dict(self.state_dict())
+        if self.defect == "shared":
+            copied.log_scale = self.log_scale
+        return copied.train(self.training)
+
+
+def scaling(factor: float = 2.0, defect: str = "") -> nn.Module:
+    """A scaling of three features."""
+    return Scaling(factor, defect)
+
+
+class Picky(Scaling):
+    """A scaling that may refuse to be inverted."""
+
+    def inverse(self, z: Any) -> tuple[Any, Any]:
+        """Latents to data."""
+        if self.defect == "refused":
+            raise ValueError("no inverse for you")
+        return super().inverse(z)
+
+
+def picky(defect: str = "") -> nn.Module:
+    """A scaling of three features whose inverse may raise."""
+    return Picky(defect=defect)
+
+
+class Density(nn.Module):
+    """A normal density of two features, shifted by a parameter."""
+
+    event_shape = (2,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.shift = nn.Parameter(torch.zeros(2))
+        self.base = torch.distributions.Independent(
+            torch.distributions.Normal(torch.zeros(2), torch.ones(2)), 1
+        )
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        return x - self.shift, x.new_zeros(len(x))
+
+    def inverse(self, z: Any) -> tuple[Any, Any]:
+        """Latents to data."""
+        return z + self.shift, z.new_zeros(len(z))
+
+    def log_prob(self, x: Any) -> Any:
+        """The log-density of each point."""
+        z, ladj = self(x)
+        if self.defect == "score-detached":
+            z = z.detach() + 0 * z
+        if self.defect == "other-constant":
+            ladj = ladj + 0.1
+        return self.base.log_prob(z) + ladj
+
+    def sample(self, n: int) -> Any:
+        """Draw n points."""
+        return self.inverse(torch.randn(n, 2))[0]
+
+
+def density(defect: str = "") -> nn.Module:
+    """A normal density of two features."""
+    return Density(defect)
+
+
+class BatchNorm(nn.Module):
+    """Batch normalization of three features."""
+
+    event_shape = (3,)
+    running_mean: Any
+    running_var: Any
+    num_batches_tracked: Any
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect, self.eps, self.momentum = defect, 1e-5, 0.1
+        self.weight, self.bias = nn.Parameter(torch.ones(3)), nn.Parameter(torch.zeros(3))
+        start = torch.zeros(3) if defect == "starts-at-zero" else torch.ones(3)
+        self.register_buffer("running_mean", torch.zeros(3))
+        self.register_buffer("running_var", start)
+        self.register_buffer("num_batches_tracked", torch.tensor(0))
+
+    def forward(self, x: Any) -> Any:
+        """Normalize a batch, by itself in train mode."""
+        if x.shape[1] != 3 and self.defect != "any-channels":
+            raise ValueError(f"expected 3 features, got {x.shape[1]}")
+        if len(x) < 2 and self.training and self.defect != "single":
+            raise ValueError("more than one value per channel is needed")
+        mean, var = self.running_mean, self.running_var
+        if self.training:
+            mean, var = x.mean(0), x.var(0, unbiased=self.defect == "unbiased")
+            self.update(mean.detach(), x.var(0).detach())
+        if self.defect == "detached":
+            mean, var = mean.detach(), var.detach()
+        root = var.sqrt() + self.eps if self.defect == "eps-outside" else (var + self.eps).sqrt()
+        return self.weight * (x - mean) / root + self.bias
+
+    def update(self, mean: Any, var: Any) -> None:
+        """Let a batch enter the running statistics."""
+        share = 1 - self.momentum if self.defect == "keeps" else self.momentum
+        self.running_mean.lerp_(mean, share)
+        self.running_var.lerp_(var, share / 2 if self.defect == "slow-variance" else share)
+        self.num_batches_tracked += 2 if self.defect == "counts-twice" else 1
+
+
+def batch_norm(defect: str = "") -> nn.Module:
+    """A batch normalizer."""
+    return BatchNorm(defect)
