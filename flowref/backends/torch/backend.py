@@ -77,7 +77,7 @@ class Torch:
 
     def array(self, value: Any) -> Any:
         """See `Backend.array`."""
-        from flowref.backends.torch.live import array
+        from flowref.backends.torch.arrays import array
 
         return array(value)
 
@@ -89,7 +89,7 @@ class Torch:
         return watching
 
     def noise(self, seed: int, magnitude: float) -> AbstractContextManager[Any]:
-        """See `Backend.noise`; operators are known by name."""
+        """See `Backend.noise`; operators are listed by name."""
         from flowref.backends.torch.noise import RandomRounding
 
         rounding: AbstractContextManager[Any] = RandomRounding(magnitude, seed)

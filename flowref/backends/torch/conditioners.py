@@ -11,23 +11,23 @@ from typing import Any
 import torch
 from torch import nn
 
-from flowref.backends.torch.live import array
+from flowref.backends.torch.arrays import array
 from flowref.model import Coupling, Unsupported
 
 
 def conditioner(obj: Any, coupling: Coupling | None) -> nn.Module:
     """The module that gives a coupling's parameters."""
     if coupling is None or not coupling.conditioner:
-        raise Unsupported("its conditioner is not known")
-    found = obj
+        raise Unsupported("its conditioner is not declared")
+    module = obj
     for step in coupling.conditioner.split("."):
-        found = getattr(found, step, None)
-    if not isinstance(found, nn.Module):
+        module = getattr(module, step, None)
+    if not isinstance(module, nn.Module):
         raise Unsupported(f"its {coupling.conditioner} is no module")
-    return found
+    return module
 
 
-def given(module: nn.Module, run: Callable[[], Any]) -> Any:
+def outputs(module: nn.Module, run: Callable[[], Any]) -> Any:
     """What a conditioner gave when it first ran in a call, one row per point."""
     seen: list[Any] = []
 
@@ -55,7 +55,7 @@ def bend(module: nn.Module, coupling: Coupling, how: str, size: float) -> None:
 
 
 def bent(kept: Any, how: str, size: float, module: nn.Module, inputs: Any, out: Any) -> Any:
-    """What a conditioner gives in place of ``out``."""
+    """What a conditioner gives instead of ``out``."""
     if isinstance(out, (tuple, list)):
         return tuple(bent(kept, how, size, module, inputs, one) for one in out)
     if how == "folded":

@@ -34,7 +34,7 @@ FIXED = (*(kind for kind in OPAQUE if kind is not torch.Generator), slice, range
 
 
 class Unknown(Exception):
-    """Of this object it cannot be told whether it changed."""
+    """Whether this object changed cannot be checked."""
 
 
 class Shelf:
@@ -121,7 +121,10 @@ class Inventory:
         """Whether everything is where it was, with the values that it had."""
         try:
             return (
-                all(type(item) is kind and vars(item) is held for item, kind, held in self.holders)
+                all(
+                    type(item) is kind and vars(item) is attributes
+                    for item, kind, attributes in self.holders
+                )
                 and all(
                     len(mapping) == len(keys)
                     and all(map(operator.is_, mapping, keys))

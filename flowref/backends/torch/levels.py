@@ -1,4 +1,4 @@
-"""Looking into a map while it is called: which of its modules run, what each is given and gives,
+"""Looking into a map while it is called: which of its modules run, what goes in and comes out of each,
 and what depends on what.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from flowref.backends.torch.live import array
+from flowref.backends.torch.arrays import array
 from flowref.model import Unsupported
 
 # The two calls of a bijection that is a module.
@@ -20,12 +20,12 @@ DIRECTIONS = ("forward", "inverse")
 
 def named(obj: Any, name: str) -> Any:
     """The module of a dotted name."""
-    found = obj
+    module = obj
     for step in name.split("."):
-        if not hasattr(found, step):
+        if not hasattr(module, step):
             raise Unsupported(f"it has no {name}")
-        found = getattr(found, step)
-    return found
+        module = getattr(module, step)
+    return module
 
 
 @contextlib.contextmanager
@@ -38,12 +38,12 @@ def wrapped(
     inside: list[str] = []
 
     def answering(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-        def answer(*given: Any, **keywords: Any) -> Any:
+        def answer(*inputs: Any, **keywords: Any) -> Any:
             if inside:
-                return method(*given, **keywords)
+                return method(*inputs, **keywords)
             inside.append(name)
             try:
-                return around(method, given, keywords)
+                return around(method, inputs, keywords)
             finally:
                 inside.pop()
 
@@ -88,10 +88,10 @@ def running(obj: Any, call: Callable[[], Any]) -> dict[str, int]:
                 counts[name] = 0
 
                 def count(
-                    method: Callable[..., Any], given: Any, keywords: Any, name: str = name
+                    method: Callable[..., Any], inputs: Any, keywords: Any, name: str = name
                 ) -> Any:
                     counts[name] += 1
-                    return method(*given, **keywords)
+                    return method(*inputs, **keywords)
 
                 stack.enter_context(wrapped(module, own_methods(module), count))
         call()
@@ -101,8 +101,8 @@ def running(obj: Any, call: Callable[[], Any]) -> dict[str, int]:
 def traced(
     obj: Any, names: Sequence[str], call: Callable[[], Any]
 ) -> list[tuple[str, Any, Any, Any]]:
-    """What the named modules were given and what they returned while an object is called: (name,
-    given, value, log-det).
+    """What went in and what came out of the named modules while an object is called: (name,
+    input, value, log-det).
 
     The last entry, without a name, is what the call returned.
     """
@@ -111,10 +111,10 @@ def traced(
         for name in names:
 
             def record(
-                method: Callable[..., Any], given: Any, keywords: Any, name: str = name
+                method: Callable[..., Any], inputs: Any, keywords: Any, name: str = name
             ) -> Any:
-                first = array(given[0]) if given and isinstance(given[0], torch.Tensor) else None
-                out = method(*given, **keywords)
+                first = array(inputs[0]) if inputs and isinstance(inputs[0], torch.Tensor) else None
+                out = method(*inputs, **keywords)
                 value, ladj = (
                     out if isinstance(out, (tuple, list)) and len(out) == 2 else (out, None)
                 )
@@ -130,15 +130,15 @@ def cut_after(obj: Any, name: str, call: Callable[[], Any]) -> tuple[Any, Any]:
     """What a call returns if what a named module gives in it is taken for an input: (the input,
     what is returned).
     """
-    inputs: list[Any] = []
+    leaves: list[Any] = []
 
-    def cut(method: Callable[..., Any], given: Any, keywords: Any) -> Any:
-        value, *others = method(*given, **keywords)
-        inputs.append(value.detach().requires_grad_(True))
-        return (inputs[-1], *others)
+    def cut(method: Callable[..., Any], inputs: Any, keywords: Any) -> Any:
+        value, *others = method(*inputs, **keywords)
+        leaves.append(value.detach().requires_grad_(True))
+        return (leaves[-1], *others)
 
     with wrapped(named(obj, name), DIRECTIONS, cut):
         out = call()
-    if not inputs:
+    if not leaves:
         raise Unsupported(f"its {name} does not run")
-    return inputs[-1], out
+    return leaves[-1], out

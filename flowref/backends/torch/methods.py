@@ -16,12 +16,12 @@ POINTWISE = ("forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim")
 
 
 def offered(dialect: Dialect) -> tuple[str, ...]:
-    """The names of the methods that a dialect speaks."""
+    """The names of the methods that a dialect has."""
     names = [*POINTWISE, "sample", "base_sample", "cdf", "icdf", "estimate", "loss", "dequantize"]
-    spoken = [name for name in names if getattr(dialect, name) is not None]
+    present = [name for name in names if getattr(dialect, name) is not None]
     if dialect.rescale is not None and dialect.log_prob is not None:
-        spoken.append("rescaled")
-    return tuple(spoken)
+        present.append("rescaled")
+    return tuple(present)
 
 
 def method(live: Live, name: str) -> Callable[..., Any]:
@@ -29,26 +29,28 @@ def method(live: Live, name: str) -> Callable[..., Any]:
     in the order of the `Call` of its name. Raises `Unsupported` where the dialect has none.
     """
     if name == "rescaled":
-        rescale, log_prob = live.speech("rescale"), live.speech("log_prob")
+        rescale, log_prob = live.function("rescale"), live.function("log_prob")
         return lambda obj, x, factor, context=None: log_prob(rescale(obj, factor), x, context)
-    speak = live.speech(name)
+    function = live.function(name)
     if name in ("sample", "base_sample"):
-        return lambda obj, n, seed, context=None: seeded(seed, speak, obj, n, context)
+        return lambda obj, n, seed, context=None: seeded(seed, function, obj, n, context)
     if name == "estimate":
-        return lambda obj, x, draws, seed, context=None: seeded(seed, speak, obj, x, draws, context)
+        return lambda obj, x, draws, seed, context=None: seeded(
+            seed, function, obj, x, draws, context
+        )
     if name == "loss":
-        return lambda obj, x, context=None, weight=1.0: speak(obj, x, context, weight)
+        return lambda obj, x, context=None, weight=1.0: function(obj, x, context, weight)
     if name in POINTWISE:
-        return lambda obj, x, context=None: speak(obj, x, context)
-    return speak
+        return lambda obj, x, context=None: function(obj, x, context)
+    return function
 
 
-def seeded(seed: int, speak: Callable[..., Any], *inputs: Any) -> Any:
+def seeded(seed: int, function: Callable[..., Any], *inputs: Any) -> Any:
     """A call with the global random states seeded, and without a graph."""
     torch.manual_seed(seed)
     np.random.seed(seed % 2**32)
     with torch.no_grad():
-        return speak(*inputs)
+        return function(*inputs)
 
 
 def dispatched(out: Any) -> list[Any]:

@@ -62,12 +62,12 @@ class Narrowing(Watching):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         out = super().__torch_dispatch__(func, types, args, kwargs)
-        given = [
+        inputs = [
             value
             for value in _flat(args)
             if isinstance(value, torch.Tensor) and value.is_floating_point()
         ]
-        if not any(value.dtype != torch.float32 or id(value) in self.narrowed for value in given):
+        if not any(value.dtype != torch.float32 or id(value) in self.narrowed for value in inputs):
             return out
         name = func.overloadpacket.__name__
         cast = name == "_to_copy" or (name == "copy_" and isinstance(out, torch.Tensor))
@@ -95,7 +95,7 @@ class Narrowing(Watching):
 
 def _flat(values: Any) -> list[Any]:
     """The entries of nested lists and tuples."""
-    found: list[Any] = []
+    flat: list[Any] = []
     for value in values:
-        found += _flat(value) if isinstance(value, (tuple, list)) else [value]
-    return found
+        flat += _flat(value) if isinstance(value, (tuple, list)) else [value]
+    return flat

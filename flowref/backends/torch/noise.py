@@ -59,7 +59,7 @@ INSIDE = frozenset(
     scatter_add_ polyval trace avg_pool2d _softmax _log_softmax
     """.split()
 )
-# Arguments that an operator of these writes to, by place: running statistics, which a rounded copy
+# Arguments that an operator of these writes to, by position: running statistics, which a rounded copy
 # would not bring back.
 WRITTEN = dict.fromkeys(
     ("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm"), (3, 4)
@@ -74,7 +74,7 @@ NORMWISE = frozenset(
     """.split()
 )
 NORMWISE_CONSTANT = 8.0
-# Results of these that are exact, by place: a sign, by which callers branch, and permutations.
+# Results of these that are exact, by position: a sign, by which callers branch, and permutations.
 EXACT_RESULTS = {"_linalg_slogdet": 0, "linalg_lu": 0, "lu_unpack": 0}
 # Functions whose implementations are good to a few units in the last place rather than one.
 SPECIAL = frozenset(
@@ -151,8 +151,8 @@ class RandomRounding(TorchDispatchMode):
         if name in INSIDE:
             kept = WRITTEN.get(name, ())
             args = tuple(
-                value if place in kept else self._rounded_input(value)
-                for place, value in enumerate(args)
+                value if index in kept else self._rounded_input(value)
+                for index, value in enumerate(args)
             )
         elif name in NORMWISE:
             args = tuple(self._normwise(value) for value in args)
@@ -162,8 +162,8 @@ class RandomRounding(TorchDispatchMode):
         if isinstance(out, (tuple, list)):
             exact = EXACT_RESULTS.get(name)
             return type(out)(
-                value if place == exact else self._rounded(name, args, value)
-                for place, value in enumerate(out)
+                value if index == exact else self._rounded(name, args, value)
+                for index, value in enumerate(out)
             )
         return out
 
@@ -229,8 +229,8 @@ class RandomRounding(TorchDispatchMode):
 def _views(func: Any) -> bool:
     """Whether an operator gives back an argument's memory without writing to it."""
     return any(
-        given.alias_info is not None and not given.alias_info.is_write
-        for given in func._schema.returns
+        result.alias_info is not None and not result.alias_info.is_write
+        for result in func._schema.returns
     )
 
 

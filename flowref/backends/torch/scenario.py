@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowref.backends.torch.calls import MANNERS
-from flowref.backends.torch.live import DTYPES, Live, array, derive, mapped
+from flowref.backends.torch.arrays import array, as_mapped
+from flowref.backends.torch.live import DTYPES, Live
+from flowref.backends.torch.manners import MANNERS
 from flowref.backends.torch.state import modules, move, set_mode, trainable
 from flowref.model import Life, Mapped, Unsupported, steps
+from flowref.model.seeds import derive
 
 LEARNING_RATE = 1e-2
 
 
 class Stage:
-    """The object that lives, and the dtype of what it is given."""
+    """The object that lives, and the dtype of its inputs."""
 
     def __init__(self, live: Live, fresh: bool) -> None:
         self.live = live
@@ -41,9 +43,9 @@ class Stage:
 
     def run(self, call: str, x: Any, context: Any = None, how: str = "plain") -> Mapped:
         """A call in the current mode."""
-        speak = self.live.speech(call)
+        function = self.live.function(call)
         inputs = [self.tensor(x), self.tensor(context)]
-        return mapped(call, MANNERS[how](self.obj, speak, inputs))
+        return as_mapped(call, MANNERS[how](self.obj, function, inputs))
 
 
 Action = Callable[[Stage, Any], Any]
@@ -114,7 +116,7 @@ def negative_log_likelihood(stage: Stage, x: Any, context: Any) -> torch.Tensor:
     if live.dialect.log_prob is not None:
         return -torch.as_tensor(live.dialect.log_prob(stage.obj, x, context)).mean()
     which = live.dialect.normalizing if live.dialect.inverse is not None else "forward"
-    z, ladj = live.speech(which)(stage.obj, x, context)
+    z, ladj = live.function(which)(stage.obj, x, context)
     total = 0.5 * z.square().sum() / len(x)
     if isinstance(ladj, torch.Tensor):
         per_point = ladj.dim() and ladj.shape[0] == len(x)
@@ -123,7 +125,7 @@ def negative_log_likelihood(stage: Stage, x: Any, context: Any) -> torch.Tensor:
 
 
 def cast(stage: Stage, step: steps.Cast) -> None:
-    """Cast the object, and what it is given from then on."""
+    """Cast the object, and its inputs from then on."""
     for module in stage.modules():
         module.to(DTYPES[step.dtype])
     stage.dtype = DTYPES[step.dtype]

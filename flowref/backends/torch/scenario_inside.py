@@ -9,20 +9,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowref.backends.torch.conditioners import bend, conditioner, given
+from flowref.backends.torch.arrays import array
+from flowref.backends.torch.conditioners import bend, conditioner, outputs
+from flowref.backends.torch.derivatives import directional
 from flowref.backends.torch.levels import cut_after, running, traced
-from flowref.backends.torch.live import array
 from flowref.backends.torch.scenario import Action, Stage
-from flowref.backends.torch.state import held, trainable
+from flowref.backends.torch.state import tensor_entries
 from flowref.model import ROLES, Array, Normalizer, Unsupported, steps
 
 
 def normalizer(stage: Stage) -> Normalizer:
-    """What is known of a batch normalizer."""
-    known = stage.live.facts.normalizer
-    if known is None:
+    """The roles and conventions of a batch normalizer."""
+    normalizer = stage.live.facts.normalizer
+    if normalizer is None:
         raise Unsupported("it is no batch normalizer")
-    return known
+    return normalizer
 
 
 def role(stage: Stage, name: str) -> tuple[Any, str]:
@@ -50,7 +51,7 @@ def assign(stage: Stage, step: steps.Assign) -> None:
     if not isinstance(present, torch.Tensor):
         setattr(owner, attribute, step.value)
         return
-    if not any(present is tensor for _, _, tensor in held(owner)):
+    if not any(present is tensor for _, _, tensor in tensor_entries(owner)):
         raise Unsupported(f"its {step.role} is computed from something else")
     with torch.no_grad():
         present.copy_(torch.as_tensor(np.asarray(step.value)).reshape(present.shape))
@@ -62,7 +63,7 @@ def pullback(stage: Stage, step: steps.Pullback) -> steps.Pulled:
     """
     leaf = stage.tensor(step.x)
     leaf.requires_grad_(True)
-    value = stage.live.speech(normalizer(stage).call)(stage.obj, leaf, None)[0]
+    value = stage.live.function(normalizer(stage).call)(stage.obj, leaf, None)[0]
     wanted: dict[str, torch.Tensor] = {"x": leaf}
     for name in ("weight", "bias"):
         owner, attribute = role(stage, name)
@@ -78,7 +79,7 @@ def pullback(stage: Stage, step: steps.Pullback) -> steps.Pulled:
 def parameters(stage: Stage, step: steps.Parameters) -> Array:
     """What the conditioner gives."""
     module = conditioner(stage.obj, stage.live.facts.coupling)
-    rows: Array = given(module, lambda: stage.run(step.call, step.x, step.context))
+    rows: Array = outputs(module, lambda: stage.run(step.call, step.x, step.context))
     return rows
 
 
@@ -106,8 +107,8 @@ def trace(stage: Stage, step: steps.Trace) -> list[steps.Passed]:
 def cut(stage: Stage, step: steps.Cut) -> list[Array]:
     """Gradients of a call's value with respect to what a named module gives in it."""
     points, context = stage.tensor(step.x), stage.tensor(step.context)
-    speak = stage.live.speech(step.call)
-    leaf, value = cut_after(stage.obj, step.name, lambda: speak(stage.obj, points, context)[0])
+    function = stage.live.function(step.call)
+    leaf, value = cut_after(stage.obj, step.name, lambda: function(stage.obj, points, context)[0])
     gradients = []
     for cotangent in step.cotangents:
         gradient = None
@@ -122,24 +123,17 @@ def cut(stage: Stage, step: steps.Cut) -> list[Array]:
 
 def draw(stage: Stage, step: steps.Draw) -> steps.Drawn:
     """Samples, with gradients recorded."""
-    value = stage.live.speech("sample")(stage.obj, step.n, None)
+    value = stage.live.function("sample")(stage.obj, step.n, None)
     return steps.Drawn(array(value), bool(value.requires_grad))
 
 
 def pathwise(stage: Stage, step: steps.Pathwise) -> steps.Drawn:
     """Reparameterized samples and their derivative along a direction in the parameters."""
-    value = stage.live.speech("rsample")(stage.obj, step.n, None)
+    value = stage.live.function("rsample")(stage.obj, step.n, None)
     slope = 0.0
     if value.requires_grad:
         weights = torch.from_numpy(np.array(step.weights)).to(value.dtype).reshape(value.shape)
-        named = trainable(stage.obj)
-        gradients = torch.autograd.grad(
-            (value * weights).sum(), [parameter for _, parameter in named], allow_unused=True
-        )
-        generator = torch.Generator().manual_seed(step.seed)
-        for (_, parameter), gradient in zip(named, gradients, strict=True):
-            moved = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-            slope += 0.0 if gradient is None else float((gradient.double() * moved).sum())
+        slope = directional((value * weights).sum(), stage.obj, step.seed)
     return steps.Drawn(array(value), bool(value.requires_grad), slope)
 
 

@@ -9,9 +9,9 @@ import pickle
 
 import torch
 
-from flowref.backends.torch.live import array
+from flowref.backends.torch.arrays import array
 from flowref.backends.torch.scenario import Action, Stage
-from flowref.backends.torch.state import duplicate, held, modules, named_state, set_mode
+from flowref.backends.torch.state import duplicate, modules, named_state, set_mode, tensor_entries
 from flowref.model import Array, Unsupported, one_line, steps
 
 
@@ -67,7 +67,7 @@ def graphs(stage: Stage, step: steps.Graphs) -> dict[str, bool]:
         for name, buffer in module.named_buffers():
             if buffer.requires_grad or buffer.grad_fn is not None:
                 names[name] = True
-    for index, (container, key, tensor) in enumerate(held(stage.obj)):
+    for index, (container, key, tensor) in enumerate(tensor_entries(stage.obj)):
         if tensor.grad_fn is not None and not isinstance(container, torch.Tensor):
             names.setdefault(str(key) if key is not None else str(index), True)
     return names
@@ -86,7 +86,7 @@ def to_meta(stage: Stage, step: steps.Meta) -> dict[str, str]:
     """The device of every tensor after ``.to("meta")``."""
     for module in stage.modules():
         module.to("meta")
-    return {str(key): str(tensor.device) for _, key, tensor in held(stage.obj)}
+    return {str(key): str(tensor.device) for _, key, tensor in tensor_entries(stage.obj)}
 
 
 def count_tensors(stage: Stage, step: steps.CountTensors) -> int:

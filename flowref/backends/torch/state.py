@@ -90,7 +90,7 @@ def _plain(kind: type) -> bool:
     return ours and not hasattr(kind, "__slots__")
 
 
-def held(obj: Any) -> Iterator[tuple[Any, Any, Any]]:
+def tensor_entries(obj: Any) -> Iterator[tuple[Any, Any, Any]]:
     """Every (container, key, tensor) reachable from an object through attributes, lists, tuples and
     dicts.
     """
@@ -120,7 +120,9 @@ def held(obj: Any) -> Iterator[tuple[Any, Any, Any]]:
 
 def tensors(obj: Any) -> list[torch.Tensor]:
     """Every tensor reachable from an object."""
-    return [obj] if isinstance(obj, torch.Tensor) else [tensor for _, _, tensor in held(obj)]
+    return (
+        [obj] if isinstance(obj, torch.Tensor) else [tensor for _, _, tensor in tensor_entries(obj)]
+    )
 
 
 def cast(obj: Any, dtype: torch.dtype) -> Any:
@@ -129,7 +131,7 @@ def cast(obj: Any, dtype: torch.dtype) -> Any:
     """
     for module in modules(obj):
         module.to(dtype)
-    for container, key, tensor in list(held(obj)):
+    for container, key, tensor in list(tensor_entries(obj)):
         if (
             not tensor.is_floating_point()
             or tensor.dtype == dtype
@@ -148,7 +150,7 @@ def modules(obj: Any) -> list[nn.Module]:
     """The outermost modules of an object: itself, or those among its attributes."""
     if isinstance(obj, nn.Module):
         return [obj]
-    found: list[nn.Module] = []
+    outermost: list[nn.Module] = []
     seen: set[int] = set()
     stack = [obj]
     while stack:
@@ -157,14 +159,14 @@ def modules(obj: Any) -> list[nn.Module]:
             continue
         seen.add(id(item))
         if isinstance(item, nn.Module):
-            found.append(item)
+            outermost.append(item)
         elif isinstance(item, dict):
             stack.extend(item.values())
         elif isinstance(item, (list, tuple)):
             stack.extend(item)
         elif hasattr(item, "__dict__"):
             stack.extend(vars(item).values())
-    return found
+    return outermost
 
 
 def trainable(obj: Any) -> list[tuple[str, torch.Tensor]]:
@@ -173,19 +175,24 @@ def trainable(obj: Any) -> list[tuple[str, torch.Tensor]]:
     Frozen parameters stay out: some libraries keep permutations and wavelets in them.
     """
     named = []
-    for place, module in enumerate(modules(obj)):
-        prefix = "" if module is obj else f"{place}."
+    for index, module in enumerate(modules(obj)):
+        prefix = "" if module is obj else f"{index}."
         named += [(prefix + name, p) for name, p in module.named_parameters() if p.requires_grad]
     return [(name, p) for name, p in named if p.is_floating_point()]
 
 
 def move(obj: Any, scale: float, seed: int) -> None:
     """Add scale times a seeded standard normal direction to every trainable parameter, in place."""
-    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for _, parameter in trainable(obj):
-            step = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+        for parameter, step in directions(obj, seed):
             parameter.add_((scale * step).to(parameter.dtype))
+
+
+def directions(obj: Any, seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Every trainable parameter with its part of a seeded standard normal direction, in float64."""
+    generator = torch.Generator().manual_seed(seed)
+    for _, parameter in trainable(obj):
+        yield parameter, torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
 
 
 def set_mode(obj: Any, training: bool) -> None:
@@ -224,10 +231,12 @@ def named_state(obj: Any) -> dict[str, torch.Tensor]:
     if isinstance(obj, nn.Module):
         return dict(obj.state_dict(keep_vars=True))
     named: dict[str, torch.Tensor] = {}
-    for place, module in enumerate(modules(obj)):
+    for index, module in enumerate(modules(obj)):
         named |= {
-            f"{place}.{name}": value for name, value in module.state_dict(keep_vars=True).items()
+            f"{index}.{name}": value for name, value in module.state_dict(keep_vars=True).items()
         }
     if not named:
-        named = {f"{place}.{key}": tensor for place, (_, key, tensor) in enumerate(held(obj))}
+        named = {
+            f"{index}.{key}": tensor for index, (_, key, tensor) in enumerate(tensor_entries(obj))
+        }
     return named

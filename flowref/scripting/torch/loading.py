@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 
-from flowref.backends.torch.live import DTYPES, derive
+from flowref.backends.torch.live import DTYPES
 from flowref.backends.torch.present import warm
 from flowref.backends.torch.sandbox import GENERATORS, random_state, sandbox
 from flowref.backends.torch.state import cast, modules, move, set_mode
 from flowref.loading import Recipe
 from flowref.model import Condition, Law, Target, Verdict
+from flowref.model.seeds import derive
 from flowref.scripting.case import Case
 
 

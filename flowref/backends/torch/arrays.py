@@ -1,0 +1,37 @@
+"""Tensors and arrays: what a library returned, as plain values that can be kept and compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from flowref.model import Array, Mapped
+
+
+def array(value: Any) -> Any:
+    """A tensor as an array; Python numbers stay what they are."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu().numpy().copy()
+    return value
+
+
+def as_mapped(name: str, out: Any) -> Mapped:
+    """The outcome of a call as plain values."""
+    if name in ("forward", "inverse"):
+        value, ladj = out
+        return Mapped(array(value), array(ladj))
+    if isinstance(out, (tuple, list)):
+        return Mapped(np.array([float(part) for part in out if part is not None]), None)
+    return Mapped(array(out), None)
+
+
+def key_of(array: Array | None) -> tuple[Any, ...]:
+    """What tells an array from others."""
+    return () if array is None else (array.dtype, array.shape, array.tobytes())
+
+
+def copied(value: Any) -> Any:
+    """An array in memory of its own; a Python number as it is."""
+    return value.copy() if isinstance(value, np.ndarray) else value

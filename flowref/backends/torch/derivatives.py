@@ -1,0 +1,168 @@
+"""Derivatives of a live object's calls by autograd: in the input, and along a direction in the
+parameters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from flowref.backends.torch.arrays import array, as_mapped
+from flowref.backends.torch.live import Live
+from flowref.backends.torch.state import directions, move
+from flowref.model import Array, Mapped, Undecidable, Unsupported
+
+# Rows and numbers of one backward pass of a Jacobian; more are taken in chunks.
+JACOBIAN_ROWS, JACOBIAN_SIZE = 1024, 2**18
+
+
+def _graphed(
+    live: Live, obj: Any, name: str, x: torch.Tensor, context: torch.Tensor | None
+) -> tuple[torch.Tensor, Any]:
+    """Value and log-det of a call, with the graph kept. The caller keeps ``obj`` alive: some graphs
+    refer to it weakly.
+    """
+    out = live.function(name)(obj, x, context)
+    return (out, None) if name == "log_prob" else (out[0], out[1])
+
+
+def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> Array:
+    """d value / d input per point, ``(batch, outputs, inputs)``, by autograd.
+
+    Each row is repeated once per output and pulled back with one-hot cotangents in one backward
+    pass, which is the same matrix as one pass per output wherever rows are independent. Raises
+    `Unsupported` where no graph is recorded.
+    """
+    batch = len(x)
+    shape = live.facts.latent_shape or live.facts.event_shape
+    outputs = int(np.prod(shape if name == "forward" else live.facts.event_shape))
+    live.count(f"jacobian {name}", lambda: jacobian(live, name, x, context))
+    step = max(1, min(JACOBIAN_ROWS, JACOBIAN_SIZE // max(1, outputs)) // max(1, outputs))
+    with live.lend() as obj, live.calling(f"jacobian {name}"):
+        pieces: list[Array] = []
+        clean, ctx = live.tensor(x, support=live.support_of(name)), live.tensor(context, jitter=1)
+        assert clean is not None
+        for start in range(0, batch, step):
+            rows = clean[start : start + step].repeat_interleave(outputs, 0).requires_grad_(True)
+            contexts = ctx if ctx is None else ctx[start : start + step]
+            if contexts is not None:
+                contexts = contexts.repeat_interleave(outputs, 0)
+            whole = obj if not pieces else live.take()  # each chunk is a call of its own
+            value, _ = _graphed(live, whole, name, rows, contexts)
+            if not value.requires_grad:
+                raise Unsupported(f"{name} records no autograd graph")
+            if value.reshape(len(rows), -1).shape[1] != outputs:
+                raise Undecidable(
+                    f"{name} returned {tuple(value.shape[1:])} where {tuple(shape)} was expected"
+                )
+            flat = value.reshape(len(rows) // outputs, outputs, outputs)
+            diagonal = torch.diagonal(flat, dim1=1, dim2=2).sum()
+            (gradient,) = torch.autograd.grad(diagonal, rows, allow_unused=True)
+            if gradient is None:
+                gradient = torch.zeros_like(rows)
+            pieces.append(array(gradient).reshape(len(rows) // outputs, outputs, -1))
+        return np.concatenate(pieces) if pieces else np.zeros((0, outputs, outputs))
+
+
+def vjp(
+    live: Live,
+    name: str,
+    x: Array,
+    context: Array | None,
+    value_cotangent: Array | None,
+    ladj_cotangent: Array | None,
+) -> Array:
+    """Gradient with respect to the input of <value, value_cotangent> + sum(ladj * ladj_cotangent)."""
+    live.count(f"vjp {name}", lambda: vjp(live, name, x, context, value_cotangent, ladj_cotangent))
+    with live.lend() as obj, live.calling(f"vjp {name}"):
+        leaf, total = _total(live, obj, name, x, context, value_cotangent, ladj_cotangent)
+        (gradient,) = torch.autograd.grad(total, leaf, allow_unused=True)
+        return np.zeros(x.shape) if gradient is None else np.asarray(array(gradient))
+
+
+def curvature(
+    live: Live,
+    name: str,
+    x: Array,
+    context: Array | None,
+    value_cotangent: Array | None,
+    ladj_cotangent: Array | None,
+    direction: Array,
+) -> Array:
+    """The derivative with respect to the input of <gradient, direction>, where the gradient is that
+    of `vjp`.
+    """
+    with live.lend() as obj, live.calling(f"curvature {name}"):
+        leaf, total = _total(live, obj, name, x, context, value_cotangent, ladj_cotangent)
+        (gradient,) = torch.autograd.grad(total, leaf, create_graph=True, allow_unused=True)
+        if gradient is None or not gradient.requires_grad:
+            return np.zeros(x.shape)
+        along = (gradient * torch.from_numpy(np.array(direction)).to(gradient.dtype)).sum()
+        (second,) = torch.autograd.grad(along, leaf, allow_unused=True)
+        return np.zeros(x.shape) if second is None else np.asarray(array(second))
+
+
+def _total(
+    live: Live,
+    obj: Any,
+    name: str,
+    x: Array,
+    context: Array | None,
+    value_cotangent: Array | None,
+    ladj_cotangent: Array | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The input, and what `vjp` derives, with the graph between them."""
+    leaf, ctx = live.tensor(x), live.tensor(context, jitter=1)
+    assert leaf is not None
+    leaf.requires_grad_(True)
+    value, ladj = _graphed(live, obj, name, leaf, ctx)
+    total = _weighted(value, value_cotangent, len(x)) + _weighted(ladj, ladj_cotangent, len(x))
+    if not isinstance(total, torch.Tensor) or not total.requires_grad:
+        raise Unsupported(f"{name} records no autograd graph")
+    return leaf, total
+
+
+def _weighted(value: Any, weights: Array | None, batch: int) -> Any:
+    """Sum of a returned quantity, weighted per point; zero if nothing was returned or asked."""
+    if weights is None or not isinstance(value, torch.Tensor):
+        return 0.0
+    rows = torch.from_numpy(np.array(weights)).to(value.dtype)
+    if value.dim() and value.shape[0] == batch:
+        return (value.reshape(batch, -1) * rows.reshape(batch, -1)).sum()
+    return value.sum() * rows.sum()
+
+
+def along(live: Live, name: str, x: Array, context: Array | None, seed: int, t: float) -> Mapped:
+    """The call with every trainable parameter moved by t times a seeded direction."""
+    with live.calling(name):
+        obj = live.take()
+        move(obj, t, seed)
+        return as_mapped(name, live.function(name)(obj, live.tensor(x), live.tensor(context)))
+
+
+def slope(
+    live: Live, name: str, x: Array, context: Array | None, seed: int, weights: Array
+) -> float:
+    """Autograd's derivative at t = 0 of sum(weights * ladj) (of log_prob itself for "log_prob") in
+    the direction of `along`.
+    """
+    with live.lend() as obj, live.calling(f"slope {name}"):
+        out = live.function(name)(obj, live.tensor(x), live.tensor(context))
+        total = _weighted(out if name == "log_prob" else out[1], weights, len(x))
+        if not isinstance(total, torch.Tensor) or not total.requires_grad:
+            return 0.0
+        return directional(total, obj, seed)
+
+
+def directional(total: torch.Tensor, obj: Any, seed: int) -> float:
+    """The derivative of a total in the direction of `move`, by autograd."""
+    steps = list(directions(obj, seed))
+    gradients = torch.autograd.grad(total, [p for p, _ in steps], allow_unused=True)
+    slopes = (
+        float((gradient.double() * step).sum())
+        for gradient, (_, step) in zip(gradients, steps, strict=True)
+        if gradient is not None
+    )
+    return sum(slopes, 0.0)

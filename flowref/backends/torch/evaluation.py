@@ -1,0 +1,117 @@
+"""Calls as a user makes them: each on a fresh copy under fixed random states (see `live`), and what
+comes back as arrays and numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from flowref.backends.torch.arrays import array, as_mapped, copied, key_of
+from flowref.backends.torch.live import DTYPES, Live
+from flowref.backends.torch.methods import method
+from flowref.model import Array, Mapped, Support
+
+# Results of calls without noise that an object keeps, and of which methods.
+RECENT, KEPT = 64, ("forward", "inverse", "log_prob")
+
+
+def evaluation(live: Live, name: str) -> Callable[..., Any]:
+    """What a method is to a user: a function of arrays and numbers, as `Subject` lists it."""
+    if name == "rescaled":
+        return partial(rescaled, live)
+    if name == "dequantize":
+        return partial(dequantize, live)
+    if name == "log_prob":
+        return partial(evaluate_log_prob, live)
+    return partial(evaluate if name in KEPT else plain, live, name)
+
+
+def plain(live: Live, name: str, *inputs: Any, **named: Any) -> Any:
+    """Call a method on a fresh copy: `Mapped` of a kept one, a pair of numbers of a loss, an array
+    of the others.
+    """
+    function = method(live, name)
+    with live.lend() as obj, live.calling(name):
+        ready = tensors(live, (*inputs, *named.values()), support=live.support_of(name))
+        keywords = dict(zip(named, ready[len(inputs) :], strict=True))
+        out = function(obj, *ready[: len(inputs)], **keywords)
+        if name in KEPT:
+            return as_mapped(name, out)
+        if name == "loss":
+            nll, penalty = out
+            return float(nll), None if penalty is None else float(penalty)
+        return np.asarray(array(out))
+
+
+def tensors(
+    live: Live,
+    inputs: tuple[Any, ...],
+    dtype: torch.dtype | None = None,
+    support: Support | None = None,
+) -> list[Any]:
+    """Inputs with arrays as tensors, each jittered under noise for itself, the first of them within
+    ``support``.
+    """
+    ready: list[Any] = []
+    arrays = 0
+    for value in inputs:
+        if isinstance(value, np.ndarray):
+            ready.append(live.tensor(value, dtype, arrays, None if arrays else support))
+            arrays += 1
+        else:
+            ready.append(value)
+    return ready
+
+
+def evaluate(live: Live, name: str, x: Array, context: Array | None = None) -> Mapped:
+    """Call forward, inverse or log_prob. Without noise it is a function of its arguments, and laws
+    share points, so recent results are kept.
+    """
+    if live.rounding is not None:
+        return evaluate_anew(live, name, x, context)
+    key = (name, *key_of(x), *key_of(context), live.default)
+    out = live.results.pop(key, None) or evaluate_anew(live, name, x, context)
+    live.results[key] = out
+    if len(live.results) > RECENT:
+        del live.results[next(iter(live.results))]
+    return Mapped(copied(out.value), copied(out.ladj))
+
+
+def evaluate_anew(live: Live, name: str, x: Array, context: Array | None = None) -> Mapped:
+    """The same, called anew; under noise, once without it, to count its operations."""
+    live.count(name, lambda: evaluate_anew(live, name, x, context))
+    out: Mapped = plain(live, name, x, context)
+    return out
+
+
+def evaluate_log_prob(live: Live, x: Array, context: Array | None = None) -> Array:
+    """The log-density of each point, as returned."""
+    return evaluate(live, "log_prob", x, context).value
+
+
+def rescaled(live: Live, x: Array, factor: float, context: Array | None = None) -> Array:
+    """The log-density of the data multiplied by a factor. The rescaled object is made within the
+    call, before the points are.
+    """
+    rescale, log_prob = live.function("rescale"), live.function("log_prob")
+    with live.calling("rescale"):
+        obj = rescale(live.take(), factor)
+        return np.asarray(array(log_prob(obj, live.tensor(x), live.tensor(context))))
+
+
+def dequantize(live: Live, levels: Array, noise: Array, dtype: str | None = None) -> Array:
+    """Levels to reals, in a dtype. Levels are integers and the noise is part of the question, so
+    neither is jittered.
+    """
+    function = live.function("dequantize")
+    wanted = DTYPES[dtype] if dtype else live.dtype
+    with live.lend() as obj, live.calling("dequantize", wanted):
+        draws = torch.from_numpy(np.array(noise)).to(wanted)
+        return np.asarray(
+            array(function(obj, torch.from_numpy(np.array(levels)).to(wanted), draws))
+        )

@@ -1,0 +1,164 @@
+"""One call in another manner: gradient modes, layouts, dtypes, checkpointing, vmap, compilation."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from flowref.backends.torch.arrays import as_mapped
+from flowref.backends.torch.evaluation import tensors
+from flowref.backends.torch.live import DTYPES, Live
+from flowref.backends.torch.methods import dispatched, method
+from flowref.backends.torch.state import cast, modules, set_mode
+from flowref.model import Manner, Mapped, Unsupported
+
+HOWS = (
+    "plain",
+    "train",
+    "no_grad",
+    "inference_mode",
+    "checkpoint",
+    "functional_call",
+    "vmap",
+    "compile",
+)
+# Manners that by themselves change nothing in the object that is called.
+GENTLE = ("plain", "no_grad")
+LAYOUTS = ("contiguous", "transposed", "expanded", "strided", "channels_last")
+
+
+def call(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> Mapped:
+    """Call a method in the manner asked for; whatever is no log-det comes back as the value."""
+    if manner.how not in MANNERS or manner.layout not in LAYOUTS:
+        raise ValueError(f"{manner}; expected how one of {HOWS} and layout one of {LAYOUTS}")
+    function = method(live, name)
+    wanted = DTYPES[manner.dtype] if manner.dtype else live.dtype
+    gentle = manner.dtype is None and manner.how in GENTLE
+    borrowed = live.lend() if gentle else contextlib.nullcontext()
+    with borrowed as lent, live.calling(f"{name} {manner.how}", wanted):
+        obj = live.take() if lent is None else lent
+        if manner.dtype is not None:
+            obj = cast(obj, wanted)
+        ready = arranged(tensors(live, inputs, wanted), manner.layout)
+        return as_mapped(name, MANNERS[manner.how](obj, function, ready))
+
+
+def arranged(inputs: list[Any], layout: str) -> list[Any]:
+    """Inputs with the first tensor among them in another memory layout."""
+    first = next((at for at, v in enumerate(inputs) if isinstance(v, torch.Tensor)), len(inputs))
+    moved = [in_layout(value, layout) for value in inputs[first : first + 1]]
+    return [*inputs[:first], *moved, *inputs[first + 1 :]]
+
+
+def in_layout(x: torch.Tensor, layout: str) -> torch.Tensor:
+    """The same values in another memory layout."""
+    if layout == "transposed":
+        axes = tuple(range(x.dim()))[::-1]
+        return x.permute(axes).contiguous().permute(axes)
+    if layout == "expanded":
+        return x[:1].expand(x.shape)
+    if layout == "strided":
+        wide = torch.full(
+            (2 * x.shape[0], *x.shape[1:-1], 2 * x.shape[-1] if x.dim() > 1 else 1),
+            torch.nan,
+            dtype=x.dtype,
+        )
+        view = wide[::2, ..., ::2] if x.dim() > 1 else wide[::2].reshape(x.shape)
+        view.copy_(x)
+        return view
+    if layout == "channels_last" and x.dim() == 4:
+        return x.contiguous(memory_format=torch.channels_last)
+    return x
+
+
+def _plain(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
+    return function(obj, *inputs)
+
+
+def _train(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
+    set_mode(obj, True)
+    return function(obj, *inputs)
+
+
+def _no_grad(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
+    with torch.no_grad():
+        return function(obj, *inputs)
+
+
+def _inference_mode(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
+    with torch.inference_mode():
+        return function(obj, *(v.clone() if isinstance(v, torch.Tensor) else v for v in inputs))
+
+
+def _checkpoint(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
+    from torch.utils.checkpoint import checkpoint
+
+    first, *others = inputs
+    if not isinstance(first, torch.Tensor):
+        raise Unsupported("it takes no points that gradients could flow to")
+    return checkpoint(
+        lambda points: function(obj, points, *others),
+        first.requires_grad_(True),
+        use_reentrant=False,
+    )
+
+
+def _functional_call(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
+    """Run with the object's own parameters handed in from outside, its stored ones spoilt."""
+    owned = modules(obj)
+    if not owned:
+        raise Unsupported("it holds no modules")
+
+    class Caller(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.owned = nn.ModuleList(owned)
+
+        def forward(self, *inputs: Any) -> Any:
+            return function(obj, *inputs)
+
+    caller = Caller()
+    set_mode(caller, owned[0].training)
+    values = {name: p.detach().clone() for name, p in caller.named_parameters()}
+    with torch.no_grad():
+        for parameter in caller.parameters():
+            if parameter.requires_grad:
+                parameter.add_(1.0)
+    return torch.func.functional_call(caller, values, tuple(inputs))
+
+
+def _vmap(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
+    axes = tuple(0 if isinstance(value, torch.Tensor) else None for value in inputs)
+    paired = False
+
+    def single(*point: Any) -> Any:
+        nonlocal paired
+        rows = (v[None] if axis == 0 else v for v, axis in zip(point, axes, strict=True))
+        out = function(obj, *rows)
+        paired = isinstance(out, (tuple, list))
+        # What returns no log-det returns None for it, which vmap does not hand on.
+        parts = [v for v in dispatched(out) if v is not None]
+        return tuple(v[0] if isinstance(v, torch.Tensor) and v.dim() else v for v in parts)
+
+    parts = torch.func.vmap(single, in_dims=axes)(*inputs)
+    if not paired:
+        return parts[0]
+    return (*parts, None) if len(parts) == 1 else parts
+
+
+def _compile(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
+    torch.compiler.reset()
+    return torch.compile(function, backend="aot_eager")(obj, *inputs)
+
+
+MANNERS: dict[str, Callable[..., Any]] = dict(
+    zip(
+        HOWS,
+        (_plain, _train, _no_grad, _inference_mode, _checkpoint, _functional_call, _vmap, _compile),
+        strict=True,
+    )
+)

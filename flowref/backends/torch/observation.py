@@ -1,0 +1,117 @@
+"""What one call does besides returning: what it prints, draws, changes and writes to, and in which
+precision it works.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from flowref.backends.torch.arrays import as_mapped, key_of
+from flowref.backends.torch.evaluation import tensors
+from flowref.backends.torch.live import DTYPES, Live
+from flowref.backends.torch.methods import dispatched, method
+from flowref.backends.torch.narrowing import Narrowing, Watching
+from flowref.backends.torch.sandbox import GENERATORS, random_state, sandbox, settings
+from flowref.model import Observation
+from flowref.model.seeds import derive
+
+# float32 results are moved by this much to see whether they feed a float64 output.
+PROBE = 2.0**-18
+
+
+def observe(live: Live, name: str, inputs: tuple[Any, ...], default: str) -> Observation:
+    """What one call does besides returning: see `Observation`. Several laws ask the same, so
+    answers are kept. The call is made under the default dtype asked for: users have float32, under
+    which constants of the default dtype show.
+    """
+    if live.rounding is not None:
+        return _observed(live, name, inputs, default)
+    key = (name, tuple(_key(value) for value in inputs), default)
+    if key not in live.observations:
+        live.observations[key] = _observed(live, name, inputs, default)
+    return live.observations[key]
+
+
+def _key(value: Any) -> tuple[Any, ...]:
+    return key_of(value) if value is None or isinstance(value, np.ndarray) else (value,)
+
+
+def _observed(live: Live, name: str, inputs: tuple[Any, ...], default: str) -> Observation:
+    function = method(live, name)
+    ready = tensors(live, inputs)
+    arguments = [value for value in ready if isinstance(value, torch.Tensor)]
+    copies = [tensor.clone() for tensor in arguments]
+    with live.lend() as obj, sandbox(derive(live.seed, 17), DTYPES[default]) as printed:
+        before, states = settings(), random_state()
+        with Watching() as counter:
+            out = function(obj, *ready)
+        ended = random_state()
+        changed = tuple(name for name, value in settings().items() if value != before[name])
+        written = printed.getvalue()
+    if ended != states:
+        changed += reseeded(live, name, inputs, DTYPES[default], ended)
+    mutated = tuple(
+        argument
+        for argument, tensor, copy in zip(("x", "context"), arguments, copies, strict=False)
+        if tensor._version > 0 or not torch.equal(torch.nan_to_num(tensor), torch.nan_to_num(copy))
+    )
+    return Observation(
+        printed=written,
+        rng=ended != states,
+        globals=changed,
+        mutated=mutated,
+        dtypes=tuple(
+            str(v.dtype).removeprefix("torch.") if isinstance(v, torch.Tensor) else "number"
+            for v in dispatched(out)
+        ),
+        float32=live.dtype == torch.float64 and feeds_float32(live, name, inputs, DTYPES[default]),
+        operations=counter.operations,
+    )
+
+
+def reseeded(
+    live: Live, name: str, inputs: tuple[Any, ...], default: torch.dtype, ended: tuple[Any, ...]
+) -> tuple[str, ...]:
+    """The generators that a call leaves in the same state wherever they stood before: it seeds them
+    for everybody.
+    """
+    with live.lend() as obj, sandbox(derive(live.seed, 23), default):
+        method(live, name)(obj, *tensors(live, inputs))
+        return tuple(
+            f"the random state of {generator}"
+            for generator, one, other in zip(GENERATORS, ended, random_state(), strict=True)
+            if one == other
+        )
+
+
+def feeds_float32(live: Live, name: str, inputs: tuple[Any, ...], default: torch.dtype) -> bool:
+    """Whether float32 arithmetic feeds a float64 output: disturb only float32 results, and see
+    whether the output moves.
+    """
+    function = method(live, name)
+    outcomes = []
+    for magnitude in (0.0, PROBE):
+        circumstances = sandbox(derive(live.seed, 17), default)
+        with (
+            live.lend() as obj,
+            circumstances,
+            Narrowing(magnitude, derive(live.seed, 19)) as mode,
+        ):
+            out = as_mapped(name, function(obj, *tensors(live, inputs)))
+            if not mode.disturbed:
+                return False
+        outcomes.append(out)
+    clean, moved = outcomes
+    return _moved(clean.value, moved.value) or _moved(clean.ladj, moved.ladj)
+
+
+def _moved(clean: Any, moved: Any) -> bool:
+    if clean is None:
+        return False
+    first, second = np.asarray(clean), np.asarray(moved)
+    if first.dtype == np.float32 or first.shape != second.shape:
+        return True
+    return not bool(np.array_equal(first, second, equal_nan=True))

@@ -1,0 +1,107 @@
+"""Parts of a composite: their names and maps, the library's own composition of them, and one part
+as a live object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from flowref.backends.torch.arrays import as_mapped
+from flowref.backends.torch.live import Live
+from flowref.backends.torch.state import duplicate
+from flowref.model import Array, Dialect, Mapped, TargetError, Unsupported
+
+
+def listed_parts(obj: Any, dialect: Dialect) -> Sequence[tuple[str, Any]]:
+    """The parts of a composite, or nothing where it cannot be taken apart."""
+    if dialect.parts is None:
+        return ()
+    try:
+        listed = list(dialect.parts(obj))
+    except Exception:
+        return ()
+    return listed if len(listed) > 1 else ()
+
+
+def parts_of(live: Live) -> tuple[tuple[str, ...], tuple[Callable[..., Mapped], ...]]:
+    """Names and maps of a composite's parts."""
+    listed = listed_parts(live.pristine, live.dialect)
+    dialects = [live.resolve(part) or live.dialect for _, part in listed]
+    names = tuple(name for name, _ in listed)
+    return names, tuple(partial(part_map, live, *numbered) for numbered in enumerate(dialects))
+
+
+def part_map(
+    live: Live,
+    index: int,
+    dialect: Dialect,
+    x: Array,
+    context: Array | None = None,
+    call: str = "forward",
+) -> Mapped:
+    """One part of a composite, on a fresh copy of the whole."""
+    assert live.dialect.parts is not None
+    with live.lend() as obj, live.calling(f"part {index}"):
+        _, part = live.dialect.parts(obj)[index]
+        return _called(live, dialect, call, part, x, context)
+
+
+def arrange(
+    live: Live, expression: Any, x: Array, context: Array | None = None, call: str = "forward"
+) -> Mapped:
+    """The library's own composition of a subject's parts, called in one direction."""
+    with live.calling("arrange"):
+        obj = live.take()
+        parts = [part for _, part in listed_parts(obj, live.dialect)]
+        built = arranged(expression, obj, parts, live.dialect)
+        return _called(live, live.resolve(built) or live.dialect, call, built, x, context)
+
+
+def _called(
+    live: Live, dialect: Dialect, call: str, obj: Any, x: Array, context: Array | None
+) -> Mapped:
+    out = getattr(dialect, call)(obj, live.tensor(x), live.tensor(context, jitter=1))
+    return as_mapped(call, out)
+
+
+def arranged(expression: Any, obj: Any, parts: Sequence[Any], dialect: Dialect) -> Any:
+    """The object that an expression denotes: a part's index, "self", ("chain", ...) or ("inverse",
+    e).
+    """
+    if expression == "self":
+        return obj
+    if isinstance(expression, int):
+        return parts[expression]
+    kind, *operands = expression
+    built = [arranged(operand, obj, parts, dialect) for operand in operands]
+    combine = dialect.chain if kind == "chain" else dialect.invert
+    if combine is None:
+        raise Unsupported(f"its library offers no {kind}")
+    return combine(built) if kind == "chain" else combine(built[0])
+
+
+def part_at(live: Live, name: str, path: Sequence[int]) -> tuple[str, Live]:
+    """The part at a path of indices as an object of its own, as it was loaded and moved within the
+    whole, and its name. Raises `TargetError` where there is no such part.
+    """
+    obj, dialect = live.pristine, live.dialect
+    for index in path:
+        listed = listed_parts(obj, dialect)
+        if index >= len(listed):
+            raise TargetError(f"{name} has {len(listed)} parts; part {index} was asked for")
+        label, obj = listed[index]
+        name = f"{name}/{label}"
+        dialect = live.resolve(obj) or dialect
+
+    def again() -> Any:
+        part, dialect = live.rebuild(), live.dialect
+        for index in path:
+            _, part = listed_parts(part, dialect)[index]
+            dialect = live.resolve(part) or dialect
+        return part
+
+    return name, Live(
+        duplicate(obj), dialect, live.facts, live.dtype, live.seed, again, again, live.resolve
+    )
