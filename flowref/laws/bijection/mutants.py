@@ -9,40 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.defects import Remade, mannered, wrapped
-from flowref.model import Array, Manner, Mapped, Subject, mutant, per_point
+from flowref.laws.common.defects import (
+    Asked,
+    answered,
+    ladj_added,
+    ladj_changed,
+    ladj_multiplied,
+    multiplied,
+    value_changed,
+    wrapped,
+)
+from flowref.model import Array, Mapped, Subject, mutant, per_point
 
 AFFINE = "nflows:AffineCouplingTransform"
 ELEMENTWISE = "torch:SigmoidTransform"
 
 
-def _value_scaled(
-    call: Callable[..., Mapped], factor: float, x: Array, context: Array | None = None
-) -> Mapped:
-    out = call(x, context)
-    return Mapped(out.value * factor, out.ladj)
-
-
-def _value_beyond(
-    call: Callable[..., Mapped], bound: float, shift: float, x: Array, context: Array | None = None
-) -> Mapped:
-    out = call(x, context)
-    return Mapped(np.where(np.abs(out.value) > bound, out.value + shift, out.value), out.ladj)
-
-
-def _ladj_mapped(
-    call: Callable[..., Mapped], change: Callable[..., Any], x: Array, context: Array | None = None
-) -> Mapped:
-    out = call(x, context)
-    return Mapped(out.value, change(out.ladj, x))
-
-
-def _times(factor: float, ladj: Any, x: Array) -> Any:
-    return ladj * factor
-
-
-def _plus(amount: float, ladj: Any, x: Array) -> Any:
-    return ladj + amount
+def _far(bound: float, size: float, value: Array) -> Array:
+    return np.where(np.abs(value) > bound, value + size, value)
 
 
 def _far_only(bound: float, amount: float, ladj: Any, x: Array) -> Any:
@@ -79,67 +63,67 @@ def _product_log(ladj: Any, x: Array) -> Any:
 @mutant("bijection/inverse-roundtrip", host=AFFINE, sizes=(1e-10, 1e-6, 1e-2))
 def inverse_scaled(subject: Subject, size: float = 1e-6) -> Subject:
     """The inverse is off by one part in a million."""
-    return wrapped(subject, "inverse", _value_scaled, 1 + size)
+    return multiplied(subject, "inverse", 1 + size)
 
 
 @mutant("bijection/inverse-roundtrip", host=AFFINE, sizes=(1e-9, 1e-4))
 def inverse_wrong_beyond_ten(subject: Subject, size: float = 1e-4) -> Subject:
     """The inverse is wrong only where it returns something beyond 10."""
-    return wrapped(subject, "inverse", _value_beyond, 10.0, size)
+    return value_changed(subject, "inverse", partial(_far, 10.0, size))
 
 
 @mutant("bijection/forward-roundtrip", host=AFFINE, sizes=(1e-10, 1e-6))
 def forward_scaled(subject: Subject, size: float = 1e-6) -> Subject:
     """Forward is off by one part in a million, and its inverse is not."""
-    return wrapped(subject, "forward", _value_scaled, 1 + size)
+    return multiplied(subject, "forward", 1 + size)
 
 
 @mutant("bijection/log-det", host=AFFINE)
 def log_det_sign(subject: Subject, size: float = 1.0) -> Subject:
     """The sign of the log-det is turned (normflows #27)."""
-    return wrapped(subject, "forward", _ladj_mapped, partial(_times, -size))
+    return ladj_multiplied(subject, "forward", -size)
 
 
 @mutant("bijection/log-det", host=AFFINE, sizes=(1e-8, 1e-6, 1e-4))
 def log_det_relative(subject: Subject, size: float = 1e-4) -> Subject:
     """The log-det is off by one part in ten thousand."""
-    return wrapped(subject, "forward", _ladj_mapped, partial(_times, 1 + size))
+    return ladj_multiplied(subject, "forward", 1 + size)
 
 
 @mutant("bijection/log-det", host=AFFINE, sizes=(1e-9, 1e-5))
 def log_det_beyond_ten(subject: Subject, size: float = 1e-5) -> Subject:
     """The log-det is wrong only where a coordinate is beyond 10."""
-    return wrapped(subject, "forward", _ladj_mapped, partial(_far_only, 10.0, size))
+    return ladj_changed(subject, "forward", partial(_far_only, 10.0, size))
 
 
 @mutant("bijection/log-det", host=AFFINE)
 def log_det_single_point(subject: Subject, size: float = 1e-5) -> Subject:
     """The log-det is wrong only for a batch of one."""
-    return wrapped(subject, "forward", _ladj_mapped, partial(_alone_only, size))
+    return ladj_changed(subject, "forward", partial(_alone_only, size))
 
 
 @mutant("bijection/inverse-log-det", host=AFFINE, sizes=(1e-8, 1e-4))
 def inverse_log_det_relative(subject: Subject, size: float = 1e-4) -> Subject:
     """The log-det of the inverse is off by one part in ten thousand."""
-    return wrapped(subject, "inverse", _ladj_mapped, partial(_times, 1 + size))
+    return ladj_multiplied(subject, "inverse", 1 + size)
 
 
 @mutant("bijection/log-det-antisymmetry", host=AFFINE, sizes=(1e-9, 1e-5))
 def inverse_log_det_offset(subject: Subject, size: float = 1e-5) -> Subject:
     """The log-det of the inverse carries a spurious constant."""
-    return wrapped(subject, "inverse", _ladj_mapped, partial(_plus, size))
+    return ladj_added(subject, "inverse", size)
 
 
 @mutant("bijection/log-det-shape", host=AFFINE)
 def log_det_summed_over_batch(subject: Subject, size: float = 1.0) -> Subject:
     """One log-det for the whole batch (the Julia notes' Exp bijector)."""
-    return wrapped(subject, "forward", _ladj_mapped, _batch_sum)
+    return ladj_changed(subject, "forward", _batch_sum)
 
 
 @mutant("bijection/log-det-shape", host=AFFINE)
 def log_det_column(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det keeps a trailing axis of one, and broadcasts against others into a matrix."""
-    return wrapped(subject, "inverse", _ladj_mapped, _column)
+    return ladj_changed(subject, "inverse", _column)
 
 
 def _blocked(
@@ -184,30 +168,29 @@ def not_monotone(subject: Subject, size: float = 1.0) -> Subject:
 @mutant("bijection/volume-preserving", host="nflows:Permutation", sizes=(1e-12, 1e-9))
 def spurious_volume(subject: Subject, size: float = 1e-9) -> Subject:
     """A permutation reports a log-det."""
-    return wrapped(subject, "forward", _ladj_mapped, partial(_plus, size))
+    return ladj_added(subject, "forward", size)
 
 
 @mutant("bijection/constant-jacobian", host="nflows:LULinear")
 def data_dependent_constant(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det of a linear map depends on the point."""
-    return wrapped(subject, "forward", _ladj_mapped, _leaking)
+    return ladj_changed(subject, "forward", _leaking)
 
 
 @mutant("bijection/log-det-additive", host=ELEMENTWISE)
 def coordinates_mixed(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det of an elementwise map couples two coordinates."""
-    return wrapped(subject, "forward", _ladj_mapped, _coupled).with_facts(ladj_event=())
+    return ladj_changed(subject, "forward", _coupled).with_facts(ladj_event=())
 
 
-def _underflowing(call: Remade, name: str, inputs: tuple[Any, ...], manner: Manner) -> Mapped:
-    out = call(inputs, manner)
-    return Mapped(out.value, _product_log(out.ladj, inputs[0]))
+def _underflowing(out: Mapped, asked: Asked) -> Mapped:
+    return Mapped(out.value, _product_log(out.ladj, asked.inputs[0]))
 
 
 @mutant("bijection/log-det-wide", host=AFFINE)
 def logarithm_of_a_product(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is the logarithm of a determinant, which underflows in many dimensions."""
-    return mannered(subject, _underflowing)
+    return answered(subject, _underflowing)
 
 
 def _no_slope(*_: Any) -> float:

@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flowref.laws.common.defects import wrapped
+from flowref.laws.common.defects import multiplied, wrapped
 from flowref.model import Array, Mapped, Subject, mutant
 
 CHAIN = "nflows:CompositeTransform"
-
-
-def _value_scaled(
-    call: Callable[..., Mapped], factor: float, x: Array, context: Array | None = None
-) -> Mapped:
-    out = call(x, context)
-    return Mapped(out.value * factor, out.ladj)
 
 
 def _last_part_only(
@@ -41,7 +34,7 @@ def overwritten_not_accumulated(subject: Subject, size: float = 1.0) -> Subject:
 @mutant("composition/inverse-reverses", host=CHAIN)
 def inverse_off(subject: Subject, size: float = 1e-6) -> Subject:
     """The inverse of the composite is not that of its parts."""
-    return wrapped(subject, "inverse", _value_scaled, 1 + size)
+    return multiplied(subject, "inverse", 1 + size)
 
 
 def _disarranged(

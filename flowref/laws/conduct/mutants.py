@@ -1,8 +1,7 @@
-"""Defects of conduct, inputs and gradients, put into the abilities of a healthy subject."""
+"""Defects of conduct and of inputs, put into the calls and lives of a healthy subject."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,18 +9,20 @@ from typing import Any
 import numpy as np
 
 from flowref.laws.common.defects import (
+    Asked,
     Remade,
     Steps,
+    answered,
     at,
     living,
     mannered,
     observed,
     promising,
     shifted,
-    wrapped,
+    shifted_where,
 )
-from flowref.model import Array, Manner, Mapped, Subject, mutant
-from flowref.model.steps import Dtypes, Learn, Meta, Run, Trained
+from flowref.model import Manner, Mapped, Subject, mutant
+from flowref.model.steps import Dtypes, Meta, Run
 
 COUPLING = "nflows:AffineCouplingTransform"
 AFFINE = "torch:AffineTransform"
@@ -73,14 +74,11 @@ def float32_constant_inside(subject: Subject, size: float = 1.0) -> Subject:
 
 
 def _noisy(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
-    changed = []
-    for index, (step, out) in enumerate(zip(steps, outcomes, strict=True)):
-        noise = np.random.default_rng(index).standard_normal
-        moves = isinstance(step, Run)
-        changed.append(
-            Mapped(out.value + size * noise(np.shape(out.value)), out.ladj) if moves else out
-        )
-    return changed
+    noise = [np.random.default_rng(index).standard_normal for index in range(len(steps))]
+    return [
+        shifted(out, size * noise[index](np.shape(out.value))) if isinstance(step, Run) else out
+        for index, (step, out) in enumerate(zip(steps, outcomes, strict=True))
+    ]
 
 
 @mutant("conduct/deterministic", host=COUPLING, sizes=(1e-8, 1e-3))
@@ -101,15 +99,14 @@ def mask_stays_on_the_host(subject: Subject, size: float = 1.0) -> Subject:
     return at(subject, Meta, lambda devices: {**devices, "mask": "cpu"})
 
 
-def _relaid(size: float, call: Remade, name: str, inputs: Inputs, manner: Manner) -> Mapped:
-    out = call(inputs, manner)
-    return shifted(out, size) if manner.layout == "transposed" else out
+def _transposed(asked: Asked) -> bool:
+    return asked.manner.layout == "transposed"
 
 
 @mutant("conduct/strides-agree", host=COUPLING, sizes=(1e-8, 1e-3))
 def reads_raw_storage(subject: Subject, size: float = 1e-3) -> Subject:
     """A kernel reads the storage of its input in order, whatever the strides."""
-    return mannered(subject, partial(_relaid, size))
+    return shifted_where(subject, _transposed, size)
 
 
 def _viewed(call: Remade, name: str, inputs: Inputs, manner: Manner) -> Mapped:
@@ -136,25 +133,25 @@ def empty_batch_refused(subject: Subject, size: float = 1.0) -> Subject:
     return promising(mannered(subject, _reduced), "empty-batch")
 
 
-def _squeezed(call: Remade, name: str, inputs: Inputs, manner: Manner) -> Mapped:
-    out = call(inputs, manner)
-    return Mapped(out.value, np.squeeze(np.asarray(out.ladj))) if len(inputs[0]) == 1 else out
+def _squeezed(out: Mapped, asked: Asked) -> Mapped:
+    alone = len(asked.inputs[0]) == 1
+    return Mapped(out.value, np.squeeze(np.asarray(out.ladj))) if alone else out
 
 
 @mutant("conduct/batch-one", host=COUPLING)
 def batch_axis_squeezed(subject: Subject, size: float = 1.0) -> Subject:
     """Squeezing drops the axis of a batch of one from the log-det."""
-    return mannered(subject, _squeezed)
+    return answered(subject, _squeezed)
 
 
-def _spread(call: Remade, name: str, inputs: Inputs, manner: Manner) -> Mapped:
-    return shifted(call(inputs, manner), 0.0 * float(inputs[0].mean()))
+def _spread(out: Mapped, asked: Asked) -> Mapped:
+    return shifted(out, 0.0 * float(asked.inputs[0].mean()))
 
 
 @mutant("conduct/nan-containment", host=COUPLING)
 def nan_spreads_through_a_mean(subject: Subject, size: float = 1.0) -> Subject:
     """The mean of the batch is added with weight zero."""
-    return mannered(subject, _spread)
+    return answered(subject, _spread)
 
 
 def _silent(
@@ -172,17 +169,16 @@ def silent_nan_outside(subject: Subject, size: float = 1.0) -> Subject:
     return mannered(subject, partial(_silent, subject.domain.low, subject.domain.high))
 
 
-def _overflowing(call: Remade, name: str, inputs: Inputs, manner: Manner) -> Mapped:
-    out = call(inputs, manner)
+def _overflowing(out: Mapped, asked: Asked) -> Mapped:
     with np.errstate(all="ignore"):
-        square = np.square(inputs[0])
+        square = np.square(asked.inputs[0])
         return Mapped(np.asarray(out.value) + 0.0 * (square - square), out.ladj)
 
 
 @mutant("conduct/extremes", host=AFFINE)
 def overflow_of_a_square(subject: Subject, size: float = 1.0) -> Subject:
     """A square overflows on the way, and infinity is subtracted from infinity."""
-    return mannered(subject, _overflowing)
+    return answered(subject, _overflowing)
 
 
 def _broadcast(features: int, call: Remade, name: str, inputs: Inputs, manner: Manner) -> Mapped:
@@ -195,64 +191,6 @@ def _broadcast(features: int, call: Remade, name: str, inputs: Inputs, manner: M
 def one_feature_broadcast(subject: Subject, size: float = 1.0) -> Subject:
     """A point of one feature is broadcast against weights of several."""
     return mannered(subject, partial(_broadcast, subject.event_shape[-1]))
-
-
-def _scaled(pulled: Callable[..., Array], factor: float, *inputs: Any) -> Array:
-    return np.asarray(pulled(*inputs)) * factor
-
-
-def scaled_vjp(subject: Subject, factor: float) -> Subject:
-    """The subject with gradients off by a factor."""
-    return wrapped(subject, "vjp", _scaled, factor)
-
-
-@mutant("conduct/value-gradient", host=COUPLING, sizes=(1e-4, 1e-1))
-def backward_off_by_a_factor(subject: Subject, size: float = 1e-3) -> Subject:
-    """A hand-written backward pass is off by a factor."""
-    return scaled_vjp(subject, 1 + size)
-
-
-@mutant("conduct/log-det-gradient", host=COUPLING)
-def log_det_detached(subject: Subject, size: float = 1.0) -> Subject:
-    """The log-det is computed without a graph."""
-    return scaled_vjp(subject, 0.0)
-
-
-@mutant("conduct/double-backward", host=COUPLING)
-def gradient_detached(subject: Subject, size: float = 1.0) -> Subject:
-    """A hand-written backward pass works on detached tensors: its own derivative is lost."""
-    flat = wrapped(subject, "curvature", _scaled, 0.0)
-    return promising(flat, "double-backward")
-
-
-@mutant("conduct/score", host="nflows:SimpleRealNVP", sizes=(1e-4, 1e-1))
-def score_off_by_a_factor(subject: Subject, size: float = 1e-3) -> Subject:
-    """A part of the gradient of log_prob is detached."""
-    return scaled_vjp(subject, 1 + size)
-
-
-def with_gradients(trained: Trained, **changes: Any) -> Trained:
-    """A training step that gave other gradients for some parameters."""
-    return replace(trained, gradients={**trained.gradients, **changes})
-
-
-@mutant("conduct/gradients-finite", host=COUPLING)
-def nan_behind_where(subject: Subject, size: float = 1.0) -> Subject:
-    """The branch that torch.where does not choose has a nan gradient."""
-    nan = np.array(np.nan)
-    return at(subject, Learn, lambda out: replace(out, gradients=dict.fromkeys(out.gradients, nan)))
-
-
-@mutant("conduct/no-dead-parameters", host=COUPLING)
-def one_tensor_is_dead(subject: Subject, size: float = 1.0) -> Subject:
-    """A parameter is multiplied by a factor that stays zero."""
-    return at(subject, Learn, lambda out: with_gradients(out, **{next(iter(out.gradients)): None}))
-
-
-@mutant("conduct/all-parameters-used", host=COUPLING)
-def one_tensor_unused(subject: Subject, size: float = 1.0) -> Subject:
-    """A parameter is registered and never used."""
-    return promising(at(subject, Learn, lambda out: with_gradients(out, unused=None)), "ddp")
 
 
 def _under(
@@ -282,9 +220,8 @@ def constant_folded_at_compilation(subject: Subject, size: float = 1e-3) -> Subj
     return promising(mannered(subject, partial(_under, "compile", size)), "compile")
 
 
-def _narrow(size: float, call: Remade, name: str, inputs: Inputs, manner: Manner) -> Mapped:
-    out = call(inputs, manner)
-    if manner.dtype != "float32":
+def _narrow(size: float, out: Mapped, asked: Asked) -> Mapped:
+    if asked.manner.dtype != "float32":
         return out
     return Mapped(np.asarray(out.value, dtype=np.float64) * (1 + size * 2.0**-24), out.ladj)
 
@@ -292,4 +229,4 @@ def _narrow(size: float, call: Remade, name: str, inputs: Inputs, manner: Manner
 @mutant("conduct/float32-agrees", host=COUPLING, sizes=(1e4, 1e6))
 def digits_canceled(subject: Subject, size: float = 1e5) -> Subject:
     """A difference of large numbers loses digits that float64 has to spare."""
-    return mannered(subject, partial(_narrow, size))
+    return answered(subject, partial(_narrow, size))

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
-from flowref.laws.common.defects import Remade, mannered
-from flowref.model import Manner, Mapped, Subject, mutant
+from flowref.laws.common.defects import Asked, answered, shifted_where
+from flowref.model import Mapped, Subject, mutant
 
 HOST = "nflows:AffineCouplingTransform"
 
 
-def _off_in_training(
-    value: float, ladj: float, call: Remade, name: str, inputs: tuple[Any, ...], manner: Manner
-) -> Mapped:
-    out = call(inputs, manner)
-    if manner.how != "train":
+def _log_det_off(size: float, out: Mapped, asked: Asked) -> Mapped:
+    if asked.manner.how != "train" or out.ladj is None:
         return out
-    moved = out.value + value if name == "inverse" else out.value
-    return Mapped(moved, None if out.ladj is None else out.ladj + ladj)
+    return Mapped(out.value, out.ladj + size)
+
+
+def _inverse_in_training(asked: Asked) -> bool:
+    return asked.name == "inverse" and asked.manner.how == "train"
 
 
 @mutant("mode/train-log-det", host=HOST, sizes=(1e-9, 1e-4))
 def log_det_off_in_training(subject: Subject, size: float = 1e-4) -> Subject:
     """The log-det carries a spurious term in train mode only."""
-    return mannered(subject, partial(_off_in_training, 0.0, size))
+    return answered(subject, partial(_log_det_off, size))
 
 
 @mutant("mode/train-inverse", host=HOST, sizes=(1e-9, 1e-4))
 def inverse_off_in_training(subject: Subject, size: float = 1e-4) -> Subject:
     """The inverse is shifted in train mode only."""
-    return mannered(subject, partial(_off_in_training, size, 0.0))
+    return shifted_where(subject, _inverse_in_training, size)

@@ -8,8 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from flowref.laws.common.damage import declared, ladj_added
-from flowref.laws.common.defects import wrapped
+from flowref.laws.common.defects import declared, ladj_added, wrapped
 from flowref.model import Array, Mapped, Subject, mutant
 
 NFLOWS, ADDITIVE = "nflows:AffineCouplingTransform", "nflows:AdditiveCouplingTransform"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowref.laws.common.damage import added, multiplied
+from flowref.laws.common.defects import added, multiplied
 from flowref.model import Subject, mutant
 
 FLOW = "zuko:NSF?features=2"

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.damage import added, ladj_added, multiplied
-from flowref.laws.common.defects import at, wrapped
+from flowref.laws.common.defects import added, at, ladj_added, multiplied, wrapped
 from flowref.model import Array, Mapped, Subject, mutant
 from flowref.model.steps import Draw, Pathwise
 

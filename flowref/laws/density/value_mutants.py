@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flowref.laws.common.damage import added, multiplied
-from flowref.laws.common.defects import wrapped
+from flowref.laws.common.defects import added, multiplied, wrapped
 from flowref.model import Array, Mapped, Subject, mutant
 
 AFFINE, REAL_NVP, IMAGES = (

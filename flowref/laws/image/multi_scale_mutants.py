@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.damage import added, declared
-from flowref.laws.common.defects import Steps, at, living
+from flowref.laws.common.defects import Steps, added, at, declared, living
 from flowref.model import Array, Subject, mutant
 from flowref.model.steps import Cut, Layers, Passed, Trace
 

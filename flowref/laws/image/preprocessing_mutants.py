@@ -9,8 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.damage import added, declared, ladj_added
-from flowref.laws.common.defects import Remade, mannered, shifted, wrapped
+from flowref.laws.common.defects import (
+    Remade,
+    added,
+    declared,
+    ladj_added,
+    mannered,
+    shifted,
+    wrapped,
+)
 from flowref.model import Array, Manner, Mapped, Preprocessing, Subject, mutant
 
 LOGIT, LIBRARY, FLOW = "reference:Logit", "normflows:transforms.Logit", "reference:Flow[logit]"

@@ -8,8 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from flowref.laws.common.damage import declared, value_changed
-from flowref.laws.common.defects import wrapped
+from flowref.laws.common.defects import declared, value_changed, wrapped
 from flowref.model import Array, Mapped, Subject, mutant
 
 SQUEEZE, UNNAMED = "reference:Squeeze", "nflows:SqueezeTransform"

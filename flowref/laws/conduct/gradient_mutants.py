@@ -1,0 +1,62 @@
+"""Defects of gradients, put into the abilities of a healthy subject."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flowref.laws.common.defects import at, multiplied, promising
+from flowref.model import Subject, mutant
+from flowref.model.steps import Learn, Trained
+
+COUPLING = "nflows:AffineCouplingTransform"
+
+
+@mutant("conduct/value-gradient", host=COUPLING, sizes=(1e-4, 1e-1))
+def backward_off_by_a_factor(subject: Subject, size: float = 1e-3) -> Subject:
+    """A hand-written backward pass is off by a factor."""
+    return multiplied(subject, "vjp", 1 + size)
+
+
+@mutant("conduct/log-det-gradient", host=COUPLING)
+def log_det_detached(subject: Subject, size: float = 1.0) -> Subject:
+    """The log-det is computed without a graph."""
+    return multiplied(subject, "vjp", 0.0)
+
+
+@mutant("conduct/double-backward", host=COUPLING)
+def gradient_detached(subject: Subject, size: float = 1.0) -> Subject:
+    """A hand-written backward pass works on detached tensors: its own derivative is lost."""
+    return promising(multiplied(subject, "curvature", 0.0), "double-backward")
+
+
+@mutant("conduct/score", host="nflows:SimpleRealNVP", sizes=(1e-4, 1e-1))
+def score_off_by_a_factor(subject: Subject, size: float = 1e-3) -> Subject:
+    """A part of the gradient of log_prob is detached."""
+    return multiplied(subject, "vjp", 1 + size)
+
+
+def with_gradients(trained: Trained, **changes: Any) -> Trained:
+    """A training step that gave other gradients for some parameters."""
+    return replace(trained, gradients={**trained.gradients, **changes})
+
+
+@mutant("conduct/gradients-finite", host=COUPLING)
+def nan_behind_where(subject: Subject, size: float = 1.0) -> Subject:
+    """The branch that torch.where does not choose has a nan gradient."""
+    nan = np.array(np.nan)
+    return at(subject, Learn, lambda out: replace(out, gradients=dict.fromkeys(out.gradients, nan)))
+
+
+@mutant("conduct/no-dead-parameters", host=COUPLING)
+def one_tensor_is_dead(subject: Subject, size: float = 1.0) -> Subject:
+    """A parameter is multiplied by a factor that stays zero."""
+    return at(subject, Learn, lambda out: with_gradients(out, **{next(iter(out.gradients)): None}))
+
+
+@mutant("conduct/all-parameters-used", host=COUPLING)
+def one_tensor_unused(subject: Subject, size: float = 1.0) -> Subject:
+    """A parameter is registered and never used."""
+    return promising(at(subject, Learn, lambda out: with_gradients(out, unused=None)), "ddp")
