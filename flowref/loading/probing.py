@@ -19,6 +19,7 @@ from flowref.model import (
     Dialect,
     Facts,
     FlowrefError,
+    History,
     Subject,
     TargetError,
     Unsupported,
@@ -68,7 +69,7 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     if recognition.adapter.name == USER:
         dialect, facts, why = settled(instance, dialect, facts)
         facts = replace(facts, coupling=declared.coupling(facts.event_shape))
-    history = "fresh" if math.prod(facts.event_shape) >= MANY else Condition().history
+    history: History = "fresh" if math.prod(facts.event_shape) >= MANY else "warm"
     condition = Condition(dtype=instance.dtype, history=history)
     resolve = recognition.adapter.recognizes
     subject = backend.subject(str(target), instance.copy, dialect, facts, condition, resolve, 0)

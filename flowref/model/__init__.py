@@ -29,7 +29,7 @@ from flowref.model.law import (
 from flowref.model.problem import Problem
 from flowref.model.promises import PROMISES, Promise
 from flowref.model.requirement import Requirement, requires
-from flowref.model.seeds import seed_of
+from flowref.model.seeds import derive, seed_of
 from flowref.model.steps import Life
 from flowref.model.structure.batch_norm import ROLES, Normalizer
 from flowref.model.structure.coupling import KINDS, MASKS, Coupling, named_mask
@@ -37,14 +37,16 @@ from flowref.model.structure.multi_scale import ORDERS, MultiScale, Squeezing
 from flowref.model.structure.preprocessing import Preprocessing
 from flowref.model.subject import Batch, Subject, per_point
 from flowref.model.support import REAL, Support, draw
-from flowref.model.target import OBJECT, USER, Condition, Target
+from flowref.model.target import OBJECT, USER, Condition, History, Target
 from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verdict, identity
 
 __all__ = [
-    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "EXACT", "KINDS", "MASKS", "OBJECT", "ORDERS", "PROMISES", "REAL", "ROLES",
-    "ROUNDING", "STATISTICAL", "USER", "Adapter", "Array", "Batch", "Call", "Component", "Condition", "Counterexample",
-    "Counts", "Coupling", "Dialect", "Evidence", "Facts", "FlowrefError", "Law", "Life", "Manner", "Mapped", "MultiScale",
-    "Mutant", "Normalizer", "Observation", "Preprocessing", "Problem", "Promise", "ReportError", "Requirement", "Residual", "Shape",
-    "SpecError", "Squeezing", "Status", "Subject", "Support", "Target", "TargetError", "Undecidable", "Unsupported", "Verdict",
-    "draw", "identity", "law", "mutant", "named_mask", "nearest", "one_line", "per_point", "requires", "seed_of",
+    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "EXACT", "KINDS", "MASKS", "OBJECT", "ORDERS",
+    "PROMISES", "REAL", "ROLES", "ROUNDING", "STATISTICAL", "USER", "Adapter", "Array", "Batch",
+    "Call", "Component", "Condition", "Counterexample", "Counts", "Coupling", "Dialect", "Evidence",
+    "Facts", "FlowrefError", "History", "Law", "Life", "Manner", "Mapped", "MultiScale", "Mutant",
+    "Normalizer", "Observation", "Preprocessing", "Problem", "Promise", "ReportError",
+    "Requirement", "Residual", "Shape", "SpecError", "Squeezing", "Status", "Subject", "Support",
+    "Target", "TargetError", "Undecidable", "Unsupported", "Verdict", "derive", "draw", "identity",
+    "law", "mutant", "named_mask", "nearest", "one_line", "per_point", "requires", "seed_of",
 ]  # fmt: skip

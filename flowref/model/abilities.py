@@ -19,7 +19,6 @@ from flowref.model.steps import Life, Step
 from flowref.model.structure.batch_norm import Normalizer
 from flowref.model.structure.coupling import Coupling
 from flowref.model.structure.multi_scale import MultiScale, Squeezing
-from flowref.model.structure.preprocessing import Preprocessing
 from flowref.model.support import Support
 
 
@@ -232,13 +231,6 @@ class MultiScaled(Living, Protocol):
 
     @property
     def multi_scale(self) -> MultiScale: ...
-
-
-class Preprocessed(Flow, Protocol):
-    """A map that begins by bringing bounded data to the real line."""
-
-    @property
-    def preprocessing(self) -> Preprocessing: ...
 
 
 Ability = TypeVar("Ability", bound=Flow)

@@ -13,6 +13,7 @@ from flowref.model.abilities import needed
 from flowref.model.call import Array
 from flowref.model.requirement import Requirement
 from flowref.model.subject import Batch, Subject
+from flowref.model.target import History
 
 CLAIM, CONTRACT, ADVICE = "claim", "contract", "advice"
 ROUNDING, EXACT, BOUND, STATISTICAL = "rounding", "exact", "bound", "statistical"
@@ -100,7 +101,7 @@ class Law:
     force: str = CLAIM
     tolerance: str = ROUNDING
     given: str = "points"
-    history: str = "warm"
+    history: History = "warm"
     local: bool = True
     scales: tuple[float, ...] = (0.0, 0.1, 0.3, 1.0, 3.0)
     effort: int = 10

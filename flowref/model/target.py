@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from flowref.model.errors import SpecError
+
+History = Literal["warm", "fresh"]
 
 OBJECT = "object"
 USER = "user"
@@ -79,13 +82,12 @@ class Condition:
 
     ``scale``: standard deviation of the noise added to each trainable parameter; 0 leaves the
     weights as given.
-    ``history``: "warm" (two train-mode batches, then eval), "fresh" (as built, eval) or "train"
-    (warm, left in train mode).
+    ``history``: "warm" (two train-mode batches, then eval) or "fresh" (as built, in eval mode).
     ``part``: index path of a sub-component, for the search for an offending layer.
     """
 
     dtype: str = "float64"
     seed: int = 0
     scale: float = 0.0
-    history: str = "warm"
+    history: History = "warm"
     part: tuple[int, ...] = ()

@@ -24,7 +24,6 @@ TOLERANCES = {
 HISTORIES = {
     "warm": "after two batches in train mode, then in eval mode",
     "fresh": "as built, in eval mode",
-    "train": "after two batches, in train mode",
 }
 
 WIDTH = 100
@@ -59,7 +58,7 @@ def explanation(law: Law, mutants: Sequence[Mutant]) -> list[str]:
                 law.given, law.given
             ),
         ),
-        ("history", HISTORIES.get(law.history, law.history)),
+        ("history", HISTORIES[law.history]),
         (
             "weights",
             f"as given, and moved by noise of standard deviation {scales}"

@@ -41,9 +41,7 @@ def circumstances(case: Counterexample, part: str = "") -> str:
         if condition.scale
         else "weights as given"
     )
-    history = {"fresh": "as built, in eval mode", "train": "in train mode"}.get(
-        condition.history, ""
-    )
+    history = "as built, in eval mode" if condition.history == "fresh" else ""
     where = f"in {clean(part)}" if part else ""
     return ", ".join(filter(None, [moved, condition.dtype, history, where]))
 

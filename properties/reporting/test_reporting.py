@@ -53,7 +53,7 @@ conditions = st.builds(
     dtype=st.sampled_from(["float64", "float32"]),
     seed=counts,
     scale=floats,
-    history=st.sampled_from(["warm", "fresh", "train"]),
+    history=st.sampled_from(["warm", "fresh"]),
     part=st.lists(counts, max_size=2).map(tuple),
 )
 cases = st.builds(

@@ -28,8 +28,8 @@ from flowref.model import (
     Observation,
     Support,
     Unsupported,
+    derive,
 )
-from flowref.model.seeds import derive
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # A noised call may take this many times the operations of a clean one before it counts as an

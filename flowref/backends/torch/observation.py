@@ -15,8 +15,7 @@ from flowref.backends.torch.live import DTYPES, Live
 from flowref.backends.torch.methods import dispatched, method
 from flowref.backends.torch.narrowing import Narrowing, Watching
 from flowref.backends.torch.sandbox import GENERATORS, random_state, sandbox, settings
-from flowref.model import Observation
-from flowref.model.seeds import derive
+from flowref.model import Observation, derive
 
 # float32 results are moved by this much to see whether they feed a float64 output.
 PROBE = 2.0**-18

@@ -28,9 +28,9 @@ from flowref.model import (
     Dialect,
     Facts,
     Subject,
+    derive,
     draw,
 )
-from flowref.model.seeds import derive
 
 WARM_BATCH, WARM_SIZE = 16, 256
 ACTIONS = {**MODES, **STATE, **INSIDE}
@@ -70,7 +70,7 @@ def present(
                 if dialect.repair is not None:
                     with torch.no_grad():
                         dialect.repair(obj)
-            set_mode(obj, condition.history == "train")
+            set_mode(obj, False)
             return obj
 
     pristine = load()

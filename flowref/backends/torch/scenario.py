@@ -16,8 +16,7 @@ from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import DTYPES, Live
 from flowref.backends.torch.manners import MANNERS
 from flowref.backends.torch.state import modules, move, set_mode, trainable
-from flowref.model import Life, Mapped, Unsupported, steps
-from flowref.model.seeds import derive
+from flowref.model import Life, Mapped, Unsupported, derive, steps
 
 LEARNING_RATE = 1e-2
 

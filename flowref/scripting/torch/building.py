@@ -12,8 +12,7 @@ from torch import nn
 
 from flowref import registry
 from flowref.backends.torch.state import modules, trainable
-from flowref.model import REAL, USER, Support
-from flowref.model.seeds import derive
+from flowref.model import REAL, USER, Support, derive
 from flowref.scripting.case import Case
 from flowref.scripting.inlining import Inliner, Operand, named
 from flowref.scripting.layout import WIDTH, requoted, unparsed

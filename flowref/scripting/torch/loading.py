@@ -9,8 +9,7 @@ from flowref.backends.torch.present import warm
 from flowref.backends.torch.sandbox import GENERATORS, random_state, sandbox
 from flowref.backends.torch.state import cast, modules, move, set_mode
 from flowref.loading import Recipe
-from flowref.model import Condition, Law, Target, Verdict
-from flowref.model.seeds import derive
+from flowref.model import Condition, Law, Target, Verdict, derive
 from flowref.scripting.case import Case
 
 
@@ -33,7 +32,7 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
             warm(obj, recipe.dialect, recipe.facts, dtype, seed)
         if scale and not recipe.facts.promises.get("fixed"):
             move(obj, scale, derive(seed, 5))
-        set_mode(obj, recorded.history == "train")
+        set_mode(obj, False)
     return Case(
         verdict=verdict,
         law=law,
