@@ -22,7 +22,7 @@ def not_applicable(law: Law, subject: Subject, settings: Settings) -> str | None
         return f"it does not promise {promise}"
     if law.thorough and not settings.thorough:
         return "measured in the thorough profile only"
-    if law.given == "beyond" and not (subject.facts.declared and subject.domain.bounded):
+    if law.points == "beyond" and not (subject.facts.declared and subject.domain.bounded):
         return "no bounded domain is declared"
     return None if law.applies is None else law.applies.unmet(subject)
 

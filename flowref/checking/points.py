@@ -27,8 +27,8 @@ ENTRIES = 1024
 ROW_OPERATIONS, LEAST_ROWS = 200_000, 12
 
 
-def points(subject: Subject, example: Example, region: str = "points") -> Batch:
-    """The batch of an example: points of the set that the law is given, contexts, and the seed.
+def points(subject: Subject, example: Example, region: str = "domain") -> Batch:
+    """The batch of an example: points of the set that the law speaks of, contexts, and the seed.
 
     Large events get fewer points, so that a batch of Jacobians stays small, and so do solvers of
     thousands of operations.

@@ -103,7 +103,7 @@ class Search:
         subject = self._subject(condition, example)
         if subject is None:
             return
-        batch = points(subject, example, self.law.given)
+        batch = points(subject, example, self.law.points)
         if not len(batch.x):
             return
         self.tally.drawn(example.scale)

@@ -102,7 +102,7 @@ def _fewer_rows(judgement: Judgement) -> Judgement:
 def _simplest(judgement: Judgement, like: Evidence, budget: Budget) -> Array:
     """The simplest convincing point that the budget reaches from the only point of a judgement."""
     measurement = judgement.measurement
-    support, _ = measurement.subject.drawn(measurement.law.given)
+    support, _ = measurement.subject.drawn(measurement.law.points)
     floor = least_margin(judgement)
     point: Array = measurement.batch.x[0]
     for _ in range(PASSES):

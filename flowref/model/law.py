@@ -74,8 +74,8 @@ Measure = Callable[[Any, Batch], Residual]
 class Law:
     """One claim about a subject. The registry makes it picklable, by its id.
 
-    ``given``: "points" (in the domain), "latents" (in the codomain where one is declared, else in
-    the domain), "beyond" (outside the domain) or "data" (where the log-density lives).
+    ``points``: where they are drawn: "domain", "latents" (in the codomain where one is declared,
+    else in the domain), "beyond" (outside the domain) or "data" (where the log-density lives).
     ``history``: how the subject has lived before the measurement (see `Condition`).
     ``local``: a violation must persist beside the point (else it is a kink, or a jump of the
     log-det, where rounding decides on which side a call falls); False for laws of values, which
@@ -100,7 +100,7 @@ class Law:
     needs: frozenset[str]
     force: str = CLAIM
     tolerance: str = ROUNDING
-    given: str = "points"
+    points: str = "domain"
     history: History = "warm"
     local: bool = True
     scales: tuple[float, ...] = (0.0, 0.1, 0.3, 1.0, 3.0)

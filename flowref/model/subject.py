@@ -233,11 +233,11 @@ class Subject:
         data_side = self.normalizing == "forward" or self.forward is None
         return self.event_shape if data_side else self.latent_shape
 
-    def drawn(self, given: str) -> tuple[Support, Shape]:
-        """The set and the event shape of the points that a law is given."""
-        if given == "latents" and self.codomain is not None:
+    def drawn(self, region: str) -> tuple[Support, Shape]:
+        """The set and the event shape of the points that are drawn for a law (`Law.points`)."""
+        if region == "latents" and self.codomain is not None:
             return self.codomain, self.latent_shape
-        if given == "data":
+        if region == "data":
             return self.density_support, self.density_shape
         return self.domain, self.event_shape
 

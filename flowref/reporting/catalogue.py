@@ -54,8 +54,8 @@ def explanation(law: Law, mutants: Sequence[Mutant]) -> list[str]:
         ("tolerance", TOLERANCES.get(law.tolerance, law.tolerance)),
         (
             "inputs",
-            {"points": "points of the domain", "beyond": "points outside the declared domain"}.get(
-                law.given, law.given
+            {"domain": "points of the domain", "beyond": "points outside the declared domain"}.get(
+                law.points, law.points
             ),
         ),
         ("history", HISTORIES[law.history]),

@@ -24,7 +24,7 @@ STANDIN = Standin(lambda batch: batch.x[:, 0])
         ({"force": CONTRACT, "promise": "monotone"}, "it does not promise monotone"),
         ({"force": CONTRACT, "promise": "elementwise"}, None),
         ({"thorough": True}, "measured in the thorough profile only"),
-        ({"given": "beyond"}, "no bounded domain is declared"),
+        ({"points": "beyond"}, "no bounded domain is declared"),
         ({"applies": Requirement(lambda subject: False, "not for this")}, "not for this"),
     ],
 )
@@ -42,7 +42,7 @@ def test_the_thorough_profile_measures_everything() -> None:
 
 def test_a_bounded_domain_has_points_beyond_it() -> None:
     """A law of refusals speaks where a domain is declared and has an end."""
-    law = replace(STANDIN.law, given="beyond")
+    law = replace(STANDIN.law, points="beyond")
     bounded = STANDIN.subject.with_facts(domain=Support.parse("unit"))
     assert not_applicable(law, bounded, Settings()) is None
     assert not_applicable(law, bounded.with_facts(declared=False), Settings()) is not None

@@ -232,16 +232,14 @@ def test_a_subject_says_what_it_lacks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("normalizing", "given_as", "expected"),
+    ("normalizing", "region", "expected"),
     [
-        ("forward", "points", ("unit", (2,))), ("forward", "latents", ("positive", (1, 2))),
+        ("forward", "domain", ("unit", (2,))), ("forward", "latents", ("positive", (1, 2))),
         ("forward", "data", ("unit", (2,))), ("inverse", "data", ("positive", (1, 2))),
-        ("inverse", "points", ("unit", (2,))),
+        ("inverse", "domain", ("unit", (2,))),
     ],
 )  # fmt: skip
-def test_points_are_drawn_from_the_right_side(
-    normalizing: str, given_as: str, expected: Any
-) -> None:
+def test_points_are_drawn_from_the_right_side(normalizing: str, region: str, expected: Any) -> None:
     """Points come from the domain, latents from the codomain, and data from the side that the
     density lives on.
     """
@@ -252,7 +250,7 @@ def test_points_are_drawn_from_the_right_side(
         normalizing=normalizing,
         calls={"forward": Call("forward", never, never, never)},
     )
-    support, shape = subject.drawn(given_as)
+    support, shape = subject.drawn(region)
     assert (str(support), shape) == expected
 
 

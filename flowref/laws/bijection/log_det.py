@@ -161,7 +161,7 @@ def inverse_in_closed_form(flow: Flow) -> bool:
 
 @law(
     "bijection/inverse-log-det",
-    given="latents",
+    points="latents",
     parted=True,
     applies=inverse_in_closed_form & exact_log_det,
     arbitrate=arbitrate_inverse,

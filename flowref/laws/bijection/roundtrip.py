@@ -58,7 +58,7 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
 
 @law(
     "bijection/forward-roundtrip",
-    given="latents",
+    points="latents",
     local=False,
     source=ROUND_TRIP,
     parted=True,
@@ -103,12 +103,12 @@ def saturated(
     flat = far.copy()
     if not far.any():
         return flat
-    given = None if context is None else context[far]
+    contexts = None if context is None else context[far]
     # Where a map turns flat, its image is known no better than its argument: 16 units of either.
     slack = FLAT * ULP * (rows_max(image[far]) + np.finfo(float).tiny) * (1 + rows_max(end[far]))
     ways = [start[far] + share * (end[far] - start[far]) for share in (0.25, 0.5, 0.75)]
     for way in (*ways, end[far]):
-        between = call(way + 0.0, given).value
+        between = call(way + 0.0, contexts).value
         flat[far] &= rows_max(between - image[far]) <= slack
     return flat
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.model import Array, Mapped, Undecidable, Unsupported, per_point
+from flowref.model import Array, Call, Mapped, Undecidable, Unsupported, per_point
 from flowref.model.abilities import Bijection, Flow
 
 # Up to this size log-determinants are eliminated in extended precision; beyond, by LAPACK with an
@@ -28,7 +28,7 @@ def rows_max(value: Any) -> Array:
 
 
 def finite_rows(*values: Any) -> Array:
-    """Where every entry of a point is finite in all the given arrays, ``(batch,)``."""
+    """Where every entry of a point is finite in all the arrays, ``(batch,)``."""
     every = [np.isfinite(np.asarray(v, float).reshape(len(v), -1)).all(1) for v in values]
     return np.asarray(np.logical_and.reduce(every))
 
@@ -132,8 +132,8 @@ def log_abs_det(jacobian: Array) -> Array:
     every = np.arange(count)
     for step in range(size):
         block = np.abs(work[:, step:, step:]).reshape(count, -1)
-        place = block.argmax(1)
-        row, column = step + place // (size - step), step + place % (size - step)
+        largest = block.argmax(1)
+        row, column = step + largest // (size - step), step + largest % (size - step)
         work[every, step], work[every, row] = work[every, row].copy(), work[every, step].copy()
         work[every, :, step], work[every, :, column] = (
             work[every, :, column].copy(),
@@ -162,7 +162,7 @@ def resolvable(jacobian: Array, log_det: Array) -> Array:
     return np.asarray(np.isfinite(log_det) & (smallest > TINY) & (canceled < 24.0))
 
 
-def differences(call: Any, x: Array, context: Array | None) -> tuple[Array, float]:
+def differences(call: Call[Mapped], x: Array, context: Array | None) -> tuple[Array, float]:
     """The Jacobian at one point by central differences with Richardson's extrapolation, and its
     error estimate.
 
@@ -176,8 +176,9 @@ def differences(call: Any, x: Array, context: Array | None) -> tuple[Array, floa
     for exponent in (-10, -12, -14):
         step = 2.0**exponent * (1 + np.abs(flat))
         moves = np.concatenate([np.diag(s * step) for s in (1.0, -1.0, 0.5, -0.5)])
-        given = None if context is None else np.repeat(context[:1], len(moves), axis=0)
-        values = call((flat + moves).reshape(-1, *x.shape[1:]), given).value.reshape(len(moves), -1)
+        contexts = None if context is None else np.repeat(context[:1], len(moves), axis=0)
+        images = call((flat + moves).reshape(-1, *x.shape[1:]), contexts).value
+        values = images.reshape(len(moves), -1)
         plus, minus, half_plus, half_minus = values.reshape(4, inputs, -1)
         wide = (plus - minus) / (2 * step)[:, None]
         narrow = (half_plus - half_minus) / step[:, None]

@@ -84,7 +84,7 @@ def tolerance_of(flow: Flow, which: str) -> float:
 
 
 def probe_of(flow: Flow, which: str, points: Array, context: Array | None) -> Probe:
-    """One call of a flow, at points that it is known to take."""
+    """One call of a flow, at points that it takes."""
     return Probe(flow.calls[which], points, context, tolerance_of(flow, which))
 
 

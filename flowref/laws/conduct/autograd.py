@@ -79,7 +79,7 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
         rounding = 2.0**-47 * (1 + total + np.abs(measure(points))) / STEPS_DOWN[-1]
         allowed = DOUBT * (difference.error + rounding) + rough + 1e-7 * np.abs(slope)
     good = finite(out, rows) & difference.resolved(allowed)
-    # Clamps that pass gradients on where they clip are a known device for training. They act on
+    # Clamps that pass gradients on where they clip are a device of training. They act on
     # large inputs and moved weights, and on few points; a detached or wrong backward pass shows
     # everywhere.
     plain = np.isfinite(along)
@@ -132,7 +132,7 @@ def log_det_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
 @law(
     "conduct/score",
     former="hygiene/score",
-    given="data",
+    points="data",
     scales=(0.0,),
     effort=4,
     size=16,

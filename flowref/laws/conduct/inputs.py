@@ -117,7 +117,7 @@ def batch_one(flow: Flow, batch: Batch) -> Residual:
 
 
 def _wrong_alone(pair: Mapped, alone: Mapped) -> str:
-    """What is wrong with the outcome of one point, given that of the same point twice; empty if
+    """What is wrong with the outcome of one point beside that of the same point twice; empty if
     nothing is.
     """
     if alone.value.shape != (1, *pair.value.shape[1:]):
@@ -175,7 +175,7 @@ def one_by_one(probe: Probe) -> Iterator[Mapped | None]:
 @law(
     "conduct/outside-domain",
     former="hygiene/outside-domain",
-    given="beyond",
+    points="beyond",
     force=ADVICE,
     tolerance=EXACT,
     effort=2,

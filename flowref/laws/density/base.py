@@ -60,7 +60,7 @@ def standard_normal(z: Array) -> Array:
 @law(
     "density/gaussian-constant",
     former="density/gaussian-const",
-    given="data",
+    points="data",
     local=False,
     scales=(0.0, 0.3),
     effort=4,
@@ -105,7 +105,7 @@ def few_unit_vectors(flow: Flow) -> bool:
 
 @law(
     "density/affine-oracle",
-    given="data",
+    points="data",
     local=False,
     effort=5,
     applies=affine_map & fills_space & few_unit_vectors & normal_base & exact_log_det,

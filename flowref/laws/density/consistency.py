@@ -62,7 +62,7 @@ can_be_sampled = few_entries & unconditional & exact_log_det
 
 @law(
     "density/samples-consistent",
-    given="data",
+    points="data",
     tolerance=STATISTICAL,
     scales=(0.0, 0.3),
     size=1,

@@ -41,7 +41,7 @@ def has_level(flow: Flow) -> bool:
 
 @law(
     "density/bits-per-dim",
-    given="data",
+    points="data",
     local=False,
     effort=4,
     applies=has_level,
@@ -85,7 +85,7 @@ def _usable(flow: Density, batch: Batch) -> tuple[Array, Array | None, Array]:
 
 @law(
     "density/loss-excludes-penalty",
-    given="data",
+    points="data",
     history="fresh",
     local=False,
     effort=5,
@@ -116,7 +116,7 @@ def loss_excludes_penalty(flow: TrainedDensity, batch: Batch) -> Residual:
 
 @law(
     "density/loss-batch-mean",
-    given="data",
+    points="data",
     local=False,
     effort=4,
     applies=exact_log_det,

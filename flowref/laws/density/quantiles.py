@@ -65,7 +65,7 @@ TAIL_POINTS = (
 
 @law(
     "sampling/inverse-transform-galois",
-    given="data",
+    points="data",
     tolerance=BOUND,
     local=False,
     effort=4,
@@ -116,7 +116,7 @@ def is_exponential(flow: Flow) -> bool:
 
 @law(
     "sampling/exp-quantile",
-    given="data",
+    points="data",
     tolerance=BOUND,
     local=False,
     size=1,
@@ -214,7 +214,7 @@ def rosenblatt(flow: Differentiable, batch: Batch) -> Residual:
 
 @law(
     "sampling/latent-mc-estimator",
-    given="data",
+    points="data",
     tolerance=STATISTICAL,
     local=False,
     size=LATENT_POINTS,

@@ -67,7 +67,7 @@ def maps_of(flow: Invertible) -> list[tuple[Call[Mapped], Call[Mapped]]]:
 
 @law(
     "sampling/sample-then-inverse",
-    given="data",
+    points="data",
     force=CONTRACT,
     promise="samples-from-base",
     local=False,
@@ -108,7 +108,7 @@ def sample_then_inverse(flow: InvertibleSampler, batch: Batch) -> Residual:
 
 @law(
     "sampling/rsample-grad",
-    given="data",
+    points="data",
     force=CONTRACT,
     promise="rsample",
     tolerance=BOUND,
@@ -168,7 +168,7 @@ def exact_inverse(flow: Flow) -> bool:
 
 @law(
     "sampling/pit-uniform",
-    given="data",
+    points="data",
     tolerance=STATISTICAL,
     scales=(0.0, 0.3),
     size=1,

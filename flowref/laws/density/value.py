@@ -54,7 +54,7 @@ def change(
 
 @law(
     "density/change-of-variables",
-    given="data",
+    points="data",
     applies=exact_log_det,
     effort=8,
     source=CHANGE,
@@ -109,7 +109,7 @@ def promised_everywhere(flow: Flow) -> bool:
 @law(
     "density/integrates-to-one",
     former="density/normalises",
-    given="data",
+    points="data",
     tolerance=BOUND,
     scales=(0.0, 0.3),
     size=1,

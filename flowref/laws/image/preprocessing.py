@@ -84,7 +84,7 @@ def preprocessing_of(flow: Flow) -> Preprocessing:
 @law(
     "preprocessing/log-det",
     former="preprocessing/ladj",
-    given="data",
+    points="data",
     size=16,
     effort=4,
     applies=small_events & preprocesses & exact_log_det,
@@ -114,7 +114,7 @@ def ladj(flow: DifferentiableFlow, batch: Batch) -> Residual:
 
 @law(
     "preprocessing/affine-scale-bits",
-    given="data",
+    points="data",
     local=False,
     effort=4,
     applies=exact_log_det,
@@ -144,7 +144,7 @@ def affine_scale_bits(flow: RescaledDensity, batch: Batch) -> Residual:
 
 @law(
     "preprocessing/logit-derivative",
-    given="data",
+    points="data",
     local=False,
     effort=5,
     applies=is_logit,
@@ -172,7 +172,7 @@ def logit_derivative(flow: Bijection, batch: Batch) -> Residual:
 
 @law(
     "preprocessing/logit-boundary",
-    given="data",
+    points="data",
     tolerance=EXACT,
     local=False,
     size=4,
@@ -210,7 +210,7 @@ def logit_boundary(flow: PulledBijection, batch: Batch) -> Residual:
 
 @law(
     "preprocessing/logit-sigmoid-roundtrip",
-    given="data",
+    points="data",
     tolerance=BOUND,
     local=False,
     effort=4,

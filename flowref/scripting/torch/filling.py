@@ -88,7 +88,7 @@ def _images(case: Case) -> str:
 def _data(case: Case) -> str:
     """Points on the data side."""
     dialect = case.dialect
-    there = case.law.given == "data" or dialect.normalizing == "forward"
+    there = case.law.points == "data" or dialect.normalizing == "forward"
     return "x" if there or None in (dialect.forward, dialect.inverse) else "forward(x)[0].detach()"
 
 
