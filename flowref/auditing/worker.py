@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from flowref import backends
+from flowref.backends import process
 from flowref.model import USER, FlowrefError, Target, Verdict, one_line
 from flowref.reporting.encoding import verdict_to_json
 
@@ -94,7 +95,7 @@ def undisturbed() -> Iterator[None]:
     if threading.current_thread() is threading.main_thread():
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with contextlib.ExitStack() as stack:
+        with process.quarantine(0), contextlib.ExitStack() as stack:
             for backend in backends.imported():
                 stack.enter_context(backend.sandbox(0))
             yield

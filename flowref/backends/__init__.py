@@ -16,8 +16,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from flowref.backends import process
 from flowref.backends.protocol import Backend, Counter
-from flowref.model import TargetError, nearest, one_line, seed_of
+from flowref.model import TargetError, nearest, one_line
+from flowref.model.seeds import derive
 
 GROUP = "flowref.backends"
 OURS = {"torch": "flowref.backends.torch.backend"}
@@ -105,18 +107,22 @@ def sandbox(seed: int, dtype: str | None = None) -> Iterator[None]:
     """Run foreign code of a framework that is not known yet, in the sandbox of each that it may be
     of: those that are imported, and the default one.
     """
-    chosen = {backend.name: backend for backend in imported()}
-    if installed(DEFAULT):
-        chosen.setdefault(DEFAULT, find(DEFAULT))
-    with contextlib.ExitStack() as stack:
-        for backend in chosen.values():
+    with process.quarantine(seed), contextlib.ExitStack() as stack:
+        for backend in _likely():
             stack.enter_context(backend.sandbox(seed, dtype))
         yield
 
 
+def _likely() -> list[Backend]:
+    chosen = {backend.name: backend for backend in imported()}
+    if installed(DEFAULT):
+        chosen.setdefault(DEFAULT, find(DEFAULT))
+    return list(chosen.values())
+
+
 def build_seed(seed: int) -> int:
     """The random state in which `Backend.subject` has an object built for a condition of a seed."""
-    return seed_of(repr((seed, 3)))
+    return derive(seed, 3)
 
 
 def of(obj: Any) -> Backend:

@@ -36,6 +36,7 @@ ENTRY_POINTS = """
 toy = toyflows_flowref
 
 [flowref.backends]
+broken = no_such_module
 toy-numpy = toyflows_flowref
 """
 FLOWS = """
@@ -176,6 +177,21 @@ def test_training_without_torch_is_one_sentence(folder: Path, arguments: tuple[s
     done = flowref(folder, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert "torch is not installed" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_backend_that_does_not_import_is_left_alone(folder: Path) -> None:
+    """A distribution whose backend does not import is a sentence where it is asked for, and nothing
+    to others.
+    """
+    program = (
+        "from flowref import backends\nfrom flowref.model import TargetError\n"
+        "assert backends.names() == ('toy-numpy',)\n"
+        "try:\n    backends.find('broken')\nexcept TargetError as error:\n    print(error)"
+    )
+    done = run(folder, "-c", program)
+    assert done.returncode == 0, done.stderr
+    assert "is offered by no_such_module, whose import raised ModuleNotFoundError" in done.stdout
+    assert "mend or uninstall" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["torhc", "jacks"])

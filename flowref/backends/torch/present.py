@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from flowref.backends import build_seed
 from flowref.backends.torch import derivatives, manners, methods, observation, parts, scenario
 from flowref.backends.torch.evaluation import evaluation
 from flowref.backends.torch.live import DTYPES, Live, noise, usual
@@ -61,7 +62,7 @@ def present(
             return obj
 
     def load() -> Any:
-        with sandbox(derive(condition.seed, 3), dtype):
+        with sandbox(build_seed(condition.seed), dtype):
             obj = cast(build(), dtype)
             if condition.history != "fresh":
                 warm(obj, dialect, facts, dtype, condition.seed)

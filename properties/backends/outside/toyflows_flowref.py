@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from flowref.backends import Backend
+from flowref.backends.process import quarantine
 from flowref.model import (
     Adapter,
     Array,
@@ -78,15 +79,11 @@ class Numpy:
         """Whether it comes from `toyflows`."""
         return type(obj).__module__ == "toyflows"
 
-    @contextlib.contextmanager
-    def sandbox(self, seed: int, dtype: str | None = None) -> Iterator[None]:
-        """The random state that everybody shares."""
-        before = np.random.get_state()
-        np.random.seed(seed % 2**32)
-        try:
-            yield
-        finally:
-            np.random.set_state(before)
+    def sandbox(
+        self, seed: int, dtype: str | None = None
+    ) -> contextlib.AbstractContextManager[Any]:
+        """What flowref keeps of any process is all there is."""
+        return quarantine(seed)
 
     def duplicate(self, obj: Any) -> Any:
         """A deep copy."""

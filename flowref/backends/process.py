@@ -1,0 +1,72 @@
+"""Keeping the process as it was around foreign code, as far as that is Python's and numpy's: random
+states, settings, output and warnings. The sandboxes of frameworks add their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+GENERATORS = ("numpy", "random")
+SETTERS: dict[str, Callable[[Any], Any]] = {
+    "numpy error state": lambda value: np.seterr(**dict(value)),
+    "working directory": os.chdir,
+    "recursion limit": sys.setrecursionlimit,
+}
+
+
+def settings() -> dict[str, Any]:
+    """The process-wide settings that foreign code could change."""
+    return {
+        "numpy error state": tuple(sorted(np.geterr().items())),
+        "working directory": os.getcwd(),
+        "recursion limit": sys.getrecursionlimit(),
+    }
+
+
+def restore(
+    before: Mapping[str, Any], now: Mapping[str, Any], setters: Mapping[str, Callable[[Any], Any]]
+) -> None:
+    """Put back the settings that changed (some setters are slow, so only those)."""
+    for name, value in before.items():
+        if now[name] != value:
+            setters[name](value)
+
+
+def random_state() -> tuple[Any, ...]:
+    """A comparable fingerprint of the global random state of each of `GENERATORS`."""
+    name, keys, *rest = np.random.get_state(legacy=True)
+    return (name, np.asarray(keys).tobytes(), *rest), random.getstate()
+
+
+@contextlib.contextmanager
+def quarantine(seed: int) -> Iterator[io.StringIO]:
+    """Run foreign code with fixed random states, then restore everything; yields what it printed.
+
+    Warnings are silenced: they speak of the audited code and not of flowref.
+    """
+    before = settings()
+    states = np.random.get_state(), random.getstate()
+    printed = io.StringIO()
+    try:
+        np.random.seed(seed % 2**32)
+        random.seed(seed)
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(printed),
+        ):
+            warnings.simplefilter("ignore")
+            yield printed
+    finally:
+        restore(before, settings(), SETTERS)
+        np.random.set_state(states[0])
+        random.setstate(states[1])
