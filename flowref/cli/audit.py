@@ -96,6 +96,7 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
     Exit codes: 0 nothing found, 1 a violation, 2 usage or a target that cannot be loaded, 3 a crash
     or time-out, 5 nothing meaningful was checked.
     """
+    from flowref import registry
     from flowref.auditing.journal import FOLDER
     from flowref.auditing.options import Options
     from flowref.auditing.pool import Limits
@@ -114,6 +115,8 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
         defaults={key: choices[key] for key in ("event", "dtype", "domain") if choices[key]},
         command=shlex.join(["flowref", *sys.argv[1:]]),
     )
+    for hint in registry.renamings(glob for texts in laws for glob in texts.split(",")):
+        click.echo(f"flowref: {hint}", err=True)
     paths = choices["json_path"], choices["markdown_path"]
     progress = AuditProgress(verbose=choices["verbose"], lines="-" not in paths)
     with terminable(), progress:

@@ -12,6 +12,7 @@ from flowref.registry.catalogue import (
     mutants,
     problems,
     promises,
+    renamings,
     select_laws,
     specimens,
 )
@@ -20,5 +21,5 @@ from flowref.registry.specs import RESERVED, builder_options, expand, literal, p
 __all__ = [
     "RESERVED", "adapters", "builder_options", "components", "expand", "find_component", "find_law",
     "find_mutant", "installed", "laws", "library_version", "literal", "mutants", "parse_target", "problems",
-    "promises", "select_laws", "specimens",
+    "promises", "renamings", "select_laws", "specimens",
 ]  # fmt: skip

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copyreg
-import fnmatch
 import functools
 import importlib
 import importlib.metadata
 import itertools
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 
 from flowref import backends
@@ -71,25 +70,38 @@ copyreg.pickle(Law, lambda law: (find_law, (law.id,)))
 
 
 def select_laws(globs: tuple[str, ...] = ()) -> tuple[Law, ...]:
-    """The laws that match any glob; all of them for no glob. A glob that matches nothing is a
-    `SpecError`.
+    """The laws that match any glob; all of them for no glob. Ids of the last release are understood
+    (see `renamings`). A glob that matches nothing is a `SpecError`.
     """
     chosen: dict[str, Law] = {}
     for glob in globs:
-        matched = [law for law in laws() if fnmatch.fnmatchcase(law.id, glob)]
+        matched = _matching(glob) or _formerly_matching(glob)
         if not matched:
-            renamed = sorted({law.id for law in laws() if fnmatch.fnmatchcase(law.former, glob)})
-            if renamed:
-                others = f" and {len(renamed) - 1} more" if len(renamed) > 1 else ""
-                raise SpecError(
-                    f"no law matches {glob!r} any more: renamed to {renamed[0]}{others}"
-                )
             raise SpecError(
                 f"no law matches {glob!r}{nearest(glob, [law.id for law in laws()])}; `flowref "
                 "laws` lists them"
             )
         chosen |= {law.id: law for law in matched}
     return tuple(chosen[key] for key in sorted(chosen)) if globs else laws()
+
+
+def _matching(glob: str) -> list[Law]:
+    return [law for law in laws() if fnmatch.fnmatchcase(law.id, glob)]
+
+
+def _formerly_matching(glob: str) -> list[Law]:
+    return [law for law in laws() if fnmatch.fnmatchcase(law.former, glob)]
+
+
+def renamings(globs: Iterable[str]) -> list[str]:
+    """A sentence for every glob that matches laws by the ids that they had before, and no other."""
+    hints = []
+    for glob in globs:
+        if not _matching(glob) and (renamed := _formerly_matching(glob)):
+            more = f" (and {len(renamed) - 1} more)" if len(renamed) > 1 else ""
+            hint = f"{renamed[0].former} is {renamed[0].id} now{more}"
+            hints.append(f"{hint}; {glob!r} is understood until the next release")
+    return hints
 
 
 @functools.cache
