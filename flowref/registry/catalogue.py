@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import fnmatch
 import functools
 import importlib
 import importlib.metadata
