@@ -10,13 +10,15 @@ from flowref import checking, registry
 from flowref.auditing.selftest import healthy_specs
 from flowref.model import Status
 from flowref.zoo.seeds import batch_norm as seeds
+from flowref.zoo.seeds import batch_norm_rows as table
+from flowref.zoo.seeds.slips import NONE
 
 pytestmark = pytest.mark.usefixtures("unsimplified")
 
 QUICK = checking.Settings("quick")
 LAWS = tuple(law for law in registry.laws() if not law.thorough)
-SHOWN = [(row, target) for row, case in seeds.ROWS.items() for target in case.targets]
-TWINS = [f"{name}?rows={seeds.NONE}" for name in (seeds.FIRST, seeds.SECOND, seeds.THIRD)]
+SHOWN = [(row, target) for row, case in table.ROWS.items() for target in case.targets]
+TWINS = [f"{name}?rows={NONE}" for name in (table.FIRST, table.SECOND, table.THIRD)]
 TWINS += [f"{TWINS[0]}&num_channels=1", f"{TWINS[1]}&num_channels=1", f"{TWINS[2]}&num_dims=2"]
 # What is said of these layers with and without slips: their parameters have names of their own, and
 # a huge number makes the variance of a batch infinite.
@@ -51,8 +53,8 @@ def test_the_table_is_complete() -> None:
     """Every slip that the classes know has its row, every row is a slip, and every law of the table
     is in the catalogue.
     """
-    assert set(seeds.ROWS) == {row for known in seeds.TOGETHER.values() for row in known}
-    named = {law for row in seeds.ROWS.values() for law in (*row.laws, *row.besides)}
+    assert set(table.ROWS) == {row for known in table.TOGETHER.values() for row in known}
+    named = {law for row in table.ROWS.values() for law in (*row.laws, *row.besides)}
     assert named <= {law.id for law in registry.laws()}
 
 
@@ -71,17 +73,17 @@ def test_without_slips_every_law_holds(twin: str) -> None:
 def test_a_slip_is_named(row: str, target: str) -> None:
     """Each slip alone breaks a law of its row, and none outside it."""
     violated, advised, broken = audited(target)
-    case = seeds.ROWS[row]
+    case = table.ROWS[row]
     assert (violated | advised) & set(case.laws)
     assert not (violated | advised) - {*case.laws, *case.besides}
     assert not broken
 
 
-@pytest.mark.parametrize("target", seeds.TOGETHER)
+@pytest.mark.parametrize("target", table.TOGETHER)
 def test_all_slips_together_are_named(target: str) -> None:
     """With all its slips at once, a layer breaks a law of each of them, and none besides."""
     violated, advised, broken = audited(target)
-    rows = {row: seeds.ROWS[row] for row in seeds.TOGETHER[target]}
+    rows = {row: table.ROWS[row] for row in table.TOGETHER[target]}
     assert [row for row, case in rows.items() if not (violated | advised) & set(case.laws)] == []
     assert not (violated | advised) - {
         law for case in rows.values() for law in (*case.laws, *case.besides)
@@ -94,8 +96,8 @@ def test_the_exponent_is_found(power: float) -> None:
     """Any exponent but -3/2 in the derivative by the variance is found, however near; the sums of
     gradients stay zero.
     """
-    name = f"{seeds.__name__}:{seeds.THIRD}?rows={seeds.NONE}&power={power}"
-    for law in seeds.ROWS["002-3"].laws:
+    name = f"{seeds.__name__}:{table.THIRD}?rows={NONE}&power={power}"
+    for law in table.ROWS["002-3"].laws:
         assert checking.check(name, law, QUICK).status is Status.VIOLATED
-    for law in seeds.ROWS["002-4"].laws:
+    for law in table.ROWS["002-4"].laws:
         assert checking.check(name, law, QUICK).status is Status.HOLDS

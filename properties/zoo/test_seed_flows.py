@@ -55,7 +55,7 @@ def status(target: str, law: str) -> Status:
 
 def named(module: ModuleType, part: str) -> list[str]:
     """The laws that the slips of a part break."""
-    known = module.PARTS[part].KNOWN
+    known = module.PARTS[part].SLIPS
     return sorted({law for row in known if row in module.ROWS for law in module.ROWS[row].laws})
 
 
@@ -64,7 +64,7 @@ def test_the_table_is_complete(module: ModuleType) -> None:
     """Every slip that a part knows has its row in its own module, every row is a slip, and its laws
     are in the catalogue.
     """
-    known = {row for kind in module.PARTS.values() for row in kind.KNOWN}
+    known = {row for kind in module.PARTS.values() for row in kind.SLIPS}
     ours = {
         row for row in known if row.partition("-")[0] == next(iter(module.ROWS)).partition("-")[0]
     }
@@ -109,10 +109,10 @@ def test_without_slips_the_laws_hold(module: ModuleType, part: str) -> None:
 @pytest.mark.parametrize("module", SEEDS, ids=short)
 def test_slips_of_different_parts_are_refused(module: ModuleType) -> None:
     """Slips are combined within a part; a sentence says which there are."""
-    first, second = (kind.KNOWN[0] for kind in list(module.PARTS.values())[:2])
+    first, second = (kind.SLIPS[0] for kind in list(module.PARTS.values())[:2])
     with pytest.raises(ValueError, match="of one part"):
         module.make(f"{first},{second}")
-    several = next(kind.KNOWN for kind in module.PARTS.values() if len(kind.KNOWN) > 1)
+    several = next(kind.SLIPS for kind in module.PARTS.values() if len(kind.SLIPS) > 1)
     assert module.make(",".join(several[:2])).rows == set(several[:2])
 
 

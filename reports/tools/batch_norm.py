@@ -18,7 +18,7 @@ from batch_norm_page import ideas, numerics, pictures, running, shapes
 from batch_norm_page.claim import CONVENTION, MISSING, UNSOUND, Claim
 from flowref import registry
 from flowref.model import ADVICE, CONTRACT
-from flowref.zoo.seeds.batch_norm import ROWS
+from flowref.zoo.seeds.batch_norm_rows import ROWS
 
 REPORTS = Path(__file__).parents[1]
 FOLDER = "batch-norm"

@@ -3,33 +3,18 @@ can be had alone.
 
 The slips are numbered like the claims of the two sets of notes that they come from: 000 (two layers
 on flattened images) and 002 (a layer on vectors or images, and a backward pass written out by
-hand). `ROWS` says which laws each of them breaks.
+hand). `batch_norm_rows` says which laws each of them breaks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-ALL, NONE = "all", "none"
-
-
-def chosen(rows: str, known: tuple[str, ...]) -> frozenset[str]:
-    """The slips to be made: "all", "none", or some of those known, separated by commas."""
-    if rows in (ALL, NONE):
-        return frozenset(known if rows == ALL else ())
-    found = frozenset(row.strip() for row in rows.split(","))
-    if not found <= set(known):
-        raise ValueError(
-            f"rows was given as {rows!r}; expected {ALL}, {NONE}, or some of {', '.join(known)}"
-        )
-    return found
+from flowref.zoo.seeds.slips import ALL, chosen
 
 
 def refuse_single(x: Any, values: int) -> None:
@@ -54,11 +39,11 @@ class FlattenedBatchNorm(nn.Module):
     Shapes: x `(batch, channels, *positions)`.
     """
 
-    KNOWN: tuple[str, ...] = ("000-12", "000-13", "000-14", "000-20")
+    SLIPS: tuple[str, ...] = ("000-12", "000-13", "000-14", "000-20")
 
     def __init__(self, num_channels: int = 3, eps: float = 1e-5, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.KNOWN)
+        self.rows = chosen(rows, self.SLIPS)
         self.num_channels, self.eps = num_channels, eps
         self.gamma = nn.Parameter(torch.ones(1, num_channels, 1))
         self.beta = nn.Parameter(torch.zeros(1, num_channels, 1))
@@ -108,7 +93,7 @@ class AveragingBatchNorm(FlattenedBatchNorm):
     is the biased one.
     """
 
-    KNOWN = ("000-12", "000-13", "000-15", "000-16", "000-17", "000-20")
+    SLIPS = ("000-12", "000-13", "000-15", "000-16", "000-17", "000-20")
     running_mean: Any
     running_variance: Any
 
@@ -169,14 +154,14 @@ class _HandWritten(torch.autograd.Function):
         shifted: float,
     ) -> Any:
         ctx.save_for_backward(x, gamma, mean, var)
-        ctx.given = axes, eps, power, shifted
+        ctx.settings = axes, eps, power, shifted
         return gamma * ((x - mean) / torch.sqrt(var + eps)) + beta
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dy: Any) -> Any:
         x, gamma, mean, var = ctx.saved_tensors
-        axes, eps, power, shifted = ctx.given
+        axes, eps, power, shifted = ctx.settings
 
         def total(value: Any) -> Any:
             return value.sum(axes, keepdim=True)
@@ -204,7 +189,7 @@ class GradientModeBatchNorm(nn.Module):
     normalized.
     """
 
-    KNOWN = ("002-3", "002-4", "002-8", "002-9", "002-10", "002-11", "002-14")
+    SLIPS = ("002-3", "002-4", "002-8", "002-9", "002-10", "002-11", "002-14")
     EPS, KEPT = 1e-5, 0.9
     moving_mean: Any
     moving_var: Any
@@ -218,7 +203,7 @@ class GradientModeBatchNorm(nn.Module):
         power: float | None = None,
     ) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.KNOWN)
+        self.rows = chosen(rows, self.SLIPS)
         self.num_features, self.num_dims, self.eps = num_features, num_dims, eps
         # The exponent of v + eps in the derivative by the variance.
         self.power = power if power is not None else 1.5 if "002-3" in self.rows else -1.5
@@ -280,109 +265,3 @@ class GradientModeBatchNorm(nn.Module):
         shifted = 0.0 if "002-4" in self.rows else self.eps
         apply: Any = _HandWritten.apply
         return apply(x, self.gamma, self.beta, mean, var, axes, self.eps, self.power, shifted)
-
-
-@dataclass(frozen=True)
-class Row:
-    """Where a slip is shown and which laws it breaks.
-
-    ``targets``: constructions of this module that have the slip and no other. ``laws``: ids of
-    which each target breaks at least one. ``besides``: ids that may be broken along with them,
-    since the slip has further consequences.
-    """
-
-    targets: tuple[str, ...]
-    laws: tuple[str, ...]
-    besides: tuple[str, ...] = ()
-
-    def specs(self) -> tuple[str, ...]:
-        """The specs of the targets."""
-        return tuple(f"{__name__}:{target}" for target in self.targets)
-
-
-def _alone(row: str, *names: str, **options: Any) -> tuple[str, ...]:
-    given = "".join(f"&{name}={value}" for name, value in options.items())
-    return tuple(f"{name}?rows={row}{given}" for name in names)
-
-
-FIRST, SECOND, THIRD = "FlattenedBatchNorm", "AveragingBatchNorm", "GradientModeBatchNorm"
-# All slips of a class at once; of one channel where only that broadcasts.
-TOGETHER: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        f"{FIRST}?num_channels=1": FlattenedBatchNorm.KNOWN,
-        f"{SECOND}?num_channels=1": AveragingBatchNorm.KNOWN,
-        THIRD: GradientModeBatchNorm.KNOWN,
-        f"{THIRD}?num_dims=2": GradientModeBatchNorm.KNOWN,
-    }
-)
-BACKWARD = (
-    "batch-norm/backward-closed-form",
-    "batch-norm/weight-before-growth",
-    "batch-norm/weight-before-orthogonality",
-    "batch-norm/weight-before-scale",
-)
-SINGLE = (
-    "batch-norm/single-value-refused",
-    "batch-norm/single-value-keeps-statistics",
-    "batch-norm/empty-batch",
-)
-ROWS: Mapping[str, Row] = MappingProxyType(
-    {
-        "000-12": Row(
-            _alone("000-12", FIRST, SECOND),
-            ("batch-norm/offset-stability", "batch-norm/constant-channel"),
-            ("conduct/float32-agrees",),
-        ),
-        "000-13": Row(
-            _alone("000-13", FIRST, SECOND, num_channels=1),
-            ("batch-norm/channel-count", "batch-norm/ranks"),
-        ),
-        "000-14": Row(_alone("000-14", FIRST), ("conduct/no-printing",)),
-        "000-15": Row(_alone("000-15", SECOND), ("mode/protocol",)),
-        "000-16": Row(
-            _alone("000-16", SECOND), ("state/no-graph-in-buffers",), ("state/can-be-copied",)
-        ),
-        "000-17": Row(_alone("000-17", SECOND), ("batch-norm/running-variance-convention",)),
-        "000-20": Row(_alone("000-20", FIRST, SECOND), SINGLE),
-        # With the wrong exponent the gradients of a channel still sum to zero, but have a part
-        # along its output.
-        "002-3": Row(
-            (*_alone("002-3", THIRD), *_alone("002-3", THIRD, num_dims=2)),
-            ("batch-norm/gradient-along-output",),
-            BACKWARD,
-        ),
-        # Without eps it is the other way round.
-        "002-4": Row(
-            (*_alone("002-4", THIRD), *_alone("002-4", THIRD, eps=0.1)),
-            ("batch-norm/gradient-sums-to-zero",),
-            ("batch-norm/bias-before-is-idle", *BACKWARD),
-        ),
-        "002-8": Row(
-            _alone("002-8", THIRD),
-            (
-                "mode/grad-modes-agree",
-                "mode/train-ignores-grad-mode",
-                "batch-norm/updates-without-gradients",
-            ),
-            (
-                "conduct/nan-containment",
-                "conduct/value-gradient",
-                "mode/eval-is-pure",
-                "mode/first-call-in-eval",
-                "mode/rows-independent",
-                "batch-norm/eval-affine-map",
-                "batch-norm/eval-before-training",
-                "batch-norm/eval-still-trains",
-                "batch-norm/matches-reference",
-            ),
-        ),
-        "002-9": Row(_alone("002-9", THIRD), ("state/reload-equals", "conduct/device-follow")),
-        "002-10": Row(_alone("002-10", THIRD), ("batch-norm/running-variance-convention",)),
-        "002-11": Row(
-            (*_alone("002-11", THIRD), *_alone("002-11", THIRD, num_dims=2)),
-            ("batch-norm/channel-count", "batch-norm/ranks"),
-            ("conduct/wrong-shape-refused",),
-        ),
-        "002-14": Row(_alone("002-14", THIRD), SINGLE),
-    }
-)

@@ -17,9 +17,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from flowref.zoo.seeds.batch_norm import ALL, NONE, Row, chosen
-from flowref.zoo.seeds.real_nvp import BatchNormLayer, alone, built, refuse_other
-from flowref.zoo.seeds.real_nvp_data import LOG_2_PI
+from flowref.zoo.seeds.real_nvp import BatchNormLayer
+from flowref.zoo.seeds.slips import ALL, LOG_2_PI, NONE, Row, alone, built, chosen, refuse_other
 
 
 class Exp(nn.Module):
@@ -28,12 +27,12 @@ class Exp(nn.Module):
     Rows: 001-2, the sum runs over the samples of a batch as well.
     """
 
-    KNOWN = ("001-2",)
+    SLIPS = ("001-2",)
     event_shape, codomain = (3,), "positive"
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.KNOWN)
+        self.rows = chosen(rows, self.SLIPS)
 
     def summed(self, terms: Any) -> Any:
         """The log-det of every sample, or one number for all."""
@@ -59,12 +58,12 @@ class Coupling(nn.Module):
     features, rounded down, where the rest has one more if their number is odd.
     """
 
-    KNOWN = ("001-5", "001-6", "001-7", "001-8", "001-9")
+    SLIPS = ("001-5", "001-6", "001-7", "001-8", "001-9")
     coupling = "affine"
 
     def __init__(self, rows: str = ALL, hidden: int = 8) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.KNOWN)
+        self.rows = chosen(rows, self.SLIPS)
         features = 3 if "001-9" in self.rows else 4
         self.split = features // 2
         rest = features - self.split
@@ -108,12 +107,12 @@ class Mixing(nn.Module):
     Rows: 001-10, the inverse refers to the argument of the other function.
     """
 
-    KNOWN = ("001-10",)
+    SLIPS = ("001-10",)
     event_shape = (3,)
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.KNOWN)
+        self.rows = chosen(rows, self.SLIPS)
         self.weight = nn.Parameter(torch.linalg.qr(torch.randn(3, 3))[0])
 
     def forward(self, x: Any) -> tuple[Any, Any]:
@@ -122,8 +121,8 @@ class Mixing(nn.Module):
 
     def inverse(self, z: Any) -> tuple[Any, Any]:
         """Latents to data."""
-        given = x if "001-10" in self.rows else z  # type: ignore[name-defined]  # noqa: F821  the slip
-        return torch.linalg.solve(self.weight, given.T).T, -torch.linalg.slogdet(self.weight)[
+        point = x if "001-10" in self.rows else z  # type: ignore[name-defined]  # noqa: F821  the slip
+        return torch.linalg.solve(self.weight, point.T).T, -torch.linalg.slogdet(self.weight)[
             1
         ].expand(len(z))
 
@@ -135,12 +134,12 @@ class Residual(nn.Module):
     Rows: 001-13, the Lipschitz constant of g is 1, where less is needed.
     """
 
-    KNOWN = ("001-13",)
+    SLIPS = ("001-13",)
     event_shape, perturb, STEPS = (2,), 0, 60
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.KNOWN)
+        self.rows = chosen(rows, self.SLIPS)
         lipschitz = 1.0 if "001-13" in self.rows else 0.5
         self.register_buffer("weight", lipschitz * torch.tensor([[0.6, 0.8], [0.8, -0.6]]))
 
@@ -168,11 +167,11 @@ class Abs:
     Rows: 001-14, what halving costs is added, not subtracted.
     """
 
-    KNOWN = ("001-14",)
+    SLIPS = ("001-14",)
     event_shape = (1,)
 
     def __init__(self, rows: str = ALL) -> None:
-        self.rows = chosen(rows, self.KNOWN)
+        self.rows = chosen(rows, self.SLIPS)
 
     def log_prob(self, x: Any) -> Any:
         """The log-density of each point."""
@@ -192,11 +191,11 @@ class Augment:
     Rows: 001-18, noise costs nothing: its density is left out.
     """
 
-    KNOWN = ("001-18",)
+    SLIPS = ("001-18",)
     event_shape, NOISE, COSINE = (1,), 0.7, 0.8
 
     def __init__(self, rows: str = ALL) -> None:
-        self.rows = chosen(rows, self.KNOWN)
+        self.rows = chosen(rows, self.SLIPS)
 
     def log_prob(self, x: Any) -> Any:
         """The log-density of each point, for one value of the noise, on which it does not depend."""
@@ -223,12 +222,12 @@ class Metropolis(nn.Module):
     or one, not selected.
     """
 
-    KNOWN = ("001-19",)
+    SLIPS = ("001-19",)
     event_shape, STEP, BOX = (2,), 0.7, 3.0
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.KNOWN)
+        self.rows = chosen(rows, self.SLIPS)
         self.register_buffer("proposal", torch.tensor([0.9, -1.1]))
 
     def energy(self, x: Any) -> Any:
@@ -256,12 +255,12 @@ class Continuous(nn.Module):
     too.
     """
 
-    KNOWN = ("001-20", "001-21", "001-22")
+    SLIPS = ("001-20", "001-21", "001-22")
     event_shape, TIME, EVALUATIONS = (2,), 0.5, 4
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.KNOWN)
+        self.rows = chosen(rows, self.SLIPS)
         self.matrix = nn.Parameter(torch.tensor([[0.3, -0.8], [0.5, 0.2]]))
 
     def trace(self, x: Any) -> Any:

@@ -21,14 +21,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from flowref.zoo.seeds.batch_norm import ALL, NONE, Row, chosen
-from flowref.zoo.seeds.real_nvp_data import LOG_2_PI, BitsPerDim, LatentAverage, Preprocessing
-
-
-def refuse_other(x: Any, features: int) -> None:
-    """Raise for what is no batch of so many features."""
-    if x.dim() != 2 or x.shape[1] != features:
-        raise ValueError(f"expected (batch, {features}), got {tuple(x.shape)}")
+from flowref.zoo.seeds.real_nvp_data import BitsPerDim, LatentAverage, Preprocessing
+from flowref.zoo.seeds.slips import ALL, LOG_2_PI, NONE, Row, alone, built, chosen, refuse_other
 
 
 class Coupling(nn.Module):
@@ -41,13 +35,13 @@ class Coupling(nn.Module):
     last layer of the network start at zero, both of them.
     """
 
-    KNOWN = ("003-7", "003-7b", "003-8", "003-24")
+    SLIPS = ("003-7", "003-7b", "003-8", "003-24")
     event_shape, coupling, masked = (4,), "affine", True
     kept: Any
 
     def __init__(self, rows: str = ALL, hidden: int = 8) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.KNOWN)
+        self.rows = chosen(rows, self.SLIPS)
         self.register_buffer("kept", torch.tensor([1.0, 0.0, 1.0, 0.0]))
         self.conditioner = nn.Sequential(nn.Linear(4, hidden), nn.Tanh(), nn.Linear(hidden, 8))
         # Where an entry is kept the factor is whatever it was: no gradient reaches it.
@@ -92,7 +86,7 @@ class BatchNormLayer(nn.Module):
     mode the inverse answers, with other statistics than the call.
     """
 
-    KNOWN = ("003-21", "003-28a", "003-28b", "003-28d", "001-11")
+    SLIPS = ("003-21", "003-28a", "003-28b", "003-28d", "001-11")
     running_mean: Any
     running_var: Any
 
@@ -100,7 +94,7 @@ class BatchNormLayer(nn.Module):
         self, rows: str = ALL, num_features: int = 2, eps: float = 1e-5, momentum: float = 0.1
     ) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.KNOWN)
+        self.rows = chosen(rows, self.SLIPS)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.register_buffer("running_mean", torch.zeros(num_features))
         self.register_buffer("running_var", torch.ones(num_features))
@@ -170,28 +164,28 @@ class Half(nn.Module):
 
     def __init__(self, kept: int, hidden: int = 8) -> None:
         super().__init__()
-        self.place = kept
+        self.index = kept
         self.net = nn.Sequential(nn.Linear(1, hidden), nn.Tanh(), nn.Linear(hidden, 2))
         self.factor = nn.Parameter(torch.full((1,), 0.7))
 
     def scale_and_shift(self, x: Any) -> tuple[Any, Any]:
         """s and t, of shape (batch,)."""
-        raw, shift = self.net(x[:, self.place, None]).unbind(-1)
+        raw, shift = self.net(x[:, self.index, None]).unbind(-1)
         return self.factor * raw.tanh(), shift
 
     def joined(self, kept: Any, changed: Any) -> Any:
         """Both coordinates."""
-        return torch.stack([kept, changed] if self.place == 0 else [changed, kept], -1)
+        return torch.stack([kept, changed] if self.index == 0 else [changed, kept], -1)
 
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Data to latents."""
         s, t = self.scale_and_shift(x)
-        return self.joined(x[:, self.place], x[:, 1 - self.place] * s.exp() + t), s
+        return self.joined(x[:, self.index], x[:, 1 - self.index] * s.exp() + t), s
 
     def inverse(self, z: Any) -> tuple[Any, Any]:
         """Latents to data."""
         s, t = self.scale_and_shift(z)
-        return self.joined(z[:, self.place], (z[:, 1 - self.place] - t) * torch.exp(-s)), -s
+        return self.joined(z[:, self.index], (z[:, 1 - self.index] - t) * torch.exp(-s)), -s
 
 
 class Model(nn.Module):
@@ -205,14 +199,14 @@ class Model(nn.Module):
     003-28h, the constant of the normal is missing.
     """
 
-    KNOWN = ("003-5", "003-18", "003-22", "003-28c", "003-28e", "003-28f", "003-28h")
+    SLIPS = ("003-5", "003-18", "003-22", "003-28c", "003-28e", "003-28f", "003-28h")
     event_shape = (2,)
     promises = ("transforms-all",)
     PENALTY = 5e-5
 
     def __init__(self, rows: str = ALL, couplings: int = 4, final: int = 2) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.KNOWN)
+        self.rows = chosen(rows, self.SLIPS)
         alike = "003-18" in self.rows
         self.layers = nn.ModuleList(
             Half(0 if alike else index % 2) for index in range(couplings + final)
@@ -288,28 +282,9 @@ PARTS: Mapping[str, Any] = MappingProxyType(
 )
 
 
-def built(parts: Mapping[str, Any], rows: str, part: str) -> Any:
-    """The part of this name, or the first that has all slips given, with these slips."""
-    if not part:
-        given = {row.strip() for row in rows.split(",")}
-        part = next((name for name, kind in parts.items() if given <= set(kind.KNOWN)), "")
-    if part not in parts:
-        known = ", ".join(row for kind in parts.values() for row in kind.KNOWN)
-        raise ValueError(
-            f"rows was given as {rows!r}; expected some of {known}, of one part "
-            f"({', '.join(parts)})"
-        )
-    return parts[part](rows)
-
-
 def make(rows: str = NONE, part: str = "") -> Any:
     """What shows the slips given; without slips, the healthy twin of a part."""
     return built(PARTS, rows, part or ("model" if rows in (ALL, NONE) else ""))
-
-
-def alone(row: str, *laws: str, besides: tuple[str, ...] = ()) -> tuple[str, Row]:
-    """A slip by itself, with the laws that it breaks."""
-    return row, Row((f"make?rows={row}",), laws, besides)
 
 
 ROWS: Mapping[str, Row] = MappingProxyType(

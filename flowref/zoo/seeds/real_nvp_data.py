@@ -1,7 +1,7 @@
 """What the essay on Real NVP does around a flow, with its slips: pixels, bits per dimension and
 averages over latents.
 
-The slips are numbered as in `seed_real_nvp`, which builds these too.
+The slips are numbered as in `real_nvp`, which builds these too.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from flowref.zoo.seeds.batch_norm import ALL, chosen
-
-LOG_2_PI = math.log(2 * math.pi)
+from flowref.zoo.seeds.slips import ALL, LOG_2_PI, chosen
 
 
 class Preprocessing(nn.Module):
@@ -26,18 +24,18 @@ class Preprocessing(nn.Module):
     noise are in single precision.
     """
 
-    KNOWN = ("003-12", "003-14")
+    SLIPS = ("003-12", "003-14")
     event_shape, domain = (3,), (0.0, 256.0)
 
     def __init__(self, rows: str = ALL, alpha: float = 0.05) -> None:
         super().__init__()
-        self.rows, self.alpha = chosen(rows, self.KNOWN), alpha
+        self.rows, self.alpha = chosen(rows, self.SLIPS), alpha
         self.width = 1 - alpha if "003-14" in self.rows else 1 - 2 * alpha
         self.levels = 255.0 if "003-12" in self.rows else 256.0
 
     @property
     def preprocessing(self) -> Any:
-        """What is told of the map."""
+        """What is declared of the map."""
         return {"alpha": self.alpha, "bound": 256.0, "bins": 256}
 
     def forward(self, x: Any) -> tuple[Any, Any]:
@@ -59,12 +57,12 @@ class BitsPerDim(nn.Module):
     Rows: 003-28i, the bits per dimension leave out what dividing by 256 does to the density.
     """
 
-    KNOWN = ("003-28i",)
+    SLIPS = ("003-28i",)
     event_shape, domain = (2,), (0.0, 256.0)
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.KNOWN)
+        self.rows = chosen(rows, self.SLIPS)
 
     @property
     def promises(self) -> dict[str, float]:
@@ -94,21 +92,23 @@ class LatentAverage:
     does not.
     """
 
-    KNOWN = ("003-1",)
+    SLIPS = ("003-1",)
     event_shape, NOISE, DRAWS = (1,), 0.6, (-1.3, -0.4, 0.1, 0.5, 1.6)
 
     def __init__(self, rows: str = ALL) -> None:
-        self.rows = chosen(rows, self.KNOWN)
+        self.rows = chosen(rows, self.SLIPS)
 
     def log_prob(self, x: Any) -> Any:
         """The log-density of each point."""
         draws = torch.tensor(self.DRAWS, dtype=x.dtype)
-        given = -0.5 * ((x - draws) / self.NOISE).square() - math.log(self.NOISE) - 0.5 * LOG_2_PI
+        likelihood = (
+            -0.5 * ((x - draws) / self.NOISE).square() - math.log(self.NOISE) - 0.5 * LOG_2_PI
+        )
         prior = -0.5 * draws.square() - 0.5 * LOG_2_PI
         weights = (
             prior if "003-1" in self.rows else torch.full_like(prior, -math.log(len(self.DRAWS)))
         )
-        return torch.logsumexp(given + weights, -1)
+        return torch.logsumexp(likelihood + weights, -1)
 
     def sample(self, n: int) -> Any:
         """Draw n points."""

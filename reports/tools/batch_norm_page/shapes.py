@@ -22,11 +22,11 @@ from batch_norm_page.claim import (
 )
 from flowref.reference import BatchNorm
 from flowref.zoo.seeds.batch_norm import (
-    ROWS,
     AveragingBatchNorm,
     FlattenedBatchNorm,
     GradientModeBatchNorm,
 )
+from flowref.zoo.seeds.batch_norm_rows import ROWS
 
 
 @claim("000-13", UNSOUND, *ROWS["000-13"].laws)
