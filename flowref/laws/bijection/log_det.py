@@ -4,13 +4,18 @@ in either direction.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.bijection.oracles import (
+    DIFFERENCE_FACTOR,
+    against_autograd,
+    arbitrate_forward,
+    arbitrate_inverse,
+)
 from flowref.laws.bijection.roundtrip import inverse_tolerance
 from flowref.laws.common.arithmetic import (
-    differences,
     finite_rows,
     inside,
     latents,
@@ -46,86 +51,9 @@ class PulledInverse(Invertible, Pulling, Protocol):
 
 
 FORMULA = "change of variables; Rezende and Mohamed, Variational Inference with Normalizing Flows (arXiv:1505.05770)"
-# Differences accuse only beyond this many times their own error estimate, and never alone.
-DIFFERENCE_FACTOR = 20.0
-# The largest event whose Jacobian is taken apart by differences for the reader.
-DIFFERENCE_SIZE = 128
-CANNOT_TELL = "reported or autograd (differences cannot tell)"
 # An inverse that comes back this close, relatively, is at the same point; beyond this condition
 # number a product of Jacobians says nothing.
 RETURNED, CONDITION = 1e-4, 1e8
-
-
-def compared(flow: Differentiable, which: str, x: Array, context: Array | None) -> Residual:
-    """Reported minus autograd's log|det J| of one call."""
-    call = flow.calls[which]
-    out = call(x, context)
-    claimed = reported(flow, out, len(x))
-    matrices = flow.jacobian(which, x, context)
-    square(matrices[:0])
-    truth = log_abs_det(matrices)
-    decidable = finite_rows(out.value) & resolvable(matrices, truth)
-    return Residual(
-        np.where(decidable, claimed - np.where(decidable, truth, 0.0), 0.0),
-        scale=4 + np.where(np.isfinite(truth), np.abs(truth), 0.0),
-        decidable=decidable,
-        observed={"reported": claimed, "autograd": truth},
-    )
-
-
-def arbitrated(
-    flow: Differentiable, which: str, x: Array, context: Array | None
-) -> tuple[dict[str, Any], str]:
-    """Central differences beside the two other oracles, and whether they side with the report
-    against autograd.
-    """
-    call = flow.calls[which]
-    claimed = float(reported(flow, call(x, context), 1)[0])
-    matrix = flow.jacobian(which, x, context)
-    truth = float(log_abs_det(matrix)[0])
-    observed: dict[str, Any] = {"reported": claimed, "autograd": truth}
-    if x.size > DIFFERENCE_SIZE:
-        return observed, ""
-    try:
-        estimate, error = differences(call, x, context)
-    except Exception:  # a step beside the point is refused, at the edge of a domain
-        observed["disagrees"] = CANNOT_TELL
-        return observed, ""
-    measured = float(log_abs_det(estimate)[0])
-    try:
-        sensitivity = float(np.abs(np.linalg.inv(estimate[0])).sum())
-    except np.linalg.LinAlgError:
-        sensitivity = np.inf
-    doubt = DIFFERENCE_FACTOR * (error * sensitivity + 1e-12 * (1 + abs(measured)))
-    observed |= {"differences": measured, "differences' error": doubt}
-    gap = abs(claimed - truth)
-    if not np.isfinite(measured) or not np.isfinite(doubt) or doubt > gap / 2:
-        observed["disagrees"] = CANNOT_TELL
-        return observed, ""
-    near_truth, near_claim = abs(measured - truth) <= doubt, abs(measured - claimed) <= doubt
-    if near_claim and not near_truth:
-        observed["disagrees"] = "autograd"
-        return (
-            observed,
-            "autograd's Jacobian disagrees with differences, and the log-det agrees with them",
-        )
-    observed["disagrees"] = "reported" if near_truth else "all three"
-    opposite = abs(claimed + truth) <= 1e-6 * (1 + abs(truth)) and abs(truth) > 1e-6
-    if opposite:
-        observed["note"] = (
-            "it is the log-det of the opposite map (declare ?ladj=inverse if that is documented)"
-        )
-    return observed, ""
-
-
-def arbitrate_forward(flow: Differentiable, batch: Batch) -> tuple[dict[str, Any], str]:
-    """The three oracles for the forward call at one point."""
-    return arbitrated(flow, "forward", batch.x, batch.context)
-
-
-def arbitrate_inverse(flow: Differentiable, batch: Batch) -> tuple[dict[str, Any], str]:
-    """The three oracles for the inverse call at one point."""
-    return arbitrated(flow, "inverse", latents(flow, batch.x, batch.context), batch.context)
 
 
 def brought_back(back: Array, x: Array) -> Array:
@@ -148,7 +76,7 @@ def log_det(flow: Differentiable, batch: Batch) -> Residual:
     r"""The log-det returned by forward is $\log|\det \partial f / \partial x|$, as autograd and
     differences measure it.
     """
-    return compared(flow, "forward", batch.x, batch.context)
+    return against_autograd(flow, "forward", batch.x, batch.context)
 
 
 @requires(
@@ -171,7 +99,7 @@ def inverse_log_det(flow: DifferentiableInvertible, batch: Batch) -> Residual:
     r"""The log-det returned by inverse is $\log|\det \partial f^{-1} / \partial z|$, as autograd
     and differences measure it.
     """
-    return compared(flow, "inverse", latents(flow, batch.x, batch.context), batch.context)
+    return against_autograd(flow, "inverse", latents(flow, batch.x, batch.context), batch.context)
 
 
 @law(
@@ -279,20 +207,17 @@ def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
     if not usable.any():
         return Residual(np.zeros(len(base)), decidable=usable)
     sign = -1.0 if flow.promises.get("ladj") == "inverse" else 1.0
-    slope = sign * flow.slope(
-        "forward", batch.x[usable], _rows(batch.context, usable), batch.seed, np.ones(usable.sum())
-    )
+    some = batch.rows(usable)
+    slope = sign * flow.slope("forward", some.x, some.context, batch.seed, np.ones(len(some.x)))
+
+    def total_at(t: float) -> float:
+        out = flow.along("forward", some.x, some.context, batch.seed, t)
+        return float(reported(flow, out, len(some.x)).sum())
+
     estimates = []
     for exponent in (-8, -11, -14, -17):
         step = 2.0**exponent
-        values = [
-            reported(
-                flow,
-                flow.along("forward", batch.x[usable], _rows(batch.context, usable), batch.seed, t),
-                int(usable.sum()),
-            ).sum()
-            for t in (step, -step, step / 2, -step / 2)
-        ]
+        values = [total_at(t) for t in (step, -step, step / 2, -step / 2)]
         estimates.append(
             (4 * (values[2] - values[3]) / step - (values[0] - values[1]) / (2 * step)) / 3
         )
@@ -312,7 +237,3 @@ def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
             "differences": np.full(len(base), estimate),
         },
     )
-
-
-def _rows(context: Array | None, index: Array) -> Array | None:
-    return None if context is None else context[index]

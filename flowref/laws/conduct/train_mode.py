@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
+from flowref.laws.common.probes import Probe, probe_of
 from flowref.laws.common.requirements import exact_log_det
 from flowref.model import EXACT, Array, Batch, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Bijection, Flow, Invertible
@@ -22,26 +23,27 @@ def has_modes(flow: Flow) -> bool:
     return flow.stateful
 
 
-def in_training(flow: Flow, which: str, batch: Batch, x: Array) -> Mapped:
-    """A call in train mode; a call that is refused there is no finding."""
+def in_training(probe: Probe) -> Mapped:
+    """A call in train mode; a call that is refused there is no violation."""
     try:
-        return flow.calls[which].under(x, batch.context, how="train")
+        return probe(how="train")
     except Exception as error:
-        raise Unsupported(
-            f"its {which} is refused in train mode: {type(error).__name__}"
-        ) from error
+        name = type(error).__name__
+        raise Unsupported(f"its {probe.name} is refused in train mode: {name}") from error
 
 
-def unchanged(first: Array, second: Array) -> Array:
-    """Where two outcomes of forward are the same value bit for bit; not applicable where they
-    nowhere are.
+def both(flow: Bijection, batch: Batch) -> tuple[Mapped, Mapped, Array]:
+    """Forward in eval and in train mode, and where its value is the same bit for bit; not
+    applicable where it nowhere is.
     """
-    same = np.zeros(len(first), dtype=bool)
-    if first.shape == second.shape:
-        same = (first == second).reshape(len(first), -1).all(1)
+    first = flow.forward(batch.x, batch.context)
+    second = in_training(probe_of(flow, "forward", batch.x, batch.context))
+    same = np.zeros(len(first.value), dtype=bool)
+    if first.value.shape == second.value.shape:
+        same = (first.value == second.value).reshape(len(same), -1).all(1)
     if not same.any():
         raise Unsupported("training changes the map itself")
-    return same
+    return first, second, same
 
 
 def beyond(difference: Array, size: Array) -> Array:
@@ -59,13 +61,11 @@ def beyond(difference: Array, size: Array) -> Array:
 )
 def train_log_det(flow: Bijection, batch: Batch) -> Residual:
     """Where forward returns the same value in train and in eval mode, it returns the same log-det."""
-    calm = flow.forward(batch.x, batch.context)
-    training = in_training(flow, "forward", batch, batch.x)
-    same = unchanged(calm.value, training.value)
-    first, second = reported(flow, calm, len(batch.x)), reported(flow, training, len(batch.x))
+    evaluated, trained, same = both(flow, batch)
+    first, second = (reported(flow, out, len(batch.x)) for out in (evaluated, trained))
     return Residual(
         beyond(first - second, 4 + np.where(np.isfinite(first), np.abs(first), 0.0)),
-        decidable=same & finite_rows(calm.value, first),
+        decidable=same & finite_rows(evaluated.value, first),
         observed={"in eval mode": first, "in train mode": second},
     )
 
@@ -79,12 +79,10 @@ def train_log_det(flow: Bijection, batch: Batch) -> Residual:
 )
 def train_inverse(flow: Invertible, batch: Batch) -> Residual:
     """Where forward returns the same value in train and in eval mode, so does inverse."""
-    calm = flow.forward(batch.x, batch.context)
-    training = in_training(flow, "forward", batch, batch.x)
-    same = unchanged(calm.value, training.value)
-    z, usable = inside(flow, calm.value)
+    evaluated, _, same = both(flow, batch)
+    z, usable = inside(flow, evaluated.value)
     first = flow.inverse(z, batch.context)
-    second = in_training(flow, "inverse", batch, z + 0.0)
+    second = in_training(probe_of(flow, "inverse", z + 0.0, batch.context))
     return Residual(
         beyond(first.value - second.value, rows_max(z) + rows_max(first.value)),
         decidable=same & usable & finite_rows(first.value),

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.bijection.log_det import arbitrate_forward
+from flowref.laws.bijection.oracles import arbitrate_forward
 from flowref.laws.common.arithmetic import TINY, finite_rows, reported
 from flowref.laws.coupling.parts import (
     DINH,
