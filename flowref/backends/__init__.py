@@ -45,17 +45,17 @@ def _modules() -> dict[str, str]:
 @functools.cache
 def _backend(name: str) -> Backend:
     """A backend by name, whether or not its framework is installed."""
-    known = _modules()
-    if name not in known:
+    modules = _modules()
+    if name not in modules:
         raise TargetError(
-            f"there is no backend {name!r}{nearest(name, known)}; expected one of "
-            f"{', '.join(known)}, or one that a distribution offers as {GROUP}"
+            f"there is no backend {name!r}{nearest(name, modules)}; expected one of "
+            f"{', '.join(modules)}, or one that a distribution offers as {GROUP}"
         )
     try:
-        backend: Backend = importlib.import_module(known[name]).BACKEND
+        backend: Backend = importlib.import_module(modules[name]).BACKEND
     except Exception as error:
         raise TargetError(
-            f"the backend {name!r} is offered by {known[name]}, whose import raised "
+            f"the backend {name!r} is offered by {modules[name]}, whose import raised "
             f"{one_line(error, 200)}; mend or uninstall the distribution that offers it"
         ) from error
     return backend
@@ -85,7 +85,7 @@ def names() -> tuple[str, ...]:
 
 
 def importable(package: str) -> bool:
-    """Whether a package can be imported, as far as that can be told without doing so."""
+    """Whether a package can be imported, as far as that shows without doing so."""
     if package in sys.modules:
         return True
     try:

@@ -124,11 +124,11 @@ def _prepare(
     from flowref.model import SpecError
     from flowref.training import fit as training
     from flowref.training import runs
-    from flowref.training.data import KNOWN
+    from flowref.training.data import NAMES
 
-    folder = Path(what) if runs.is_run(Path(what)) and what not in KNOWN else None
+    folder = Path(what) if runs.is_run(Path(what)) and what not in NAMES else None
     if folder is None and resume:
-        folder = runs.unfinished(parent, what) if what in KNOWN else None
+        folder = runs.unfinished(parent, what) if what in NAMES else None
         if folder is None:
             raise SpecError(
                 f"{parent} has no interrupted run of {what}; `flowref fit {what}` begins one"

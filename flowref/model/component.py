@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one family of live objects is spoken to: short module-level functions of the
+    """How one family of live objects is called: short module-level functions of the
     object, which proofs write out in place of their calls (see `scripting.inlining`).
 
     Tensors in and tensors out, in the object's own framework; every log-det exactly as the library
@@ -71,7 +71,7 @@ class Dialect:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a live object before it is called.
+    """What is declared of a live object before it is called.
 
     ``event_shape`` and ``latent_shape``: shapes of one input and one output of ``forward``, batch
     excluded.

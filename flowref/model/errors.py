@@ -48,15 +48,15 @@ def one_line(error: BaseException, limit: int = 160) -> str:
     return f"{type(error).__name__}: {text[:limit]}"
 
 
-def nearest(given: str, known: Iterable[str]) -> str:
-    """A hint naming the closest known names, or an empty string.
+def nearest(name: str, names: Iterable[str]) -> str:
+    """A hint naming the closest of some names, or an empty string.
 
     >>> nearest("zukko", ["zuko", "nflows"])
     ' (did you mean zuko?)'
     """
-    names = {name.casefold(): name for name in known}
+    folded = {other.casefold(): other for other in names}
     close = [
-        names[key]
-        for key in difflib.get_close_matches(given.casefold(), list(names), n=3, cutoff=0.5)
+        folded[key]
+        for key in difflib.get_close_matches(name.casefold(), list(folded), n=3, cutoff=0.5)
     ]
     return f" (did you mean {', '.join(close)}?)" if close else ""

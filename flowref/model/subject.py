@@ -42,7 +42,7 @@ class Subject:
     It carries what the Protocols of `flowref.model.abilities` name; a law asks for those that it is
     about, and a mutant replaces one (`with_call`, `with_facts`, `dataclasses.replace`).
 
-    ``facts``: what is known of the object. ``dtype``, ``scale``: of the condition that it is in.
+    ``facts``: what is declared of the object. ``dtype``, ``scale``: of the condition that it is in.
     ``normalizing``: which call maps data to latents, "forward" or "inverse".
     ``stateful``: whether it holds modules, ``trainable``: parameters that are trained.
     ``operations``: how many operations of the library one round trip takes.
@@ -202,7 +202,7 @@ class Subject:
 
     @property
     def preprocessing(self) -> Preprocessing | None:
-        """How it brings bounded data to the real line, if that is known."""
+        """How it brings bounded data to the real line, if that is declared."""
         return self.facts.preprocessing
 
     @property

@@ -34,7 +34,7 @@ class Target:
 
     @classmethod
     def parse(cls, spec: str, adapters: set[str]) -> Target:
-        """Read a spec. ``adapters`` are the known adapter names, matched without regard to case.
+        """Read a spec. ``adapters`` are the names of adapters, matched without regard to case.
 
         Raises `SpecError` when the spec has no component or an option has no value.
         """
@@ -50,11 +50,11 @@ class Target:
         prefix, colon, component = (
             head.partition(":") if not head.startswith(("/", ".")) else ("", ":", head)
         )
-        known = {name.casefold(): name for name in adapters}
-        if colon and component and prefix.casefold() in known:
-            return cls(known[prefix.casefold()], component, tuple(sorted(options)))
-        place, colon, factory = head.rpartition(":")
-        if not colon or not place or not factory:
+        names = {name.casefold(): name for name in adapters}
+        if colon and component and prefix.casefold() in names:
+            return cls(names[prefix.casefold()], component, tuple(sorted(options)))
+        module, colon, factory = head.rpartition(":")
+        if not colon or not module or not factory:
             raise SpecError(
                 f"the target {spec!r} cannot be read; expected library:Component, "
                 "package.module:factory "

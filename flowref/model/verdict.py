@@ -110,4 +110,4 @@ def identity(target: str, law: str) -> str:
     """
     alphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
     number = int.from_bytes(hashlib.sha256(f"{target}\0{law}".encode()).digest()[:8], "big")
-    return "".join(alphabet[(number >> (5 * place)) % 32] for place in range(4))
+    return "".join(alphabet[(number >> (5 * index)) % 32] for index in range(4))

@@ -53,7 +53,7 @@ class MultiScale(Bijection):
         ends = [0]
         for shape in self.shapes:
             ends.append(ends[-1] + math.prod(shape))
-        self.places = [slice(start, end) for start, end in pairwise(ends)]
+        self.slices = [slice(start, end) for start, end in pairwise(ends)]
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, ladj)`."""
@@ -71,7 +71,7 @@ class MultiScale(Bijection):
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Latents to data, `(x, ladj)`."""
-        check_event(z, (self.places[-1].stop,), "all latents")
+        check_event(z, (self.slices[-1].stop,), "all latents")
         total, parts = no_ladj(z), self.scales(z)
         x = parts[-1]
         for index in range(len(self.levels) - 1, -1, -1):
@@ -84,6 +84,6 @@ class MultiScale(Bijection):
     def scales(self, z: Tensor) -> list[Tensor]:
         """The latents of each level in their own shape, the finest first."""
         return [
-            z[:, place].unflatten(1, shape)
-            for place, shape in zip(self.places, self.shapes, strict=True)
+            z[:, part].unflatten(1, shape)
+            for part, shape in zip(self.slices, self.shapes, strict=True)
         ]

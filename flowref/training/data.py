@@ -91,16 +91,16 @@ def check_values(values: Values, levels: int | None, what: str) -> None:
 
 def moons(points: int, seed: int) -> Values:
     """Two half circles, one reaching into the other, with noise of 0.05."""
-    found: Values = package("sklearn.datasets").make_moons(points, noise=0.05, random_state=seed)[0]
-    return found
+    drawn: Values = package("sklearn.datasets").make_moons(points, noise=0.05, random_state=seed)[0]
+    return drawn
 
 
 def circles(points: int, seed: int) -> Values:
     """Two circles of radius 1 and 1/2 about one center, with noise of 0.05."""
-    found: Values = package("sklearn.datasets").make_circles(
+    drawn: Values = package("sklearn.datasets").make_circles(
         points, factor=0.5, noise=0.05, random_state=seed
     )[0]
-    return found
+    return drawn
 
 
 def blobs(points: int, seed: int) -> Values:
@@ -108,10 +108,10 @@ def blobs(points: int, seed: int) -> Values:
     the seed.
     """
     centers = np.random.RandomState(8).uniform(-10, 10, (3, 2))
-    found: Values = package("sklearn.datasets").make_blobs(
+    drawn: Values = package("sklearn.datasets").make_blobs(
         points, centers=centers, random_state=seed
     )[0]
-    return found
+    return drawn
 
 
 def square(points: int, seed: int) -> Values:
@@ -164,9 +164,9 @@ def split(name: str, train: Values, test: Values) -> Dataset:
     random.
     """
     order = np.random.RandomState(0).permutation(len(train))
-    held = min(len(train) // 10, 5000)
+    size = min(len(train) // 10, 5000)
     return Dataset(
-        name, train[np.sort(order[held:])], train[np.sort(order[:held])], test, PIXEL_LEVELS
+        name, train[np.sort(order[size:])], train[np.sort(order[:size])], test, PIXEL_LEVELS
     )
 
 
@@ -185,8 +185,8 @@ def cifar10(path: Path, size: int | None, limit: int | None) -> Dataset:
 def celeba(path: Path, size: int | None, limit: int | None) -> Dataset:
     """Faces; in the order of their names the last tenth is the test part."""
     images = readers.celeba(path, size or 32, limit)
-    held = max(len(images) // 10, 1)
-    return split("celeba", images[:-held], images[-held:])
+    last = max(len(images) // 10, 1)
+    return split("celeba", images[:-last], images[-last:])
 
 
 FILES: dict[str, Callable[[Path, int | None, int | None], Dataset]] = {
@@ -194,7 +194,7 @@ FILES: dict[str, Callable[[Path, int | None, int | None], Dataset]] = {
     "cifar10": cifar10,
     "celeba": celeba,
 }
-KNOWN = (*TOYS, "digits", *FILES, "checkerboard", "pair")
+NAMES = (*TOYS, "digits", *FILES, "checkerboard", "pair")
 
 
 def load(
@@ -203,13 +203,13 @@ def load(
     """The data set of a name. ``path``: where the user has it; ``size``: side of the faces;
     ``limit``: images at most.
 
-    Raises: `SpecError` for a name that is not known, or options that do not go with it; `DataError`
+    Raises: `SpecError` for a name of none of them, or options that do not go with it; `DataError`
     for data that cannot be read.
     """
-    if name not in KNOWN:
+    if name not in NAMES:
         raise SpecError(
-            f"there is no data set {name!r}{nearest(name, KNOWN)}; expected one of "
-            f"{', '.join(KNOWN)}, or the folder of a run"
+            f"there is no data set {name!r}{nearest(name, NAMES)}; expected one of "
+            f"{', '.join(NAMES)}, or the folder of a run"
         )
     if size is not None and name != "celeba":
         raise SpecError(f"--size is for celeba; the images of {name} are taken as they are")

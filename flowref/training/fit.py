@@ -32,9 +32,9 @@ def recipe_for(dataset: str, path: str | None = None, **changes: Any) -> Recipe:
     """The recipe of a data set, with what the user wants otherwise; None leaves a value as it is."""
     if dataset not in RECIPES:
         data.load(dataset)  # which says that there is none
-    given = {key: value for key, value in changes.items() if value is not None}
+    changed = {key: value for key, value in changes.items() if value is not None}
     return replace(
-        RECIPES[dataset], path=None if path is None else str(Path(path).resolve()), **given
+        RECIPES[dataset], path=None if path is None else str(Path(path).resolve()), **changed
     )
 
 

@@ -34,8 +34,8 @@ def on_grid(flow: Flow, box: Tensor, cells: int) -> Tensor:
     """The density at the middle of each cell of a grid over a box
     ``((left, bottom), (right, top))``, the lowest row first.
     """
-    places = (torch.arange(cells, dtype=box.dtype) + 0.5) / cells
-    x, y = (box[0, axis] + (box[1] - box[0])[axis] * places for axis in (0, 1))
+    midpoints = (torch.arange(cells, dtype=box.dtype) + 0.5) / cells
+    x, y = (box[0, axis] + (box[1] - box[0])[axis] * midpoints for axis in (0, 1))
     points = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1).reshape(-1, 2)
     return density(flow, points).reshape(cells, cells)
 
@@ -60,7 +60,7 @@ def integral(flow: Flow, evaluations: int = EVALUATIONS, count: int = SAMPLES) -
     samples = exact.sample(count, runs.seeded("integral"))
     samples = samples[samples.isfinite().all(1)]
     box = box_of(samples, 0.5)
-    places, peaks = (
+    positions, peaks = (
         ((samples - box[0]) / (box[1] - box[0])).numpy(),
         density(exact, samples).numpy(),
     )
@@ -70,7 +70,7 @@ def integral(flow: Flow, evaluations: int = EVALUATIONS, count: int = SAMPLES) -
         fine, coarse = (rule(exact, box, cells, level, points) for points in (4, 2))
         spent += 20 * len(cells)
         area = float((box[1] - box[0]).prod()) / 4**level
-        missed = highest(places, peaks, cells, level) * area > PEAK * fine + DISAGREEMENT
+        missed = highest(positions, peaks, cells, level) * area > PEAK * fine + DISAGREEMENT
         divided = (np.abs(fine - coarse) > DISAGREEMENT) | missed
         if level == FINEST or spent + 80 * divided.sum() > evaluations:
             divided[:] = False
@@ -90,15 +90,15 @@ def rule(flow: Flow, box: Tensor, cells: Cells, level: int, points: int) -> Valu
     offsets = torch.stack(torch.meshgrid(inside, inside, indexing="ij"), -1).reshape(-1, 2)
     at = box[0] + size * (torch.as_tensor(cells)[:, None] + offsets)
     values = density(flow, at.reshape(-1, 2)).reshape(len(cells), -1).mean(1) * size.prod()
-    found: Values = values.numpy()
-    return found
+    array: Values = values.numpy()
+    return array
 
 
-def highest(places: Values, peaks: Values, cells: Cells, level: int) -> Values:
+def highest(positions: Values, peaks: Values, cells: Cells, level: int) -> Values:
     """The highest density at a sample in each cell, given where the samples are in parts of the
     box; 0 where there are none.
     """
-    inside = np.floor(places * 2**level).astype(np.int64) @ [2**level, 1]
+    inside = np.floor(positions * 2**level).astype(np.int64) @ [2**level, 1]
     order = inside.argsort(kind="stable")
     seen, first = np.unique(inside[order], return_index=True)
     tops = np.maximum.reduceat(peaks[order], first)

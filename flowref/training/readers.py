@@ -92,10 +92,10 @@ def mnist(path: Path, train: bool) -> Images:
     """The training or test images of MNIST in a folder, plain or packed."""
     stem = "train" if train else "t10k"
     names = [f"{stem}-images{dash}idx3-ubyte{end}" for dash in "-." for end in ("", ".gz")]
-    for place in (folder_of(path), path / "MNIST" / "raw", path / "raw"):
+    for folder in (folder_of(path), path / "MNIST" / "raw", path / "raw"):
         for name in names:
-            if (place / name).is_file():
-                return idx_images(place / name)
+            if (folder / name).is_file():
+                return idx_images(folder / name)
     raise DataError(
         f"{path} has neither {names[0]} nor {names[1]}; give the folder that holds the files of "
         "MNIST"
@@ -106,19 +106,19 @@ def cifar10(path: Path, train: bool) -> Images:
     """The training or test images of CIFAR-10: one byte for the class, then 1024 each for red,
     green and blue.
     """
-    place = folder_of(path)
+    folder = folder_of(path)
     if (path / "cifar-10-batches-bin").is_dir():
-        place = path / "cifar-10-batches-bin"
-    files = sorted(place.glob("data_batch_*.bin" if train else "test_batch.bin"))
+        folder = path / "cifar-10-batches-bin"
+    files = sorted(folder.glob("data_batch_*.bin" if train else "test_batch.bin"))
     if not files:
         wanted = "data_batch_1.bin to data_batch_5.bin" if train else "test_batch.bin"
         python = (
             " (the files without .bin are the version for Python)"
-            if (place / "data_batch_1").is_file()
+            if (folder / "data_batch_1").is_file()
             else ""
         )
         raise DataError(
-            f"{place} has no {wanted}{python}; give the folder of the binary version of CIFAR-10"
+            f"{folder} has no {wanted}{python}; give the folder of the binary version of CIFAR-10"
         )
     return np.concatenate([cifar_batch(file) for file in files])
 
@@ -135,9 +135,9 @@ def cifar_batch(path: Path) -> Images:
         )
     records = np.frombuffer(raw, np.uint8).reshape(-1, CIFAR_RECORD)
     if records[:, 0].max() >= CIFAR_CLASSES:
-        place = int((records[:, 0] >= CIFAR_CLASSES).argmax())
+        index = int((records[:, 0] >= CIFAR_CLASSES).argmax())
         raise DataError(
-            f"{path} names class {records[place, 0]} in record {place}; expected 0 to "
+            f"{path} names class {records[index, 0]} in record {index}; expected 0 to "
             f"{CIFAR_CLASSES - 1}: this is not the binary "
             "version of CIFAR-10 (CIFAR-100 has two classes for each image)"
         )
@@ -148,13 +148,13 @@ def celeba(path: Path, size: int, limit: int | None = None) -> Images:
     """Faces from a folder of pictures, in the order of their names, as squares of this size in
     three colors.
     """
-    place = folder_of(path)
+    folder = folder_of(path)
     if (path / "img_align_celeba").is_dir():
-        place = path / "img_align_celeba"
-    files = sorted(file for file in place.iterdir() if file.suffix.casefold() in PICTURES)[:limit]
+        folder = path / "img_align_celeba"
+    files = sorted(file for file in folder.iterdir() if file.suffix.casefold() in PICTURES)[:limit]
     if not files:
         raise DataError(
-            f"{place} has no pictures ({', '.join(PICTURES)}); give the folder of the aligned "
+            f"{folder} has no pictures ({', '.join(PICTURES)}); give the folder of the aligned "
             "images of CelebA"
         )
     images = np.empty((len(files), 3, size, size), np.uint8)

@@ -8,7 +8,7 @@ import json
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from flowref.training.data import DRAWN, KNOWN
+from flowref.training.data import DRAWN, NAMES
 from flowref.training.extras import RunError
 
 SCHEMA = 1
@@ -67,10 +67,10 @@ class Recipe:
             )
         if row.pop("flowref-run") != SCHEMA:
             raise RunError(f"{where} was written by another version of flowref; start another run")
-        known = {field.name for field in fields(cls)}
+        names = {field.name for field in fields(cls)}
         if (
-            row.get("dataset") not in KNOWN
-            or not set(row) <= known
+            row.get("dataset") not in NAMES
+            or not set(row) <= names
             or not isinstance(row.get("model", {}), dict)
         ):
             raise RunError(

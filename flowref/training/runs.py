@@ -61,12 +61,12 @@ def is_run(path: Path) -> bool:
 
 def unfinished(parent: Path, dataset: str) -> Path | None:
     """The last run of a data set that can be gone on with."""
-    found = [
+    folders = [
         path
         for path in parent.glob(f"{dataset}-*")
         if is_run(path) and not (path / SUMMARY).is_file()
     ]
-    return max(found, key=lambda path: (path / CONFIG).stat().st_mtime, default=None)
+    return max(folders, key=lambda path: (path / CONFIG).stat().st_mtime, default=None)
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -57,12 +57,12 @@ class NormalMixture(nn.Module):
             within = sum(float((cluster - cluster.mean(0)).square().sum()) for cluster in clusters)
             if within < least:
                 least = within
-                found = torch.stack(
+                factors = torch.stack(
                     [torch.linalg.cholesky(torch.cov(cluster.T)) for cluster in clusters]
                 )
                 self.means.copy_(centers)
-                self.log_diagonals.copy_(found.diagonal(dim1=1, dim2=2).log())
-                self.below.copy_(found)
+                self.log_diagonals.copy_(factors.diagonal(dim1=1, dim2=2).log())
+                self.below.copy_(factors)
 
     def log_prob(self, z: Tensor) -> Tensor:
         """The log-density of each row."""
@@ -154,7 +154,7 @@ VARIANTS: Mapping[str, Callable[[Flow], None]] = {
 
 
 def vary(flow: Flow, names: Any) -> Flow:
-    """Make the changes of these names. Raises: `RunError` for one that is not known."""
+    """Make the changes of these names. Raises: `RunError` for one that is none of them."""
     unknown = [name for name in names if name not in VARIANTS]
     if unknown:
         raise RunError(f"there is no variant {unknown[0]!r}; expected one of {', '.join(VARIANTS)}")

@@ -406,4 +406,4 @@ def test_recipes_keep_their_variants(tmp_path: Path) -> None:
     assert Recipe.from_json(json.dumps(old), "here").variants == ()
     with pytest.raises(RunError, match=r"'norms'.*expected one of"):
         built("norms")
-    assert set(VARIANTS) >= set(recipe.variants) and set(RECIPES) == set(data.KNOWN)
+    assert set(VARIANTS) >= set(recipe.variants) and set(RECIPES) == set(data.NAMES)

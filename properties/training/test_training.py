@@ -676,8 +676,8 @@ def test_mistakes_get_one_sentence(
 def test_the_list_names_every_data_set() -> None:
     """`fit --list` names them all."""
     lines = invoke("fit", "--list").output.splitlines()
-    assert [line.split()[0] for line in lines] == list(data.KNOWN) and set(RECIPES) == set(
-        data.KNOWN
+    assert [line.split()[0] for line in lines] == list(data.NAMES) and set(RECIPES) == set(
+        data.NAMES
     )
 
 

@@ -89,7 +89,7 @@ def multi_scale(obj: Any) -> MultiScale | None:
         levels=tuple(
             tuple(f"flows.{index}.{k}" for k in range(len(obj.flows[index]))) for index in order
         ),
-        places=tuple(tuple(range(ends[index], ends[index + 1])) for index in order),
+        entries=tuple(tuple(range(ends[index], ends[index + 1])) for index in order),
         call="inverse",
         around=() if obj.transform is None else ("transform",),
     )

@@ -47,7 +47,7 @@ def _levels(obj: Any, prefix: str) -> MultiScale | None:
         return None
     shapes: list[Shape] = []
     levels: list[tuple[str, ...]] = []
-    places: list[tuple[int, ...]] = []
+    entries: list[tuple[int, ...]] = []
     image = torch.arange(math.prod(obj.event_shape)).reshape(tuple(obj.event_shape))
     while obj is not None:
         rows = _named(f"{prefix}checkerboard_layers", obj.checkerboard_layers)
@@ -57,9 +57,9 @@ def _levels(obj: Any, prefix: str) -> MultiScale | None:
             leaving, image = obj.alt_squeeze.forward(image[None])[0][0].chunk(2, 0)
         shapes.append(tuple(leaving.shape))
         levels.append(tuple(rows))
-        places.append(tuple(leaving.flatten().tolist()))
+        entries.append(tuple(leaving.flatten().tolist()))
         obj, prefix = inner, f"{prefix}small_bijection."
-    return MultiScale(tuple(shapes), tuple(levels), tuple(places))
+    return MultiScale(tuple(shapes), tuple(levels), tuple(entries))
 
 
 def _named(prefix: str, layers: Any) -> list[str]:

@@ -46,8 +46,8 @@ def sizes(flow: MultiScaled) -> list[int]:
 
 def owned(flow: MultiScaled) -> list[Array]:
     """Which entries of the flattened latents are those of each level."""
-    if flow.multi_scale.places:
-        return [np.array(entries, dtype=int) for entries in flow.multi_scale.places]
+    if flow.multi_scale.entries:
+        return [np.array(level, dtype=int) for level in flow.multi_scale.entries]
     ends = np.cumsum([0, *sizes(flow)])
     return [np.arange(start, end) for start, end in pairwise(ends)]
 

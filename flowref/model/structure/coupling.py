@@ -49,11 +49,11 @@ def named_mask(name: str, parity: int, shape: Sequence[int]) -> tuple[float, ...
         inner[axis] = inner[axis + 1] * shape[axis + 1]
     kept = []
     for index in range(inner[0] * shape[0]):
-        places = [index // step % size for step, size in zip(inner, shape, strict=True)]
+        coordinates = [index // step % size for step, size in zip(inner, shape, strict=True)]
         if name == "checkerboard":
-            first = sum(places[-2:]) % 2 == 0
+            first = sum(coordinates[-2:]) % 2 == 0
         elif name == "channels":
-            first = places[0] < shape[0] // 2
+            first = coordinates[0] < shape[0] // 2
         else:
             first = index % 2 == 0
         kept.append(float(first == (parity % 2 == 0)))

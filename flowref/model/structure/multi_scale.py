@@ -34,7 +34,7 @@ class MultiScale:
     ``shapes``: of what leaves after each level, the first level that data meets first. ``levels``:
     the dotted names of the modules that make up each level, each of which returns (value, log-det)
     from ``forward`` and ``inverse``.
-    ``places``: which entries of the flattened latents each level's are; empty where they lie one
+    ``entries``: which entries of the flattened latents each level's are; empty where they lie one
     level after the other.
     ``call``: which call of its dialect maps data to latents. ``around``: names of the other modules
     with a log-det of that call, such as a preprocessing. ``base``: "normal" where each latent is
@@ -45,7 +45,7 @@ class MultiScale:
 
     shapes: tuple[tuple[int, ...], ...]
     levels: tuple[tuple[str, ...], ...]
-    places: tuple[tuple[int, ...], ...] = ()
+    entries: tuple[tuple[int, ...], ...] = ()
     call: str = "forward"
     around: tuple[str, ...] = ()
     base: str = ""
