@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from flowref.backends.torch.noise import EXACT
+from flowref.backends.torch.operators import EXACT
 
 
 class Watching(TorchDispatchMode):

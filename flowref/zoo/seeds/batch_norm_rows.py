@@ -6,11 +6,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from flowref.zoo.seeds.batch_norm import (
-    AveragingBatchNorm,
-    FlattenedBatchNorm,
-    GradientModeBatchNorm,
-)
 from flowref.zoo.seeds.slips import Row
 
 
@@ -20,15 +15,6 @@ def _alone(row: str, *names: str, **options: Any) -> tuple[str, ...]:
 
 
 FIRST, SECOND, THIRD = "FlattenedBatchNorm", "AveragingBatchNorm", "GradientModeBatchNorm"
-# All slips of a class at once; of one channel where only that broadcasts.
-TOGETHER: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        f"{FIRST}?num_channels=1": FlattenedBatchNorm.SLIPS,
-        f"{SECOND}?num_channels=1": AveragingBatchNorm.SLIPS,
-        THIRD: GradientModeBatchNorm.SLIPS,
-        f"{THIRD}?num_dims=2": GradientModeBatchNorm.SLIPS,
-    }
-)
 BACKWARD = (
     "batch-norm/backward-closed-form",
     "batch-norm/weight-before-growth",
