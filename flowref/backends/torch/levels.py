@@ -1,5 +1,5 @@
-"""Looking into a map while it is called: which of its modules run, what goes in and comes out of each,
-and what depends on what.
+"""Looking into a map while it is called: which of its modules run, what goes in and comes out of
+each, and what depends on what.
 """
 
 from __future__ import annotations
