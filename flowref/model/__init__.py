@@ -4,6 +4,7 @@ from flowref.model.call import Array, Call, Manner, Mapped, Observation
 from flowref.model.component import Adapter, Component, Dialect, Facts, Shape
 from flowref.model.errors import (
     FlowrefError,
+    LawError,
     ReportError,
     SpecError,
     TargetError,
@@ -44,7 +45,7 @@ __all__ = [
     "ADVICE", "BOUND", "CLAIM", "CONTRACT", "EXACT", "KINDS", "MASKS", "OBJECT", "ORDERS",
     "PROMISES", "REAL", "ROLES", "ROUNDING", "STATISTICAL", "USER", "Adapter", "Array", "Batch",
     "Call", "Component", "Condition", "Counterexample", "Counts", "Coupling", "Dialect", "Evidence",
-    "Facts", "FlowrefError", "History", "Law", "Life", "Manner", "Mapped", "MultiScale", "Mutant",
+    "Facts", "FlowrefError", "History", "Law", "LawError", "Life", "Manner", "Mapped", "MultiScale", "Mutant",
     "Normalizer", "Observation", "Preprocessing", "Problem", "Promise", "ReportError",
     "Requirement", "Residual", "Shape", "SpecError", "Squeezing", "Status", "Subject", "Support",
     "Target", "TargetError", "Undecidable", "Unsupported", "Verdict", "derive", "draw", "identity",

@@ -17,6 +17,10 @@ class SpecError(FlowrefError):
     """A target spec, law name or option that cannot be understood."""
 
 
+class LawError(FlowrefError):
+    """A law that is declared with something that it cannot have."""
+
+
 class TargetError(FlowrefError):
     """A target that was understood but cannot be loaded."""
 

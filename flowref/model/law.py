@@ -11,6 +11,7 @@ import numpy as np
 
 from flowref.model.abilities import needed
 from flowref.model.call import Array
+from flowref.model.errors import LawError, nearest
 from flowref.model.requirement import Requirement
 from flowref.model.subject import Batch, Subject
 from flowref.model.target import History
@@ -34,8 +35,7 @@ class Residual:
     residual is conspicuous.
     ``trivial`` ``(batch,)``: True where the law holds whatever the subject does; a pass needs a row
     that is not.
-    ``observed`` and ``expected``: named numbers per point, for the reader. ``note``: a sentence for
-    the reader.
+    ``observed``: named numbers per point, for the reader. ``note``: a sentence for the reader.
     """
 
     value: Array
@@ -66,6 +66,13 @@ class Residual:
         return silent if self.excused is None else silent | np.asarray(self.excused(), dtype=bool)
 
 
+# What the fields of a law may be.
+CHOICES = {
+    "force": (CLAIM, CONTRACT, ADVICE),
+    "tolerance": (ROUNDING, EXACT, BOUND, STATISTICAL),
+    "points": ("domain", "latents", "beyond", "data"),
+    "history": ("warm", "fresh"),
+}
 # The first argument is a `Subject`, which has at run time what its annotation asks for.
 Measure = Callable[[Any, Batch], Residual]
 
@@ -116,6 +123,21 @@ class Law:
     source: str = ""
     version: int = 1
     former: str = ""
+
+    def __post_init__(self) -> None:
+        for name, allowed in CHOICES.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                expected = ", ".join(allowed)
+                raise LawError(
+                    f"the law {self.id!r} has {name}={value!r}{nearest(str(value), allowed)}; "
+                    f"expected one of {expected}"
+                )
+        if (self.force == CONTRACT) != (self.promise is not None):
+            raise LawError(
+                f"the law {self.id!r} has force={self.force!r} and promise={self.promise!r}; a "
+                "contract names the promise that makes it judged, and nothing else does"
+            )
 
     @property
     def key(self) -> str:
