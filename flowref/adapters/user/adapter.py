@@ -36,6 +36,8 @@ def recognizes(obj: Any) -> Dialect | None:
     single = hasattr(obj, "log_abs_det_jacobian")
     mapping = has_own_forward(obj) and (invertible or not dense or single)
     offered = {name: call for name, call in OPTIONAL.items() if offers(obj, name)}
+    if offers(obj, "dequantise"):
+        offered.setdefault("dequantize", calls.dequantize)
     if not mapping and not dense:
         return Dialect(**offered) if offered.keys() & {"dequantize", "icdf"} else None
     abilities = dict(offered)

@@ -89,8 +89,9 @@ def loss(obj: Any, x: Any, context: Any, weight: float = 1.0) -> Any:
 
 
 def dequantize(obj: Any, levels: Any, noise: Any) -> Any:
-    """Levels to reals, by noise between zero and one."""
-    return obj.dequantize(levels, noise)
+    """Levels to reals, by noise between zero and one; in either spelling."""
+    method = getattr(obj, "dequantize", None) or obj.dequantise
+    return method(levels, noise)
 
 
 def base_of(obj: Any) -> Any:
