@@ -32,7 +32,7 @@ class Case:
     ``as_built``: the object that the builder gives; ``obj`` the same in the recorded condition, to
     ask and not to change. ``copied``: whether it is an instance of the user's, which is taken as it
     is. ``modular``: whether it holds modules, whose buffers a batch in train mode may change.
-    ``draws``: which generators the builder draws from.
+    ``draws``: the generators that decide what is built.
     """
 
     verdict: Verdict

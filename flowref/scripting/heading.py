@@ -37,12 +37,12 @@ def heading(case: Case) -> list[str]:
     made = f"{', '.join(versions)}, Python {platform.python_version()}"
     seen += f" ({circumstances(case.recorded, verdict.part)}; {made})."
     paragraphs = [f"The law: {plain(case.law.statement)}", seen]
-    text = [*_filled(first), ""]
+    text = [*_filled(f'"""{first}'), ""]
     for paragraph in paragraphs:
         text += _filled(paragraph)
-    body = "\n".join(text).replace('"""', "'''")
-    return [*f'{"r" if chr(92) in body else ""}"""{body}'.splitlines(), '"""']
+    body = '"""' + "\n".join(text).removeprefix('"""').replace('"""', "'''")
+    return [*f"{'r' if chr(92) in body else ''}{body}".splitlines(), '"""']
 
 
 def _filled(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(text, WIDTH - 1, break_long_words=False, break_on_hyphens=False)

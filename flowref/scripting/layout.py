@@ -11,7 +11,7 @@ import tokenize
 from collections.abc import Iterable
 from itertools import pairwise
 
-WIDTH = 96
+WIDTH = 100
 OPEN, CLOSE = "([{", ")]}"
 
 

@@ -14,9 +14,10 @@ from flowref import registry
 from flowref.backends.torch.state import modules, trainable
 from flowref.model import REAL, USER, Support, derive
 from flowref.scripting.case import Case
-from flowref.scripting.inlining import Inliner, Operand, named
+from flowref.scripting.inlining import Inliner
 from flowref.scripting.layout import WIDTH, requoted, unparsed
 from flowref.scripting.names import Unwritable
+from flowref.scripting.operands import Operand, named
 
 ROWS = 16
 
@@ -45,6 +46,9 @@ def construction(case: Case, inliner: Inliner) -> tuple[list[str], list[str]]:
             expression = ast.Call(expression, [], [ast.keyword(*pair) for pair in written])
     else:
         build = registry.find_component(target).build
+        root = (getattr(build, "__module__", "") or "").partition(".")[0]
+        package = registry.adapters()[target.adapter].package.partition(".")[0]
+        inliner.ours |= {root} - {package, ""}
         given = {name: Operand(value) for name, value in options.items()}
         expression = inliner.expression(build, **given)
     lines = unparsed(hoisted(inliner, expression))
@@ -74,7 +78,9 @@ def hoisted(inliner: Inliner, expression: ast.expr) -> list[ast.stmt]:
     statements: list[ast.stmt] = []
     for statement in given:
         if len(unparsed([statement])) > 2:
-            statement = _Hoisting(inliner).visit(statement)
+            hoisting = _Hoisting(inliner)
+            statement = hoisting.visit(statement)
+            statements += hoisting.given
         statements.append(statement)
     return statements
 
@@ -90,17 +96,17 @@ class _Renaming(ast.NodeTransformer):
 
 
 class _Hoisting(ast.NodeTransformer):
-    """Makes functions of lambdas."""
+    """Gives lambdas names, and keeps the assignments that do so."""
 
     def __init__(self, inliner: Inliner) -> None:
         self.inliner = inliner
+        self.given: list[ast.stmt] = []
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         key = ast.unparse(node)
         if key not in self.inliner.defined:
             name = self.inliner.defined[key] = self.inliner.names.fresh("net")
-            body: list[ast.stmt] = [ast.Return(node.body)]
-            self.inliner.definitions.append(ast.FunctionDef(name, node.args, body, [], lineno=0))
+            self.given.append(ast.Assign([ast.Name(name, ast.Store())], node, lineno=0))
         return ast.Name(self.inliner.defined[key], ast.Load())
 
 

@@ -10,9 +10,10 @@ from flowref.backends.torch.live import DTYPES
 from flowref.backends.torch.sandbox import sandbox
 from flowref.backends.torch.state import duplicate
 from flowref.scripting.case import Case
-from flowref.scripting.inlining import Inliner, Operand, named
+from flowref.scripting.inlining import Inliner
 from flowref.scripting.layout import unparsed
 from flowref.scripting.names import Unwritable
+from flowref.scripting.operands import Operand, named
 
 # Call -> what it takes, after the object.
 TAKES = {

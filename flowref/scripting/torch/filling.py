@@ -70,7 +70,9 @@ def filling(case: Case, which: str, rows: int) -> dict[str, str]:
         "to": number(_end(facts.domain.high, REACH)),
         "loss": _loss(case, data),
         "steps": STEPS.replace("$batch", batch),
-        "train": _train(case),
+        "train": _each(case, "train()"),
+        "meta": _each(case, 'to("meta")'),
+        "float": _each(case, "float()"),
         "copying": COPYING.get(case.verdict.reason.partition(":")[0], COPYING["deepcopy"]),
     }
     if facts.coupling is not None:
@@ -130,11 +132,9 @@ def _loss(case: Case, data: str) -> str:
     return "\n".join(["", "def nll(points):", *body, "", *given, ""])
 
 
-def _train(case: Case) -> str:
-    """The lines that put the object into train mode."""
-    if isinstance(case.as_built, torch.nn.Module):
-        return "flow.train()"
-    return "\n".join(f"{path}.train()" for path, _ in paths(case.as_built))
+def _each(case: Case, call: str) -> str:
+    """The lines that call a method of every outermost module."""
+    return "\n".join(f"{path}.{call}" for path, _ in paths(case.as_built))
 
 
 def _end(value: float, otherwise: float) -> float:

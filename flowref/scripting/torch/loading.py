@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import random
+from collections.abc import Callable
+
+import numpy as np
+import torch
 
 from flowref.backends.torch.live import DTYPES
 from flowref.backends.torch.present import warm
 from flowref.backends.torch.sandbox import GENERATORS, random_state, sandbox
-from flowref.backends.torch.state import cast, modules, move, set_mode
+from flowref.backends.torch.state import cast, fingerprint, modules, move, set_mode
 from flowref.loading import Recipe
 from flowref.model import Condition, Law, Target, Verdict, derive
 from flowref.scripting.case import Case
+
+# How each generator is seeded otherwise.
+OTHERWISE: dict[str, Callable[[], object]] = {
+    "torch": lambda: torch.default_generator.manual_seed(1),
+    "numpy": lambda: np.random.seed(1),
+    "random": lambda: random.seed(1),
+}
 
 
 def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
@@ -21,10 +33,7 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
     name = recipe.dtype if recorded.dtype == "float64" else recorded.dtype
     seed, scale, dtype = recorded.seed, recorded.scale, DTYPES[name]
     with sandbox(derive(seed, 3), dtype):
-        before = random_state()
         as_built = recipe.build()
-        drawn = zip(GENERATORS, before, random_state(), strict=True)
-        draws = tuple(generator for generator, one, other in drawn if one != other)
     obj = as_built
     with sandbox(derive(seed, 3), dtype), contextlib.suppress(Exception):
         obj = cast(recipe.build(), dtype)
@@ -44,5 +53,27 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
         as_built=as_built,
         copied=recipe.source.instance,
         modular=bool(modules(as_built)),
-        draws=draws,
+        draws=drawn(recipe, derive(seed, 3), dtype),
     )
+
+
+def drawn(recipe: Recipe, seed: int, dtype: torch.dtype) -> tuple[str, ...]:
+    """The generators that a builder draws from: they move, or, where it puts them back, build
+    something else when they are seeded otherwise.
+    """
+
+    def built() -> str:
+        # What is allocated and never written to is the same in each then.
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        return fingerprint(recipe.build())
+
+    with sandbox(seed, dtype):
+        before = random_state()
+        usual = built()
+        pairs = zip(before, random_state(), strict=True)
+    moved = {name: one != other for name, (one, other) in zip(GENERATORS, pairs, strict=True)}
+    for generator, reseed in OTHERWISE.items():
+        with sandbox(seed, dtype):
+            reseed()
+            moved[generator] |= built() != usual
+    return tuple(generator for generator in GENERATORS if moved[generator])

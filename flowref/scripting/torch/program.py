@@ -44,7 +44,7 @@ TAKEN = {
 PLAIN_ROWS = 8
 # How templates ask for images, and up to how many numbers they are written down instead.
 IMAGES = "z = forward(x)[0].detach().clone()"
-FEW = 8
+FEW = 16
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def program(case: Case, variant: Variant) -> list[str]:
     used = _used("\n".join(text))
     inliner = Inliner(Names({*TAKEN, "sys", *TAKES, *IMPORTS, *_stored("\n".join(text))}))
     before, build = construction(case, inliner)
-    several = "context[" in "\n".join(text)
+    several = variant.warm or "context[" in "\n".join(text)
     imports = {"import sys", "import torch", *(IMPORTS[name] for name in used & {*IMPORTS})}
     imports |= {"import numpy as np"} if "numpy" in case.draws else set()
     imports |= {"import random"} if "random" in case.draws else set()
@@ -152,7 +152,7 @@ def _pointed(case: Case, variant: Variant, text: list[str]) -> tuple[list[str], 
     if IMAGES in text and not any(re.search(r"\bx\b|\bforward\b", line) for line in rest):
         made = example(case, "forward", all_rows=True)
         image = made[0] if isinstance(made, (tuple, list)) else None
-        if isinstance(image, torch.Tensor) and image[:1].numel() <= FEW and variant.digits:
+        if isinstance(image, torch.Tensor) and image.numel() <= FEW and variant.digits:
             return rest, _points(case, variant, "z", image.detach().double().numpy())
     return text, _points(case, variant, "x", case.x) if _asked(text) else []
 

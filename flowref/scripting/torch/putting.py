@@ -5,9 +5,9 @@ expression.
 from __future__ import annotations
 
 import ast
-import copy
 
 from flowref.scripting.layout import requoted
+from flowref.scripting.operands import is_name, put
 
 PRIMARY = (ast.Call, ast.Subscript, ast.Attribute, ast.Name)
 Functions = dict[str, list[str]]
@@ -77,25 +77,11 @@ class _Putter(ast.NodeTransformer):
 
     def _put(self, value: ast.expr, call: ast.Call) -> ast.AST:
         argument = self.visit(call.args[0])
-        several = sum(_is(part, self.parameter) for part in ast.walk(value)) > 1
+        several = sum(is_name(part, self.parameter) for part in ast.walk(value)) > 1
         simple = isinstance(argument, (ast.Name, ast.Constant))
         if not isinstance(value, PRIMARY) or len(call.args) != 1 or (several and not simple):
             self.failed = True
             return call
         self.count += 1
-        replaced: ast.AST = _Argument(self.parameter, argument).visit(copy.deepcopy(value))
+        replaced: ast.AST = put(value, self.parameter, argument)
         return replaced
-
-
-class _Argument(ast.NodeTransformer):
-    """Puts an argument where the parameter stands."""
-
-    def __init__(self, parameter: str, argument: ast.AST) -> None:
-        self.parameter, self.argument = parameter, argument
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return self.argument if node.id == self.parameter else node
-
-
-def _is(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name

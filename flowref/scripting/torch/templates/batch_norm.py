@@ -277,6 +277,22 @@ except Exception as error:
     wrong = False
 """
 
+RANKS = """
+wrong = False
+for rank in (2, 3, 4, 5):
+    accepted = []
+    for mode in (True, False):
+        flow.train(mode)
+        try:
+            $call(torch.randn(4 * $channels, *[$channels] * (rank - 1)))
+            accepted.append(True)
+        except Exception:
+            accepted.append(False)
+    # The law: a rank that is refused in one mode is refused in the other.
+    print("rank", rank, "is accepted in train mode:", accepted[0], " in eval mode:", accepted[1])
+    wrong |= accepted[0] != accepted[1]
+"""
+
 ANY = 1e9  # residuals of these laws are relative to sizes of their own
 
 
@@ -295,6 +311,7 @@ TEMPLATES = {
     "batch-norm/single-value-refused": _of(REFUSED.replace("$probe", "x = torch.randn($single)")),
     "batch-norm/single-value-keeps-statistics": _of(SINGLE_KEEPS),
     "batch-norm/empty-batch": _of(EMPTY),
+    "batch-norm/ranks": _of(RANKS),
     "batch-norm/channel-count": _of(CHANNELS),
     "batch-norm/gradient-sums-to-zero": _of(GRADIENT_SUMS),
     "batch-norm/backward-closed-form": _of(BACKWARD),

@@ -50,7 +50,6 @@ ROUND_TRIP = """
 y, _ = forward(x)
 back, _ = inverse(y.detach())
 # The law: what inverse gives back is x.
-print("x:            ", x.tolist())
 print("f(x):         ", y.tolist())
 print("inverse(f(x)):", back.tolist())
 off = (back - x).abs().max().item()
@@ -61,7 +60,6 @@ z = $latents
 x, _ = inverse(z)
 again, _ = forward(x.detach())
 # The law: what forward gives back is z.
-print("z:            ", z.tolist())
 print("inverse(z):   ", x.tolist())
 print("f(inverse(z)):", again.tolist())
 off = (again - z).abs().max().item()
@@ -72,8 +70,7 @@ y = forward(x)[0].detach()
 there = {JACOBIAN}(lambda v: forward(v[None])[0][0], x[0])$square
 back = {JACOBIAN}(lambda v: inverse(v[None])[0][0], y[0])$square
 # The law: the derivatives of the two directions are inverse matrices.
-print("derivative of inverse times that of forward:")
-print((back @ there).tolist())
+print("derivative of inverse times that of forward:", (back @ there).tolist())
 off = (back @ there - torch.eye($size)).abs().max().item()
 """
 
@@ -92,7 +89,16 @@ print("shape of z:", tuple(z.shape), " of the log-det:", tuple(log_det.shape), "
 wrong = tuple(log_det.shape) != $ladj_shape
 """
 
+BATCHES = """
+flat, deep = forward(x), forward(x[None])
+# The law: several batch dimensions are one.
+print("shape", tuple(x.shape), "is mapped to", tuple(flat[0].shape))
+print("shape", tuple(x[None].shape), "is mapped to", tuple(deep[0].shape))
+off = max((a - b[0]).abs().max().item() for a, b in zip(flat, deep))
+"""
+
 TEMPLATES = {
+    "bijection/batch-dimensions": (Template(BATCHES),),
     "bijection/log-det": (Template(LOG_DET), Template(LOG_DET_OF_BATCH, whole=True)),
     "bijection/inverse-log-det": (Template(INVERSE_LOG_DET),),
     "bijection/log-det-antisymmetry": (Template(ANTISYMMETRY),),

@@ -66,13 +66,49 @@ for place, name in enumerate(("value", "log-det")):
 """
 
 DEVICE = """
-flow.to("meta")
+$meta
 entries = [(part, *entry) for part in flow.modules() for entry in vars(part).items()]
 tensors = [entry for entry in entries if isinstance(entry[2], torch.Tensor)]
 left = [f"{type(part).__name__}.{name}" for part, name, one in tensors if one.device.type != "meta"]
 # The law: all that the module holds moves with it.
 print("after flow.to('meta') still on the CPU:", left)
 wrong = bool(left)
+"""
+
+DEVICE_DEEP = """
+$meta
+left, seen, stack = [], set(), [("flow", flow)]
+while stack:
+    path, one = stack.pop()
+    seen.add(id(one))
+    if isinstance(one, torch.Tensor) and one.device.type != "meta":
+        left.append(path)
+    inside = dict(enumerate(one)) if isinstance(one, (list, tuple)) else one
+    inside = inside if isinstance(inside, dict) else getattr(inside, "__dict__", {})
+    for name, value in inside.items():
+        held = isinstance(value, torch.nn.Module) or not callable(value)
+        stack += [(f"{path}.{name}", value)] if held and id(value) not in seen else []
+# The law: all that the module holds moves with it.
+print("after flow.to('meta') still on the CPU:", left)
+wrong = bool(left)
+"""
+
+FLOAT32 = """
+$setup
+$at = $at.float().double()  # numbers that float32 has
+exact, unit, offs = $results, 2.0**-24, []
+signs = [torch.randn_like($at).sign() for _ in range(6)]
+moved = [$over($at * (1 + 2 * unit * sign)$end for sign in signs]
+torch.set_default_dtype(torch.float32)
+$float
+for k, single in enumerate($over($at.float()$end):
+    errors = [one - exact[k] for one in (single, *(result[k] for result in moved))]
+    error, *spread = [one.reshape(len($at), -1).abs().amax(1) for one in errors]
+    size = exact[k].reshape(len($at), -1).abs().amax(1).clamp(min=1)
+    offs.append((error / (64 * (torch.stack(spread).amax(0) + unit * size))).max().item())
+    print(("value", "log-det")[k], "in float32 is off by up to", error.max().item())
+# The law: at most 64 times what moving inputs and results by one float32 unit does.
+off = max(offs)
 """
 
 WRONG_SHAPE = """
@@ -308,7 +344,8 @@ TEMPLATES = {
         Template(DTYPE_INSIDE, when="float32 arithmetic"),
         Template(DTYPE, when="^it raises"),
     ),
-    "conduct/device-follow": (Template(DEVICE),),
+    "conduct/device-follow": (Template(DEVICE), Template(DEVICE_DEEP)),
+    "conduct/float32-agrees": (Template(FLOAT32, whole=True, within=100),),
     "conduct/wrong-shape-refused": (Template(WRONG_SHAPE),),
     "conduct/extremes": (Template(EXTREMES, which="forward"),),
     "conduct/outside-domain": (Template(OUTSIDE, which="forward"),),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowref.scripting.template import Template
-from flowref.scripting.torch.templates.mode import REPEATED, ROWS
+from flowref.scripting.torch.templates.mode import REPEATED, REPEATED_IN_TRAINING, ROWS
 
 JACOBIAN = "torch.autograd.functional.jacobian"
 
@@ -69,5 +69,8 @@ TEMPLATES = {
     "coupling/conditioner-batch-free": (
         Template(ROWS, whole=True, within=1e4),
         Template(REPEATED, whole=True, within=1e4),
+    ),
+    "coupling/conditioner-batch-free-in-train": (
+        Template(REPEATED_IN_TRAINING, whole=True, within=1e4),
     ),
 }
