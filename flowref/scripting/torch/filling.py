@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from flowref.model import USER
+from flowref.model import USER, Support
 from flowref.scripting.case import Case
 from flowref.scripting.torch.building import paths
 from flowref.scripting.torch.calling import example
@@ -44,7 +44,7 @@ def filling(case: Case, which: str, rows: int) -> dict[str, str]:
     names = {
         "square": "" if plain else f".reshape({size}, {size})",
         "size": str(size),
-        "event": str(tuple(shape)),
+        "sizes": ", ".join(map(str, shape)),  # empty for numbers: (1, ) is a shape as well
         "rows": str(rows),
         "seed": str(case.recorded.seed),
         "nan_row": str(case.recorded.seed % rows),
@@ -64,8 +64,7 @@ def filling(case: Case, which: str, rows: int) -> dict[str, str]:
         "normalizing": dialect.normalizing if getattr(dialect, dialect.normalizing) else "forward",
         "ladj": _number(case),
         "ladj_shape": str((rows, *facts.ladj_event)),
-        "low": number(facts.domain.low),
-        "high": number(facts.domain.high),
+        "beyond": _beyond(facts.domain),
         "from": number(_end(facts.domain.low, -REACH)),
         "to": number(_end(facts.domain.high, REACH)),
         "loss": _loss(case, data),
@@ -137,6 +136,12 @@ def _each(case: Case, call: str) -> str:
     return "\n".join(f"{path}.{call}" for path, _ in paths(case.as_built))
 
 
+def _beyond(domain: Support) -> str:
+    """The lines of a loop over numbers that leave out those outside a set."""
+    inside = f"{number(domain.low)} < number < {number(domain.high)}"
+    return f"    if not {inside}:\n        continue" if domain.bounded else ""
+
+
 def _end(value: float, otherwise: float) -> float:
     return value if math.isfinite(value) else otherwise
 
@@ -161,6 +166,7 @@ def _normalizer(case: Case) -> dict[str, str]:
     values: dict[str, Any] = {
         "channels": shape[0] if shape else 1,
         "wide": wide,
+        "positions_after": "".join(f", {size}" for size in shape[1:]),
         "samples": SAMPLES,
         "few": max(2, 64 // math.prod(shape)) if math.prod(shape) <= 24 else 3,
         "single": ", ".join(["1", str(shape[0]), *["1"] * (len(shape) - 1)]) if shape else "1",

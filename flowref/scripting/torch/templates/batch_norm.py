@@ -8,7 +8,7 @@ from flowref.scripting.template import Template
 # positions.
 BATCH = """
 spread = 10.0 ** torch.linspace(-2, 1, $channels).reshape($wide)
-x = spread * (3.0 + torch.randn($samples, *$event))
+x = spread * (3.0 + torch.randn($samples, $sizes))
 axes = [0, *range(2, x.dim())]
 mean, var = x.mean(axes, keepdim=True), x.var(axes, unbiased=False, keepdim=True)
 """
@@ -137,7 +137,7 @@ wrong = not torch.stack([$running_mean, $running_var]).isfinite().all()
 """
 
 EMPTY = """
-x = torch.zeros(0, *$event)
+x = torch.zeros(0, $sizes)
 before = [$running_mean.clone(), $running_var.clone()]
 flow.train()
 try:
@@ -160,7 +160,7 @@ for channels in sorted({1, $channels - 1, $channels + 1, 2 * $channels} - {$chan
     for mode in (True, False):
         flow.train(mode)
         try:
-            y = $call(torch.randn(6, channels, *$event[1:]))[0]
+            y = $call(torch.randn(6, channels$positions_after))[0]
         except Exception:
             continue
         # The law: a layer of $channels channels takes no others.
@@ -195,7 +195,7 @@ off = ((gradient - expected).abs().max() / expected.abs().max()).item()
 """
 
 LOG_DET = """
-x = torch.randn(5, *$event)
+x = torch.randn(5, $sizes)
 flow.eval()
 _, reported = $call(x)
 scale = $weight / ($running_var + $eps).sqrt()
@@ -207,7 +207,7 @@ off = (reported - expected).abs().max().item()
 """
 
 COUNTER = """
-x = torch.randn(8, *$event)
+x = torch.randn(8, $sizes)
 counts = [int($counter)]
 for mode in (True, True, False):
     flow.train(mode)
@@ -219,7 +219,7 @@ wrong = [count - counts[0] for count in counts] != [0, 1, 2, 2]
 """
 
 UNTRAINED = """
-x = torch.randn(8, *$event)
+x = torch.randn(8, $sizes)
 flow.eval()
 y = $call(x)[0]
 expected = $weight * x / (1 + $eps) ** 0.5 + $bias
@@ -230,7 +230,7 @@ off = ((y - expected).abs().max() / (1 + expected.abs().max())).item()
 """
 
 JACOBIAN = """
-x = 3 + torch.randn($few, *$event)
+x = 3 + torch.randn($few, $sizes)
 flow.train()
 _, reported = $call(x)
 jacobian = torch.autograd.functional.jacobian(lambda v: $call(v)[0], x).reshape(x.numel(), x.numel())
@@ -263,7 +263,7 @@ off = ((first - second).abs().max() / (1 + first.abs().max())).item()
 """
 
 INVERSE_TRAIN = """
-x = 3 + torch.randn(8, *$event)
+x = 3 + torch.randn(8, $sizes)
 flow.train()
 y = $call(x)[0].detach()
 try:

@@ -127,10 +127,9 @@ for points in (x[..., :1], torch.cat([x, x[..., :1]], -1)):
 EXTREMES = """
 wrong = False
 for number in (0.0, -0.0, 1e-30, 1e30, 5e-324, 1e308 / 4):
-    if not $low < number < $high:
-        continue
+$beyond
     try:
-        results = $over(torch.full((1, *$event), number)$end
+        results = $over(torch.full((1, $sizes), number)$end
     except Exception as error:
         print("at", number, "it raises", type(error).__name__)
         continue
@@ -223,7 +222,7 @@ off = {APART}
 
 VALUE_GRADIENT = f"""
 gradient = {JACOBIAN}(lambda v: forward(v[None])[0][0], x[0])$square
-steps = 1e-5 * torch.eye($size).reshape($size, 1, *$event)
+steps = 1e-5 * torch.eye($size).reshape($size, 1, $sizes)
 columns = [(forward(x + h)[0] - forward(x - h)[0]).reshape(-1) / 2e-5 for h in steps]
 differences = torch.stack(columns, 1)
 # The law: autograd's derivative is the derivative.
@@ -234,7 +233,7 @@ off = (gradient - differences).abs().max().item()
 
 SCALAR_GRADIENT = f"""
 gradient = {JACOBIAN}(lambda v: $scalar(v[None])$entry.sum(), x[0]).reshape(-1)
-steps = 1e-5 * torch.eye($size).reshape($size, 1, *$event)
+steps = 1e-5 * torch.eye($size).reshape($size, 1, $sizes)
 differences = torch.stack([($scalar(x + h)$entry.sum() - $scalar(x - h)$entry.sum()) / 2e-5 for h in steps])
 # The law: autograd's derivative is the derivative.
 print("autograd:   ", gradient.tolist())

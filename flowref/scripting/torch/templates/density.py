@@ -16,7 +16,7 @@ off = (density - base - log_det).abs().max().item()
 
 MASS_1D = """
 grid = torch.linspace($from, $to, 200001)
-midpoints = ((grid[1:] + grid[:-1]) / 2).reshape(-1, *$event)
+midpoints = ((grid[1:] + grid[:-1]) / 2).reshape(-1, $sizes)
 with torch.no_grad():
     density = log_prob(midpoints).reshape(-1).exp()
 mass = (density.nan_to_num() * (grid[1] - grid[0])).sum().item()
@@ -28,7 +28,7 @@ off = abs(mass - 1)
 MASS_2D = """
 edges = torch.linspace($from, $to, 1001)
 middle = (edges[1:] + edges[:-1]) / 2
-points = torch.cartesian_prod(middle, middle).reshape(-1, *$event)
+points = torch.cartesian_prod(middle, middle).reshape(-1, $sizes)
 with torch.no_grad():
     density = log_prob(points).reshape(-1).exp()
 mass = (density.nan_to_num() * (edges[1] - edges[0]) ** 2).sum().item()
@@ -41,7 +41,7 @@ SAMPLES = """
 torch.manual_seed(1)
 with torch.no_grad():
     x = sample(200000).reshape(-1, $size)
-    log_p = log_prob(x.reshape(-1, *$event)).reshape(-1)
+    log_p = log_prob(x.reshape(-1, $sizes)).reshape(-1)
 middle, spread = x.median(0).values, 0.6 * x.std(0)
 scores = []
 for shift in torch.cat([torch.zeros(1, $size), torch.eye($size), -torch.eye($size)]):
