@@ -33,13 +33,3 @@ def same_directory_and_dtype() -> Iterator[None]:
         assert torch.get_default_dtype() is torch.float32, (
             "a property changed torch's default dtype"
         )
-
-
-@pytest.fixture
-def unsimplified(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep counterexamples as they were found: what is in question is that they are found, and
-    simplifying takes longest.
-    """
-    from flowref.checking import record
-
-    monkeypatch.setattr(record, "shrink", lambda judgement: judgement)

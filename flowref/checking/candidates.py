@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from flowref.model import Array, Support
@@ -13,44 +11,57 @@ from flowref.model import Array, Support
 ALONE, SINGLES = 8, 24
 
 
-def simpler_points(support: Support, point: Array) -> Iterator[Array]:
-    """Batches of candidates in the support, each simpler than the point: all coordinates at once
-    first, then one at a time. Each is ``(candidates, *point.shape)``, and may be empty.
+def fewer_coordinates(support: Support, point: Array) -> Array:
+    """Points in the support of which more coordinates are zero: all, all but one, or one more.
+    Shape ``(candidates, *point.shape)``; there may be none.
     """
-    yield _shaped(support, point, _together(point.reshape(-1)))
-    yield _shaped(support, point, _one_at_a_time(point.reshape(-1)))
-
-
-def _shaped(support: Support, point: Array, rows: list[Array]) -> Array:
-    """Candidates in the support, in the shape of the point and other than it."""
     flat = point.reshape(-1)
-    rows = [row for row in rows if not np.array_equal(row, flat) and np.isfinite(row).all()]
+    rows = [np.zeros_like(flat)]
+    for index in _largest(flat)[:ALONE]:
+        alone = np.zeros_like(flat)
+        alone[index] = rounded(flat[index], 1)
+        rows.append(alone)
+    for index in _largest(flat)[:SINGLES]:
+        without = flat.copy()
+        without[index] = 0.0
+        rows.append(without)
+    most = np.count_nonzero(flat)
+    return _inside(support, point, [row for row in rows if np.count_nonzero(row) < most])
+
+
+def rounder_numbers(support: Support, point: Array) -> Array:
+    """Points in the support in simpler numbers, in all coordinates or in one; shaped as above."""
+    flat = point.reshape(-1)
+    rows = [np.ones_like(flat), np.full_like(flat, 0.5), np.round(flat), np.round(flat * 8) / 8]
+    rows += [np.array([rounded(value, digits) for value in flat]) for digits in (1, 2, 3)]
+    least = complexity(flat)
+    rows = [row for row in rows if complexity(row) < least]
+    for index in _largest(flat)[:SINGLES]:
+        for value in simpler_numbers(float(flat[index])):
+            row = flat.copy()
+            row[index] = value
+            rows.append(row)
+    return _inside(support, point, rows)
+
+
+def _largest(flat: Array) -> Array:
+    """The indices of coordinates that are not zero, the largest first."""
+    order = np.argsort(-np.abs(flat), kind="stable")
+    return np.asarray(order[: np.count_nonzero(flat)])
+
+
+def _inside(support: Support, point: Array, rows: list[Array]) -> Array:
+    """Rows in the shape of a point, those in the support."""
+    rows = [row for row in rows if np.isfinite(row).all()]
     if not rows:
         return np.zeros((0, *point.shape))
     stacked = np.stack(rows).reshape(-1, *point.shape)
     return np.asarray(stacked[support.holds(stacked)])
 
 
-def _together(flat: Array) -> list[Array]:
-    """Zero, then one coordinate alone, then the point in rounder numbers."""
-    alone = []
-    for index in np.argsort(-np.abs(flat))[:ALONE]:
-        single = np.zeros_like(flat)
-        single[index] = rounded(flat[index], 1)
-        alone.append(single)
-    rounder = [np.ones_like(flat), np.full_like(flat, 0.5), np.round(flat), np.round(flat * 8) / 8]
-    rounder += [np.array([rounded(value, digits) for value in flat]) for digits in (1, 2, 3)]
-    return [np.zeros_like(flat), *alone, *rounder]
-
-
-def _one_at_a_time(flat: Array) -> list[Array]:
-    rows = []
-    for index in np.argsort(-np.abs(flat), kind="stable")[:SINGLES]:
-        for value in simpler_numbers(float(flat[index])):
-            row = flat.copy()
-            row[index] = value
-            rows.append(row)
-    return rows
+def complexity(point: Array) -> tuple[int, int]:
+    """How hard a point is to read: how many coordinates are not zero, and what they cost."""
+    return int(np.count_nonzero(point)), sum(cost(float(value)) for value in point.reshape(-1))
 
 
 def simpler_numbers(value: float) -> list[float]:
@@ -68,13 +79,16 @@ def simpler_numbers(value: float) -> list[float]:
     ]
 
 
-def cost(value: float) -> tuple[int, int]:
-    """How simple a number is: zero, plus or minus one, then by the length of its shortest decimal."""
-    if value == 0:
-        return 0, 0
-    if abs(value) == 1:
-        return 1, 0
-    return 2, len(repr(value))
+def cost(value: float) -> int:
+    """How hard a number is to read: zero, plus or minus one, then the length of its shortest
+    decimal.
+
+    >>> cost(0.0), cost(-1.0), cost(0.5), cost(-0.25)
+    (0, 1, 3, 5)
+    """
+    if abs(value) in (0.0, 1.0):
+        return int(abs(value))
+    return len(repr(value))
 
 
 def rounded(value: float, digits: int) -> float:

@@ -13,13 +13,11 @@ import numpy as np
 from flowref.checking.doubts import beside, leaks
 from flowref.checking.judgement import HELD, UNDECIDED, VIOLATED, Judgement
 from flowref.checking.measurement import DOUBLE, FINE, SINGLE
-from flowref.checking.tolerance import CONFIRM_REPLICAS, FINE_REPLICAS, judge
+from flowref.checking.tolerance import CONFIRM_REPLICAS, FINE_REPLICAS, affordable, judge
 from flowref.model import ROUNDING
 
 # A second look with this many runs dismisses most suspicions before the full number is spent.
 SECOND_REPLICAS = 8
-# Operations of a round trip from which on the runs that confirm are half as many.
-COSTLY = 10_000
 # Doubts are costly: they are tried on this many rows first.
 FOREMOST = 3
 # float32 arithmetic inside a float64 subject is judged at float32's roundoff, twice as gently.
@@ -82,17 +80,17 @@ def _at_single(judgement: Judgement) -> Judgement:
 def _more_noise(judgement: Judgement) -> Judgement:
     """The violations that many more runs confirm, with noise of their own."""
     measurement, suspected = judgement.measurement, judgement.violated
-    share = 2 if measurement.subject.operations > COSTLY else 1
     confirmed = judge(measurement, SECOND_REPLICAS, "second")
     if (suspected & confirmed.violated).any():
-        confirmed = judge(measurement, CONFIRM_REPLICAS // share, "confirm")
+        confirmed = judge(measurement, affordable(CONFIRM_REPLICAS, measurement.subject), "confirm")
     outcome = np.where(suspected, UNDECIDED, judgement.outcome)
     outcome = np.where(suspected & confirmed.violated, VIOLATED, outcome)
     outcome = np.where(suspected & (confirmed.outcome == HELD), HELD, outcome)
     if measurement.precision == DOUBLE and (outcome == VIOLATED).any():
         # Where errors grow until they saturate, amplified noise saturates too and looks small when
         # it is scaled back; noise of nearly the size of rounding itself does not.
-        fine = judge(measurement.at(FINE), FINE_REPLICAS // share, "fine")
+        replicas = affordable(FINE_REPLICAS, measurement.subject)
+        fine = judge(measurement.at(FINE), replicas, "fine")
         outcome = np.where((outcome == VIOLATED) & ~fine.violated, UNDECIDED, outcome)
     if measurement.moved:  # points may be outside every valid set there
         infinite = ~np.isfinite(measurement.size)

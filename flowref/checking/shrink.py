@@ -7,38 +7,41 @@ as the rows of one batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from flowref.checking.candidates import simpler_points
+from flowref.checking.candidates import fewer_coordinates, rounder_numbers
 from flowref.checking.doubts import beside
-from flowref.checking.judgement import VIOLATED, Judgement
-from flowref.checking.tolerance import guess, judge
+from flowref.checking.judgement import Judgement
+from flowref.checking.tolerance import CONFIRM_REPLICAS, affordable, guess, judge
 from flowref.model import ADVICE, EXACT, ROUNDING, Array, Batch, Evidence, Law, Subject
 
 # Candidates that may be looked at in all, and in one batch.
 EVALUATIONS, ROWS = 200, 48
 # Of the candidates of a batch that look convincing, at most this many are judged surely.
 TRIES = 3
-# How often the candidates are made anew from a point that was made simpler.
-PASSES = 3
 # Candidates that may be judged surely, times the operations of a round trip; and those granted in
 # any case.
 ATTEMPT_OPERATIONS, LEAST_ATTEMPTS = 16_000, 4
 
 
 def shrink(judgement: Judgement) -> Judgement:
-    """The same violation on the simplest batch that still shows it convincingly; the judgement
-    itself where there is none.
+    """The same violation on fewer rows and, where one row shows it, at the simplest point that
+    shows it convincingly, in as many runs as confirm an accusation, as a replay makes them; the
+    judgement itself where there is none.
     """
     law = judgement.measurement.law
     if law.tolerance not in (ROUNDING, EXACT):  # integrals and sample means have no simpler point
         return judgement
-    simple = simplified(judgement, attempts(law, judgement.measurement.subject))
-    if law.local and law.tolerance == ROUNDING and not beside(simple).accuses:
-        return judgement  # it was shrunk onto a kink
-    return simple
+    budget = Budget(EVALUATIONS, attempts(law, judgement.measurement.subject))
+    for simpler in reversed(list(_simpler(judgement, budget))):
+        measurement = simpler.measurement
+        confirmed = judge(measurement, affordable(CONFIRM_REPLICAS, measurement.subject))
+        if confirmed.accuses:
+            return confirmed
+    return judgement
 
 
 def attempts(law: Law, subject: Subject) -> int:
@@ -61,69 +64,68 @@ class Budget:
         return min(self.looks, self.attempts) <= 0
 
 
-def simplified(judgement: Judgement, attempts: int) -> Judgement:
-    """The same violation on fewer rows and, where one row shows it, at a simpler point.
-
-    The margin may not fall below min(first, max(10, first / 10)); exact laws only need to stay
-    violated.
-    """
-    like = judgement.evidence(judgement.worst())
-    judgement = _fewer_rows(judgement)
-    batch = judgement.measurement.batch
-    if len(batch.x) != 1 or not batch.x.size or not attempts:
-        return judgement
-    budget = Budget(EVALUATIONS, attempts)
-    point = _simplest(judgement, like, budget)
-    final = _surely(judgement, batch._replace(x=point[None]))
-    return judgement if final is None or not final.accuses else final
-
-
 def least_margin(judgement: Judgement) -> float:
-    """The margin that a simpler point must show."""
+    """The margin that a simpler point must show: that of the judgement or, where that is large, a
+    tenth of it, and no less than ten. An exact law only needs to stay violated.
+    """
     first = float(judgement.margin[judgement.worst()])
     if judgement.measurement.law.tolerance == EXACT or not np.isfinite(first):
         return 1.0
     return min(first, max(10.0, first / 10))
 
 
-def _fewer_rows(judgement: Judgement) -> Judgement:
-    """One row if that shows the violation alone, else two, else four, else the batch as it is."""
+def _simpler(judgement: Judgement, budget: Budget) -> Iterator[Judgement]:
+    """Judgements of the same violation, each on simpler input than the one before: fewer rows, then
+    simpler points.
+    """
+    like = judgement.evidence(judgement.worst())
+    fewer = _fewer_rows(judgement)
+    if fewer is not None:
+        yield fewer
+    judgement = fewer or judgement
+    batch = judgement.measurement.batch
+    if len(batch.x) == 1 and batch.x.size:
+        yield from _simpler_points(judgement, like, budget)
+
+
+def _fewer_rows(judgement: Judgement) -> Judgement | None:
+    """One row if that shows the violation alone, else two, else four, else None."""
     batch, worst = judgement.measurement.batch, judgement.worst()
     others = [row for row in range(len(batch.x)) if row != worst]
     for rows in ([worst], [worst, *others[:1]], [worst, *others[:3]]):
         if len(rows) >= len(batch.x):
             break
-        smaller = _surely(judgement, batch.rows(np.array(rows)))
-        if smaller is not None and smaller.accuses:
-            return smaller
-    return judgement
+        fewer = _surely(judgement, batch.rows(np.array(rows)))
+        if fewer is not None:
+            return fewer
+    return None
 
 
-def _simplest(judgement: Judgement, like: Evidence, budget: Budget) -> Array:
-    """The simplest convincing point that the budget reaches from the only point of a judgement."""
+def _simpler_points(judgement: Judgement, like: Evidence, budget: Budget) -> Iterator[Judgement]:
+    """Judgements at simpler points than the only one of a judgement, as far as the budget reaches:
+    first as few coordinates as show it, then numbers as round as show it.
+    """
     measurement = judgement.measurement
     support, _ = measurement.subject.drawn(measurement.law.points)
     floor = least_margin(judgement)
-    point: Array = measurement.batch.x[0]
-    for _ in range(PASSES):
-        before = point
-        for candidates in simpler_points(support, point):
-            candidates = candidates[: budget.looks]
-            budget.looks -= len(candidates)
-            if not len(candidates):
-                break
-            chosen = _first_convincing(judgement, candidates, like, floor, budget)
-            point = point if chosen is None else chosen
-        if np.array_equal(before, point) or budget.spent:
-            break
-    return point
+    stages = [fewer_coordinates, rounder_numbers]
+    while stages and not budget.spent:
+        candidates = stages[0](support, judgement.measurement.batch.x[0])[: budget.looks]
+        budget.looks -= len(candidates)
+        simpler = _first_convincing(judgement, candidates, like, floor, budget)
+        if simpler is None:
+            stages.pop(0)
+            continue
+        yield simpler
+        # Where numbers are rounder, fewer coordinates may be needed.
+        judgement, stages = simpler, [fewer_coordinates, rounder_numbers]
 
 
 def _first_convincing(
     judgement: Judgement, candidates: Array, like: Evidence, floor: float, budget: Budget
-) -> Array | None:
-    """The first candidate, in order of simplicity, that violates by enough: looked at together,
-    then judged alone.
+) -> Judgement | None:
+    """The judgement at the first candidate that violates by enough: looked at together, then judged
+    alone.
     """
     _, context, seed = judgement.measurement.batch
     for start in range(0, len(candidates), ROWS):
@@ -137,26 +139,28 @@ def _first_convincing(
             if budget.attempts <= 0:
                 return None
             budget.attempts -= 1
-            alone = _surely(judgement, batch.rows(slice(row, row + 1)))
-            if alone is None or alone.outcome[0] != VIOLATED:
-                continue
-            if alone.margin[0] >= floor:
-                return np.asarray(x[row])
+            alone = _surely(judgement, batch.rows(slice(row, row + 1)), floor)
+            if alone is not None:
+                return alone
     return None
 
 
-def _surely(judgement: Judgement, batch: Batch) -> Judgement | None:
-    """The judgement on another batch; None where the law cannot be measured, which makes no simpler
-    input.
+def _surely(judgement: Judgement, batch: Batch, floor: float = 0.0) -> Judgement | None:
+    """The judgement on another batch, if it violates there by enough, and beside its points as
+    well where a law speaks of derivatives; where the law cannot be measured, it does not.
     """
+    law = judgement.measurement.law
     try:
-        return judge(judgement.measurement.again(batch))
+        again = judge(judgement.measurement.again(batch))
+        if law.local and law.tolerance == ROUNDING and again.accuses:
+            again = beside(again)
     except Exception:
         return None
+    return again if again.accuses and again.margin[again.worst()] >= floor else None
 
 
 def _roughly(judgement: Judgement, batch: Batch, like: Evidence) -> Judgement | None:
-    """The judgement on another batch as far as no noise is needed; None as above."""
+    """The judgement on another batch as far as no noise is needed; None where there is none."""
     try:
         return guess(judgement.measurement.again(batch), like)
     except Exception:

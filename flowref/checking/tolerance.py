@@ -17,7 +17,7 @@ import numpy as np
 from flowref.checking.judgement import DROPPED, HELD, TRIVIAL, UNDECIDED, VIOLATED, Judgement
 from flowref.checking.measurement import Measurement
 from flowref.checking.response import Response
-from flowref.model import EXACT, ROUNDING, Array, Evidence, seed_of
+from flowref.model import EXACT, ROUNDING, Array, Evidence, Subject, seed_of
 
 SCREEN = 16.0
 RESPONSE_LIMIT = 0.01
@@ -25,6 +25,8 @@ RESPONSE_LIMIT = 0.01
 # may overflow.
 FINITE_REACH, FINITE_SCALE = 16.0, 1e6
 QUICK_REPLICAS, CONFIRM_REPLICAS, FINE_REPLICAS = 6, 32, 16
+# Operations of a round trip from which on the runs that confirm are half as many.
+COSTLY = 10_000
 # After the glance a batch is measured so many times at once (see `Response`).
 STACKED, STACKED_HIGH = 2, 3
 # A first glance: this many runs settle residuals that are this many times smaller than what they
@@ -68,6 +70,11 @@ def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str
     fold = STACKED if replicas <= FINE_REPLICAS else STACKED_HIGH
     response.runs(replicas - GLANCE_REPLICAS, fold)
     return _masked(_against(judgement, response))
+
+
+def affordable(replicas: int, subject: Subject) -> int:
+    """So many runs, or half as many where they are costly."""
+    return replicas // 2 if subject.operations > COSTLY else replicas
 
 
 def guess(measurement: Measurement, like: Evidence) -> Judgement:

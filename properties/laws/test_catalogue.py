@@ -121,7 +121,6 @@ def test_a_law_pickles_by_name(law: Law) -> None:
     assert len(data) < 200
 
 
-@pytest.mark.usefixtures("unsimplified")
 @pytest.mark.parametrize(
     ("mutant", "size"),
     DAMAGE,
@@ -151,7 +150,6 @@ def test_a_law_holds_on_the_host_of_its_mutant(host: str, law: str) -> None:
         assert verdict.status is Status.HOLDS, verdict.reason
 
 
-@pytest.mark.usefixtures("unsimplified")
 @pytest.mark.parametrize(("spec", "laws"), DEFECTS, ids=[short(spec) for spec, _ in DEFECTS])
 def test_a_defect_of_a_specimen_is_caught(spec: str, laws: tuple[str, ...]) -> None:
     """A slip in a flow written as users write them violates one of the laws named for it."""

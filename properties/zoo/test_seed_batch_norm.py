@@ -13,8 +13,6 @@ from flowref.zoo.seeds import batch_norm as seeds
 from flowref.zoo.seeds import batch_norm_rows as table
 from flowref.zoo.seeds.slips import NONE
 
-pytestmark = pytest.mark.usefixtures("unsimplified")
-
 QUICK = checking.Settings("quick")
 LAWS = tuple(law for law in registry.laws() if not law.thorough)
 # All slips of a class at once; of one channel where only that broadcasts.

@@ -16,8 +16,6 @@ from flowref.model import Status, TargetError
 from flowref.zoo.seeds import flows as seed_flows
 from flowref.zoo.seeds import real_nvp as seed_real_nvp
 
-pytestmark = pytest.mark.usefixtures("unsimplified")
-
 QUICK = checking.Settings("quick")
 SEEDS = (seed_flows, seed_real_nvp)
 SHOWN = [(module, row) for module in SEEDS for row in module.ROWS]
