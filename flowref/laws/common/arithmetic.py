@@ -4,12 +4,13 @@ nobody.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from flowref.model import Array, Call, Mapped, Undecidable, Unsupported, per_point
+from flowref.model import Array, Mapped, Undecidable, Unsupported, per_point
 from flowref.model.abilities import Bijection, Flow
 
 # Up to this size log-determinants are eliminated in extended precision; beyond, by LAPACK with an
@@ -162,7 +163,9 @@ def resolvable(jacobian: Array, log_det: Array) -> Array:
     return np.asarray(np.isfinite(log_det) & (smallest > TINY) & (canceled < 24.0))
 
 
-def differences(call: Call[Mapped], x: Array, context: Array | None) -> tuple[Array, float]:
+def differences(
+    call: Callable[..., Mapped], x: Array, context: Array | None
+) -> tuple[Array, float]:
     """The Jacobian at one point by central differences with Richardson's extrapolation, and its
     error estimate.
 
