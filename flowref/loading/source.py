@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,17 @@ from flowref import registry
 from flowref.loading.live_objects import LIVE
 from flowref.loading.ownership import framework
 from flowref.loading.user_code import value_of
-from flowref.model import OBJECT, USER, Adapter, Dialect, Facts, SpecError, Target, TargetError
+from flowref.model import (
+    OBJECT,
+    USER,
+    Adapter,
+    Dialect,
+    Facts,
+    SpecError,
+    Target,
+    TargetError,
+    nearest,
+)
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,7 @@ def source_of(target: Target) -> Source:
 def _construction(target: Target) -> Source:
     component = registry.find_component(target)
     options = registry.builder_options(target)
+    _refuse_unknown(target, options, component.build)
     try:
         facts = component.facts(**options) if callable(component.facts) else component.facts
     except TypeError as error:
@@ -58,6 +70,19 @@ def _construction(target: Target) -> Source:
     adapter = registry.adapters()[target.adapter]
     statement = Statement(adapter, component.dialect, facts)
     return Source(target, functools.partial(component.build, **options), statement)
+
+
+def _refuse_unknown(target: Target, options: dict[str, Any], build: Callable[..., Any]) -> None:
+    """Refuse an option that the builder of a construction does not take."""
+    parameters = inspect.signature(build).parameters
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+        return
+    for name in options:
+        if name not in parameters:
+            taken = f"it takes {', '.join(parameters)}" if parameters else "it takes none"
+            raise SpecError(
+                f"{target}: there is no option {name!r}{nearest(name, parameters)}; {taken}"
+            )
 
 
 def _user_code(target: Target) -> Source:
