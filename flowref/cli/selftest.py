@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from flowref.cli.parameters import jobs_option
+from flowref.cli.interruption import INTERRUPTED, terminable
+from flowref.cli.parameters import Output, jobs_option
+
+if TYPE_CHECKING:  # a command imports what it needs when it runs
+    from flowref.auditing.options import Options
+
+MILLION = 1_000_000
 
 
 @click.command()
@@ -14,11 +23,60 @@ from flowref.cli.parameters import jobs_option
 @click.option("--seed", type=int, default=0, show_default=True)
 @jobs_option
 @click.option("-v", "--verbose", is_flag=True, help="Also name the mutants that were caught.")
-def selftest(quick: bool, seed: int, jobs: int, verbose: bool) -> None:
-    """Every mutant is caught by its law, and every law holds on every healthy subject."""
+@click.option(
+    "--kills",
+    type=Output(),
+    metavar="PATH",
+    help="Instead: every planted defect under every law, as JSON.",
+)
+@click.option(
+    "--sizes",
+    type=Output(),
+    metavar="PATH",
+    help="Instead: the smallest size of every mutant that its law still catches, as JSON.",
+)
+@click.option(
+    "--soak",
+    type=Output(),
+    metavar="PATH",
+    help="Instead: healthy subjects under one root seed after another; a line of JSON each, and a "
+    "later call goes on.",
+)
+@click.option(
+    "--points", default=MILLION, show_default=True, help="Points that a soak is to have judged."
+)
+def selftest(
+    quick: bool,
+    seed: int,
+    jobs: int,
+    verbose: bool,
+    kills: str | None,
+    sizes: str | None,
+    soak: str | None,
+    points: int,
+) -> None:
+    """Every mutant is caught by its law, and every law holds on every healthy subject.
+
+    Exit codes: 0 all is as it should be, 1 a mutant escaped or a healthy subject was accused, 2 a
+    subject could not be loaded.
+    """
+    from flowref.auditing.options import Options
+
+    options = Options(profile="quick" if quick else "standard", seed=seed, jobs=jobs)
+    with terminable():
+        if kills is not None:
+            sys.exit(_kills(kills, options))
+        if sizes is not None:
+            sys.exit(_sizes(sizes, options))
+        if soak is not None:
+            sys.exit(_soak(soak, points, options))
+        sys.exit(_both_halves(options, verbose))
+
+
+def _both_halves(options: Options, verbose: bool) -> int:
+    """Mutants under their laws, and healthy subjects under all."""
     from flowref import registry
     from flowref.auditing import selftest as testing
-    from flowref.auditing.options import Options
     from flowref.cli.audit_progress import AuditProgress
 
     def show(trial: testing.Trial, number: int, total: int) -> None:
@@ -28,7 +86,6 @@ def selftest(quick: bool, seed: int, jobs: int, verbose: bool) -> None:
         elif number % 25 == 0:
             click.echo(f"{number} of {total} mutants", err=True)
 
-    options = Options(profile="quick" if quick else "standard", seed=seed, jobs=jobs)
     with AuditProgress() as progress:
         escaped, report = testing.selftest(options, progress, show)
     total, wrong = len(registry.mutants()), testing.alarms(report)
@@ -37,4 +94,67 @@ def selftest(quick: bool, seed: int, jobs: int, verbose: bool) -> None:
         f"{len(report.targets)} healthy subjects, {len(report.verdicts)} pairs, {wrong} false "
         "alarms"
     )
-    sys.exit(1 if escaped or wrong else 2 if report.problems else 0)
+    return 1 if escaped or wrong else 2 if report.problems else 0
+
+
+def _kills(path: str, options: Options) -> int:
+    """The kill matrix."""
+    import json
+
+    from flowref.auditing.journal import FOLDER
+    from flowref.auditing.power import kills
+    from flowref.cli.audit_progress import AuditProgress
+    from flowref.reporting.files import write
+
+    with AuditProgress(lines=False) as progress:
+        report = kills.matrix(replace(options, folder=Path(FOLDER) / "kills"), progress)
+    killed = kills.kills(report)
+    write(Path(path), json.dumps(kills.to_json(report), indent=1) + "\n")
+    caught = sum(kill.caught for kill in killed)
+    click.echo(f"{caught} of {len(killed)} planted defects caught by a law that is to catch them")
+    for kill in killed:
+        if not kill.caught:
+            why = "; ".join(f"{law}: {reason}" for law, reason in kill.silence.items())
+            click.echo(f"ESCAPED  {kill.spec}  {why}")
+    if not report.complete:
+        return INTERRUPTED
+    return 0 if caught == len(killed) else 1
+
+
+def _sizes(path: str, options: Options) -> int:
+    """The smallest sizes."""
+    import json
+    from dataclasses import asdict
+
+    from flowref.auditing.power import sizes
+    from flowref.reporting.files import write
+
+    def show(one: sizes.Threshold, number: int, total: int) -> None:
+        size = "ESCAPED" if one.smallest is None else f"{one.smallest:.1e}"
+        click.echo(f"{number:4d}/{total}  {size}  {one.mutant}")
+
+    every = list(sizes.thresholds(options.profile, options.seed, show))
+    write(Path(path), json.dumps([asdict(one) for one in every], indent=1) + "\n")
+    return 1 if any(one.smallest is None for one in every) else 0
+
+
+def _soak(path: str, points: int, options: Options) -> int:
+    """Healthy subjects under many root seeds."""
+    from flowref.auditing.journal import FOLDER
+    from flowref.auditing.power import soak
+    from flowref.cli.audit_progress import AuditProgress
+
+    def show(one: soak.Round, done: soak.Soak) -> None:
+        for accused in one.accused:
+            click.echo(f"FALSE ALARM  seed {one.seed}  {accused}")
+        bound = "" if done.bound is None else f"; at most {done.bound:.1e} a pair (95 %)"
+        click.echo(
+            f"seed {one.seed}: {one.pairs} pairs, {one.points} points, {one.alarms} false alarms "
+            f"in {one.seconds:.0f} s; in all {done.pairs} pairs, {done.points} points, "
+            f"{done.alarms} false alarms{bound}"
+        )
+
+    with AuditProgress(lines=False) as progress:
+        folder = Path(FOLDER) / "soak"
+        done = soak.soak(Path(path), points, replace(options, folder=folder), progress, show)
+    return 1 if done.alarms else 0

@@ -1,0 +1,3 @@
+"""How much the laws see: what is planted and caught, how small it may be, and how rarely correct code
+is accused.
+"""

@@ -1,0 +1,114 @@
+"""The kill matrix: every planted defect under every law."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flowref.auditing.options import Listener, Options
+from flowref.auditing.power.damage import Damage, damages
+from flowref.auditing.running import conduct
+from flowref.model import Status, Verdict
+from flowref.reporting.report import Report
+
+# Verdicts that tell the user of a defect.
+TELLING = (Status.VIOLATED, Status.ADVICE)
+
+
+@dataclass(frozen=True)
+class Kill:
+    """What became of one planted defect.
+
+    ``laws``: of which one must tell; ``killers``: ids of the laws that told; ``silence``: of the
+    ``laws`` that did not, why.
+    """
+
+    spec: str
+    kind: str
+    laws: tuple[str, ...]
+    killers: tuple[str, ...]
+    silence: dict[str, str]
+
+    @property
+    def caught(self) -> bool:
+        """Whether a law told that is to tell."""
+        return bool({*self.laws} & {*self.killers})
+
+
+@dataclass(frozen=True)
+class Strength:
+    """What one law caught over all planted defects.
+
+    ``kills``: defects that it tells of; ``alone``: those of which it alone tells; ``seconds``: what
+    all its pairs took.
+    """
+
+    law: str
+    kills: int
+    alone: int
+    seconds: float
+
+
+def matrix(options: Options, listener: Listener) -> Report:
+    """The audit of every planted defect by every law. An interrupted one is resumed by its journal."""
+    return conduct([damage.spec for damage in damages()], (), options, listener)
+
+
+def kills(report: Report, planted: Sequence[Damage] | None = None) -> tuple[Kill, ...]:
+    """What became of each planted defect, from the audit of all."""
+    groups = report.by_target()
+    found = []
+    for damage in planted if planted is not None else damages():
+        verdicts = {verdict.law: verdict for verdict in groups.get(damage.spec, ())}
+        killers = tuple(law for law, verdict in verdicts.items() if verdict.status in TELLING)
+        silence = {
+            law: _why(verdicts.get(law)) for law in damage.laws if law not in killers
+        }  # fmt: skip
+        found.append(Kill(damage.spec, damage.kind, damage.laws, killers, silence))
+    return tuple(found)
+
+
+def _why(verdict: Verdict | None) -> str:
+    """Why a law did not tell, in the words of its verdict."""
+    if verdict is None:
+        return "it could not be loaded"
+    return f"{verdict.status} {verdict.reason}".strip()
+
+
+def strengths(report: Report, killed: Sequence[Kill]) -> tuple[Strength, ...]:
+    """What each law caught, sorted by id."""
+    seconds = dict.fromkeys((note.id for note in report.laws), 0.0)
+    for verdict in report.verdicts:
+        seconds[verdict.law] += verdict.seconds
+    all_kills = Counter(law for kill in killed for law in kill.killers)
+    alone = Counter(kill.killers[0] for kill in killed if len(kill.killers) == 1)
+    return tuple(
+        Strength(note.id, all_kills[note.id], alone[note.id], seconds[note.id])
+        for note in report.laws
+    )
+
+
+def excuses(report: Report, killed: Sequence[Kill]) -> Counter[str]:
+    """Reason -> how many planted defects it let live: those that no law told of which is to, where
+    one of these gave this reason.
+    """
+    counts: Counter[str] = Counter()
+    for kill in killed:
+        if not kill.caught:
+            counts.update(set(kill.silence.values()))
+    return counts
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """The matrix as plain values: what was planted, which laws told, and what each law caught."""
+    killed = kills(report)
+    return {
+        "flowref": report.environment.flowref,
+        "profile": report.environment.profile,
+        "seed": report.environment.seed,
+        "complete": report.complete,
+        "laws": [vars(strength) for strength in strengths(report, killed)],
+        "defects": [vars(kill) for kill in killed],
+    }
