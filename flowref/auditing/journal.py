@@ -12,13 +12,19 @@ import hashlib
 import importlib.machinery
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import flowref
-from flowref.model import USER, Law, Problem, ReportError, Target, Verdict
-from flowref.reporting.encoding import verdict_from_json, verdict_to_json
+from flowref.model import USER, Law, Problem, Recognized, ReportError, Target, Verdict
+from flowref.reporting.encoding import (
+    recognized_from_json,
+    recognized_to_json,
+    verdict_from_json,
+    verdict_to_json,
+)
 from flowref.reporting.report import Report
 
 FOLDER = ".flowref"
@@ -29,9 +35,20 @@ FILES = 2000
 RUN = ("config.json", "checkpoint.safetensors")
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """What an interrupted run left: verdicts, targets that could not be loaded, and what the others
+    were recognized as.
+    """
+
+    verdicts: tuple[Verdict, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    recognized: Mapping[str, Recognized] = field(default_factory=dict)
+
+
 class Journal:
-    """An append-only file of JSON lines: a header with the digest, then one line per verdict or
-    unloadable target.
+    """An append-only file of JSON lines: a header with the digest, then one line per verdict, per
+    unloadable target, and per target with what it was recognized as.
     """
 
     def __init__(self, folder: Path, digest: str) -> None:
@@ -39,34 +56,37 @@ class Journal:
         self.digest = digest
         self.file: IO[str] | None = None
 
-    def read(self) -> tuple[list[Verdict], list[Problem]]:
+    def read(self) -> Earlier:
         """What an earlier run of the same audit left; nothing where there is none, or where it is
         another's.
         """
         verdicts: dict[tuple[str, str], Verdict] = {}
         problems: dict[str, Problem] = {}
+        recognized: dict[str, Recognized] = {}
         try:
             lines = self.path.read_text(encoding="utf-8").splitlines()
             if not lines or json.loads(lines[0]) != {
                 "flowref-journal": SCHEMA,
                 "digest": self.digest,
             }:
-                return [], []
+                return Earlier()
         except (OSError, ValueError):
-            return [], []
+            return Earlier()
         for line in lines[1:]:
             try:
                 row = json.loads(line)
                 if "problem" in row:
                     problems[row["problem"]] = Problem(row["problem"], row["message"])
+                elif "recognized" in row:
+                    recognized[row["recognized"]] = recognized_from_json(row["as"])
                 else:
                     verdict = verdict_from_json(row)
                     verdicts[verdict.target, verdict.law] = verdict
             except (ValueError, KeyError, TypeError, ReportError):
                 break  # the line that was being written when the audit ended
-        return list(verdicts.values()), list(problems.values())
+        return Earlier(tuple(verdicts.values()), tuple(problems.values()), recognized)
 
-    def open(self, verdicts: Iterable[Verdict] = (), problems: Iterable[Problem] = ()) -> None:
+    def open(self, earlier: Earlier | None = None) -> None:
         """Begin the file, with what an earlier run left.
 
         Raises: `ReportError` when the folder cannot be written.
@@ -80,9 +100,12 @@ class Journal:
         except OSError as error:
             raise ReportError(f"{self.path} cannot be written: {error.strerror}") from None
         self._line({"flowref-journal": SCHEMA, "digest": self.digest})
-        for verdict in verdicts:
+        left = earlier or Earlier()
+        for target, recognized in left.recognized.items():
+            self.recognize(target, recognized)
+        for verdict in left.verdicts:
             self.add(verdict)
-        for problem in problems:
+        for problem in left.problems:
             self.fail(problem)
 
     def add(self, verdict: Verdict) -> None:
@@ -92,6 +115,10 @@ class Journal:
     def fail(self, problem: Problem) -> None:
         """Keep why a target cannot be loaded."""
         self._line({"problem": problem.spec, "message": problem.message})
+
+    def recognize(self, target: str, recognized: Recognized) -> None:
+        """Keep what a target was recognized as."""
+        self._line({"recognized": target, "as": recognized_to_json(recognized)})
 
     def _line(self, row: dict[str, Any]) -> None:
         if self.file is not None:

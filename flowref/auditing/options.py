@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flowref.auditing.pool import CHECK, Limits
 from flowref.auditing.schedule import Pair
-from flowref.model import Law, Problem, Target, Verdict
+from flowref.model import Law, Problem, Recognized, Target, Verdict
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,12 @@ class Listener:
     def problem(self, problem: Problem) -> None:
         """A target cannot be audited."""
 
-    def target(self, target: Target, verdicts: Sequence[Verdict]) -> None:
-        """All pairs of a target are done."""
+    def target(
+        self, target: Target, verdicts: Sequence[Verdict], recognized: Recognized | None
+    ) -> None:
+        """All pairs of a target are done; ``recognized``: what it was taken for, if it was
+        loaded.
+        """
 
     def notice(self, text: str) -> None:
         """Something that the user should know."""

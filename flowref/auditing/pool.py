@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowref.auditing.schedule import Pair, Schedule
-from flowref.auditing.worker import MEBIBYTE, Outcome, Start, resident
+from flowref.auditing.worker import MEBIBYTE, Outcome, Start, outcome_of, resident
 from flowref.model import FlowrefError, Status, Target
-from flowref.reporting.encoding import verdict_from_json
 
 CHECK = "flowref.auditing.worker:check_pair"
 BOOT = """import json, sys
@@ -180,10 +179,7 @@ class Pool:
             if "ready" in message:
                 worker.ready, worker.baseline, self.failed_starts = True, int(message["ready"]), 0
                 return
-            verdict = None if message["verdict"] is None else verdict_from_json(message["verdict"])
-            outcome: Outcome | Broken = Outcome(
-                verdict, str(message["raised"]), float(message["seconds"])
-            )
+            outcome: Outcome | Broken = outcome_of(message)
         except (ValueError, KeyError, TypeError, FlowrefError):  # the target wrote into our pipe
             self._end(worker)
             outcome = Broken(

@@ -10,11 +10,12 @@ import platform
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import flowref
 from flowref import backends, registry
-from flowref.auditing.journal import LAST, Journal, digest
+from flowref.auditing.journal import LAST, Earlier, Journal, digest
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.pool import Broken, Pool
 from flowref.auditing.schedule import Pair, Schedule
@@ -30,6 +31,7 @@ from flowref.model import (
     OBJECT,
     Law,
     Problem,
+    Recognized,
     ReportError,
     SpecError,
     Status,
@@ -80,19 +82,22 @@ class Audit:
         self.done: dict[str, list[Verdict]] = {str(target): [] for target in self.targets}
         self.frameworks = frameworks(self.targets)
         self.versions = library_versions(self.targets)
+        self.recognized: dict[str, Recognized] = {}
         self.journal: Journal | None = None
         self.began = time.monotonic()
         self.started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
     def run(self) -> Report:
         """Run everything; always returns a report."""
-        earlier, unloadable = self._open_journal()
+        left = self._open_journal()
+        earlier, unloadable = left.verdicts, left.problems
+        self.recognized = dict(left.recognized)
         self.listener.begin(self.targets, self.laws, len(earlier))
         for problem in self.problems:
             self.listener.problem(problem)
         without = {problem.spec for problem in unloadable}
         targets = [target for target in self.targets if str(target) not in without]
-        earlier = [verdict for verdict in earlier if verdict.target not in without]
+        earlier = tuple(verdict for verdict in earlier if verdict.target not in without)
         self.schedule = Schedule(targets, self.laws, earlier)
         for problem in unloadable:
             self._drop(problem)
@@ -111,21 +116,22 @@ class Audit:
             self.journal.close(finished=complete)
         return report
 
-    def _open_journal(self) -> tuple[list[Verdict], list[Problem]]:
-        """What an interrupted run of this very audit left, verdicts and unloadable targets."""
+    def _open_journal(self) -> Earlier:
+        """What an interrupted run of this very audit left."""
         if self.options.folder is None:
-            return [], []
+            return Earlier()
         name = digest(self.targets, self.laws, self.settings, self.versions)
         journal = Journal(self.options.folder, name)
-        verdicts, unloadable = ([], []) if self.options.fresh else journal.read()
-        verdicts = [verdict for verdict in verdicts if verdict.target in self.done]
+        left = Earlier() if self.options.fresh else journal.read()
+        known = tuple(verdict for verdict in left.verdicts if verdict.target in self.done)
+        left = replace(left, verdicts=known)
         try:
-            journal.open(verdicts, unloadable)
+            journal.open(left)
         except ReportError as error:
             self.listener.notice(f"nothing is kept of this audit: {error}")
         else:
             self.journal = journal
-        return verdicts, unloadable
+        return left
 
     def _run(self) -> None:
         """Pairs of live objects here, and the others in workers if there are to be any."""
@@ -190,6 +196,10 @@ class Audit:
                 self.journal.fail(problem)
             self._drop(problem)
         else:
+            if outcome.recognized is not None:
+                self.recognized[str(target)] = outcome.recognized
+                if self.journal is not None:
+                    self.journal.recognize(str(target), outcome.recognized)
             self.schedule.loaded(target)
 
     def _drop(self, problem: Problem) -> None:
@@ -212,7 +222,8 @@ class Audit:
         group.append(verdict)
         if len(group) == len(self.laws):
             target = next(target for target in self.targets if str(target) == verdict.target)
-            self.listener.target(target, sorted(group, key=lambda verdict: verdict.law))
+            ordered = sorted(group, key=lambda verdict: verdict.law)
+            self.listener.target(target, ordered, self.recognized.get(verdict.target))
 
     def report(self, *, complete: bool) -> Report:
         """Everything so far, in the order of targets and laws."""
@@ -239,7 +250,13 @@ class Audit:
             for law in self.laws
         ]
         return Report(
-            environment, tuple(notes), tuple(names), tuple(verdicts), tuple(self.problems), complete
+            environment,
+            tuple(notes),
+            tuple(names),
+            tuple(verdicts),
+            tuple(self.problems),
+            complete,
+            recognized={name: self.recognized[name] for name in names if name in self.recognized},
         )
 
 

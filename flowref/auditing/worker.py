@@ -22,11 +22,16 @@ from typing import IO, Any
 
 from flowref import backends
 from flowref.backends import process
-from flowref.model import USER, FlowrefError, Target, Verdict, one_line
-from flowref.reporting.encoding import verdict_to_json
+from flowref.model import USER, FlowrefError, Recognized, Target, Verdict, one_line
+from flowref.reporting.encoding import (
+    recognized_from_json,
+    recognized_to_json,
+    verdict_from_json,
+    verdict_to_json,
+)
 
 MEBIBYTE = 2**20
-Entry = Callable[[Target, str | None, Any], Verdict | None]
+Entry = Callable[[Target, str | None, Any], Verdict | Recognized | None]
 
 
 @dataclass(frozen=True)
@@ -44,22 +49,25 @@ class Start:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a pair: its verdict, or the sentence of what it raised; neither for a probe that
-    went well.
+    """What came of a pair: its verdict, or the sentence of what it raised; of a probe that went well
+    what the target was recognized as.
     """
 
     verdict: Verdict | None = None
     raised: str = ""
     seconds: float = 0.0
+    recognized: Recognized | None = None
 
 
-def check_pair(target: Target, law: str | None, settings: Any) -> Verdict | None:
-    """Check one pair; without a law, only load the target and raise if that fails."""
+def check_pair(target: Target, law: str | None, settings: Any) -> Verdict | Recognized:
+    """Check one pair; without a law, only load the target and raise if that fails, else say what it
+    was recognized as.
+    """
     from flowref import checking, loading
 
     if law is None:
         loading.load(target)
-        return None
+        return loading.recipe_of(target).recognized
     return checking.check(target, law, settings)
 
 
@@ -75,13 +83,16 @@ def guarded(entry: Entry, target: Target, law: str | None, settings: Any) -> Out
     began = time.perf_counter()
     try:
         with undisturbed():
-            verdict = entry(target, law, settings)
+            result = entry(target, law, settings)
     except FlowrefError as error:
         raised = str(error)
     except (Exception, SystemExit) as error:
         raised = one_line(error, 300)
     else:
-        return Outcome(verdict, seconds=time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        if isinstance(result, Recognized):
+            return Outcome(seconds=seconds, recognized=result)
+        return Outcome(result, seconds=seconds)
     return Outcome(raised=raised, seconds=time.perf_counter() - began)
 
 
@@ -140,8 +151,29 @@ def main(start_text: str) -> None:
         outcome = guarded(entry, target, law, settings)
         if os.getpid() != pid:  # the target forked, and this is the child
             os._exit(0)
-        verdict = None if outcome.verdict is None else verdict_to_json(outcome.verdict)
-        _answer(answers, {"verdict": verdict, "raised": outcome.raised, "seconds": outcome.seconds})
+        _answer(answers, message_of(outcome))
+
+
+def message_of(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as JSON."""
+    verdict, recognized = outcome.verdict, outcome.recognized
+    return {
+        "verdict": None if verdict is None else verdict_to_json(verdict),
+        "raised": outcome.raised,
+        "seconds": outcome.seconds,
+        "recognized": None if recognized is None else recognized_to_json(recognized),
+    }
+
+
+def outcome_of(message: dict[str, Any]) -> Outcome:
+    """The outcome that `message_of` wrote."""
+    verdict, recognized = message["verdict"], message["recognized"]
+    return Outcome(
+        None if verdict is None else verdict_from_json(verdict),
+        str(message["raised"]),
+        float(message["seconds"]),
+        None if recognized is None else recognized_from_json(recognized),
+    )
 
 
 def _answer(answers: IO[bytes], message: dict[str, Any]) -> None:

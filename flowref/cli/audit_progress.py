@@ -11,7 +11,7 @@ import click
 from flowref.auditing.options import Listener
 from flowref.auditing.schedule import Pair
 from flowref.cli.screen import BAR, COUNT, LEFT, Bar, Pulse
-from flowref.model import Law, Problem, Status, Target, Verdict
+from flowref.model import Law, Problem, Recognized, Status, Target, Verdict
 from flowref.reporting.terminal import target_lines
 from flowref.reporting.text import clean
 
@@ -88,8 +88,12 @@ class AuditProgress(Listener):
             count = f"{self.done} of {self.total} pairs, {self.violations} violated"
             click.echo(f"{count}, at {clean(verdict.target)}", err=True)
 
-    def target(self, target: Target, verdicts: Sequence[Verdict]) -> None:
+    def target(
+        self, target: Target, verdicts: Sequence[Verdict], recognized: Recognized | None
+    ) -> None:
         """The line of a target; one that was not begun is left to the summary."""
         if all(verdict.status is Status.NOT_RUN for verdict in verdicts):
             return
-        self.say(target_lines(str(target), verdicts, self.statements, verbose=self.verbose))
+        self.say(
+            target_lines(str(target), verdicts, self.statements, recognized, verbose=self.verbose)
+        )

@@ -38,7 +38,8 @@ class Probed:
     """What calls have shown.
 
     ``dialect`` and ``facts``: completed by them; ``dtype``: in which everything ran; ``operations``:
-    how many a round trip takes; ``why``: what the calls decided, a sentence each.
+    how many a round trip takes; ``why``: what the calls decided, a sentence each; ``conventions``
+    and ``hints``: as `Recognized` has them.
     """
 
     dialect: Dialect
@@ -46,6 +47,8 @@ class Probed:
     dtype: str
     operations: int
     why: tuple[str, ...]
+    conventions: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
 
 
 def probe(instance: Instance, recognition: Recognition, declared: Declared) -> Probed:

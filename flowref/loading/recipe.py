@@ -10,18 +10,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flowref.backends import Backend
-from flowref.loading.declared import declare
+from flowref.loading.declared import Declared, declare
 from flowref.loading.instance import Refusal, instance_of
+from flowref.loading.kinds import kind_of
 from flowref.loading.options import event_option
 from flowref.loading.probing import Probed, probe
-from flowref.loading.recognition import recognize
+from flowref.loading.recognition import Recognition, recognize
 from flowref.loading.source import Source, source_of
 from flowref.model import (
+    OBJECT,
     USER,
     Adapter,
     Condition,
     Dialect,
     Facts,
+    Recognized,
     SpecError,
     Subject,
     Target,
@@ -39,16 +42,14 @@ SAME_SEED, OTHER_SEED = 3, 4
 class Recipe:
     """All that making subjects of a target needs, settled once per target and process.
 
-    ``adapter``: whose rules apply; ``why``: what decided how the target is taken, a sentence each;
-    ``conflicts``: where its spec overrides what it says itself.
+    ``adapter``: whose rules apply; ``recognized``: what the target was taken for, and why.
     """
 
     source: Source
     backend: Backend
     adapter: Adapter
     probed: Probed
-    why: tuple[str, ...]
-    conflicts: tuple[str, ...]
+    recognized: Recognized
 
     @property
     def build(self) -> Callable[[], Any]:
@@ -114,11 +115,31 @@ def recipe_of(target: Target) -> Recipe:
         except Refusal as refusal:
             refusals.append(refusal)
             continue
-        why = (*recognition.why, *probed.why)
-        return Recipe(
-            source, instance.backend, recognition.adapter, probed, why, declared.conflicts
-        )
+        recognized = recognized_as(target, recognition, declared, probed)
+        return Recipe(source, instance.backend, recognition.adapter, probed, recognized)
     raise TargetError(refusals[0].sentence(target)) from refusals[0].error
+
+
+def recognized_as(
+    target: Target, recognition: Recognition, declared: Declared, probed: Probed
+) -> Recognized:
+    """What a target was taken for: what each stage found, put together."""
+    return Recognized(
+        kind=kind_of(probed.dialect, probed.facts),
+        event_shape=probed.facts.event_shape,
+        event_source=event_source(target, declared),
+        conventions=(*recognition.conventions, *probed.conventions),
+        hints=(*recognition.hints, *probed.hints),
+        why=(*recognition.why, *probed.why),
+        conflicts=declared.conflicts,
+    )
+
+
+def event_source(target: Target, declared: Declared) -> str:
+    """Who told the event shape of a target; empty where it tells it itself."""
+    if "event" in dict(target.options):
+        return "as given" if target.adapter in (USER, OBJECT) else ""
+    return "" if declared.facts.event_shape else "the first that every call takes"
 
 
 def dtypes(target: Target) -> tuple[str, ...]:

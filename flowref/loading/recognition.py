@@ -16,13 +16,15 @@ class Recognition:
     """What an object was taken for.
 
     ``adapter``: whose rules apply; ``why``: which class, attributes and methods decided, a sentence
-    each, for the reader.
+    each, for the reader; ``conventions`` and ``hints``: as `Recognized` has them.
     """
 
     adapter: Adapter
     dialect: Dialect
     facts: Facts
     why: tuple[str, ...]
+    conventions: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
 
 
 def recognize(instance: Instance, event: Shape | None) -> Recognition:

@@ -29,6 +29,7 @@ from flowref.model.law import (
 )
 from flowref.model.problem import Problem
 from flowref.model.promises import PROMISES, Promise
+from flowref.model.recognized import Recognized
 from flowref.model.requirement import Requirement, requires
 from flowref.model.seeds import derive, seed_of
 from flowref.model.steps import Life
@@ -46,7 +47,7 @@ __all__ = [
     "PROMISES", "REAL", "ROLES", "ROUNDING", "STATISTICAL", "USER", "Adapter", "Array", "Batch",
     "Call", "Component", "Condition", "Counterexample", "Counts", "Coupling", "Dialect", "Evidence",
     "Facts", "FlowrefError", "History", "Law", "LawError", "Life", "Manner", "Mapped", "MultiScale", "Mutant",
-    "Normalizer", "Observation", "Preprocessing", "Problem", "Promise", "ReportError",
+    "Normalizer", "Observation", "Preprocessing", "Problem", "Promise", "Recognized", "ReportError",
     "Requirement", "Residual", "Shape", "SpecError", "Squeezing", "Status", "Subject", "Support",
     "Target", "TargetError", "Undecidable", "Unsupported", "Verdict", "derive", "draw", "identity",
     "law", "mutant", "named_mask", "nearest", "one_line", "per_point", "requires", "seed_of",

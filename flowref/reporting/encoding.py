@@ -12,6 +12,7 @@ from flowref.model import (
     Counterexample,
     Counts,
     Evidence,
+    Recognized,
     ReportError,
     Status,
     Verdict,
@@ -200,3 +201,22 @@ def verdict_from_json(row: Json) -> Verdict:
         raise ReportError(f"a verdict cannot be read ({one_line(error)})") from None
     assert isinstance(verdict, Verdict)
     return verdict
+
+
+def recognized_to_json(recognized: Recognized) -> dict[str, Json]:
+    """What a target was recognized as, as a JSON object; fields at their defaults are left out."""
+    return {name: list(v) if type(v) is tuple else v for name, v in _plain(recognized).items()}
+
+
+def recognized_from_json(row: Json) -> Recognized:
+    """What `recognized_to_json` wrote; fields of a newer flowref are left out.
+
+    Raises: `ReportError` for anything else.
+    """
+    if not isinstance(row, dict) or not isinstance(row.get("kind"), str):
+        raise ReportError(f"what a target was recognized as was written as {row!r}")
+    known = {item.name for item in fields(Recognized)} & set(row)
+    values: dict[str, Any] = {
+        name: tuple(row[name]) if type(row[name]) is list else row[name] for name in known
+    }
+    return Recognized(**values)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from flowref.model import FlowrefError, Problem, Status, Verdict
+from flowref.model import FlowrefError, Problem, Recognized, Status, Verdict
 from flowref.reporting import schema
 from flowref.reporting.contents import Environment, LawNote, Omitted
 from flowref.reporting.files import read, write
@@ -27,6 +28,7 @@ class FlowrefViolation(FlowrefError, AssertionError):
 class Report:
     """Targets x laws. ``complete`` is False for an interrupted audit, whose pairs not reached are
     NOT_RUN. ``omitted`` is what a brief report counts instead of listing it, None in full.
+    ``recognized``: what each target was taken for, by its name.
     """
 
     environment: Environment
@@ -36,6 +38,7 @@ class Report:
     problems: tuple[Problem, ...] = ()
     complete: bool = True
     omitted: Omitted | None = None
+    recognized: Mapping[str, Recognized] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         """Reports are equal when their JSON is: nan equals nan there, and 0.0 is not -0.0."""

@@ -13,9 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from flowref.model import Problem, ReportError, Status, Verdict, one_line
+from flowref.model import Problem, Recognized, ReportError, Status, Verdict, one_line
 from flowref.reporting.contents import Environment, LawNote, Omitted
-from flowref.reporting.encoding import hexed, unhexed, verdict_from_json, verdict_to_json
+from flowref.reporting.encoding import (
+    hexed,
+    recognized_from_json,
+    recognized_to_json,
+    unhexed,
+    verdict_from_json,
+    verdict_to_json,
+)
 
 FULL, BRIEF = 2, 3
 LETTERS = {Status.HOLDS: "h", Status.NOT_APPLICABLE: "-"}
@@ -35,6 +42,7 @@ def text(fields: Mapping[str, Any]) -> str:
         ("laws", map(asdict, fields["laws"])),
         ("targets", fields["targets"]),
         ("problems", map(asdict, fields["problems"])),
+        ("recognized", _recognized_rows(fields["recognized"])),
     ]
     if omitted is None:
         listed, idle = _grouped(fields["verdicts"], notes)
@@ -71,6 +79,7 @@ def fields(text: str, origin: str) -> dict[str, Any]:
             "problems": tuple(Problem(**problem) for problem in data["problems"]),
             "complete": bool(data["complete"]),
             "omitted": _omitted(data["omitted"]) if brief else None,
+            "recognized": _recognized(data.get("recognized", ())),
         }
     except ReportError as error:
         raise ReportError(f"{origin} is a damaged flowref report: {error}") from None
@@ -182,6 +191,16 @@ def _merged(rows: Any, more: Iterable[Verdict], names: Sequence[str]) -> tuple[V
     ordered = verdicts == sorted(verdicts, key=rank)
     verdicts += more
     return tuple(sorted(verdicts, key=rank) if ordered else verdicts)
+
+
+def _recognized_rows(recognized: Mapping[str, Recognized]) -> Iterator[dict[str, Any]]:
+    for target, one in recognized.items():
+        yield {"target": target, **recognized_to_json(one)}
+
+
+def _recognized(rows: Iterable[dict[str, Any]]) -> dict[str, Recognized]:
+    """What each target was recognized as; older reports do not tell."""
+    return {str(row["target"]): recognized_from_json(row) for row in rows}
 
 
 def _environment(row: dict[str, Any]) -> Environment:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flowref.model import Status, Verdict
+from flowref.model import Recognized, Status, Verdict
 from flowref.reporting.outcomes import FAILING, tally
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
@@ -12,13 +12,22 @@ from flowref.reporting.words import examples, failure, reasons
 
 
 def target_lines(
-    target: str, verdicts: Sequence[Verdict], statements: dict[str, str], *, verbose: bool = False
+    target: str,
+    verdicts: Sequence[Verdict],
+    statements: dict[str, str],
+    recognized: Recognized | None = None,
+    *,
+    verbose: bool = False,
 ) -> list[str]:
-    """One line about a target, then its failures; ``verbose`` adds what was not decided, advised or
-    run, and why.
+    """One line about a target, what is unusual about how it was taken, then its failures;
+    ``verbose`` adds what decided, and what was not decided, advised or run, and why.
     """
     seconds = sum(verdict.seconds for verdict in verdicts)
-    lines = [f"{clean(target)}   {tally(verdicts)}   {examples(verdicts)} examples  {seconds:.1f}s"]
+    kind = f"{recognized.kind}   " if recognized else ""
+    counted = f"{tally(verdicts)}   {examples(verdicts)} examples  {seconds:.1f}s"
+    lines = [f"{clean(target)}   {kind}{counted}"]
+    if recognized is not None:
+        lines += [f"  {line}" for line in taken(recognized, verbose=verbose)]
     for verdict in verdicts:
         if verdict.status in FAILING:
             lines += [f"  {line}" for line in failure(verdict, statements.get(verdict.law, ""))]
@@ -32,6 +41,14 @@ def target_lines(
             listed = ", ".join(laws) if verbose or len(laws) < 4 else f"{len(laws)} laws"
             lines.append(f"  {str(status).lower().replace('_', ' ')}: {listed}: {reason}")
     return lines
+
+
+def taken(recognized: Recognized, *, verbose: bool = False) -> list[str]:
+    """How a target was taken, where that is not plain: a line each."""
+    how = [recognized.event, *recognized.conventions]
+    lines = [f"as {'; '.join(filter(None, how))}"] if any(how) else []
+    lines += [*recognized.conflicts, *recognized.hints]
+    return [clean(line) for line in (*lines, *(recognized.why if verbose else ()))]
 
 
 def summary_lines(report: Report) -> list[str]:

@@ -13,13 +13,13 @@ import pytest
 import torch
 
 import flowref
-from flowref.auditing.journal import Journal
+from flowref.auditing.journal import Earlier, Journal
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.pool import Limits
 from flowref.auditing.running import conduct
 from flowref.auditing.schedule import Pair, Schedule
 from flowref.auditing.selection import select, select_laws
-from flowref.model import Status, Target, Verdict
+from flowref.model import Recognized, Status, Target, Verdict
 from flowref.reporting.report import Report
 
 HERE = Path(__file__).parent
@@ -221,13 +221,14 @@ def test_a_journal_survives_being_cut_off(tmp_path: Path) -> None:
     """A journal whose last line is half written gives everything before it."""
     journal = Journal(tmp_path, "d" * 64)
     verdicts = [Verdict("t", f"l{place}", Status.HOLDS) for place in range(4)]
-    journal.open(verdicts)
+    taken = {"t": Recognized("bijection with inverse", (2,), conventions=("inverse: g()",))}
+    journal.open(Earlier(tuple(verdicts), recognized=taken))
     journal.close(finished=False)
     text = journal.path.read_text()
     journal.path.write_text(text[:-9])
-    assert journal.read() == (verdicts[:3], [])
+    assert journal.read() == Earlier(tuple(verdicts[:3]), recognized=taken)
     journal.path.write_text("garbage\n" + text)
-    assert journal.read() == ([], [])
+    assert journal.read() == Earlier()
 
 
 def test_budget_keeps_pairs_from_starting(alone: Options) -> None:

@@ -94,7 +94,7 @@ def test_an_audit_is_followed(
         progress.verdict(holds)
         progress.pulse.last -= 60
         progress.verdict(violated)
-        progress.target(target, [holds, violated])
+        progress.target(target, [holds, violated], None)
         progress.target(target, [Verdict(str(target), LAW, Status.NOT_RUN)])
     lines = out.getvalue().splitlines()
     assert lines[0].startswith("zuko:NSF   1 hold  1 VIOLATED")

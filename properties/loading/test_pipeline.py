@@ -26,7 +26,7 @@ from flowref.model import Status, Target, TargetError
 # Each stage imports only those before it.
 ORDER = (
     "user_code", "ownership", "live_objects", "source", "instance", "options", "recognition", "declared",
-    "probing", "recipe", "load_subject",
+    "probing", "kinds", "recipe", "load_subject",
 )  # fmt: skip
 CALLS: list[torch.dtype] = []
 
@@ -184,13 +184,13 @@ def test_the_stages_go_one_way() -> None:
 )
 def test_the_recipe_keeps_why(name: str, parts: list[str]) -> None:
     """A recipe says which attributes, classes and calls decided what the target was taken for."""
-    why = recipe_of(target_of(name)).why
+    why = recipe_of(target_of(name)).recognized.why
     assert all(any(part in sentence for sentence in why) for part in parts), why
 
 
 def test_a_construction_says_whose_word_it_is() -> None:
     """What a library's construction is, its adapter states."""
-    (stated, runs) = recipe_of(registry.parse_target("torch:SigmoidTransform")).why
+    (stated, runs) = recipe_of(registry.parse_target("torch:SigmoidTransform")).recognized.why
     assert "the adapter of torch.distributions states" in stated and "float64" in runs
 
 

@@ -21,6 +21,7 @@ from flowref.model import (
     Counts,
     Evidence,
     Problem,
+    Recognized,
     ReportError,
     Status,
     Verdict,
@@ -101,6 +102,10 @@ environments = st.builds(
     started=words,
     seconds=floats,
 )
+phrases = st.lists(words, max_size=2).map(tuple)
+recognitions = st.builds(
+    Recognized, words, st.lists(counts, max_size=2).map(tuple), words, *[phrases] * 4
+)
 reports = st.builds(
     Report,
     environment=environments,
@@ -111,6 +116,7 @@ reports = st.builds(
     verdicts=st.lists(verdicts, max_size=3).map(tuple),
     problems=st.lists(st.builds(Problem, words, words), max_size=2).map(tuple),
     complete=st.booleans(),
+    recognized=st.dictionaries(words, recognitions, max_size=2),
 )
 
 HOSTILE = (

@@ -1,0 +1,67 @@
+"""What kind of thing a target is, in a few words, from the calls it offers and what it states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flowref.model import Dialect, Facts, Normalizer
+
+# Attributes of a batch normalizer that most have, by the words for them.
+USUAL = {"running_mean": "running mean", "running_var": "running variance", "eps": "eps"}
+
+
+def kind_of(dialect: Dialect, facts: Facts) -> str:
+    """The kind of a target: "affine coupling with inverse", "density without sampler", ..."""
+    named = [phrase for phrase in (_map(dialect, facts), _density(dialect)) if phrase]
+    return " and ".join(named) or _other(dialect)
+
+
+def _map(dialect: Dialect, facts: Facts) -> str:
+    """The map, or nothing where there is none."""
+    if dialect.forward is None:
+        return ""
+    way_back = "without inverse" if dialect.inverse is None else "with inverse"
+    if facts.normalizer is not None:
+        return _normalizer(facts.normalizer, dialect.inverse is not None)
+    return f"{_shape_of_map(facts)} {way_back}"
+
+
+def _shape_of_map(facts: Facts) -> str:
+    if facts.coupling is not None:
+        kind = "" if facts.coupling.kind == "joint" else f"{facts.coupling.kind} "
+        return f"{kind}coupling"
+    if facts.squeezing is not None:
+        return "squeeze"
+    if facts.multi_scale is not None:
+        return "multi-scale flow"
+    if facts.preprocessing is not None and facts.preprocessing.alone:
+        return "preprocessing of data"
+    return "bijection"
+
+
+def _normalizer(normalizer: Normalizer, invertible: bool) -> str:
+    statistics = " by running averages" if normalizer.statistics == "running" else ""
+    unknown = " and ".join(word for role, word in USUAL.items() if role not in normalizer.roles)
+    told = f", whose {unknown} nothing tells" if unknown else ""
+    return f"batch norm{statistics}{' with inverse' if invertible else ''}{told}"
+
+
+def _density(dialect: Dialect) -> str:
+    """The density, or nothing where there is none."""
+    if dialect.log_prob is None:
+        return ""
+    return "density without sampler" if dialect.sample is None else "density with sampler"
+
+
+def _other(dialect: Dialect) -> str:
+    """What is neither a map nor a density."""
+    return " and ".join(_others(dialect)) or "nothing that laws speak of"
+
+
+def _others(dialect: Dialect) -> Iterator[str]:
+    if dialect.cdf is not None:
+        yield "distribution function" + (" with quantiles" if dialect.icdf is not None else "")
+    if dialect.dequantize is not None:
+        yield "dequantizer"
+    if dialect.sample is not None:
+        yield "sampler without density"

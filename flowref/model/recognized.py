@@ -1,0 +1,37 @@
+"""What a target was recognized as: said on its line, so that a reader can correct it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flowref.model.component import Shape
+
+
+@dataclass(frozen=True)
+class Recognized:
+    """What was taken for what, and why.
+
+    ``kind``: "bijection with inverse", "density without sampler", ... ``conventions``: how it
+    speaks, where that is not the usual way, a short phrase each ("inverse: backward()"). ``hints``:
+    what a user can say to have more of it judged, a sentence each ("it has reverse(z): say
+    ?inverse=reverse"). ``why``: what decided, ``conflicts``: where the spec overrides what the
+    target says itself, a sentence each. ``event_source``: who told ``event_shape``; empty where the
+    target did, by an attribute or by its construction.
+    """
+
+    kind: str
+    event_shape: Shape = ()
+    event_source: str = ""
+    conventions: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+
+    @property
+    def event(self) -> str:
+        """The event shape and who told it; empty where the target did.
+
+        >>> Recognized("bijection", (4,), "the first that every call takes").event
+        'event (4,): the first that every call takes'
+        """
+        return f"event {self.event_shape}: {self.event_source}" if self.event_source else ""

@@ -1,0 +1,98 @@
+"""What a target was recognized as reaches the report, and the line about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import flowref
+from flowref import registry
+from flowref.loading.kinds import kind_of
+from flowref.loading.recipe import recipe_of
+from flowref.model import Coupling, Dialect, Facts, Normalizer, Squeezing
+from flowref.reporting.report import Report
+from flowref.reporting.terminal import taken
+
+
+def call(obj: Any, x: Any, context: Any = None) -> Any:
+    """Any call of a dialect; it is not made here."""
+
+
+MAP = Dialect(forward=call)
+PAIR = Dialect(forward=call, inverse=call)
+NAMED = {role: role for role in ("running_mean", "running_var", "eps")}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "facts", "kind"),
+    [
+        (PAIR, {}, "bijection with inverse"),
+        (MAP, {}, "bijection without inverse"),
+        (Dialect(log_prob=call), {}, "density without sampler"),
+        (Dialect(log_prob=call, sample=call), {}, "density with sampler"),
+        (
+            Dialect(forward=call, inverse=call, log_prob=call),
+            {},
+            "bijection with inverse and density without sampler",
+        ),
+        (PAIR, {"coupling": Coupling((1.0, 0.0), "affine")}, "affine coupling with inverse"),
+        (PAIR, {"squeezing": Squeezing()}, "squeeze with inverse"),
+        (MAP, {"normalizer": Normalizer(roles=NAMED)}, "batch norm"),
+        (
+            PAIR,
+            {"normalizer": Normalizer(roles={"eps": "eps"})},
+            "batch norm with inverse, whose running mean and running variance nothing tells",
+        ),
+        (Dialect(cdf=call, icdf=call), {}, "distribution function with quantiles"),
+        (Dialect(dequantize=call), {}, "dequantizer"),
+        (Dialect(sample=call), {}, "sampler without density"),
+    ],
+)
+def test_the_kind_is_said_by_what_a_target_offers(
+    dialect: Dialect, facts: dict[str, Any], kind: str
+) -> None:
+    """The kind names the map, its way back, the density and its sampler, where there are any."""
+    assert kind_of(dialect, Facts((2,), **facts)) == kind
+
+
+class Shift(nn.Module):
+    """x -> x + t, without a word about its event shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.t = nn.Parameter(torch.tensor([1.0, -2.0, 0.5]))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return x + self.t, torch.zeros(len(x), dtype=x.dtype)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return z - self.t, torch.zeros(len(z), dtype=z.dtype)
+
+
+def test_a_report_says_what_was_recognized() -> None:
+    """An audit's report has the kind, the event shape and who told it, through JSON and back."""
+    report = flowref.audit(Shift(), laws=["bijection/inverse-roundtrip"], profile="quick")
+    (recognized,) = Report.from_json(report.to_json()).recognized.values()
+    assert recognized.kind == "bijection with inverse"
+    assert recognized.event == "event (3,): the first that every call takes"
+    assert recognized.why
+    assert taken(recognized) == [f"as {recognized.event}"]
+
+
+def test_what_workers_recognize_reaches_the_report() -> None:
+    """A report of an audit in worker processes says as much as one made in this process."""
+    name, laws = "torch:SigmoidTransform", ["bijection/inverse-roundtrip"]
+    reports = [flowref.audit(name, laws=laws, profile="quick", jobs=jobs) for jobs in (0, 1)]
+    assert reports[0].recognized == reports[1].recognized
+    assert reports[0].recognized[name] == recipe_of(registry.parse_target(name)).recognized
+
+
+def test_a_construction_is_one_line() -> None:
+    """Of a library's construction nothing but its kind is said."""
+    recognized = recipe_of(registry.parse_target("torch:SigmoidTransform")).recognized
+    assert not taken(recognized)
