@@ -1,0 +1,113 @@
+"""Write `reports/power.md` and its pictures: what is planted and caught, how small it may be, and how
+rarely correct code is accused.
+
+Usage: `python reports/tools/power.py`. It reads `reports/power/{kills,sizes}.json` and `soak.jsonl`,
+which these commands write (ten minutes, five minutes, and as long as one likes):
+
+    flowref selftest --kills reports/power/kills.json
+    flowref selftest --sizes reports/power/sizes.json
+    flowref selftest --quick --soak reports/power/soak.jsonl --points 10000000
+
+Exit code: 0, or 2 where one of the files is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from flowref.auditing.power import soak
+from power_page import pictures, tables
+
+REPORTS = Path(__file__).parents[1]
+FOLDER, PAGE = "power", "power.md"
+
+PAGE_TEXT = """# How much flowref sees
+
+A test suite is as good as what it catches, and as what it leaves alone. Both are measured here.
+Defects are planted in healthy code: {mutants} *mutants*, each written for one law and put into a
+library's or the reference's component, and {specimens} *specimens*, slips in flows written as
+users write them. Every one of them is audited under every law, like a stranger's code.
+`python reports/tools/power.py` writes this page; its first lines name the commands that measure
+what it shows.
+
+**{caught} of {planted} planted defects are caught by a law that is to catch them.**
+{soak}
+
+## The kill matrix
+
+One column per planted defect, one row per law that tells of any, grouped by family. A law tells
+where it is violated, or where an advice is not followed. What lies off the diagonal are the other
+symptoms of a defect.
+
+![The kill matrix: laws by planted defects](power/kills.png)
+
+{escaped}
+
+## What each law catches
+
+*Alone*: defects of which no other law tells; without the law they would be missed. *Seconds*: what
+all its pairs took in this run, on one core; ratios are meaningful, seconds depend on the machine.
+
+{laws}
+
+## How small a defect may be
+
+A mutant with a size is planted smaller and smaller, by factors of the square root of ten, until its
+law is silent. The size is whatever the mutant multiplies or adds; most are relative to the number that
+they spoil. A statistical law must tell under every one of {seeds} root seeds, so that the size shown is
+a bias that it sees with high probability.
+
+![The smallest size of each mutant that its law still catches](power/sizes.png)
+
+{sizes}
+
+## The soak
+
+Healthy subjects, which are constructions that adapters vouch for, the reference, and the healthy
+twins of the zoo, under every law and one root seed after another. Silence in n judged pairs bounds
+the rate of false accusations by 3/n with 95 % confidence; rounds of one source share most of what
+they look at, so the bound is about what such subjects show under other draws, and not about other
+code.
+
+{rounds}
+"""
+
+
+def main() -> int:
+    """Write the page."""
+    folder = REPORTS / FOLDER
+    try:
+        kills = json.loads((folder / "kills.json").read_text(encoding="utf-8"))
+        sizes = json.loads((folder / "sizes.json").read_text(encoding="utf-8"))
+    except OSError as error:
+        print(f"{error.filename} is missing; {sys.argv[0]} says how to make it", file=sys.stderr)
+        return 2
+    rounds = soak.Soak(soak.read(folder / "soak.jsonl"))
+    pictures.kills(folder / "kills.png", kills)
+    pictures.sizes(folder / "sizes.png", sizes)
+    (REPORTS / PAGE).write_text(page(kills, sizes, rounds), encoding="utf-8")
+    return 0
+
+
+def page(kills: dict[str, Any], sizes: list[dict[str, Any]], rounds: soak.Soak) -> str:
+    """The page from what was measured."""
+    defects = kills["defects"]
+    return PAGE_TEXT.format(
+        mutants=sum(defect["kind"] == "mutant" for defect in defects),
+        specimens=sum(defect["kind"] == "specimen" for defect in defects),
+        planted=len(defects),
+        caught=sum(tables.caught(defect) for defect in defects),
+        soak=tables.silence(rounds),
+        escaped=tables.escaped(defects),
+        laws=tables.laws(kills["laws"]),
+        seeds=max((one["seeds"] for one in sizes), default=0),
+        sizes=tables.sizes(sizes),
+        rounds=tables.rounds(rounds),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
