@@ -2,10 +2,10 @@
 the room.
 """
 
-from flowref.checking.applicability import larger, not_applicable
+from flowref.checking.applicability import not_applicable
 from flowref.checking.replay import remeasure
 from flowref.checking.search import check
 from flowref.checking.settings import Settings
 from flowref.checking.targets import as_target
 
-__all__ = ["Settings", "as_target", "check", "larger", "not_applicable", "remeasure"]
+__all__ = ["Settings", "as_target", "check", "not_applicable", "remeasure"]

@@ -7,9 +7,8 @@ from flowref.checking.settings import Settings
 from flowref.model import CONTRACT, Condition, Law, Subject, Target, one_line
 from flowref.model.promises import canonical
 
-# The number of features of a target that is built large, and the operations of a small one up to
-# which that is done.
-MANY_FEATURES, WIDEST = 384, 5000
+# The operations of a round trip up to which a target is built with several hundred features.
+WIDEST = 5000
 
 
 def not_applicable(law: Law, subject: Subject, settings: Settings) -> str | None:
@@ -40,7 +39,7 @@ def rebuilt(
             f"a round trip takes {subject.operations} operations with few features: thorough "
             "profile only"
         )
-    wider = larger(target, subject, law.rebuild, law.features)
+    wider = law.measured_on(target, subject.promises)
     if wider is None:
         return "it cannot be built with another number of features"
     try:
@@ -49,14 +48,3 @@ def rebuilt(
         if not law.features:
             raise
         return f"with {law.features} features it raises {one_line(error)}"
-
-
-def larger(target: Target, subject: Subject, promise: str, features: int = 0) -> Target | None:
-    """The same target with so many features (0: several hundred), or None where its builder takes
-    no such option.
-    """
-    option = subject.promises.get(canonical(promise))
-    if not option:
-        return None
-    name = option if isinstance(option, str) else "features"
-    return target.with_options(**{name: str(features or MANY_FEATURES)})

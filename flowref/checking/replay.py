@@ -43,6 +43,8 @@ def remeasure(
     # The dtype of a case is the one that it was measured in: where it says float32, float64 failed.
     condition = replace(case.condition, dtype="float64")
     subject = loading.load(target, condition)
+    if (wider := chosen.measured_on(target, subject.promises)) not in (None, target):
+        subject = loading.load(wider, condition)
     verdict = Verdict(str(target), chosen.id, Status.HOLDS, force=chosen.force)
     try:
         judgement = _judged(chosen, subject, case, condition, settings or Settings())

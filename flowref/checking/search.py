@@ -72,7 +72,7 @@ def _check(target: Target, law: Law, settings: Settings) -> Verdict:
     try:
         explore(scales, law.size, effort, seed, search.visit)
     except Violated as end:
-        return replace(end.verdict, counts=search.tally.counts())
+        return replace(end.verdict, target=name, counts=search.tally.counts())
     return conclude(name, law, search.tally, subject.facts.declared)
 
 

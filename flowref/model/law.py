@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,10 +12,13 @@ import numpy as np
 from flowref.model.abilities import needed
 from flowref.model.call import Array
 from flowref.model.errors import LawError, nearest
+from flowref.model.promises import canonical
 from flowref.model.requirement import Requirement
 from flowref.model.subject import Batch, Subject
-from flowref.model.target import History
+from flowref.model.target import History, Target
 
+# How many features a law means that asks for several hundred.
+MANY_FEATURES = 384
 CLAIM, CONTRACT, ADVICE = "claim", "contract", "advice"
 ROUNDING, EXACT, BOUND, STATISTICAL = "rounding", "exact", "bound", "statistical"
 
@@ -143,6 +146,19 @@ class Law:
     def key(self) -> str:
         """The name that seeds are derived from: a renamed law draws what it drew before."""
         return self.former or self.id
+
+    def measured_on(self, target: Target, promises: Mapping[str, Any]) -> Target | None:
+        """The target that the law is measured on: itself, or where ``rebuild`` asks for it the same
+        construction with another number of features; None where the construction does not promise
+        an option for that.
+        """
+        if self.rebuild is None:
+            return target
+        option = promises.get(canonical(self.rebuild))
+        if not option:
+            return None
+        name = option if isinstance(option, str) else "features"
+        return target.with_options(**{name: str(self.features or MANY_FEATURES)})
 
     @property
     def family(self) -> str:

@@ -37,6 +37,8 @@ def script(verdict: Verdict, run: Run | None = None) -> str:
     replay = f"measure it with flowref replay {verdict.id}"
     target, law = target_of(verdict), registry.find_law(verdict.law)
     verdict, recipe = replace(verdict, law=law.id), recipe_of(target)
+    if (wider := law.measured_on(target, recipe.facts.promises)) not in (None, target):
+        target, recipe = wider, recipe_of(wider)
     framework = recipe.backend.name
     if framework not in ROOMS:
         raise FlowrefError(f"there are no programs in the words of {framework}; {replay}")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from checking.standins import Standin
-from flowref.checking import Settings, larger, not_applicable
-from flowref.checking.applicability import MANY_FEATURES
+from flowref.checking import Settings, not_applicable
 from flowref.checking.settings import HEAVY, LEAST_SHARE
 from flowref.model import CONTRACT, Requirement, Support, Target
+from flowref.model.law import MANY_FEATURES
 
 STANDIN = Standin(lambda batch: batch.x[:, 0])
 
@@ -60,8 +60,8 @@ def test_a_target_is_built_larger_by_the_option_that_it_promises(
     promised: Any, features: int, options: Any
 ) -> None:
     """The promise names the option; without it the target cannot be built otherwise."""
-    subject = STANDIN.subject.with_facts(promises={"sized": promised})
-    target = larger(Target("user", "stand-in"), subject, "sized", features)
+    law = replace(STANDIN.law, rebuild="sized", features=features)
+    target = law.measured_on(Target("user", "stand-in"), {"sized": promised})
     assert (target and target.options) == options
 
 

@@ -272,12 +272,14 @@ def larger(features: int) -> tuple[Standin, Callable[[Shelf], None]]:
 
 
 def test_a_law_of_many_features_is_measured_on_the_target_built_larger(shelf: Shelf) -> None:
-    """The verdict names the target that shows the violation, so that it replays."""
+    """The verdict names the target that was asked about, and replays on the larger one."""
     standin, place = larger(16)
     place(shelf)
     verdict = check(TARGET, standin.law)
-    assert verdict.status is Status.VIOLATED
-    assert verdict.target.endswith("features=16")
+    assert (verdict.status, verdict.target) == (Status.VIOLATED, str(TARGET))
+    assert verdict.counterexample is not None
+    again = remeasure(TARGET, standin.law, verdict.counterexample)
+    assert (again.status, again.target) == (Status.VIOLATED, str(TARGET))
 
 
 def test_a_target_that_refuses_to_be_built_larger_is_not_judged(shelf: Shelf) -> None:
