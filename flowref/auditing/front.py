@@ -30,8 +30,8 @@ def audit(
     objects.
 
     Arguments: ``laws`` ids or globs, all by default; ``profile`` quick, standard, thorough;
-    ``jobs`` worker processes, 0 for this process; ``timeout`` seconds and ``memory`` MiB for each
-    pair, in workers only; ``budget`` seconds after which no pair starts. Live objects are copied
+    ``jobs`` worker processes, 0 for this process; ``timeout`` seconds of processor time and
+    ``memory`` MiB for each pair, in workers only; ``budget`` seconds after which no pair starts. Live objects are copied
     first and stay in this process.
     Raises: `SpecError` for laws or options that do not exist. Targets that cannot be loaded are in
     ``report.problems``.

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowref.auditing.schedule import Pair, Schedule
-from flowref.auditing.worker import MEBIBYTE, Outcome, Start, outcome_of, resident
+from flowref.auditing.usage import resident, usage
+from flowref.auditing.worker import MEBIBYTE, Outcome, Start, outcome_of
 from flowref.model import FlowrefError, Status, Target
 
 CHECK = "flowref.auditing.worker:check_pair"
@@ -42,12 +43,16 @@ TICK = 0.02
 
 @dataclass(frozen=True)
 class Limits:
-    """What one pair may take: seconds of wall time, and mebibytes beyond what the imported
+    """What one pair may take: seconds of processor time, and mebibytes beyond what the imported
     libraries take.
+
+    How long that takes on a busy machine is no fault of the pair. ``asleep``: so many times the
+    seconds may pass on the wall, for what sleeps now and then.
     """
 
     seconds: float = 60.0
     memory: int = 2048
+    asleep: float = 10.0
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,9 @@ class Worker:
     baseline: int = 0
     pair: Pair | None = None
     last: Target | None = None
+    used: float = 0.0
+    spent: float = 0.0
+    awake: float = 0.0
     retired: bool = False
     listener: threading.Thread | None = None
 
@@ -164,6 +172,9 @@ class Pool:
 
     def _give(self, worker: Worker, pair: Pair) -> None:
         worker.pair, worker.last, worker.began = pair, pair.target, time.monotonic()
+        before = usage(worker.process.pid)
+        worker.used = 0.0 if before is None else before.seconds
+        worker.spent, worker.awake = 0.0, worker.began
         order = (pair.target, pair.law.id if pair.law else None, self.settings)
         assert worker.process.stdin is not None
         with contextlib.suppress(OSError):  # it died meanwhile: the watch will see it
@@ -204,8 +215,8 @@ class Pool:
             if not self.messages.empty():  # it may have answered before it died
                 return
             broken = Broken(Status.CRASHED, _ending(code), age)
-        elif worker.pair is not None and age > self.limits.seconds:
-            broken = Broken(Status.TIMEOUT, f"it took more than {self.limits.seconds:g} s", age)
+        elif worker.pair is not None and (reason := self._overtime(worker)):
+            broken = Broken(Status.TIMEOUT, reason, age)
         elif worker.pair is not None and self._overweight(worker):
             broken = Broken(
                 Status.CRASHED, f"memory limit: it took more than {self.limits.memory} MiB", age
@@ -223,6 +234,25 @@ class Pool:
                 raise FlowrefError(
                     f"worker processes do not start ({broken.reason}); try --in-process"
                 )
+
+    def _overtime(self, worker: Worker) -> str:
+        """How a worker has used up the time of its pair, or an empty string.
+
+        The seconds are those of the processor. Where nothing is known of them, or nothing is
+        done, they are those of the wall: all at once, or many times as many with naps between.
+        """
+        seconds, now = self.limits.seconds, time.monotonic()
+        taken = usage(worker.process.pid)
+        spent = now - worker.began if taken is None else taken.seconds - worker.used
+        if spent > seconds:
+            return f"it took more than {seconds:g} s"
+        if taken is None or not taken.sleeping or spent > worker.spent:
+            worker.awake, worker.spent = now, spent
+        if now - worker.awake > seconds:
+            return f"it slept for more than {seconds:g} s"
+        if now - worker.began > seconds * self.limits.asleep:
+            return f"it took more than {seconds * self.limits.asleep:g} s, asleep for most of them"
+        return ""
 
     def _overweight(self, worker: Worker, share: float = 1.0) -> bool:
         allowed = worker.baseline + share * self.limits.memory * MEBIBYTE

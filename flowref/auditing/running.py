@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import platform
 import re
 import time
@@ -18,7 +19,7 @@ from flowref import backends, registry
 from flowref.auditing.journal import LAST, Earlier, Journal, digest
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.pool import Broken, Pool
-from flowref.auditing.schedule import Pair, Schedule
+from flowref.auditing.schedule import Pair, Schedule, starved
 from flowref.auditing.selection import (
     Selection,
     frameworks,
@@ -98,7 +99,8 @@ class Audit:
         without = {problem.spec for problem in unloadable}
         targets = [target for target in self.targets if str(target) not in without]
         earlier = tuple(verdict for verdict in earlier if verdict.target not in without)
-        self.schedule = Schedule(targets, self.laws, earlier)
+        hurried = math.isfinite(self.options.budget)
+        self.schedule = Schedule(targets, self.laws, earlier, hurried)
         for problem in unloadable:
             self._drop(problem)
         for verdict in earlier:
@@ -176,9 +178,19 @@ class Audit:
             else:
                 verdicts = self.schedule.enter(settle(pair, outcome), pair.target)
                 self._enter_all(verdicts, journal=True)
-            if time.monotonic() - self.began > self.options.budget:
-                reason = f"the budget of {self.options.budget:g} s was spent before this pair"
-                self._enter_all(self.schedule.abandon_all(reason))
+            if self.schedule.left and time.monotonic() - self.began > self.options.budget:
+                self._out_of_time()
+
+    def _out_of_time(self) -> None:
+        """The pairs left are not run; the families of laws that were not reached are named."""
+        budget = f"the budget of {self.options.budget:g} s"
+        self._enter_all(self.schedule.abandon_all(f"{budget} was spent before this pair"))
+        families = starved(self.verdicts.values())
+        if families:
+            told = [f"{family} ({count} targets)" for family, count in sorted(families.items())]
+            self.listener.notice(
+                f"{budget} was spent before the first law of these families: {', '.join(told)}"
+            )
 
     def _enter_probe(self, pair: Pair, outcome: Outcome | Broken) -> None:
         """Whether a target could be loaded."""

@@ -1,8 +1,12 @@
-"""Which pair runs next: target by target, a probe first, and no more after a target broke twice."""
+"""Which pair runs next: target by target, a probe first, and no more after a target broke twice.
+
+Where time may run out, each family of laws is measured once on every target before any is measured
+again, so that what ends the audit starves no family.
+"""
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -45,16 +49,41 @@ class _Group:
     state: str = "new"  # new, probing, ready
     running: int = 0
     strikes: list[str] = field(default_factory=list)
+    measured: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def neediest(self) -> Law:
+        """The next law of the family that was measured least."""
+        return min(self.pending, key=lambda law: self.measured[law.family])
+
+    @property
+    def round(self) -> int:
+        """How often each family that is left was measured, at least."""
+        return self.measured[self.neediest.family]
+
+
+def starved(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """Families of laws of which nothing was run, by the number of targets to which that happened."""
+    run: dict[tuple[str, str], bool] = {}
+    for verdict in verdicts:
+        pair = verdict.target, verdict.law.partition("/")[0]
+        run[pair] = run.get(pair, False) or verdict.status is not Status.NOT_RUN
+    return dict(Counter(family for (_, family), ran in run.items() if not ran))
 
 
 class Schedule:
     """Hands out pairs to workers. A worker stays with its target while it has pairs, so that its
-    caches are warm.
+    caches are warm. ``hurried``: time may run out.
     """
 
     def __init__(
-        self, targets: Iterable[Target], laws: Sequence[Law], done: Iterable[Verdict] = ()
+        self,
+        targets: Iterable[Target],
+        laws: Sequence[Law],
+        done: Iterable[Verdict] = (),
+        hurried: bool = False,
     ) -> None:
+        self.hurried = hurried
         by_target: dict[str, list[Verdict]] = {}
         for verdict in done:
             by_target.setdefault(verdict.target, []).append(verdict)
@@ -76,7 +105,7 @@ class Schedule:
         start now.
         """
         own = self.groups.get(last) if last is not None else None
-        if own is not None and own.state == "ready" and own.pending:
+        if own is not None and own.state == "ready" and own.pending and not self._ahead(own):
             return self._take(own)
         for group in self.groups.values():
             if group.state == "new" and group.pending:
@@ -85,11 +114,28 @@ class Schedule:
         ready = [
             group for group in self.groups.values() if group.state == "ready" and group.pending
         ]
-        return self._take(max(ready, key=lambda group: len(group.pending))) if ready else None
+        if not ready:
+            return None
+        if self.hurried:
+            return self._take(min(ready, key=lambda group: group.round))
+        return self._take(max(ready, key=lambda group: len(group.pending)))
+
+    def _ahead(self, group: _Group) -> bool:
+        """Whether another target waits for the first measurement of a family that this one had."""
+        if not self.hurried or not group.round:
+            return False
+        return any(
+            other.pending and (other.state == "new" or not other.round)
+            for other in self.groups.values()
+        )
 
     def _take(self, group: _Group) -> Pair:
         group.running += 1
-        return Pair(group.target, group.pending.popleft())
+        law = group.neediest if self.hurried else group.pending[0]
+        group.pending.remove(law)
+        if self.hurried:  # another worker takes another family
+            group.measured[law.family] += 1
+        return Pair(group.target, law)
 
     def loaded(self, target: Target) -> None:
         """The probe of a target went well."""
@@ -99,6 +145,8 @@ class Schedule:
         """A pair is done: yields its verdict, and those of the pairs that it keeps from running."""
         group = self.groups[target]
         group.running = max(0, group.running - 1)
+        if self.hurried and verdict.status is Status.NOT_APPLICABLE:  # which took no time
+            group.measured[verdict.law.partition("/")[0]] -= 1
         yield verdict
         if verdict.status in STRIKING:
             group.strikes.append(verdict.law)

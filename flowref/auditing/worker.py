@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from flowref import backends
+from flowref.auditing.usage import resident
 from flowref.backends import process
 from flowref.model import USER, FlowrefError, Recognized, Target, Verdict, one_line
 from flowref.reporting.encoding import (
@@ -245,12 +246,3 @@ def _limit_memory(mebibytes: int | None) -> None:
 def _address_space() -> int:
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def resident(pid: int) -> int:
-    """Resident bytes of a process, 0 where that cannot be read."""
-    try:
-        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     default="60s",
     show_default=True,
     metavar="TIME",
-    help="For one pair.",
+    help="Processor time of one pair.",
 )
 @click.option(
     "--memory",

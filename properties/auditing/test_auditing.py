@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +19,9 @@ from flowref.auditing.journal import Earlier, Journal
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.pool import Limits
 from flowref.auditing.running import conduct
-from flowref.auditing.schedule import Pair, Schedule
+from flowref.auditing.schedule import Pair, Schedule, starved
 from flowref.auditing.selection import select, select_laws
+from flowref.auditing.usage import usage
 from flowref.model import Recognized, Status, Target, Verdict
 from flowref.reporting.report import Report
 
@@ -33,6 +36,7 @@ FATAL = {
     "segfault": (Status.CRASHED, "SIGSEGV"),
     "endless": (Status.TIMEOUT, "more than 3 s"),
     "endless_in_c": (Status.TIMEOUT, "more than 3 s"),
+    "asleep": (Status.TIMEOUT, "slept for more than 3 s"),
     "exit_quietly": (Status.CRASHED, "code 0"),
     "exit_loudly": (Status.CRASHED, "code 7"),
     "system_exit": (Status.ERROR, "SystemExit"),
@@ -42,6 +46,7 @@ FATAL = {
 }
 HARMLESS = (
     "fork",
+    "naps",
     "print_much",
     "read_input",
     "default_dtype",
@@ -237,6 +242,59 @@ def test_budget_keeps_pairs_from_starting(alone: Options) -> None:
     assert report.counts[Status.NOT_RUN] == 4
     assert "budget" in report.verdicts[0].reason
     assert report.exit_code == 5
+
+
+def test_a_budget_starves_no_family() -> None:
+    """Where time may run out, each family of laws is measured on each target before any family is
+    measured again; laws that do not apply are not counted.
+    """
+    laws = select_laws(("bijection/*", "conduct/*"))
+    one, two = Target("user", "a.py:one"), Target("user", "a.py:two")
+    schedule = Schedule([one, two], laws, hurried=True)
+    assert schedule.next() == Pair(one, None)
+    assert schedule.next() == Pair(two, None)
+    schedule.loaded(one)
+    schedule.loaded(two)
+    first = schedule.next(one)
+    assert first == Pair(one, laws[0])
+    list(schedule.enter(first.verdict(Status.NOT_APPLICABLE, "none"), one))
+    families: dict[Target, list[str]] = {one: [], two: []}
+    last = one
+    for _ in range(6):
+        pair = schedule.next(last)
+        assert pair is not None and pair.law is not None
+        list(schedule.enter(pair.verdict(Status.HOLDS, ""), pair.target))
+        families[pair.target].append(pair.law.family)
+        last = pair.target
+    assert [sorted(both[:2]) for both in families.values()] == [["bijection", "conduct"]] * 2
+
+
+def test_starved_families_are_named() -> None:
+    """Families of which nothing was run are counted, target by target."""
+    run = Verdict("a", "bijection/injective", Status.HOLDS)
+    left = [
+        Verdict(target, law, Status.NOT_RUN)
+        for target in "ab"
+        for law in ("bijection/log-det", "mode/restored")
+    ]
+    assert starved([run, *left]) == {"bijection": 1, "mode": 2}
+
+
+def test_processor_time_is_that_of_the_process() -> None:
+    """Work of a process shows in its usage, sleep does not; of what is no process nothing is told."""
+    before = usage(os.getpid())
+    if before is None:
+        pytest.skip("the system does not tell")
+    until = time.process_time() + 0.3
+    while time.process_time() < until:
+        pass
+    worked = usage(os.getpid())
+    time.sleep(0.3)
+    slept = usage(os.getpid())
+    assert worked is not None and slept is not None
+    assert worked.seconds - before.seconds >= 0.25
+    assert slept.seconds - worked.seconds < 0.25
+    assert usage(2**22 + 1) is None
 
 
 def test_workers_and_this_process_agree() -> None:

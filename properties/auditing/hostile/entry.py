@@ -37,6 +37,20 @@ def endless_in_c() -> None:
     re.match(r"(a+)+$", "a" * 60 + "b")
 
 
+def asleep() -> None:
+    """Wait for what never comes."""
+    time.sleep(600)
+
+
+def naps() -> None:
+    """Wait longer than the limit, as on a busy machine, and do little in between."""
+    for _ in range(8):
+        time.sleep(0.5)
+        until = time.process_time() + 0.03
+        while time.process_time() < until:
+            pass
+
+
 def exit_quietly() -> None:
     """Leave with code 0, as if all were well."""
     os._exit(0)

@@ -1,0 +1,42 @@
+"""What a process has taken so far, read from the system: processor time, memory, and whether it
+sleeps.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+# What a process is called that does nothing until it is woken.
+SLEEPING = "S"
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Seconds of processor time, of all threads and of the processes that it waited for; and whether
+    it waits to be woken, rather than for a processor.
+    """
+
+    seconds: float
+    sleeping: bool
+
+
+def usage(pid: int) -> Usage | None:
+    """What a process has used, or None where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            # The name of the program comes second, in brackets, and may hold anything.
+            state, *fields = file.read().rpartition(")")[2].split()
+        ticks = sum(int(value) for value in fields[10:14])
+        return Usage(ticks / os.sysconf("SC_CLK_TCK"), state == SLEEPING)
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def resident(pid: int) -> int:
+    """Resident bytes of a process, 0 where that cannot be read."""
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
