@@ -95,7 +95,7 @@ def test_an_audit_is_followed(
         progress.pulse.last -= 60
         progress.verdict(violated)
         progress.target(target, [holds, violated], None)
-        progress.target(target, [Verdict(str(target), LAW, Status.NOT_RUN)])
+        progress.target(target, [Verdict(str(target), LAW, Status.NOT_RUN)], None)
     lines = out.getvalue().splitlines()
     assert lines[0].startswith("zuko:NSF   1 hold  1 VIOLATED")
     assert lines[1].strip().startswith("VIOLATED")
