@@ -2,49 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flowref import loading
 from flowref.checking.settings import Settings
-from flowref.model import CONTRACT, Condition, Law, Subject, Target, one_line
+from flowref.model import CONTRACT, Condition, Law, Silence, Subject, Target, one_line
 from flowref.model.promises import canonical
 
 # The operations of a round trip up to which a target is built with several hundred features.
 WIDEST = 5000
+# Where an ability is missing, a law that needs it waits if the subject has one of these others: a map
+# without inverse is a bijection of which less can be judged, and not something else.
+BESIDE = {
+    "inverse": ("forward",),
+    "forward": ("inverse",),
+    "sample": ("log_prob",),
+    "log_prob": ("sample", "base_log_prob"),
+    "base_log_prob": ("log_prob",),
+    "cdf": ("icdf",),
+    "icdf": ("cdf",),
+    "jacobian": ("forward",),
+}
+REMEDIES = {
+    "inverse": "say ?inverse=NAME if a method is one",
+    "sample": "say ?sample=NAME if a method draws",
+    "base_log_prob": "give it a base that has log_prob",
+}
+THOROUGH = "--profile thorough measures them"
 
 
-def not_applicable(law: Law, subject: Subject, settings: Settings) -> str | None:
+def not_applicable(law: Law, subject: Subject, settings: Settings) -> Silence | None:
     """Why a law says nothing about a subject, or None if it does."""
     missing = subject.lacks(law.needs)
     if missing:
-        return f"it offers no {', no '.join(missing)}"
+        return lacking(missing, subject)
     promise = None if law.promise is None else canonical(law.promise)
     if law.force == CONTRACT and promise is not None and not subject.promises.get(promise):
-        return f"it does not promise {promise}"
-    if law.thorough and not settings.thorough:
-        return "measured in the thorough profile only"
+        return Silence(f"it does not promise {promise}")
     if law.points == "beyond" and not (subject.facts.declared and subject.domain.bounded):
-        return "no bounded domain is declared"
-    return None if law.applies is None else law.applies.unmet(subject)
+        return Silence("no bounded domain is declared")
+    unmet = None if law.applies is None else law.applies.unmet(subject)
+    if unmet is None and law.thorough and not settings.thorough:
+        return Silence("measured in the thorough profile only", True, THOROUGH)
+    return unmet
+
+
+def lacking(missing: Sequence[str], subject: Subject) -> Silence:
+    """The silence of a law that needs abilities which a subject does not have. A batch normalizer
+    need not be a layer of a flow.
+    """
+    waits = subject.normalizer is None and all(
+        any(getattr(subject, other) for other in BESIDE.get(ability, ())) for ability in missing
+    )
+    remedy = REMEDIES.get(missing[0], "") if waits and len(missing) == 1 else ""
+    return Silence(f"it offers no {', no '.join(missing)}", waits, remedy)
 
 
 def rebuilt(
     target: Target, subject: Subject, law: Law, settings: Settings
-) -> tuple[Target, Subject] | str:
+) -> tuple[Target, Subject] | Silence:
     """The target and the subject that a law is measured on: themselves, or, where ``law.rebuild``
     asks for it, built with another number of features; or why they cannot be.
     """
     if law.rebuild is None:
         return target, subject
     if not law.features and subject.operations > WIDEST and not settings.thorough:
-        return (
+        return Silence(
             f"a round trip takes {subject.operations} operations with few features: thorough "
-            "profile only"
+            "profile only",
+            True,
+            THOROUGH,
         )
     wider = law.measured_on(target, subject.promises)
     if wider is None:
-        return "it cannot be built with another number of features"
+        return Silence("it cannot be built with another number of features")
     try:
         return wider, loading.load(wider, Condition(history=law.history))
     except Exception as error:
         if not law.features:
             raise
-        return f"with {law.features} features it raises {one_line(error)}"
+        return Silence(f"with {law.features} features it raises {one_line(error)}")

@@ -21,7 +21,7 @@ from flowref.checking.points import points
 from flowref.checking.record import counterexample, record
 from flowref.checking.review import review
 from flowref.checking.settings import Settings
-from flowref.checking.tally import Tally, conclude
+from flowref.checking.tally import Tally, conclude, silent
 from flowref.checking.targets import as_target
 from flowref.checking.tolerance import judge
 from flowref.model import (
@@ -29,7 +29,7 @@ from flowref.model import (
     Condition,
     FlowrefError,
     Law,
-    Status,
+    Silence,
     Subject,
     Target,
     Undecidable,
@@ -58,12 +58,12 @@ def _check(target: Target, law: Law, settings: Settings) -> Verdict:
     name = str(target)
     subject = loading.load(target, Condition(history=law.history))
     built = rebuilt(target, subject, law, settings)
-    if isinstance(built, str):
-        return Verdict(name, law.id, Status.NOT_APPLICABLE, built)
+    if isinstance(built, Silence):
+        return silent(name, law, built)
     target, subject = built
-    reason = not_applicable(law, subject, settings)
-    if reason is not None:
-        return Verdict(name, law.id, Status.NOT_APPLICABLE, reason)
+    silence = not_applicable(law, subject, settings)
+    if silence is not None:
+        return silent(name, law, silence)
     search = Search(target, law, settings)
     moving = subject.trainable and not subject.promises.get("fixed")
     scales = law.scales if moving else (0.0,)
@@ -113,7 +113,7 @@ class Search:
         try:
             judgement = review(judge(measurement))
         except Unsupported as reason:
-            self.tally.unsupported.append(str(reason))
+            self.tally.refused(reason)
             return
         except Undecidable as reason:
             self.tally.undecided(str(reason), len(measurement.batch.x))
@@ -142,7 +142,7 @@ class Search:
         try:
             return self._measurement(subject, batch, condition)
         except Unsupported as reason:
-            self.tally.unsupported.append(str(reason))
+            self.tally.refused(reason)
             return None
         except Undecidable as reason:
             self.tally.undecided(str(reason), len(batch.x))

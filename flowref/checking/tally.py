@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from flowref.checking.judgement import DROPPED, HELD, TRIVIAL, UNDECIDED, Judgement
-from flowref.model import Counterexample, Counts, Evidence, Law, Status, Verdict
+from flowref.model import (
+    Counterexample,
+    Counts,
+    Evidence,
+    Law,
+    Silence,
+    Status,
+    Unsupported,
+    Verdict,
+)
 
 
 @dataclass
@@ -22,7 +31,7 @@ class Tally:
     )
     scales: set[float] = field(default_factory=set)
     reasons: dict[str, int] = field(default_factory=dict)
-    unsupported: list[str] = field(default_factory=list)
+    unsupported: list[Silence] = field(default_factory=list)
     error: tuple[str, Counterexample] | None = None
     closest: Evidence | None = None
 
@@ -35,6 +44,13 @@ class Tally:
         """Count points of which nothing can be said."""
         self.points[UNDECIDED] += count
         self.reasons[reason] = self.reasons.get(reason, 0) + count
+
+    def refused(self, reason: Unsupported) -> None:
+        """Count a batch on which an ability turned out to be missing: the law waits, unless who
+        raised it knows better.
+        """
+        waits = reason.waits is not False
+        self.unsupported.append(Silence(str(reason), waits, reason.remedy))
 
     def dropped(self, count: int) -> None:
         """Count points about which the law says nothing."""
@@ -82,9 +98,21 @@ def conclude(name: str, law: Law, tally: Tally, declared: bool) -> Verdict:
         reason = f"{unsure} points undecided: {tally.main_reason}" if unsure else ""
         return Verdict(name, law.id, Status.HOLDS, reason, counts, tally.closest)
     if tally.unsupported and not counts.held and not counts.undecided:
-        return Verdict(name, law.id, Status.NOT_APPLICABLE, tally.unsupported[0], counts)
+        return replace(silent(name, law, tally.unsupported[0]), counts=counts)
     reason = _nothing_decided(tally, declared)
     return Verdict(name, law.id, Status.INCONCLUSIVE, reason, counts, tally.closest)
+
+
+def silent(name: str, law: Law, silence: Silence) -> Verdict:
+    """The verdict of a law that says nothing about a target."""
+    return Verdict(
+        name,
+        law.id,
+        Status.NOT_APPLICABLE,
+        silence.reason,
+        waits=silence.waits,
+        remedy=silence.remedy,
+    )
 
 
 def _nothing_decided(tally: Tally, declared: bool) -> str:

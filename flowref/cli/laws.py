@@ -40,7 +40,8 @@ def _list_for(spec: str, profile: str) -> None:
     for target in registry.expand(spec):
         with undisturbed():
             subject = loading.load(target)
-            why_not = {law.id: not_applicable(law, subject, settings) for law in laws}
+            silences = {law.id: not_applicable(law, subject, settings) for law in laws}
+        why_not = {law: None if one is None else one.reason for law, one in silences.items()}
         click.echo("\n".join([f"{target}:", *law_lines(laws, why_not)]))
 
 

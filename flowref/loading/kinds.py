@@ -35,7 +35,7 @@ def _shape_of_map(facts: Facts) -> str:
     if facts.multi_scale is not None:
         return "multi-scale flow"
     if facts.preprocessing is not None and facts.preprocessing.alone:
-        return "preprocessing of data"
+        return "preprocessing"
     return "bijection"
 
 

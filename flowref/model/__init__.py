@@ -32,6 +32,7 @@ from flowref.model.promises import PROMISES, Promise
 from flowref.model.recognized import Recognized
 from flowref.model.requirement import Requirement, requires
 from flowref.model.seeds import derive, seed_of
+from flowref.model.silence import Silence
 from flowref.model.steps import Life
 from flowref.model.structure.batch_norm import ROLES, Normalizer
 from flowref.model.structure.coupling import KINDS, MASKS, Coupling, named_mask
@@ -48,7 +49,7 @@ __all__ = [
     "Call", "Component", "Condition", "Counterexample", "Counts", "Coupling", "Dialect", "Evidence",
     "Facts", "FlowrefError", "History", "Law", "LawError", "Life", "Manner", "Mapped", "MultiScale", "Mutant",
     "Normalizer", "Observation", "Preprocessing", "Problem", "Promise", "Recognized", "ReportError",
-    "Requirement", "Residual", "Shape", "SpecError", "Squeezing", "Status", "Subject", "Support",
+    "Requirement", "Residual", "Shape", "Silence", "SpecError", "Squeezing", "Status", "Subject", "Support",
     "Target", "TargetError", "Undecidable", "Unsupported", "Verdict", "derive", "draw", "identity",
     "law", "mutant", "named_mask", "nearest", "one_line", "per_point", "requires", "seed_of",
 ]  # fmt: skip

@@ -32,7 +32,14 @@ class ReportError(FlowrefError):
 class Unsupported(FlowrefError):
     """An ability that a live object turned out not to have; a law meeting it is not applicable,
     with this reason.
+
+    ``waits`` and ``remedy``: of which kind the silence is (see `Silence`); None where that is the
+    affair of who catches it.
     """
+
+    def __init__(self, reason: str, *, waits: bool | None = None, remedy: str = "") -> None:
+        super().__init__(reason)
+        self.waits, self.remedy = waits, remedy
 
 
 class Undecidable(FlowrefError):

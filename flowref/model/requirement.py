@@ -7,38 +7,45 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowref.model.errors import Unsupported
+from flowref.model.silence import Silence
 
 
 @dataclass(frozen=True)
 class Requirement:
     """A predicate of a flow that is true where a law speaks.
 
-    ``otherwise``: the reason where it is false. A predicate that knows a better one raises
-    `Unsupported` with it. ``a & b`` asks for both, in this order.
+    ``otherwise``: the reason where it is false; ``waits`` and ``remedy``: of which kind the silence
+    is then (see `Silence`). A predicate that knows a better reason raises `Unsupported` with it.
+    ``a & b`` asks for both, in this order.
     """
 
     test: Callable[[Any], bool]
     otherwise: str
+    waits: bool = False
+    remedy: str = ""
 
-    def unmet(self, flow: Any) -> str | None:
+    def unmet(self, flow: Any) -> Silence | None:
         """Why a flow does not meet the requirement, or None if it does."""
         try:
-            return None if self.test(flow) else self.otherwise
-        except Unsupported as reason:
-            return str(reason)
+            if self.test(flow):
+                return None
+        except Unsupported as refusal:
+            waits = self.waits if refusal.waits is None else refusal.waits
+            return Silence(str(refusal), waits, refusal.remedy or self.remedy)
+        return Silence(self.otherwise, self.waits, self.remedy)
 
     def demand(self, flow: Any) -> None:
         """Raise `Unsupported` with the reason where a flow does not meet the requirement."""
-        reason = self.unmet(flow)
-        if reason is not None:
-            raise Unsupported(reason)
+        silence = self.unmet(flow)
+        if silence is not None:
+            raise Unsupported(silence.reason, waits=silence.waits, remedy=silence.remedy)
 
     def __call__(self, flow: Any) -> bool:
         """Whether a flow meets the requirement."""
         return self.unmet(flow) is None
 
     def __and__(self, other: Requirement) -> Requirement:
-        return Requirement(_Both(self, other), other.otherwise)
+        return Requirement(_Both(self, other), other.otherwise, other.waits, other.remedy)
 
 
 @dataclass(frozen=True)
@@ -52,10 +59,16 @@ class _Both:
         return True
 
 
-def requires(otherwise: str) -> Callable[[Callable[[Any], bool]], Requirement]:
-    """Declare a condition: ``@requires("it keeps no running statistics")`` on its predicate."""
+def requires(
+    otherwise: str, *, waits: bool = False, remedy: str = ""
+) -> Callable[[Callable[[Any], bool]], Requirement]:
+    """Declare a condition: ``@requires("it keeps no running statistics")`` on its predicate.
+
+    ``waits``: say so where what is missing keeps a law from being put to the test, and is not a sign
+    that it is about something else; ``remedy``: what a user can say to change that.
+    """
 
     def declare(test: Callable[[Any], bool]) -> Requirement:
-        return Requirement(test, otherwise)
+        return Requirement(test, otherwise, waits, remedy)
 
     return declare

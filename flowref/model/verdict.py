@@ -78,7 +78,11 @@ class Counts:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of one pair."""
+    """The outcome of one pair.
+
+    ``waits`` and ``remedy``: of a law that does not apply, of which kind its silence is (see
+    `Silence`).
+    """
 
     target: str
     law: str
@@ -91,6 +95,8 @@ class Verdict:
     seconds: float = 0.0
     law_version: int = 1
     force: str = "claim"
+    waits: bool = False
+    remedy: str = ""
 
     @property
     def id(self) -> str:

@@ -23,6 +23,8 @@ def to_markdown(report: Report) -> str:
             sections.problems(report),
             _targets(report),
             _failures(report),
+            sections.taken(report),
+            sections.waits(report),
             *sections.quiet(report),
             sections.laws(report.laws),
         ]

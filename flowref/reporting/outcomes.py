@@ -23,27 +23,38 @@ SEVERITY = (
     Status.NOT_APPLICABLE,
     Status.HOLDS,
 )
-LABELS = (
-    (Status.HOLDS, "hold"),
-    (Status.VIOLATED, "VIOLATED"),
-    (Status.CRASHED, "CRASHED"),
-    (Status.TIMEOUT, "TIMEOUT"),
-    (Status.ERROR, "ERROR"),
-    (Status.ADVICE, "advice"),
-    (Status.INCONCLUSIVE, "inconclusive"),
-    (Status.NOT_APPLICABLE, "n/a"),
-    (Status.NOT_RUN, "not run"),
-)
+LABELS = {
+    Status.HOLDS: "hold",
+    Status.VIOLATED: "VIOLATED",
+    Status.CRASHED: "CRASHED",
+    Status.TIMEOUT: "TIMEOUT",
+    Status.ERROR: "ERROR",
+    Status.ADVICE: "advice",
+    Status.INCONCLUSIVE: "inconclusive",
+    Status.NOT_RUN: "not run",
+}
+# Laws that do not apply: those that wait, and those about something else.
+WAIT, ELSEWHERE = "wait", "n/a"
+ORDER = (*LABELS.values(), WAIT, ELSEWHERE)
+
+
+def label(verdict: Verdict) -> str:
+    """Under which word a verdict is counted.
+
+    >>> label(Verdict("t", "l", Status.NOT_APPLICABLE, waits=True))
+    'wait'
+    """
+    if verdict.status is Status.NOT_APPLICABLE:
+        return WAIT if verdict.waits else ELSEWHERE
+    return LABELS[verdict.status]
 
 
 def tally(verdicts: Iterable[Verdict]) -> str:
-    """How many of each status, those that occur.
+    """How many verdicts under each word, those that occur; laws about something else are left out.
 
     >>> tally([Verdict("t", "l", Status.HOLDS), Verdict("t", "m", Status.NOT_RUN)])
     '1 hold  1 not run'
     """
-    counts = Counter(verdict.status for verdict in verdicts)
-    return (
-        "  ".join(f"{counts[status]} {label}" for status, label in LABELS if counts[status])
-        or "nothing checked"
-    )
+    counts = Counter(map(label, verdicts))
+    named = [word for word in ORDER if counts[word] and word != ELSEWHERE]
+    return "  ".join(f"{counts[word]} {word}" for word in named) or "nothing checked"

@@ -125,11 +125,11 @@ class Report:
         """
         if self.omitted is not None:
             return self
-        quiet = self.with_status(*schema.LETTERS)
+        quiet = self.with_status(*schema.QUIET)
         points = sum(verdict.counts.held for verdict in quiet)
         undecided = sum(verdict.counts.undecided for verdict in quiet)
         verdicts = tuple(
-            schema.bare(verdict) if verdict.status in schema.LETTERS else verdict
+            schema.bare(verdict) if verdict.status in schema.QUIET else verdict
             for verdict in self.verdicts
         )
         return replace(self, verdicts=verdicts, omitted=Omitted(points, undecided))

@@ -3,7 +3,8 @@
 Schema 2 is a report in full, schema 3 a brief one. Both list the verdicts that say something. Laws
 that do not apply, most of the pairs of an audit, share a line per target and reason in full. In
 brief a target has one line with a letter per law, in the order of the laws: ``h`` it holds, ``-``
-it does not apply, ``.`` the pair is among the verdicts, or not in the report.
+it does not apply, ``w`` it does not apply and waits, ``.`` the pair is among the verdicts, or not in
+the report.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from flowref.model import Problem, Recognized, ReportError, Status, Verdict, one_line
+from flowref.model import Problem, Recognized, ReportError, Silence, Status, Verdict, one_line
 from flowref.reporting.contents import Environment, LawNote, Omitted
 from flowref.reporting.encoding import (
     hexed,
@@ -25,8 +26,15 @@ from flowref.reporting.encoding import (
 )
 
 FULL, BRIEF = 2, 3
-LETTERS = {Status.HOLDS: "h", Status.NOT_APPLICABLE: "-"}
+# Status and whether the law waits -> letter.
+LETTERS = {
+    (Status.HOLDS, False): "h",
+    (Status.NOT_APPLICABLE, False): "-",
+    (Status.NOT_APPLICABLE, True): "w",
+}
+QUIET = (Status.HOLDS, Status.NOT_APPLICABLE)
 ELSEWHERE = "."
+SPEAKS = Silence("")
 
 
 def text(fields: Mapping[str, Any]) -> str:
@@ -95,6 +103,7 @@ def bare(verdict: Verdict) -> Verdict:
         verdict.status,
         law_version=verdict.law_version,
         force=verdict.force,
+        waits=verdict.waits,
     )
 
 
@@ -115,9 +124,18 @@ def _report_data(text: str, origin: str) -> dict[str, Any]:
     return data
 
 
-def _plain(target: str, note: LawNote, status: Status, reason: str = "") -> Verdict:
+def _plain(target: str, note: LawNote, status: Status, silence: Silence = SPEAKS) -> Verdict:
     """A verdict on a law as it is now, with nothing measured."""
-    return Verdict(target, note.id, status, reason, law_version=note.version, force=note.force)
+    return Verdict(
+        target,
+        note.id,
+        status,
+        silence.reason,
+        law_version=note.version,
+        force=note.force,
+        waits=silence.waits,
+        remedy=silence.remedy,
+    )
 
 
 def _grouped(
@@ -127,26 +145,33 @@ def _grouped(
     carry no time.
     """
     listed: list[Verdict] = []
-    idle: dict[tuple[str, str], list[str]] = {}
+    idle: dict[tuple[str, Silence], list[str]] = {}
     for verdict in verdicts:
-        note, target, reason = notes.get(verdict.law), verdict.target, verdict.reason
+        note, target = notes.get(verdict.law), verdict.target
+        silence = Silence(verdict.reason, verdict.waits, verdict.remedy)
         if note is not None and verdict.without_time() == _plain(
-            target, note, Status.NOT_APPLICABLE, reason
+            target, note, Status.NOT_APPLICABLE, silence
         ):
-            idle.setdefault((target, reason), []).append(verdict.law)
+            idle.setdefault((target, silence), []).append(verdict.law)
         else:
             listed.append(verdict)
     rows = (
-        {"target": target, "reason": reason, "laws": laws}
-        for (target, reason), laws in idle.items()
+        {"target": target, **_silence_row(silence), "laws": laws}
+        for (target, silence), laws in idle.items()
     )
     return listed, rows
 
 
+def _silence_row(silence: Silence) -> dict[str, Any]:
+    """A silence as JSON; what waits for nothing is written as ever."""
+    return {name: value for name, value in asdict(silence).items() if value or name == "reason"}
+
+
 def _ungrouped(rows: Iterable[Any], notes: Mapping[str, LawNote]) -> Iterator[Verdict]:
     for row in rows:
+        silence = Silence(row["reason"], row.get("waits", False), row.get("remedy", ""))
         for law in row["laws"]:
-            yield _plain(row["target"], notes[law], Status.NOT_APPLICABLE, row["reason"])
+            yield _plain(row["target"], notes[law], Status.NOT_APPLICABLE, silence)
 
 
 def _lettered(
@@ -157,12 +182,14 @@ def _lettered(
     letters = {(target, law): ELSEWHERE for target in targets for law in notes}
     for verdict in verdicts:
         pair, status = (verdict.target, verdict.law), verdict.status
+        letter = LETTERS.get((status, verdict.waits))
         if (
-            status in LETTERS
+            letter is not None
             and letters.get(pair) == ELSEWHERE
-            and verdict == _plain(verdict.target, notes[verdict.law], status)
+            and verdict
+            == _plain(verdict.target, notes[verdict.law], status, Silence("", verdict.waits))
         ):
-            letters[pair] = LETTERS[status]
+            letters[pair] = letter
         else:
             listed.append(verdict)
     rows = (
@@ -173,11 +200,12 @@ def _lettered(
 
 
 def _unlettered(rows: Iterable[Any], notes: Mapping[str, LawNote]) -> Iterator[Verdict]:
-    statuses = {letter: status for status, letter in LETTERS.items()}
+    meanings = {letter: meaning for meaning, letter in LETTERS.items()}
     for row in rows:
         for letter, note in zip(row["laws"], notes.values(), strict=True):
             if letter != ELSEWHERE:
-                yield _plain(row["target"], note, statuses[letter])
+                status, waits = meanings[letter]
+                yield _plain(row["target"], note, status, Silence("", waits))
 
 
 def _merged(rows: Any, more: Iterable[Verdict], names: Sequence[str]) -> tuple[Verdict, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from flowref.model import Status, Verdict
 from flowref.reporting.contents import LawNote
+from flowref.reporting.judged import FEW, put_to_the_test, share, waiting
 from flowref.reporting.markup import code, escaped, statement_text
-from flowref.reporting.outcomes import LABELS, tally
+from flowref.reporting.outcomes import ORDER, label, tally
 from flowref.reporting.report import Report
 from flowref.reporting.words import reasons
 
@@ -32,6 +34,7 @@ def head(report: Report) -> list[str]:
         "",
         f"**{verdict}** in {len(report.targets)} targets and {len(report.laws)} laws: "
         f"{tally(report.verdicts)}.",
+        f"{share(report.verdicts)} about such things as the targets are were put to the test.",
         "",
         "flowref measures laws of normalizing flows on a component and compares what it finds with",
         "what rounding can explain. A law is a statement about every input; a violation comes with",
@@ -68,23 +71,58 @@ def problems(report: Report) -> list[str]:
     return ["## Could not be audited", "", *sentences]
 
 
-def used(report: Report) -> list[tuple[Status, str]]:
-    """The statuses that occur, with the words above their columns."""
-    counts = report.counts
-    return [(status, label) for status, label in LABELS if counts[status]]
+def used(report: Report) -> list[str]:
+    """The words above the columns of counts, those under which anything is counted."""
+    found = set(map(label, report.verdicts))
+    return [word for word in ORDER if word in found]
 
 
 def counted(
-    first: str, groups: Mapping[str, Sequence[Verdict]], columns: Sequence[tuple[Status, str]]
+    first: str, groups: Mapping[str, Sequence[Verdict]], columns: Sequence[str]
 ) -> list[str]:
-    """A table of how many verdicts of each group have each status; ``first`` heads the names."""
-    labels = " | ".join(label for _, label in columns)
-    lines = [f"| {first} | {labels} |", "|---|" + "---:|" * len(columns)]
+    """A table of how many verdicts of each group are counted under each word, and how many laws of
+    those about such things were put to the test; ``first`` heads the names.
+    """
+    lines = [
+        f"| {first} | put to the test | {' | '.join(columns)} |",
+        "|---|---:|" + "---:|" * len(columns),
+    ]
     for name, verdicts in groups.items():
-        counts = [sum(verdict.status is status for verdict in verdicts) for status, _ in columns]
-        cells = " | ".join(str(count or "") for count in counts)
-        lines.append(f"| {code(name)} | {cells} |")
+        counts = Counter(map(label, verdicts))
+        judged, about = put_to_the_test(verdicts)
+        cells = " | ".join(str(counts[word] or "") for word in columns)
+        lines.append(f"| {code(name)} | {judged} of {about} | {cells} |")
     return lines
+
+
+def waits(report: Report) -> list[str]:
+    """What keeps laws from being put to the test, target by target, and what changes that."""
+    lines: list[str] = []
+    for target, verdicts in report.by_target().items():
+        for one in waiting(verdicts):
+            cells = (code(target), escaped(one.reason), str(len(one.laws)), escaped(one.remedy))
+            lines.append(f"| {' | '.join(cells)} |")
+    if not lines:
+        return []
+    text = [
+        "Laws about such things as the target is that were not put to the test, where one reason",
+        f"keeps {FEW} of them or more from it.",
+    ]
+    table = ["| target | reason | laws | what to say |", "|---|---|---:|---|", *lines]
+    return ["## Not put to the test", "", *text, "", *table]
+
+
+def taken(report: Report) -> list[str]:
+    """What each target was recognized as, and how it speaks where that is not the usual way."""
+    lines = []
+    for target, one in report.recognized.items():
+        how = "; ".join(filter(None, (one.event, *one.conventions, *one.conflicts)))
+        hints = "; ".join(one.hints)
+        lines.append(
+            f"| {code(target)} | {escaped(one.kind)} | {escaped(how)} | {escaped(hints)} |"
+        )
+    table = ["| target | recognized as | how | what to say |", "|---|---|---|---|", *lines]
+    return ["## Recognized as", "", *table] if lines else []
 
 
 def quiet(report: Report) -> list[list[str]]:

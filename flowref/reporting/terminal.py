@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flowref.model import Recognized, Status, Verdict
+from flowref.reporting.judged import share, waiting
 from flowref.reporting.outcomes import FAILING, tally
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
@@ -19,15 +20,18 @@ def target_lines(
     *,
     verbose: bool = False,
 ) -> list[str]:
-    """One line about a target, what is unusual about how it was taken, then its failures;
-    ``verbose`` adds what decided, and what was not decided, advised or run, and why.
+    """One line about a target, what is unusual about how it was taken, what keeps laws from being
+    put to the test, then its failures; ``verbose`` adds what decided, and what was not decided,
+    advised or run, and why.
     """
     seconds = sum(verdict.seconds for verdict in verdicts)
-    kind = f"{recognized.kind}   " if recognized else ""
-    counted = f"{tally(verdicts)}   {examples(verdicts)} examples  {seconds:.1f}s"
-    lines = [f"{clean(target)}   {kind}{counted}"]
+    kind = f"{clean(recognized.kind)}   " if recognized else ""
+    counted = f"{share(verdicts)}: {tally(verdicts)}"
+    examined = f"{examples(verdicts)} examples  {seconds:.1f}s"
+    lines = [f"{clean(target)}   {kind}{counted}   {examined}"]
     if recognized is not None:
         lines += [f"  {line}" for line in taken(recognized, verbose=verbose)]
+    lines += [f"  {one.line}" for one in waiting(verdicts)]
     for verdict in verdicts:
         if verdict.status in FAILING:
             lines += [f"  {line}" for line in failure(verdict, statements.get(verdict.law, ""))]
@@ -55,7 +59,8 @@ def summary_lines(report: Report) -> list[str]:
     """The end of an audit: totals, what could not be loaded, and what the exit code means."""
     number = len(report.targets)
     lines = [
-        f"{number} target{'' if number == 1 else 's'}: {tally(report.verdicts)}   "
+        f"{number} target{'' if number == 1 else 's'}: {share(report.verdicts)}: "
+        f"{tally(report.verdicts)}   "
         f"{examples(report.verdicts)} examples  {report.environment.seconds:.1f}s"
     ]
     if report.problems:

@@ -14,7 +14,7 @@ from checking.standins import Standin
 from flowref.checking.judgement import DROPPED, HELD, TRIVIAL, UNDECIDED, Judgement
 from flowref.checking.record import counterexample
 from flowref.checking.tally import Tally, conclude
-from flowref.model import Batch, Condition, Counts, Status
+from flowref.model import Batch, Condition, Counts, Status, Unsupported
 
 OUTCOMES = (HELD, UNDECIDED, DROPPED, TRIVIAL)
 STANDIN = Standin(lambda batch: batch.x[:, 0], features=1)
@@ -98,7 +98,8 @@ def test_a_pass_needs_as_many_decided_points_as_undecided_ones(
 
 def test_what_is_unsupported_everywhere_is_not_applicable() -> None:
     """An ability that turned out to be missing is the reason, unless some points were decided."""
-    tally = Tally(unsupported=["it has no inverse"])
+    tally = Tally()
+    tally.refused(Unsupported("it has no inverse"))
     verdict = conclude("target", STANDIN.law, tally, declared=True)
     assert (verdict.status, verdict.reason) == (Status.NOT_APPLICABLE, "it has no inverse")
     tally.judged(judgement([HELD]))

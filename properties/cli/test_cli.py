@@ -106,7 +106,7 @@ def test_a_clean_audit(folder: Path) -> None:
     """A correct flow holds: one line, exit 0, and the report is kept."""
     done = quick("flows.py:Scale")
     assert done.exit_code == 0, done.output
-    assert "flows.py:Scale   bijection with inverse   1 hold" in done.output
+    assert "flows.py:Scale   bijection with inverse   1 of 1 law: 1 hold" in done.output
     assert Report.load(folder / ".flowref" / "report.json").complete
 
 
@@ -155,7 +155,7 @@ def test_mistakes_are_sentences_and_others_are_audited(folder: Path) -> None:
     ]
     done = quick("flows.py:Scale", *bad)
     assert done.exit_code == 2
-    assert "flows.py:Scale   bijection with inverse   1 hold" in done.output
+    assert "flows.py:Scale   bijection with inverse   1 of 1 law: 1 hold" in done.output
     assert "Traceback" not in done.output
     for name in (
         "'nope'",
@@ -210,7 +210,7 @@ def test_workers_survive_a_target_that_ends_its_process(folder: Path) -> None:
     )
     assert done.exit_code == 3, done.output
     assert "CRASHED" in done.output
-    assert "flows.py:Scale   bijection with inverse   1 hold" in done.output
+    assert "flows.py:Scale   bijection with inverse   1 of 1 law: 1 hold" in done.output
 
 
 def test_nothing_meaningful_exits_5(folder: Path) -> None:

@@ -111,7 +111,7 @@ def _functional_call(obj: Any, function: Callable[..., Any], inputs: list[Any]) 
     """Run with the object's own parameters handed in from outside, its stored ones spoilt."""
     owned = modules(obj)
     if not owned:
-        raise Unsupported("it holds no modules")
+        raise Unsupported("it holds no modules", waits=False)
 
     class Caller(nn.Module):
         def __init__(self) -> None:

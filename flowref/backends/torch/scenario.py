@@ -33,7 +33,7 @@ class Stage:
         """The object's modules; modes and state_dicts need one."""
         owned = modules(self.obj)
         if not owned:
-            raise Unsupported("it holds no modules")
+            raise Unsupported("it holds no modules", waits=False)
         return owned
 
     def tensor(self, values: Any) -> Any:
@@ -90,7 +90,7 @@ def learn(stage: Stage, step: steps.Learn) -> steps.Trained:
     """One step of stochastic gradient descent."""
     named = trainable(stage.obj)
     if not named:
-        raise Unsupported("it has no trainable parameters")
+        raise Unsupported("it has no trainable parameters", waits=False)
     loss = negative_log_likelihood(
         stage, stage.live.tensor(step.x), stage.live.tensor(step.context)
     )

@@ -80,7 +80,8 @@ def log_det(flow: Differentiable, batch: Batch) -> Residual:
 
 
 @requires(
-    "its inverse is promised to be iterative; bijection/log-det-antisymmetry judges its log-det"
+    "its inverse is promised to be iterative; bijection/log-det-antisymmetry judges its log-det",
+    waits=True,
 )
 def inverse_in_closed_form(flow: Flow) -> bool:
     """An iterative inverse is differentiated only as far as it converged."""

@@ -78,7 +78,7 @@ def log_det_additive(flow: Bijection, batch: Batch) -> Residual:
     swap[: max(1, swap.size // 2)] = True
     swap = swap.reshape(batch.x.shape[1:])
     if batch.context is not None or batch.x[0].size < 2:
-        raise Unsupported("it has a context or a single coordinate")
+        raise Unsupported("it has a context or a single coordinate", waits=False)
     points = (batch.x, other, np.where(swap, batch.x, other), np.where(swap, other, batch.x))
     first, second, mixed, rest = (reported(flow, flow.forward(p, None), len(p)) for p in points)
     return Residual(

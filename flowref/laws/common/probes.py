@@ -114,7 +114,7 @@ def probes(flow: Flow, batch: Batch, complete: bool = True) -> list[Probe]:
         elif complete:
             raise Undecidable(f"{which} raises {error}")
     if not ready:
-        raise Unsupported("it offers no call that can be made here")
+        raise Unsupported("it offers no call that can be made here", waits=False)
     return ready
 
 

@@ -6,7 +6,7 @@ from flowref.model import requires
 from flowref.model.abilities import Flow
 
 
-@requires("it promises an estimate, which may differ from call to call")
+@requires("it promises an estimate, which may differ from call to call", waits=True)
 def not_estimator(flow: Flow) -> bool:
     """Estimators (random probes, adaptive solvers) may draw random numbers and may couple the rows
     of a batch.
@@ -14,7 +14,7 @@ def not_estimator(flow: Flow) -> bool:
     return not flow.promises.get("estimator")
 
 
-@requires("its log-det is promised to be an estimate")
+@requires("its log-det is promised to be an estimate", waits=True)
 def exact_log_det(flow: Flow) -> bool:
     """Estimated log-dets are not held to exact ones."""
     return not flow.promises.get("estimator")
@@ -32,19 +32,22 @@ def has_parameters(flow: Flow) -> bool:
     return flow.trainable
 
 
-@requires("it runs in float32 only")
+@requires("it runs in float32 only", waits=True)
 def in_double(flow: Flow) -> bool:
     """Laws that compare with float64, or differentiate by differences, need float64."""
     return flow.dtype == "float64"
 
 
-@requires("its gradients are promised to pass straight through a clamp")
+@requires("its gradients are promised to pass straight through a clamp", waits=True)
 def true_gradients(flow: Flow) -> bool:
     """Clamps that let gradients through on purpose are documented by a promise."""
     return not flow.promises.get("straight-through")
 
 
-@requires("its forward map is iterative, and what autograd records of it is not its derivative")
+@requires(
+    "its forward map is iterative, and what autograd records of it is not its derivative",
+    waits=True,
+)
 def forward_in_closed_form(flow: Flow) -> bool:
     """A forward map that iterates is differentiated only as far as it is recorded."""
     return not flow.promises.get("iterative-forward")

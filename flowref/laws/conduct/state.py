@@ -41,7 +41,7 @@ UNTRAINABLE = "it refuses to be trained here"
 SETTLE, WATCH = 3, 20
 
 
-@requires("its parameters must not be moved")
+@requires("its parameters must not be moved", waits=True)
 def not_fixed(flow: Flow) -> bool:
     """Parameters may be moved unless someone said otherwise."""
     return not flow.promises.get("fixed")

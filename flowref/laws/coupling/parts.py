@@ -67,14 +67,14 @@ def line(flow: Coupled, x: Array, context: Array | None) -> tuple[Array, Array, 
 # Conditions
 
 
-@requires("its mask is not that of an event")
+@requires("its mask is not that of an event", waits=True)
 def mask_fits(flow: Coupled) -> bool:
     """The mask has an entry for each of an event, whose shape the coupling keeps."""
     shape = flow.event_shape
     return len(flow.coupling.kept) == math.prod(shape) and shape == flow.latent_shape
 
 
-@requires("its mask does not divide an event in two; coupling/mask-partition tells")
+@requires("its mask does not divide an event in two; coupling/mask-partition tells", waits=True)
 def mask_divides(flow: Coupled) -> bool:
     """The mask consists of zeros and ones, and of both."""
     return binary(flow) and len(set(flow.coupling.kept)) == 2
@@ -86,7 +86,11 @@ def maps_entries(flow: Coupled) -> bool:
     return flow.coupling.kind != "joint"
 
 
-@requires("its conditioner is not known")
+@requires(
+    "its conditioner is not known",
+    waits=True,
+    remedy="say which module gives its parameters, in Coupling(conditioner=...)",
+)
 def conditioner_known(flow: Coupled) -> bool:
     """The conditioner can be reached."""
     return bool(flow.coupling.conditioner)

@@ -97,7 +97,7 @@ def fills_space(flow: Flow) -> bool:
     return not flow.density_support.bounded and flow.context_shape is None
 
 
-@requires(f"its events have more than {AFFINE_SIZE} entries")
+@requires(f"its events have more than {AFFINE_SIZE} entries", waits=True)
 def few_unit_vectors(flow: Flow) -> bool:
     """So few that each is mapped."""
     return math.prod(flow.density_shape) <= AFFINE_SIZE

@@ -44,13 +44,13 @@ class TooFew(Undecidable):
     """Too few samples; more might decide."""
 
 
-@requires(f"its events have more than {SAMPLED_SIZE} entries")
+@requires(f"its events have more than {SAMPLED_SIZE} entries", waits=True)
 def few_entries(flow: Flow) -> bool:
     """Events of moderate size."""
     return math.prod(flow.density_shape) <= SAMPLED_SIZE
 
 
-@requires("it is conditional")
+@requires("it is conditional", waits=True)
 def unconditional(flow: Flow) -> bool:
     """One density, whatever the context."""
     return flow.context_shape is None

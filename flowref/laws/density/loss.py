@@ -33,7 +33,11 @@ def level_of(flow: Flow) -> float:
     return declared.bound / declared.bins if declared is not None and declared.bins else 0.0
 
 
-@requires("it does not tell how far apart levels are: promises level, or a preprocessing")
+@requires(
+    "it does not tell how far apart levels are: promises level, or a preprocessing",
+    waits=True,
+    remedy="say ?promises=level=1 or ?preprocessing=alpha,bound,bins",
+)
 def has_level(flow: Flow) -> bool:
     """Bits per dimension are those of data in levels, whose distance must be declared."""
     return bool(level_of(flow))

@@ -80,7 +80,9 @@ def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residu
     """
     x = batch.x.reshape(len(batch.x), -1)
     if x.shape[1] != 1:
-        raise Unsupported("distribution functions are compared for univariate distributions")
+        raise Unsupported(
+            "distribution functions are compared for univariate distributions", waits=False
+        )
     reached = np.asarray(flow.cdf(batch.x), dtype=np.float64).reshape(len(x))
     rng = np.random.default_rng(batch.seed)
     # Probabilities that are reached at the points, and just missed, tell orders best.

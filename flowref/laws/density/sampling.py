@@ -160,7 +160,7 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
     )
 
 
-@requires("its inverse is approximate")
+@requires("its inverse is approximate", waits=True)
 def exact_inverse(flow: Flow) -> bool:
     """Latents are those of the samples."""
     return float(flow.promises.get("inverse-tolerance", 0.0)) <= 1e-4

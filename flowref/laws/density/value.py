@@ -84,7 +84,7 @@ def change_of_variables(flow: MappedDensity, batch: Batch) -> Residual:
     )
 
 
-@requires(LOW_DIMENSIONAL)
+@requires(LOW_DIMENSIONAL, waits=True)
 def low_dimensional(flow: Flow) -> bool:
     """Few dimensions, for a product grid; the reason tells how many there are."""
     size = math.prod(flow.density_shape)
@@ -93,7 +93,7 @@ def low_dimensional(flow: Flow) -> bool:
     return True
 
 
-@requires("its support is no box")
+@requires("its support is no box", waits=True)
 def on_a_box(flow: Flow) -> bool:
     """A product grid covers the support."""
     kind = flow.density_support.kind

@@ -48,7 +48,7 @@ def all_layers_run(flow: InvertibleMultiScale, batch: Batch) -> Residual:
     return flags(bool(notes), len(batch.x), "; ".join(notes))
 
 
-@requires("the kinds of its layers are not told")
+@requires("the kinds of its layers are not told", waits=True)
 def lists_layers(flow: MultiScaled) -> bool:
     """The kinds of the layers are declared."""
     return bool(flow.multi_scale.architecture)

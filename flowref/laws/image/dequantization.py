@@ -19,7 +19,9 @@ NODES, SPREAD, CENTERS = 64, 0.1, (0.25, 0.5, 0.75)
 BOUND_ERROR = {"float64": 1e-9, "float32": 1e-3}
 
 
-@requires("its number of levels is not known")
+@requires(
+    "its number of levels is not known", waits=True, remedy="say ?preprocessing=alpha,bound,bins"
+)
 def has_levels(flow: Flow) -> bool:
     """Dequantization is judged where the number of levels is declared."""
     declared = flow.facts.preprocessing

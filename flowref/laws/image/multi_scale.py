@@ -189,7 +189,11 @@ def recombines(flow: InvertibleMultiScale, batch: Batch) -> Residual:
     )
 
 
-@requires("its latents are not known to be standard normal")
+@requires(
+    "its latents are not known to be standard normal",
+    waits=True,
+    remedy="say ?promises=standard-normal-base",
+)
 def normal_latents(flow: MultiScaled) -> bool:
     """The latents of every level are standard normal under the density."""
     return flow.multi_scale.base == "normal"

@@ -68,7 +68,7 @@ def closed_range(flow: Flow) -> bool:
     return declared is not None and declared.alpha > 0
 
 
-@requires(f"its events have more than {JACOBIAN_SIZE} entries")
+@requires(f"its events have more than {JACOBIAN_SIZE} entries", waits=True)
 def small_events(flow: Flow) -> bool:
     """The determinant of a whole flow is taken for small events."""
     return math.prod(flow.density_shape) <= JACOBIAN_SIZE

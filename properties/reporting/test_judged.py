@@ -1,0 +1,85 @@
+"""What is not judged is told: k of n laws about such things, and what keeps the others silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowref.model import Recognized, Status, Verdict
+from flowref.reporting.contents import Environment, LawNote
+from flowref.reporting.judged import FEW, concerns, put_to_the_test, share, waiting
+from flowref.reporting.markdown import to_markdown
+from flowref.reporting.report import Report
+from flowref.reporting.terminal import target_lines
+
+REASON, REMEDY = "it offers no inverse", "say ?inverse=NAME"
+
+
+def idle(number: int, waits: bool = True) -> list[Verdict]:
+    """So many laws that do not apply, for one reason."""
+    remedy = REMEDY if waits else ""
+    return [
+        Verdict(
+            "t", f"a/{place}-{waits}", Status.NOT_APPLICABLE, REASON, waits=waits, remedy=remedy
+        )
+        for place in range(number)
+    ]
+
+
+verdicts = st.lists(
+    st.builds(
+        Verdict, st.just("t"), st.text(max_size=4), st.sampled_from(Status), waits=st.booleans()
+    )
+)
+
+
+@given(verdicts, st.integers(0, 5))
+def test_laws_about_something_else_are_not_counted(found: list[Verdict], more: int) -> None:
+    """Laws about what the target plainly is not change no number that a reader sees."""
+    assert share([*found, *idle(more, waits=False)]) == share(found)
+    judged, about = put_to_the_test(found)
+    assert 0 <= judged <= about == sum(map(concerns, found))
+
+
+@pytest.mark.parametrize("status", [Status.HOLDS, Status.VIOLATED, Status.ADVICE, Status.ERROR])
+def test_what_was_judged_was_put_to_the_test(status: Status) -> None:
+    """A law that gave an answer counts on both sides, one that gave none on one."""
+    assert put_to_the_test([Verdict("t", "l", status)]) == (1, 1)
+    assert put_to_the_test([Verdict("t", "l", Status.INCONCLUSIVE), *idle(1)]) == (0, 2)
+
+
+def test_a_reason_that_silences_three_laws_has_a_line() -> None:
+    """Three laws that wait for one reason are a line with what to say; two are none."""
+    (line,) = [one.line for one in waiting(idle(FEW))]
+    assert line == f"no inverse: {FEW} laws wait; {REMEDY}"
+    assert not waiting(idle(FEW - 1))
+    assert not waiting(idle(9, waits=False))
+    shown = target_lines("t", [Verdict("t", "l", Status.HOLDS), *idle(FEW)], {})
+    assert shown[0].startswith("t   1 of 4 laws: 1 hold  3 wait")
+    assert shown[1:] == [f"  {line}"]
+
+
+def test_what_waits_is_in_every_format() -> None:
+    """The JSON keeps of which kind a silence is, brief or in full; Markdown says what to say."""
+    found = (Verdict("t", "l", Status.HOLDS), *idle(FEW), *idle(2, waits=False))
+    notes = tuple(LawNote(one.law, 1, "It holds.", "claim", "rounding") for one in found)
+    taken = {"t": Recognized("bijection without inverse", (2,), conventions=("one number",))}
+    report = Report(Environment("0", "3", "here"), notes, ("t",), found, recognized=taken)
+    for one in (report, report.brief()):
+        back = Report.from_json(one.to_json())
+        assert back == one
+        assert put_to_the_test(back.verdicts) == (1, 4)
+    text = to_markdown(report)
+    assert "| `t` | 1 of 4 | 1 | 3 | 2 |" in text
+    assert REASON in text and REMEDY in text
+    assert "bijection without inverse" in text and "one number" in text
+
+
+def test_an_older_report_is_read() -> None:
+    """A report that tells neither what was recognized nor what waits is read as one without them."""
+    report = Report(Environment("0", "3", "here"), (), ("t",), (Verdict("t", "l", Status.HOLDS),))
+    old = report.to_json().replace('"recognized": []', '"problems": []')
+    assert Report.from_json(old) == replace(report, recognized={})
