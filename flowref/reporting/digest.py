@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from flowref.model import Status, Verdict
 from flowref.reporting import sections
+from flowref.reporting.causes import Cause, by_size, by_target, explained
 from flowref.reporting.markup import code, escaped
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
@@ -64,13 +65,17 @@ def _failures(report: Report) -> list[str]:
     for name, verdicts in groups.items():
         lines += ["", f"### {escaped(name)}", ""]
         lines += ["| name | | law | target | seen |", "|---|---|---|---|---|"]
-        lines += map(_failure, verdicts)
+        for group in by_target(verdicts).values():
+            causes = explained(group)
+            listed = sorted(by_size(group), key=lambda verdict: verdict.law in causes)
+            lines += [_failure(verdict, causes.get(verdict.law)) for verdict in listed]
     return lines
 
 
-def _failure(verdict: Verdict) -> str:
+def _failure(verdict: Verdict, cause: Cause | None) -> str:
     name = verdict.id if verdict.status is Status.VIOLATED else ""
-    seen = escaped("; ".join(filter(None, [measured(verdict, WIDTH), remark(verdict)])))
+    because = "" if cause is None else cause.because
+    seen = escaped("; ".join(filter(None, [because, measured(verdict, WIDTH), remark(verdict)])))
     pair = f"{code(verdict.law)} | {code(verdict.target)}"
     return f"| {name} | {verdict.status} | {pair} | {seen} |"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flowref.model import Status, Verdict
 from flowref.reporting import digest, sections
+from flowref.reporting.causes import by_size, by_target, explained
 from flowref.reporting.contents import LawNote
 from flowref.reporting.markup import block, code, escaped, statement_text
 from flowref.reporting.outcomes import FAILING
@@ -40,18 +41,23 @@ def _targets(report: Report) -> list[str]:
 
 def _failures(report: Report) -> list[str]:
     lines: list[str] = []
-    for verdict in report.with_status(*FAILING):
-        lines += ["", *_failure(verdict, report.note(verdict.law))]
+    for verdicts in by_target(report.with_status(*FAILING)).values():
+        causes = explained(verdicts)
+        for verdict in sorted(by_size(verdicts), key=lambda verdict: verdict.law in causes):
+            because = causes[verdict.law].because if verdict.law in causes else ""
+            lines += ["", *_failure(verdict, report.note(verdict.law), because)]
     return ["## Failures", *lines] if lines else []
 
 
-def _failure(verdict: Verdict, note: LawNote | None) -> list[str]:
+def _failure(verdict: Verdict, note: LawNote | None, because: str) -> list[str]:
     name = f"{verdict.id} " if verdict.status is Status.VIOLATED else ""
     lines = [f"### {name}{verdict.status}: {code(verdict.law)} in {code(verdict.target)}", ""]
     if note is not None:
         lines += [f"The law: {statement_text(note.statement)}", ""]
     if seen := measured(verdict):
         lines.append(f"- seen: {escaped(seen)}")
+    if because:
+        lines.append(f"- explained: {because}")
     if text := remark(verdict):
         lines.append(f"- remark: {escaped(text)}")
     if (case := verdict.counterexample) is not None:

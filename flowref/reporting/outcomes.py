@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from flowref.model import Status, Verdict
+from flowref.reporting.causes import by_target, explained
 
 BROKEN = (Status.ERROR, Status.TIMEOUT, Status.CRASHED)
 FAILING = (Status.VIOLATED, *BROKEN)
@@ -33,17 +34,28 @@ LABELS = {
     Status.INCONCLUSIVE: "inconclusive",
     Status.NOT_RUN: "not run",
 }
-# Laws that do not apply: those that wait, and those about something else.
-WAIT, ELSEWHERE = "wait", "n/a"
-ORDER = (*LABELS.values(), WAIT, ELSEWHERE)
+# Violations that another one of the target explains; laws that do not apply: those that wait, and
+# those about something else.
+EXPLAINED, WAIT, ELSEWHERE = "explained", "wait", "n/a"
+ORDER = ("hold", "VIOLATED", EXPLAINED, *list(LABELS.values())[2:], WAIT, ELSEWHERE)
 
 
-def label(verdict: Verdict) -> str:
-    """Under which word a verdict is counted.
+def labels(verdicts: Iterable[Verdict]) -> list[str]:
+    """Under which word each verdict is counted; a violation that another one of its target explains
+    is not counted as one.
 
-    >>> label(Verdict("t", "l", Status.NOT_APPLICABLE, waits=True))
-    'wait'
+    >>> labels([Verdict("t", "l", Status.NOT_APPLICABLE, waits=True)])
+    ['wait']
     """
+    listed = list(verdicts)
+    causes = {target: explained(group) for target, group in by_target(listed).items()}
+    return [
+        EXPLAINED if verdict.law in causes[verdict.target] else _label(verdict)
+        for verdict in listed
+    ]
+
+
+def _label(verdict: Verdict) -> str:
     if verdict.status is Status.NOT_APPLICABLE:
         return WAIT if verdict.waits else ELSEWHERE
     return LABELS[verdict.status]
@@ -55,6 +67,18 @@ def tally(verdicts: Iterable[Verdict]) -> str:
     >>> tally([Verdict("t", "l", Status.HOLDS), Verdict("t", "m", Status.NOT_RUN)])
     '1 hold  1 not run'
     """
-    counts = Counter(map(label, verdicts))
+    counts = Counter(labels(verdicts))
     named = [word for word in ORDER if counts[word] and word != ELSEWHERE]
     return "  ".join(f"{counts[word]} {word}" for word in named) or "nothing checked"
+
+
+def violations(verdicts: Iterable[Verdict]) -> str:
+    """How many violations, and how many of them others explain, in words.
+
+    >>> violations([Verdict("t", "l", Status.VIOLATED)])
+    '1 violation'
+    """
+    counts = Counter(labels(verdicts))
+    own, others = counts[LABELS[Status.VIOLATED]], counts[EXPLAINED]
+    text = f"{own} violation{'' if own == 1 else 's'}"
+    return f"{text}, {others} more explained by {'it' if own == 1 else 'them'}" if others else text

@@ -11,7 +11,7 @@ from flowref.model import FlowrefError, Problem, Recognized, Status, Verdict
 from flowref.reporting import schema
 from flowref.reporting.contents import Environment, LawNote, Omitted
 from flowref.reporting.files import read, write
-from flowref.reporting.outcomes import BROKEN, FAILING
+from flowref.reporting.outcomes import BROKEN, EXPLAINED, FAILING, labels
 from flowref.reporting.text import clean
 from flowref.reporting.words import failures
 
@@ -103,12 +103,14 @@ class Report:
         failed = self.with_status(*FAILING)
         if not failed and not self.problems:
             return
+        symptoms = labels(self.verdicts).count(EXPLAINED)
         counts = [
-            (len(self.violations), "violation"),
+            (len(self.violations) - symptoms, "violation"),
+            (symptoms, "violation that others explain"),
             (len(failed) - len(self.violations), "broken check"),
             (len(self.problems), "unloadable target"),
         ]
-        nouns = [f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts if count]
+        nouns = [_counted(count, noun) for count, noun in counts if count]
         lines = [", ".join(nouns), *(f"  {clean(problem.message)}" for problem in self.problems)]
         lines += failures(failed, {note.id: note.statement for note in self.laws})
         raise FlowrefViolation("\n".join(lines))
@@ -163,3 +165,13 @@ class Report:
         Raises: `ReportError` in one sentence.
         """
         return cls.from_json(read(path), str(path))
+
+
+def _counted(count: int, noun: str) -> str:
+    """A number of things, in words.
+
+    >>> _counted(2, "violation that others explain")
+    '2 violations that others explain'
+    """
+    first, space, rest = noun.partition(" that ")
+    return f"{count} {first}{'' if count == 1 else 's'}{space}{rest}"

@@ -9,7 +9,7 @@ from flowref.model import Status, Verdict
 from flowref.reporting.contents import LawNote
 from flowref.reporting.judged import FEW, put_to_the_test, share, waiting
 from flowref.reporting.markup import code, escaped, statement_text
-from flowref.reporting.outcomes import ORDER, label, tally
+from flowref.reporting.outcomes import ORDER, labels, tally, violations
 from flowref.reporting.report import Report
 from flowref.reporting.words import reasons
 
@@ -23,8 +23,8 @@ QUIET = (
 
 def head(report: Report) -> list[str]:
     """What was audited, when, with what, and what came of it in one line."""
-    environment, count = report.environment, len(report.violations)
-    verdict = "No law is violated" if not count else f"{count} violation{'' if count == 1 else 's'}"
+    environment = report.environment
+    verdict = violations(report.verdicts) if report.violations else "No law is violated"
     versions = ", ".join(
         f"{escaped(name)} {escaped(number)}" for name, number in environment.versions
     )
@@ -73,7 +73,7 @@ def problems(report: Report) -> list[str]:
 
 def used(report: Report) -> list[str]:
     """The words above the columns of counts, those under which anything is counted."""
-    found = set(map(label, report.verdicts))
+    found = set(labels(report.verdicts))
     return [word for word in ORDER if word in found]
 
 
@@ -88,7 +88,7 @@ def counted(
         "|---|---:|" + "---:|" * len(columns),
     ]
     for name, verdicts in groups.items():
-        counts = Counter(map(label, verdicts))
+        counts = Counter(labels(verdicts))
         judged, about = put_to_the_test(verdicts)
         cells = " | ".join(str(counts[word] or "") for word in columns)
         lines.append(f"| {code(name)} | {judged} of {about} | {cells} |")

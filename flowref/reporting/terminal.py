@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flowref.model import Recognized, Status, Verdict
+from flowref.reporting.causes import by_size, deepest, explained
 from flowref.reporting.judged import share, waiting
 from flowref.reporting.outcomes import FAILING, tally
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
-from flowref.reporting.words import examples, failure, reasons
+from flowref.reporting.words import examples, failure, reasons, symptom
 
 
 def target_lines(
@@ -32,9 +33,7 @@ def target_lines(
     if recognized is not None:
         lines += [f"  {line}" for line in taken(recognized, verbose=verbose)]
     lines += [f"  {one.line}" for one in waiting(verdicts)]
-    for verdict in verdicts:
-        if verdict.status in FAILING:
-            lines += [f"  {line}" for line in failure(verdict, statements.get(verdict.law, ""))]
+    lines += [f"  {line}" for line in failing(verdicts, statements)]
     quiet = (
         (Status.INCONCLUSIVE, Status.ADVICE, Status.NOT_RUN, Status.NOT_APPLICABLE)
         if verbose
@@ -44,6 +43,18 @@ def target_lines(
         for reason, laws in reasons(verdicts, status):
             listed = ", ".join(laws) if verbose or len(laws) < 4 else f"{len(laws)} laws"
             lines.append(f"  {str(status).lower().replace('_', ' ')}: {listed}: {reason}")
+    return lines
+
+
+def failing(verdicts: Sequence[Verdict], statements: dict[str, str]) -> list[str]:
+    """The failures of a target: the largest first, and after each what it explains, a line each."""
+    lines, causes = [], explained(verdicts)
+    for verdict in by_size(verdict for verdict in verdicts if verdict.status in FAILING):
+        if verdict.law in causes:
+            continue
+        lines += failure(verdict, statements.get(verdict.law, ""))
+        symptoms = by_size(one for one in verdicts if deepest(one, causes) == verdict.law)
+        lines += [f"    {symptom(one, causes[one.law])}" for one in symptoms]
     return lines
 
 

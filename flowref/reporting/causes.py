@@ -1,0 +1,128 @@
+"""Causes before symptoms: which violations of a target an earlier one explains.
+
+Verdicts are facts and stay as they are; this is how a report lists and counts them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from flowref.model import Status, Verdict
+
+FAMILIES = (
+    "batch-norm/*", "bijection/*", "composition/*", "coupling/*", "density/*", "multi-scale/*", "preprocessing/*",
+    "sampling/*", "squeeze/*",
+)  # fmt: skip
+DERIVATIVES = ("conduct/*gradient*", "conduct/score", "conduct/double-backward")
+BATCHES = ("conduct/batch-one", "conduct/nan-containment", "conduct/vmap-compatible")
+# Laws by which two calls of one object, or of two that are equal, agree.
+REPEATS = (
+    "conduct/cache-coherent", "conduct/compile-equal", "conduct/float32-agrees", "conduct/functional-call",
+    "conduct/strides-agree", "mode/grad-modes-agree", "mode/rows-independent", "mode/train-inverse",
+    "mode/train-log-det", "state/copies-equal", "state/copies-independent", "state/reload-equals",
+    "state/resume-equals-continue",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A law whose violation explains those of others. ``because``: the clause that says so;
+    ``symptoms``: globs of the laws that it explains.
+    """
+
+    law: str
+    because: str
+    symptoms: tuple[str, ...]
+
+    def explains(self, law: str) -> bool:
+        """Whether the violation of another law may be a symptom."""
+        return law != self.law and any(fnmatchcase(law, glob) for glob in self.symptoms)
+
+
+# The deepest first: what is random, then what couples rows or writes to the process, then values,
+# then their derivatives.
+CAUSES = (
+    Cause(
+        "conduct/deterministic",
+        "because its results are random",
+        (*FAMILIES, *REPEATS, *BATCHES, *DERIVATIVES, "mode/eval-is-pure"),
+    ),
+    Cause(
+        "mode/rows-independent",
+        "because rows depend on each other",
+        (*FAMILIES, *BATCHES, *DERIVATIVES, "conduct/strides-agree"),
+    ),
+    Cause(
+        "conduct/no-global-settings",
+        "because a call changes global settings",
+        ("conduct/dtype-follow", "mode/grad-modes-agree", *DERIVATIVES),
+    ),
+    Cause(
+        "mode/eval-is-pure",
+        "because calls in eval mode change its state",
+        ("conduct/cache-coherent", "state/reload-equals", "state/resume-equals-continue"),
+    ),
+    Cause(
+        "bijection/inverse-roundtrip",
+        "because its inverse does not undo forward",
+        (
+            "bijection/forward-roundtrip", "bijection/jacobian-inverse-product", "bijection/log-det-antisymmetry",
+            "composition/inverse-reverses", "coupling/any-conditioner", "density/samples-consistent",
+            "multi-scale/recombines", "sampling/pit-uniform", "sampling/sample-then-inverse",
+        ),
+    ),
+    Cause(
+        "bijection/log-det",
+        "because its log-det is wrong",
+        (
+            "bijection/constant-jacobian", "bijection/log-det-antisymmetry", "coupling/closed-form",
+            "coupling/log-det-sum", "density/affine-oracle", "density/integrates-to-one", "density/samples-consistent",
+            "preprocessing/log*",
+        ),
+    ),
+)  # fmt: skip
+
+
+def explained(verdicts: Iterable[Verdict]) -> dict[str, Cause]:
+    """Law -> the deepest cause of its violation, for those violations of one target that another
+    one explains.
+    """
+    violated = {verdict.law for verdict in verdicts if verdict.status is Status.VIOLATED}
+    found: dict[str, Cause] = {}
+    for cause in CAUSES:
+        if cause.law in violated:
+            for law in violated:
+                if cause.explains(law):
+                    found.setdefault(law, cause)
+    return found
+
+
+def deepest(verdict: Verdict, causes: Mapping[str, Cause]) -> str:
+    """The law that explains a verdict and is not explained itself; empty if none explains it."""
+    law = verdict.law
+    while law in causes:
+        law = causes[law].law
+    return law if verdict.law in causes else ""
+
+
+def by_size(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Verdicts with the largest margin first; before them those without numbers, or with nan."""
+    return sorted(verdicts, key=_smallness)
+
+
+def _smallness(verdict: Verdict) -> tuple[float, float]:
+    evidence = verdict.evidence
+    if evidence is None or math.isnan(evidence.margin) or math.isnan(evidence.residual):
+        return -math.inf, -math.inf
+    return -evidence.margin, -evidence.residual
+
+
+def by_target(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
+    """Verdicts in groups, in their order."""
+    groups: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        groups.setdefault(verdict.target, []).append(verdict)
+    return groups

@@ -1,0 +1,90 @@
+"""Causes before symptoms: a violation that another one explains says so, and is counted once."""
+
+from __future__ import annotations
+
+import math
+from fnmatch import fnmatchcase
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowref import registry
+from flowref.model import Evidence, Status, Verdict
+from flowref.reporting.causes import CAUSES, by_size, deepest, explained
+from flowref.reporting.contents import Environment
+from flowref.reporting.markdown import to_markdown
+from flowref.reporting.outcomes import labels, tally, violations
+from flowref.reporting.report import FlowrefViolation, Report
+from flowref.reporting.terminal import target_lines
+
+RANDOM, ROWS, VALUES = CAUSES[0].law, CAUSES[1].law, "bijection/inverse-roundtrip"
+LAWS = sorted({cause.law for cause in CAUSES} | {"bijection/log-det-shape", "conduct/score"})
+
+
+def found(law: str, status: Status = Status.VIOLATED, residual: float = 1.0) -> Verdict:
+    """A verdict with numbers."""
+    return Verdict("t", law, status, evidence=Evidence(residual, 1e-14))
+
+
+@pytest.mark.parametrize("glob", sorted({glob for cause in CAUSES for glob in cause.symptoms}))
+def test_every_symptom_is_a_law(glob: str) -> None:
+    """Causes and symptoms name laws that there are."""
+    laws = {law.id for law in registry.laws()}
+    assert any(fnmatchcase(law, glob) for law in laws)
+    assert {cause.law for cause in CAUSES} <= laws
+
+
+@given(st.lists(st.sampled_from(LAWS), unique=True))
+def test_something_is_left_to_stand_for_itself(laws: list[str]) -> None:
+    """Whatever is violated, each symptom leads to a violation that nothing explains."""
+    verdicts = [found(law) for law in laws]
+    causes = explained(verdicts)
+    assert bool(verdicts) == (len(causes) < len(verdicts))
+    for verdict in verdicts:
+        root = deepest(verdict, causes)
+        assert (root == "") == (verdict.law not in causes)
+        assert root not in causes
+
+
+def test_only_a_violation_explains() -> None:
+    """A cause that holds, or is undecided, explains nothing; nor does one of another target."""
+    assert set(explained([found(RANDOM), found(VALUES)])) == {VALUES}
+    for status in set(Status) - {Status.VIOLATED}:
+        assert not explained([found(RANDOM, status), found(VALUES)])
+    other = Verdict("u", RANDOM, Status.VIOLATED)
+    assert labels([other, found(VALUES)]) == ["VIOLATED", "VIOLATED"]
+
+
+def test_a_cause_is_counted_once() -> None:
+    """Counts, headings and messages tell the violations that stand for themselves from the others,
+    and the others say why.
+    """
+    verdicts = [found(VALUES), found(ROWS), found(RANDOM), found("conduct/no-printing")]
+    assert tally(verdicts) == "2 VIOLATED  2 explained"
+    assert violations(verdicts) == "2 violations, 2 more explained by them"
+    report = Report(Environment("0", "3", "here"), (), ("t",), tuple(verdicts))
+    assert "**2 violations, 2 more explained by them**" in to_markdown(report)
+    with pytest.raises(FlowrefViolation, match="2 violations, 2 violations that others explain"):
+        report.raise_for_violations()
+    texts = (
+        "\n".join(target_lines("t", verdicts, {})),
+        to_markdown(report),
+        to_markdown(report.brief()),
+    )
+    for text in texts:
+        assert text.count("because its results are random") == 2
+        assert text.index(RANDOM) < text.index("because") < len(text)
+
+
+@given(st.lists(st.floats(0, 1e30), max_size=5))
+def test_the_largest_comes_first(sizes: list[float]) -> None:
+    """Failures are listed by margin, the largest first; those without numbers stand before them."""
+    verdicts = [found("conduct/no-printing", residual=size) for size in sizes]
+    broken = [Verdict("t", "l", Status.CRASHED), found("conduct/no-printing", residual=math.nan)]
+    listed = by_size([*verdicts, *broken])
+    assert listed[:2] == broken or {repr(one) for one in listed[:2]} == {
+        repr(one) for one in broken
+    }
+    margins = [one.evidence.margin for one in listed[2:] if one.evidence]
+    assert margins == sorted(margins, reverse=True)
