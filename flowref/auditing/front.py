@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.pool import Limits
 from flowref.auditing.running import conduct
 from flowref.auditing.selection import select
+from flowref.baseline.entry import Baseline
+from flowref.baseline.reading import load
 from flowref.model import Law, Target
 from flowref.reporting.report import FlowrefViolation, Report
 
@@ -25,22 +28,26 @@ def audit(
     timeout: float = 60.0,
     memory: int = 2048,
     budget: float = math.inf,
+    baseline: str | Path | None = None,
 ) -> Report:
     """Check every law on every target: specs such as "zuko:NSF?features=3", libraries, or live
     objects.
 
     Arguments: ``laws`` ids or globs, all by default; ``profile`` quick, standard, thorough;
     ``jobs`` worker processes, 0 for this process; ``timeout`` seconds of processor time and
-    ``memory`` MiB for each pair, in workers only; ``budget`` seconds after which no pair starts. Live objects are copied
+    ``memory`` MiB for each pair, in workers only; ``budget`` seconds after which no pair starts;
+    ``baseline`` a file of known failures, which then raise nothing. Live objects are copied
     first and stay in this process.
-    Raises: `SpecError` for laws or options that do not exist. Targets that cannot be loaded are in
+    Raises: `SpecError` for laws or options that do not exist, `BaselineError` for known failures
+    that cannot be read. Targets that cannot be loaded are in
     ``report.problems``.
     """
     if targets is not None and (
         isinstance(targets, str | Target) or not isinstance(targets, list | tuple | set)
     ):
         targets = [targets]
-    options = Options(profile, seed, jobs, Limits(timeout, memory), budget)
+    known = Baseline() if baseline is None else load(Path(baseline))
+    options = Options(profile, seed, jobs, Limits(timeout, memory), budget, baseline=known)
     return conduct(targets, laws, options, Listener())
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from flowref.auditing.pool import CHECK, Limits
 from flowref.auditing.schedule import Pair
-from flowref.model import Law, Problem, Recognized, Target, Verdict
+from flowref.baseline.entry import Baseline
+from flowref.model import KnownFailure, Law, Problem, Recognized, Target, Verdict
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,8 @@ class Options:
 
     ``budget``: seconds after which no pair starts. ``folder``: where the journal and the report are
     kept, or None. ``fresh``: do not go on with an interrupted audit. ``defaults``: options for
-    targets that do not give them. ``entry``: the function that checks a pair, as "module:name".
+    targets that do not give them. ``baseline``: failures that are known. ``entry``: the function
+    that checks a pair, as "module:name".
     """
 
     profile: str = "standard"
@@ -31,6 +33,7 @@ class Options:
     fresh: bool = False
     defaults: dict[str, str] = field(default_factory=dict)
     command: str = ""
+    baseline: Baseline = field(default_factory=Baseline)
     entry: str = CHECK
 
 
@@ -50,10 +53,14 @@ class Listener:
         """A target cannot be audited."""
 
     def target(
-        self, target: Target, verdicts: Sequence[Verdict], recognized: Recognized | None
+        self,
+        target: Target,
+        verdicts: Sequence[Verdict],
+        recognized: Recognized | None = None,
+        known: Sequence[KnownFailure] = (),
     ) -> None:
         """All pairs of a target are done; ``recognized``: what it was taken for, if it was
-        loaded.
+        loaded; ``known``: how its known failures stand.
         """
 
     def notice(self, text: str) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 
 from flowref.auditing.schedule import Pair, Schedule
 from flowref.auditing.usage import resident, usage
-from flowref.auditing.worker import MEBIBYTE, Outcome, Start, outcome_of
+from flowref.auditing.worker import MEBIBYTE, Outcome, Replay, Start, outcome_of
 from flowref.model import FlowrefError, Status, Target
 
 CHECK = "flowref.auditing.worker:check_pair"
@@ -175,7 +175,8 @@ class Pool:
         before = usage(worker.process.pid)
         worker.used = 0.0 if before is None else before.seconds
         worker.spent, worker.awake = 0.0, worker.began
-        order = (pair.target, pair.law.id if pair.law else None, self.settings)
+        how = self.settings if pair.case is None else Replay(pair.case, self.settings)
+        order = (pair.target, pair.law.id if pair.law else None, how)
         assert worker.process.stdin is not None
         with contextlib.suppress(OSError):  # it died meanwhile: the watch will see it
             worker.process.stdin.write(pickle.dumps(order))

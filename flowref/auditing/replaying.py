@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flowref import registry
 from flowref.auditing.worker import undisturbed
-from flowref.model import OBJECT, FlowrefError, ReportError, Status, Verdict, one_line
+from flowref.baseline.entry import Baseline, Entry
+from flowref.baseline.standing import known, stand
+from flowref.model import (
+    OBJECT,
+    FlowrefError,
+    KnownFailure,
+    ReportError,
+    Status,
+    Verdict,
+    one_line,
+)
 from flowref.reporting.report import Report
 
 STILL_FAILS, FIXED, ERROR = "STILL FAILS", "FIXED", "ERROR"
@@ -57,6 +67,26 @@ def replay(verdicts: Iterable[Verdict], report: Report) -> Iterator[Replayed]:
             except Exception as error:
                 reason = one_line(error)
         yield Replayed(recorded, label, reason, time.perf_counter() - began, now)
+
+
+def standings(baseline: Baseline) -> Iterator[tuple[Entry, KnownFailure]]:
+    """How each known failure stands by its pinned case, which is measured again without searching."""
+    from flowref.checking import Settings, remeasure
+
+    for entry in baseline.entries:
+        pinned, now = baseline.pinned(entry), None
+        if pinned is not None and (case := pinned.counterexample) is not None:
+            try:
+                with undisturbed():
+                    target = registry.parse_target(pinned.target)
+                    now = remeasure(target, registry.find_law(pinned.law), case, Settings())
+            except FlowrefError as error:
+                now = replace(pinned, status=Status.NOT_RUN, reason=str(error))
+            except Exception as error:
+                now = replace(pinned, status=Status.ERROR, reason=one_line(error))
+        standing, detail = stand(entry, pinned, None, now)
+        name = entry.target if pinned is None else pinned.target
+        yield entry, known(entry, name, standing, detail)
 
 
 def _label(now: Verdict) -> tuple[str, str]:

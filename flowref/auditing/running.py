@@ -27,7 +27,10 @@ from flowref.auditing.selection import (
     select,
     select_laws,
 )
-from flowref.auditing.worker import Outcome, guarded, resolve
+from flowref.auditing.worker import Outcome, Replay, guarded, resolve
+from flowref.baseline.entry import Entry
+from flowref.baseline.matching import exhausted, vet
+from flowref.baseline.standing import ACCUSING, overlay
 from flowref.model import (
     OBJECT,
     Law,
@@ -40,6 +43,7 @@ from flowref.model import (
     nearest,
 )
 from flowref.reporting.contents import Environment, LawNote
+from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
 
 OUT_OF_MEMORY = re.compile(
@@ -64,6 +68,7 @@ def conduct(
         )
     chosen_laws = select_laws(laws)
     selection = select(targets, options.defaults)
+    vet(options.baseline, selection.targets)
     return Audit(selection, chosen_laws, options, listener).run()
 
 
@@ -84,6 +89,13 @@ class Audit:
         self.frameworks = frameworks(self.targets)
         self.versions = library_versions(self.targets)
         self.recognized: dict[str, Recognized] = {}
+        pins = options.baseline.pins(list(self.done), [law.id for law in laws])
+        self.cases = {
+            pair: verdict.counterexample
+            for pair, verdict in pins.items()
+            if verdict.counterexample is not None
+        }
+        self.replayed: dict[tuple[str, str], Verdict] = {}
         self.journal: Journal | None = None
         self.began = time.monotonic()
         self.started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -100,7 +112,7 @@ class Audit:
         targets = [target for target in self.targets if str(target) not in without]
         earlier = tuple(verdict for verdict in earlier if verdict.target not in without)
         hurried = math.isfinite(self.options.budget)
-        self.schedule = Schedule(targets, self.laws, earlier, hurried)
+        self.schedule = Schedule(targets, self.laws, earlier, hurried, self.cases)
         for problem in unloadable:
             self._drop(problem)
         for verdict in earlier:
@@ -167,7 +179,8 @@ class Audit:
         while (pair := self.schedule.next(last)) is not None:
             yield pair, None
             last, law = pair.target, pair.law.id if pair.law else None
-            yield pair, guarded(entry, pair.target, law, self.settings)
+            how = self.settings if pair.case is None else Replay(pair.case, self.settings)
+            yield pair, guarded(entry, pair.target, law, how)
 
     def _consume(self, events: Iterator[tuple[Pair, Outcome | Broken | None]]) -> None:
         for pair, outcome in events:
@@ -175,6 +188,8 @@ class Audit:
                 self.listener.start(pair)
             elif pair.law is None:
                 self._enter_probe(pair, outcome)
+            elif pair.case is not None:
+                self._enter_replay(pair, outcome)
             else:
                 verdicts = self.schedule.enter(settle(pair, outcome), pair.target)
                 self._enter_all(verdicts, journal=True)
@@ -191,6 +206,13 @@ class Audit:
             self.listener.notice(
                 f"{budget} was spent before the first law of these families: {', '.join(told)}"
             )
+
+    def _enter_replay(self, pair: Pair, outcome: Outcome | Broken) -> None:
+        """What a recorded case shows now."""
+        assert pair.law is not None
+        self.replayed[str(pair.target), pair.law.id] = settle(pair, outcome)
+        self.schedule.replayed(pair.target)
+        self._end_of(str(pair.target))
 
     def _enter_probe(self, pair: Pair, outcome: Outcome | Broken) -> None:
         """Whether a target could be loaded."""
@@ -230,22 +252,47 @@ class Audit:
         """Keep a verdict; the last one of a target ends it."""
         self.verdicts[verdict.target, verdict.law] = verdict
         self.listener.verdict(verdict)
-        group = self.done[verdict.target]
-        group.append(verdict)
-        if len(group) == len(self.laws):
-            target = next(target for target in self.targets if str(target) == verdict.target)
-            ordered = sorted(group, key=lambda verdict: verdict.law)
-            self.listener.target(target, ordered, self.recognized.get(verdict.target))
+        self.done[verdict.target].append(verdict)
+        self._end_of(verdict.target)
+
+    def _end_of(self, name: str) -> None:
+        """Say what came of a target, once all its pairs and recorded cases are in."""
+        if len(self.done.get(name, ())) < len(self.laws):
+            return
+        target = next(target for target in self.targets if str(target) == name)
+        if self.schedule.waits(target):
+            return
+        verdicts = [self._final(name, law) for law in self.laws]
+        known = overlay(self.options.baseline, verdicts, self.replayed, self._exhausted)
+        own = [one for one in known if one.target == name]
+        ordered = sorted(verdicts, key=lambda verdict: verdict.law)
+        self.listener.target(target, ordered, self.recognized.get(name), own)
+
+    def _final(self, name: str, law: Law) -> Verdict:
+        """The verdict on a pair: where a recorded case fails that no search met, that is what is
+        known of it.
+        """
+        missing = "the audit was interrupted before this pair was done"
+        found = self.verdicts.get((name, law.id)) or not_run(name, law, missing)
+        replayed = self.replayed.get((name, law.id))
+        if replayed is None or replayed.status not in ACCUSING or found.status in FAILING:
+            return found
+        return replace(
+            replayed,
+            reason="; ".join(filter(None, (replayed.reason, "seen in the case on record"))),
+            counts=found.counts,
+            seconds=found.seconds,
+            law_version=law.version,
+        )
+
+    def _exhausted(self, entry: Entry) -> bool:
+        return exhausted(entry, self.targets)
 
     def report(self, *, complete: bool) -> Report:
         """Everything so far, in the order of targets and laws."""
         names = [name for name in map(str, self.targets) if name in self.done]
-        reason = "the audit was interrupted before this pair was done"
-        verdicts = [
-            self.verdicts.get((name, law.id)) or not_run(name, law, reason)
-            for name in names
-            for law in self.laws
-        ]
+        verdicts = [self._final(name, law) for name in names for law in self.laws]
+        known = overlay(self.options.baseline, verdicts, self.replayed, self._exhausted)
         environment = Environment(
             flowref=flowref.__version__,
             python=platform.python_version(),
@@ -269,6 +316,7 @@ class Audit:
             tuple(self.problems),
             complete,
             recognized={name: self.recognized[name] for name in names if name in self.recognized},
+            known=known,
         )
 
 

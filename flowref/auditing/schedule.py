@@ -7,10 +7,10 @@ again, so that what ends the audit starves no family.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from flowref.model import Law, Status, Target, Verdict
+from flowref.model import Counterexample, Law, Status, Target, Verdict
 
 STRIKES = 2
 STRIKING = (Status.TIMEOUT, Status.CRASHED)
@@ -18,10 +18,14 @@ STRIKING = (Status.TIMEOUT, Status.CRASHED)
 
 @dataclass(frozen=True)
 class Pair:
-    """One target and one law; ``law`` None is the probe: load the target and call it once."""
+    """One target and one law; ``law`` None is the probe: load the target and call it once.
+
+    ``case``: measure this recorded case again, instead of searching.
+    """
 
     target: Target
     law: Law | None
+    case: Counterexample | None = None
 
     def __str__(self) -> str:
         return f"{self.target} {self.law.id if self.law else '(loading)'}"
@@ -42,12 +46,14 @@ class Pair:
 
 @dataclass
 class _Group:
-    """What is left to do for one target."""
+    """What is left to do for one target: recorded cases, and laws."""
 
     target: Target
     pending: deque[Law]
+    cases: deque[Pair]
     state: str = "new"  # new, probing, ready
     running: int = 0
+    replaying: int = 0
     strikes: list[str] = field(default_factory=list)
     measured: Counter[str] = field(default_factory=Counter)
 
@@ -73,7 +79,8 @@ def starved(verdicts: Iterable[Verdict]) -> dict[str, int]:
 
 class Schedule:
     """Hands out pairs to workers. A worker stays with its target while it has pairs, so that its
-    caches are warm. ``hurried``: time may run out.
+    caches are warm. ``cases``: what is measured again first, by target and law; ``hurried``: time
+    may run out.
     """
 
     def __init__(
@@ -82,6 +89,7 @@ class Schedule:
         laws: Sequence[Law],
         done: Iterable[Verdict] = (),
         hurried: bool = False,
+        cases: Mapping[tuple[str, str], Counterexample] | None = None,
     ) -> None:
         self.hurried = hurried
         by_target: dict[str, list[Verdict]] = {}
@@ -91,26 +99,37 @@ class Schedule:
         for target in targets:
             earlier = by_target.get(str(target), [])
             skip = {verdict.law for verdict in earlier}
-            group = _Group(target, deque(law for law in laws if law.id not in skip))
+            recorded = [
+                Pair(target, law, case)
+                for law in laws
+                if (case := (cases or {}).get((str(target), law.id))) is not None
+            ]
+            left = deque(law for law in laws if law.id not in skip)
+            group = _Group(target, left, deque(recorded))
             group.strikes = [verdict.law for verdict in earlier if verdict.status in STRIKING]
             self.groups[target] = group
 
     @property
     def left(self) -> int:
         """Pairs that were not handed out yet."""
-        return sum(len(group.pending) for group in self.groups.values())
+        return sum(len(group.pending) + len(group.cases) for group in self.groups.values())
 
     def next(self, last: Target | None = None) -> Pair | None:
         """The next pair for a worker whose last pair was about ``last``; None where nothing can
         start now.
         """
         own = self.groups.get(last) if last is not None else None
+        if own is not None and own.state == "ready" and own.cases:
+            return self._replay(own)
         if own is not None and own.state == "ready" and own.pending and not self._ahead(own):
             return self._take(own)
         for group in self.groups.values():
-            if group.state == "new" and group.pending:
+            if group.state == "new" and (group.pending or group.cases):
                 group.state = "probing"
                 return Pair(group.target, None)
+        for group in self.groups.values():
+            if group.state == "ready" and group.cases:
+                return self._replay(group)
         ready = [
             group for group in self.groups.values() if group.state == "ready" and group.pending
         ]
@@ -137,6 +156,20 @@ class Schedule:
             group.measured[law.family] += 1
         return Pair(group.target, law)
 
+    def _replay(self, group: _Group) -> Pair:
+        group.running += 1
+        group.replaying += 1
+        return group.cases.popleft()
+
+    def replayed(self, target: Target) -> None:
+        """A recorded case of a target was measured again."""
+        group = self.groups[target]
+        group.running, group.replaying = max(0, group.running - 1), max(0, group.replaying - 1)
+
+    def waits(self, target: Target) -> bool:
+        """Whether recorded cases of a target are still to be measured."""
+        return bool(self.groups[target].replaying or self.groups[target].cases)
+
     def loaded(self, target: Target) -> None:
         """The probe of a target went well."""
         self.groups[target].state = "ready"
@@ -162,6 +195,7 @@ class Schedule:
         run.
         """
         group = self.groups[target]
+        group.cases.clear()
         if not group.pending:  # given up meanwhile, for want of time
             return
         yield Pair(target, group.pending.popleft()).verdict(
@@ -172,12 +206,14 @@ class Schedule:
     def abandon(self, target: Target, reason: str) -> Iterator[Verdict]:
         """The pairs left of a target are not run."""
         group = self.groups[target]
+        group.cases.clear()
         while group.pending:
             yield Pair(target, group.pending.popleft()).verdict(Status.NOT_RUN, reason)
 
     def drop(self, target: Target) -> None:
         """Forget a target that cannot be loaded."""
         self.groups[target].pending.clear()
+        self.groups[target].cases.clear()
 
     def abandon_all(self, reason: str) -> Iterator[Verdict]:
         """The pairs left of every target are not run."""

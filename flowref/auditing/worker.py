@@ -23,7 +23,15 @@ from typing import IO, Any
 from flowref import backends
 from flowref.auditing.usage import resident
 from flowref.backends import process
-from flowref.model import USER, FlowrefError, Recognized, Target, Verdict, one_line
+from flowref.model import (
+    USER,
+    Counterexample,
+    FlowrefError,
+    Recognized,
+    Target,
+    Verdict,
+    one_line,
+)
 from flowref.reporting.encoding import (
     recognized_from_json,
     recognized_to_json,
@@ -60,6 +68,14 @@ class Outcome:
     recognized: Recognized | None = None
 
 
+@dataclass(frozen=True)
+class Replay:
+    """In place of settings: measure this case again, with those settings, instead of searching."""
+
+    case: Counterexample
+    settings: Any
+
+
 def check_pair(target: Target, law: str | None, settings: Any) -> Verdict | Recognized:
     """Check one pair; without a law, only load the target and raise if that fails, else say what it
     was recognized as.
@@ -69,6 +85,8 @@ def check_pair(target: Target, law: str | None, settings: Any) -> Verdict | Reco
     if law is None:
         loading.load(target)
         return loading.recipe_of(target).recognized
+    if isinstance(settings, Replay):
+        return checking.remeasure(target, law, settings.case, settings.settings)
     return checking.check(target, law, settings)
 
 

@@ -84,6 +84,14 @@ if TYPE_CHECKING:
     help="Go on with an interrupted audit (default), or start anew.",
 )
 @click.option(
+    "--baseline",
+    "baseline_path",
+    metavar="FILE",
+    help="Known failures; by default flowref-baseline.toml and pyproject.toml of this folder.",
+)
+@click.option("--no-baseline", is_flag=True, help="Whatever is known counts as new.")
+@click.option("--strict", is_flag=True, help="Exit 4 where a known failure fails no more.")
+@click.option(
     "-v", "--verbose", is_flag=True, help="Say why laws were not decided or do not apply."
 )
 def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None:
@@ -93,17 +101,24 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
     your code (package.module:factory?event=4, path/to/file.py:make_flow). Quote specs that hold ?
     or &.
 
-    Exit codes: 0 nothing found, 1 a violation, 2 usage or a target that cannot be loaded, 3 a crash
-    or time-out, 5 nothing meaningful was checked.
+    Exit codes: 0 nothing new, 1 a new violation, 2 usage or a target that cannot be loaded, 3 a
+    crash or time-out, 4 a stale known failure under --strict, 5 nothing meaningful was checked.
     """
     from flowref import registry
     from flowref.auditing.journal import FOLDER
     from flowref.auditing.options import Options
     from flowref.auditing.pool import Limits
     from flowref.auditing.running import conduct
+    from flowref.baseline.entry import Baseline
+    from flowref.baseline.reading import load
     from flowref.cli.audit_progress import AuditProgress
+    from flowref.reporting.report import NOTHING, OK, STALE
     from flowref.reporting.terminal import summary_lines
 
+    path, without = choices["baseline_path"], choices["no_baseline"]
+    if path and without:
+        raise click.UsageError("--baseline and --no-baseline exclude each other; give one")
+    baseline = Baseline() if without else load(Path(path) if path else None)
     options = Options(
         profile=choices["profile"],
         seed=choices["seed"],
@@ -114,6 +129,7 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
         fresh=not choices["resume"],
         defaults={key: choices[key] for key in ("event", "dtype", "domain") if choices[key]},
         command=shlex.join(["flowref", *sys.argv[1:]]),
+        baseline=baseline,
     )
     for hint in registry.renamings(glob for texts in laws for glob in texts.split(",")):
         click.echo(f"flowref: {hint}", err=True)
@@ -128,7 +144,8 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
         click.echo("flowref: interrupted; the same command goes on from here:", err=True)
         click.echo(f"    {resuming}", err=True)
         sys.exit(INTERRUPTED)
-    sys.exit(report.exit_code)
+    stale = choices["strict"] and report.stale and report.exit_code in (OK, NOTHING)
+    sys.exit(STALE if stale else report.exit_code)
 
 
 def _write(report: Report, json_path: str | None, markdown_path: str | None) -> None:

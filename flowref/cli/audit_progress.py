@@ -11,7 +11,7 @@ import click
 from flowref.auditing.options import Listener
 from flowref.auditing.schedule import Pair
 from flowref.cli.screen import BAR, COUNT, LEFT, Bar, Pulse
-from flowref.model import Law, Problem, Recognized, Status, Target, Verdict
+from flowref.model import KnownFailure, Law, Problem, Recognized, Status, Target, Verdict
 from flowref.reporting.terminal import target_lines
 from flowref.reporting.text import clean
 
@@ -89,11 +89,16 @@ class AuditProgress(Listener):
             click.echo(f"{count}, at {clean(verdict.target)}", err=True)
 
     def target(
-        self, target: Target, verdicts: Sequence[Verdict], recognized: Recognized | None
+        self,
+        target: Target,
+        verdicts: Sequence[Verdict],
+        recognized: Recognized | None = None,
+        known: Sequence[KnownFailure] = (),
     ) -> None:
         """The line of a target; one that was not begun is left to the summary."""
         if all(verdict.status is Status.NOT_RUN for verdict in verdicts):
             return
-        self.say(
-            target_lines(str(target), verdicts, self.statements, recognized, verbose=self.verbose)
+        lines = target_lines(
+            str(target), verdicts, self.statements, recognized, verbose=self.verbose, known=known
         )
+        self.say(lines)

@@ -12,6 +12,7 @@ import click
 
 from flowref import __version__
 from flowref.cli.audit import audit
+from flowref.cli.baseline import baseline
 from flowref.cli.diff import diff
 from flowref.cli.fit import fit, sample
 from flowref.cli.laws import explain, list_laws
@@ -67,5 +68,5 @@ def main() -> None:
     """
 
 
-for command in (audit, list_laws, explain, replay, script, selftest, diff, fit, sample):
+for command in (audit, baseline, list_laws, explain, replay, script, selftest, diff, fit, sample):
     main.add_command(command)

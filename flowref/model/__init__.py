@@ -3,6 +3,7 @@
 from flowref.model.call import Array, Call, Manner, Mapped, Observation
 from flowref.model.component import Adapter, Component, Dialect, Facts, Shape
 from flowref.model.errors import (
+    BaselineError,
     FlowrefError,
     LawError,
     ReportError,
@@ -13,6 +14,7 @@ from flowref.model.errors import (
     nearest,
     one_line,
 )
+from flowref.model.known import KnownFailure, Standing
 from flowref.model.law import (
     ADVICE,
     BOUND,
@@ -45,11 +47,11 @@ from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verd
 
 __all__ = [
     "ADVICE", "BOUND", "CLAIM", "CONTRACT", "EXACT", "KINDS", "MASKS", "OBJECT", "ORDERS",
-    "PROMISES", "REAL", "ROLES", "ROUNDING", "STATISTICAL", "USER", "Adapter", "Array", "Batch",
-    "Call", "Component", "Condition", "Counterexample", "Counts", "Coupling", "Dialect", "Evidence",
-    "Facts", "FlowrefError", "History", "Law", "LawError", "Life", "Manner", "Mapped", "MultiScale", "Mutant",
+    "PROMISES", "REAL", "ROLES", "ROUNDING", "STATISTICAL", "USER", "Adapter", "Array",
+    "BaselineError", "Batch", "Call", "Component", "Condition", "Counterexample", "Counts", "Coupling", "Dialect", "Evidence",
+    "Facts", "FlowrefError", "History", "KnownFailure", "Law", "LawError", "Life", "Manner", "Mapped", "MultiScale", "Mutant",
     "Normalizer", "Observation", "Preprocessing", "Problem", "Promise", "Recognized", "ReportError",
-    "Requirement", "Residual", "Shape", "Silence", "SpecError", "Squeezing", "Status", "Subject", "Support",
+    "Requirement", "Residual", "Shape", "Silence", "SpecError", "Squeezing", "Standing", "Status", "Subject", "Support",
     "Target", "TargetError", "Undecidable", "Unsupported", "Verdict", "derive", "draw", "identity",
     "law", "mutant", "named_mask", "nearest", "one_line", "per_point", "requires", "seed_of",
 ]  # fmt: skip

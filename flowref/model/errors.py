@@ -29,6 +29,10 @@ class ReportError(FlowrefError):
     """A report file that cannot be read."""
 
 
+class BaselineError(FlowrefError):
+    """Known failures that cannot be read, or that match nothing."""
+
+
 class Unsupported(FlowrefError):
     """An ability that a live object turned out not to have; a law meeting it is not applicable,
     with this reason.

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from flowref.model import Status, Verdict
-from flowref.reporting.comparing import Comparison, PairChange, Trend, WholeChange
+from flowref.reporting.comparing import (
+    Comparison,
+    PairChange,
+    StandingChange,
+    Trend,
+    WholeChange,
+)
 from flowref.reporting.markup import code, escaped
 from flowref.reporting.numbers import rounded
 from flowref.reporting.outcomes import FAILING, tally
@@ -89,11 +95,22 @@ def _sections(comparison: Comparison, style: _Style) -> Iterator[tuple[str, list
         pairs = _pairs([change for change in comparison.pairs if change.trend is trend], style)
         if wholes or pairs:
             yield str(trend), pairs + wholes
+    if comparison.standings:
+        yield "known failures", [(1, _standing(change, style)) for change in comparison.standings]
     if style.every and (reworded := _pairs(list(comparison.reworded), style)):
         yield "unchanged, in other words", reworded
     if style.every and comparison.drifted:
         counts = [(1, f"{style.name(law)}   {count:,}") for law, count in comparison.drifted]
         yield "unchanged, with other numbers", counts
+
+
+def _standing(change: StandingChange, style: _Style) -> str:
+    old, new = ("not known" if one is None else one.standing for one in (change.old, change.new))
+    last = change.new or change.old
+    told = "" if last is None else style.prose(last.detail or last.reason)
+    return (
+        f"{old} -> {new}  {style.name(change.law)}   {style.name(change.target)}   {told}".rstrip()
+    )
 
 
 def _wholes(changes: list[WholeChange], style: _Style) -> Iterator[tuple[int, str]]:

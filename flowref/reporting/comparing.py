@@ -11,10 +11,10 @@ from __future__ import annotations
 import enum
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from flowref.model import Evidence, ReportError, Status, Verdict
+from flowref.model import Evidence, KnownFailure, ReportError, Status, Verdict
 from flowref.reporting.circumstances import Difference, differences
 from flowref.reporting.outcomes import FAILING, SEVERITY
 from flowref.reporting.report import Report
@@ -60,11 +60,22 @@ class WholeChange:
 
 
 @dataclass(frozen=True)
+class StandingChange:
+    """A known failure that stands otherwise; a side on which it is not known is ``None``."""
+
+    target: str
+    law: str
+    old: KnownFailure | None
+    new: KnownFailure | None
+
+
+@dataclass(frozen=True)
 class Comparison:
     """What changed from an old report to a new one.
 
     ``unchanged`` counts pairs. Among them are ``drifted``: by law, how many have other numbers (of
-    points, or in the last bit); and ``reworded``: failures that changed in text only.
+    points, or in the last bit); and ``reworded``: failures that changed in text only. ``standings``
+    are known failures that stand otherwise: what is known is no change of what was measured.
     """
 
     differences: tuple[Difference, ...] = ()
@@ -73,6 +84,7 @@ class Comparison:
     unchanged: int = 0
     drifted: tuple[tuple[str, int], ...] = ()
     reworded: tuple[PairChange, ...] = ()
+    standings: tuple[StandingChange, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether anything changed."""
@@ -144,6 +156,7 @@ def compare(
         unchanged,
         tuple(sorted(drifted.items())),
         tuple(reworded),
+        tuple(_standings(old, new)),
     )
 
 
@@ -168,6 +181,9 @@ def renamed(report: Report, names: Mapping[str, str]) -> Report:
             for verdict in report.verdicts
         ),
         problems=tuple(replace(problem, spec=name(problem.spec)) for problem in report.problems),
+        known=tuple(
+            replace(one, target=name(one.target), law=name(one.law)) for one in report.known
+        ),
     )
 
 
@@ -291,6 +307,14 @@ def _loading(old: Report, new: Report) -> list[WholeChange]:
         for spec in sorted(before.keys() - after.keys())
     ]
     return appeared + gone
+
+
+def _standings(old: Report, new: Report) -> Iterator[StandingChange]:
+    before, after = ({(one.target, one.law): one for one in report.known} for report in (old, new))
+    for key in sorted(before.keys() | after.keys()):
+        one, other = before.get(key), after.get(key)
+        if one is None or other is None or one.standing is not other.standing:
+            yield StandingChange(*key, one, other)
 
 
 def _numbers(verdict: Verdict) -> str:

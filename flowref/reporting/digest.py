@@ -21,6 +21,7 @@ def parts(report: Report) -> list[list[str]]:
     return [
         sections.head(report),
         sections.problems(report),
+        sections.known(report),
         _libraries(report),
         _failures(report),
         *sections.quiet(report),

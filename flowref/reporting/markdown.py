@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowref.model import Status, Verdict
+from flowref.model import KnownFailure, Status, Verdict
 from flowref.reporting import digest, sections
 from flowref.reporting.causes import by_size, by_target, explained
 from flowref.reporting.contents import LawNote
@@ -22,6 +22,7 @@ def to_markdown(report: Report) -> str:
         parts = [
             sections.head(report),
             sections.problems(report),
+            sections.known(report),
             _targets(report),
             _failures(report),
             sections.taken(report),
@@ -45,15 +46,21 @@ def _failures(report: Report) -> list[str]:
         causes = explained(verdicts)
         for verdict in sorted(by_size(verdicts), key=lambda verdict: verdict.law in causes):
             because = causes[verdict.law].because if verdict.law in causes else ""
-            lines += ["", *_failure(verdict, report.note(verdict.law), because)]
+            note, known = report.note(verdict.law), report.known_failure(verdict)
+            lines += ["", *_failure(verdict, note, because, known)]
     return ["## Failures", *lines] if lines else []
 
 
-def _failure(verdict: Verdict, note: LawNote | None, because: str) -> list[str]:
+def _failure(
+    verdict: Verdict, note: LawNote | None, because: str, known: KnownFailure | None
+) -> list[str]:
     name = f"{verdict.id} " if verdict.status is Status.VIOLATED else ""
     lines = [f"### {name}{verdict.status}: {code(verdict.law)} in {code(verdict.target)}", ""]
     if note is not None:
         lines += [f"The law: {statement_text(note.statement)}", ""]
+    if known is not None:
+        told = "; ".join(filter(None, (known.reason, known.issue, known.detail)))
+        lines.append(f"- {str(known.standing).lower()}: {escaped(told)}")
     if seen := measured(verdict):
         lines.append(f"- seen: {escaped(seen)}")
     if because:

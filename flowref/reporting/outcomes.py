@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from flowref.model import Status, Verdict
+from flowref.model import KnownFailure, Standing, Status, Verdict
 from flowref.reporting.causes import by_target, explained
 
 BROKEN = (Status.ERROR, Status.TIMEOUT, Status.CRASHED)
@@ -38,6 +38,8 @@ LABELS = {
 # those about something else.
 EXPLAINED, WAIT, ELSEWHERE = "explained", "wait", "n/a"
 ORDER = ("hold", "VIOLATED", EXPLAINED, *list(LABELS.values())[2:], WAIT, ELSEWHERE)
+# Of known failures, those that do not count as failures.
+STANDINGS = ("known", "fixed")
 
 
 def labels(verdicts: Iterable[Verdict]) -> list[str]:
@@ -61,15 +63,28 @@ def _label(verdict: Verdict) -> str:
     return LABELS[verdict.status]
 
 
-def tally(verdicts: Iterable[Verdict]) -> str:
-    """How many verdicts under each word, those that occur; laws about something else are left out.
+def tally(verdicts: Iterable[Verdict], known: Iterable[KnownFailure] = ()) -> str:
+    """How many verdicts under each word, those that occur; laws about something else are left out,
+    and what fails as it is ``known`` to counts as that.
 
     >>> tally([Verdict("t", "l", Status.HOLDS), Verdict("t", "m", Status.NOT_RUN)])
     '1 hold  1 not run'
     """
-    counts = Counter(labels(verdicts))
-    named = [word for word in ORDER if counts[word] and word != ELSEWHERE]
-    return "  ".join(f"{counts[word]} {word}" for word in named) or "nothing checked"
+    known = tuple(known)
+    accepted = {(k.target, k.law) for k in known if k.standing is Standing.KNOWN}
+    counts = Counter(
+        labels(
+            verdict
+            for verdict in verdicts
+            if verdict.status not in FAILING or (verdict.target, verdict.law) not in accepted
+        )
+    )
+    standings = Counter(str(one.standing).lower() for one in known)
+    named = [f"{counts[word]} {word}" for word in ORDER if counts[word] and word != ELSEWHERE]
+    told = [f"{standings[word]} {word}" for word in STANDINGS if standings[word]]
+    failing = (LABELS[status] for status in FAILING)
+    place = sum(bool(counts[word]) for word in (LABELS[Status.HOLDS], EXPLAINED, *failing))
+    return "  ".join([*named[:place], *told, *named[place:]]) or "nothing checked"
 
 
 def violations(verdicts: Iterable[Verdict]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from flowref.model import FlowrefError, Problem, Recognized, Status, Verdict
+from flowref.model import FlowrefError, KnownFailure, Problem, Recognized, Standing, Status, Verdict
 from flowref.reporting import schema
 from flowref.reporting.contents import Environment, LawNote, Omitted
 from flowref.reporting.files import read, write
@@ -15,7 +15,7 @@ from flowref.reporting.outcomes import BROKEN, EXPLAINED, FAILING, labels
 from flowref.reporting.text import clean
 from flowref.reporting.words import failures
 
-OK, VIOLATION, USAGE, CRASH, NOTHING = 0, 1, 2, 3, 5
+OK, VIOLATION, USAGE, CRASH, STALE, NOTHING = range(6)
 
 
 class FlowrefViolation(FlowrefError, AssertionError):
@@ -29,6 +29,7 @@ class Report:
     """Targets x laws. ``complete`` is False for an interrupted audit, whose pairs not reached are
     NOT_RUN. ``omitted`` is what a brief report counts instead of listing it, None in full.
     ``recognized``: what each target was taken for, by its name.
+    ``known`` tells how known failures stand; it changes no verdict.
     """
 
     environment: Environment
@@ -39,6 +40,7 @@ class Report:
     complete: bool = True
     omitted: Omitted | None = None
     recognized: Mapping[str, Recognized] = field(default_factory=dict)
+    known: tuple[KnownFailure, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         """Reports are equal when their JSON is: nan equals nan there, and 0.0 is not -0.0."""
@@ -64,6 +66,23 @@ class Report:
         """The verdicts that accuse."""
         return self.with_status(Status.VIOLATED)
 
+    def known_failure(self, verdict: Verdict) -> KnownFailure | None:
+        """How the pair of a verdict stands among the known failures; None if it is not one."""
+        pair = verdict.target, verdict.law
+        return next((one for one in self.known if (one.target, one.law) == pair), None)
+
+    @property
+    def new_failures(self) -> tuple[Verdict, ...]:
+        """The failures that are not known, or not as they are."""
+        accepted = {(k.target, k.law) for k in self.known if k.standing is Standing.KNOWN}
+        failed = self.with_status(*FAILING)
+        return tuple(verdict for verdict in failed if (verdict.target, verdict.law) not in accepted)
+
+    @property
+    def stale(self) -> tuple[KnownFailure, ...]:
+        """The known failures that fail no more."""
+        return tuple(one for one in self.known if one.standing is Standing.FIXED)
+
     @property
     def counts(self) -> Counter[Status]:
         """How many verdicts have each status."""
@@ -83,31 +102,33 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 nothing new, 1 a violation, 2 a target that could not be loaded, 3 crash or time-out, 5
-        nothing checked.
+        """0 nothing new, 1 a new violation, 2 a target that could not be loaded, 3 crash or
+        time-out, 5 nothing checked.
         """
-        counts = self.counts
+        new = {verdict.status for verdict in self.new_failures}
         if self.problems:
             return USAGE
-        if counts[Status.VIOLATED]:
+        if Status.VIOLATED in new:
             return VIOLATION
-        if any(counts[status] for status in BROKEN):
+        if new & set(BROKEN):
             return CRASH
-        return OK if counts[Status.HOLDS] else NOTHING
+        return OK if self.counts[Status.HOLDS] or self.with_status(*FAILING) else NOTHING
 
     def raise_for_violations(self) -> None:
-        """Raise unless every target could be loaded and judged, and none is accused.
+        """Raise unless every target could be loaded and judged, and none is accused of anything
+        that is not known.
 
         Raises: `FlowrefViolation` naming every violation, crash and unloadable target, in words.
         """
-        failed = self.with_status(*FAILING)
+        failed = self.new_failures
         if not failed and not self.problems:
             return
-        symptoms = labels(self.verdicts).count(EXPLAINED)
+        violated = sum(verdict.status is Status.VIOLATED for verdict in failed)
+        symptoms = labels(failed).count(EXPLAINED)
         counts = [
-            (len(self.violations) - symptoms, "violation"),
+            (violated - symptoms, "violation"),
             (symptoms, "violation that others explain"),
-            (len(failed) - len(self.violations), "broken check"),
+            (len(failed) - violated, "broken check"),
             (len(self.problems), "unloadable target"),
         ]
         nouns = [_counted(count, noun) for count, noun in counts if count]

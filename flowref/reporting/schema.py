@@ -4,7 +4,7 @@ Schema 2 is a report in full, schema 3 a brief one. Both list the verdicts that 
 that do not apply, most of the pairs of an audit, share a line per target and reason in full. In
 brief a target has one line with a letter per law, in the order of the laws: ``h`` it holds, ``-``
 it does not apply, ``w`` it does not apply and waits, ``.`` the pair is among the verdicts, or not in
-the report.
+the report. ``known`` is there where known failures were compared with.
 """
 
 from __future__ import annotations
@@ -14,7 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from flowref.model import Problem, Recognized, ReportError, Silence, Status, Verdict, one_line
+from flowref.model import (
+    KnownFailure,
+    Problem,
+    Recognized,
+    ReportError,
+    Silence,
+    Standing,
+    Status,
+    Verdict,
+    one_line,
+)
 from flowref.reporting.contents import Environment, LawNote, Omitted
 from flowref.reporting.encoding import (
     hexed,
@@ -52,6 +62,8 @@ def text(fields: Mapping[str, Any]) -> str:
         ("problems", map(asdict, fields["problems"])),
         ("recognized", _recognized_rows(fields["recognized"])),
     ]
+    if fields["known"]:
+        rows.append(("known", map(asdict, fields["known"])))
     if omitted is None:
         listed, idle = _grouped(fields["verdicts"], notes)
         rows += [("verdicts", map(verdict_to_json, listed)), ("not_applicable", idle)]
@@ -88,6 +100,7 @@ def fields(text: str, origin: str) -> dict[str, Any]:
             "complete": bool(data["complete"]),
             "omitted": _omitted(data["omitted"]) if brief else None,
             "recognized": _recognized(data.get("recognized", ())),
+            "known": tuple(map(_known, data.get("known", ()))),
         }
     except ReportError as error:
         raise ReportError(f"{origin} is a damaged flowref report: {error}") from None
@@ -240,6 +253,12 @@ def _omitted(row: dict[str, Any]) -> Omitted:
     if any(type(count) is not int for count in row.values()):
         raise ReportError(f"points were counted as {row!r}; expected whole numbers")
     return Omitted(**row)
+
+
+def _known(row: dict[str, Any]) -> KnownFailure:
+    if any(type(value) is not str for value in row.values()):
+        raise ReportError(f"a known failure was written as {row!r}; expected texts")
+    return KnownFailure(**{**row, "standing": Standing(row["standing"])})
 
 
 def _dump(value: Any) -> str:

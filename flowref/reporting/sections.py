@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from flowref.model import Status, Verdict
+from flowref.model import Standing, Status, Verdict
 from flowref.reporting.contents import LawNote
 from flowref.reporting.judged import FEW, put_to_the_test, share, waiting
 from flowref.reporting.markup import code, escaped, statement_text
@@ -25,6 +25,9 @@ def head(report: Report) -> list[str]:
     """What was audited, when, with what, and what came of it in one line."""
     environment = report.environment
     verdict = violations(report.verdicts) if report.violations else "No law is violated"
+    if report.violations and report.known:
+        new = sum(verdict.status is Status.VIOLATED for verdict in report.new_failures)
+        verdict += f", {new or 'none'} of them new,"
     versions = ", ".join(
         f"{escaped(name)} {escaped(number)}" for name, number in environment.versions
     )
@@ -33,7 +36,7 @@ def head(report: Report) -> list[str]:
         "# flowref report",
         "",
         f"**{verdict}** in {len(report.targets)} targets and {len(report.laws)} laws: "
-        f"{tally(report.verdicts)}.",
+        f"{tally(report.verdicts, report.known)}.",
         f"{share(report.verdicts)} about such things as the targets are were put to the test.",
         "",
         "flowref measures laws of normalizing flows on a component and compares what it finds with",
@@ -69,6 +72,26 @@ def problems(report: Report) -> list[str]:
         return []
     sentences = [f"- {escaped(problem.message)}" for problem in report.problems]
     return ["## Could not be audited", "", *sentences]
+
+
+def known(report: Report) -> list[str]:
+    """How the known failures stand: a section, where there are any."""
+    if not report.known:
+        return []
+    lines = [
+        "## Known failures",
+        "",
+        "Recorded by the maintainers; only what is not KNOWN counts.",
+        "",
+        "| | law | target | reason | issue | expires | |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    order = [Standing.CHANGED, Standing.EXPIRED, Standing.FIXED, Standing.UNDECIDED, Standing.KNOWN]
+    for one in sorted(report.known, key=lambda one: order.index(one.standing)):
+        pair = f"{code(one.law)} | {code(one.target)}"
+        told = " | ".join(map(escaped, (one.reason, one.issue, one.expires, one.detail)))
+        lines.append(f"| {one.standing} | {pair} | {told} |")
+    return lines
 
 
 def used(report: Report) -> list[str]:

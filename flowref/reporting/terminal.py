@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flowref.model import Recognized, Status, Verdict
+from flowref.model import KnownFailure, Recognized, Standing, Status, Verdict, identity
 from flowref.reporting.causes import by_size, deepest, explained
 from flowref.reporting.judged import share, waiting
 from flowref.reporting.outcomes import FAILING, tally
@@ -20,20 +20,24 @@ def target_lines(
     recognized: Recognized | None = None,
     *,
     verbose: bool = False,
+    known: Sequence[KnownFailure] = (),
 ) -> list[str]:
     """One line about a target, what is unusual about how it was taken, what keeps laws from being
-    put to the test, then its failures; ``verbose`` adds what decided, and what was not decided,
-    advised or run, and why.
+    put to the test, then its failures, of those that are ``known`` a line each; ``verbose`` adds
+    what decided, and what was not decided, advised or run, and why.
     """
     seconds = sum(verdict.seconds for verdict in verdicts)
     kind = f"{clean(recognized.kind)}   " if recognized else ""
-    counted = f"{share(verdicts)}: {tally(verdicts)}"
+    counted = f"{share(verdicts)}: {tally(verdicts, known)}"
     examined = f"{examples(verdicts)} examples  {seconds:.1f}s"
     lines = [f"{clean(target)}   {kind}{counted}   {examined}"]
     if recognized is not None:
         lines += [f"  {line}" for line in taken(recognized, verbose=verbose)]
     lines += [f"  {one.line}" for one in waiting(verdicts)]
-    lines += [f"  {line}" for line in failing(verdicts, statements)]
+    accepted = {one.law for one in known if one.standing is Standing.KNOWN}
+    new = [verdict for verdict in verdicts if verdict.law not in accepted]
+    lines += [f"  {line}" for line in failing(new, statements)]
+    lines += [f"  {known_line(one)}" for one in known]
     quiet = (
         (Status.INCONCLUSIVE, Status.ADVICE, Status.NOT_RUN, Status.NOT_APPLICABLE)
         if verbose
@@ -66,17 +70,34 @@ def taken(recognized: Recognized, *, verbose: bool = False) -> list[str]:
     return [clean(line) for line in (*lines, *(recognized.why if verbose else ()))]
 
 
+def known_line(one: KnownFailure, *, target: bool = False) -> str:
+    """How a known failure stands, on one line; ``target``: with what it is about."""
+    name = identity(one.target, one.law)
+    pair = f"{clean(one.target)}  {one.law}" if target else one.law
+    issue = f"{clean(one.reason)} ({clean(one.issue)})" if one.issue else clean(one.reason)
+    return f"{str(one.standing).lower():<9}  {name}  {pair}   {one.detail or issue}"
+
+
 def summary_lines(report: Report) -> list[str]:
     """The end of an audit: totals, what could not be loaded, and what the exit code means."""
     number = len(report.targets)
     lines = [
         f"{number} target{'' if number == 1 else 's'}: {share(report.verdicts)}: "
-        f"{tally(report.verdicts)}   "
+        f"{tally(report.verdicts, report.known)}   "
         f"{examples(report.verdicts)} examples  {report.environment.seconds:.1f}s"
     ]
     if report.problems:
         names = ", ".join(clean(problem.spec) for problem in report.problems)
         lines.append(f"{len(report.problems)} could not be audited: {names}")
+    lines += [  # of globs, which no target's lines tell
+        known_line(one, target=True) for one in report.known if one.target not in report.targets
+    ]
+    if report.stale:
+        count = len(report.stale)
+        lines.append(
+            f"{count} known failure{'' if count == 1 else 's'} fail{'s' if count == 1 else ''} no "
+            "more; flowref baseline prune takes off what is pinned"
+        )
     if report.exit_code == 5:
         lines.append("nothing meaningful was checked: no law held and none was violated")
     return lines

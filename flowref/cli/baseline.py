@@ -1,0 +1,153 @@
+"""The commands about known failures: `flowref baseline update`, `check` and `prune`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from flowref.baseline.entry import Baseline, Entry
+    from flowref.model import KnownFailure
+
+file_option = click.option(
+    "--baseline",
+    "path",
+    metavar="FILE",
+    help="The file of known failures.  [default: flowref-baseline.toml]",
+)
+
+
+@click.group()
+def baseline() -> None:
+    """Known failures: adopt flowref today, and fail only on what is new.
+
+    flowref audit mylib; flowref baseline update    records what fails now in flowref-baseline.toml
+    """
+
+
+@baseline.command()
+@click.argument("names", nargs=-1, metavar="[ID]...")
+@click.option(
+    "--report",
+    "report_path",
+    metavar="PATH",
+    help="A report file; by default that of the last audit in this folder.",
+)
+@click.option("--reason", default="", help="Why these fail and are accepted.")
+@click.option("--issue", default="", metavar="URL", help="Where that is tracked.")
+@click.option(
+    "--expires",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="The last day on which they are accepted.",
+)
+@file_option
+def update(names: tuple[str, ...], path: str | None, **choices: Any) -> None:
+    """Record the failures of a report: all, or those of the short names ID.
+
+    Entries that are there keep their words; of those that changed the case is recorded anew.
+    """
+    from flowref.auditing.journal import last_report
+    from flowref.baseline.reading import FILE, load
+    from flowref.baseline.writing import text, updated
+    from flowref.reporting.files import write
+    from flowref.reporting.report import Report
+
+    report_path, expires = choices["report_path"], choices["expires"]
+    file = Path(path or FILE)
+    known = load(file, lenient=True)
+    result = updated(
+        known,
+        Report.load(Path(report_path)) if report_path else last_report(),
+        names,
+        reason=choices["reason"],
+        issue=choices["issue"],
+        expires=None if expires is None else expires.date(),
+    )
+    write(file, text(result.baseline))
+    counts = (
+        (result.added, "added"),
+        (result.renewed, "recorded anew"),
+        (result.kept, "known as they are"),
+    )
+    listed = ", ".join(f"{len(group)} {word}" for group, word in counts if group)
+    click.echo(f"{file}: {listed or 'nothing fails in this report'}")
+    if result.live:
+        click.echo(
+            f"{len(result.live)} left out: live objects of the process that was audited, which no "
+            "other can load",
+            err=True,
+        )
+    for entry in result.expired:
+        click.echo(
+            f"{entry.where}: {entry.law} in {entry.target} has expired on {entry.expires}; it stays "
+            "new until --expires gives another date",
+            err=True,
+        )
+
+
+@baseline.command()
+@click.option("--strict", is_flag=True, help="Exit 4 where a known failure fails no more.")
+@file_option
+def check(strict: bool, path: str | None) -> None:
+    """Measure every pinned case again, without searching: KNOWN, FIXED, CHANGED or EXPIRED.
+
+    Exit codes: 0 all fail as they are known to, or no more, 1 one fails otherwise or has expired, 2
+    entries that cannot be read or match nothing, 4 one fails no more, under --strict.
+    """
+    from flowref.model import Standing
+    from flowref.reporting.report import OK, STALE, VIOLATION
+
+    standings = {one.standing for _, one in _shown(_vetted(path))}
+    if standings & {Standing.CHANGED, Standing.EXPIRED}:
+        sys.exit(VIOLATION)
+    sys.exit(STALE if strict and Standing.FIXED in standings else OK)
+
+
+@baseline.command()
+@file_option
+def prune(path: str | None) -> None:
+    """Take off every entry whose pinned case passes now; those of pyproject.toml are named."""
+    from flowref.baseline.reading import FILE
+    from flowref.baseline.writing import text
+    from flowref.model import Standing
+    from flowref.reporting.files import write
+
+    known = _vetted(path)
+    fixed = [entry for entry, one in _shown(known) if one.standing is Standing.FIXED]
+    gone = [entry for entry in fixed if entry in known.recorded]
+    if gone:
+        write(Path(path or FILE), text(known.without(gone)))
+    click.echo(f"{len(gone)} taken off, {len(known.entries) - len(gone)} left")
+    for entry in fixed:
+        if entry not in gone:
+            click.echo(
+                f"{entry.where}: {entry.law} in {entry.target} is fixed; take it off by hand"
+            )
+
+
+def _vetted(path: str | None) -> Baseline:
+    """The known failures of this folder, each of which matches something."""
+    from flowref.baseline.matching import vet
+    from flowref.baseline.reading import load
+
+    known = load(Path(path) if path else None)
+    vet(known, (), everywhere=True)
+    if not known.entries:
+        click.echo("no failure is known here; `flowref baseline update` records some")
+    return known
+
+
+def _shown(known: Baseline) -> list[tuple[Entry, KnownFailure]]:
+    """How each known failure stands, printed as it is measured."""
+    from flowref.auditing.replaying import standings
+    from flowref.reporting.terminal import known_line
+
+    measured = []
+    for entry, one in standings(known):
+        click.echo(known_line(one, target=True))
+        measured.append((entry, one))
+    return measured
