@@ -40,7 +40,8 @@ class Observation(NamedTuple):
     ``printed``: characters written; ``rng``: whether global random state was consumed; ``globals``:
     names of the process-wide settings that changed; ``mutated``: names of the arguments that were
     written to; ``dtypes``: of value and log-det as returned; ``float32``: whether float32
-    arithmetic feeds the float64 outputs; ``operations``: how many operators were dispatched.
+    arithmetic feeds the float64 outputs; ``operations``: how many operators were dispatched;
+    ``graded``: names of the parameters that were left with a gradient.
     """
 
     printed: str
@@ -50,6 +51,7 @@ class Observation(NamedTuple):
     dtypes: tuple[str, ...]
     float32: bool
     operations: int
+    graded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,14 +69,14 @@ class Call(Generic[T]):
 
     ``call(*inputs)`` is what a user gets: `Mapped` of a map, an array of a density. ``run``: makes
     it. ``mannered(inputs, manner)``: the same in another manner, as `Mapped` whatever is returned
-    (the log-det None where there is none). ``observed(inputs, default)``: what the call does
-    besides, under a default dtype.
+    (the log-det None where there is none). ``observed(inputs, default, training)``: what the call
+    does besides, under a default dtype, in eval or in train mode.
     """
 
     name: str
     run: Callable[..., T]
     mannered: Callable[[tuple[Any, ...], Manner], Mapped]
-    observed: Callable[[tuple[Any, ...], str], Observation]
+    observed: Callable[[tuple[Any, ...], str, bool], Observation]
 
     def __call__(self, *inputs: Any, **named: Any) -> T:
         """The call as a user makes it."""
@@ -90,9 +92,11 @@ class Call(Generic[T]):
         """The call in a manner."""
         return self.mannered(inputs, Manner(how, layout, dtype))
 
-    def observe(self, *inputs: Any, default: str = "float32") -> Observation:
+    def observe(
+        self, *inputs: Any, default: str = "float32", training: bool = False
+    ) -> Observation:
         """What the call does besides returning, made under the default dtype that users have."""
-        return self.observed(inputs, default)
+        return self.observed(inputs, default, training)
 
     def running(self, run: Callable[..., T]) -> Call[T]:
         """This call with another function in place of ``run``, for mutants."""

@@ -115,14 +115,51 @@ class Eval(Step[ModeChange]):
     """``.eval()``."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Run(Step[Mapped]):
-    """A call in the current mode; ``how``: also under "no_grad", "inference_mode", "checkpoint"."""
+    """A call in the current mode, with the inputs that a `Call` of its name takes.
+
+    ``how``: also under "no_grad", "inference_mode", "checkpoint". ``draws``: the random state that
+    it starts in, the same for the same number; None: one of its own, by its place in the life.
+    ``held``: the inputs are the very tensors of earlier held runs with the same arrays, as the last
+    `Overwrite` left them.
+    """
 
     call: str
-    x: Any
-    context: Any = None
-    how: How = "plain"
+    inputs: tuple[Any, ...]
+    how: How
+    draws: int | None
+    held: bool
+
+    def __init__(
+        self,
+        call: str,
+        *inputs: Any,
+        how: How = "plain",
+        draws: int | None = None,
+        held: bool = False,
+    ) -> None:
+        fields = {"call": call, "inputs": inputs, "how": how, "draws": draws, "held": held}
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def x(self) -> Any:
+        """Its first input: the points, of a call that takes some."""
+        return self.inputs[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Overwrite(Step[None]):
+    """The tensor that held runs have been given for an array takes other values, in place."""
+
+    array: Any
+    values: Any
+
+
+@dataclass(frozen=True)
+class Modes(Step[Mapping[str, bool]]):
+    """The training flag of every module, by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +184,11 @@ class Nudge(Step[None]):
 @dataclass(frozen=True)
 class State(Step[Mapping[str, Array]]):
     """Parameters and buffers by name; tensor attributes, for what is no module."""
+
+
+@dataclass(frozen=True)
+class Weights(Step[Mapping[str, Array]]):
+    """The parameters that are trained, by name."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def subject(promises: dict[str, Any] | None = None, **maps: Callable[..., Mapped
     def mannered(run: Callable[..., Mapped], inputs: Inputs, manner: Manner) -> Mapped:
         return run(*inputs)
 
-    def unseen(inputs: Inputs, default: str) -> Any:
+    def unseen(inputs: Inputs, default: str, training: bool) -> Any:
         raise AssertionError("these tests observe no call")
 
     calls = {name: Call(name, run, partial(mannered, run), unseen) for name, run in maps.items()}
@@ -115,8 +115,7 @@ def test_rows_of_a_probe_take_their_contexts_along() -> None:
     (probe,) = probes(subject(forward=doubled), BATCH)
     chosen = probe.rows(np.array([2, 0]))
     assert np.array_equal(chosen.points, BATCH.x[[2, 0]])
-    assert chosen.context is not None
-    assert chosen.context.ravel().tolist() == [2.0, 0.0]
+    assert chosen.inputs[1].ravel().tolist() == [2.0, 0.0]
     assert np.array_equal(chosen().value, 2 * BATCH.x[[2, 0]])
 
 

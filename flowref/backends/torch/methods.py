@@ -11,13 +11,14 @@ import torch
 from flowref.backends.torch.live import Live
 from flowref.model import Dialect, Unsupported
 
-# Methods that take ``(x, context)``.
+# Methods that take ``(x, context)``, and those that take ``(n, context)`` and draw.
 POINTWISE = ("forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim")
+DRAWING = ("sample", "base_sample", "rsample")
 
 
 def offered(dialect: Dialect) -> tuple[str, ...]:
     """The names of the methods that a dialect has."""
-    names = [*POINTWISE, "sample", "base_sample", "cdf", "icdf", "estimate", "loss", "dequantize"]
+    names = [*POINTWISE, *DRAWING, "cdf", "icdf", "estimate", "loss", "dequantize"]
     present = [name for name in names if getattr(dialect, name) is not None]
     if dialect.rescale is not None and dialect.log_prob is not None:
         present.append("rescaled")
@@ -32,8 +33,10 @@ def method(live: Live, name: str) -> Callable[..., Any]:
         rescale, log_prob = live.function("rescale"), live.function("log_prob")
         return lambda obj, x, factor, context=None: log_prob(rescale(obj, factor), x, context)
     function = live.function(name)
-    if name in ("sample", "base_sample"):
-        return lambda obj, n, seed, context=None: seeded(seed, function, obj, n, context)
+    if name in DRAWING:
+        return lambda obj, n, seed, context=None: seeded(
+            seed, function, obj, n, context, recorded=name == "rsample"
+        )
     if name == "estimate":
         return lambda obj, x, draws, seed, context=None: seeded(
             seed, function, obj, x, draws, context
@@ -45,12 +48,22 @@ def method(live: Live, name: str) -> Callable[..., Any]:
     return function
 
 
-def seeded(seed: int, function: Callable[..., Any], *inputs: Any) -> Any:
-    """A call with the global random states seeded, and without a graph."""
+def seeded(seed: int, function: Callable[..., Any], *inputs: Any, recorded: bool = False) -> Any:
+    """A call with the global random states seeded; with a graph only where it is ``recorded``."""
     torch.manual_seed(seed)
     np.random.seed(seed % 2**32)
-    with torch.no_grad():
+    with torch.set_grad_enabled(recorded):
         return function(*inputs)
+
+
+def bare(live: Live, name: str) -> Callable[..., Any]:
+    """A method as a function ``(obj, *inputs)`` as in `method`, which does not set the random state:
+    it is the caller's, and a seed among the inputs says nothing.
+    """
+    if name not in DRAWING:
+        return method(live, name)
+    function = live.function(name)
+    return lambda obj, n, seed, context=None: function(obj, n, context)
 
 
 def dispatched(out: Any) -> list[Any]:

@@ -4,6 +4,9 @@ precision it works.
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,25 +15,32 @@ import torch
 from flowref.backends.torch.arrays import as_mapped, key_of
 from flowref.backends.torch.evaluation import tensors
 from flowref.backends.torch.live import DTYPES, Live
-from flowref.backends.torch.methods import dispatched, method
+from flowref.backends.torch.methods import DRAWING, bare, dispatched, method
 from flowref.backends.torch.narrowing import Narrowing, Watching
 from flowref.backends.torch.sandbox import GENERATORS, random_state, sandbox, settings
+from flowref.backends.torch.state import set_mode, trainable
 from flowref.model import Observation, derive
 
 # float32 results are moved by this much to see whether they feed a float64 output.
 PROBE = 2.0**-18
 
 
-def observe(live: Live, name: str, inputs: tuple[Any, ...], default: str) -> Observation:
+# Of these no float32 arithmetic is looked for: noise drawn in single precision is noise.
+UNWATCHED = (*DRAWING, "loss", "bits_per_dim")
+
+
+def observe(
+    live: Live, name: str, inputs: tuple[Any, ...], default: str, training: bool = False
+) -> Observation:
     """What one call does besides returning: see `Observation`. Several laws ask the same, so
     answers are kept. The call is made under the default dtype asked for: users have float32, under
     which constants of the default dtype show.
     """
     if live.rounding is not None:
-        return _observed(live, name, inputs, default)
-    key = (name, tuple(_key(value) for value in inputs), default)
+        return _observed(live, name, inputs, default, training)
+    key = (name, tuple(_key(value) for value in inputs), default, training)
     if key not in live.observations:
-        live.observations[key] = _observed(live, name, inputs, default)
+        live.observations[key] = _observed(live, name, inputs, default, training)
     return live.observations[key]
 
 
@@ -38,25 +48,46 @@ def _key(value: Any) -> tuple[Any, ...]:
     return key_of(value) if value is None or isinstance(value, np.ndarray) else (value,)
 
 
-def _observed(live: Live, name: str, inputs: tuple[Any, ...], default: str) -> Observation:
-    function = method(live, name)
+@contextlib.contextmanager
+def _lent(live: Live, training: bool) -> Iterator[Any]:
+    """A copy for one call, in the mode asked for."""
+    if training:
+        obj = live.take()
+        set_mode(obj, True)
+        yield obj
+    else:
+        with live.lend() as obj:
+            yield obj
+
+
+def _observed(
+    live: Live, name: str, inputs: tuple[Any, ...], default: str, training: bool
+) -> Observation:
+    function = bare(live, name)
     ready = tensors(live, inputs)
     arguments = [value for value in ready if isinstance(value, torch.Tensor)]
     copies = [tensor.clone() for tensor in arguments]
-    with live.lend() as obj, sandbox(derive(live.seed, 17), DTYPES[default]) as printed:
+    with _lent(live, training) as obj, sandbox(derive(live.seed, 17), DTYPES[default]) as printed:
         before, states = settings(), random_state()
-        with Watching() as counter:
+        with filters() as heard, Watching() as counter:
             out = function(obj, *ready)
         ended = random_state()
         changed = tuple(name for name, value in settings().items() if value != before[name])
         written = printed.getvalue()
+        graded = tuple(name for name, tensor in trainable(obj) if tensor.grad is not None)
     if ended != states:
-        changed += reseeded(live, name, inputs, DTYPES[default], ended)
-    mutated = tuple(
-        argument
-        for argument, tensor, copy in zip(("x", "context"), arguments, copies, strict=False)
-        if tensor._version > 0 or not torch.equal(torch.nan_to_num(tensor), torch.nan_to_num(copy))
-    )
+        changed += reseeded(live, name, inputs, DTYPES[default], ended, training)
+    # A library that is imported by its first call may set filters while it is.
+    if heard and filtering(live, name, inputs, DTYPES[default], training):
+        changed += ("warnings filters",)
+    mutated: tuple[str, ...] = ()
+    for argument, tensor, copy in zip(("x", "context"), arguments, copies, strict=False):
+        if tensor._version > 0 or not torch.equal(*map(torch.nan_to_num, (tensor, copy))):
+            mutated += (argument,)
+        if tensor.requires_grad:
+            mutated += (f"requires_grad of {argument}",)
+        if tensor.grad is not None:
+            mutated += (f"the gradient of {argument}",)
     return Observation(
         printed=written,
         rng=ended != states,
@@ -66,19 +97,52 @@ def _observed(live: Live, name: str, inputs: tuple[Any, ...], default: str) -> O
             str(v.dtype).removeprefix("torch.") if isinstance(v, torch.Tensor) else "number"
             for v in dispatched(out)
         ),
-        float32=live.dtype == torch.float64 and feeds_float32(live, name, inputs, DTYPES[default]),
+        float32=live.dtype == torch.float64
+        and not training
+        and name not in UNWATCHED
+        and feeds_float32(live, name, inputs, DTYPES[default]),
         operations=counter.operations,
+        graded=graded,
     )
 
 
+@contextlib.contextmanager
+def filters() -> Iterator[list[bool]]:
+    """Whether the filters of warnings were changed: a list that then is not empty. Warnings are
+    kept off the screen, by no filter that foreign code might set as well.
+    """
+    heard: list[bool] = []
+    with warnings.catch_warnings(record=True):
+        warnings.resetwarnings()
+        before = list(warnings.filters)
+        yield heard
+        if list(warnings.filters) != before:
+            heard.append(True)
+
+
+def filtering(
+    live: Live, name: str, inputs: tuple[Any, ...], default: torch.dtype, training: bool
+) -> bool:
+    """Whether another call changes the filters of warnings."""
+    with _lent(live, training) as obj, sandbox(derive(live.seed, 17), default):
+        with filters() as heard:
+            bare(live, name)(obj, *tensors(live, inputs))
+        return bool(heard)
+
+
 def reseeded(
-    live: Live, name: str, inputs: tuple[Any, ...], default: torch.dtype, ended: tuple[Any, ...]
+    live: Live,
+    name: str,
+    inputs: tuple[Any, ...],
+    default: torch.dtype,
+    ended: tuple[Any, ...],
+    training: bool,
 ) -> tuple[str, ...]:
     """The generators that a call leaves in the same state wherever they stood before: it seeds them
     for everybody.
     """
-    with live.lend() as obj, sandbox(derive(live.seed, 23), default):
-        method(live, name)(obj, *tensors(live, inputs))
+    with _lent(live, training) as obj, sandbox(derive(live.seed, 23), default):
+        bare(live, name)(obj, *tensors(live, inputs))
         return tuple(
             f"the random state of {generator}"
             for generator, one, other in zip(GENERATORS, ended, random_state(), strict=True)

@@ -6,6 +6,7 @@ it raises goes through.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import DTYPES, Live
 from flowref.backends.torch.manners import MANNERS
+from flowref.backends.torch.methods import bare
 from flowref.backends.torch.state import modules, move, set_mode, trainable
 from flowref.model import Life, Mapped, Unsupported, derive, steps
 
@@ -28,6 +30,7 @@ class Stage:
         self.live = live
         self.obj = live.fresh() if fresh else live.take()
         self.dtype = live.dtype
+        self.held: dict[int, Any] = {}
 
     def modules(self) -> list[Any]:
         """The object's modules; modes and state_dicts need one."""
@@ -40,11 +43,22 @@ class Stage:
         """An input as a tensor of the present dtype."""
         return self.live.tensor(values, self.dtype)
 
-    def run(self, call: str, x: Any, context: Any = None, how: str = "plain") -> Mapped:
+    def inputs(self, values: Sequence[Any], held: bool = False) -> list[Any]:
+        """Arrays among some inputs as tensors; ``held``: the same ones for the same arrays."""
+
+        def tensor(value: Any) -> Any:
+            if not isinstance(value, np.ndarray):
+                return value
+            if not held:
+                return self.tensor(value)
+            return self.held.setdefault(id(value), self.tensor(value))
+
+        return [tensor(value) for value in values]
+
+    def run(self, call: str, *inputs: Any, how: str = "plain", held: bool = False) -> Mapped:
         """A call in the current mode."""
-        function = self.live.function(call)
-        inputs = [self.tensor(x), self.tensor(context)]
-        return as_mapped(call, MANNERS[how](self.obj, function, inputs))
+        ready = self.inputs(inputs, held)
+        return as_mapped(call, MANNERS[how](self.obj, bare(self.live, call), ready))
 
 
 Action = Callable[[Stage, Any], Any]
@@ -63,8 +77,13 @@ def play(
             # Each step has its own fixed random state, so that two lives that differ earlier meet
             # the same draws.
             earlier = sum(1 for other in plan[:index] if type(other) is type(step))
-            torch.manual_seed(derive(live.seed, 29, earlier))
-            np.random.seed(derive(live.seed, 31, earlier) % 2**32)
+            draws = step.draws if isinstance(step, steps.Run) else None
+            if draws is None:
+                torch.manual_seed(derive(live.seed, 29, earlier))
+                np.random.seed(derive(live.seed, 31, earlier) % 2**32)
+            else:
+                for seeded in (torch.manual_seed, np.random.seed, random.seed):
+                    seeded(derive(live.seed, 37, draws) % 2**32)
             outcomes.append(actions[type(step)](stage, step))
     return Life(plan, outcomes)
 
@@ -84,6 +103,21 @@ def change_mode(stage: Stage, training: bool) -> steps.ModeChange:
         returned &= answer is module
         recursed &= all(inner.training is training for inner in module.modules())
     return steps.ModeChange(returned, recursed, raised)
+
+
+def modes(stage: Stage, step: steps.Modes) -> dict[str, bool]:
+    """The training flag of every module."""
+    flags: dict[str, bool] = {}
+    for index, root in enumerate(stage.modules()):
+        prefix = "" if root is stage.obj else f"{index}."
+        flags |= {f"{prefix}{name}": module.training for name, module in root.named_modules()}
+    return flags
+
+
+def overwrite(stage: Stage, step: steps.Overwrite) -> None:
+    """Other values in a tensor that runs have been given."""
+    with torch.no_grad():
+        stage.held[id(step.array)].copy_(stage.tensor(step.values))
 
 
 def learn(stage: Stage, step: steps.Learn) -> steps.Trained:
@@ -133,7 +167,9 @@ def cast(stage: Stage, step: steps.Cast) -> None:
 MODES: dict[type, Action] = {
     steps.Train: lambda stage, step: change_mode(stage, True),
     steps.Eval: lambda stage, step: change_mode(stage, False),
-    steps.Run: lambda stage, step: stage.run(step.call, step.x, step.context, step.how),
+    steps.Run: lambda stage, step: stage.run(step.call, *step.inputs, how=step.how, held=step.held),
+    steps.Overwrite: overwrite,
+    steps.Modes: modes,
     steps.Learn: learn,
     steps.Nudge: lambda stage, step: move(stage.obj, step.scale, step.seed),
     steps.Cast: cast,

@@ -141,7 +141,7 @@ INSIDE: dict[type, Action] = {
     steps.Roles: lambda stage, step: {name: value_of(stage, name) for name in ROLES},
     steps.Assign: assign,
     steps.Normalize: lambda stage, step: (
-        stage.run(normalizer(stage).call, step.x, None, step.how).value
+        stage.run(normalizer(stage).call, step.x, None, how=step.how).value
     ),
     steps.Pullback: pullback,
     steps.Parameters: parameters,

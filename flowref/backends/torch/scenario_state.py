@@ -11,7 +11,14 @@ import torch
 
 from flowref.backends.torch.arrays import array
 from flowref.backends.torch.scenario import Action, Stage
-from flowref.backends.torch.state import duplicate, modules, named_state, set_mode, tensor_entries
+from flowref.backends.torch.state import (
+    duplicate,
+    modules,
+    named_state,
+    set_mode,
+    tensor_entries,
+    trainable,
+)
 from flowref.model import Array, Unsupported, one_line, steps
 
 
@@ -19,6 +26,11 @@ def state(stage: Stage, step: steps.State) -> dict[str, Array]:
     """Parameters and buffers by name."""
     named = named_state(stage.obj).items()
     return {name: array(tensor) for name, tensor in named if isinstance(tensor, torch.Tensor)}
+
+
+def weights(stage: Stage, step: steps.Weights) -> dict[str, Array]:
+    """The parameters that are trained, by name."""
+    return {name: array(parameter) for name, parameter in trainable(stage.obj)}
 
 
 def reload(stage: Stage, step: steps.Reload) -> None:
@@ -97,6 +109,7 @@ def count_tensors(stage: Stage, step: steps.CountTensors) -> int:
 
 STATE: dict[type, Action] = {
     steps.State: state,
+    steps.Weights: weights,
     steps.Reload: reload,
     steps.Deepcopy: deepcopy,
     steps.Pickle: through_pickle,

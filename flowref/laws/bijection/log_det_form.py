@@ -4,40 +4,93 @@ about its value.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
 from flowref.laws.common.outcomes import attempt
-from flowref.model import CONTRACT, EXACT, Batch, Residual, Unsupported, law
-from flowref.model.abilities import Bijection
+from flowref.laws.common.probes import Probe, absent, data, probe_of, probes
+from flowref.model import CONTRACT, EXACT, Batch, Mapped, Residual, Unsupported, law
+from flowref.model.abilities import Bijection, Flow, Living, offers
+from flowref.model.steps import Eval, Learn, Train
+
+# Sizes of batches that are asked for besides the one drawn.
+FEW = (1, 2, 3)
 
 
 @law("bijection/log-det-shape", tolerance=EXACT, effort=10, size=7, scales=(0.0,))
 def log_det_shape(flow: Bijection, batch: Batch) -> Residual:
     """A log-det comes back as one number per point, in the batch shape (plus the event axes of an
-    elementwise transform).
+    elementwise transform), in either mode and after training steps.
     """
-    wrong = []
-    for which in ("forward", "inverse"):
-        call = getattr(flow, which)
-        if call is None:
-            continue
-        x = batch.x
-        if which == "inverse":
-            x, _ = inside(flow, flow.forward(batch.x, batch.context).value)
-        ladj = call(x, batch.context).ladj
-        if ladj is None:
-            continue
-        shape, expected = np.shape(ladj), (len(batch.x), *flow.facts.ladj_event)
-        constant = np.size(ladj) == 1 and (flow.promises.get("scalar-ladj") or not np.any(ladj))
-        if shape != expected and not (constant and len(shape) <= 1):
-            wrong.append(
-                f"{which} returned a log-det of shape {shape} for {len(batch.x)} points; expected "
-                f"{expected}"
-            )
-    if not wrong and flow.forward is not None and flow.forward(batch.x, batch.context).ladj is None:
+    rows, out = len(batch.x), flow.forward(batch.x, batch.context)
+    probed = [probe_of(flow, "forward", batch.x, batch.context)]
+    if "inverse" in flow.calls:
+        probed.append(probe_of(flow, "inverse", inside(flow, out.value)[0], batch.context))
+    wrong = [
+        f"{one.name} returned {note}"
+        for one in probed
+        for size in sorted({*(few for few in FEW if few < rows), rows})
+        if (note := misshapen(flow, called(one.rows(slice(0, size)))))
+    ][:1]
+    if not wrong and out.ladj is None:
         raise Unsupported("it returns no log-det")
+    if not wrong and flow.stateful:
+        wrong = [note for one in probed for note in later(flow, one, batch)]
     return Residual(np.full(len(batch.x), float(bool(wrong))), note="; ".join(wrong))
+
+
+def called(probe: Probe) -> Mapped:
+    """What the call of a probe returns to a user."""
+    out: Mapped = probe.call(*probe.inputs)
+    return out
+
+
+def misshapen(flow: Flow, out: Mapped, how: str = "") -> str:
+    """What is wrong with the shape of a log-det; empty if nothing is."""
+    if out.ladj is None:
+        return ""
+    shape, expected = np.shape(out.ladj), (len(out.value), *flow.facts.ladj_event)
+    constant = np.size(out.ladj) == 1 and (flow.promises.get("scalar-ladj") or not np.any(out.ladj))
+    if shape == expected or (constant and len(shape) <= 1):
+        return ""
+    return f"a log-det of shape {shape} for {len(out.value)} points{how}; expected {expected}"
+
+
+def later(flow: Flow, probe: Probe, batch: Batch) -> Iterator[str]:
+    """What is wrong with log-dets in train mode, and after training steps. What is refused there is
+    the business of other laws.
+    """
+    trained, _ = attempt(probe, how="train")
+    if trained is not None and (note := misshapen(flow, trained, " in train mode")):
+        yield f"{probe.name} returned {note}"
+    if not (flow.trainable and offers(flow, Living)) or flow.promises.get("fixed"):
+        return
+    learn = Learn(data(flow, batch), batch.context)
+    life, _ = attempt(flow.play, [Train(), learn, learn, Eval(), probe.step()])
+    if life is not None and (note := misshapen(flow, life[-1], " after training steps")):
+        yield f"{probe.name} returned {note}"
+
+
+@law(
+    "bijection/log-det-narrow",
+    tolerance=EXACT,
+    effort=2,
+    size=3,
+    scales=(0.0,),
+    rebuild="wide",
+    features=1,
+    source="squeeze() and sum(-1) on an axis of length one return something else than on longer ones",
+)
+def log_det_narrow(flow: Bijection, batch: Batch) -> Residual:
+    """With a single feature a log-det is still one number per point."""
+    wrong = [
+        f"{one.name} returned {note}"
+        for one in probes(flow, batch, complete=False, calls=("forward", "inverse"))
+        if (note := misshapen(flow, called(one)))
+    ]
+    return absent(wrong, len(batch.x), "with one feature {}")
 
 
 @law(

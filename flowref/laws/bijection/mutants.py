@@ -11,6 +11,7 @@ import numpy as np
 
 from flowref.laws.common.defects import (
     Asked,
+    after,
     answered,
     ladj_added,
     ladj_changed,
@@ -20,6 +21,7 @@ from flowref.laws.common.defects import (
     wrapped,
 )
 from flowref.model import Array, Mapped, Subject, mutant, per_point
+from flowref.model.steps import Learn, Run
 
 AFFINE = "nflows:AffineCouplingTransform"
 ELEMENTWISE = "torch:SigmoidTransform"
@@ -124,6 +126,42 @@ def log_det_summed_over_batch(subject: Subject, size: float = 1.0) -> Subject:
 def log_det_column(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det keeps a trailing axis of one, and broadcasts against others into a matrix."""
     return ladj_changed(subject, "inverse", _column)
+
+
+def _squeezed(ladj: Array, x: Array) -> Array:
+    return np.squeeze(ladj)
+
+
+@mutant("bijection/log-det-shape", host=AFFINE)
+def log_det_squeezed(subject: Subject, size: float = 1.0) -> Subject:
+    """Squeezing drops the axis of a batch of one."""
+    return ladj_changed(subject, "forward", _squeezed)
+
+
+def _summed(out: Mapped) -> Mapped:
+    return out if out.ladj is None else Mapped(out.value, float(np.sum(out.ladj)))
+
+
+def _summed_in_training(out: Mapped, asked: Asked) -> Mapped:
+    return _summed(out) if asked.manner.how == "train" else out
+
+
+@mutant("bijection/log-det-shape", host=AFFINE)
+def log_det_summed_in_training(subject: Subject, size: float = 1.0) -> Subject:
+    """In train mode the log-det is one number for the whole batch."""
+    return answered(subject, _summed_in_training)
+
+
+@mutant("bijection/log-det-shape", host=AFFINE)
+def log_det_summed_after_training(subject: Subject, size: float = 1.0) -> Subject:
+    """A log-det that is 0 in the batch shape as built is a sum over the batch once it is trained."""
+    return after(subject, Learn, Run, _summed)
+
+
+@mutant("bijection/log-det-narrow", host="zuko:NSF")
+def log_det_without_an_axis(subject: Subject, size: float = 1.0) -> Subject:
+    """The log-det of one feature has lost the batch axis with that of the feature."""
+    return ladj_changed(subject, "forward", _batch_sum)
 
 
 def _blocked(

@@ -167,9 +167,9 @@ def observed(subject: Subject, **changes: Any) -> Subject:
 
 
 def _reobserved(
-    observe: Callable[..., Any], changes: dict[str, Any], inputs: tuple[Any, ...], default: str
+    observe: Callable[..., Any], changes: dict[str, Any], inputs: tuple[Any, ...], *manner: Any
 ) -> Any:
-    return observe(inputs, default)._replace(**changes)
+    return observe(inputs, *manner)._replace(**changes)
 
 
 # Lives

@@ -6,13 +6,13 @@ A law that speaks of every call is a statement about a `Probe`, judged for all t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.outcomes import attempt, compared, flags, listed
+from flowref.laws.common.outcomes import attempt, compared, flags, gap, listed
 from flowref.model import (
     Array,
     Batch,
@@ -24,7 +24,7 @@ from flowref.model import (
     Undecidable,
     Unsupported,
 )
-from flowref.model.abilities import Flow, Living
+from flowref.model.abilities import Flow, Living, offers
 from flowref.model.call import How, Layout
 from flowref.model.steps import Run, Step
 
@@ -35,17 +35,31 @@ GIVE_UP = 6
 Outcomes = Iterable[tuple[Mapped, Mapped | None]]
 
 
+# Calls of points: what they return has a row for each.
+POINTWISE = ("forward", "inverse", "log_prob", "base_log_prob", "cdf", "icdf")
+# Calls of a batch of points, which return what they like.
+BATCHED = ("bits_per_dim", "loss")
+# Calls of a number, which draw so many points.
+DRAWING = ("sample", "rsample")
+EVERY = (*POINTWISE, *BATCHED, *DRAWING)
+# The calls that nothing flows without, by which rounding laws were always judged.
+MAPS = ("forward", "inverse", "log_prob")
+# So many points are drawn by a probe.
+DRAWN = 5
+# The random state that the runs of a life start in, unless a law is about two of them.
+HELD = 0
+
+
 @dataclass(frozen=True)
 class Probe:
-    """One call of a flow, with inputs that it takes.
+    """One call of a flow, with inputs that it takes, in their order (see `Subject`).
 
-    Shapes: points ``(batch, *event)``, context ``(batch, *context)`` or None.
-    ``tolerance``: what an iterative call promises about its own error.
+    Arrays among the inputs have a row for each point. ``tolerance``: what an iterative call
+    promises about its own error.
     """
 
     call: Call[Any]
-    points: Array
-    context: Array | None
+    inputs: tuple[Any, ...]
     tolerance: float = 0.0
 
     @property
@@ -53,28 +67,48 @@ class Probe:
         """The name of the call."""
         return self.call.name
 
+    @property
+    def pointwise(self) -> bool:
+        """Whether what it returns has a row for each point."""
+        return self.name in POINTWISE
+
+    @property
+    def draws(self) -> bool:
+        """Whether it takes a number, and draws."""
+        return self.name in DRAWING
+
+    @property
+    def points(self) -> Array:
+        """The points of a call that takes some."""
+        points: Array = self.inputs[0]
+        return points
+
     def __call__(
         self, how: How = "plain", layout: Layout = "contiguous", dtype: str | None = None
     ) -> Mapped:
         """The call in a manner."""
-        return self.call.under(self.points, self.context, how=how, layout=layout, dtype=dtype)
+        return self.call.under(*self.inputs, how=how, layout=layout, dtype=dtype)
 
-    def observe(self, default: str = "float32") -> Observation:
-        """What the call does besides returning, under a default dtype."""
-        return self.call.observe(self.points, self.context, default=default)
+    def observe(self, default: str = "float32", training: bool = False) -> Observation:
+        """What the call does besides returning, under a default dtype, in either mode."""
+        return self.call.observe(*self.inputs, default=default, training=training)
 
-    def step(self, how: How = "plain") -> Run:
-        """The call as a step of a life."""
-        return Run(self.name, self.points, self.context, how)
+    def step(self, how: How = "plain", draws: int | None = HELD, held: bool = False) -> Run:
+        """The call as a step of a life (see `Run`)."""
+        return Run(self.name, *self.inputs, how=how, draws=draws, held=held)
 
     def at(self, points: Array) -> Probe:
         """The call at other points, with the same contexts."""
-        return replace(self, points=points)
+        return replace(self, inputs=(points, *self.inputs[1:]))
+
+    def mapped(self, change: Callable[[Array], Array]) -> Probe:
+        """The call with every array among its inputs changed."""
+        inputs = (change(one) if isinstance(one, np.ndarray) else one for one in self.inputs)
+        return replace(self, inputs=tuple(inputs))
 
     def rows(self, index: Any) -> Probe:
         """The call at some of its points, with their contexts."""
-        context = None if self.context is None else self.context[index]
-        return replace(self, points=self.points[index], context=context)
+        return self.mapped(lambda array: array[index])
 
 
 def tolerance_of(flow: Flow, which: str) -> float:
@@ -83,54 +117,81 @@ def tolerance_of(flow: Flow, which: str) -> float:
     return float(flow.promises.get("inverse-tolerance", 0.0)) if which == iterative else 0.0
 
 
-def probe_of(flow: Flow, which: str, points: Array, context: Array | None) -> Probe:
-    """One call of a flow, at points that it takes."""
-    return Probe(flow.calls[which], points, context, tolerance_of(flow, which))
+def probe_of(flow: Flow, which: str, *inputs: Any) -> Probe:
+    """One call of a flow, with inputs that it takes."""
+    return Probe(flow.calls[which], inputs, tolerance_of(flow, which))
 
 
-def probes(flow: Flow, batch: Batch, complete: bool = True) -> list[Probe]:
-    """The calls that a flow offers, each with points to make it at: an inverse is fed what
-    ``forward`` produced.
+def probes(
+    flow: Flow, batch: Batch, complete: bool = True, calls: Sequence[str] = EVERY
+) -> list[Probe]:
+    """Those of some calls that a flow offers, each with inputs to make it with: an inverse and a
+    base are fed what ``forward`` produced.
 
-    Points that an inverse or a log_prob refuses are replaced by points that it takes: that it
+    Points that a call other than ``forward`` refuses are replaced by points that it takes: that it
     refuses them is the business of other laws. Where it takes none the call is left out;
-    `Undecidable` if the set is to be ``complete``, as rounding laws need it: a call that is there
-    without noise and not under it would look like rounding.
+    `Undecidable` if the set is to be ``complete`` and it is one of `MAPS`, as rounding laws need
+    it: a call that is there without noise and not under it would look like rounding.
     """
     ready: list[Probe] = []
-    asked: list[tuple[str, Array]] = []
-    images = batch.x
-    if "forward" in flow.calls:
-        ready.append(probe_of(flow, "forward", batch.x, batch.context))
-        if "inverse" in flow.calls:
-            images = np.asarray(flow.calls["forward"](batch.x, batch.context).value)
-            asked.append(("inverse", images))
-    if "log_prob" in flow.calls:
-        asked.append(("log_prob", batch.x if flow.normalizing == "forward" else images))
-    for which, points in asked:
-        taken, error = accepted(flow.calls[which], points, batch.context)
+    for which, *inputs in _asked(flow, batch, calls):
+        if which == "forward":
+            ready.append(probe_of(flow, which, *inputs))
+            continue
+        if which in DRAWING:
+            error = attempt(flow.calls[which], *inputs)[1]
+            ready += [] if error else [probe_of(flow, which, *inputs)]
+            continue
+        taken, error = accepted(flow.calls[which], *inputs)
         if taken is not None:
-            ready.append(probe_of(flow, which, taken, batch.context))
-        elif complete:
+            ready.append(probe_of(flow, which, taken, *inputs[1:]))
+        elif complete and which in MAPS:
             raise Undecidable(f"{which} raises {error}")
     if not ready:
         raise Unsupported("it offers no call that can be made here", waits=False)
     return ready
 
 
-def accepted(
-    call: Callable[..., Any], points: Array, context: Array | None
-) -> tuple[Array | None, str]:
+def _asked(flow: Flow, batch: Batch, calls: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """The calls that are there, each with its inputs."""
+    x, context = batch.x, batch.context
+    maps, forwards = "forward" in flow.calls, flow.normalizing == "forward"
+    images = x
+    if maps and {"inverse", "base_log_prob"} & set(flow.calls):
+        images = np.asarray(flow.calls["forward"](x, context).value)
+    data, latents = (x, images) if forwards else (images, x)
+    u = np.random.default_rng(batch.seed).uniform(0.01, 0.99, x.shape)
+    inputs: dict[str, tuple[Any, ...]] = {
+        "forward": (x, context),
+        "inverse": (images, context),
+        "log_prob": (data, context),
+        "base_log_prob": (latents, context),
+        "cdf": (data,),
+        "icdf": (u,),
+        "bits_per_dim": (data, context),
+        "loss": (data, context),
+    }
+    if context is None:
+        # How a sampler takes contexts is a convention of its own.
+        inputs |= dict.fromkeys(DRAWING, (DRAWN, batch.seed % 2**31, None))
+    unfed = set() if maps else {"inverse", *(("base_log_prob",) if forwards else ())}
+    for which, given in inputs.items():
+        if which in flow.calls and which in calls and which not in unfed:
+            yield which, *given
+
+
+def accepted(call: Callable[..., Any], points: Array, *others: Any) -> tuple[Array | None, str]:
     """The points, with those that a call refuses replaced by one that it takes; None and the error
-    if it takes none.
+    if it takes none. ``others``: its other inputs, arrays among them a row for each point.
     """
-    _, error = attempt(call, points, context)
+    _, error = attempt(call, points, *others)
     if not error:
         return points, ""
     good: list[int] = []
     for row in range(len(points)):
         index = np.array([row])
-        if not attempt(call, points[index], None if context is None else context[index])[1]:
+        some = (one[index] if isinstance(one, np.ndarray) else one for one in others)
+        if not attempt(call, points[index], *some)[1]:
             good.append(row)
         elif not good and row >= GIVE_UP:
             break
@@ -138,7 +199,7 @@ def accepted(
         return None, error
     replaced = np.repeat(points[good[:1]], len(points), 0)
     replaced[good] = points[good]
-    return (None, error) if attempt(call, replaced, context)[1] else (replaced, "")
+    return (None, error) if attempt(call, replaced, *others)[1] else (replaced, "")
 
 
 def normalizing_probe(flow: Flow, batch: Batch) -> Probe:
@@ -147,8 +208,23 @@ def normalizing_probe(flow: Flow, batch: Batch) -> Probe:
         # What it refuses raises here, so that the other rows are measured.
         flow.calls["forward"](batch.x, batch.context)
         return probe_of(flow, "forward", batch.x, batch.context)
-    offered = {one.name: one for one in probes(flow, batch, complete=False)}
+    offered = {one.name: one for one in probes(flow, batch, complete=False, calls=MAPS)}
     return offered.get(flow.normalizing) or next(iter(offered.values()))
+
+
+def random(flow: Flow, probe: Probe) -> bool:
+    """Whether what a call returns depends on the random state that it is made in. Of a random call
+    one law says so; the others hold the state.
+    """
+    if not offers(flow, Living):
+        return False
+    life, error = attempt(flow.play, [probe.step(draws=draws) for draws in (1, 1, 2)])
+    if error:
+        return False
+    first, again, other = life
+    rows = len(probe.points)
+    steady = np.nan_to_num(gap(first, again, rows), nan=0.0).max(initial=0.0)
+    return bool(np.nan_to_num(gap(first, other, rows), nan=0.0).max(initial=0.0) > 1e3 * steady)
 
 
 def data(flow: Flow, batch: Batch) -> Array:
@@ -175,10 +251,45 @@ def agree(
     seen = [(one, first, second) for one in probed for first, second in outcomes(one)]
     if all_refused and all(second is None for _, _, second in seen):
         raise Unsupported(all_refused)
-    pairs = [
-        (first, first if second is None else second, one.tolerance) for one, first, second in seen
-    ]
-    return compared(pairs, len(probed[0].points), note)
+    rows = max(len(one.points) for one in probed if not one.draws)
+    return same(((one, first, second or first) for one, first, second in seen), rows, note)
+
+
+def same(
+    seen: Iterable[tuple[Probe, Mapped, Mapped]], rows: int, note: str, extra: float = 0.0
+) -> Residual:
+    """The rounding residual of two outcomes of each probe that should agree, named where one does
+    not. What has no row for each point concerns every row; ``extra`` does too.
+    """
+    pairs: list[tuple[Mapped, Mapped, float]] = []
+    apart: list[str] = []
+    for one, first, second in seen:
+        if one.name not in MAPS:
+            first, second = (_spread(out, rows, one.pointwise) for out in (first, second))
+            # What is not finite says nothing of the other calls.
+            good = np.asarray(np.isfinite(first.value).reshape(rows, -1).all(1))
+            first, second = _where(good, first), _where(good, second)
+        pairs.append((first, second, one.tolerance))
+        if (np.nan_to_num(gap(first, second, rows, one.tolerance)) > 0).any():
+            apart.append(one.name)
+    named = f"{note} ({listed(sorted(set(apart)))})" if set(apart) - set(MAPS) else note
+    return compared(pairs, rows, named, extra)
+
+
+def _spread(out: Mapped, rows: int, pointwise: bool) -> Mapped:
+    """An outcome with a row for each point; one that has none is repeated for each."""
+    value = np.asarray(out.value, dtype=np.float64)
+    if pointwise and len(value) == rows:
+        return Mapped(value, None)
+    return Mapped(np.broadcast_to(value.reshape(1, -1), (rows, value.size)), None)
+
+
+def _where(good: Array, out: Mapped) -> Mapped:
+    """An outcome with zeros in place of some rows."""
+    if len(out.value) != len(good):
+        return out
+    shape = (-1, *[1] * (out.value.ndim - 1))
+    return Mapped(np.where(good.reshape(shape), out.value, 0.0), None)
 
 
 def absent(seen: Sequence[str], rows: int, note: str, **details: Any) -> Residual:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flowref.laws.common.outcomes import attempt, compared, flags
-from flowref.laws.common.probes import data, lived, probes
+from flowref.laws.common.outcomes import attempt, flags
+from flowref.laws.common.probes import data, lived, probes, same
 from flowref.laws.common.requirements import has_modules, not_estimator
 from flowref.laws.conduct.state import NUDGE, UNTRAINABLE, Steps, movable
 from flowref.model import ADVICE, EXACT, Batch, Life, Residual, Unsupported, law
@@ -34,14 +34,14 @@ def copies_equal(flow: Living, batch: Batch) -> Residual:
     # copy.
     lives = [_copied(flow, [copy, *asked])[0] for copy in COPIES.values()]
     pairs = [
-        (first, second, probe.tolerance)
+        (probe, first, second)
         for life in lives
         if life is not None
         for probe, first, second in zip(probed, original, life[1:], strict=True)
     ]
     if not pairs:
         raise Unsupported("it refuses to be copied")
-    return compared(pairs, len(batch.x), "a copy returns something else")
+    return same(pairs, len(batch.x), "a copy returns something else")
 
 
 def _copied(flow: Living, steps: Steps) -> tuple[Life | None, str]:
@@ -67,8 +67,8 @@ def copies_independent(flow: Living, batch: Batch) -> Residual:
     # Every life is played on a copy of the loaded object.
     flow.play([Nudge(batch.seed, NUDGE)])
     after = [probe() for probe in probed]
-    pairs = zip(before, after, (probe.tolerance for probe in probed), strict=True)
-    return compared(list(pairs), len(batch.x), "the original moved with its copy")
+    pairs = zip(probed, before, after, strict=True)
+    return same(pairs, len(batch.x), "the original moved with its copy")
 
 
 @law(

@@ -9,12 +9,22 @@ from collections.abc import Iterator
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt, finite, flags
-from flowref.laws.common.probes import Outcomes, Probe, absent, agree, probe_of, probes
+from flowref.laws.common.probes import (
+    BATCHED,
+    POINTWISE,
+    Outcomes,
+    Probe,
+    absent,
+    agree,
+    probe_of,
+    probes,
+)
 from flowref.laws.common.requirements import not_estimator
 from flowref.model import ADVICE, CONTRACT, EXACT, Array, Batch, Mapped, Residual, law, requires
 from flowref.model.abilities import Bijection, Flow
 from flowref.model.call import Layout
 
+POINTED = (*POINTWISE, *BATCHED)
 LAYOUTS: tuple[Layout, ...] = ("transposed", "strided", "channels_last")
 VIEW_ERROR = "view size is not compatible"
 EXTREMES = (0.0, -0.0, 1e-30, 1e30, 5e-324, np.finfo(np.float64).max / 4)
@@ -46,7 +56,7 @@ def strides_agree(flow: Flow, batch: Batch) -> Residual:
         yield repeated(), attempt(repeated, layout="expanded")[0]
 
     note = "the result depends on the memory layout of the input"
-    return agree(probes(flow, batch, complete=False), outcomes, note)
+    return agree(probes(flow, batch, complete=False, calls=POINTED), outcomes, note)
 
 
 @law(
@@ -60,7 +70,7 @@ def strides_accepted(flow: Flow, batch: Batch) -> Residual:
     """An input that is not contiguous is not refused for that."""
     seen = [
         f"{probe.name} of a {layout} input"
-        for probe in probes(flow, batch, complete=False)
+        for probe in probes(flow, batch, complete=False, calls=POINTED)
         for layout in layouts_of(probe.points)
         if VIEW_ERROR in attempt(probe, layout=layout)[1]
     ]
@@ -80,7 +90,7 @@ def strides_accepted(flow: Flow, batch: Batch) -> Residual:
 def empty_batch(flow: Flow, batch: Batch) -> Residual:
     """A batch of no points returns no points, in the right shape."""
     wrong = []
-    for probe in probes(flow, batch, complete=False):
+    for probe in probes(flow, batch, complete=False, calls=POINTWISE):
         expected = (0, *probe().value.shape[1:])
         out, error = attempt(probe.rows(slice(0)))
         got = None if error else out.value.shape
@@ -103,7 +113,7 @@ def batch_one(flow: Flow, batch: Batch) -> Residual:
     """
     rows = len(batch.x)
     bad, notes = np.zeros(rows), []
-    for probe in probes(flow, batch, complete=False):
+    for probe in probes(flow, batch, complete=False, calls=POINTWISE):
         for row in range(min(rows, 4)):
             pair, refused = attempt(probe.rows(np.array([row, row])))
             if refused or not finite(pair, 2).all():
@@ -148,7 +158,7 @@ def nan_containment(flow: Flow, batch: Batch) -> Residual:
     bad, judged = np.zeros(rows), np.zeros(rows, dtype=bool)
     row = batch.seed % rows
     others = np.arange(rows) != row
-    for probe in probes(flow, batch, complete=False):
+    for probe in probes(flow, batch, complete=False, calls=POINTWISE):
         spoilt = probe.points.astype(np.float64)
         spoilt[row] = np.nan
         clean = probe()

@@ -15,6 +15,9 @@ from flowref.laws.common.outcomes import (
     state_gap,
 )
 from flowref.laws.common.probes import (
+    BATCHED,
+    MAPS,
+    POINTWISE,
     Outcomes,
     Probe,
     absent,
@@ -22,6 +25,7 @@ from flowref.laws.common.probes import (
     lived,
     normalizing_probe,
     probes,
+    random,
 )
 from flowref.laws.common.requirements import has_modules, not_estimator
 from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Unsupported, law
@@ -31,6 +35,9 @@ from flowref.model.steps import Eval, State, Train
 
 # Rows of a batch that are also evaluated on their own, and twice in one batch.
 ALONE, TWICE = 2, 4
+# Results that are further apart than by rounding: it is asked whether they are random.
+APART = 1e-9
+POINTED = (*POINTWISE, *BATCHED)
 MANNERS: tuple[How, ...] = ("no_grad", "inference_mode", "checkpoint")
 
 
@@ -93,7 +100,8 @@ def grad_modes_agree(flow: Flow, batch: Batch) -> Residual:
             yield plain, attempt(probe, how=how)[0]
 
     note = "the result depends on whether gradients are recorded"
-    return agree(probes(flow, batch), outcomes, note, "it runs under no other gradient mode")
+    probed = probes(flow, batch, calls=POINTED)
+    return agree(probed, outcomes, note, "it runs under no other gradient mode")
 
 
 @law(
@@ -148,7 +156,7 @@ def not_a_direction(flow: Invertible, batch: Batch) -> Residual:
     source="evaluation leaves a model as it was: running statistics belong to training",
 )
 def eval_is_pure(flow: Living, batch: Batch) -> Residual:
-    """In eval mode, forward, inverse and log_prob change no parameter and no buffer, bit for bit."""
+    """In eval mode no call changes a parameter or a buffer, bit for bit."""
     written: list[str] = []
     for probe in probes(flow, batch, complete=False):
         _, before, _, after = flow.play([Eval(), State(), probe.step(), State()])
@@ -191,24 +199,48 @@ def rows_independent(flow: Flow, batch: Batch) -> Residual:
     order = rng.permutation(rows)
     arrangements = [np.concatenate([order, order[:TWICE]]), *([row] for row in order[-ALONE:])]
     columns, good = [], np.ones(rows, dtype=bool)
-    for probe in probes(flow, batch):
+    for probe in probes(flow, batch, calls=POINTWISE):
         whole = probe()
-        good &= finite(whole, rows)
-        for position, arrangement in enumerate(arrangements):
-            index = np.asarray(arrangement)
-            some = probe.rows(index)
-            # A batch of one that is refused is the business of another law.
-            part = some() if position == 0 else attempt(some)[0]
-            column = np.zeros((rows, 2))
-            if part is not None:
-                ladj = _ladj_rows(whole, rows, index, part)
-                expected = Mapped(np.asarray(whole.value)[index], ladj)
-                got = Mapped(part.value, None if ladj is None else part.ladj)
-                np.maximum.at(column, index, gap(expected, got, len(index), probe.tolerance))
-            columns.append(column)
+        here = finite(whole, rows)
+        if probe.name in MAPS:
+            good &= here
+        found = [
+            _rearranged(probe, whole, np.asarray(arrangement), required=position == 0)
+            for position, arrangement in enumerate(arrangements)
+        ]
+        if np.nanmax(np.stack(found), initial=0.0) > APART and random(flow, probe):
+            # The draws of a point are those of its place: no point is moved, and another is changed.
+            found = [_beside(probe, whole, int(order[0]))]
+        columns += [np.where(here[:, None] | (probe.name in MAPS), one, 0.0) for one in found]
     value = np.stack(columns).max(0).max(1)
     note = "a point's result depends on its batch" if value[good].any() else ""
     return Residual(value, 1.0, decidable=good, note=note)
+
+
+def _rearranged(probe: Probe, whole: Mapped, index: Array, required: bool) -> Array:
+    """How far results are apart where points stand in another order or number, ``(rows, 2)``."""
+    rows = len(probe.points)
+    some = probe.rows(index)
+    # A batch of one that is refused is the business of another law.
+    part = some() if required else attempt(some)[0]
+    column = np.zeros((rows, 2))
+    if part is not None:
+        ladj = _ladj_rows(whole, rows, index, part)
+        expected = Mapped(np.asarray(whole.value)[index], ladj)
+        got = Mapped(part.value, None if ladj is None else part.ladj)
+        np.maximum.at(column, index, gap(expected, got, len(index), probe.tolerance))
+    return column
+
+
+def _beside(probe: Probe, whole: Mapped, row: int) -> Array:
+    """How far the results of the other points move where one point becomes another, ``(rows, 2)``."""
+    rows = len(probe.points)
+    index = np.arange(rows)
+    index[row] = (row + 1) % rows
+    other = probe.rows(index)()
+    column = gap(whole, other, rows, probe.tolerance)
+    column[row] = 0.0
+    return column
 
 
 def _ladj_rows(whole: Mapped, rows: int, index: Array, part: Mapped) -> Array | float | None:

@@ -55,6 +55,18 @@ def seeds_for_everybody(subject: Subject, size: float = 1.0) -> Subject:
     return observed(subject, globals=("the random state of torch",))
 
 
+@mutant("conduct/no-gradients-left", host=COUPLING)
+def backward_within(subject: Subject, size: float = 1.0) -> Subject:
+    """A score is computed by backward(), which adds to the gradients of the parameters."""
+    return observed(subject, graded=("net.weight",))
+
+
+@mutant("conduct/input-not-mutated", host=AFFINE)
+def input_made_to_require_a_gradient(subject: Subject, size: float = 1.0) -> Subject:
+    """The caller's tensor is made to require a gradient."""
+    return observed(subject, mutated=("requires_grad of x",))
+
+
 @mutant("conduct/no-random-numbers", host=AFFINE)
 def draws_without_need(subject: Subject, size: float = 1.0) -> Subject:
     """A random tensor is drawn and not used."""

@@ -4,11 +4,18 @@ computes on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt, flags
-from flowref.laws.common.probes import Outcomes, Probe, absent, agree, probes
-from flowref.laws.common.requirements import has_modules, in_double, not_estimator
+from flowref.laws.common.probes import EVERY, POINTWISE, Outcomes, Probe, absent, agree, probes
+from flowref.laws.common.requirements import (
+    has_modules,
+    has_parameters,
+    in_double,
+    not_estimator,
+)
 from flowref.model import (
     ADVICE,
     EXACT,
@@ -24,7 +31,11 @@ from flowref.model.steps import Cast, Dtypes, Meta
 
 
 def watched(
-    flow: Flow, batch: Batch, default: str = "float32"
+    flow: Flow,
+    batch: Batch,
+    default: str = "float32",
+    training: bool = False,
+    calls: Sequence[str] = EVERY,
 ) -> tuple[list[tuple[str, Observation]], str]:
     """What each call that the subject offers does besides returning, and the error of a call that
     was refused.
@@ -34,21 +45,25 @@ def watched(
     """
     seen: list[tuple[str, Observation]] = []
     errors: list[str] = []
-    for probe in probes(flow, batch, complete=False):
-        observation, error = attempt(probe.observe, default)
+    for probe in probes(flow, batch, complete=False, calls=calls):
+        observation, error = attempt(probe.observe, default, training)
+        name = f"{probe.name} in train mode" if training else probe.name
         if error:
-            errors.append(f"{probe.name} raised {error}")
+            errors.append(f"{name} raised {error}")
         else:
-            seen.append((probe.name, observation))
+            seen.append((name, observation))
     return seen, "; ".join(errors)
 
 
 def conduct(flow: Flow, batch: Batch) -> list[tuple[str, Observation]]:
-    """The observations alone; a subject that refuses to be watched is not judged by its conduct."""
+    """The observations alone, in eval and in train mode; a subject that refuses to be watched is not
+    judged by its conduct.
+    """
     seen, error = watched(flow, batch)
     if not seen:
         raise Unsupported(f"it cannot be watched ({error})")
-    return seen
+    # What a call does to others in train mode only is done for thousands of batches.
+    return [*seen, *(watched(flow, batch, training=True)[0] if flow.stateful else [])]
 
 
 @law(
@@ -59,7 +74,9 @@ def conduct(flow: Flow, batch: Batch) -> list[tuple[str, Observation]]:
     source="a caller's tensor is the caller's; masks applied in place spoil the point that a density is asked about",
 )
 def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
-    """No call writes to its input or to its context."""
+    """In either mode, no call writes to its input or to its context, nor makes it require a
+    gradient.
+    """
     seen = [f"{name} (by {which})" for which, seen in conduct(flow, batch) for name in seen.mutated]
     return absent(seen, len(batch.x), "it wrote to {}")
 
@@ -82,7 +99,8 @@ def deterministic(flow: Living, batch: Batch) -> Residual:
         first, second = flow.play([probe.step()] * 2)
         yield first, second
 
-    return agree(probes(flow, batch), outcomes, "the second call returned something else")
+    probed = probes(flow, batch, calls=POINTWISE)
+    return agree(probed, outcomes, "the second call returned something else")
 
 
 @law(
@@ -93,7 +111,7 @@ def deterministic(flow: Living, batch: Batch) -> Residual:
     source="a print in forward is paid for in every training step",
 )
 def no_printing(flow: Flow, batch: Batch) -> Residual:
-    """No call writes to the standard output or error."""
+    """In either mode, no call writes to the standard output or error."""
     seen = [
         f"{text.strip()[:40]!r} (by {which})"
         for which, (text, *_) in conduct(flow, batch)
@@ -110,8 +128,8 @@ def no_printing(flow: Flow, batch: Batch) -> Residual:
     source="the default dtype, the gradient mode and the random seed belong to the process",
 )
 def no_global_settings(flow: Flow, batch: Batch) -> Residual:
-    """No call sets what belongs to the process: default dtype, gradient mode, threads, the random
-    seed.
+    """In either mode, no call sets what belongs to the process: default dtype, gradient mode,
+    threads, filters of warnings, the random seed.
     """
     # Whoever sets the default dtype to float32 is only seen where it was another one.
     others, _ = watched(flow, batch, default="float64")
@@ -133,8 +151,24 @@ def no_global_settings(flow: Flow, batch: Batch) -> Residual:
 )
 def no_random_numbers(flow: Flow, batch: Batch) -> Residual:
     """In eval mode no call draws from the global random streams."""
-    seen = [which for which, seen in conduct(flow, batch) if seen.rng]
+    observations, error = watched(flow, batch, calls=POINTWISE)
+    if not observations:
+        raise Unsupported(f"it cannot be watched ({error})")
+    seen = [which for which, seen in observations if seen.rng]
     return absent(seen, len(batch.x), "{} drew from a global random stream")
+
+
+@law(
+    "conduct/no-gradients-left",
+    tolerance=EXACT,
+    effort=1,
+    applies=has_parameters,
+    source="torch adds to .grad: what a call leaves there is part of the next optimizer's step",
+)
+def no_gradients_left(flow: Flow, batch: Batch) -> Residual:
+    """In either mode, no call leaves gradients on the parameters: that is for backward to do."""
+    seen = [f"{name} (by {which})" for which, seen in conduct(flow, batch) for name in seen.graded]
+    return absent(seen, len(batch.x), "it left a gradient on {}")
 
 
 NARROW = ("float32", "float16", "bfloat16")
@@ -197,7 +231,7 @@ def dtype_follow(flow: Flow, batch: Batch) -> Residual:
     float64.
     """
     names = ("value", "log-det")
-    observations, error = watched(flow, batch)
+    observations, error = watched(flow, batch, calls=POINTWISE)
     if "dtype" in error:
         return flags(True, len(batch.x), f"under the float32 default dtype {error}")
     seen = [

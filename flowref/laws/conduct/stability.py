@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt, finite, log_det
-from flowref.laws.common.probes import Probe, probes
+from flowref.laws.common.probes import MAPS, Probe, probes
 from flowref.laws.common.requirements import in_double, not_estimator
 from flowref.model import ADVICE, BOUND, Array, Batch, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Bijection, Composite, Flow, Living, Parametric, offers
@@ -32,22 +30,17 @@ def single(flow: Flow) -> bool:
 
 def spread(flow: Flow, seed: int, probe: Probe, exact: Mapped) -> tuple[Array, Array]:
     """How far value and log-det move when inputs, contexts and parameters move by one float32 unit."""
-    points, context = probe.points, probe.context
-    rows, rng = len(points), np.random.default_rng(seed)
+    rows, rng = len(probe.points), np.random.default_rng(seed)
     value, ladj = np.zeros(rows), np.zeros(rows)
     size = largest_parameter(flow) if offers(flow, Parametric) else 0.0
     for _ in range(TRIALS):
-        moved = replace(
-            probe,
-            points=points * (1 + 2 * UNIT * rng.choice((-1.0, 1.0), points.shape)),
-            context=context
-            if context is None
-            else context * (1 + 2 * UNIT * rng.choice((-1.0, 1.0), context.shape)),
+        moved = probe.mapped(
+            lambda array: array * (1 + 2 * UNIT * rng.choice((-1.0, 1.0), array.shape))
         )
         outs = [moved()]
         if offers(flow, Parametric):
             direction = int(rng.integers(2**31))
-            outs.append(flow.along(probe.name, points, context, direction, 2 * UNIT * size))
+            outs.append(flow.along(probe.name, *probe.inputs, direction, 2 * UNIT * size))
         for out in outs:
             apart, other = distance(exact, out, rows)
             value, ladj = np.maximum(value, apart), np.maximum(ladj, other)
@@ -58,12 +51,7 @@ def in_float32(probe: Probe) -> Probe:
     """A probe at inputs that float32 represents, so that both evaluations start from the same
     numbers.
     """
-
-    def rounded(inputs: Array) -> Array:
-        return inputs.astype(np.float32).astype(np.float64)
-
-    context = None if probe.context is None else rounded(probe.context)
-    return replace(probe, points=rounded(probe.points), context=context)
+    return probe.mapped(lambda array: array.astype(np.float32).astype(np.float64))
 
 
 def largest_parameter(flow: Flow) -> float:
@@ -114,8 +102,8 @@ def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
         np.zeros(rows, dtype=bool),
     )
     unstable = []
-    for probe in probes(flow, batch, complete=False):
-        if probe.name == "inverse" and flow.promises.get("inverse-tolerance"):
+    for probe in probes(flow, batch, complete=False, calls=MAPS):
+        if probe.tolerance:  # it iterates, to an accuracy of its own
             continue
         probe = in_float32(probe)
         exact, refused = attempt(probe)

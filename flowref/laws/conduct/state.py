@@ -16,6 +16,7 @@ from flowref.laws.common.probes import (
     lived,
     normalizing_probe,
     probes,
+    same,
 )
 from flowref.laws.common.requirements import has_modules, has_parameters, not_estimator
 from flowref.model import ADVICE, EXACT, Batch, Residual, Unsupported, law, requires
@@ -57,8 +58,7 @@ def lives_agree(flow: Living, batch: Batch, one: Steps, other: Steps, note: str)
     asked = [probe.step() for probe in probed]
     first = flow.play([*one, *asked])[len(one) :]
     second = flow.play([*other, *asked])[len(other) :]
-    pairs = zip(first, second, (probe.tolerance for probe in probed), strict=True)
-    return compared(list(pairs), len(batch.x), note)
+    return same(zip(probed, first, second, strict=True), len(batch.x), note)
 
 
 def refused(error: str) -> bool:

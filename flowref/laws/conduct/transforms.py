@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.common.probes import Outcomes, Probe, agree, probes
+from flowref.laws.common.probes import POINTWISE, Outcomes, Probe, agree, probes
 from flowref.laws.common.requirements import has_modules, not_estimator
 from flowref.model import CONTRACT, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Flow
@@ -30,7 +30,7 @@ def through(flow: Flow, batch: Batch, how: How, note: str, refusal: str = "") ->
             other = Mapped(np.full(np.shape(plain.value), np.nan), None)
         yield plain, other
 
-    residual = agree(probes(flow, batch), outcomes, note)
+    residual = agree(probes(flow, batch, calls=POINTWISE), outcomes, note)
     return replace(residual, note=errors[-1]) if errors and residual.note else residual
 
 

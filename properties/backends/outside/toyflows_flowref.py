@@ -43,7 +43,7 @@ def mannered(run: Callable[..., Mapped], inputs: tuple[Any, ...], manner: Manner
     return run(*inputs)
 
 
-def unwatched(inputs: tuple[Any, ...], default: str) -> Observation:
+def unwatched(inputs: tuple[Any, ...], default: str, training: bool) -> Observation:
     """Nothing is observed."""
     raise Unsupported("calls of numpy are not observed")
 
