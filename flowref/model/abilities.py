@@ -136,6 +136,13 @@ class BaseSampler(Sampler, Protocol):
     def base_sample(self) -> Call[Array]: ...
 
 
+class LabelledSampler(Flow, Protocol):
+    """Samples with their log-densities beside them: ``sample_log_prob(n, seed, context)``."""
+
+    @property
+    def sample_log_prob(self) -> Call[Mapped]: ...
+
+
 class Distribution(Flow, Protocol):
     """A univariate distribution function and its quantile function."""
 

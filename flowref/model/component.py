@@ -36,6 +36,8 @@ class Dialect:
     ``rsample(obj, n, context)``:
     samples that carry gradients; ``cdf(obj, x)`` and ``icdf(obj, u)``: of a univariate
     distribution;
+    ``sample_log_prob(obj, n, context) -> (x, log_prob)``: samples with the log-densities that come
+    beside them;
     ``estimate(obj, x, draws, context)``: the log-likelihood as estimated from so many draws of the
     latents.
     ``rescale(obj, factor)``: the density of data multiplied by a factor, made by the library's own
@@ -58,6 +60,7 @@ class Dialect:
     invert: Callable[[Any], Any] | None = None
     base_sample: Callable[..., Any] | None = None
     rsample: Callable[..., Any] | None = None
+    sample_log_prob: Callable[..., Any] | None = None
     cdf: Callable[..., Any] | None = None
     icdf: Callable[..., Any] | None = None
     estimate: Callable[..., Any] | None = None

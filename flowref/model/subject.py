@@ -51,6 +51,8 @@ class Subject:
         ``log_prob(x, context)``, ``base_log_prob(z, context)`` -> ``(batch,)``;
         ``sample(n, seed, context)`` -> ``(n, *event)``; ``base_sample(n, seed, context)``: the base
         noise that ``sample`` turns into data under the same seed;
+        ``sample_log_prob(n, seed, context)`` -> `Mapped`: samples, and the log-densities that come
+        beside them in place of log-dets;
         ``cdf(x)``, ``icdf(u)`` -> ``(batch,)``;
         ``estimate(x, draws, seed, context)`` -> ``(batch,)``, log-likelihoods from draws;
         ``rescaled(x, factor, context)`` -> ``(batch,)``, the log-density of data times a factor;
@@ -126,6 +128,11 @@ class Subject:
     def base_sample(self) -> Call[Array] | None:
         """Base noise of samples."""
         return self.calls.get("base_sample")
+
+    @property
+    def sample_log_prob(self) -> Call[Mapped] | None:
+        """Samples with the log-densities that come beside them."""
+        return self.calls.get("sample_log_prob")
 
     @property
     def cdf(self) -> Call[Array] | None:

@@ -10,8 +10,8 @@ from flowref.adapters.common.described import components_of
 from flowref.adapters.common.nflows_family import calls
 from flowref.adapters.common.nflows_family.constructions import components as transforms
 from flowref.adapters.common.nflows_family.facts import context_shape, describe
-from flowref.adapters.nflows import constructions
-from flowref.model import Adapter, Component, Dialect
+from flowref.adapters.nflows import bases, constructions
+from flowref.model import Adapter, Component, Dialect, Facts, Shape
 
 
 def chain(parts: Sequence[Any]) -> Any:
@@ -49,6 +49,7 @@ def components() -> Mapping[str, Component]:
         **transforms("nflows", TRANSFORM, COMPOSITE),
         **components_of(constructions.flows(), FLOW, describe, constructions.promised),
         **components_of(constructions.conditional_flows(), CONDITIONAL, describe),
+        **components_of(bases.constructions(), bases.dialect, bases.describe),
     }
 
 
@@ -61,7 +62,13 @@ def recognizes(obj: Any) -> Dialect | None:
         return FLOW if context_shape(obj) is None else CONDITIONAL
     if isinstance(obj, CompositeTransform):
         return COMPOSITE
-    return TRANSFORM if isinstance(obj, Transform) else None
+    return TRANSFORM if isinstance(obj, Transform) else bases.recognizes(obj)
+
+
+def describe_any(obj: Any, event_shape: Shape | None) -> Facts:
+    """The facts of a transform, a flow or a base distribution."""
+    of_base = bases.recognizes(obj) is not None and not hasattr(obj, "_transform")
+    return (bases.describe if of_base else describe)(obj, event_shape)
 
 
 ADAPTER = Adapter(
@@ -70,5 +77,5 @@ ADAPTER = Adapter(
     title="nflows",
     components=components,
     recognizes=recognizes,
-    describe=describe,
+    describe=describe_any,
 )

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common.described import components_of, numbered
-from flowref.adapters.normflows import constructions
+from flowref.adapters.normflows import bases, constructions
 from flowref.adapters.normflows.facts import describe, describe_levels
 from flowref.adapters.normflows.shapes import takes_context
-from flowref.model import Adapter, Component, Dialect
+from flowref.model import Adapter, Component, Dialect, Facts, Shape
 
 
 def forward(obj: Any, z: Any, context: Any = None) -> Any:
@@ -77,6 +77,11 @@ def model_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
 def model_sample(obj: Any, n: int, context: Any = None) -> Any:
     """Draw data."""
     return obj.sample(n)[0] if context is None else obj.sample(n, context=context)[0]
+
+
+def model_sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
+    """Draw data with their log-densities."""
+    return obj.sample(n) if context is None else obj.sample(n, context=context)
 
 
 def model_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
@@ -155,6 +160,7 @@ MODEL = Dialect(
     inverse=model_inverse,
     log_prob=model_log_prob,
     sample=model_sample,
+    sample_log_prob=model_sample_log_prob,
     base_log_prob=model_base_log_prob,
     base_sample=model_base_sample,
     rescale=model_rescale,
@@ -187,6 +193,7 @@ def components() -> Mapping[str, Component]:
         **components_of(constructions.models(), MODEL, describe),
         **components_of(constructions.conditional_models(), CONDITIONAL, describe),
         **components_of(constructions.multi_scale_models(), LEVELS, describe_levels),
+        **components_of(bases.constructions(), bases.BASE, bases.describe),
     }
 
 
@@ -233,7 +240,13 @@ def recognizes(obj: Any) -> Dialect | None:
         return COMPOSITE
     if isinstance(obj, flows.base.Flow):
         return CONTEXTUAL if takes_context(obj) else FLOW
-    return None
+    return bases.recognizes(obj)
+
+
+def describe_any(obj: Any, event_shape: Shape | None) -> Facts:
+    """The facts of a flow, a model or a base distribution."""
+    of_base = bases.recognizes(obj) is not None
+    return (bases.describe if of_base else describe)(obj, event_shape)
 
 
 ADAPTER = Adapter(
@@ -242,5 +255,5 @@ ADAPTER = Adapter(
     title="normflows",
     components=components,
     recognizes=recognizes,
-    describe=describe,
+    describe=describe_any,
 )

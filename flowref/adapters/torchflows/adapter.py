@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flowref.adapters.common import torch_dialects
 from flowref.adapters.common.described import components_of, numbered
-from flowref.adapters.torchflows import constructions
+from flowref.adapters.torchflows import bases, constructions
 from flowref.adapters.torchflows.facts import describe
-from flowref.model import Adapter, Component, Dialect
+from flowref.model import Adapter, Component, Dialect, Facts, Shape
 
 
 def forward(obj: Any, x: Any, context: Any = None) -> Any:
@@ -63,6 +64,11 @@ def flow_sample(obj: Any, n: int, context: Any = None) -> Any:
     return obj.sample((n,), context=context)
 
 
+def flow_sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
+    """Draw data with their log-densities."""
+    return obj.sample(n, context=context, return_log_prob=True)
+
+
 def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
     """The log-density of latents."""
     return obj.base_log_prob(z)
@@ -95,6 +101,7 @@ FLOW = Dialect(
     inverse=flow_inverse,
     log_prob=flow_log_prob,
     sample=flow_sample,
+    sample_log_prob=flow_sample_log_prob,
     base_log_prob=flow_base_log_prob,
     base_sample=flow_base_sample,
     parts=flow_parts,
@@ -112,6 +119,7 @@ def components() -> Mapping[str, Component]:
     return {
         **components_of(constructions.bijections(), _bijection_dialect, describe, promised),
         **components_of(constructions.flows(), FLOW, describe),
+        **components_of(bases.constructions(), torch_dialects.DENSITY, bases.describe),
     }
 
 
@@ -123,6 +131,7 @@ def _bijection_dialect(name: str) -> Dialect:
 
 def recognizes(obj: Any) -> Dialect | None:
     """The dialect of a bijection or a flow of torchflows, or None."""
+    from torch.distributions import Distribution
     from torchflows.bijections.base import Bijection, BijectiveComposition
     from torchflows.flows import ContinuousFlow, Flow
 
@@ -130,6 +139,8 @@ def recognizes(obj: Any) -> Dialect | None:
         return CONTINUOUS_FLOW
     if isinstance(obj, Flow):
         return FLOW if _one_way(obj.bijection) is None else None
+    if isinstance(obj, Distribution):
+        return torch_dialects.DENSITY
     if not isinstance(obj, Bijection):
         return None
     return _one_way(obj) or (COMPOSITE if isinstance(obj, BijectiveComposition) else BIJECTION)
@@ -144,11 +155,18 @@ def _one_way(obj: Any) -> Dialect | None:
     return None
 
 
+def describe_any(obj: Any, event_shape: Shape | None) -> Facts:
+    """The facts of a bijection, a flow or a base distribution."""
+    from torch.distributions import Distribution
+
+    return (bases.describe if isinstance(obj, Distribution) else describe)(obj, event_shape)
+
+
 ADAPTER = Adapter(
     name="torchflows",
     package="torchflows",
     title="torchflows",
     components=components,
     recognizes=recognizes,
-    describe=describe,
+    describe=describe_any,
 )

@@ -11,7 +11,7 @@ from typing import Any
 from flowref.adapters.common import torch_dialects
 from flowref.adapters.common.described import components_of, numbered
 from flowref.adapters.common.torch_transforms import rebuilt
-from flowref.adapters.zuko import constructions
+from flowref.adapters.zuko import bases, constructions
 from flowref.adapters.zuko.facts import describe, reaches_everywhere
 from flowref.model import Adapter, Component, Dialect, Facts, Shape
 
@@ -63,6 +63,13 @@ def flow_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
 def flow_sample(obj: Any, n: int, context: Any = None) -> Any:
     # With contexts, one sample is drawn for each of them.
     return obj().sample((n,)) if context is None else obj(context).sample()
+
+
+def flow_sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
+    # With contexts, one sample is drawn for each of them.
+    if context is None:
+        return obj().rsample_and_log_prob((n,))
+    return obj(context).rsample_and_log_prob()
 
 
 def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
@@ -122,6 +129,7 @@ FLOW = Dialect(
     inverse=flow_inverse,
     log_prob=flow_log_prob,
     sample=flow_sample,
+    sample_log_prob=flow_sample_log_prob,
     base_log_prob=flow_base_log_prob,
     base_sample=flow_base_sample,
     rsample=flow_rsample,
@@ -132,7 +140,7 @@ FLOW = Dialect(
 )
 # Its inverse reaches no further than a bound, as its documentation says, so that samples beyond
 # would be clipped there.
-BOUNDED_FLOW = replace(FLOW, sample=None, base_sample=None, rsample=None)
+BOUNDED_FLOW = replace(FLOW, sample=None, sample_log_prob=None, base_sample=None, rsample=None)
 LAZY_DENSITY = Dialect(log_prob=flow_log_prob, sample=flow_sample)
 
 
@@ -163,6 +171,7 @@ def components() -> Mapping[str, Component]:
         **components_of(constructions.transforms(), TRANSFORM, describe),
         **components_of(constructions.lazy_transforms(), LAZY, describe),
         **components_of(constructions.flows(), _flow_dialect, describe, constructions.promised),
+        **components_of(bases.constructions(), torch_dialects.DENSITY, describe),
     }
 
 

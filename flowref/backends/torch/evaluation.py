@@ -18,6 +18,8 @@ from flowref.model import Array, Mapped, Support
 
 # Results of calls without noise that an object keeps, and of which methods.
 RECENT, KEPT = 64, ("forward", "inverse", "log_prob")
+# Methods that return a value and a number per point.
+MAPPED = (*KEPT, "sample_log_prob")
 
 
 def evaluation(live: Live, name: str) -> Callable[..., Any]:
@@ -32,7 +34,7 @@ def evaluation(live: Live, name: str) -> Callable[..., Any]:
 
 
 def plain(live: Live, name: str, *inputs: Any, **named: Any) -> Any:
-    """Call a method on a fresh copy: `Mapped` of a kept one, a pair of numbers of a loss, an array
+    """Call a method on a fresh copy: `Mapped` of those in `MAPPED`, a pair of numbers of a loss, an array
     of the others.
     """
     function = method(live, name)
@@ -40,7 +42,7 @@ def plain(live: Live, name: str, *inputs: Any, **named: Any) -> Any:
         ready = tensors(live, (*inputs, *named.values()), support=live.support_of(name))
         keywords = dict(zip(named, ready[len(inputs) :], strict=True))
         out = function(obj, *ready[: len(inputs)], **keywords)
-        if name in KEPT:
+        if name in MAPPED:
             return as_mapped(name, out)
         if name == "loss":
             nll, penalty = out

@@ -13,7 +13,7 @@ from flowref.model import Dialect, Unsupported
 
 # Methods that take ``(x, context)``, and those that take ``(n, context)`` and draw.
 POINTWISE = ("forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim")
-DRAWING = ("sample", "base_sample", "rsample")
+DRAWING = ("sample", "base_sample", "rsample", "sample_log_prob")
 
 
 def offered(dialect: Dialect) -> tuple[str, ...]:

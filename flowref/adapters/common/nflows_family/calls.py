@@ -58,6 +58,14 @@ def flow_sample(obj: Any, n: int, context: Any = None) -> Any:
     return draws.reshape(n, *draws.shape[2:])
 
 
+def flow_sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
+    """Draw data with their log-densities, evenly over the contexts if there are any."""
+    if context is None:
+        return obj.sample_and_log_prob(n)
+    draws, density = obj.sample_and_log_prob(n // len(context), context=context)
+    return draws.reshape(n, *draws.shape[2:]), density.reshape(n)
+
+
 def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
     """Draw the noise that samples are made of."""
     return obj._distribution.sample(n)
@@ -76,6 +84,7 @@ FLOW = Dialect(
     inverse=flow_inverse,
     log_prob=flow_log_prob,
     sample=flow_sample,
+    sample_log_prob=flow_sample_log_prob,
     base_log_prob=flow_base_log_prob,
     base_sample=flow_base_sample,
     parts=flow_parts,

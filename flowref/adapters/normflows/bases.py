@@ -1,0 +1,114 @@
+"""The base distributions of normflows, as densities of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowref.adapters.common.described import Constructions, lineage
+from flowref.adapters.common.shapes import unknown_shape
+from flowref.adapters.common.torch_supports import interval
+from flowref.model import REAL, Dialect, Facts, Shape
+
+# With labels in place of contexts, which no law draws.
+LABELLED = frozenset({"ClassCondDiagGaussian"})
+# One of its coordinates is bounded, and the others are not; on what lies outside its density is not
+# said to be zero.
+PERIODIC = "UniformGaussian"
+
+
+def log_prob(obj: Any, z: Any, context: Any = None) -> Any:
+    """The log-density."""
+    return obj.log_prob(z) if context is None else obj.log_prob(z, context=context)
+
+
+def sample(obj: Any, n: int, context: Any = None) -> Any:
+    """Draw points, one for each context if there are any."""
+    return obj.sample(n) if context is None else obj.sample(n, context=context)
+
+
+def sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
+    """Draw points with their log-densities."""
+    return obj(n) if context is None else obj(n, context=context)
+
+
+BASE = Dialect(log_prob=log_prob, sample=sample, sample_log_prob=sample_log_prob)
+
+
+def constructions() -> Constructions:
+    """Name -> (builder, event shape); by default ``(features,)``."""
+    import numpy as np
+    import torch
+    from normflows.distributions import base as nd
+
+    def uneven(base: Any) -> Any:
+        """With parameters off their start, where they would not matter."""
+        with torch.no_grad():
+            for parameter in base.parameters():
+                parameter.add_(0.5 * torch.randn_like(parameter))
+        return base
+
+    def mixture(features: int = 2, modes: int = 3) -> Any:
+        places = 3.0 * np.cos(np.arange(modes * features)).reshape(modes, features)
+        scales = np.linspace(0.5, 1.5, modes * features).reshape(modes, features)
+        return nd.GaussianMixture(modes, features, places, scales, np.arange(1.0, modes + 1))
+
+    def conditional(features: int = 4, context_features: int = 3) -> Any:
+        encoder = torch.nn.Linear(context_features, 2 * features)
+        return nd.ConditionalDiagGaussian(features, encoder)
+
+    return {
+        "DiagGaussian": lambda features=4: uneven(nd.DiagGaussian(features)),
+        "DiagGaussian[img]": (lambda: uneven(nd.DiagGaussian((2, 2, 2))), (2, 2, 2)),
+        "ConditionalDiagGaussian[ctx]": conditional,
+        "Uniform": lambda features=2: nd.Uniform(features, -1.0, 2.0),
+        "UniformGaussian": lambda features=3: nd.UniformGaussian(
+            features, [1], torch.linspace(0.5, 1.5, features)
+        ),
+        "GlowBase": (lambda: uneven(nd.GlowBase((2, 2, 2))), (2, 2, 2)),
+        "AffineGaussian": (lambda: uneven(nd.AffineGaussian((2, 2, 2), (2, 1, 1))), (2, 2, 2)),
+        "GaussianMixture": mixture,
+        "GaussianPCA": lambda features=2, rank=1: nd.GaussianPCA(features, rank, 0.5),
+    }
+
+
+def recognizes(obj: Any) -> Dialect | None:
+    """The dialect of a base distribution, or None."""
+    from normflows.distributions import BaseDistribution
+
+    names = lineage(obj)
+    if not isinstance(obj, BaseDistribution) or names & LABELLED:
+        return None
+    if getattr(obj, "num_classes", None) is not None:
+        return None
+    return BASE
+
+
+def describe(obj: Any, event_shape: Shape | None) -> Facts:
+    """The facts of a base distribution, its event shape as it tells it."""
+    names = lineage(obj)
+    shape = getattr(obj, "shape", getattr(obj, "ndim", getattr(obj, "dim", None)))
+    shape = (shape,) if isinstance(shape, int) else shape
+    shape = event_shape or (None if shape is None else tuple(int(size) for size in shape))
+    if shape is None:
+        raise unknown_shape(obj)
+    context = _context(obj) if "ConditionalDiagGaussian" in names else None
+    support = REAL
+    if "Uniform" in names:
+        support = interval(float(obj.low.max()), float(obj.high.min()))
+    promises = {"truncated-domain": True} if PERIODIC in names else {}
+    return Facts(
+        event_shape=shape,
+        latent_shape=shape,
+        domain=support,
+        declared=PERIODIC not in names,
+        context_shape=context,
+        promises=promises,
+    )
+
+
+def _context(obj: Any) -> Shape | None:
+    """The shape of one context: the inputs of the first layer of the encoder."""
+    for module in obj.context_encoder.modules():
+        if hasattr(module, "in_features"):
+            return (int(module.in_features),)
+    raise unknown_shape(obj)
