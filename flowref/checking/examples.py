@@ -20,7 +20,7 @@ SEEDS = tuple(range(1000))
 @dataclass(frozen=True, order=True)
 class Example:
     """One batch to measure: parameter perturbation, number of points, how far out they lie, a seed,
-    and which build.
+    which build, and whether it was trained.
 
     Objects draw their parameters when they are built; ``build`` other than 0 is one of another
     random state, since some are wrong for some initial values only (a matrix whose determinant is
@@ -32,6 +32,7 @@ class Example:
     reach: str
     seed: int
     build: int = 0
+    trained: bool = False
 
 
 # What every law sees first, in this order; Hypothesis draws from there on.
@@ -47,6 +48,9 @@ SCHEDULE = (
     Example(0.3, 16, "far", 9),
     Example(0.0, 7, "near", 10, build=2),
 )
+
+# What laws see last, of something that can be trained.
+TRAINED = Example(0.0, 48, "wide", 11, trained=True)
 
 
 class PlainProvider(providers.HypothesisProvider):

@@ -18,7 +18,7 @@ class Judgement:
 
     ``outcome``, ``allowed`` and ``explained`` (the part of it that measured rounding accounts for)
     are ``(batch,)``; ``replicas``: how many randomly rounded runs decided; ``acquitted``: by a
-    second oracle, for the point that violated most.
+    second oracle, for the point that violated most; ``isolated``: which points violate alone.
     """
 
     measurement: Measurement
@@ -28,6 +28,7 @@ class Judgement:
     replicas: int = 0
     reason: str = ""
     acquitted: bool = False
+    isolated: Array | None = None
 
     @property
     def violated(self) -> Array:

@@ -35,6 +35,7 @@ def record(target: Target, judgement: Judgement) -> Verdict:
     observed, note = observations(judgement)
     moved = f"after moving the parameters by {condition.scale:g}"
     where = moved if measurement.moved else "at the weights as given"
+    where = "after training" if condition.history == "trained" else where
     return Verdict(
         str(target),
         measurement.law.id,

@@ -35,6 +35,7 @@ class Response:
         inputs = batch.x.tobytes().hex() if batch.x.size < NAMED_WHOLE else batch.x.sum()
         self.digest = seed_of(seed, measurement.law.key, inputs)
         self.total = np.zeros_like(self.base)
+        self.sum, self.squares = np.zeros_like(self.base), np.zeros_like(self.base)
         self.finite = np.zeros(len(self.base), dtype=np.int64)
         self.replicas = self.runs_made = 0
 
@@ -43,6 +44,18 @@ class Response:
         """Root mean square change of the residual of each row, ``(batch,)``."""
         rms = np.sqrt(self.total / max(1, self.replicas))
         return np.asarray(rms.max(1) if rms.shape[1] else np.zeros(len(rms)))
+
+    @property
+    def around(self) -> Array:
+        """The largest residual of each row under noise, and how much it varies from run to run,
+        ``(2, batch)``: what noise says of the neighborhood, whatever the point itself shows.
+        """
+        count = max(1, self.replicas)
+        mean = self.sum / count
+        spread = np.sqrt(np.maximum(self.squares / count - mean**2, 0.0))
+        if not mean.shape[1]:
+            return np.zeros((2, len(mean)))
+        return np.stack([np.abs(mean).max(1), spread.max(1)])
 
     @property
     def steady(self) -> Array:
@@ -69,6 +82,9 @@ class Response:
             with np.errstate(all="ignore"):
                 change = np.where(np.isfinite(noisy) & np.isfinite(clean), noisy - clean, 0.0)
                 self.total += (change**2).sum(0)
+                there = np.where(np.isfinite(noisy), noisy, 0.0)
+                self.sum += there.sum(0)
+                self.squares += (there**2).sum(0)
             self.finite += np.isfinite(noisy).all(2).sum(0)
             self.replicas += fold
             self.runs_made += 1

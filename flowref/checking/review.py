@@ -90,8 +90,10 @@ def _more_noise(judgement: Judgement) -> Judgement:
         # Where errors grow until they saturate, amplified noise saturates too and looks small when
         # it is scaled back; noise of nearly the size of rounding itself does not.
         replicas = affordable(FINE_REPLICAS, measurement.subject)
-        fine = judge(measurement.at(FINE), replicas, "fine")
-        outcome = np.where((outcome == VIOLATED) & ~fine.violated, UNDECIDED, outcome)
+        fine = judge(measurement.at(FINE), replicas, "fine").violated
+        if confirmed.isolated is not None:  # noise that small does not leave a point
+            fine = fine | confirmed.isolated
+        outcome = np.where((outcome == VIOLATED) & ~fine, UNDECIDED, outcome)
     if measurement.moved:  # points may be outside every valid set there
         infinite = ~np.isfinite(measurement.size)
         outcome = np.where((outcome == VIOLATED) & infinite, UNDECIDED, outcome)

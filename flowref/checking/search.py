@@ -15,7 +15,8 @@ from typing import Any
 from flowref import loading, registry
 from flowref.checking.applicability import not_applicable, rebuilt
 from flowref.checking.bisection import Split, bisect
-from flowref.checking.examples import Example, explore
+from flowref.checking.examples import TRAINED, Example, explore
+from flowref.checking.lines import conspicuous, scan
 from flowref.checking.measurement import Measurement, measure, precision_of
 from flowref.checking.points import points
 from flowref.checking.record import counterexample, record
@@ -38,6 +39,10 @@ from flowref.model import (
     one_line,
     seed_of,
 )
+
+# The effort from which on a law visits the trained state, and the operations of a round trip up to
+# which training is affordable; the seed of line scans.
+TRAINED_FROM, TRAINED_OPERATIONS, SCANNED = 3, 2500, 20
 
 
 def check(target: Target | Any, law: Law | str, settings: Settings | None = None) -> Verdict:
@@ -71,9 +76,24 @@ def _check(target: Target, law: Law, settings: Settings) -> Verdict:
     seed = seed_of(settings.seed, law.key, law.version, name)
     try:
         explore(scales, law.size, effort, seed, search.visit)
+        trains = moving and trained_for(law, subject, effort)
+        if trains:
+            search.visit(replace(TRAINED, batch=min(TRAINED.batch, law.size)))
+        if law.lines:
+            search.scan(Example(0.0, 0, "lines", SCANNED))
+            if trains:
+                search.scan(replace(TRAINED, reach="lines", seed=SCANNED))
     except Violated as end:
         return replace(end.verdict, target=name, counts=search.tally.counts())
     return conclude(name, law, search.tally, subject.facts.declared)
+
+
+def trained_for(law: Law, subject: Subject, effort: int) -> bool:
+    """Whether a law visits the trained state: where it visits moved weights or lines, with an
+    effort that has room for it, of a subject whose training is affordable.
+    """
+    moves = law.history == "warm" and (len(law.scales) > 1 or law.lines)
+    return moves and effort >= TRAINED_FROM and subject.operations <= TRAINED_OPERATIONS
 
 
 class Violated(Exception):
@@ -98,8 +118,7 @@ class Search:
         """Measure one example and count what it shows; raises `Violated` on a violation."""
         if self.violation is not None:  # Hypothesis tries an example that raised again, twice
             raise Violated(self.violation)
-        seed = self.settings.seed + example.build
-        condition = Condition(scale=example.scale, history=self.law.history, seed=seed)
+        condition = self._condition(example)
         subject = self._subject(condition, example)
         if subject is None:
             return
@@ -123,10 +142,42 @@ class Search:
             self.violation = record(self.target, judgement)
             raise Violated(self.violation)
 
+    def scan(self, example: Example) -> None:
+        """Measure the law on a line scan, of which only what is conspicuous is judged and nothing
+        is counted; raises `Violated` on a violation.
+        """
+        condition = self._condition(example)
+        subject = self._subject(condition, example)
+        batch = None if subject is None else scan(subject, self.law.points, example.seed)
+        if subject is None or batch is None or not len(batch.x):
+            return
+        measurement = self._measured(subject, batch, condition)
+        if measurement is None:
+            return
+        try:
+            rows = conspicuous(measurement)
+            if not len(rows):
+                return
+            judgement = review(judge(measurement.rows(rows)))
+        except Exception:  # fewer rows are refused, or nothing can be said of them
+            return
+        if judgement.accuses:
+            self.violation = record(self.target, judgement)
+            raise Violated(self.violation)
+
+    def _condition(self, example: Example) -> Condition:
+        seed = self.settings.seed + example.build
+        history = "trained" if example.trained else self.law.history
+        return Condition(scale=example.scale, history=history, seed=seed)
+
     def _subject(self, condition: Condition, example: Example) -> Subject | None:
         """The target in a condition; None, and counted, where it can be built in others only."""
         try:
             return loading.load(self.target, condition)
+        except Unsupported:
+            if not example.trained:
+                raise
+            return None
         except FlowrefError:
             raise
         except Exception as error:

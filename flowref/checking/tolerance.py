@@ -25,6 +25,8 @@ RESPONSE_LIMIT = 0.01
 # may overflow.
 FINITE_REACH, FINITE_SCALE = 16.0, 1e6
 QUICK_REPLICAS, CONFIRM_REPLICAS, FINE_REPLICAS = 6, 32, 16
+# A point that is wrong alone is so by this factor, in no fewer runs, of noise that leaves it.
+ALONE, LEAST_AROUND, FINEST = 1000.0, 6, 16.0
 # Operations of a round trip from which on the runs that confirm are half as many.
 COSTLY = 10_000
 # After the glance a batch is measured so many times at once (see `Response`).
@@ -99,7 +101,8 @@ def _against(judgement: Judgement, response: Response) -> Judgement:
     allowed = explained + precision.factor * precision.unit * scale / 4 + measurement.bound
     violated = np.isfinite(size) & response.steady & (size > allowed)
     held = np.isfinite(size) & response.steady & linear & ~violated
-    violated |= _never_finite(measurement, response)
+    isolated = _isolated(measurement, response)
+    violated |= isolated | _never_finite(measurement, response)
     outcome = np.where(violated, VIOLATED, np.where(held, HELD, UNDECIDED))
     return replace(
         judgement,
@@ -107,7 +110,24 @@ def _against(judgement: Judgement, response: Response) -> Judgement:
         allowed=np.where(asked, allowed, judgement.allowed),
         explained=np.where(asked, explained, 0.0),
         replicas=response.replicas,
+        isolated=isolated,
         reason="rounding alone moves the result too much to tell",
+    )
+
+
+def _isolated(measurement: Measurement, response: Response) -> Array:
+    """Points at which a law of values is violated, while all around they hold and agree: a value
+    that is wrong at a knot alone. Noise leaves the point, and is no explanation of it.
+    """
+    precision, size = measurement.precision, measurement.size
+    if measurement.law.local or precision.amplify <= FINEST or response.replicas < LEAST_AROUND:
+        return np.zeros(len(size), dtype=bool)
+    mean, spread = response.around
+    units = precision.unit * (measurement.scale + np.finfo(float).tiny)
+    allowed = precision.factor * (spread + units) + measurement.bound
+    calm = (spread <= RESPONSE_LIMIT * units * precision.amplify * ALONE) & (mean <= allowed)
+    return np.asarray(
+        response.rows & response.steady & calm & np.isfinite(size) & (size > ALONE * allowed)
     )
 
 

@@ -85,6 +85,13 @@ class Differentiable(Bijection, Protocol):
     def jacobian(self) -> Callable[..., Array]: ...
 
 
+class Rounded(Flow, Protocol):
+    """A flow that can be randomly rounded: ``noise(seed, magnitude)``."""
+
+    @property
+    def noise(self) -> Callable[[int, float], AbstractContextManager[None]]: ...
+
+
 class Pulling(Flow, Protocol):
     """``vjp(call, x, context, value_cotangent, ladj_cotangent)``: gradients in x."""
 

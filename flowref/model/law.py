@@ -74,7 +74,7 @@ CHOICES = {
     "force": (CLAIM, CONTRACT, ADVICE),
     "tolerance": (ROUNDING, EXACT, BOUND, STATISTICAL),
     "points": ("domain", "latents", "beyond", "data"),
-    "history": ("warm", "fresh"),
+    "history": ("warm", "fresh", "trained"),
 }
 # The first argument is a `Subject`, which has at run time what its annotation asks for.
 Measure = Callable[[Any, Batch], Residual]
@@ -101,7 +101,8 @@ class Law:
     reason to doubt the accusation (empty if there is none). ``rebuild``: measured on the target
     built larger, where it promises (by this name) which option sets its number of features;
     ``features``: that number, 0 for several hundred. A target that refuses to be built so is not
-    judged. ``former``: the id it had in the last release, which is still accepted.
+    judged. ``lines``: measured on a line scan as well (see `checking.lines`), for laws of single
+    points that are cheap on a thousand of them. ``former``: the id it had in the last release, which is still accepted.
     """
 
     id: str
@@ -123,6 +124,7 @@ class Law:
     arbitrate: Callable[[Subject, Batch], tuple[dict[str, Any], str]] | None = None
     rebuild: str | None = None
     features: int = 0
+    lines: bool = False
     source: str = ""
     version: int = 1
     former: str = ""

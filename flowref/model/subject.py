@@ -74,6 +74,7 @@ class Subject:
     ``noise(seed, magnitude)``: context manager under which all of this is randomly rounded.
     ``usual()``: context manager under which calls are made in the float32 default dtype.
     ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their maps.
+    ``numbers()``: the scalars that it holds (see `checking.lines`).
     """
 
     name: str
@@ -96,6 +97,7 @@ class Subject:
     usual: Callable[[], AbstractContextManager[None]] = nullcontext
     parts: Sequence[str] = ()
     part_maps: Sequence[Callable[..., Mapped]] = ()
+    numbers: Callable[[], Sequence[float]] = tuple
 
     # Calls, by name.
 

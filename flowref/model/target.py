@@ -7,7 +7,7 @@ from typing import Literal
 
 from flowref.model.errors import SpecError
 
-History = Literal["warm", "fresh"]
+History = Literal["warm", "fresh", "trained"]
 
 OBJECT = "object"
 USER = "user"
@@ -82,7 +82,8 @@ class Condition:
 
     ``scale``: standard deviation of the noise added to each trainable parameter; 0 leaves the
     weights as given.
-    ``history``: "warm" (two train-mode batches, then eval) or "fresh" (as built, in eval mode).
+    ``history``: "warm" (two train-mode batches, then eval), "fresh" (as built, in eval mode) or
+    "trained" (warm, then some 30 steps of Adam on its own log-likelihood, then eval).
     ``part``: index path of a sub-component, for the search for an offending layer.
     """
 

@@ -24,6 +24,7 @@ TOLERANCES = {
 HISTORIES = {
     "warm": "after two batches in train mode, then in eval mode",
     "fresh": "as built, in eval mode",
+    "trained": "after some 30 training steps, then in eval mode",
 }
 
 WIDTH = 100

@@ -42,7 +42,9 @@ def circumstances(case: Counterexample, part: str = "") -> str:
         if condition.scale
         else "weights as given"
     )
-    history = "as built, in eval mode" if condition.history == "fresh" else ""
+    history = {"fresh": "as built, in eval mode", "trained": "after training"}.get(
+        condition.history, ""
+    )
     where = f"in {clean(part)}" if part else ""
     return ", ".join(filter(None, [moved, condition.dtype, history, where]))
 

@@ -107,10 +107,12 @@ def test_a_shrinker_that_changes_the_violation_is_caught(
 
 
 def test_every_batch_of_a_pass_is_counted(shelf: Shelf) -> None:
-    """As many batches as the effort says, at the weights that the law asks for."""
+    """As many batches as the effort says, at the weights that the law asks for, and one after
+    training.
+    """
     verdict = check(TARGET, put(shelf, lambda batch: np.zeros(len(batch.x))))
     assert verdict.status is Status.HOLDS
-    assert verdict.counts.batches == 14
+    assert verdict.counts.batches == 14 + 1
     assert set(verdict.counts.scales) == {example.scale for example in SCHEDULE}
 
 
@@ -293,7 +295,58 @@ def test_a_target_that_refuses_to_be_built_larger_is_not_judged(shelf: Shelf) ->
 
 @pytest.mark.parametrize("profile", ["quick", "standard", "thorough"])
 def test_the_profile_says_how_many_batches(shelf: Shelf, profile: str) -> None:
-    """Effort is counted in batches, and the settings say how many."""
+    """Effort is counted in batches, and the settings say how many; the trained state is beside."""
     law = put(shelf, lambda batch: np.zeros(len(batch.x)))
     verdict = check(TARGET, law, Settings(profile))
-    assert verdict.counts.batches == Settings(profile).effort(law)
+    assert verdict.counts.batches == Settings(profile).effort(law) + 1
+
+
+@pytest.mark.parametrize(
+    ("details", "trained"),
+    [
+        ({"effort": 3}, True),
+        ({"effort": 2}, False),
+        ({"effort": 3, "scales": (0.0,)}, False),
+        ({"effort": 3, "scales": (0.0,), "lines": True}, True),
+        ({"effort": 3, "history": "fresh"}, False),
+    ],
+)
+def test_the_trained_state_is_visited_where_weights_are_moved(
+    shelf: Shelf, details: dict[str, Any], trained: bool
+) -> None:
+    """By laws that ask for moved weights or for lines, with room for one batch more."""
+    check(TARGET, put(shelf, lambda batch: np.zeros(len(batch.x)), **details))
+    assert any(condition.history == "trained" for condition in shelf.loaded) is trained
+
+
+def test_what_shows_after_training_alone_is_a_violation(shelf: Shelf) -> None:
+    """And the verdict says that it is a trained object that shows it."""
+    standin = Standin(lambda batch: np.zeros(len(batch.x)), details={"effort": 3})
+    worn = Standin(lambda batch: np.full(len(batch.x), 1e-3), details={"effort": 3})
+
+    def measure(subject: Subject, batch: Batch) -> Residual:
+        return (worn if subject.name == "trained" else standin).measure(subject, batch)
+
+    def build(condition: Condition) -> Subject:
+        return replace(standin.subject, trainable=True, name=condition.history)
+
+    shelf.put(build)
+    verdict = check(TARGET, replace(standin.law, measure=measure))
+    assert verdict.status is Status.VIOLATED
+    assert verdict.reason == "after training"
+    assert verdict.counterexample is not None
+    assert verdict.counterexample.condition.history == "trained"
+
+
+def test_what_cannot_be_trained_is_judged_as_it_is(shelf: Shelf) -> None:
+    """Without a word about it."""
+    standin = Standin(lambda batch: np.zeros(len(batch.x)), details={"effort": 3})
+
+    def build(condition: Condition) -> Subject:
+        if condition.history == "trained":
+            raise Unsupported("it offers no likelihood to train it by")
+        return replace(standin.subject, trainable=True)
+
+    shelf.put(build)
+    verdict = check(TARGET, standin.law)
+    assert (verdict.status, verdict.reason) == (Status.HOLDS, "")

@@ -20,6 +20,7 @@ from flowref.backends.torch.narrowing import Watching
 from flowref.backends.torch.noise import RandomRounding
 from flowref.backends.torch.sandbox import sandbox
 from flowref.backends.torch.state import duplicate
+from flowref.backends.torch.training import Training
 from flowref.model import (
     Array,
     Dialect,
@@ -49,6 +50,7 @@ class Live:
     rebuild: Callable[[], Any]
     fresh: Callable[[], Any]
     resolve: Callable[[Any], Dialect | None]
+    training: Callable[[], Training] | None = None
     rounding: tuple[int, float] | None = None
     default: torch.dtype | None = None
     calls: int = 0

@@ -17,11 +17,13 @@ from flowref.backends import build_seed
 from flowref.backends.torch import derivatives, manners, methods, observation, parts, scenario
 from flowref.backends.torch.evaluation import evaluation
 from flowref.backends.torch.live import DTYPES, Live, noise, usual
+from flowref.backends.torch.numbers import numbers_of
 from flowref.backends.torch.sandbox import sandbox
 from flowref.backends.torch.scenario import MODES
 from flowref.backends.torch.scenario_inside import INSIDE
 from flowref.backends.torch.scenario_state import STATE
-from flowref.backends.torch.state import cast, modules, move, set_mode, trainable
+from flowref.backends.torch.state import cast, duplicate, modules, move, set_mode, trainable
+from flowref.backends.torch.training import Training, trained
 from flowref.model import (
     REAL,
     Call,
@@ -53,7 +55,7 @@ def present(
     code is built anew in another one: what it draws while it is built, and does not save, is lost
     when it is loaded in another process.
     """
-    dtype = DTYPES[condition.dtype]
+    dtype, key = DTYPES[condition.dtype], (name, condition.seed, condition.dtype)
 
     def fresh() -> Any:
         with sandbox(derive(condition.seed, rebuild_seed), dtype):
@@ -61,11 +63,20 @@ def present(
             set_mode(obj, False)
             return obj
 
-    def load() -> Any:
+    def lived() -> Any:
+        obj = cast(build(), dtype)
+        warm(obj, dialect, facts, dtype, condition.seed)
+        return obj
+
+    def training() -> Training:
         with sandbox(build_seed(condition.seed), dtype):
-            obj = cast(build(), dtype)
-            if condition.history != "fresh":
-                warm(obj, dialect, facts, dtype, condition.seed)
+            return trained(key, build, lived, dialect, facts, dtype, condition.seed)
+
+    def load() -> Any:
+        if condition.history == "trained":
+            return duplicate(training().obj)
+        with sandbox(build_seed(condition.seed), dtype):
+            obj = lived() if condition.history == "warm" else cast(build(), dtype)
             if condition.scale and not facts.promises.get("fixed"):
                 move(obj, condition.scale, derive(condition.seed, 5))
                 if dialect.repair is not None:
@@ -75,7 +86,7 @@ def present(
             return obj
 
     pristine = load()
-    loaded = Live(pristine, dialect, facts, dtype, condition.seed, load, fresh, resolve)
+    loaded = Live(pristine, dialect, facts, dtype, condition.seed, load, fresh, resolve, training)
     if condition.part:
         name, loaded = parts.part_at(loaded, name, condition.part)
     return subject_of(loaded, name, condition)
@@ -142,6 +153,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         usual=partial(usual, live),
         parts=part_names,
         part_maps=part_maps,
+        numbers=partial(numbers_of, live.pristine),
     )
 
 

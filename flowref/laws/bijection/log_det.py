@@ -67,6 +67,7 @@ def brought_back(back: Array, x: Array) -> Array:
 
 @law(
     "bijection/log-det",
+    lines=True,
     parted=True,
     applies=exact_log_det,
     arbitrate=arbitrate_forward,
@@ -90,6 +91,7 @@ def inverse_in_closed_form(flow: Flow) -> bool:
 
 @law(
     "bijection/inverse-log-det",
+    lines=True,
     points="latents",
     parted=True,
     applies=inverse_in_closed_form & exact_log_det,
@@ -105,6 +107,7 @@ def inverse_log_det(flow: DifferentiableInvertible, batch: Batch) -> Residual:
 
 @law(
     "bijection/log-det-antisymmetry",
+    lines=True,
     parted=True,
     applies=exact_log_det,
     source="inverse function theorem",

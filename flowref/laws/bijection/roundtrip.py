@@ -35,6 +35,7 @@ def inverse_tolerance(flow: Flow, value: Array) -> Array:
 
 @law(
     "bijection/inverse-roundtrip",
+    lines=True,
     local=False,
     source=ROUND_TRIP,
     parted=True,
@@ -58,6 +59,7 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
 
 @law(
     "bijection/forward-roundtrip",
+    lines=True,
     points="latents",
     local=False,
     source=ROUND_TRIP,

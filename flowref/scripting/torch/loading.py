@@ -9,10 +9,12 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from flowref.backends import build_seed
 from flowref.backends.torch.live import DTYPES
 from flowref.backends.torch.present import warm
 from flowref.backends.torch.sandbox import GENERATORS, random_state, sandbox
 from flowref.backends.torch.state import cast, fingerprint, modules, move, set_mode
+from flowref.backends.torch.training import train
 from flowref.loading import Recipe
 from flowref.model import Condition, Law, Target, Verdict, derive
 from flowref.scripting.case import Case
@@ -39,6 +41,10 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
         obj = cast(recipe.build(), dtype)
         if recorded.history != "fresh":
             warm(obj, recipe.dialect, recipe.facts, dtype, seed)
+        if recorded.history == "trained":
+            details = (recipe.dialect, recipe.facts, dtype, seed)
+            with sandbox(build_seed(seed), dtype):
+                obj = train(obj, *details).obj
         if scale and not recipe.facts.promises.get("fixed"):
             move(obj, scale, derive(seed, 5))
         set_mode(obj, False)

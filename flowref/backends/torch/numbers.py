@@ -1,0 +1,106 @@
+"""The numbers that an object holds: at any of them a formula may change, whatever it is called."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, TypeGuard
+
+import torch
+from torch import nn
+
+# Tensors of at most so many entries are bounds, knots or scales; larger ones are weights.
+SMALL = 16
+# Whose code says nothing about the map.
+FOREIGN = ("torch", "numpy", "builtins", "math", "abc", "typing", "collections", "functools")
+# Objects that are looked into, and how deep functions are.
+OBJECTS, DEPTH = 500, 3
+
+
+def numbers_of(obj: Any) -> tuple[float, ...]:
+    """Scalars of an object, each once: attributes, literals in the code of its classes and in
+    functions that it holds, then entries of small buffers and of small parameters.
+    """
+    attributes: list[float] = []
+    literals: list[float] = []
+    buffers: list[float] = []
+    parameters: list[float] = []
+    seen: set[int] = set()
+    stack: list[Any] = [obj]
+    while stack and len(seen) < OBJECTS:
+        item = stack.pop(0)
+        if id(item) in seen or isinstance(item, (str, bytes, types.ModuleType)):
+            continue
+        seen.add(id(item))
+        if isinstance(item, bool) or item is None:
+            continue
+        if isinstance(item, (int, float)):
+            attributes.append(float(item))
+        elif isinstance(item, torch.Tensor):
+            kept = parameters if isinstance(item, nn.Parameter) else buffers
+            kept += _entries(item)
+        elif isinstance(item, dict):
+            stack += list(item.values())
+        elif isinstance(item, (list, tuple, set, frozenset)):
+            stack += list(item)
+        elif isinstance(item, types.MethodType):
+            stack += [item.__self__, item.__func__]
+        elif isinstance(item, types.FunctionType):
+            literals += _literals(item)
+            stack += _held(item)
+        elif not isinstance(item, type) and hasattr(item, "__dict__"):
+            stack += [value for name, value in vars(item).items() if name not in OWN_OF_MODULES]
+            literals += [n for member in _methods(type(item)) for n in _literals(member)]
+    every = (*attributes, *literals, *buffers, *parameters)
+    return tuple(dict.fromkeys(number for number in every if abs(number) <= 1e6))
+
+
+OWN_OF_MODULES = frozenset(vars(nn.Module())) - {"_parameters", "_buffers", "_modules"}
+
+
+def _entries(tensor: torch.Tensor) -> list[float]:
+    if tensor.numel() > SMALL or not (tensor.is_floating_point() or tensor.dtype == torch.int64):
+        return []
+    return [float(value) for value in tensor.detach().double().reshape(-1)]
+
+
+def _methods(kind: type) -> Iterator[types.FunctionType]:
+    """The functions of the classes of an object, but those that everybody inherits."""
+    for base in kind.__mro__:
+        if base.__module__.partition(".")[0] in FOREIGN:
+            continue
+        for member in vars(base).values():
+            function = getattr(member, "__func__", getattr(member, "fget", member))
+            if isinstance(function, types.FunctionType) and function.__name__ != "__init__":
+                yield function
+
+
+def _literals(function: types.FunctionType) -> list[float]:
+    """Numbers in the code of a function and in those that it defines, and numbers of its module
+    that it names.
+    """
+    found: list[float] = []
+    codes = [function.__code__]
+    for _ in range(DEPTH):
+        inner = [c for code in codes for c in code.co_consts if isinstance(c, types.CodeType)]
+        for code in codes:
+            found += [float(value) for value in code.co_consts if _number(value)]
+            named = (function.__globals__.get(name) for name in code.co_names)
+            found += [float(value) for value in named if _number(value)]
+        codes = inner
+    return found
+
+
+def _held(function: Callable[..., Any]) -> list[Any]:
+    """What a function keeps: defaults and the cells of its closure."""
+    held = [*(getattr(function, "__defaults__", None) or ())]
+    for cell in getattr(function, "__closure__", None) or ():
+        try:
+            held.append(cell.cell_contents)
+        except ValueError:  # a cell that is not filled yet
+            continue
+    return held
+
+
+def _number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,151 @@
+"""What a log-det cannot see, or hides: the sign of the determinant, and determinants that are zero."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.arithmetic import (
+    TINY,
+    finite_rows,
+    log_abs_det,
+    reported,
+    resolvable,
+    rows_max,
+    square,
+)
+from flowref.laws.common.requirements import exact_log_det, true_gradients
+from flowref.model import EXACT, Array, Batch, Residual, draw, law
+from flowref.model.abilities import Bijection, Differentiable
+
+ULP = 2.0**-53
+# How many nats a determinant may cancel by before its sign is not trusted; points that are tried as
+# the one to compare with.
+CANCELED, REFERENCES = 12.0, 3
+# Steps beside a point that must find the map as flat as its Jacobian says, relative to 1 + |x|;
+# slack, in nats, between a log-det and what a map that is flat to rounding can mean.
+ASIDE, SLACK = 1e-3, 10.0
+# Suspected points of a batch that are examined.
+EXAMINED = 6
+
+
+@law(
+    "bijection/orientation",
+    lines=True,
+    effort=3,
+    size=16,
+    scales=(0.0, 0.3, 1.0),
+    source="the determinant of a diffeomorphism vanishes nowhere, and so keeps its sign on a connected set",
+)
+def orientation(flow: Differentiable, batch: Batch) -> Residual:
+    r"""The sign of $\det \partial f / \partial x$ is the same at every point, under the same
+    context: a change of sign is a fold, which $\log|\det|$ does not show.
+    """
+    rows = len(batch.x)
+    here = signs(flow, batch.x, batch.context)
+    ordinary = draw(flow.domain, (REFERENCES, *flow.event_shape), np.random.default_rng(7))
+    there = np.zeros(rows)
+    for point in ordinary:
+        alone = batch.context is None
+        x = np.repeat(point[None], 1 if alone else rows, axis=0)
+        found = np.broadcast_to(signs(flow, x, batch.context), (rows,))
+        there = np.where(there == 0, found, there)
+        if there.all():
+            break
+    return Residual(
+        (here * there < 0).astype(float),
+        decidable=(here != 0) & (there != 0),
+        observed={"sign of det J": here, "elsewhere": there},
+        note="the map turns its orientation: between the two signs it folds",
+    )
+
+
+def signs(flow: Differentiable, x: Array, context: Array | None) -> Array:
+    """The sign of the determinant at each point, 0 where it cannot be told, ``(batch,)``."""
+    matrices = square(flow.jacobian("forward", x, context))
+    truth = log_abs_det(matrices)
+    largest = np.abs(matrices).max(2)
+    with np.errstate(all="ignore"):
+        canceled = np.log(largest).sum(1) - truth
+        scaled = matrices / np.where(largest > 0, largest, 1)[:, :, None]
+    certain = resolvable(matrices, truth) & (canceled < CANCELED) & (largest > 1e-150).all(1)
+    sign = np.zeros(len(x))
+    sign[certain] = np.linalg.slogdet(scaled[certain].astype(np.float64))[0]
+    return sign
+
+
+@law(
+    "bijection/honest-zero",
+    lines=True,
+    tolerance=EXACT,
+    local=False,
+    effort=3,
+    size=16,
+    scales=(0.0, 0.3, 1.0),
+    applies=exact_log_det & true_gradients,
+    source="a clamped coordinate has derivative zero, whose logarithm is no ordinary number",
+)
+def honest_zero(flow: Differentiable, batch: Batch) -> Residual:
+    r"""Where the map does not move with a coordinate, or an output does not move at all, its
+    log-det is no ordinary number.
+
+    The Jacobian has a row or column of zeros there, and the map is flat on either side of the
+    point. What is flat to rounding alone has a log-det about as small as one unit in the last
+    place.
+    """
+    out = flow.forward(batch.x, batch.context)
+    claimed = reported(flow, out, len(batch.x))
+    matrices = flow.jacobian("forward", batch.x, batch.context).astype(np.float64)
+    square(matrices[:0])
+    finite = finite_rows(out.value, claimed) & finite_rows(matrices)
+    lies = np.zeros(len(batch.x), dtype=bool)
+    for axis in (1, 2):
+        suspected = finite & (claimed > honest(flow, batch.x, out.value, matrices, axis) + SLACK)
+        for row in np.flatnonzero(suspected)[:EXAMINED]:
+            lies[row] |= flat(flow, batch.rows(slice(row, row + 1)), matrices[row], axis)
+    return Residual(
+        lies.astype(float),
+        decidable=finite,
+        observed={"reported": claimed},
+        note="the Jacobian has a row or column of zeros, and the log-det is that of no such map",
+    )
+
+
+def honest(flow: Differentiable, x: Array, y: Array, matrices: Array, axis: int) -> Array:
+    """The largest log-det that a map may have whose Jacobian has zeros along an axis (1: columns,
+    2: rows) by rounding alone, ``(batch,)``; inf where there are none.
+    """
+    zero = (matrices == 0).all(axis)
+    sizes = np.linalg.norm(matrices, axis=axis)
+    rounded = (
+        ULP * np.maximum(rows_max(y), TINY) / (ASIDE * (1 + np.abs(x.reshape(len(x), -1)).min(1)))
+    )
+    with np.errstate(all="ignore"):
+        others = np.where(zero, 0.0, np.log(np.maximum(sizes, TINY))).sum(1)
+        bound = others + zero.sum(1) * np.log(np.maximum(rounded, ULP**2))
+    regular = zero.any(1) & (zero | (sizes > TINY)).all(1)
+    return np.where(regular, bound, np.inf)
+
+
+def flat(flow: Differentiable, point: Batch, matrix: Array, axis: int) -> bool:
+    """Whether the map is as flat on either side of a point as the zeros of its Jacobian along an
+    axis say.
+    """
+    zero = (matrix == 0).all(axis - 1)
+    start = point.x.reshape(-1)
+    step = ASIDE * (1 + np.abs(start))
+    moves = np.concatenate([sign * np.diag(step) for sign in (1.0, -1.0)])
+    if axis == 1:  # only moves of the coordinates in question
+        moves = moves[np.tile(zero, 2)]
+    there = (start + moves).reshape(-1, *point.x.shape[1:])
+    if not flow.domain.holds(there).all():
+        return False
+    change = images(flow, there, point.context) - images(flow, point.x, point.context)
+    change = change if axis == 1 else change[:, zero]
+    return bool((change == 0).all())
+
+
+def images(flow: Bijection, x: Array, context: Array | None) -> Array:
+    """The images of points under the first context, ``(points, outputs)``."""
+    contexts = None if context is None else np.repeat(context[:1], len(x), axis=0)
+    value = np.asarray(flow.forward(x + 0.0, contexts).value, dtype=np.float64)
+    return value.reshape(len(x), -1)
