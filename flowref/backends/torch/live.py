@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from flowref.backends.torch.array_noise import ArraysRounded, ArraysSeen
 from flowref.backends.torch.copies import Shelf
 from flowref.backends.torch.narrowing import Watching
 from flowref.backends.torch.noise import RandomRounding
@@ -55,6 +56,7 @@ class Live:
     default: torch.dtype | None = None
     calls: int = 0
     clean_operations: dict[str, int] = field(default_factory=dict)
+    without_arrays: set[str] = field(default_factory=set)
     results: dict[tuple[Any, ...], Mapped] = field(default_factory=dict)
     observations: dict[tuple[Any, ...], Observation] = field(default_factory=dict)
 
@@ -135,7 +137,11 @@ class Live:
             seed, magnitude = self.rounding
             clean = self.clean_operations.get(what)
             budget = None if clean is None else BUDGET_FACTOR * clean + BUDGET_FLOOR
-            with RandomRounding(magnitude, derive(seed, self.calls), budget=budget):
+            rounding = RandomRounding(magnitude, derive(seed, self.calls), budget=budget)
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(rounding)
+                if what not in self.without_arrays:
+                    stack.enter_context(ArraysRounded(rounding))
                 yield
 
     def count(self, what: str, run: Callable[[], Any]) -> None:
@@ -145,8 +151,10 @@ class Live:
         if self.rounding is not None and what not in self.clean_operations:
             noise, self.rounding = self.rounding, None
             try:
-                with Watching() as counter:
+                with Watching() as counter, ArraysSeen() as arrays:
                     run()
+                if not arrays.seen:
+                    self.without_arrays.add(what)
                 self.clean_operations[what] = counter.operations
             except Exception:
                 self.clean_operations[what] = 0

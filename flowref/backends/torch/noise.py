@@ -60,6 +60,7 @@ class RandomRounding(TorchDispatchMode):
         self.generator = np.random.Generator(np.random.SFC64(seed))
         self.pool = np.empty(0)
         self.operations: int = 0
+        self.busy: int = 0
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -96,6 +97,15 @@ class RandomRounding(TorchDispatchMode):
         types: Any,
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        self.busy += 1  # its own arrays are not those of the code that is rounded
+        try:
+            return self._dispatched(func, args, kwargs)
+        finally:
+            self.busy -= 1
+
+    def _dispatched(
+        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None
     ) -> Any:
         self.operations += 1
         if self.budget is not None and self.operations > self.budget:

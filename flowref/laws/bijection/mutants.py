@@ -252,3 +252,13 @@ def _reshaping(call: Callable[..., Mapped], x: Array, context: Array | None = No
 def leading_axis_flipped(subject: Subject, size: float = 1.0) -> Subject:
     """With two batch dimensions the first comes back in reverse."""
     return wrapped(subject, "forward", _reshaping)
+
+
+@mutant(
+    "bijection/log-det-by-differences",
+    host="flowref.zoo.specimens.arrays:probit",
+    sizes=(1e-4, 1e-2),
+)
+def log_det_off_in_arrays(subject: Subject, size: float = 1e-3) -> Subject:
+    """The log-det of a map that is computed in numpy is off."""
+    return ladj_added(subject, "forward", size)

@@ -1,0 +1,224 @@
+r"""Monte-Carlo arithmetic for numpy: what a module computes in arrays, between one tensor and the
+next, is randomly rounded as well.
+
+Arithmetic on arrays dispatches nothing to torch. Under noise, tensors that are asked for their
+array give one of a kind whose universal functions round (those of `scipy.special` are such
+functions, too), sums and products round inside, and factorizations get normwise noise. What C code
+does with plain memory stays unseen: the noise of what went in, and of the inputs of the next call,
+is all that excuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch.overrides import TorchFunctionMode
+
+from flowref.backends.torch.operators import NORMWISE_CONSTANT
+
+# Universal functions that move, select or compare, and so round nothing.
+EXACT = frozenset(
+    """
+    absolute fabs negative positive sign copysign maximum minimum fmax fmin floor ceil rint trunc
+    isfinite isinf isnan signbit nextafter frexp ldexp modf fmod remainder conjugate clip heaviside
+    """.split()
+)
+# Functions of `scipy.special` and the like that are good to a few units in the last place only.
+ORDINARY = frozenset(
+    """
+    add subtract multiply divide true_divide square sqrt cbrt reciprocal power float_power exp exp2
+    expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh
+    arccosh arctanh hypot logaddexp logaddexp2 matmul degrees radians deg2rad rad2deg floor_divide
+    """.split()
+)
+SPECIAL_CONSTANT = 8.0
+SUMS, PRODUCTS, QUOTIENTS = {"add", "subtract"}, {"multiply"}, {"divide", "true_divide"}
+# Functions outside of universal ones that multiply and add inside.
+INSIDE = frozenset(
+    "dot vdot inner outer tensordot einsum convolve correlate trapezoid interp".split()
+)
+# What gives a tensor's memory to numpy.
+GIVING = (torch.Tensor.numpy, torch.Tensor.__array__)
+
+
+class Rounding(Protocol):
+    """The noise of a call: see `RandomRounding`."""
+
+    magnitude: float
+    busy: int
+    operations: int
+
+    def uniform(self, like: Any) -> Any:
+        """Uniform in [-1, 1], of the shape and dtype of an array."""
+
+
+class RoundedArray(np.ndarray[Any, Any]):
+    """An array whose arithmetic is randomly rounded; ``rounding``: by which noise."""
+
+    rounding: Rounding | None = None
+
+    def __array_finalize__(self, parent: Any) -> None:
+        self.rounding = getattr(parent, "rounding", None)
+
+    def __reduce__(self) -> Any:
+        return np.asarray(self).view(np.ndarray).__reduce__()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        """A universal function, with its error."""
+        rounding = self.rounding or next(
+            (one.rounding for one in inputs if isinstance(one, RoundedArray)), None
+        )
+        plain = [_plain(one) for one in inputs]
+        name = ufunc.__name__
+        inside = name == "matmul" or (method != "__call__" and name in ("add", "multiply"))
+        if inside and rounding is not None:
+            plain = [_relative(one, rounding) for one in plain]
+        out = named.pop("out", None)
+        if out is not None:
+            named["out"] = tuple(_plain(one) for one in out)
+        result = getattr(ufunc, method)(*plain, **named)
+        if rounding is None or method in ("at", "reduceat") or name in EXACT:
+            return self._kept(result, out, rounding)
+        rounding.operations += 1
+        if isinstance(result, tuple):
+            rounded: Any = tuple(_rounded(name, plain, one, rounding) for one in result)
+        else:
+            rounded = _rounded(name, plain, result, rounding)
+        return self._kept(rounded, out, rounding)
+
+    def __array_function__(
+        self, function: Any, types: Any, inputs: Any, named: Mapping[str, Any]
+    ) -> Any:
+        """Another function of numpy: products and factorizations round, the others are made of
+        universal functions, or move.
+        """
+        rounding, name = self.rounding, function.__name__
+        linear = function.__module__ == "numpy.linalg"
+        if rounding is not None and (linear or name in INSIDE):
+            disturb = _normwise if linear else _relative
+            inputs = _mapped(inputs, lambda one: disturb(one, rounding))
+            named = dict(_mapped(tuple(named.items()), lambda one: one))
+            return self._kept(function(*inputs, **named), None, rounding)
+        return self._kept(
+            super().__array_function__(function, types, inputs, named), None, rounding
+        )
+
+    def _kept(self, result: Any, out: Any, rounding: Rounding | None) -> Any:
+        """A result whose own arithmetic will be rounded."""
+        if out is not None:
+            return out[0] if len(out) == 1 else out
+        return _mapped(result, lambda one: _given(one, rounding))
+
+
+class ArraysRounded(TorchFunctionMode):
+    """While it is on, tensors give arrays that round. ``rounding``: the noise."""
+
+    def __init__(self, rounding: Rounding) -> None:
+        super().__init__()
+        self.rounding = rounding
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func in GIVING and not self.rounding.busy:
+            return _given(out, self.rounding)
+        return out
+
+
+class ArraysSeen(TorchFunctionMode):
+    """Sees whether tensors are asked for their arrays."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = False
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        self.seen |= func in GIVING
+        return func(*args, **(kwargs or {}))
+
+
+def _given(value: Any, rounding: Rounding | None) -> Any:
+    if rounding is None or not isinstance(value, np.ndarray) or not _floating(value):
+        return _plain(value)
+    rounded = value.view(RoundedArray)
+    rounded.rounding = rounding
+    return rounded
+
+
+def _plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, RoundedArray) else value
+
+
+def _floating(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.floating) and value.dtype.kind in "fc"
+
+
+def _mapped(value: Any, change: Any) -> Any:
+    """Arrays in nested tuples and lists, changed."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_mapped(one, change) for one in value))
+    if isinstance(value, tuple | list):
+        return type(value)(_mapped(one, change) for one in value)
+    return change(value)
+
+
+def _relative(value: Any, rounding: Rounding) -> Any:
+    """An operand, rounded."""
+    value = _plain(value)
+    if not (isinstance(value, np.ndarray) and _floating(value)):
+        return value
+    return value * (1 + rounding.magnitude * _uniform(value, rounding))
+
+
+def _normwise(value: Any, rounding: Rounding) -> Any:
+    """A matrix, with an error relative to its largest entry."""
+    value = _plain(value)
+    if not (isinstance(value, np.ndarray) and _floating(value) and value.ndim >= 2):
+        return _relative(value, rounding)
+    largest = np.abs(value).max(axis=(-2, -1), keepdims=True, initial=0.0)
+    magnitude = NORMWISE_CONSTANT * rounding.magnitude
+    return value + magnitude * largest * _uniform(value, rounding)
+
+
+def _rounded(name: str, inputs: Any, result: Any, rounding: Rounding) -> Any:
+    """A result with its error, in memory of its own or where it was written to."""
+    if not _floating(result):
+        return result
+    factor = rounding.magnitude * (1.0 if name in ORDINARY else SPECIAL_CONSTANT)
+    error = 1 + factor * _uniform(np.asarray(result), rounding)
+    exact = _exact(name, inputs, result)
+    if exact is not None:
+        error = np.where(exact, 1.0, error)
+    with np.errstate(all="ignore"):
+        if isinstance(result, np.ndarray):
+            result *= error.astype(error.dtype if result.dtype.kind == "c" else result.dtype)
+            return result
+        return result * error[()]
+
+
+def _uniform(value: Any, rounding: Rounding) -> Any:
+    real = np.empty(value.shape) if value.dtype.kind == "c" else value
+    return rounding.uniform(real)
+
+
+def _exact(name: str, inputs: Any, result: Any) -> Any:
+    """Where an operation of two operands has no rounding error; None if nowhere."""
+    if len(inputs) != 2 or name not in SUMS | PRODUCTS | QUOTIENTS:
+        return None
+    first, second = (np.asarray(one) for one in inputs)
+    if name in SUMS:
+        whole = (np.trunc(first.real) == first) & (np.trunc(second.real) == second)
+        return (first == 0) | (second == 0) | (whole & (np.abs(result) < 2.0**24))
+    if name in PRODUCTS:
+        return _power_of_two(first) | _power_of_two(second)
+    return _power_of_two(second)
+
+
+def _power_of_two(value: Any) -> Any:
+    return np.isin(np.abs(np.frexp(value)[0]), (0.0, 0.5)) if value.dtype.kind in "iuf" else False

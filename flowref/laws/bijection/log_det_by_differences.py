@@ -1,0 +1,125 @@
+"""The log-det where autograd has nothing to say: what is computed in numpy, detached, or in place
+over what autograd needs, is still differentiable.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.bijection.oracles import DIFFERENCE_FACTOR, DIFFERENCE_SIZE
+from flowref.laws.common.arithmetic import (
+    differences,
+    finite_rows,
+    inside,
+    log_abs_det,
+    reported,
+    rows_max,
+)
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.requirements import exact_log_det, in_double
+from flowref.model import Array, Batch, Residual, Unsupported, law, requires
+from flowref.model.abilities import Bijection, Flow
+
+# What differences leave open, at most, where they are to decide; and the largest coordinates: what
+# C code loses farther out, no noise shows.
+OPEN, ORDINARY = 1e-3, 32.0
+
+
+@requires("its events are too large for differences")
+def small(flow: Flow) -> bool:
+    """A Jacobian by differences takes several calls of a row for each coordinate."""
+    return int(np.prod(flow.event_shape)) <= DIFFERENCE_SIZE
+
+
+@law(
+    "bijection/log-det-by-differences",
+    local=False,
+    effort=3,
+    size=3,
+    scales=(0.0, 0.3),
+    applies=exact_log_det & in_double & small,
+    source="change of variables; the definition of a derivative",
+)
+def log_det_by_differences(flow: Bijection, batch: Batch) -> Residual:
+    r"""Where autograd records nothing of a map, its log-det is $\log|\det \partial f / \partial x|$
+    as differences measure it, in either direction.
+    """
+    first = gaps(flow, aside(flow, batch.x, batch.seed), batch.context)
+    if not first:
+        raise Unsupported("autograd gives its Jacobian")
+    gap, left = np.stack([one[0] for one in first], 1), np.stack([one[1] for one in first], 1)
+    if (np.abs(gap) > left).any():  # what is a kink beside one point is none beside another
+        again = gaps(flow, aside(flow, batch.x, batch.seed + 1), batch.context)
+        other, slack = (np.stack([one[way] for one in again], 1) for way in (0, 1))
+        other = np.where(np.isfinite(other), other, 0.0)
+        better = np.abs(other) / slack < np.abs(gap) / left
+        gap, left = np.where(better, other, gap), np.where(better, slack, left)
+    judged = np.isfinite(gap)
+    worst = np.where(judged, np.abs(gap) / left, -1.0).argmax(1)
+    every = np.arange(len(gap))
+    return Residual(
+        np.where(judged, gap, 0.0)[every, worst],
+        scale=4.0,
+        allowed=np.where(judged, left, 0.0)[every, worst],
+        decidable=judged.any(1),
+        note="the log-det is not that of the map, as differences measure it",
+    )
+
+
+def gaps(flow: Bijection, x: Array, context: Array | None) -> list[tuple[Array, Array]]:
+    """What each direction reports less what differences measure, and what these leave open; both
+    ``(batch,)``, nan where they decide nothing. Directions that autograd judges are left out.
+    """
+    ways = (gap(flow, which, x, context) for which in ("forward", "inverse"))
+    return [one for one in ways if one is not None]
+
+
+def aside(flow: Flow, x: Array, seed: int) -> Array:
+    """Points a little beside others, by more than differences step, where the domain allows it."""
+    rng = np.random.default_rng(seed)
+    step = rng.uniform(2.0**-7, 2.0**-5, x.shape) * rng.choice((-1.0, 1.0), x.shape)
+    moved = x + step * (1 + np.abs(x))
+    held = flow.domain.holds(moved) | ~flow.domain.holds(x)
+    return np.where(held.reshape(-1, *[1] * (x.ndim - 1)), moved, x)
+
+
+def differentiable(flow: Flow, which: str, points: Array, context: Array | None) -> bool:
+    """Whether autograd gives the Jacobian of a call."""
+    jacobian = getattr(flow, "jacobian", None)
+    if jacobian is None:
+        return False
+    try:
+        _, refused = attempt(jacobian, which, points, context)
+    except Unsupported:
+        return False
+    return not refused
+
+
+def gap(flow: Bijection, which: str, x: Array, context: Array | None) -> tuple[Array, Array] | None:
+    """See `gaps`; None where the call is not judged by differences."""
+    if which not in flow.calls or (which == "inverse" and flow.promises.get("inverse-tolerance")):
+        return None
+    points = x if which == "forward" else inside(flow, flow.forward(x, context).value)[0]
+    if differentiable(flow, which, points, context):
+        return None
+    call, rows = flow.calls[which], len(points)
+    out = call(points, context)
+    if out.ladj is None:
+        return None
+    claimed, apart, left = reported(flow, out, rows), np.full(rows, np.nan), np.ones(rows)
+    for row in np.flatnonzero(finite_rows(out.value) & (rows_max(points) <= ORDINARY)):
+        one = slice(row, row + 1)
+        near = None if context is None else context[one]
+        found, refused = attempt(differences, call, points[one], near)
+        if refused:  # a step beside the point, at the edge of a domain
+            continue
+        estimate, error = found
+        with np.errstate(all="ignore"):
+            measured = float(log_abs_det(estimate)[0])
+            if not np.isfinite(estimate).all() or not np.isfinite(measured):
+                continue
+            sensitivity = float(np.abs(np.linalg.pinv(estimate[0])).sum())
+        slack = DIFFERENCE_FACTOR * (error * sensitivity + 1e-10 * (1 + abs(measured)))
+        if slack <= OPEN and np.isfinite(claimed[row]):
+            apart[row], left[row] = claimed[row] - measured, slack
+    return apart, left
