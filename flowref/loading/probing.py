@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from flowref.adapters.user.calls import forward_single, sample_shape
+from flowref.adapters.user.conventions.chosen import chosen_of
+from flowref.adapters.user.conventions.settling import Settled
+from flowref.adapters.user.probing import ROWS
 from flowref.backends import Backend
 from flowref.loading.declared import Declared
 from flowref.loading.instance import GIVE_SHAPE, Instance, Refusal
@@ -69,8 +73,11 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     target, backend = instance.source.target, instance.backend
     dialect, facts = recognition.dialect, declared.facts
     why: tuple[str, ...] = ()
+    conventions: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
     if recognition.adapter.name == USER:
-        dialect, facts, why = settled(instance, dialect, facts)
+        facts, spoken, why = settled(instance, dialect, facts)
+        dialect, conventions, hints = spoken.dialect, spoken.conventions, spoken.hints
         facts = replace(facts, coupling=declared.coupling(facts.event_shape))
     history: History = "fresh" if math.prod(facts.event_shape) >= MANY else "warm"
     condition = Condition(dtype=instance.dtype, history=history)
@@ -78,14 +85,14 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     subject = backend.subject(str(target), instance.copy, dialect, facts, condition, resolve, 0)
     operations = round_trip(subject, backend)
     runs = f"it runs in {instance.dtype}, and a round trip takes {operations} operations"
-    return Probed(dialect, facts, instance.dtype, operations, (*why, runs))
+    return Probed(dialect, facts, instance.dtype, operations, (*why, runs), conventions, hints)
 
 
 def settled(
     instance: Instance, dialect: Dialect, facts: Facts
-) -> tuple[Dialect, Facts, tuple[str, ...]]:
-    """The dialect and facts of a user's object, completed by calls: its event shape, what calls
-    return, its latent shape; and why.
+) -> tuple[Facts, Settled, tuple[str, ...]]:
+    """The facts of a user's object and how it speaks, completed by calls: its event shape, what
+    calls return, its latent shape; and why.
     """
     from flowref.adapters.common import batch_norm_shapes
     from flowref.adapters.user import probing as user
@@ -94,17 +101,21 @@ def settled(
     with backend.sandbox(0, instance.dtype):
         obj = instance.copy()
         backend.set_mode(obj, False)
+        chosen = chosen_of(obj, instance.source.factory, dict(target.options))
         if not facts.event_shape:
-            shape = user.infer_shape(
-                obj, dialect, backend, instance.dtype, facts.normalizer is not None
-            )
+            shape = user.infer_shape(obj, dialect, backend, instance.dtype, facts, chosen)
             facts = replace(facts, event_shape=shape)
             why.append(f"every call takes batches of events of shape {shape}, the first that does")
         x, context = _points(facts)
         given = None if context is None else backend.tensor(context, instance.dtype)
-        before = dialect
-        dialect, latent = user.settle(obj, dialect, backend.tensor(x, instance.dtype), given)
-    why += _changes(before, dialect)
+        spoken = user.settle(obj, dialect, backend.tensor(x, instance.dtype), given, facts, chosen)
+    why += _changes(dialect, spoken.dialect)
+    latent = spoken.latent
+    facts = replace(
+        facts,
+        ladj_event=spoken.ladj_event,
+        promises={**spoken.promises, **facts.promises},
+    )
     if facts.normalizer is not None and (
         reason := batch_norm_shapes.misfit(obj, facts.normalizer, facts.event_shape)
     ):
@@ -117,15 +128,15 @@ def settled(
                 f"{tuple(latent.shape[1:])}; a bijection keeps the number of entries. If the event "
                 "shape is another, give it as ?event=3 or ?event=2,4,4"
             )
-    return dialect, facts, tuple(why)
+    return facts, spoken, tuple(why)
 
 
 def _points(facts: Facts) -> tuple[Any, Any]:
-    """Three ordinary points of the domain, with contexts if there are any."""
+    """Ordinary points of the domain, with contexts if there are any."""
     rng = np.random.default_rng(0)
-    x = draw(facts.domain, (3, *facts.event_shape), rng)
+    x = draw(facts.domain, (ROWS, *facts.event_shape), rng)
     context = facts.context_shape
-    return x, None if context is None else rng.standard_normal((3, *context))
+    return x, None if context is None else rng.standard_normal((ROWS, *context))
 
 
 def _changes(before: Dialect, after: Dialect) -> list[str]:
@@ -133,9 +144,9 @@ def _changes(before: Dialect, after: Dialect) -> list[str]:
     why = []
     if before.forward is not None and after.forward is None:
         why.append("forward returns a number per point: it is the log-likelihood, and no map")
-    elif before.forward is not after.forward:
+    elif after.forward is forward_single and before.forward is not after.forward:
         why.append("forward returns its value alone")
-    if before.sample is not after.sample:
+    if after.sample is sample_shape:
         why.append("sample takes a shape")
     return why
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowref import registry
+from flowref.adapters.user.adapter import dialect_of
+from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.loading.instance import Instance
 from flowref.loading.ownership import libraries
 from flowref.model import USER, Adapter, Dialect, Facts, Shape, Target, TargetError
@@ -41,20 +43,23 @@ def recognize(instance: Instance, event: Shape | None) -> Recognition:
         return Recognition(adapter, statement.dialect, statement.facts, (why,))
     with instance.backend.sandbox(0, instance.dtype):
         obj = instance.copy()  # properties may compute, and adapters call
-        adapter, dialect = adapter_of(obj, target)
+        adapter, dialect = adapter_of(obj, target, instance.source.factory)
         facts = adapter.describe(obj, event)
         return Recognition(adapter, dialect, facts, reasons(obj, adapter, dialect, facts))
 
 
-def adapter_of(obj: Any, target: Target | str) -> tuple[Adapter, Dialect]:
+def adapter_of(obj: Any, target: Target | str, factory: Any = None) -> tuple[Adapter, Dialect]:
     """The adapter and dialect of a live object: that of the library its class comes from, else the
-    protocol of user code.
+    protocol of user code, as far as its conventions show.
     """
     user = registry.adapters()[USER]
-    for adapter in (*libraries(obj), user):
-        dialect = adapter.recognizes(obj)
-        if dialect is not None:
+    for adapter in libraries(obj):
+        if adapter.name != USER and (dialect := adapter.recognizes(obj)) is not None:
             return adapter, dialect
+    options = {} if isinstance(target, str) else dict(target.options)
+    spoken = dialect_of(obj, chosen_of(obj, factory, options))
+    if spoken is not None:
+        return user, spoken
     raise TargetError(
         f"{target} gives a {type(obj).__name__}, which is no bijection (forward and inverse), no "
         "density (log_prob and sample) and no transform, flow or distribution of a supported "

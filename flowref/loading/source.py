@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowref import registry
+from flowref.adapters.user.conventions import signatures
 from flowref.loading.live_objects import LIVE
 from flowref.loading.ownership import framework
 from flowref.loading.user_code import value_of
@@ -39,13 +40,15 @@ class Source:
     """How a target is built.
 
     ``build()``: a new object at each call. ``statement``: of a construction; None for objects that
-    users make. ``instance``: whether what ``build`` gives are copies of one object.
+    users make. ``instance``: whether what ``build`` gives are copies of one object. ``factory``:
+    the function that a user's object comes from, whose attributes speak for it.
     """
 
     target: Target
     build: Callable[[], Any]
     statement: Statement | None = None
     instance: bool = False
+    factory: Any = None
 
 
 def source_of(target: Target) -> Source:
@@ -97,7 +100,36 @@ def _user_code(target: Target) -> Source:
             f"{target}: {name} is a {type(value).__name__}; expected a factory, a class or a flow "
             "object"
         )
-    return Source(target, functools.partial(value, **registry.builder_options(target)))
+    if is_map(value, target):
+        return _copies(target, value)
+    build = functools.partial(value, **registry.builder_options(target, parameters_of(value)))
+    return Source(target, build, factory=None if made else value)
+
+
+def parameters_of(factory: Any) -> dict[str, inspect.Parameter]:
+    """The parameters of a factory or a class; none where it does not tell."""
+    try:
+        return dict(inspect.signature(factory).parameters)
+    except (TypeError, ValueError):
+        return {}
+
+
+def is_map(value: Any, target: Target) -> bool:
+    """Whether a function is no factory but a map itself: it wants one argument that no option
+    gives, and has a parameter that turns it around.
+    """
+    if not inspect.isfunction(value):
+        return False
+    wanted = [
+        name
+        for name, one in parameters_of(value).items()
+        if one.default is one.empty
+        and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+        and target.option(name) is None
+    ]
+    turned = bool(signatures.flag(value, "")) or bool(signatures.words(value, "")[1])
+    chosen = any(target.option(name) for name in ("inverse", "running"))
+    return len(wanted) == 1 and (turned or chosen)
 
 
 def _copies(target: Target, obj: Any) -> Source:

@@ -3,6 +3,7 @@
 from flowref.model.call import Array, Call, Manner, Mapped, Observation
 from flowref.model.component import Adapter, Component, Dialect, Facts, Shape
 from flowref.model.errors import (
+    Ambiguous,
     BaselineError,
     FlowrefError,
     LawError,
@@ -42,12 +43,12 @@ from flowref.model.structure.multi_scale import ORDERS, MultiScale, Squeezing
 from flowref.model.structure.preprocessing import Preprocessing
 from flowref.model.subject import Batch, Subject, per_point
 from flowref.model.support import REAL, Support, draw
-from flowref.model.target import OBJECT, USER, Condition, History, Target
+from flowref.model.target import CONVENTIONS, OBJECT, USER, Condition, History, Target
 from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verdict, identity
 
 __all__ = [
-    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "EXACT", "KINDS", "MASKS", "OBJECT", "ORDERS",
-    "PROMISES", "REAL", "ROLES", "ROUNDING", "STATISTICAL", "USER", "Adapter", "Array",
+    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "EXACT", "KINDS", "MASKS", "OBJECT", "ORDERS",
+    "PROMISES", "REAL", "ROLES", "ROUNDING", "STATISTICAL", "USER", "Adapter", "Ambiguous", "Array",
     "BaselineError", "Batch", "Call", "Component", "Condition", "Counterexample", "Counts", "Coupling", "Dialect", "Evidence",
     "Facts", "FlowrefError", "History", "KnownFailure", "Law", "LawError", "Life", "Manner", "Mapped", "MultiScale", "Mutant",
     "Normalizer", "Observation", "Preprocessing", "Problem", "Promise", "Recognized", "ReportError",

@@ -25,6 +25,10 @@ class TargetError(FlowrefError):
     """A target that was understood but cannot be loaded."""
 
 
+class Ambiguous(TargetError):
+    """An object that can be read in two ways; the message names both, and the option that decides."""
+
+
 class ReportError(FlowrefError):
     """A report file that cannot be read."""
 

@@ -9,6 +9,12 @@ from flowref.model.errors import SpecError
 
 History = Literal["warm", "fresh", "trained"]
 
+# Options by which a user says how an object spells what it does, where that is ambiguous.
+CONVENTIONS = (
+    "forward", "inverse", "inverse_ladj", "running", "conditions", "columns", "ladj_list", "latents",
+    "returns", "sample", "normalizing", "cells",
+)  # fmt: skip
+
 OBJECT = "object"
 USER = "user"
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import ast
 import fnmatch
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
-from flowref.model import USER, SpecError, Target, nearest
+from flowref.model import CONVENTIONS, USER, SpecError, Target, nearest
 from flowref.registry.catalogue import adapters, components, find_component
 
 # Options of a spec that speak to flowref; all others go to the builder or factory.
@@ -93,9 +94,13 @@ def _literal_brackets(glob: str) -> str:
     return glob.replace("[", "[[]")
 
 
-def builder_options(target: Target) -> dict[str, Any]:
-    """The options of a target that go to its builder, read as Python literals where they are."""
-    return {key: literal(value) for key, value in target.options if key not in RESERVED}
+def builder_options(target: Target, takes: Container[str] = ()) -> dict[str, Any]:
+    """The options of a target that go to its builder, read as Python literals where they are.
+    ``takes``: the names of the parameters of a user's factory.
+    """
+    ours = CONVENTIONS if target.adapter == USER else ()
+    spoken = {*RESERVED, *(name for name in ours if name not in takes)}
+    return {key: literal(value) for key, value in target.options if key not in spoken}
 
 
 def literal(text: str) -> Any:

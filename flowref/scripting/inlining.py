@@ -8,6 +8,7 @@ What it does not understand is refused, never guessed.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Mapping
 from types import FunctionType
 from typing import Any
@@ -52,6 +53,10 @@ class Inliner(Expressions):
         for what is ``given`` of its parameters, in their order.
         """
         outer, self.lines = self.lines, []
+        if isinstance(function, functools.partial):
+            written = self.written(self.called(Operand(function), list(given.values()), {}))
+            body, self.lines = _shortened(self.lines, written, {}), outer
+            return ast.FunctionDef(name, parsed(taken), body, [], lineno=0)
         inner = function_of(function) if isinstance(function, FunctionType) else function
         names = [argument.arg for argument in inner.node.args.args]
         env = {**around(inner), **dict(zip(names, given.values(), strict=False))}

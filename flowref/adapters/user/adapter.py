@@ -14,6 +14,7 @@ import inspect
 from typing import Any
 
 from flowref.adapters.user import calls
+from flowref.adapters.user.conventions.directions import Chosen, forward_way, inverse_ways
 from flowref.adapters.user.facts import describe
 from flowref.model import Adapter, Dialect
 
@@ -27,14 +28,25 @@ OPTIONAL: dict[str, Any] = {
 }
 
 
+# A log-density by the name of its method.
+DENSITIES: dict[str, Any] = {"log_prob": calls.log_prob, "log_probs": calls.log_probs}
+
+
 def recognizes(obj: Any) -> Dialect | None:
     """The dialect of an object that follows a protocol, as far as its attributes tell; `settle`
     completes it by a call.
     """
-    invertible = callable(getattr(obj, "inverse", None))
-    dense = callable(getattr(obj, "log_prob", None))
+    return dialect_of(obj, {})
+
+
+def dialect_of(obj: Any, chosen: Chosen) -> Dialect | None:
+    """The same, given what the user chooses where conventions are ambiguous."""
+    forward = forward_way(obj, chosen)
+    backs = inverse_ways(obj, forward, chosen)
+    invertible = bool(backs)
+    dense = next((name for name in DENSITIES if callable(getattr(obj, name, None))), "")
     single = hasattr(obj, "log_abs_det_jacobian")
-    mapping = has_own_forward(obj) and (invertible or not dense or single)
+    mapping = forward is not None and (invertible or not dense or single)
     offered = {name: call for name, call in OPTIONAL.items() if offers(obj, name)}
     if offers(obj, "dequantise"):
         offered.setdefault("dequantize", calls.dequantize)
@@ -42,13 +54,16 @@ def recognizes(obj: Any) -> Dialect | None:
         return Dialect(**offered) if offered.keys() & {"dequantize", "icdf"} else None
     abilities = dict(offered)
     if mapping:
-        abilities["forward"] = calls.forward_single if single else calls.forward_pair
+        assert forward is not None
+        usual: Any = calls.forward_single if single else calls.forward_pair
+        abilities["forward"] = usual if forward.usual else forward.speak()
         if invertible:
-            abilities["inverse"] = calls.inverse_single if single else calls.inverse_pair
+            usual = calls.inverse_single if single else calls.inverse_pair
+            abilities["inverse"] = usual if backs[0].usual else backs[0].speak()
         if calls.parts(obj):
             abilities["parts"] = calls.parts
     if dense:
-        abilities["log_prob"] = calls.log_prob
+        abilities["log_prob"] = DENSITIES[dense]
         if callable(getattr(obj, "sample", None)):
             abilities["sample"] = calls.sample_number
         if callable(getattr(obj, "bits_per_dim", None)):
@@ -58,14 +73,6 @@ def recognizes(obj: Any) -> Dialect | None:
     if callable(getattr(obj, "repair", None)):
         abilities["repair"] = calls.repair
     return Dialect(**abilities)
-
-
-def has_own_forward(obj: Any) -> bool:
-    """Whether forward is the object's own and not a placeholder of its base class."""
-    method = getattr(type(obj), "forward", None)
-    if method is None or getattr(method, "__name__", "") == "_forward_unimplemented":
-        return hasattr(obj, "forward") and method is None
-    return True
 
 
 def offers_base(obj: Any, name: str) -> bool:

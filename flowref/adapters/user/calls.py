@@ -52,6 +52,24 @@ def inverse_single(obj: Any, z: Any, context: Any) -> Any:
     return out, -ladj
 
 
+def forward_single_of_input(obj: Any, x: Any, context: Any) -> Any:
+    """The same, of an object whose log_abs_det_jacobian takes the input alone."""
+    run = obj if callable(obj) else obj.forward
+    z = run(x) if context is None else run(x, context)
+    return z, obj.log_abs_det_jacobian(x)
+
+
+def inverse_single_of_input(obj: Any, z: Any, context: Any) -> Any:
+    """The way back of such an object."""
+    x = obj.inverse(z) if context is None else obj.inverse(z, context)
+    return x, -obj.log_abs_det_jacobian(x)
+
+
+def log_probs(obj: Any, x: Any, context: Any) -> Any:
+    """The log-density of each point, of an object that calls it log_probs."""
+    return obj.log_probs(x) if context is None else obj.log_probs(x, context)
+
+
 def log_prob(obj: Any, x: Any, context: Any) -> Any:
     """The log-density of each point."""
     return obj.log_prob(x) if context is None else obj.log_prob(x, context)
@@ -140,6 +158,16 @@ def parts(obj: Any) -> Any:
         for value in getattr(obj, "_modules", {}).values()
         if type(value).__name__ in ("ModuleList", "Sequential")
         and len(value) > 1
-        and all(callable(getattr(item, "inverse", None)) for item in value)
+        and all(_goes_back(item) for item in value)
     ]
     return lists[0] if len(lists) == 1 else []
+
+
+def _goes_back(item: Any) -> bool:
+    """Whether a part is a map with a way back."""
+    if callable(getattr(item, "inverse", None)):
+        return True
+    from flowref.adapters.user.conventions.directions import forward_way, inverse_ways
+
+    forward = forward_way(item, {})
+    return forward is not None and bool(inverse_ways(item, forward, {}))

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import math
+import sysconfig
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from flowref.adapters.common import batch_norm_shapes
-from flowref.adapters.user.calls import (
-    forward_single,
-    inverse_single,
-    sample_number,
-    sample_shape,
-)
-from flowref.model import Dialect, Shape, TargetError
+from flowref.adapters.user import calls
+from flowref.adapters.user.conventions.asking import log_prob_column
+from flowref.adapters.user.conventions.directions import Chosen
+from flowref.adapters.user.conventions.samples import settle_sample
+from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
+from flowref.model import Ambiguous, Dialect, Facts, Shape, SpecError, TargetError, one_line
+
+# Events in a batch that is tried: no number of features or of returned things that is usual.
+ROWS = 7
+# Parts make up the whole up to that.
+SAME = 1e-6
 
 # Attributes that commonly name the number of features.
 FEATURES = (
@@ -27,34 +35,61 @@ FEATURES = (
 USUAL = (4, 2, 3, 1, 6, 8, 5, 7, 10, 12, 16, 20, 32, 64)
 
 
-def settle(obj: Any, dialect: Dialect, x: Any, context: Any) -> tuple[Dialect, Any]:
-    """The dialect corrected by what calls return, and the latent that forward returned (None for a
-    density).
-    """
-    latent = None
+def settle(
+    obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen
+) -> Settled:
+    """How an object speaks, as far as calls show it."""
+    settled = Settled(dialect)
     if dialect.forward is not None:
-        run = obj if callable(obj) else obj.forward
-        out = run(x) if context is None else run(x, context)
-        if not isinstance(out, (tuple, list)):
-            dialect = replace(dialect, forward=forward_single)
-            if dialect.inverse is not None:
-                dialect = replace(dialect, inverse=inverse_single)
-        latent = out[0] if isinstance(out, (tuple, list)) else out
-        if dialect.log_prob is not None and len(latent.shape) <= 1 < len(x.shape):
-            # A density whose forward returns its log-likelihood, and no latent.
-            dialect, latent = replace(dialect, forward=None, inverse=None, base_log_prob=None), None
+        settled = _settle_map(obj, dialect, x, context, facts, chosen)
+    dialect = settled.dialect
     if dialect.log_prob is not None:
-        dialect.log_prob(obj, x, context)
-    if dialect.sample is not None and not _takes_a_number(obj, context):
-        dialect = replace(dialect, sample=sample_shape)
-    return dialect, latent
+        column = getattr(dialect.log_prob(obj, x, context), "shape", ())
+        if tuple(column) == (len(x), 1) and dialect.log_prob in (calls.log_prob, calls.log_probs):
+            dialect = replace(
+                dialect, log_prob=partial(log_prob_column, method=dialect.log_prob.__name__)
+            )
+            settled = settled.saying("log_prob (B,1), squeezed")
+    if dialect.sample is not None:
+        dialect, words = settle_sample(obj, dialect, x, context, chosen)
+        settled = settled.saying(*words)
+    return replace(settled, dialect=dialect)
 
 
-def _takes_a_number(obj: Any, context: Any) -> bool:
-    """Whether ``sample`` draws as many points as the number that it is called with."""
+def _settle_map(
+    obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen
+) -> Settled:
+    volume = bool(facts.promises.get("volume-preserving"))
+    if dialect.log_prob is not None and "returns" not in chosen:
+        run = obj if callable(obj) else getattr(obj, "forward", None)
+        try:
+            out = None if run is None else run(x) if context is None else run(x, context)
+        except Exception:  # it may want more than that
+            out = None
+        if len(getattr(out, "shape", (0, 0))) <= 1 < len(x.shape):
+            # A density whose forward returns its log-likelihood, and no latent.
+            return Settled(replace(dialect, forward=None, inverse=None, base_log_prob=None))
+    settled = settle_map(obj, dialect, x, context, chosen, volume)
+    if facts.normalizer is not None:
+        said = tuple(one for one in settled.conventions if one != NO_LADJ)
+        return replace(settled, conventions=said, hints=())
+    if settled.dialect.parts is not None and not _made_of(obj, settled, x, context):
+        return replace(settled, dialect=replace(settled.dialect, parts=None))
+    return settled
+
+
+def _made_of(obj: Any, settled: Settled, x: Any, context: Any) -> bool:
+    """Whether the listed parts, one after the other, are the whole map."""
+    from flowref.adapters.user.adapter import recognizes
+
     try:
-        return len(sample_number(obj, 2, context)) == 2
-    except Exception:  # it may want a shape; which error says so is the object's affair
+        z = x
+        for _, part in settled.dialect.parts(obj):  # type: ignore[misc]  # asked before
+            dialect = recognizes(part)
+            z = dialect.forward(part, z, context)[0]  # type: ignore[union-attr, misc]  # a failure means no
+        off = (z - settled.latent).abs().max()
+        return bool(off <= SAME * (1 + settled.latent.abs().max()))
+    except Exception:  # which error is no affair of the whole
         return False
 
 
@@ -81,38 +116,68 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
             yield (2 * count, side, side)
 
 
-def infer_shape(obj: Any, dialect: Dialect, backend: Any, dtype: str, normalizes: bool) -> Shape:
+def infer_shape(
+    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
+) -> Shape:
     """The first shape at which every call works in a dtype and keeps the number of entries;
-    `TargetError` if there is none. ``backend``: that of the object.
+    `TargetError` if there is none, with what the object raised. ``backend``: that of the object.
     """
-    if normalizes and (shape := batch_norm_shapes.infer_shape(obj)):
+    if facts.normalizer is not None and (shape := batch_norm_shapes.infer_shape(obj)):
         return shape
     tried: set[Shape] = set()
+    raised: list[Exception] = []
     for shape in shapes(obj, backend.state_shapes(obj)):
         if shape in tried:
             continue
         tried.add(shape)
-        x = np.random.default_rng(0).uniform(0.25, 0.75, (3, *shape))
+        x = np.random.default_rng(0).uniform(0.25, 0.75, (ROWS, *shape))
         try:
-            if _fits(obj, dialect, backend.tensor(x, dtype)):
+            if _fits(obj, dialect, backend.tensor(x, dtype), facts, chosen):
                 return shape
-        except Exception:  # the shape does not fit; which error says so is the object's affair
-            continue
+        except (Ambiguous, SpecError):
+            raise
+        except Exception as error:  # the shape does not fit; the first error is told if none does
+            raised.append(error)
+    own = f"{told(raised)}; " if raised else ""
     raise TargetError(
-        f"the event shape of {type(obj).__name__} cannot be told; give it as ?event=3 or "
+        f"{own}the event shape of {type(obj).__name__} cannot be told; give it as ?event=3 or "
         "?event=2,4,4 (or --event 3), "
         "or as an attribute event_shape"
     )
 
 
-def _fits(obj: Any, dialect: Dialect, x: Any) -> bool:
-    """Whether every call takes a batch of three events and keeps the number of entries."""
-    dialect, latent = settle(obj, dialect, x, None)
+def _fits(obj: Any, dialect: Dialect, x: Any, facts: Facts, chosen: Chosen) -> bool:
+    """Whether every call takes a batch of events and keeps the number of entries."""
+    settled = settle(obj, dialect, x, None, facts, chosen)
+    dialect, latent = settled.dialect, settled.latent
     entries = None if latent is None else math.prod(latent.shape)
-    if latent is not None and (len(latent) != 3 or entries != math.prod(x.shape)):
+    if latent is not None and (len(latent) != ROWS or entries != math.prod(x.shape)):
         return False
     if latent is not None and dialect.inverse is not None:
         back, _ = dialect.inverse(obj, latent, None)
         if back.shape != x.shape:
             return False
-    return dialect.log_prob is None or math.prod(dialect.log_prob(obj, x, None).shape) == 3
+    return dialect.log_prob is None or math.prod(dialect.log_prob(obj, x, None).shape) == ROWS
+
+
+def told(raised: Sequence[Exception]) -> str:
+    """What an object raised, with the place in its own file: what it raised most often, the first
+    among equals.
+    """
+    sentences = [f"it raised {one_line(error, 200)}{place_of(error)}" for error in raised]
+    return max(dict.fromkeys(sentences), key=sentences.count)
+
+
+def place_of(error: BaseException) -> str:
+    """The innermost line of user code that an exception passed, in brackets; empty if there is
+    none.
+    """
+    ours = str(Path(__file__).resolve().parents[2])
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(ours)
+        and "site-packages" not in frame.filename
+        and not frame.filename.startswith(("<", sysconfig.get_paths()["stdlib"]))
+    ]
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""

@@ -1,0 +1,200 @@
+"""The calls that conventions consist of: module-level functions that a dialect puts together as
+partial functions, and that proofs write out.
+
+``ask(obj, x, context)`` makes a call and gives what it returned; ``value(out)`` and ``ladj(out)``
+find the value and the log-det in that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def mapped(obj: Any, x: Any, context: Any, ask: Any, value: Any, ladj: Any) -> Any:
+    """A call that returns its value and its log-det in one form or another."""
+    out = ask(obj, x, context)
+    return value(out), ladj(out)
+
+
+def added(obj: Any, x: Any, context: Any, ask: Any, column: bool = False) -> Any:
+    """A call that adds its log-det to a running one: it is fed numbers, which are subtracted."""
+    import torch
+
+    before = running_numbers(x, column)
+    out = ask(obj, x, context, torch.clone(before))
+    return out[0], out[1] - before
+
+
+def subtracted(obj: Any, x: Any, context: Any, ask: Any, column: bool = False) -> Any:
+    """A call that subtracts its log-det from a running log-density."""
+    import torch
+
+    before = running_numbers(x, column)
+    out = ask(obj, x, context, torch.clone(before))
+    return out[0], before - out[1]
+
+
+def running_dropped(obj: Any, x: Any, context: Any, ask: Any, column: bool = False) -> Any:
+    """A call that hands the running log-det back as it was: it says nothing of its own."""
+    out = ask(obj, x, context, running_numbers(x, column))
+    return out[0], None
+
+
+def running_numbers(x: Any, column: bool) -> Any:
+    """A running log-det before a call: another number for each point, none of them zero."""
+    import torch
+
+    numbers = torch.cos(3.0 + 7.0 * torch.arange(len(x), dtype=x.dtype))
+    return numbers.unsqueeze(1) if column else numbers
+
+
+# What is called, and with what.
+
+
+def called(obj: Any, x: Any, context: Any, method: str = "", given: Any = ()) -> Any:
+    """Call a method, or the object itself, with fixed keywords."""
+    run = getattr(obj, method) if method else obj
+    return run(x, **dict(given)) if context is None else run(x, context, **dict(given))
+
+
+def called_running(
+    obj: Any, x: Any, context: Any, before: Any, method: str = "", given: Any = ()
+) -> Any:
+    """Call a method that takes a running log-det as its second argument."""
+    run = getattr(obj, method) if method else obj
+    if context is None:
+        return run(x, before, **dict(given))
+    return run(x, before, context, **dict(given))
+
+
+def called_triple(
+    obj: Any, x: Any, context: Any, before: Any, method: str = "", given: Any = ()
+) -> Any:
+    """Call a method that takes and returns the triple of value, running log-det and context."""
+    run = getattr(obj, method) if method else obj
+    return run((x, before, context), **dict(given))
+
+
+def called_on_parts(
+    obj: Any, z: Any, context: Any, shapes: Any, method: str = "", given: Any = ()
+) -> Any:
+    """Call a method that takes the latents as a list, one of each shape."""
+    run = getattr(obj, method) if method else obj
+    parts = split(z, shapes)
+    return run(parts, **dict(given)) if context is None else run(parts, context, **dict(given))
+
+
+def called_on_several(
+    obj: Any, x: Any, context: Any, sizes: Any, method: str = "", given: Any = ()
+) -> Any:
+    """Call a method that takes several tensors, of so many features each."""
+    run = getattr(obj, method) if method else obj
+    return run(*x.split(list(sizes), -1), **dict(given))
+
+
+def split(z: Any, shapes: Any) -> Any:
+    """Flat latents as a list of tensors of given shapes."""
+    import math
+
+    parts = z.split([math.prod(shape) for shape in shapes], -1)
+    return [part.reshape(len(z), *shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+# Where the value is.
+
+
+def whole(out: Any) -> Any:
+    """All that came back."""
+    return out
+
+
+def entry(out: Any, index: Any) -> Any:
+    """One entry of what came back, by its place or its name."""
+    return out[index]
+
+
+def last_of(out: Any, index: Any) -> Any:
+    """The last of a list of states."""
+    return out[index][-1]
+
+
+def last(out: Any) -> Any:
+    """The last of a list of states that came back alone."""
+    return out[-1]
+
+
+def joined_of(out: Any, index: Any) -> Any:
+    """A list of latents, flattened in the order given."""
+    import torch
+
+    return torch.cat([part.reshape(len(part), -1) for part in out[index]], -1)
+
+
+def joined(out: Any) -> Any:
+    """A list of latents that came back alone, flattened in the order given."""
+    import torch
+
+    return torch.cat([part.reshape(len(part), -1) for part in out], -1)
+
+
+def several(out: Any) -> Any:
+    """All but the last of what came back, side by side."""
+    import torch
+
+    return torch.cat(list(out[:-1]), -1)
+
+
+# Where the log-det is.
+
+
+def none(out: Any) -> Any:
+    """No log-det."""
+    return None
+
+
+def summed(out: Any, index: Any) -> Any:
+    """The sum of a list of log-dets."""
+    return sum(out[index])
+
+
+def last_ladj(out: Any, index: Any) -> Any:
+    """The last of a list of log-dets."""
+    return out[index][-1]
+
+
+def zeros(obj: Any, x: Any, context: Any, ask: Any, value: Any) -> Any:
+    """A call that returns no log-det, of a map that is said to preserve volume."""
+    return value(ask(obj, x, context)), x.new_zeros(len(x))
+
+
+# Densities.
+
+
+def log_prob_by(obj: Any, x: Any, context: Any, ask: Any, entries: Any) -> Any:
+    """A log-density that is the sum of entries of what a call returns."""
+    out = ask(obj, x, context)
+    return sum(out[index].reshape(len(x)) for index in entries)
+
+
+def log_prob_column(obj: Any, x: Any, context: Any, method: str) -> Any:
+    """A log-density that comes back as a column."""
+    out = called(obj, x, context, method)
+    return out.reshape(len(x))
+
+
+def sample_of(
+    obj: Any, n: int, context: Any, shape: bool = False, at: Any = None, squeezed: Any = None
+) -> Any:
+    """Draw ``n`` points: by a number or a shape; one entry of what comes back; without an axis."""
+    count = (n,) if shape else n
+    out = obj.sample(count) if context is None else obj.sample(count, context)
+    out = out if at is None else out[at]
+    return out if squeezed is None else out.squeeze(squeezed)
+
+
+def sample_after_a_call(obj: Any, n: int, context: Any, draw: Any, first: Any, shape: Any) -> Any:
+    """Draw from an object that wants to be called once before."""
+    import torch
+
+    first(obj, torch.zeros(n, *shape), context)
+    return draw(obj, n, context)

@@ -1,0 +1,172 @@
+"""Which calls of an object may be its map and which may go back, as far as signatures tell."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from flowref.adapters.user.conventions import asking, signatures
+from flowref.adapters.user.conventions.names import METHODS, sign_of
+from flowref.model import SpecError
+
+Chosen = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of calling an object.
+
+    ``method``: its name, empty for the object itself; ``given``: fixed keywords; ``sign``: what it
+    does to a running log-det, "" where it takes none; ``form``: "plain", "running" (a second
+    argument) or "triple"; ``words``: what the target's line says of it, empty for what needs no
+    words; ``usual``: whether it is forward and inverse as everybody spells them.
+    """
+
+    method: str
+    given: tuple[tuple[str, Any], ...] = ()
+    form: str = "plain"
+    sign: str = ""
+    words: str = ""
+    usual: bool = False
+
+    @property
+    def ask(self) -> Any:
+        """The call, as a function of the object, the input and the context (and of the running
+        log-det, where it takes one).
+        """
+        function: Any = {
+            "plain": asking.called,
+            "running": asking.called_running,
+            "triple": asking.called_triple,
+        }[self.form]
+        return partial(function, method=self.method, given=self.given)
+
+    def on_parts(self, shapes: Any) -> Any:
+        """The call with the latents as a list."""
+        return partial(asking.called_on_parts, shapes=shapes, method=self.method, given=self.given)
+
+    def speak(self, value: Any = None, ladj: Any = None, column: bool = False) -> Any:
+        """The function of a dialect: by default for a value and a log-det in this order."""
+        if self.form != "plain":
+            run = {
+                "add": asking.added,
+                "subtract": asking.subtracted,
+                "none": asking.running_dropped,
+            }[self.sign]
+            return partial(run, ask=self.ask, column=column)
+        value = value or partial(asking.entry, index=0)
+        ladj = ladj or partial(asking.entry, index=1)
+        return partial(asking.mapped, ask=self.ask, value=value, ladj=ladj)
+
+
+def _name(obj: Any, method: str) -> str:
+    """How a method is called: forward by calling the object, so that hooks run."""
+    return "" if method == "forward" and callable(obj) else method
+
+
+def forward_way(obj: Any, chosen: Chosen) -> Way | None:
+    """The call that is the map."""
+    if "forward" in chosen:
+        method = chosen["forward"]
+        if not callable(signatures.attribute(obj, method)):
+            raise SpecError(f"forward was given as {method!r}, which is no method of the object")
+        return _running(obj, Way(_name(obj, method), words=f"forward: {method}()"), method, chosen)
+    if signatures.taken_by(obj):
+        return _running(obj, Way(_name(obj, "forward"), usual=True), "forward", chosen)
+    if inspect.isfunction(obj):
+        return _running(obj, Way("", words="forward: the function"), "", chosen)
+    if _pair_of_letters(obj):
+        return Way("f", words="forward: f(), inverse: g()")
+    if all(signatures.own(obj, name) for name in ("x_to_z", "z_to_x")):
+        return Way("x_to_z", words="forward: x_to_z(), inverse: z_to_x()")
+    return None
+
+
+def _pair_of_letters(obj: Any) -> bool:
+    """Whether a class without forward defines f and g."""
+    return all(signatures.own(obj, name) for name in ("f", "g")) and all(
+        len(signatures.required(obj, name)) == 1 for name in ("f", "g")
+    )
+
+
+def inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
+    """The calls that may go back. A method called inverse stands alone; so does what is chosen."""
+    if "inverse" in chosen:
+        way = _chosen_inverse(obj, forward, chosen)
+        return [] if way is None else [way]
+    inverse = signatures.attribute(obj, "inverse")
+    if callable(inverse):
+        return [_running(obj, Way("inverse", usual=True), "inverse", chosen)]
+    if forward is None:
+        return []
+    if forward.method == "f" and not signatures.taken_by(obj):
+        return [Way("g")]
+    if forward.method == "x_to_z":
+        return [Way("z_to_x")]
+    ways: list[Way] = []
+    named = forward.method or "forward"
+    named = named if hasattr(obj, named) else ""
+    if turned := signatures.flag(obj, named):
+        ways.append(
+            replace(forward, given=((turned, True),), usual=False, words=f"inverse: {turned}=True")
+        )
+    mode, words = signatures.words(obj, named)
+    ways += [
+        replace(forward, given=((mode, word),), usual=False, words=f"inverse: {mode}={word!r}")
+        for word in words
+    ]
+    ways += [
+        _running(obj, Way(method, words=f"inverse: {method}()"), method, chosen)
+        for method in METHODS
+        if signatures.own(obj, method) and len(_asked(obj, method)) == 1
+    ]
+    return ways
+
+
+def _asked(obj: Any, method: str) -> list[str]:
+    """Required parameters of a method, less a running log-det."""
+    names = signatures.required(obj, method)
+    return [name for place, name in enumerate(names) if place != 1 or not sign_of(name)]
+
+
+def _chosen_inverse(obj: Any, forward: Way | None, chosen: Chosen) -> Way | None:
+    text = chosen["inverse"]
+    if text == "none":
+        return None
+    name, colon, word = text.partition(":")
+    if not colon:
+        if not callable(signatures.attribute(obj, name)):
+            raise SpecError(
+                f"inverse was given as {text!r}, which is no method of the object; expected one, "
+                "a keyword of forward such as mode:inverse or reverse:true, or none"
+            )
+        return _running(obj, Way(name, words=f"inverse: {name}()"), name, chosen)
+    value: Any = {"true": True, "false": False}.get(word.casefold(), word)
+    if forward is None:
+        raise SpecError(f"inverse was given as {text!r}, but there is no forward")
+    return replace(forward, given=((name, value),), usual=False, words=f"inverse: {name}={value!r}")
+
+
+def _running(obj: Any, way: Way, method: str, chosen: Chosen) -> Way:
+    """A way with the running log-det that its second parameter is for, if it is."""
+    name = signatures.second(obj, method if method and hasattr(obj, method) else "")
+    sign = sign_of(name)
+    if name and "running" in chosen:
+        sign = chosen["running"]
+        if sign not in ("add", "subtract"):
+            raise SpecError(f"running was given as {sign!r}; expected add or subtract")
+    if not sign:
+        return way
+    return replace(way, form="running", sign=sign, usual=False)
+
+
+def running_words(obj: Any, way: Way) -> str:
+    """What the line says of a running log-det."""
+    done = {"add": "added", "subtract": "subtracted"}.get(way.sign, "")
+    if way.form == "triple":
+        return "running log-det in a triple, added"
+    named = way.method or ("forward" if hasattr(obj, "forward") else "")
+    return f"running log-det, {done} ({signatures.second(obj, named)})"

@@ -1,0 +1,38 @@
+"""The names by which conventions are told apart."""
+
+from __future__ import annotations
+
+# Parameters of forward that turn it around, with a default of False.
+FLAGS = ("reverse", "rev", "inverse", "invert")
+# Values of a parameter ``mode`` that turn forward around.
+BACKWARDS = ("inverse", "reverse", "backward", "inv", "rev", "invert", "backwards", "generate", "sample")  # fmt: skip
+# Methods that go back, where no method is called inverse.
+METHODS = ("backward", "reverse")
+# Methods that may go back: named in a hint, never taken.
+LIKELY = (
+    "inv", "invert", "inverse_transform", "backwards", "undo", "decode", "generate", "unflow", "g",
+    "reverse_flow", "backward_pass", "inverse_forward", "forward_inverse", "reversed", "inv_forward",
+)  # fmt: skip
+# A second parameter that is a running log-det, to which a layer adds its own.
+ADDED = frozenset(
+    {
+        "logdet", "logdets", "ldj", "sldj", "ladj", "logdetj", "logdetjac", "logdetjacobian", "logabsdet",
+        "logabsdetjacobian", "logjac", "logjacobian", "sumlogdet", "sumldj", "sumlogabsdet",
+    }
+)  # fmt: skip
+# Keys of a returned mapping that name a log-det.
+LOG_DETS = ADDED | {"logdetjacobians", "logabsdetj"}
+# Keys of a returned mapping that name a value.
+VALUES = ("z", "x", "y", "latent", "latents", "value", "out", "output", "sample", "u")
+
+
+def plain(name: str) -> str:
+    """A name without the signs that authors differ in."""
+    return name.casefold().replace("_", "").replace("-", "")
+
+
+def sign_of(name: str) -> str:
+    """What a running argument of a name does with the log-det: "add", "subtract", or nothing known."""
+    if plain(name) in ADDED:
+        return "add"
+    return "subtract" if plain(name).startswith("logp") else ""

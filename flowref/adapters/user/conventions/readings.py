@@ -1,0 +1,241 @@
+"""What a call returned, in types and shapes: where its value is, and where its log-det."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.conventions.directions import Chosen
+from flowref.adapters.user.conventions.names import LOG_DETS, VALUES, plain
+from flowref.model import Ambiguous, Shape, SpecError, TargetError
+
+# What the parts of a returned tuple may be said to be (?returns=).
+RETURNED = ("z", "x", "ladj", "log_prior", "log_prob", "bits_per_dim", "_")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read what a call returns.
+
+    ``value``, ``ladj``: functions of it; ``parts``: the shapes of latents that come as a list;
+    ``log_prob``: the entries whose sum is the log-density; ``words``: what the line says;
+    ``usual``: whether it is a pair, or a value alone, as everybody returns them.
+    """
+
+    value: Any
+    ladj: Any
+    parts: tuple[Shape, ...] = ()
+    log_prob: tuple[int, ...] = ()
+    words: tuple[str, ...] = ()
+    usual: bool = False
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is an array of numbers with a shape."""
+    return hasattr(value, "shape") and hasattr(value, "reshape")
+
+
+def read(out: Any, rows: int, entries: int, chosen: Chosen, name: str) -> Reading:
+    """How to read what a call on ``rows`` events of so many entries returned. ``name``: of the call.
+
+    Raises `Ambiguous` where two readings fit, `TargetError` where none does.
+    """
+    if isinstance(out, Mapping):
+        return _of_mapping(out, rows, entries, name)
+    if is_tensor(out):
+        return Reading(asking.whole, asking.none, usual=True)
+    if not isinstance(out, (tuple, list)) or not out:
+        raise TargetError(f"{name} returned a {type(out).__name__}; expected a value and a log-det")
+    if "returns" in chosen and name == "forward":
+        return _declared(out, rows, entries, chosen)
+    states = isinstance(out, list) and all(is_tensor(part) and _holds(part, rows) for part in out)
+    if states and not _pair_like(out, rows, entries):
+        value, parts, words = _of_list(out, rows, entries, None, chosen)
+        return Reading(value, asking.none, parts, words=words)
+    index = _ladj_index(out, rows, entries, name)
+    value, parts, words = _value_at(out, 0, rows, entries, chosen)
+    if index is None:
+        return Reading(value, asking.none, parts, words=words)
+    ladj, more = _ladj_at(out, index, rows, chosen)
+    usual = not parts and not words and not more and index == 1 and len(out) == 2
+    return Reading(value, ladj, parts, words=(*words, *more), usual=usual)
+
+
+def _holds(part: Any, rows: int) -> bool:
+    return len(part.shape) > 1 and len(part) == rows
+
+
+def _pair_like(out: Any, rows: int, entries: int) -> bool:
+    """Whether a list of two is rather a value with its log-det."""
+    return (
+        len(out) == 2 and _size(out[0]) == rows * entries and _size(out[1]) <= rows < _size(out[0])
+    )
+
+
+def _size(value: Any) -> int:
+    return math.prod(value.shape) if is_tensor(value) else -1
+
+
+def _of_mapping(out: Mapping[Any, Any], rows: int, entries: int, name: str) -> Reading:
+    """Of a mapping the one entry that has the size of the input, and the one named a log-det."""
+    values = [key for key in out if _size(out[key]) == rows * entries]
+    if len(values) > 1:
+        values = [key for key in values if plain(str(key)) in VALUES][:1] or values
+    ladjs = [key for key in out if plain(str(key)) in LOG_DETS]
+    if len(values) != 1 or len(ladjs) > 1:
+        raise TargetError(
+            f"{name} returned a mapping of {', '.join(map(str, out))}; expected one entry of the "
+            "size of the input and one named log_det"
+        )
+    ladj = partial(asking.entry, index=ladjs[0]) if ladjs else asking.none
+    words = f"{name} returns {{{', '.join(map(repr, (*values, *ladjs)))}}}"
+    return Reading(partial(asking.entry, index=values[0]), ladj, words=(words,))
+
+
+def _ladj_index(out: Any, rows: int, entries: int, name: str) -> int | None:
+    """Where the log-det is: second, unless a third part may be it as well."""
+    rest = list(range(1, len(out)))
+    likely = [index for index in rest if is_tensor(out[index]) and _size(out[index]) in (rows, 1)]
+    if len(out) > 2 and len(likely) > 1:
+        shapes = ", ".join(_shape_words(part) for part in out)
+        raise Ambiguous(
+            f"{name} returns {len(out)} things, of shapes {shapes}: they may be (z, log-prior, "
+            "log-det) or (z, log-det, log-prior); say ?returns=z,log_prior,ladj or "
+            "?returns=z,ladj,log_prior, with _ for what is neither"
+        )
+    if len(out) > 2 and _size(out[0]) in (rows, 1) and _size(out[0]) != rows * entries:
+        shapes = ", ".join(_shape_words(part) for part in out)
+        raise Ambiguous(
+            f"{name} returns {len(out)} things, of shapes {shapes}, and not the value first: they "
+            "may be (log-prob, log-det, z) or (loss, log-prob, z); say "
+            "?returns=log_prob,ladj,z, with _ for what is neither"
+        )
+    if len(out) > 2 and likely:
+        return likely[0]
+    return 1 if len(out) > 1 else None
+
+
+def _shape_words(part: Any) -> str:
+    if is_tensor(part):
+        return str(tuple(part.shape))
+    if isinstance(part, (tuple, list)):
+        return f"a list of {len(part)}"
+    return type(part).__name__
+
+
+def _value_at(
+    out: Any, index: int, rows: int, entries: int, chosen: Chosen
+) -> tuple[Any, tuple[Shape, ...], tuple[str, ...]]:
+    """The reading of the value at a place: a tensor, or a list of latents or of states."""
+    part = out[index]
+    if isinstance(part, (tuple, list)):
+        return _of_list(part, rows, entries, index, chosen)
+    return partial(asking.entry, index=index), (), ()
+
+
+def _of_list(
+    part: Any, rows: int, entries: int, index: int | None, chosen: Chosen
+) -> tuple[Any, tuple[Shape, ...], tuple[str, ...]]:
+    """The reading of a list of tensors: states, each as large as the event, or parts that make it
+    up.
+    """
+    sizes = [_size(one) for one in part]
+    states = bool(sizes) and all(size == rows * entries for size in sizes)
+    if chosen.get("latents") == "last" or states:
+        last = asking.last if index is None else partial(asking.last_of, index=index)
+        return last, (), (f"latent: the last of {len(part)} states",)
+    if sum(sizes) != rows * entries or min(sizes, default=-1) < 0:
+        raise TargetError(
+            f"forward returns a list of tensors of {', '.join(_shape_words(one) for one in part)}; "
+            f"their sizes neither add up to the {entries} entries of an event nor are all that; "
+            "say ?latents=last if the last one is the latent"
+        )
+    shapes = tuple(tuple(one.shape[1:]) for one in part)
+    value = asking.joined if index is None else partial(asking.joined_of, index=index)
+    return value, shapes, (f"latent: {len(part)} parts, {entries} entries",)
+
+
+def _ladj_at(out: Any, index: int, rows: int, chosen: Chosen) -> tuple[Any, tuple[str, ...]]:
+    """The reading of the log-det at a place: as it is, or a list of tensors with a number per point
+    each.
+    """
+    part = out[index]
+    if not isinstance(part, (tuple, list)):
+        return partial(asking.entry, index=index), ()
+    if not part or not all(_size(one) in (rows, 1) for one in part):
+        raise TargetError(
+            f"forward returns a list as its log-det, of {', '.join(_shape_words(one) for one in part)}; "
+            f"expected a number for each of {rows} points in each"
+        )
+    if chosen.get("ladj_list") == "last":
+        return partial(asking.last_ladj, index=index), (
+            f"log-det: the last of a list of {len(part)}",
+        )
+    return partial(asking.summed, index=index), (f"log-det: sum of a list of {len(part)}",)
+
+
+def _declared(out: Any, rows: int, entries: int, chosen: Chosen) -> Reading:
+    """The reading that ?returns= states."""
+    names = [name.strip() for name in chosen["returns"].strip("()").split(",")]
+    if unknown := [name for name in names if name not in RETURNED]:
+        raise SpecError(
+            f"returns was given with {unknown[0]!r}; expected {', '.join(RETURNED)} in the order "
+            "of what forward returns"
+        )
+    if len(names) != len(out):
+        raise SpecError(f"returns names {len(names)} things, and forward returns {len(out)}")
+    place = {name: index for index, name in enumerate(names) if name != "_"}
+    value: Any = None
+    parts: tuple[Shape, ...] = ()
+    words: tuple[str, ...] = ()
+    for name in ("z", "x"):
+        if name in place:
+            value, parts, words = _value_at(out, place[name], rows, entries, chosen)
+    ladj: Any = asking.none
+    if "ladj" in place:
+        ladj, more = _ladj_at(out, place["ladj"], rows, chosen)
+        words += more
+    dense: tuple[int, ...] = ()
+    if "log_prob" in place:
+        dense, said = (place["log_prob"],), "log_prob, as declared"
+    elif "log_prior" in place and "ladj" in place:
+        dense = (place["log_prior"], place["ladj"])
+        said = "log_prob = log_prior + ladj, as declared"
+    else:
+        said = f"returns {chosen['returns']}, as declared"
+    return Reading(value, ladj, parts, dense, (*words, said))
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form of a log-det: ``event``: the axes after that of the batch; ``constant``: one number
+    for all rows; ``words``: what the line says.
+    """
+
+    event: Shape = ()
+    constant: bool = False
+    words: str = ""
+
+
+def form_of(ladjs: tuple[Any, Any], rows: tuple[int, int], event: Shape) -> Form | None:
+    """The form of log-dets that came back for two batches of different sizes; None for no form
+    that is known.
+    """
+    shapes = [tuple(getattr(ladj, "shape", ())) for ladj in ladjs]
+    if all(shape == (count,) for shape, count in zip(shapes, rows, strict=True)):
+        return Form()
+    if all(shape == (count, 1) for shape, count in zip(shapes, rows, strict=True)):
+        return Form(event=(1,), words="log-det (B,1), squeezed")
+    if event and all(shape == (n, *event) for shape, n in zip(shapes, rows, strict=True)):
+        return Form(event=event, words="log-det per entry, summed")
+    if shapes[0] == shapes[1] and shapes[0] in ((), (1,)):
+        first, other = (
+            float(ladj.reshape(-1)[0]) if is_tensor(ladj) else float(ladj) for ladj in ladjs
+        )
+        if first == other:
+            return Form(constant=True, words="one log-det for all rows")
+    return None

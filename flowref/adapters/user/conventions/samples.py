@@ -1,0 +1,64 @@
+"""How an object draws samples: by a number or a shape, of what it returns the points."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from flowref.adapters.user import calls
+from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.conventions.directions import Chosen
+from flowref.model import Dialect, SpecError
+
+
+def settle_sample(
+    obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen
+) -> tuple[Dialect, tuple[str, ...]]:
+    """The dialect with samples as calls show them, and what the line says of them."""
+    if dialect.sample is not calls.sample_number:
+        return dialect, ()
+    if "sample" in chosen:
+        return _chosen(dialect, chosen["sample"])
+    for first in (None, dialect.forward or dialect.log_prob):
+        for draw in (calls.sample_number, calls.sample_shape):
+            if _draws(obj, draw, context):
+                return replace(dialect, sample=draw), ()
+        if first is None or not _made(obj, first, x, context):
+            break
+    for draw in (calls.sample_number, calls.sample_shape):
+        if _draws(obj, draw, context):
+            first = dialect.forward or dialect.log_prob
+            shape = tuple(x.shape[1:])
+            later = partial(asking.sample_after_a_call, draw=draw, first=first, shape=shape)
+            return replace(dialect, sample=later), ("sample after a first call",)
+    return replace(dialect, sample=calls.sample_shape), ()
+
+
+def _made(obj: Any, first: Any, x: Any, context: Any) -> bool:
+    try:
+        first(obj, x, context)
+    except Exception:  # the laws report it
+        return False
+    return True
+
+
+def _chosen(dialect: Dialect, text: str) -> tuple[Dialect, tuple[str, ...]]:
+    """What ?sample= says: ``last`` of a list, or ``squeeze:1``."""
+    if text == "last":
+        return replace(dialect, sample=partial(asking.sample_of, at=-1)), (
+            "sample: the last of a list",
+        )
+    name, _, axis = text.partition(":")
+    if name == "squeeze" and axis.lstrip("-").isdigit():
+        squeezed = partial(asking.sample_of, squeezed=int(axis))
+        return replace(dialect, sample=squeezed), (f"sample without axis {axis}, as declared",)
+    raise SpecError(f"sample was given as {text!r}; expected last or squeeze:1")
+
+
+def _draws(obj: Any, draw: Any, context: Any) -> bool:
+    """Whether a call draws as many points as it is asked for."""
+    try:
+        return len(draw(obj, 2, context)) == 2
+    except Exception:  # it may want a shape; which error says so is the object's affair
+        return False

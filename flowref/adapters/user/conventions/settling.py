@@ -1,0 +1,363 @@
+"""What two calls of a copy show of how an object speaks: which way goes back, how values and
+log-dets come back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from flowref.adapters.user import calls
+from flowref.adapters.user.conventions import asking, signatures
+from flowref.adapters.user.conventions.directions import (
+    Chosen,
+    Way,
+    forward_way,
+    inverse_ways,
+    running_words,
+)
+from flowref.adapters.user.conventions.names import LIKELY
+from flowref.adapters.user.conventions.readings import (
+    Form,
+    form_of,
+    is_tensor,
+    read,
+)
+from flowref.model import Ambiguous, Dialect, Shape, TargetError, one_line
+
+BACK_ALONE = "inverse without log-det"
+NO_LADJ = "no log-det was found: nothing about volume was checked"
+
+
+@dataclass(frozen=True)
+class Settled:
+    """How an object speaks.
+
+    ``dialect``; ``latent``: what forward returned, None for a density; ``ladj_event`` and
+    ``promises``: facts of its log-det; ``conventions``: what the target's line says; ``hints``:
+    what to say where something was not found.
+    """
+
+    dialect: Dialect
+    latent: Any = None
+    ladj_event: Shape = ()
+    promises: dict[str, Any] = field(default_factory=dict)
+    conventions: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+
+    def saying(self, *words: str) -> Settled:
+        """The same with more words on the target's line."""
+        return replace(self, conventions=(*self.conventions, *words))
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """One call of an object as it is made and read: the function of the dialect, what its words
+    are, and how latents come as a list.
+    """
+
+    function: Any
+    words: tuple[str, ...] = ()
+    parts: tuple[Shape, ...] = ()
+    log_prob: Any = None
+
+
+def settle_map(
+    obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen, volume: bool = False
+) -> Settled:
+    """How forward and inverse of an object are called and read.
+
+    ``volume``: whether it is said to preserve volume, so that no log-det means zero.
+    """
+    way = forward_way(obj, chosen)
+    if way is None:
+        raise TargetError("it has no forward")
+    way, spoken = _forward(obj, way, x, context, chosen, volume)
+    latent, ladj = spoken.function(obj, x, context)
+    if not is_tensor(latent):
+        raise TargetError(f"forward returned a {type(latent).__name__}; expected an array")
+    words = [*filter(None, [way.words]), *spoken.words]
+    dialect = replace(dialect, forward=spoken.function, inverse=None)
+    if spoken.log_prob is not None and dialect.log_prob is None:
+        dialect = replace(dialect, log_prob=spoken.log_prob)
+    back: Any = None
+    hints: list[str] = []
+    if math.prod(latent.shape) == math.prod(x.shape):
+        back, more, hints = _inverse(obj, way, spoken, (x, latent, context), chosen)
+        words += more
+        dialect = replace(dialect, inverse=back)
+    settled = Settled(dialect, latent)
+    if ladj is None and (back is None or back(obj, latent, context)[1] is None):
+        words = [word for word in words if word != BACK_ALONE]
+        return replace(settled, conventions=(*words, NO_LADJ), hints=tuple(hints))
+    form = _form(obj, settled, x, context)
+    words += [form.words] if form.words else []
+    return replace(
+        settled,
+        ladj_event=form.event,
+        promises={"scalar-ladj": True} if form.constant else {},
+        conventions=tuple(words),
+        hints=tuple(hints),
+    )
+
+
+def _entries(x: Any) -> int:
+    return math.prod(x.shape[1:])
+
+
+def _forward(
+    obj: Any, way: Way, x: Any, context: Any, chosen: Chosen, volume: bool
+) -> tuple[Way, Spoken]:
+    """The forward call, made once."""
+    if way.form == "running":
+        spoken = _running(obj, way, x, context)
+        if spoken is not None:
+            return way, spoken
+        way = replace(way, form="plain", sign="")
+    try:
+        out = way.ask(obj, x, context)
+    except Exception:
+        triple = _triple(obj, way, x, context)
+        if triple is None:
+            raise
+        return triple
+    return way, _read(obj, way, out, x, chosen, volume)
+
+
+def _read(obj: Any, way: Way, out: Any, x: Any, chosen: Chosen, volume: bool) -> Spoken:
+    """The forward call as what it returned is read."""
+    reading = read(out, len(x), _entries(x), chosen, "forward")
+    alone = reading.ladj is asking.none
+    if alone and volume and not hasattr(obj, "log_abs_det_jacobian"):
+        return Spoken(
+            partial(asking.zeros, ask=way.ask, value=reading.value), reading.words, reading.parts
+        )
+    if way.usual and reading.usual:
+        if hasattr(obj, "log_abs_det_jacobian") and is_tensor(out):
+            one = len(signatures.required(obj, "log_abs_det_jacobian")) == 1
+            return Spoken(calls.forward_single_of_input if one else calls.forward_single)
+        return Spoken(calls.forward_single if alone else calls.forward_pair)
+    dense = None
+    if reading.log_prob:
+        dense = partial(asking.log_prob_by, ask=way.ask, entries=reading.log_prob)
+    return Spoken(way.speak(reading.value, reading.ladj), reading.words, reading.parts, dense)
+
+
+def _running(obj: Any, way: Way, x: Any, context: Any) -> Spoken | None:
+    """A call that is fed a running log-det; None where it gives none back."""
+    for column in (False, True):
+        before = asking.running_numbers(x, column)
+        try:
+            out = way.ask(obj, x, context, before.clone())
+        except Exception:
+            if column:
+                raise
+            continue
+        if not isinstance(out, (tuple, list)) or len(out) < 2 or not is_tensor(out[1]):
+            return None
+        if tuple(out[1].shape) != tuple(before.shape):
+            continue
+        return Spoken(way.speak(column=column), (running_words(obj, way),))
+    return None
+
+
+def _triple(obj: Any, way: Way, x: Any, context: Any) -> tuple[Way, Spoken] | None:
+    """A call that takes and returns a triple; None where it does not."""
+    if len(signatures.required(obj, way.method or _named(obj))) != 1:
+        return None
+    way = replace(way, form="triple", sign="add", usual=False)
+    try:
+        out = way.ask(obj, x, context, asking.running_numbers(x, False))
+    except Exception:
+        return None
+    if not isinstance(out, (tuple, list)) or len(out) != 3 or not is_tensor(out[1]):
+        return None
+    return way, Spoken(way.speak(), (running_words(obj, way),))
+
+
+def _named(obj: Any) -> str:
+    return "forward" if hasattr(obj, "forward") else ""
+
+
+def _inverse(
+    obj: Any, forward: Way, spoken: Spoken, point: tuple[Any, Any, Any], chosen: Chosen
+) -> tuple[Any, list[str], list[str]]:
+    """The function that goes back, or None; what the line says of it; and hints."""
+    found: list[tuple[Way, Spoken, Any]] = []
+    hints: list[str] = []
+    ways = inverse_ways(obj, forward, chosen)
+    for way in ways:
+        if forward.form == "triple" and way.form == "plain":
+            way = replace(way, form="triple", sign="add", usual=False)
+        try:
+            back = _back(obj, way, spoken.parts, point, chosen)
+            value = None if back is None else back.function(obj, *point[1:])[0]
+        except NotImplementedError:
+            return None, ["no inverse"], ["no inverse: it raises NotImplementedError"]
+        except Ambiguous:
+            raise
+        except (
+            Exception
+        ) as error:  # what inverse raises is the laws' affair; others may be for else
+            if way.usual or "inverse" in chosen:
+                return _as_it_is(obj, way, spoken), list(filter(None, [way.words])), []
+            hints.append(f"{way.words.removeprefix('inverse: ')} raised {one_line(error, 80)}")
+            continue
+        if back is None or value is None:
+            continue
+        if way.usual or "inverse" in chosen or value.shape == point[0].shape:
+            found.append((way, back, value))
+    if not found:
+        return None, [], [*_missing(obj, forward, hints)]
+    others = [way for way, _, value in found[1:] if not _same(value, found[0][2])]
+    if others:
+        names = [way.words.removeprefix("inverse: ") for way in (found[0][0], *others)]
+        raise Ambiguous(
+            f"it goes back by {' and by '.join(names)}, and they disagree; say "
+            f"{' or '.join(_option(way) for way in (found[0][0], *others))}"
+        )
+    way, back, _ = found[0]
+    return back.function, [*filter(None, [way.words]), *back.words], []
+
+
+def _option(way: Way) -> str:
+    if way.given:
+        name, value = way.given[0]
+        return f"?inverse={name}:{str(value).lower() if value is True else value}"
+    return f"?inverse={way.method}"
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one.shape == other.shape and bool(
+        ((one == other) | ((one != one) & (other != other))).all()
+    )
+
+
+def _as_it_is(obj: Any, way: Way, spoken: Spoken) -> Any:
+    """An inverse that raises here, for the laws to report."""
+    if spoken.parts:
+        ask = way.on_parts(spoken.parts)
+        return partial(asking.mapped, ask=ask, value=asking.whole, ladj=asking.none)
+    if way.form != "plain":
+        return way.speak()
+    if not way.usual:
+        return partial(asking.mapped, ask=way.ask, value=asking.whole, ladj=asking.none)
+    single = spoken.function in (calls.forward_single, calls.forward_single_of_input)
+    return calls.inverse_single if single else calls.inverse_pair
+
+
+def _back(
+    obj: Any, way: Way, parts: tuple[Shape, ...], point: tuple[Any, Any, Any], chosen: Chosen
+) -> Spoken | None:
+    """One way back, called once on a latent; None where it is nothing of the kind."""
+    x, latent, context = point
+    if parts:
+        out = way.on_parts(parts)(obj, latent, context)
+        reading = read(out, len(x), _entries(x), {}, "inverse")
+        function = partial(
+            asking.mapped, ask=way.on_parts(parts), value=reading.value, ladj=reading.ladj
+        )
+        return Spoken(function)
+    if way.form != "plain":
+        return _back_running(obj, way, point, chosen)
+    out = way.ask(obj, latent, context)
+    if way.usual and hasattr(obj, "log_abs_det_jacobian") and is_tensor(out):
+        one = len(signatures.required(obj, "log_abs_det_jacobian")) == 1
+        return Spoken(calls.inverse_single_of_input if one else calls.inverse_single)
+    if way.usual and (is_tensor(out) or (isinstance(out, tuple) and is_tensor(out[0]))):
+        words = () if isinstance(out, tuple) and out[1:2] != (None,) else (BACK_ALONE,)
+        return Spoken(calls.inverse_pair, words)
+    reading = read(out, len(x), _entries(x), {}, "inverse")
+    words = (BACK_ALONE,) if reading.ladj is asking.none else ()
+    if way.usual and reading.usual:
+        return Spoken(calls.inverse_pair, words)
+    return Spoken(way.speak(reading.value, reading.ladj), words)
+
+
+def _back_running(obj: Any, way: Way, point: tuple[Any, Any, Any], chosen: Chosen) -> Spoken | None:
+    """One way back that is fed a running log-det."""
+    x, latent, context = point
+    for column in (False, True):
+        before = asking.running_numbers(x, column)
+        try:
+            out = way.ask(obj, latent, context, before.clone())
+        except NotImplementedError:
+            raise
+        except Exception:
+            if column:
+                raise
+            continue
+        if not isinstance(out, (tuple, list)):
+            plain = replace(way, form="plain", sign="")
+            reading = read(out, len(x), _entries(x), {}, "inverse")
+            return Spoken(plain.speak(reading.value, reading.ladj), (BACK_ALONE,))
+        if tuple(getattr(out[1], "shape", ())) != tuple(before.shape):
+            continue
+        given = chosen.get("inverse_ladj") == "given"
+        unchanged = bool((out[1] == before).all())
+        if unchanged and not given and _forward_changes(obj, way, point, before):
+            return Spoken(replace(way, sign="none").speak(column=column), (BACK_ALONE,))
+        return Spoken(way.speak(column=column))
+    return None
+
+
+def _forward_changes(obj: Any, way: Way, point: tuple[Any, Any, Any], before: Any) -> bool:
+    """Whether the map itself changes the running log-det that its inverse hands back untouched."""
+    forward = forward_way(obj, {})
+    if forward is None or forward.form == "plain":
+        return True
+    x, _, context = point
+    out = replace(forward, form=way.form, sign=way.sign).ask(obj, x, context, before.clone())
+    return not bool((out[1] == before).all())
+
+
+def _missing(obj: Any, forward: Way, hints: list[str]) -> Iterator[str]:
+    """What to say where no inverse was found."""
+    if signatures.attribute(obj, "inverse") is None and hasattr(obj, "inverse"):
+        yield "no inverse: the attribute is None"
+        return
+    named = [
+        name
+        for name in LIKELY
+        if name != forward.method
+        and signatures.own(obj, name)
+        and len(signatures.required(obj, name)) == 1
+    ]
+    mode, words = signatures.words(obj, forward.method or _named(obj))
+    if named:
+        yield f"no inverse found; it has {named[0]}(z): say ?inverse={named[0]}"
+    elif mode and not words:
+        yield f"no inverse found; forward takes {mode}: say ?inverse={mode}:WORD"
+    elif hints:
+        yield f"no inverse found; {'; '.join(hints)}"
+    else:
+        yield "no inverse found"
+
+
+def _form(obj: Any, settled: Settled, x: Any, context: Any) -> Form:
+    """The form of the log-dets of both directions, where they agree; the usual one, to which laws
+    hold it, where they do not.
+    """
+    forms = [
+        form
+        for call, given in ((settled.dialect.forward, x), (settled.dialect.inverse, settled.latent))
+        if call is not None and (form := _form_of_call(obj, call, given, context)) is not Form
+    ]
+    if not forms or None in forms or any(form != forms[0] for form in forms):
+        return Form()
+    return forms[0] or Form()
+
+
+def _form_of_call(obj: Any, call: Any, given: Any, context: Any) -> Any:
+    """The form of one call's log-det; the class itself where it returns none."""
+    fewer = None if context is None else context[1:]
+    try:
+        ladjs = call(obj, given, context)[1], call(obj, given[1:], fewer)[1]
+    except Exception:  # which error is the laws' affair
+        return Form
+    if ladjs[0] is None:
+        return Form
+    return form_of(ladjs, (len(given), len(given) - 1), tuple(given.shape[1:]))

@@ -1,0 +1,104 @@
+"""What the signature of a method tells."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from flowref.adapters.user.conventions.names import BACKWARDS, FLAGS, plain
+
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def attribute(obj: Any, name: str) -> Any:
+    """An attribute, or None where there is none: a property may compute, and fail."""
+    try:
+        return getattr(obj, name, None)
+    except Exception:
+        return None
+
+
+def parameters(obj: Any, method: str) -> list[inspect.Parameter]:
+    """The parameters of a method after the object itself; none where it does not tell."""
+    try:
+        run = getattr(obj, method) if method else obj
+        return list(inspect.signature(run).parameters.values())
+    except Exception:  # compiled code tells nothing
+        return []
+
+
+def required(obj: Any, method: str) -> list[str]:
+    """The positional parameters without a default."""
+    return [
+        one.name
+        for one in parameters(obj, method)
+        if one.kind in POSITIONAL and one.default is one.empty
+    ]
+
+
+def second(obj: Any, method: str) -> str:
+    """The name of the second positional parameter, or nothing."""
+    places = [one.name for one in parameters(obj, method) if one.kind in POSITIONAL]
+    return places[1] if len(places) > 1 else ""
+
+
+def flag(obj: Any, method: str) -> str:
+    """The parameter that turns a method around, or nothing."""
+    for one in parameters(obj, method):
+        if plain(one.name) in FLAGS and one.default is False:
+            return one.name
+    return ""
+
+
+def words(obj: Any, method: str) -> tuple[str, tuple[str, ...]]:
+    """The parameter ``mode`` with a word as its default, and the words among the constants of the
+    code that turn it around.
+    """
+    for one in parameters(obj, method):
+        if plain(one.name) in ("mode", "direction") and isinstance(one.default, str):
+            texts = dict.fromkeys(_constants(_code(obj, method)))
+            turned = [text for text in texts if plain(text) in BACKWARDS and text != one.default]
+            return one.name, tuple(turned)
+    return "", ()
+
+
+def _code(obj: Any, method: str) -> Any:
+    run = attribute(obj, method) if method else obj
+    return getattr(getattr(inspect.unwrap(run), "__func__", run), "__code__", None)
+
+
+def _constants(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (tuple, frozenset)):
+        for entry in sorted(value, key=repr):
+            yield from _constants(entry)
+    elif hasattr(value, "co_consts"):
+        names = [entry for entry in value.co_consts if entry != value.co_name]
+        yield from _constants(tuple(entry for entry in names if not _long(entry)))
+
+
+def _long(value: Any) -> bool:
+    """Whether a constant is a sentence, such as a docstring."""
+    return isinstance(value, str) and " " in value
+
+
+def own(obj: Any, name: str) -> bool:
+    """Whether the class of an object defines a method itself: not inherited from a framework, and
+    not static.
+    """
+    for base in type(obj).__mro__:
+        if name in vars(base):
+            foreign = base.__module__.partition(".")[0] in ("torch", "builtins", "abc")
+            bare = isinstance(vars(base)[name], staticmethod | classmethod)
+            return not foreign and not bare and inspect.isfunction(inspect.unwrap(vars(base)[name]))
+    return False
+
+
+def taken_by(obj: Any) -> bool:
+    """Whether an object offers the method ``forward`` as its own, and no placeholder of a base."""
+    method = getattr(type(obj), "forward", None)
+    if method is None or getattr(method, "__name__", "") == "_forward_unimplemented":
+        return hasattr(obj, "forward") and method is None
+    return True

@@ -1,0 +1,167 @@
+"""Objects that are spelled in ways of their own, and what is ambiguous among them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Warped(nn.Module):
+    """x -> arsinh(e^w x), three features."""
+
+    event_shape = (3,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_gain = nn.Parameter(torch.tensor([0.3, -0.2, 0.1]))
+
+    def onward(self, x: Any) -> Any:
+        """Data to latents."""
+        z = torch.asinh(x * self.log_gain.exp())
+        return z, (self.log_gain - torch.log(torch.cosh(z))).sum(-1)
+
+    def back(self, z: Any) -> Any:
+        """Latents to data."""
+        x = torch.sinh(z) * (-self.log_gain).exp()
+        return x, -(self.log_gain - torch.log(torch.cosh(z))).sum(-1)
+
+
+class Forward(Warped):
+    """Forward as everybody spells it."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.onward(x)
+
+
+class TwoWaysBack(Forward):
+    """backward and reverse disagree."""
+
+    def backward(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.back(z)
+
+    def reverse(self, z: Any) -> Any:
+        """The order of the entries turned around."""
+        return z.flip(-1)
+
+
+class OneWayTwice(Forward):
+    """backward and reverse are the same."""
+
+    def backward(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.back(z)
+
+    def reverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.back(z)
+
+
+class InverseAndReverse(Forward):
+    """Inverse stands, whatever reverse does."""
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.back(z)
+
+    def reverse(self, z: Any) -> Any:
+        """The order of the entries turned around."""
+        return z.flip(-1)
+
+
+class Undone(Forward):
+    """The way back has a name that is no convention."""
+
+    def undo(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.back(z)
+
+
+class StaticReverse(Forward):
+    """Its reverse is a helper."""
+
+    @staticmethod
+    def reverse(z: Any) -> Any:
+        """The order of the entries turned around."""
+        return z.flip(-1)
+
+
+class ManyWords(Warped):
+    """Two words may turn it around."""
+
+    def forward(self, x: Any, mode: str = "direct") -> Any:
+        """Data to latents, or back."""
+        if mode == "inverse":
+            return self.back(x)
+        return self.back(x + 1) if mode == "generate" else self.onward(x)
+
+
+class Triple(Warped):
+    """Three things come back."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        z, ladj = self.onward(x)
+        return z, -0.5 * z.square().sum(-1), ladj
+
+
+class Accumulator(Warped):
+    """A second argument of a name that says nothing."""
+
+    def forward(self, x: Any, objective: Any) -> Any:
+        """Data to latents."""
+        z, ladj = self.onward(x)
+        return z, objective + ladj
+
+
+class Attributed(Undone):
+    """It says itself what goes back."""
+
+    inverse = "undo"
+
+
+class NoInverse(Forward):
+    """It says that it has none."""
+
+    inverse = None
+
+
+class Unsummed(Forward):
+    """The log-dets of the two directions come back in two forms."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        z, ladj = self.onward(x)
+        return z, ladj.reshape(-1, 1)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.back(z)
+
+
+class BatchMean(Forward):
+    """The log-det has lost its batch."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        z, ladj = self.onward(x)
+        return z, ladj.mean()
+
+
+def made() -> nn.Module:
+    """A flow whose factory speaks for it."""
+    return Undone()
+
+
+made.inverse = "undo"  # type: ignore[attr-defined]  # an attribute of a function
+
+
+def turned(x: Any, inverse: bool = False) -> Any:
+    """A function that goes both ways."""
+    if inverse:
+        return torch.sinh(x), torch.log(torch.cosh(x)).sum(-1)
+    z = torch.asinh(x)
+    return z, -torch.log(torch.cosh(z)).sum(-1)

@@ -1,0 +1,128 @@
+"""User code is recognized by names, signatures and calls, and what is ambiguous is asked."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from flowref import checking, registry
+from flowref.loading.recipe import recipe_of
+from flowref.model import Ambiguous, SpecError, Status, TargetError
+
+STRANGE = Path(__file__).with_name("strange.py")
+ZOO = "flowref.zoo.specimens"
+# Specimen -> what the line of its target says.
+SAID = {
+    "spoken:without_log_det_back": "inverse without log-det",
+    "spoken:backward": "inverse: backward()",
+    "spoken:reverse": "inverse: reverse()",
+    "spoken:flagged": "inverse: reverse=True",
+    "spoken:worded": "inverse: mode='inverse'",
+    "spoken:lettered": "forward: f(), inverse: g()",
+    "spoken:named": "forward: x_to_z(), inverse: z_to_x()",
+    "spoken:unfinished": "no inverse",
+    "spoken_running:adding": "running log-det, added (logdet)",
+    "spoken_running:subtracting": "running log-det, subtracted (logpx)",
+    "spoken_running:accumulating": "running log-det in a triple, added",
+    "spoken_running:untouched": "inverse without log-det",
+    "spoken_forms:column": "log-det (B,1), squeezed",
+    "spoken_forms:scaling": "one log-det for all rows",
+    "spoken_forms:per_entry": "log-det per entry, summed",
+    "spoken_forms:additive": "no log-det was found: nothing about volume was checked",
+    "spoken_forms:leveled": "latent: 2 parts, 4 entries",
+    "spoken_forms:stepwise": "latent: the last of 2 states",
+    "spoken_forms:listed": "log-det: sum of a list of 2",
+    "spoken_forms:joint": "log_prob = log_prior + ladj, as declared",
+    "spoken_forms:column_density": "log_prob (B,1), squeezed",
+}
+
+
+def recipe(name: str) -> object:
+    """The recipe of something strange."""
+    return recipe_of(registry.parse_target(f"{STRANGE}:{name}"))
+
+
+def said(name: str) -> tuple[str, ...]:
+    """What the line of something strange says."""
+    return recipe_of(registry.parse_target(f"{STRANGE}:{name}")).recognized.conventions
+
+
+@pytest.mark.parametrize(("name", "words"), SAID.items())
+def test_the_line_names_the_convention(name: str, words: str) -> None:
+    """Each spelling of the table is recognized without an option, and said."""
+    target = registry.parse_target(f"{ZOO}.{name}")
+    assert words in recipe_of(target).recognized.conventions
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_dialect_can_be_sent_to_another_process(name: str) -> None:
+    """What speaks to an object is made of functions that pickle."""
+    dialect = recipe_of(registry.parse_target(f"{ZOO}.{name}")).dialect
+    again = pickle.loads(pickle.dumps((dialect.forward, dialect.inverse, dialect.log_prob)))
+    assert len(again) == 3
+
+
+def test_two_ways_back_that_disagree_are_refused_with_both() -> None:
+    """The sentence names both readings, and the option that decides."""
+    with pytest.raises(Ambiguous, match=r"\?inverse=backward or \?inverse=reverse"):
+        recipe("TwoWaysBack")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("TwoWaysBack?inverse=backward", "inverse: backward()"),
+        ("TwoWaysBack?inverse=none", ""),
+        ("OneWayTwice", "inverse: backward()"),
+        ("Undone?inverse=undo", "inverse: undo()"),
+        ("ManyWords?inverse=mode:inverse", "inverse: mode='inverse'"),
+        ("Triple?returns=z,log_prior,ladj", "log_prob = log_prior + ladj, as declared"),
+        ("Accumulator?running=add", "running log-det, added (objective)"),
+        ("Attributed", "inverse: undo()"),
+        ("made", "inverse: undo()"),
+        ("turned?event=2", "inverse: inverse=True"),
+    ],
+)
+def test_an_option_an_attribute_or_the_factory_decides(name: str, words: str) -> None:
+    """Each way of choosing is followed, and told."""
+    assert words in said(name) or not words
+
+
+@pytest.mark.parametrize("name", ["InverseAndReverse", "StaticReverse"])
+def test_what_is_plain_is_not_asked(name: str) -> None:
+    """A method called inverse stands alone, and a static helper is no way back."""
+    assert not [word for word in said(name) if "reverse" in word]
+
+
+@pytest.mark.parametrize("name", ["ManyWords", "Triple"])
+def test_two_readings_are_refused(name: str) -> None:
+    """Where words or shapes leave two readings, neither is taken."""
+    with pytest.raises(Ambiguous, match=r"\?(inverse|returns)="):
+        recipe(name)
+
+
+def test_a_likely_way_back_is_a_hint() -> None:
+    """A name that is no convention is not taken, but named with the option that takes it."""
+    hints = recipe_of(registry.parse_target(f"{STRANGE}:Undone")).recognized.hints
+    assert any("say ?inverse=undo" in hint for hint in hints)
+
+
+def test_a_choice_that_says_nothing_is_refused() -> None:
+    """A sign that is none is named with those that are."""
+    with pytest.raises(SpecError, match="add or subtract"):
+        recipe("Accumulator?running=sideways")
+
+
+def test_what_wants_more_than_a_point_says_so() -> None:
+    """The object's own exception comes first, with its place."""
+    with pytest.raises(TargetError, match=r"objective.*"):
+        recipe("Accumulator")
+
+
+@pytest.mark.parametrize("name", ["Unsummed", "BatchMean"])
+def test_a_form_that_calls_disagree_on_is_no_convention(name: str) -> None:
+    """A log-det in two forms, or one that depends on the batch, is accused by the law of its form."""
+    verdict = checking.check(registry.parse_target(f"{STRANGE}:{name}"), "bijection/log-det-shape")
+    assert verdict.status is Status.VIOLATED
