@@ -58,6 +58,14 @@ def inside(
     rng: np.random.Generator,
 ) -> Array:
     """Points of a set: ordinary ones at many magnitudes, and edge points in the last rows."""
+    if support.coordinates:
+        columns = [
+            inside(
+                one, [e for e in edge_points if one.low < e < one.high], reach, (shape[0], 1), rng
+            )
+            for one in support.coordinates
+        ]
+        return np.concatenate(columns, axis=1).reshape(shape)
     x = draw(support, shape, rng)
     if support.kind in ("ordered", "simplex") or not x.size:
         return x
@@ -116,9 +124,15 @@ def edges(subject: Subject, support: Support) -> list[float]:
 
 def beyond(support: Support, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Points with at least one coordinate outside the set."""
-    low, high = support.low, support.high
     x = draw(support, shape, rng)
     rows = x.reshape(len(x), -1)
+    if support.coordinates:
+        ended = [index for index, one in enumerate(support.coordinates) if one.bounded]
+        for row in rows:
+            column = int(rng.choice(ended))
+            row[column] = beyond(support.coordinates[column], (1, 1), rng)[0, 0]
+        return rows.reshape(shape)
+    low, high = support.low, support.high
     for row in rows:
         choices = [low - step for step in (1e-3, 1.0, 10.0) if math.isfinite(low)]
         choices += [high + step for step in (1e-3, 1.0, 10.0) if math.isfinite(high)]

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from flowref import registry
+from flowref.loading.factory import attributes
 from flowref.loading.instance import Instance
 from flowref.loading.options import preprocessing_of, shape_of
 from flowref.loading.recognition import Recognition
@@ -67,13 +68,16 @@ def declare(instance: Instance, recognition: Recognition) -> Declared:
         checked(user.promises_of(obj), registry.promises(), ANYONE, name)
     facts = stated(recognition.facts, options, name)
     facts = promised(facts, options, name)
-    kinds = [kind.strip() for kind in options.get("kind", "").split(",")]
+    factory = attributes(instance.source.factory)
+    named = getattr(factory, "kind", "")
+    kinds = [kind.strip() for kind in options.get("kind", named).split(",")]
     if others := [kind for kind in kinds if kind and kind not in COUPLINGS]:
         facts = of_kind(facts, others, name, obj)
     facts = with_conventions(facts)
     coupling: Callable[[Shape], Coupling | None] = lambda shape: facts.coupling  # noqa: E731
     if recognition.adapter.name == USER:
-        coupling = partial(coupling_of, facts.coupling, options, name, obj)
+        owner = factory if hasattr(factory, "kept") else obj
+        coupling = partial(coupling_of, facts.coupling, options, name, owner)
     return Declared(facts, coupling, conflicts(recognition.facts, facts, options, obj))
 
 

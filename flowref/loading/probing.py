@@ -15,6 +15,7 @@ from flowref.adapters.user.conventions.settling import Settled
 from flowref.adapters.user.probing import ROWS
 from flowref.backends import Backend
 from flowref.loading.declared import Declared
+from flowref.loading.factory import attributes
 from flowref.loading.instance import GIVE_SHAPE, Instance, Refusal
 from flowref.loading.recognition import Recognition
 from flowref.model import (
@@ -25,6 +26,7 @@ from flowref.model import (
     FlowrefError,
     History,
     Subject,
+    Target,
     TargetError,
     Unsupported,
     draw,
@@ -101,11 +103,14 @@ def settled(
     with backend.sandbox(0, instance.dtype):
         obj = instance.copy()
         backend.set_mode(obj, False)
-        chosen = chosen_of(obj, instance.source.factory, dict(target.options))
+        chosen = chosen_of(obj, attributes(instance.source.factory), dict(target.options))
+        if not facts.event_shape and facts.domain.coordinates:
+            facts = replace(facts, event_shape=(len(facts.domain.coordinates),))
         if not facts.event_shape:
             shape = user.infer_shape(obj, dialect, backend, instance.dtype, facts, chosen)
             facts = replace(facts, event_shape=shape)
             why.append(f"every call takes batches of events of shape {shape}, the first that does")
+        _refuse_other_size(target, facts)
         x, context = _points(facts)
         given = None if context is None else backend.tensor(context, instance.dtype)
         spoken = user.settle(obj, dialect, backend.tensor(x, instance.dtype), given, facts, chosen)
@@ -129,6 +134,17 @@ def settled(
                 "shape is another, give it as ?event=3 or ?event=2,4,4"
             )
     return facts, spoken, tuple(why)
+
+
+def _refuse_other_size(target: Target, facts: Facts) -> None:
+    """Refuse a domain with another number of coordinates than the event."""
+    size = math.prod(facts.event_shape)
+    for name, support in (("domain", facts.domain), ("codomain", facts.codomain)):
+        if support is not None and support.coordinates and len(support.coordinates) != size:
+            raise TargetError(
+                f"{target}: its {name} has {len(support.coordinates)} coordinates, but an event of "
+                f"shape {facts.event_shape} has {size}"
+            )
 
 
 def _points(facts: Facts) -> tuple[Any, Any]:

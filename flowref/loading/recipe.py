@@ -131,7 +131,7 @@ def recognized_as(
         conventions=(*recognition.conventions, *probed.conventions),
         hints=(*recognition.hints, *probed.hints),
         why=(*recognition.why, *probed.why),
-        conflicts=declared.conflicts,
+        conflicts=(*recognition.conflicts, *declared.conflicts),
     )
 
 

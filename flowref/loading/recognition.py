@@ -8,6 +8,7 @@ from typing import Any
 from flowref import registry
 from flowref.adapters.user.adapter import dialect_of
 from flowref.adapters.user.conventions.chosen import chosen_of
+from flowref.loading.factory import attributes, conflicts, overlaid, said_by
 from flowref.loading.instance import Instance
 from flowref.loading.ownership import libraries
 from flowref.model import USER, Adapter, Dialect, Facts, Shape, Target, TargetError
@@ -18,7 +19,8 @@ class Recognition:
     """What an object was taken for.
 
     ``adapter``: whose rules apply; ``why``: which class, attributes and methods decided, a sentence
-    each, for the reader; ``conventions`` and ``hints``: as `Recognized` has them.
+    each, for the reader; ``conventions``, ``hints`` and ``conflicts`` (of an object with its
+    factory): as `Recognized` has them.
     """
 
     adapter: Adapter
@@ -27,6 +29,7 @@ class Recognition:
     why: tuple[str, ...]
     conventions: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
 
 
 def recognize(instance: Instance, event: Shape | None) -> Recognition:
@@ -43,9 +46,14 @@ def recognize(instance: Instance, event: Shape | None) -> Recognition:
         return Recognition(adapter, statement.dialect, statement.facts, (why,))
     with instance.backend.sandbox(0, instance.dtype):
         obj = instance.copy()  # properties may compute, and adapters call
-        adapter, dialect = adapter_of(obj, target, instance.source.factory)
-        facts = adapter.describe(obj, event)
-        return Recognition(adapter, dialect, facts, reasons(obj, adapter, dialect, facts))
+        factory = attributes(instance.source.factory)
+        said = said_by(instance.source.factory)
+        adapter, dialect = adapter_of(obj, target, factory)
+        own = adapter.describe(obj, event or (said.event_shape if said else None) or None)
+        facts = overlaid(own, said)
+        read = reasons(obj, adapter, dialect, facts)
+        told = conflicts(own, said, obj, instance.source.factory, dict(target.options))
+        return Recognition(adapter, dialect, facts, read, conflicts=tuple(told))
 
 
 def adapter_of(obj: Any, target: Target | str, factory: Any = None) -> tuple[Adapter, Dialect]:

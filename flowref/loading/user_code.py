@@ -33,7 +33,7 @@ def import_place(place: str) -> ModuleType:
     from flowref import registry
 
     try:
-        if place.endswith(".py"):
+        if place.endswith(".py") or any(sign in place for sign in "/\\"):
             return import_file(Path(place))
         if "" not in sys.path and str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))
@@ -51,7 +51,7 @@ def import_file(path: Path) -> ModuleType:
     if not path.is_file():
         folder = path.parent if path.parent.is_dir() else Path()
         raise TargetError(
-            f"there is no file {path}{nearest(path.name, [p.name for p in folder.glob('*.py')])}"
+            f"no such file: {path}{nearest(path.name, [p.name for p in folder.glob('*.py')])}"
         )
     home = str(path.resolve().parent)
     if home not in sys.path:
@@ -60,11 +60,53 @@ def import_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise TargetError(f"{path} cannot be imported as Python")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        sys.modules.pop(name, None)
-        raise
-    return module
+    tried: set[str] = set()
+    while True:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+            return module
+        except ImportError as error:
+            sys.modules.pop(name, None)
+            if "attempted relative import" in str(error) and _root(path) is not None:
+                return _in_its_package(path)
+            above = _above(path, error)
+            if above is None or above in tried:
+                raise
+            tried.add(above)
+            sys.path.append(above)
+        except BaseException:
+            sys.modules.pop(name, None)
+            raise
+
+
+def _root(path: Path) -> Path | None:
+    """The folder that holds the outermost package that a file is in, or None."""
+    folder = path.resolve().parent
+    if not (folder / "__init__.py").is_file():
+        return None
+    while (folder / "__init__.py").is_file():
+        folder = folder.parent
+    return folder
+
+
+def _in_its_package(path: Path) -> ModuleType:
+    """Import a file that imports its neighbors relatively, by its dotted name."""
+    root = _root(path)
+    assert root is not None
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    parts = path.resolve().relative_to(root).with_suffix("").parts
+    return importlib.import_module(".".join(parts))
+
+
+def _above(path: Path, error: ImportError) -> str | None:
+    """The folder above a file that holds the module that it misses, as in a repository whose files
+    are run from its root; None where there is none.
+    """
+    first = (error.name or "").partition(".")[0]
+    for folder in path.resolve().parents[1:5]:
+        if first and ((folder / first).is_dir() or (folder / f"{first}.py").is_file()):
+            return str(folder)
+    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ NAMED = {
     "ordered": (-math.inf, math.inf),
     "simplex": (0.0, 1.0),
 }
+# Sets that speak of several coordinates at once.
+JOINT = ("ordered", "simplex")
 
 
 @dataclass(frozen=True)
@@ -26,17 +29,19 @@ class Support:
     """A product set: every coordinate in the open interval (low, high), or one of the joint sets.
 
     ``kind`` is "real", "unit", "positive", "ordered" (increasing along the last axis), "simplex"
-    (positive, summing to one along the last axis) or "interval".
+    (positive, summing to one along the last axis), "interval" or "product": each coordinate of the
+    flattened event in its own interval, those of ``coordinates``; (low, high) then holds all.
     """
 
     kind: str
     low: float
     high: float
+    coordinates: tuple[Support, ...] = ()
 
     @classmethod
     def parse(cls, text: object) -> Support:
-        """Read "real", "unit", "positive", "ordered", "simplex", "(-1,1)", a pair of numbers or a
-        Support.
+        """Read "real", "unit", "positive", "ordered", "simplex", "(-1,1)", a pair of numbers, a
+        Support, or one of these for each coordinate, separated by commas or in a tuple.
 
         Raises `SpecError` for anything else.
         """
@@ -44,6 +49,9 @@ class Support:
             return text
         if isinstance(text, str) and text in NAMED:
             return cls(text, *NAMED[text])
+        parts = _separate(text) if isinstance(text, str) else text
+        if isinstance(parts, tuple | list) and any(not _is_number(part) for part in parts):
+            return cls.product([cls.parse(part) for part in parts])
         try:
             value: Any = (
                 ast.literal_eval(text.replace("inf", "1e999")) if isinstance(text, str) else text
@@ -60,17 +68,35 @@ class Support:
             )
         return cls("interval", low, high)
 
+    @classmethod
+    def product(cls, coordinates: Sequence[Support]) -> Support:
+        """A set with an interval of its own for each coordinate; one set where all are the same."""
+        if len(set(coordinates)) == 1:
+            return coordinates[0]
+        if any(one.kind in JOINT for one in coordinates):
+            raise SpecError(f"a coordinate cannot be {JOINT[0]} or {JOINT[1]} alone")
+        low, high = min(one.low for one in coordinates), max(one.high for one in coordinates)
+        return cls("product", low, high, tuple(coordinates))
+
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        """The lower and the upper end: numbers, or arrays with one for each coordinate."""
+        if not self.coordinates:
+            return self.low, self.high
+        lows, highs = ([getattr(one, end) for one in self.coordinates] for end in ("low", "high"))
+        return np.array(lows), np.array(highs)
+
     @property
     def bounded(self) -> bool:
         """Whether any end is finite."""
+        if self.coordinates:
+            return any(one.bounded for one in self.coordinates)
         return math.isfinite(self.low) or math.isfinite(self.high)
 
     def holds(self, x: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         """Whether each point of ``x`` ``(batch, *event)`` lies strictly inside. Shape ``(batch,)``."""
-        flat = x.reshape(len(x), -1)
-        inside: Any = (
-            np.isfinite(flat).all(1) & (flat > self.low).all(1) & (flat < self.high).all(1)
-        )
+        flat, (low, high) = x.reshape(len(x), -1), self.ends
+        inside: Any = np.isfinite(flat).all(1) & (flat > low).all(1) & (flat < high).all(1)
         if self.kind == "ordered":
             inside &= (np.diff(x, axis=-1) > 0).reshape(len(x), -1).all(1)
         if self.kind == "simplex":
@@ -78,7 +104,27 @@ class Support:
         return np.asarray(inside)
 
     def __str__(self) -> str:
+        if self.coordinates:
+            return ",".join(map(str, self.coordinates))
         return f"({self.low:g},{self.high:g})" if self.kind == "interval" else self.kind
+
+
+def _separate(text: str) -> list[str]:
+    """What stands between the commas that are in no brackets."""
+    parts, depth = [""], 0
+    for sign in text:
+        depth += (sign in "([") - (sign in ")]")
+        if sign == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts] if len(parts) > 1 else []
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) or (
+        isinstance(value, str) and value.strip(" +-.e0123456789inf") == ""
+    )
 
 
 REAL = Support.parse("real")
@@ -92,6 +138,9 @@ def draw(
 
     ``shape`` is ``(batch, *event)``; joint sets act along the last axis.
     """
+    if support.coordinates:
+        flat = [draw(one, (shape[0],), rng) for one in support.coordinates]
+        return np.stack(flat, axis=-1).reshape(shape)
     if support.kind == "ordered":
         return np.sort(rng.standard_normal(shape), axis=-1)
     if support.kind == "simplex":

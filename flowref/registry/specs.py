@@ -69,7 +69,11 @@ def expand(spec: str) -> list[Target]:
     matched = [
         name for name in known if fnmatch.fnmatchcase(name, _literal_brackets(target.component))
     ]
-    if not matched or not any(c in target.component for c in "*?"):
+    if not matched:
+        matched = [name for name in known if name.startswith(f"{target.component}[")]
+    elif not any(c in target.component for c in "*?"):
+        matched = []
+    if not matched:
         find_component(target)
     return [Target(target.adapter, name, target.options) for name in matched]
 

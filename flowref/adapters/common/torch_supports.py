@@ -41,6 +41,42 @@ def support_of(constraint: Any, whole: bool = True) -> Support | None:
     return interval(max(lows), min(highs)) if max(lows) < min(highs) else None
 
 
+def declared_support(constraint: Any) -> Support | None:
+    """The set that a constraint declares, with an interval of its own for each coordinate where
+    they differ; None where no such set does (integers, matrices).
+    """
+    kind = type(constraint).__name__.lstrip("_")
+    if kind == "IndependentConstraint":
+        return declared_support(constraint.base_constraint)
+    if kind in ("Cat", "Stack"):
+        return _side_by_side(constraint, kind)
+    lows = _ends(constraint, "lower_bound", -math.inf)
+    highs = _ends(constraint, "upper_bound", math.inf)
+    if kind.startswith("Integer") or max(len(lows), len(highs)) <= 1:
+        return support_of(constraint)
+    count = max(len(lows), len(highs))
+    lows, highs = lows * (count // len(lows)), highs * (count // len(highs))
+    if not len(lows) == len(highs) == count or any(
+        low >= high for low, high in zip(lows, highs, strict=True)
+    ):
+        return None
+    return Support.product([interval(low, high) for low, high in zip(lows, highs, strict=True)])
+
+
+def _side_by_side(constraint: Any, kind: str) -> Support | None:
+    """The set of constraints that hold side by side along the last axis."""
+    if constraint.dim not in (-1, 0):
+        return None
+    lengths = getattr(constraint, "lengths", None) if kind == "Cat" else None
+    coordinates: list[Support] = []
+    for one, length in zip(constraint.cseq, lengths or [1] * len(constraint.cseq), strict=True):
+        part = declared_support(one)
+        if part is None or part.kind in ("simplex", "ordered"):
+            return None
+        coordinates += part.coordinates or (part,) * int(length)
+    return Support.product(coordinates) if coordinates else None
+
+
 def _ends(constraint: Any, name: str, default: float) -> list[float]:
     value = getattr(constraint, name, default)
     ends = value.detach().reshape(-1).tolist() if hasattr(value, "detach") else [value]

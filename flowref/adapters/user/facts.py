@@ -9,6 +9,7 @@ from typing import Any
 
 from flowref.adapters.common import batch_norms
 from flowref.adapters.common.bases import base_promises
+from flowref.adapters.common.torch_supports import declared_support
 from flowref.adapters.user.calls import BASES
 from flowref.adapters.user.structure import levels_of, preprocessing_of
 from flowref.model import PROMISES, REAL, Facts, Shape, Support
@@ -80,7 +81,12 @@ def _base(obj: Any) -> dict[str, Any]:
 
 def _support(value: Any) -> Support | None:
     if isinstance(value, (str, tuple, list, Support)):
-        return Support.parse(tuple(value) if isinstance(value, list) else value)
+        parts = (
+            [_support(part) or part for part in value] if isinstance(value, tuple | list) else value
+        )
+        return Support.parse(tuple(parts) if isinstance(parts, list) else parts)
+    if any(base.__name__ == "Constraint" for base in type(value).__mro__):
+        return declared_support(value)
     return None
 
 

@@ -19,7 +19,7 @@ from flowref.adapters.user.conventions.asking import log_prob_column
 from flowref.adapters.user.conventions.directions import Chosen
 from flowref.adapters.user.conventions.samples import settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
-from flowref.model import Ambiguous, Dialect, Facts, Shape, SpecError, TargetError, one_line
+from flowref.model import Ambiguous, Dialect, Facts, Shape, SpecError, TargetError, draw, one_line
 
 # Events in a batch that is tried: no number of features or of returned things that is usual.
 ROWS = 7
@@ -130,7 +130,10 @@ def infer_shape(
         if shape in tried:
             continue
         tried.add(shape)
-        x = np.random.default_rng(0).uniform(0.25, 0.75, (ROWS, *shape))
+        rng = np.random.default_rng(0)
+        x = rng.uniform(0.25, 0.75, (ROWS, *shape))
+        if facts.declared and facts.domain.bounded and not facts.domain.coordinates:
+            x = draw(facts.domain, (ROWS, *shape), rng)
         try:
             if _fits(obj, dialect, backend.tensor(x, dtype), facts, chosen):
                 return shape

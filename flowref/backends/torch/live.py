@@ -114,10 +114,11 @@ class Live:
         xi = torch.rand(flat.shape, generator=generator, dtype=flat.dtype).mul_(2).sub_(1)
         moved = flat + magnitude * size * xi
         if support is not None and support.bounded:
-            inside = (flat > support.low) & (flat < support.high)
-            moved = torch.where(
-                inside & ((moved <= support.low) | (moved >= support.high)), flat, moved
-            )
+            low, high = support.ends
+            if support.coordinates:
+                low, high = torch.from_numpy(low).to(flat), torch.from_numpy(high).to(flat)
+            inside = (flat > low) & (flat < high)
+            moved = torch.where(inside & ((moved <= low) | (moved >= high)), flat, moved)
         return moved.reshape(tensor.shape)
 
     def support_of(self, name: str) -> Support | None:

@@ -156,7 +156,7 @@ def _data(dialect: Dialect, facts: Facts) -> tuple[Support, tuple[int, ...]]:
 
 def sample(support: Support, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
     """Points of a set, skewed and with two modes in each coordinate."""
-    if support.kind in ("ordered", "simplex"):
+    if support.kind in ("ordered", "simplex", "product"):
         return draw(support, shape, rng)
     rows = (shape[0], *[1] * (len(shape) - 1))
     second = rng.random(rows) < 0.35

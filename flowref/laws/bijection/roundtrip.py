@@ -141,8 +141,12 @@ def injective(flow: Differentiable, batch: Batch) -> Residual:
     column = rng.integers(0, flat.shape[1], size=len(flat))
     old = flat[rows, column]
     mirrored = rng.random(len(flat)) < 0.5
-    low, high = flow.domain.low, flow.domain.high
-    if np.isfinite(low) and np.isfinite(high):
+    low, high = flow.domain.ends
+    if flow.domain.coordinates:  # where one of them has no end, points move as on the line
+        low, high = low[column], high[column]
+        whole = np.isfinite(low) & np.isfinite(high)
+        low, high = np.where(whole, low, -abs(old) - 1), np.where(whole, high, abs(old) + 1)
+    if np.all(np.isfinite(low)) and np.all(np.isfinite(high)):
         other[rows, column] = np.where(mirrored, low + high - old, (old + low) / 2)
     else:
         other[rows, column] = np.where(

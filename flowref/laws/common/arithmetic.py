@@ -17,7 +17,7 @@ from flowref.model.abilities import Bijection, Flow
 # error term.
 EXTENDED_SIZE = 96
 # Supports with an edge, and how near to it, relative to 1 + |edge|, rounding may take a point.
-EDGED, EDGE = ("unit", "positive", "interval"), 1e-12
+EDGED, EDGE = ("unit", "positive", "interval", "product"), 1e-12
 # Entries below this are close to the subnormal range, where rounding is no longer relative.
 TINY = 1e-280
 
@@ -84,18 +84,12 @@ def back_inside(flow: Flow, x: Array) -> tuple[Array, Array]:
     domain = flow.domain
     if domain.kind not in EDGED:
         return x + 0.0, np.ones(len(x), dtype=bool)
-    flat = x.reshape(len(x), -1)
-    near = (
-        (np.abs(flat - domain.low) <= EDGE * (1 + abs(domain.low)))
-        if np.isfinite(domain.low)
-        else False
-    )
-    near |= (
-        (np.abs(flat - domain.high) <= EDGE * (1 + abs(domain.high)))
-        if np.isfinite(domain.high)
-        else False
-    )
-    beyond = (flat <= domain.low) | (flat >= domain.high)
+    flat, (low, high) = x.reshape(len(x), -1), domain.ends
+    near = np.zeros(flat.shape, dtype=bool)
+    for end in (low, high):
+        with np.errstate(invalid="ignore"):
+            near |= np.isfinite(end) & (np.abs(flat - end) <= EDGE * (1 + np.abs(end)))
+    beyond = (flat <= low) | (flat >= high)
     usable = np.asarray(~(near & beyond).any(1))
     if not usable.any():
         raise Undecidable("every point that the inverse gives lies on the edge of the domain")

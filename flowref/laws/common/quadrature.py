@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from flowref.model import Array, Batch, Undecidable
+from flowref.model import Array, Batch, Support, Undecidable
 from flowref.model.abilities import Flow
 
 # Nodes per panel of the three grids, and panels per axis, by dimension.
@@ -32,7 +32,10 @@ def total_mass(flow: Flow, batch: Batch) -> tuple[float, float]:
     peak = _peak(flow, samples, batch)
     masses, highest = [], -np.inf
     for nodes in NODES[size]:
-        axes = [_axis(flow, samples[:, axis], nodes, PANELS[size]) for axis in range(size)]
+        sets = flow.density_support.coordinates or (flow.density_support,) * size
+        axes = [
+            _axis(flow, sets[axis], samples[:, axis], nodes, PANELS[size]) for axis in range(size)
+        ]
         mass, top = _integrate(flow, axes, batch)
         masses.append(mass)
         highest = max(highest, top)
@@ -70,9 +73,10 @@ def _peak(flow: Flow, samples: Array, batch: Batch) -> float:
     return float(finite.max()) if finite.size else -np.inf
 
 
-def _axis(flow: Flow, samples: Array, nodes: int, panels: int) -> tuple[Array, Array]:
+def _axis(
+    flow: Flow, support: Support, samples: Array, nodes: int, panels: int
+) -> tuple[Array, Array]:
     """Points and weights along one axis."""
-    support = flow.density_support
     middle = float(np.median(samples))
     spread = max(float(np.quantile(samples, 0.9) - np.quantile(samples, 0.1)) / 2, 1e-6)
     unit, weight = np.polynomial.legendre.leggauss(nodes)

@@ -29,8 +29,9 @@ def within(x: Array, direction: Array, support: Support | None) -> Array:
     """
     if support is None or not support.bounded or support.kind in ("ordered", "simplex"):
         return direction
-    room = np.maximum(np.minimum(x - support.low, support.high - x), 0.0) / (4 * STEPS_DOWN[0])
-    return np.clip(direction, -room, room)
+    flat, (low, high) = x.reshape(len(x), -1), support.ends
+    room = np.maximum(np.minimum(flat - low, high - flat), 0.0) / (4 * STEPS_DOWN[0])
+    return np.clip(direction, -room.reshape(x.shape), room.reshape(x.shape))
 
 
 class Quotient(NamedTuple):

@@ -197,7 +197,7 @@ def warming(case: Case, support: Support | None, shape: tuple[int, ...]) -> list
 def random_points(support: Support, shape: tuple[int, ...]) -> str:
     """An expression for random points of a set. Raises `Unwritable` for sets without a simple one."""
     sizes = ", ".join(map(str, shape))
-    if support.kind in ("simplex", "ordered"):
+    if support.kind in ("simplex", "ordered", "product"):
         raise Unwritable("random points of its domain take more than a line")
     if not support.bounded:
         return f"torch.randn({sizes})"

@@ -1,0 +1,65 @@
+"""What the attributes of a user's factory say of what it makes: like those of the object, and before
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from flowref.adapters.user.conventions.chosen import contradictions
+from flowref.adapters.user.facts import describe
+from flowref.model import Facts
+
+# The facts that a factory may state.
+STATED = (
+    "event_shape", "codomain", "context_shape", "preprocessing", "squeezing", "multi_scale",
+)  # fmt: skip
+
+
+def attributes(factory: Any) -> Any:
+    """The attributes of a factory as an object of their own; None where it has none."""
+    named = {
+        name: value for name, value in getattr(factory, "__dict__", {}).items() if name[:2] != "__"
+    }
+    return SimpleNamespace(**named) if named else None
+
+
+def said_by(factory: Any) -> Facts | None:
+    """The facts that the attributes of a factory state; None where there are none."""
+    named = attributes(factory)
+    return None if named is None else describe(named, None)
+
+
+def overlaid(facts: Facts, said: Facts | None) -> Facts:
+    """Facts with what a factory says of its object in place of what the object says."""
+    if said is None:
+        return facts
+    found = {name: value for name in STATED if (value := getattr(said, name))}
+    if said.declared:
+        found |= {"domain": said.domain, "declared": True}
+    promises = {name: value for name, value in said.promises.items() if name != "direction"}
+    return replace(facts, promises={**facts.promises, **promises}, **found)
+
+
+def conflicts(
+    facts: Facts, said: Facts | None, obj: Any, factory: Any, options: dict[str, str]
+) -> Iterator[str]:
+    """Where a factory says another thing than its object, a sentence each."""
+    yield from contradictions(obj, attributes(factory), options)
+    if said is None:
+        return
+    own = getattr(obj, "event_shape", None)
+    told: dict[str, Any] = {name: getattr(facts, name) for name in STATED}
+    told["event_shape"] = (own,) if isinstance(own, int) else tuple(own or ())
+    told["domain"] = facts.domain if facts.declared else None
+    for name, value in told.items():
+        new = getattr(said, name) if name != "domain" or said.declared else None
+        if value and new and value != new:
+            yield f"{name} {_text(new)} of the factory stands, though the object says {_text(value)}"
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,175 @@
+"""What a factory says of what it makes counts like what the object says, and sets are declared
+coordinate by coordinate.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.distributions import constraints
+
+from flowref import checking, registry
+from flowref.adapters.common.torch_supports import declared_support
+from flowref.loading.options import shape_of
+from flowref.loading.recipe import Recipe, recipe_of
+from flowref.model import Status, Support, TargetError, draw
+
+
+class Logarithms(nn.Module):
+    """(x, y) -> (log x, logit y)."""
+
+    slip = 0.0
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        a, b = x[:, :1], x[:, 1:]
+        ladj = -torch.log(a) - torch.log(b) - torch.log1p(-b)
+        ladj = torch.where(b > 0.9, ladj + self.slip, ladj)
+        return torch.cat([torch.log(a), torch.log(b) - torch.log1p(-b)], -1), ladj.squeeze(-1)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        x = torch.cat([z[:, :1].exp(), torch.sigmoid(z[:, 1:])], -1)
+        return x, torch.log(x[:, 0]) + torch.log(x[:, 1]) + torch.log1p(-x[:, 1])
+
+
+class Outspoken(Logarithms):
+    """It says another thing than its factory."""
+
+    event_shape = (2,)
+    domain = "positive"
+
+
+def constrained() -> nn.Module:
+    """A map of a product set."""
+    return Logarithms()
+
+
+constrained.domain = constraints.cat(  # type: ignore[attr-defined]  # an attribute of a function
+    [constraints.positive, constraints.unit_interval], -1, [1, 1]
+)
+
+
+def slipped() -> nn.Module:
+    """The same, wrong near one end."""
+    made = Logarithms()
+    made.slip = 0.01
+    return made
+
+
+slipped.domain = ("positive", "unit")  # type: ignore[attr-defined]  # an attribute of a function
+
+
+def overruled() -> nn.Module:
+    """The factory knows better."""
+    return Outspoken()
+
+
+overruled.domain = ("positive", "unit")  # type: ignore[attr-defined]  # an attribute of a function
+
+
+def misfit() -> nn.Module:
+    """Three coordinates of an event of two."""
+    return Outspoken()
+
+
+misfit.domain = ("positive", "unit", "real")  # type: ignore[attr-defined]  # an attribute of a function
+
+
+def recipe(name: str) -> Recipe:
+    """The recipe of something in this file."""
+    return recipe_of(registry.parse_target(f"{__file__}:{name}"))
+
+
+@pytest.mark.parametrize("name", ["constrained", "overruled", "Logarithms?domain=positive,unit"])
+def test_a_set_is_declared_coordinate_by_coordinate(name: str) -> None:
+    """A constraint, a tuple and an option say the same, and the event shape follows."""
+    facts = recipe(name).facts
+    assert (str(facts.domain), facts.event_shape, facts.declared) == ("positive,unit", (2,), True)
+
+
+def test_an_option_stands_before_the_factory_and_the_factory_before_the_object() -> None:
+    """The later wins, and what differs is told."""
+    found = recipe("overruled?domain=unit")
+    assert str(found.facts.domain) == "unit"
+    assert any("though the object says positive" in told for told in found.recognized.conflicts)
+
+
+def test_a_set_of_another_size_than_the_event_is_refused() -> None:
+    """Both numbers are named."""
+    with pytest.raises(TargetError, match="3 coordinates, but an event of shape"):
+        recipe("misfit")
+
+
+@pytest.mark.parametrize(("name", "status"), [("constrained", "HOLDS"), ("slipped", "VIOLATED")])
+def test_a_product_set_is_searched_to_its_ends(name: str, status: str) -> None:
+    """A slip near the end of one coordinate is found, and nothing is asked outside the set."""
+    target = registry.parse_target(f"{__file__}:{name}")
+    assert checking.check(target, "bijection/log-det").status is Status[status]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "text"),
+    [
+        (constraints.real, "real"),
+        (constraints.greater_than(2.0), "(2,inf)"),
+        (constraints.interval(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 3.0])), "unit,(1,3)"),
+        (constraints.stack([constraints.real, constraints.unit_interval], -1), "real,unit"),
+        (constraints.independent(constraints.positive, 1), "positive"),
+        (constraints.simplex, "simplex"),
+        (constraints.integer_interval(0, 5), "None"),
+    ],
+)
+def test_a_constraint_is_a_set(constraint: Any, text: str) -> None:
+    """Each kind of constraint is understood, or said not to be a set of reals."""
+    assert str(declared_support(constraint)) == text
+
+
+@pytest.mark.parametrize("text", ["unit,real", "(0,1),(-1,1),positive"])
+def test_a_product_set_holds_what_is_drawn_from_it(text: str) -> None:
+    """Draws lie inside, and a point beyond the end of one coordinate does not."""
+    support = Support.parse(text)
+    x = draw(support, (50, len(support.coordinates)), np.random.default_rng(0))
+    beyond = x.copy()
+    beyond[:, 0] = -1.0
+    assert support.holds(x).all()
+    assert not support.holds(beyond).any()
+
+
+@pytest.mark.parametrize("text", ["4,", "(4,)"])
+def test_a_tuple_of_one_is_a_tuple(text: str) -> None:
+    """As an event shape and as a keyword of a factory."""
+    assert (shape_of(text, "event"), registry.literal(text)) == ((4,), (4,))
+
+
+def test_a_bare_name_finds_its_variants() -> None:
+    """A construction that exists with brackets only is found without them."""
+    assert [target.component for target in registry.expand("nflows:GatedLinearUnit")] == [
+        "GatedLinearUnit[ctx]"
+    ]
+
+
+def test_a_path_is_a_path(tmp_path: Path) -> None:
+    """What has a slash is a file, and one that is missing is no such file."""
+    with pytest.raises(TargetError, match="no such file"):
+        recipe_of(registry.parse_target(f"{tmp_path}/folder/missing:make"))
+
+
+def test_a_file_finds_its_neighbors(tmp_path: Path) -> None:
+    """A file that imports from the root of its repository, or relatively, is imported."""
+    (tmp_path / "layers").mkdir()
+    (tmp_path / "models").mkdir()
+    (tmp_path / "layers" / "__init__.py").touch()
+    code = "from properties_of_factories import Logarithms\n"
+    (tmp_path / "properties_of_factories.py").write_text(Path(__file__).read_text())
+    (tmp_path / "models" / "model.py").write_text(code)
+    (tmp_path / "layers" / "model.py").write_text("from .other import Logarithms\n")
+    (tmp_path / "layers" / "other.py").write_text(code)
+    for folder in ("models", "layers"):
+        spec = f"{tmp_path}/{folder}/model.py:Logarithms?domain=positive,unit"
+        assert recipe_of(registry.parse_target(spec)).facts.event_shape == (2,)
