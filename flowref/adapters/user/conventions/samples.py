@@ -57,8 +57,8 @@ def _chosen(dialect: Dialect, text: str) -> tuple[Dialect, tuple[str, ...]]:
 
 
 def _draws(obj: Any, draw: Any, context: Any) -> bool:
-    """Whether a call draws as many points as it is asked for."""
+    """Whether a call draws as many points as it is asked for, of as many contexts."""
     try:
-        return len(draw(obj, 2, context)) == 2
+        return len(draw(obj, 2, None if context is None else context[:2])) == 2
     except Exception:  # it may want a shape; which error says so is the object's affair
         return False

@@ -1,0 +1,97 @@
+"""Log-determinants that are estimated: they may be noisy, and somewhat off, but not those of another
+map.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from flowref.laws.common.arithmetic import finite_rows, log_abs_det, reported, resolvable
+from flowref.model import BOUND, Array, Batch, Mapped, Residual, Undecidable, law, requires
+from flowref.model.abilities import Differentiable, Flow, Living
+from flowref.model.steps import Eval, Run
+
+# Estimates that are averaged, how many standard errors their mean may be off, and what share of the
+# log-det a truncated series may lose.
+ESTIMATES, ERRORS, LOST = 48, 8.0, 0.5
+# So many calls tell whether an estimate is random at all; a truncated series is not.
+FEW = 4
+# Log-dets that are smaller tell no sign; nor do those of which the factor is known no better.
+SMALL, UNCLEAR = 1e-3, 0.15
+# Nor do those of points at which a formula overflows.
+LARGE = 1e3
+SOURCE = "Grathwohl et al., FFJORD (arXiv:1810.01367), section 3.1; Chen et al., Residual Flows (arXiv:1906.02735)"
+
+
+class LivingDifferentiable(Differentiable, Living, Protocol):
+    """A map that is called more than once, and whose Jacobian the framework gives."""
+
+
+@requires("its log-det is promised to be exact, or to be a constant")
+def estimator(flow: Flow) -> bool:
+    """Its log-det is promised to be an estimate, point by point."""
+    others = ("batch-statistics", "scalar-ladj")
+    return bool(flow.promises.get("estimator")) and not any(map(flow.promises.get, others))
+
+
+@law(
+    "bijection/log-det-estimate",
+    tolerance=BOUND,
+    effort=2,
+    size=24,
+    scales=(0.0, 0.3),
+    local=False,
+    applies=estimator,
+    source=SOURCE,
+)
+def log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual:
+    r"""An estimated log-det has the sign and the size of $\log|\det \partial f / \partial x|$: over
+    four dozen estimates it is on average between half of it and half as much again.
+
+    Eight standard errors are allowed beyond that.
+    """
+    outs = drawn(flow, batch, FEW)
+    if any((np.asarray(out.ladj) != np.asarray(outs[0].ladj)).any() for out in outs[1:]):
+        outs = drawn(flow, batch, ESTIMATES)
+    first = np.asarray(outs[0].value)
+    if not all(np.allclose(first, out.value, rtol=1e-3, atol=1e-3) for out in outs[1:]):
+        raise Undecidable("its values are random, too")
+    estimates = np.stack([reported(flow, out, len(batch.x)) for out in outs])
+    matrices = flow.jacobian("forward", batch.x, batch.context)
+    truth = log_abs_det(matrices)
+    usable = finite_rows(first, truth) & resolvable(matrices, truth) & (np.abs(truth) < LARGE)
+    factor, error = factor_of(estimates[:, usable], truth[usable])
+    clear = np.sqrt((truth[usable] ** 2).mean()) > SMALL if usable.any() else False
+    rows = np.ones(len(truth))
+    return Residual(
+        rows * abs(factor - 1) / (LOST + ERRORS * error),
+        allowed=1.0,
+        decidable=usable & clear & (error < UNCLEAR),
+        observed={
+            "mean of the estimates": estimates.mean(0),
+            "autograd": truth,
+            "estimates over log-dets": rows * factor,
+            "standard error": rows * error,
+        },
+        note=""
+        if abs(factor - 1) <= LOST
+        else f"the estimates are {factor:.3g} times the log-dets",
+    )
+
+
+def drawn(flow: Living, batch: Batch, count: int) -> list[Mapped]:
+    """So many calls of one object, each with random numbers of its own."""
+    run = Run("forward", batch.x, batch.context)
+    before = [Eval()] if flow.stateful else []
+    return list(flow.play([*before, *[run] * count])[len(before) :])
+
+
+def factor_of(estimates: Array, truth: Array) -> tuple[float, float]:
+    """By which factor estimates are on average larger than the truth, over all points, and the
+    standard error of that; estimates of one draw may err together.
+    """
+    with np.errstate(all="ignore"):
+        factors = estimates @ truth / (truth @ truth)
+    return float(factors.mean()), float(factors.std(ddof=1) / np.sqrt(len(factors)))
