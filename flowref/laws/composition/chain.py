@@ -64,16 +64,16 @@ def additive(flow: Composite, batch: Batch) -> Residual:
     where it is reached.
     """
     whole = flow.forward(batch.x, batch.context)
-    x, total = batch.x, np.zeros(len(batch.x))
+    x, outs = batch.x, [whole]
     for part in flow.part_maps:
-        out = part(x, batch.context)
-        if out.ladj is None or whole.ladj is None:
-            raise Unsupported("a part returns no log-det")
-        total = total + returned(out, len(x))
-        x = out.value
+        outs.append(part(x, batch.context))
+        x = outs[-1].value
     if x.shape != whole.value.shape:
         raise Unsupported("its parts do not act one after the other on the whole event")
-    claimed = returned(whole, len(x))
+    # Values are compared where some part returns no log-det, too.
+    silent = any(out.ladj is None for out in outs)
+    ladjs = [np.zeros(len(x)) if silent else returned(out, len(x)) for out in outs]
+    claimed, total = ladjs[0], np.sum(ladjs[1:], axis=0)
     gap = np.concatenate(
         [(whole.value - x).reshape(len(x), -1), (claimed - total)[:, None]], axis=1
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from flowref.laws.common.defects import multiplied, wrapped
@@ -29,6 +31,18 @@ def _last_part_only(
 def overwritten_not_accumulated(subject: Subject, size: float = 1.0) -> Subject:
     """The composite returns the log-det of its last part (tensorflow/models #7465)."""
     return wrapped(subject, "forward", _last_part_only, subject.part_maps)
+
+
+def _silent(part: Callable[..., Mapped], x: Array, *others: Any) -> Mapped:
+    return Mapped(part(x, *others).value, None)
+
+
+@mutant("composition/additive", host=CHAIN, sizes=(1e-10, 1e-3))
+def off_behind_a_silent_part(subject: Subject, size: float = 1e-6) -> Subject:
+    """The composite is off by a factor, and its first part returns no log-det."""
+    first, *others = subject.part_maps
+    quiet = replace(subject, part_maps=(partial(_silent, first), *others))
+    return multiplied(quiet, "forward", 1 + size)
 
 
 @mutant("composition/inverse-reverses", host=CHAIN)

@@ -129,6 +129,22 @@ def log_det_averaged(subject: Subject, size: float = 1.0) -> Subject:
     return changed(subject, "forward", _averaged)
 
 
+def _lost(x: Array, y: Array, ladj: Array, kept: Array) -> None:
+    ladj[x[:, ~kept][:, 0] > 0.5] = np.nan
+
+
+@mutant("coupling/log-det-sum", host=NFLOWS)
+def log_det_lost(subject: Subject, size: float = 1.0) -> Subject:
+    """The log-det is nan at some points at which the Jacobian is regular."""
+    return changed(subject, "forward", _lost)
+
+
+@mutant("coupling/closed-form", host=NFLOWS)
+def log_det_lost_in_closed_form(subject: Subject, size: float = 1.0) -> Subject:
+    """The log-det is nan at some points of a line."""
+    return changed(subject, "forward", _lost)
+
+
 def _curved(size: float, x: Array, y: Array, ladj: Array, kept: Array) -> None:
     y[:, ~kept] += size * np.tanh(x[:, ~kept]) ** 2
 
@@ -189,6 +205,12 @@ def mask_of_halves(subject: Subject, size: float = 1.0) -> Subject:
 def halves_for_alternating(subject: Subject, size: float = 1.0) -> Subject:
     """The first half is kept."""
     return keeping(subject, np.arange(4) < 2)
+
+
+@mutant("coupling/checkerboard-mask", host=CHECKERBOARD)
+def nothing_kept(subject: Subject, size: float = 1.0) -> Subject:
+    """No entry comes out as it went in."""
+    return changed(subject, "forward", _nudged)
 
 
 @mutant("coupling/checkerboard-mask", host=CHECKERBOARD)

@@ -128,7 +128,7 @@ def log_det_sum(flow: DifferentiableCoupling, batch: Batch) -> Residual:
         diagonal = diagonal[:, parts(flow)[1]]
     with np.errstate(all="ignore"):
         logs = np.log(np.abs(diagonal))
-    decidable = finite_rows(out.value, logs, claimed) & (np.abs(diagonal) > TINY).all(1)
+    decidable = finite_rows(out.value, logs) & (np.abs(diagonal) > TINY).all(1)
     logs = np.where(decidable[:, None], logs, 0.0)
     truth = logs.sum(1)
     return Residual(
@@ -147,8 +147,11 @@ def off_the_line(flow: Coupled, batch: Batch) -> Residual:
     out = flow.forward(batch.x, batch.context)
     x, y = flat(batch.x)[:, moved], flat(out.value)[:, moved]
     level, slope, lost = line(flow, batch.x, batch.context)
-    claimed = reported(flow, out, len(batch.x))
     additive = flow.coupling.kind == "additive"
+    # An additive coupling need not return the log-det that it does not have.
+    claimed = (
+        np.zeros(len(x)) if additive and out.ladj is None else reported(flow, out, len(batch.x))
+    )
     with np.errstate(all="ignore"):
         logs = np.log(np.abs(slope))
         expected = level + (x if additive else slope * x)
@@ -157,7 +160,8 @@ def off_the_line(flow: Coupled, batch: Batch) -> Residual:
         size = 4 + np.abs(logs).sum(1) + (lost / np.abs(slope)).sum(1)
         ladj = (claimed - (0.0 if additive else logs.sum(1))) / (1.0 if additive else size)
     gap = np.concatenate([straightness, ladj[:, None]], axis=1)
-    decidable = finite_rows(gap, expected)
+    # Where the line is finite, what comes back has to be.
+    decidable = finite_rows(expected, logs, lost)
     return Residual(
         np.where(decidable[:, None], gap, 0.0),
         decidable=decidable,

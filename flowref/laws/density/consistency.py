@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_log_det
 from flowref.model import (
     STATISTICAL,
@@ -37,6 +38,8 @@ AFFORDABLE = 800
 # Points from which the variance of r/p is measured; the largest share that one may have of it; and
 # the largest variance, in units of the number of samples, with which a mean is still near normal.
 PROBES, LARGEST_SHARE, VARIANCE_SHARE = 4_000, 0.05, 0.01
+# The width of r, relative to 1 + |x|, where most samples coincide; the largest exponent.
+NARROW, LARGEST_LOG = 1e-2, 600.0
 SAMPLED_SIZE = 12
 
 
@@ -57,7 +60,7 @@ def unconditional(flow: Flow) -> bool:
 
 
 # Events of moderate size with an exact density.
-can_be_sampled = few_entries & unconditional & exact_log_det
+can_be_sampled = few_entries & exact_log_det
 
 
 @law(
@@ -78,13 +81,14 @@ def samples_consistent(flow: SampledDensity, batch: Batch) -> Residual:
     """
     worst, size = 0.0, 0.0
     numbers: dict[str, float] = {}
+    given = one_context(flow, batch)
     for stage, count in enumerate(STAGES):
         try:
-            score, smallest, numbers = ratio_scores(flow, count, batch.seed + 1000 * stage)
+            score, smallest, numbers = ratio_scores(flow, count, batch.seed + 1000 * stage, given)
         except TooFew:
             if stage or flow.operations > AFFORDABLE:
                 raise
-            score, smallest, numbers = ratio_scores(flow, STAGES[-1], batch.seed + 500)
+            score, smallest, numbers = ratio_scores(flow, STAGES[-1], batch.seed + 500, given)
         limit = critical(int(numbers.pop("tests")))
         worst, size = score / limit, smallest
         if worst <= 1:
@@ -99,8 +103,45 @@ def critical(tests: int) -> float:
     return NormalDist().inv_cdf(1 - LEVEL / (2 * tests))
 
 
+def one_context(flow: Sampler, batch: Batch) -> Array | None:
+    """The context at which a conditional density is looked at, in as many rows as its sampler
+    takes: one for each sample, or one for all; None where there is none.
+
+    Raises: `Unsupported` where it takes neither.
+    """
+    if batch.context is None:
+        return None
+    wanted = (2, *flow.density_shape)
+    for rows in (2, 1):
+        out, _ = attempt(flow.sample, 2, batch.seed, batch.context[:1].repeat(rows, 0))
+        if out is not None and np.shape(out) in (wanted, (1, *wanted)):
+            return batch.context[:1] if rows == 1 else batch.context[:1].repeat(2, 0)
+    raise Unsupported("it samples neither one point for each context nor several for one")
+
+
+def repeated(given: Array | None, count: int) -> Array | None:
+    """One context, for so many points."""
+    return None if given is None else given[:1].repeat(count, 0)
+
+
+def draws(flow: Sampler, count: int, seed: int, given: Array | None) -> Array:
+    """So many samples, at one context.
+
+    Raises: `Unsupported` where their shape is another, of which another law speaks.
+    """
+    each = given is not None and len(given) > 1
+    x = np.asarray(flow.sample(count, seed, repeated(given, count) if each else given), float)
+    if given is not None and x.shape == (1, count, *flow.density_shape):  # so many for each context
+        x = x[0]
+    if x.shape != (count, *flow.density_shape):
+        raise Unsupported(
+            f"sample({count}) returned shape {x.shape}; expected {(count, *flow.density_shape)}"
+        )
+    return x
+
+
 def ratio_scores(
-    flow: SampledDensity, count: int, seed: int
+    flow: SampledDensity, count: int, seed: int, given: Array | None
 ) -> tuple[float, float, dict[str, float]]:
     """The largest standardized deviation of a mean of r/p from one, over several r; and the bias
     that would have shown.
@@ -108,44 +149,38 @@ def ratio_scores(
     r are products of truncated normals around the middle of the samples and around points one
     spread off along each axis. The variance of r/p is measured by points drawn from r itself, since
     the samples of p seldom reach the places that cause it; an r whose variance a few points
-    dominate is left out.
+    dominate is left out. So that a density that is off by a factor, however large, is not left out
+    for that, the variance is relative to the mean.
     """
-    x = np.asarray(flow.sample(count, seed, None), dtype=np.float64)
-    if x.shape != (count, *flow.density_shape):
-        raise Unsupported(
-            f"sample({count}) returned shape {x.shape}; expected {(count, *flow.density_shape)}"
-        )
-    log_p = np.asarray(flow.log_prob(x, None), dtype=np.float64).reshape(count)
+    x = draws(flow, count, seed, given)
+    log_p = np.asarray(flow.log_prob(x, repeated(given, count)), dtype=np.float64).reshape(count)
     flat = x.reshape(count, -1)
     kept = np.isfinite(flat).all(1)
     if kept.mean() < 0.99:
-        raise Undecidable("more than one sample in a hundred is not finite")
+        if flow.scale:
+            raise Undecidable("more than one sample in a hundred is not finite")
+        share = float(1 - kept.mean())
+        return math.inf, 0.01, {"tests": 1, "share of samples that are not finite": share}
     outside = kept & ~np.isfinite(log_p)
     if outside.mean() > 0.01:
         share = float(outside.mean())
         return math.inf, 0.01, {"tests": 1, "share of samples with density zero or nan": share}
-    flat, log_p = flat[kept], log_p[kept]
+    flat, log_p = flat[kept & ~outside], log_p[kept & ~outside]
     middle = np.median(flat, axis=0)
     spread = (np.quantile(flat, 0.75, axis=0) - np.quantile(flat, 0.25, axis=0)) / 1.349
-    if not (spread > 0).all():
+    if flow.promises.get("atoms") and not (spread > 0).all():
         raise Undecidable("its samples do not spread in every coordinate")
+    # Where half of the samples coincide, the density beside them says how many it expects there.
+    spread = np.where(spread > 0, spread, NARROW * (1 + np.abs(middle)))
     centers = [middle] + [
         middle + s * spread * axis for axis in np.eye(len(middle)) for s in (-1.0, 1.0)
     ]
     rng = np.random.default_rng(seed)
     scores = []
     for center in centers:
-        narrowed = comparable(flow, center, spread, count, rng)
-        if narrowed is None:
-            continue
-        width, variance = narrowed
-        ratio = np.exp(truncated_normal(flat, center, width) - log_p)
-        mean, deviation = (
-            float(ratio.mean()),
-            math.sqrt(max(variance, float(ratio.var())) / len(ratio)),
-        )
-        if np.isfinite(mean) and deviation > 0:
-            scores.append(((mean - 1) / deviation, deviation, mean))
+        found = mean_ratio(flow, flat, log_p, center, spread, rng, given)
+        if found is not None:
+            scores.append(((found.mean - 1) / found.error, found.error, found.mean))
     if not scores:
         raise TooFew("no part of the density is sampled evenly enough to compare")
     score, deviation, mean = max(scores, key=lambda entry: abs(entry[0]))
@@ -158,40 +193,68 @@ def ratio_scores(
     return abs(score), critical(len(scores)) * min(entry[1] for entry in scores), numbers
 
 
-def comparable(
-    flow: Density, center: Array, spread: Array, count: int, rng: np.random.Generator
-) -> tuple[Array, float] | None:
-    """The widest r around a center that so many samples can judge, and Var_p[r/p]; None where even
-    a narrow one is not.
+class Mean(NamedTuple):
+    """The mean of r/p over samples, and its standard error."""
+
+    mean: float
+    error: float
+
+
+def mean_ratio(
+    flow: Density,
+    flat: Array,
+    log_p: Array,
+    center: Array,
+    spread: Array,
+    rng: np.random.Generator,
+    given: Array | None,
+) -> Mean | None:
+    """The mean of r/p for the widest r around a center that so many samples can judge; None where
+    even a narrow one is not.
     """
     low, high = flow.density_support.ends
+    count = len(flat)
     for share in WIDTHS:
         width = share * spread
         if ((center - HALF_WIDTH * width) <= low).any() or (
             (center + HALF_WIDTH * width) >= high
         ).any():
             continue
-        variance = ratio_variance(flow, center, width, rng)
-        if variance is not None and variance <= VARIANCE_SHARE * count:
-            return width, variance
+        from_r = log_ratios(flow, center, width, rng, given)
+        if not np.isfinite(from_r).all():
+            continue
+        # Of the size of the ratio itself, so that a density that is far off overflows nothing.
+        size = float(np.median(from_r))
+        probed = np.exp(np.minimum(from_r - size, LARGEST_LOG))
+        sampled = np.exp(
+            np.minimum(truncated_normal(flat, center, width) - log_p - size, LARGEST_LOG)
+        )
+        mean = float(sampled.mean())
+        if probed.max() > LARGEST_SHARE * probed.sum() or not mean:
+            continue
+        variance = max(float(probed.mean()) / mean - 1, 0.0)
+        if variance > VARIANCE_SHARE * count:
+            continue
+        variance = max(variance, float(sampled.var()) / mean**2)
+        if variance:
+            # Under the law the mean is one; beyond, its error grows with it.
+            factor = math.exp(min(size, LARGEST_LOG)) * mean
+            return Mean(factor, math.sqrt(variance / count) * max(factor, 1.0))
     return None
 
 
-def ratio_variance(
-    flow: Density, center: Array, spread: Array, rng: np.random.Generator
-) -> float | None:
-    """Var_p[r/p] = E_r[r/p] - 1 from points drawn from r; None where a few of them dominate it."""
+def log_ratios(
+    flow: Density, center: Array, spread: Array, rng: np.random.Generator, given: Array | None
+) -> Array:
+    """log r/p at points drawn from r."""
     from scipy.special import erfinv
 
     uniform = rng.random((PROBES, len(center)))
     mass = math.erf(HALF_WIDTH / (SPREAD * math.sqrt(2)))
     w = SPREAD * math.sqrt(2) * erfinv(mass * (2 * uniform - 1))
     points = (center + spread * w).reshape(PROBES, *flow.density_shape)
-    log_p = np.asarray(flow.log_prob(points, None), dtype=np.float64).reshape(PROBES)
-    ratio = np.exp(truncated_normal(points.reshape(PROBES, -1), center, spread) - log_p)
-    if not np.isfinite(ratio).all() or ratio.max() > LARGEST_SHARE * ratio.sum():
-        return None
-    return max(float(ratio.mean()) - 1, 0.0)
+    log_p = np.asarray(flow.log_prob(points, repeated(given, PROBES)), dtype=np.float64)
+    return truncated_normal(points.reshape(PROBES, -1), center, spread) - log_p.reshape(PROBES)
 
 
 def truncated_normal(x: Array, center: Array, spread: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows
 from flowref.laws.common.requirements import exact_log_det
-from flowref.model import Array, Batch, Residual, Undecidable, Unsupported, law, requires
+from flowref.model import Array, Batch, Residual, Undecidable, Unsupported, law
 from flowref.model.abilities import BitsPerDim, Density, Flow, Losses
 
 
@@ -33,46 +33,58 @@ def level_of(flow: Flow) -> float:
     return declared.bound / declared.bins if declared is not None and declared.bins else 0.0
 
 
-@requires(
-    "it does not tell how far apart levels are: promises level, or a preprocessing",
-    waits=True,
-    remedy="say ?promises=level=1 or ?preprocessing=alpha,bound,bins",
-)
-def has_level(flow: Flow) -> bool:
-    """Bits per dimension are those of data in levels, whose distance must be declared."""
-    return bool(level_of(flow))
-
-
 @law(
     "density/bits-per-dim",
     points="data",
     local=False,
     effort=4,
-    applies=has_level,
     source=BITS,
 )
 def bits_per_dim(flow: BitsPerDimDensity, batch: Batch) -> Residual:
     r"""Bits per dimension are $-(\log p(x) + D \log w) / (D \log 2)$ with levels $w$ apart; data
-    uniform on $[0, b]$ have $\log_2(b / w)$.
+    uniform on $[0, b]$ have $\log_2(b / w)$. Where $w$ is not told, they are so up to a constant.
     """
     rows, size, level = len(batch.x), math.prod(flow.density_shape), level_of(flow)
     density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
     bits = np.asarray(flow.bits_per_dim(batch.x, batch.context), dtype=np.float64)
-    expected = -(density / size + math.log(level)) / math.log(2)
+    expected = -(density / size + math.log(level or 1.0)) / math.log(2)
     uniform = flow.promises.get("uniform-data")
     if uniform:
         # Known without any density.
         expected = np.full(rows, math.log2(float(uniform) / level))
+    if bits.size not in (1, rows):
+        note = f"bits per dimension of {rows} points came back in shape {bits.shape}"
+        return Residual(np.full(rows, np.inf), note=note)
+    if not (level or uniform):
+        return up_to_a_constant(flow, batch, bits, expected)
     if bits.size == 1:  # one number for the batch is its mean
         expected, bits = np.full(rows, expected.mean()), np.full(rows, float(bits.reshape(-1)[0]))
-    if bits.size != rows:
-        raise Unsupported(f"bits per dimension of {rows} points came back in shape {bits.shape}")
     bits = bits.reshape(rows)
     return Residual(
         bits - expected,
         scale=4 + np.abs(expected),
         decidable=finite_rows(expected),
         observed={"bits per dimension": bits, "expected": expected},
+    )
+
+
+def up_to_a_constant(
+    flow: BitsPerDimDensity, batch: Batch, bits: Array, expected: Array
+) -> Residual:
+    """Bits per dimension less those of levels one apart, which are to be off by one constant."""
+    rows = len(batch.x)
+    if bits.size != rows:  # one number for a batch, which is asked about each point then
+        each = [flow.bits_per_dim(*batch.rows(slice(row, row + 1))[:2]) for row in range(rows)]
+        bits = np.array([float(np.ravel(one)[0]) for one in each])
+    bits = bits.reshape(rows)
+    usable = finite_rows(expected)
+    offset = bits - expected
+    first = offset[usable][0] if usable.any() else 0.0
+    return Residual(
+        np.where(usable, offset - first, 0.0),
+        scale=4 + np.abs(expected) + (np.abs(expected[usable][0]) if usable.any() else 0.0),
+        decidable=usable & (np.arange(rows) > 0),
+        observed={"bits per dimension": bits, "expected, up to a constant": expected},
     )
 
 

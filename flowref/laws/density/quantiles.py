@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.arithmetic import finite_rows, reported
+from flowref.laws.common.arithmetic import reported
 from flowref.laws.density.base import LOG_2_PI
 from flowref.laws.density.consistency import critical
 from flowref.model import (
@@ -45,6 +45,8 @@ DRAWS, ESTIMATES = 64, (200, 1000)
 # Points are near the middle of the samples, where few draws make no difference of their own.
 LATENT_POINTS = 4
 RATE_ERROR = 1e-5
+# Points beyond may overflow a distribution function.
+REACH = 1e6
 TAIL_POINTS = (
     0.0,
     1e-300,
@@ -84,11 +86,12 @@ def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residu
             "distribution functions are compared for univariate distributions", waits=False
         )
     reached = np.asarray(flow.cdf(batch.x), dtype=np.float64).reshape(len(x))
+    known = np.isfinite(reached)
     rng = np.random.default_rng(batch.seed)
     # Probabilities that are reached at the points, and just missed, tell orders best.
     u = np.where(
         rng.random(len(x)) < 0.5,
-        reached * rng.choice((1.0, 0.999, 1.001), len(x)),
+        np.where(known, reached, 0.5) * rng.choice((1.0, 0.999, 1.001), len(x)),
         rng.random(len(x)),
     )
     u = np.clip(u, 1e-12, 1 - 1e-12)
@@ -97,6 +100,10 @@ def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residu
     below = quantile[None, :] <= x
     order = np.where(below, u[None, :] - reached[:, None], reached[:, None] - u[None, :])
     galois = np.maximum(order, 0.0).max(1)
+    # A distribution function is a number from 0 to 1 at every point of the support; parameters that
+    # were moved may lie outside their valid set.
+    galois = np.maximum(galois, np.maximum(reached - 1.0, -reached))
+    excused = (flow.scale > 0) | (np.abs(x[:, 0]) > REACH)
     if flow.promises.get("atoms") == "exact":
         # Steps are told to the last bit, so that which side of one a probability is on is no matter
         # of rounding.
@@ -105,7 +112,7 @@ def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residu
     return Residual(
         np.stack([galois, returned], 1),
         allowed=QUANTILE_ERROR[flow.dtype] + float(flow.promises.get("inverse-tolerance", 0.0)),
-        decidable=finite_rows(reached),
+        decidable=known | ~excused,
         observed={"u": u, "quantile of u": quantile, "F(quantile of u)": again},
     )
 

@@ -13,7 +13,15 @@ import numpy as np
 from flowref.laws.common.arithmetic import finite_rows, rows_max
 from flowref.laws.common.requirements import exact_log_det, has_parameters
 from flowref.laws.density.base import demand_unmoved_base, normal_base, normalizing_calls
-from flowref.laws.density.consistency import LEVEL, STAGES, can_be_sampled, unconditional
+from flowref.laws.density.consistency import (
+    LEVEL,
+    STAGES,
+    can_be_sampled,
+    draws,
+    one_context,
+    repeated,
+    unconditional,
+)
 from flowref.model import (
     BOUND,
     CONTRACT,
@@ -24,7 +32,6 @@ from flowref.model import (
     Mapped,
     Residual,
     Undecidable,
-    Unsupported,
     law,
     requires,
 )
@@ -131,8 +138,13 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
     draw, reparameterized = Draw(PATHS), Pathwise(PATHS, weights, seed)
     plain = flow.play([draw]).of(draw)
     path = flow.play([reparameterized]).of(reparameterized)
-    if not np.isfinite(path.value).all() or not np.isfinite(path.slope):
-        raise Undecidable("its samples or their gradients are not finite")
+    if not np.isfinite(path.value).all():
+        raise Undecidable("its samples are not finite")
+    if not np.isfinite(path.slope):
+        if flow.scale:
+            raise Undecidable("the gradients of its samples are not finite")
+        note = "samples are finite, and their gradient is not"
+        return Residual(np.array([np.inf]), allowed=1.0, note=note)
 
     def moved(t: float) -> float:
         samples = flow.play([Nudge(seed, t), reparameterized]).of(reparameterized)
@@ -188,9 +200,10 @@ def pit_uniform(flow: MappedSampler, batch: Batch) -> Residual:
     demand_unmoved_base(flow)
     worst = 0.0
     distances: dict[str, float] = {}
+    given = one_context(flow, batch)
     for stage, count in enumerate(STAGES):
         every = [
-            deviations(flow, which, count, batch.seed + 1000 * stage)
+            deviations(flow, which, count, batch.seed + 1000 * stage, given)
             for which in normalizing_calls(flow)
         ]
         distances = min(every, key=lambda one: max(one.values()))
@@ -207,18 +220,17 @@ def pit_uniform(flow: MappedSampler, batch: Batch) -> Residual:
     )
 
 
-def deviations(flow: Sampler, which: str, count: int, seed: int) -> dict[str, float]:
+def deviations(
+    flow: Sampler, which: str, count: int, seed: int, given: Array | None
+) -> dict[str, float]:
     """Kolmogorov's distance from uniform of the latents' entries, of projections of them and of
     their norm.
     """
     from scipy.special import chdtr, ndtr
 
-    x = np.asarray(flow.sample(count, seed, None), dtype=np.float64)
-    if x.shape != (count, *flow.density_shape):
-        raise Unsupported(
-            f"sample({count}) returned shape {x.shape}; expected {(count, *flow.density_shape)}"
-        )
-    z = np.asarray(flow.calls[which](x, None).value, dtype=np.float64).reshape(count, -1)
+    x = draws(flow, count, seed, given)
+    out = flow.calls[which](x, repeated(given, count))
+    z = np.asarray(out.value, dtype=np.float64).reshape(count, -1)
     kept = np.isfinite(z).all(1)
     if kept.mean() < 0.9999:
         raise Undecidable("more than one latent in ten thousand is not finite")

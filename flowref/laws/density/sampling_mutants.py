@@ -71,6 +71,12 @@ def detached(subject: Subject) -> Subject:
     return at(subject, Pathwise, lambda out: replace(out, graph=False, slope=0.0))
 
 
+@mutant("sampling/rsample-grad", host=FLOW)
+def gradient_not_finite(subject: Subject) -> Subject:
+    """Samples are finite, and their gradient is nan."""
+    return at(subject, Pathwise, lambda out: replace(out, slope=math.nan))
+
+
 @mutant("sampling/rsample-grad", host=REAL_NVP)
 def partly_detached(subject: Subject) -> Subject:
     """A part of the parameters is detached from reparameterized samples."""
@@ -98,6 +104,27 @@ def quantiles_shifted(subject: Subject, size: float = 1e-2) -> Subject:
 def continuity_assumed(subject: Subject) -> Subject:
     """At an atom the quantile is the next value."""
     return wrapped(subject, "icdf", _next_atom)
+
+
+def _nowhere(cdf: Callable[..., Array], x: Array) -> Array:
+    p = np.array(cdf(x), dtype=np.float64)
+    return np.where(np.asarray(x).reshape(p.shape) > 1.0, np.nan, p)
+
+
+@mutant("sampling/inverse-transform-galois", host="torch:distributions.Normal")
+def nan_beyond_one(subject: Subject) -> Subject:
+    """The distribution function is nan beyond one."""
+    return wrapped(subject, "cdf", _nowhere)
+
+
+@mutant("sampling/inverse-transform-galois", host="torch:distributions.Normal", sizes=(1e-6, 0.1))
+def probability_above_one(subject: Subject, size: float = 1e-3) -> Subject:
+    """Probabilities are too large by a factor, and so are those that quantiles take."""
+    return multiplied(wrapped(subject, "icdf", _rescaled, 1 + size), "cdf", 1 + size)
+
+
+def _rescaled(icdf: Callable[..., Array], factor: float, u: Array) -> Array:
+    return np.asarray(icdf(np.clip(np.asarray(u) / factor, 0.0, 1.0)))
 
 
 def _naive(rate: float, u: Array) -> Array:

@@ -76,6 +76,29 @@ def channels_alone(subject: Subject) -> Subject:
     return multiplied(subject, "bits_per_dim", size / (size - 1))
 
 
+@mutant("density/bits-per-dim", host=IMAGES)
+def natural_logarithm_of_unknown_levels(subject: Subject) -> Subject:
+    """Bits per dimension are nats, and nobody tells how far apart levels are."""
+    return multiplied(_without_levels(subject), "bits_per_dim", math.log(2))
+
+
+@mutant("density/bits-per-dim", host=IMAGES)
+def bits_of_entries(subject: Subject) -> Subject:
+    """Bits come back for every entry of a point."""
+    return wrapped(subject, "bits_per_dim", _of_entries, _size(subject))
+
+
+def _of_entries(
+    bits: Callable[..., Array], size: int, x: Array, context: Array | None = None
+) -> Array:
+    return np.repeat(np.ravel(bits(x, context)), size + 1)
+
+
+def _without_levels(subject: Subject) -> Subject:
+    promises = {name: value for name, value in subject.promises.items() if name != "level"}
+    return subject.with_facts(preprocessing=None, promises=promises)
+
+
 def _penalized(
     loss: Callable[..., Loss], x: Array, context: Array | None = None, weight: float = 1.0
 ) -> Loss:
