@@ -80,6 +80,9 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     if recognition.adapter.name == USER:
         facts, spoken, why = settled(instance, dialect, facts)
         dialect, conventions, hints = spoken.dialect, spoken.conventions, spoken.hints
+        if facts.promises.get("lower-bound"):
+            facts, bound = bounded(instance, dialect, facts)
+            conventions += (bound,)
         facts = replace(facts, coupling=declared.coupling(facts.event_shape))
     history: History = "fresh" if math.prod(facts.event_shape) >= MANY else "warm"
     condition = Condition(dtype=instance.dtype, history=history)
@@ -145,6 +148,28 @@ def _refuse_other_size(target: Target, facts: Facts) -> None:
                 f"{target}: its {name} has {len(support.coordinates)} coordinates, but an event of "
                 f"shape {facts.event_shape} has {size}"
             )
+
+
+def bounded(instance: Instance, dialect: Dialect, facts: Facts) -> tuple[Facts, str]:
+    """The facts of what promises a lower bound of its log-density, and what is said of it: a bound
+    that differs from one random state to another is an estimate.
+    """
+    x, context = _points(facts)
+    backend = instance.backend
+    seen = []
+    for seed in (0, 1):
+        with backend.sandbox(seed, instance.dtype):
+            obj = instance.copy()
+            backend.set_mode(obj, False)
+            given = None if context is None else backend.tensor(context, instance.dtype)
+            if dialect.log_prob is None:
+                return facts, "a lower bound"
+            bound = dialect.log_prob(obj, backend.tensor(x, instance.dtype), given)
+            seen.append(np.asarray(backend.array(bound)))
+    if np.array_equal(seen[0], seen[1]):
+        return facts, "log_prob is a lower bound"
+    facts = replace(facts, promises={**facts.promises, "estimator": True})
+    return facts, "log_prob is a random lower bound"
 
 
 def _points(facts: Facts) -> tuple[Any, Any]:

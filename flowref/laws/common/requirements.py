@@ -20,6 +20,12 @@ def exact_log_det(flow: Flow) -> bool:
     return not flow.promises.get("estimator")
 
 
+@requires("its log-density is promised to be a lower bound")
+def exact_density(flow: Flow) -> bool:
+    """Bounds of a density are not held to the density."""
+    return not flow.promises.get("lower-bound")
+
+
 @requires("it holds no modules, hence has no modes and no state_dict")
 def has_modules(flow: Flow) -> bool:
     """Modes and state_dicts belong to modules."""

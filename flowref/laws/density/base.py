@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, log_abs_det
-from flowref.laws.common.requirements import exact_log_det
+from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.model import Array, Batch, Call, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Based, Bijection, Density, Flow
 
@@ -108,7 +108,12 @@ def few_unit_vectors(flow: Flow) -> bool:
     points="data",
     local=False,
     effort=5,
-    applies=affine_map & fills_space & few_unit_vectors & normal_base & exact_log_det,
+    applies=affine_map
+    & fills_space
+    & few_unit_vectors
+    & normal_base
+    & exact_log_det
+    & exact_density,
     source="if Ax + b is standard normal then x is normal with mean -A^-1 b and covariance (A^T A)^-1",
 )
 def affine_oracle(flow: MappedDensity, batch: Batch) -> Residual:

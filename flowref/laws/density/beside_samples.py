@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows
-from flowref.laws.common.requirements import exact_log_det
+from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.model import Array, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Density, LabelledSampler
 
@@ -28,7 +28,7 @@ GROWTH = 16.0
     size=16,
     scales=(0.0, 0.3, 1.0),
     effort=3,
-    applies=exact_log_det,
+    applies=exact_log_det & exact_density,
     source="a sampler that returns log-densities saves a second pass: log q(x) = log p_Z(z) - log|det dx/dz|",
 )
 def beside_samples(flow: LabelledDensity, batch: Batch) -> Residual:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.common.requirements import exact_log_det
+from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.model import (
     STATISTICAL,
     Array,
@@ -60,7 +60,7 @@ def unconditional(flow: Flow) -> bool:
 
 
 # Events of moderate size with an exact density.
-can_be_sampled = few_entries & exact_log_det
+can_be_sampled = few_entries & exact_log_det & exact_density
 
 
 @law(

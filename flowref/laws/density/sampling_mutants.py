@@ -184,3 +184,40 @@ def sum_over_draws(subject: Subject) -> Subject:
 def likelihood_biased(subject: Subject, size: float = 0.1) -> Subject:
     """Every likelihood is too large by a factor."""
     return added(subject, "estimate", size)
+
+
+def _columns(
+    sample: Callable[..., Array], n: int, seed: int, context: Array | None = None
+) -> Array:
+    return sample(n, seed, context)[:, None]
+
+
+@mutant("sampling/sample-shape", host=REAL_NVP)
+def stages_kept(subject: Subject) -> Subject:
+    """Samples keep an axis of one, as a stack of stages."""
+    return wrapped(subject, "sample", _columns)
+
+
+def _one_short(
+    sample: Callable[..., Array], n: int, seed: int, context: Array | None = None
+) -> Array:
+    return np.squeeze(sample(n, seed, context), axis=0) if n == 1 else sample(n, seed, context)
+
+
+@mutant("sampling/sample-shape", host=FLOW)
+def single_squeezed(subject: Subject) -> Subject:
+    """A single sample comes without the axis of the batch."""
+    return wrapped(subject, "sample", _one_short)
+
+
+def _transposed(
+    sample: Callable[..., Array], n: int, seed: int, context: Array | None = None
+) -> Array:
+    drawn = sample(n, seed, context)
+    return drawn.reshape(drawn.shape[1], n) if drawn.ndim == 2 else drawn
+
+
+@mutant("sampling/sample-shape", host=REAL_NVP)
+def axes_swapped(subject: Subject) -> Subject:
+    """Samples come feature by feature."""
+    return wrapped(subject, "sample", _transposed)

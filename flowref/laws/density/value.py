@@ -9,7 +9,7 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, reported
 from flowref.laws.common.quadrature import MASS_FLOOR, total_mass
-from flowref.laws.common.requirements import exact_log_det
+from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.laws.density.base import normalizing_call
 from flowref.model import (
     BOUND,
@@ -55,7 +55,7 @@ def change(
 @law(
     "density/change-of-variables",
     points="data",
-    applies=exact_log_det,
+    applies=exact_log_det & exact_density,
     effort=8,
     source=CHANGE,
 )
@@ -114,7 +114,7 @@ def promised_everywhere(flow: Flow) -> bool:
     scales=(0.0, 0.3),
     size=1,
     effort=2,
-    applies=low_dimensional & on_a_box & promised_everywhere & exact_log_det,
+    applies=low_dimensional & on_a_box & promised_everywhere & exact_log_det & exact_density,
     source="a density integrates to one",
 )
 def normalizes(flow: Density, batch: Batch) -> Residual:

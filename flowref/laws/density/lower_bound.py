@@ -1,0 +1,91 @@
+"""Lower bounds of a log-density: what variational flows report."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from flowref.laws.density.consistency import few_entries, unconditional
+from flowref.model import (
+    CONTRACT,
+    STATISTICAL,
+    Array,
+    Batch,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+)
+from flowref.model.abilities import Density, Sampler, offers
+
+# Sizes of the two stages; what one weight may hold of the sum, and the least effective sample size;
+# standard errors and the share of the mass that are allowed.
+STAGES = (20_000, 100_000)
+HEAVIEST, EFFECTIVE = 0.02, 200
+ERRORS, SHARE = 5.0, 0.01
+# Points come from a t distribution with so many degrees of freedom, wider than samples.
+DEGREES, WIDER = 5, 1.5
+
+
+@law(
+    "density/lower-bound",
+    points="data",
+    force=CONTRACT,
+    promise="lower-bound",
+    tolerance=STATISTICAL,
+    scales=(0.0, 0.3),
+    size=1,
+    effort=2,
+    applies=few_entries & unconditional,
+    source="Jensen's inequality: e to an evidence lower bound is on average no more than the density, "
+    "which integrates to one; one sample of it is unbiased (Burda et al., arXiv:1509.00519)",
+)
+def lower_bound(flow: Density, batch: Batch) -> Residual:
+    r"""A promised lower bound $V$ of a log-density has $\int E[e^{V(x)}]\,dx \le 1$; where $V$ is
+    random, an unbiased estimate, equal to 1. Two stages; violated only if a larger one confirms.
+    """
+    if flow.density_support.bounded:
+        raise Unsupported("its support is bounded")
+    excess, mean, error = 0.0, 1.0, 0.0
+    for stage, count in enumerate(STAGES):
+        mean, error = mass(flow, count, batch.seed + 1000 * stage)
+        gap = mean - 1 if mean > 1 or not flow.promises.get("estimator") else 1 - mean
+        excess = gap / max(ERRORS * error, SHARE)
+        if excess <= 1:
+            break
+    return Residual(
+        np.array([max(excess, 0.0)]),
+        allowed=1.0,
+        observed={"mass": np.array([mean]), "standard error": np.array([error])},
+    )
+
+
+def mass(flow: Density, count: int, seed: int) -> tuple[float, float]:
+    """The integral of e to the bound by importance sampling, and its standard error."""
+    size = math.prod(flow.density_shape)
+    rng = np.random.default_rng(seed)
+    center, spread = np.zeros(size), np.ones(size)
+    if offers(flow, Sampler):
+        drawn = np.asarray(flow.sample(4000, seed, None), dtype=np.float64).reshape(4000, size)
+        low, center, high = np.quantile(drawn, (0.25, 0.5, 0.75), axis=0)
+        spread = (high - low) / 1.349
+        if not (np.isfinite(spread) & (spread > 0)).all():
+            raise Undecidable("its samples do not spread in every coordinate")
+    t = rng.standard_t(DEGREES, (count, size))
+    x = center + WIDER * spread * t
+    bound = np.asarray(flow.log_prob(x.reshape(count, *flow.density_shape), None), dtype=np.float64)
+    weights = np.exp(bound.reshape(count) - log_t(t) + np.log(WIDER * spread).sum())
+    if not np.isfinite(weights).all():
+        raise Undecidable("the bound is not finite everywhere")
+    total = weights.sum()
+    if weights.max() > HEAVIEST * total or total**2 < EFFECTIVE * (weights**2).sum():
+        raise Undecidable("a few points hold most of the mass")
+    return float(weights.mean()), float(weights.std() / math.sqrt(count))
+
+
+def log_t(t: Array) -> Array:
+    """The log-density of independent t distributed numbers, ``(rows,)``."""
+    constant = math.lgamma((DEGREES + 1) / 2) - math.lgamma(DEGREES / 2)
+    constant -= 0.5 * math.log(DEGREES * math.pi)
+    return np.asarray((constant - (DEGREES + 1) / 2 * np.log1p(t**2 / DEGREES)).sum(1))

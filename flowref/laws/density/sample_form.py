@@ -1,0 +1,51 @@
+"""The form of samples: points of the density that they are drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.probes import absent
+from flowref.laws.density.consistency import SampledDensity, unconditional
+from flowref.model import EXACT, Batch, Residual, law
+
+# How many samples are asked for: squeezed axes show where there is one, swapped ones where there are
+# as many as coordinates.
+NUMBERS = (1, 2, 5)
+
+
+@law(
+    "sampling/sample-shape",
+    points="data",
+    tolerance=EXACT,
+    scales=(0.0,),
+    size=1,
+    effort=1,
+    applies=unconditional,
+    source="torch.distributions: sample((n,)) has the shape (n, *event_shape), which log_prob takes",
+)
+def sample_shape(flow: SampledDensity, batch: Batch) -> Residual:
+    """Samples are points of the density: ``sample(n)`` gives n of them in the shape of an event, and
+    ``log_prob`` takes them and gives n numbers, for one sample as for several.
+    """
+    wrong = [note for count in NUMBERS for note in misshapen(flow, count, batch.seed)]
+    return absent(wrong[:1], len(batch.x), "{}")
+
+
+def misshapen(flow: SampledDensity, count: int, seed: int) -> Iterator[str]:
+    """What is wrong with so many samples."""
+    drawn, refused = attempt(flow.sample, count, seed, None)
+    if refused:
+        yield f"sample({count}) raises {refused}"
+        return
+    x = np.asarray(drawn)
+    expected = (count, *flow.density_shape)
+    if x.shape != expected:
+        yield f"sample({count}) has shape {x.shape}; expected {expected}"
+    density, refused = attempt(flow.log_prob, x, None)
+    if refused:
+        yield f"log_prob refuses sample({count}), of shape {x.shape}: {refused}"
+    elif np.size(density) != count:
+        yield f"log_prob of sample({count}) gives {np.size(density)} numbers"

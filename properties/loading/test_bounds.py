@@ -1,0 +1,37 @@
+"""Lower bounds: what promises one is held to Jensen's inequality, and to nothing that is about the
+density itself.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import flowref
+from flowref import loading, registry
+from flowref.model import Status
+
+BOUNDS = "flowref.zoo.specimens.bounds"
+EXACT = ("density/samples-consistent", "density/integrates-to-one")
+
+
+@pytest.mark.parametrize(("name", "random"), [("variational", True), ("expected", False)])
+def test_a_bound_is_random_where_calls_say_so(name: str, random: bool) -> None:
+    """A promised bound that differs between random states is an estimate, and another is none."""
+    subject = loading.load(registry.parse_target(f"{BOUNDS}:{name}"))
+    assert subject.promises["lower-bound"]
+    assert bool(subject.promises.get("estimator")) is random
+
+
+@pytest.mark.parametrize("law", EXACT)
+@pytest.mark.parametrize("name", ["variational", "expected"])
+def test_a_bound_is_not_held_to_the_density(name: str, law: str) -> None:
+    """Samples need not fit a lower bound, and it need not integrate to one."""
+    assert flowref.check(f"{BOUNDS}:{name}", law).status is Status.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize("defect", ["", "constant-missing", "divergence-sign"])
+def test_a_bound_lies_below(defect: str) -> None:
+    """A deterministic bound holds below the density, however far, and is accused above it."""
+    spec = f"{BOUNDS}:expected" + (f"?defect={defect}" if defect else "")
+    verdict = flowref.check(spec, "density/lower-bound")
+    assert verdict.status is (Status.VIOLATED if defect else Status.HOLDS)
