@@ -36,6 +36,14 @@ class Forward(Warped):
         return self.onward(x)
 
 
+class OneWord(Warped):
+    """A mode of which the code knows one word: any other goes back."""
+
+    def forward(self, x: Any, mode: str = "direct") -> Any:
+        """Data to latents, or back."""
+        return self.onward(x) if mode == "direct" else self.back(x)
+
+
 class TwoWaysBack(Forward):
     """backward and reverse disagree."""
 

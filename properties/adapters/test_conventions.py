@@ -77,6 +77,7 @@ def test_two_ways_back_that_disagree_are_refused_with_both() -> None:
         ("TwoWaysBack?inverse=none", ""),
         ("OneWayTwice", "inverse: backward()"),
         ("Undone?inverse=undo", "inverse: undo()"),
+        ("OneWord", "inverse: mode='inverse'"),
         ("ManyWords?inverse=mode:inverse", "inverse: mode='inverse'"),
         ("Triple?returns=z,log_prior,ladj", "log_prob = log_prior + ladj, as declared"),
         ("Accumulator?running=add", "running log-det, added (objective)"),

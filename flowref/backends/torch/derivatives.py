@@ -4,6 +4,8 @@ parameters.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,19 @@ def _graphed(
     """
     out = live.function(name)(obj, x, context)
     return (out, None) if name == "log_prob" else (out[0], out[1])
+
+
+@contextlib.contextmanager
+def in_place(name: str) -> Iterator[None]:
+    """A graph of which values were overwritten cannot be walked back: `Unsupported`, as where none
+    is recorded. What the call returns is judged by differences.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if "modified by an inplace operation" not in str(error):
+            raise
+        raise Unsupported(f"{name} overwrites what autograd needs to go back") from error
 
 
 def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> Array:
@@ -59,7 +74,8 @@ def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> A
                 )
             flat = value.reshape(len(rows) // outputs, outputs, outputs)
             diagonal = torch.diagonal(flat, dim1=1, dim2=2).sum()
-            (gradient,) = torch.autograd.grad(diagonal, rows, allow_unused=True)
+            with in_place(name):
+                (gradient,) = torch.autograd.grad(diagonal, rows, allow_unused=True)
             if gradient is None:
                 gradient = torch.zeros_like(rows)
             pieces.append(array(gradient).reshape(len(rows) // outputs, outputs, -1))
@@ -78,7 +94,8 @@ def vjp(
     live.count(f"vjp {name}", lambda: vjp(live, name, x, context, value_cotangent, ladj_cotangent))
     with live.lend() as obj, live.calling(f"vjp {name}"):
         leaf, total = _total(live, obj, name, x, context, value_cotangent, ladj_cotangent)
-        (gradient,) = torch.autograd.grad(total, leaf, allow_unused=True)
+        with in_place(name):
+            (gradient,) = torch.autograd.grad(total, leaf, allow_unused=True)
         return np.zeros(x.shape) if gradient is None else np.asarray(array(gradient))
 
 
@@ -96,7 +113,8 @@ def curvature(
     """
     with live.lend() as obj, live.calling(f"curvature {name}"):
         leaf, total = _total(live, obj, name, x, context, value_cotangent, ladj_cotangent)
-        (gradient,) = torch.autograd.grad(total, leaf, create_graph=True, allow_unused=True)
+        with in_place(name):
+            (gradient,) = torch.autograd.grad(total, leaf, create_graph=True, allow_unused=True)
         if gradient is None or not gradient.requires_grad:
             return np.zeros(x.shape)
         along = (gradient * torch.from_numpy(np.array(direction)).to(gradient.dtype)).sum()

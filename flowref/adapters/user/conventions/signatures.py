@@ -53,13 +53,15 @@ def flag(obj: Any, method: str) -> str:
 
 def words(obj: Any, method: str) -> tuple[str, tuple[str, ...]]:
     """The parameter ``mode`` with a word as its default, and the words among the constants of the
-    code that turn it around.
+    code that turn it around. Code that asks for the default word and knows none of the
+    others has a branch for whatever else is given: then the usual one stands for all.
     """
     for one in parameters(obj, method):
         if plain(one.name) in ("mode", "direction") and isinstance(one.default, str):
             texts = dict.fromkeys(_constants(_code(obj, method)))
             turned = [text for text in texts if plain(text) in BACKWARDS and text != one.default]
-            return one.name, tuple(turned)
+            otherwise = (BACKWARDS[0],) if one.default in texts else ()
+            return one.name, tuple(turned) or otherwise
     return "", ()
 
 
