@@ -14,6 +14,7 @@ DECIDED = (Status.HOLDS, Status.VIOLATED, Status.ADVICE, Status.ERROR)
 OPEN = (Status.INCONCLUSIVE, Status.NOT_APPLICABLE)
 # A reason that silences fewer laws than that has no line of its own.
 FEW = 3
+OFFERS = "it offers "
 
 
 def concerns(verdict: Verdict) -> bool:
@@ -56,11 +57,34 @@ class Waiting:
         >>> Waiting("it offers no inverse", "say ?inverse=NAME", False, ("a", "b", "c")).line
         'no inverse: 3 laws wait; say ?inverse=NAME'
         """
-        number = len(self.laws)
-        laws = "1 law" if number == 1 else f"{number} laws"
-        what = "undecided" if self.measured else ("waits" if number == 1 else "wait")
+        what = "undecided" if self.measured else "wait" if len(self.laws) > 1 else "waits"
         remedy = f"; {self.remedy}" if self.remedy else ""
-        return clean(f"{self.reason.removeprefix('it offers ')}: {laws} {what}{remedy}")
+        return clean(f"{self.reason.removeprefix(OFFERS)}: {self.count} {what}{remedy}")
+
+    @property
+    def count(self) -> str:
+        """How many laws, in words."""
+        return f"{len(self.laws)} law{'' if len(self.laws) == 1 else 's'}"
+
+
+def lines(verdicts: Iterable[Verdict], hints: Iterable[str] = ()) -> list[str]:
+    """What keeps laws from being put to the test, and what a user can say: a line each.
+
+    A hint of recognition ("no inverse found; it has reverse(z): say ?inverse=reverse") stands in
+    place of the words for the ability that it is about.
+
+    >>> law = Verdict("t", "l", Status.NOT_APPLICABLE, "it offers no inverse", waits=True)
+    >>> lines([law] * 3, ["no inverse found; say ?inverse=g"])
+    ['no inverse found; say ?inverse=g, 3 laws wait']
+    """
+    left, found = list(hints), []
+    for one in waiting(verdicts):
+        name = one.reason.removeprefix(OFFERS)  # "no inverse"
+        own = [hint for hint in left if name != one.reason and hint.startswith(f"{name} found")]
+        left = [hint for hint in left if hint not in own]
+        telling = [hint for hint in own if ";" in hint]
+        found.append(f"{telling[0]}, {one.count} wait" if telling else one.line)
+    return [clean(line) for line in (*left, *found)]
 
 
 def waiting(verdicts: Iterable[Verdict], least: int = FEW) -> tuple[Waiting, ...]:

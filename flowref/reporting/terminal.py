@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from flowref.model import KnownFailure, Recognized, Standing, Status, Verdict, identity
 from flowref.reporting.causes import by_size, deepest, explained
-from flowref.reporting.judged import share, waiting
+from flowref.reporting.judged import lines as waiting_lines
+from flowref.reporting.judged import share
 from flowref.reporting.outcomes import FAILING, tally
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
@@ -33,7 +34,8 @@ def target_lines(
     lines = [f"{clean(target)}   {kind}{counted}   {examined}"]
     if recognized is not None:
         lines += [f"  {line}" for line in taken(recognized, verbose=verbose)]
-    lines += [f"  {one.line}" for one in waiting(verdicts)]
+    hints = () if recognized is None else recognized.hints
+    lines += [f"  {line}" for line in waiting_lines(verdicts, hints)]
     accepted = {one.law for one in known if one.standing is Standing.KNOWN}
     new = [verdict for verdict in verdicts if verdict.law not in accepted]
     lines += [f"  {line}" for line in failing(new, statements)]
@@ -66,7 +68,7 @@ def taken(recognized: Recognized, *, verbose: bool = False) -> list[str]:
     """How a target was taken, where that is not plain: a line each."""
     how = [recognized.event, *recognized.conventions]
     lines = [f"as {'; '.join(filter(None, how))}"] if any(how) else []
-    lines += [*recognized.conflicts, *recognized.hints]
+    lines += recognized.conflicts
     return [clean(line) for line in (*lines, *(recognized.why if verbose else ()))]
 
 
