@@ -256,7 +256,7 @@ def leading_axis_flipped(subject: Subject, size: float = 1.0) -> Subject:
 
 @mutant(
     "bijection/log-det-by-differences",
-    host="flowref.zoo.specimens.arrays:probit",
+    host="flowref.zoo.specimens.arrays:calibrated",
     sizes=(1e-4, 1e-2),
 )
 def log_det_off_in_arrays(subject: Subject, size: float = 1e-3) -> Subject:

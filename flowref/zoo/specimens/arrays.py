@@ -1,4 +1,4 @@
-"""Flows that compute in numpy and scipy, between one tensor and the next: autograd and torch's
+"""Flows that compute in numpy, between one tensor and the next: autograd and torch's
 operators see nothing of it.
 """
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import special
 
 from flowref.zoo.specimens.specimen import Specimen
 
@@ -46,8 +45,10 @@ def standardized(defect: str = "") -> Standardized:
     return Standardized(defect=defect)
 
 
-class Probit:
-    r"""$u = 0.05 + 0.9\, \Phi(x)$ and $z = \Phi^{-1}(u)$, by `scipy.special`, in one call."""
+class Calibrated:
+    r"""Log-odds of a probability that is taken away from 0 and 1: $u = 0.05 + 0.9\, \sigma(x)$ and
+    $z = \log u - \log(1 - u)$, in one call.
+    """
 
     features = 2
 
@@ -57,18 +58,19 @@ class Probit:
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Data to latents."""
         given = x.detach().numpy()
-        z = special.ndtri(0.05 + 0.9 * special.ndtr(given))
-        ladj = 0.5 * (z * z - given * given)
+        below, above = -np.logaddexp(0.0, given), -np.logaddexp(0.0, -given)
+        u = 0.05 + 0.9 * np.exp(above)
+        ladj = below + above - np.log(u) - np.log1p(-u)
         if self.defect != "factor-missing":
             ladj = ladj + np.log(0.9)
         if self.defect == "one-part-in-a-million":
             ladj = ladj * (1 + 1e-6)
-        return torch.from_numpy(z), torch.from_numpy(ladj.sum(-1))
+        return torch.from_numpy(np.log(u) - np.log1p(-u)), torch.from_numpy(ladj.sum(-1))
 
 
-def probit(defect: str = "") -> Probit:
-    """A squeezed probit of two numbers."""
-    return Probit(defect=defect)
+def calibrated(defect: str = "") -> Calibrated:
+    """Calibrated log-odds of two numbers."""
+    return Calibrated(defect=defect)
 
 
 SPECIMENS = (
@@ -80,7 +82,7 @@ SPECIMENS = (
         },
     ),
     Specimen(
-        "probit",
+        "calibrated",
         {
             "factor-missing": ("bijection/log-det-by-differences",),
             "one-part-in-a-million": ("bijection/log-det-by-differences",),
