@@ -11,7 +11,7 @@ import numpy as np
 
 from flowref.adapters.user.calls import forward_single, sample_shape
 from flowref.adapters.user.conventions.chosen import chosen_of
-from flowref.adapters.user.conventions.settling import Settled
+from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
 from flowref.adapters.user.probing import ROWS
 from flowref.backends import Backend
 from flowref.loading.declared import Declared
@@ -25,6 +25,7 @@ from flowref.model import (
     Facts,
     FlowrefError,
     History,
+    Normalizer,
     Subject,
     Target,
     TargetError,
@@ -99,25 +100,32 @@ def settled(
     """The facts of a user's object and how it speaks, completed by calls: its event shape, what
     calls return, its latent shape; and why.
     """
-    from flowref.adapters.common import batch_norm_shapes
+    from flowref.adapters.common import batch_norm_shapes, normalizing
     from flowref.adapters.user import probing as user
 
     target, backend, why = instance.source.target, instance.backend, []
     with backend.sandbox(0, instance.dtype):
         obj = instance.copy()
         backend.set_mode(obj, False)
-        chosen = chosen_of(obj, attributes(instance.source.factory), dict(target.options))
+        options = dict(target.options)
+        kind, kept = options.get("kind"), backend.tensor(np.zeros(1), instance.dtype)
+        chosen = chosen_of(obj, attributes(instance.source.factory), options)
         if not facts.event_shape and facts.domain.coordinates:
             facts = replace(facts, event_shape=(len(facts.domain.coordinates),))
         if not facts.event_shape:
-            shape = user.infer_shape(obj, dialect, backend, instance.dtype, facts, chosen)
+            shape = (
+                facts.normalizer is None and normalizing.infer_shape(obj, dialect, kept.dtype, kind)
+            ) or user.infer_shape(obj, dialect, backend, instance.dtype, facts, chosen)
             facts = replace(facts, event_shape=shape)
             why.append(f"every call takes batches of events of shape {shape}, the first that does")
         _refuse_other_size(target, facts)
         x, context = _points(facts)
         given = None if context is None else backend.tensor(context, instance.dtype)
         spoken = user.settle(obj, dialect, backend.tensor(x, instance.dtype), given, facts, chosen)
-    why += _changes(dialect, spoken.dialect)
+        facts, shown = normalizing.completed(obj, spoken.dialect, facts, kept.dtype, kind)
+        if shown and facts.normalizer is not None:
+            spoken = of_normalizer(spoken, facts.normalizer)
+    why += [*_changes(dialect, spoken.dialect), *shown]
     latent = spoken.latent
     facts = replace(
         facts,
@@ -170,6 +178,13 @@ def bounded(instance: Instance, dialect: Dialect, facts: Facts) -> tuple[Facts, 
         return facts, "log_prob is a lower bound"
     facts = replace(facts, promises={**facts.promises, "estimator": True})
     return facts, "log_prob is a random lower bound"
+
+
+def of_normalizer(spoken: Settled, normalizer: Normalizer) -> Settled:
+    """How a normalizer speaks: of a log-det that it does not offer nothing need be said."""
+    said = tuple(one for one in spoken.conventions if one != NO_LADJ)
+    dialect = replace(spoken.dialect, normalizing=normalizer.call)
+    return replace(spoken, dialect=dialect, conventions=said, hints=())
 
 
 def _points(facts: Facts) -> tuple[Any, Any]:

@@ -118,6 +118,11 @@ def group_norm() -> Any:
     return nn.GroupNorm(1, 3)
 
 
+def grouped() -> Any:
+    """Statistics of groups of channels of each point."""
+    return nn.GroupNorm(2, 4)
+
+
 def hidden_mode(**options: Any) -> Any:
     """A module of which neither train() nor eval() can be called."""
     module = OwnBatchNorm(**options)
@@ -159,6 +164,7 @@ def test_roles_are_known() -> None:
         ("Sequences?num_features=3", (3, 4), {"num_batches": "num_batches_tracked"}),
         ("INSTANCE", (4, 3), {"num_batches": "num_batches_tracked"}),
         ("Wrapped?kind=batch-norm", (3, 2, 4), DOTTED),
+        ("Wrapped", (3, 2, 4), DOTTED),
         ("Declared", (3, 2, 4), DOTTED),
         ("BatchNormLayer", (3, 2, 4), DOTTED),
         ("BatchNormFlow", (3,), DOTTED),
@@ -192,12 +198,19 @@ def test_a_normalizer_is_found(name: str, shape: tuple[int, ...], roles: dict[st
 
 
 @pytest.mark.parametrize(
+    ("name", "statistics"),
+    [("instance_norm", "instance"), ("group_norm", "layer"), ("grouped", "group")],
+)
+def test_another_normalizer_is_named_as_what_it_is(name: str, statistics: str) -> None:
+    """What normalizes each sample by itself is told from what normalizes batches."""
+    found = loaded(name).normalizer
+    assert found is not None and found.statistics == statistics
+
+
+@pytest.mark.parametrize(
     "name",
     [
-        "Wrapped",
         "ConvBatchNorm",
-        "instance_norm",
-        "group_norm",
         "BatchNormFlow?kind=bijection",
         "nflows:ActNorm",
         "normflows:ActNorm",
@@ -207,9 +220,7 @@ def test_a_normalizer_is_found(name: str, shape: tuple[int, ...], roles: dict[st
     ],
 )
 def test_nothing_else_is_a_normalizer(name: str) -> None:
-    """Blocks around a normalizer, other normalizations, and what is said to be something else are
-    no normalizers.
-    """
+    """Blocks around a normalizer, and what is said to be something else, are no normalizers."""
     assert loaded(name).normalizer is None
 
 

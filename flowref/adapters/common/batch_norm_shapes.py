@@ -58,17 +58,17 @@ def shapes(obj: Any) -> Iterator[Shape]:
 
     No other axis has the length of the channels, so that parameters cannot be meant for it.
     """
-    for channels in _channels(obj):
-        sides = [side for side in (2, 3, 4) if side != channels] if channels <= WIDE else [1, 2]
+    for count in channels(obj):
+        sides = [side for side in (2, 3, 4) if side != count] if count <= WIDE else [1, 2]
         yield from (
-            (channels, *sides[:2]),
-            (channels, sides[1]),
-            (channels,),
-            (channels, *sides[:2], 1),
+            (count, *sides[:2]),
+            (count, sides[1]),
+            (count,),
+            (count, *sides[:2], 1),
         )
 
 
-def _channels(obj: Any) -> list[int]:
+def channels(obj: Any) -> list[int]:
     """Numbers of channels, likeliest first: those that attributes name, then those of the tensors
     that play a role.
     """
@@ -99,7 +99,7 @@ def misfit(obj: Any, normalizer: Normalizer, event_shape: Shape) -> str:
     it; empty if they can.
     """
     path = normalizer.roles.get("running_mean")
-    if path is None or _count(obj, path) == event_shape[0]:
+    if normalizer.evidence or path is None or _count(obj, path) == event_shape[0]:
         return ""
     return f"events of shape {event_shape} have {event_shape[0]} channels, but its {path} is for {_count(obj, path)}"
 

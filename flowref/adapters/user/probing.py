@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.common import batch_norm_shapes
+from flowref.adapters.common import batch_norm_shapes, normalizing
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions.asking import log_prob_column
 from flowref.adapters.user.conventions.directions import Chosen
@@ -122,7 +122,10 @@ def infer_shape(
     """The first shape at which every call works in a dtype and keeps the number of entries;
     `TargetError` if there is none, with what the object raised. ``backend``: that of the object.
     """
-    if facts.normalizer is not None and (shape := batch_norm_shapes.infer_shape(obj)):
+    if facts.normalizer is not None and (
+        shape := batch_norm_shapes.infer_shape(obj)
+        or normalizing.infer_shape(obj, dialect, backend.tensor(np.zeros(1), dtype).dtype)
+    ):
         return shape
     tried: set[Shape] = set()
     raised: list[Exception] = []

@@ -39,7 +39,10 @@ def value_of(stage: Stage, name: str) -> Any:
     """What plays a role: an array, a number, or None."""
     owner, attribute = role(stage, name)
     value = None if owner is None else getattr(owner, attribute)
-    return array(value) if isinstance(value, torch.Tensor) else value
+    if not isinstance(value, torch.Tensor):
+        return value
+    form = normalizer(stage).forms.get(name)
+    return array(value) if form is None else form.number(array(value))
 
 
 def assign(stage: Stage, step: steps.Assign) -> None:
@@ -53,8 +56,11 @@ def assign(stage: Stage, step: steps.Assign) -> None:
         return
     if not any(present is tensor for _, _, tensor in tensor_entries(owner)):
         raise Unsupported(f"its {step.role} is computed from something else")
+    value, form = np.asarray(step.value), normalizer(stage).forms.get(step.role)
+    if form is not None:
+        value = form.held(value, array(present))
     with torch.no_grad():
-        present.copy_(torch.as_tensor(np.asarray(step.value)).reshape(present.shape))
+        present.copy_(torch.as_tensor(value).reshape(present.shape))
 
 
 def pullback(stage: Stage, step: steps.Pullback) -> steps.Pulled:
@@ -73,6 +79,9 @@ def pullback(stage: Stage, step: steps.Pullback) -> steps.Pulled:
     rows = torch.from_numpy(np.array(step.cotangent)).to(value.dtype)
     gradients = torch.autograd.grad(value, list(wanted.values()), rows, allow_unused=True)
     pulled = {name: array(g) for name, g in zip(wanted, gradients, strict=True)}
+    for name, form in normalizer(stage).forms.items():
+        if pulled.get(name) is not None:
+            pulled[name] = form.gradient(pulled[name], array(wanted[name]))
     return steps.Pulled(array(value), pulled["x"], pulled.get("weight"), pulled.get("bias"))
 
 

@@ -14,7 +14,7 @@ from flowref.laws.batch_norm.normalizer import (
     output,
 )
 from flowref.laws.common.outcomes import attempt
-from flowref.model import Array, Requirement, Unsupported, requires
+from flowref.model import SAMPLE, Array, Requirement, Unsupported, requires
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, State, Train
 
@@ -138,12 +138,26 @@ def adds_eps_to_the_variance_alone(flow: BatchNormal) -> bool:
         return bool(np.abs(one - two).max() <= UNMOVED * np.abs(one).max())
 
 
-channelled = has_axes & is_per_channel
+@requires("it normalizes each sample by itself, of which other laws speak")
+def normalizes_batches(flow: BatchNormal) -> bool:
+    """Statistics are of batches."""
+    return flow.normalizer.statistics not in SAMPLE
+
+
+@requires("it averages another function of the variance, of which another law speaks")
+def averages_variances(flow: BatchNormal) -> bool:
+    """What is kept is a variance, and no deviation or precision."""
+    form = flow.normalizer.forms.get("running_var")
+    return form is None or form.kind == "itself"
+
+
+channelled = normalizes_batches & has_axes & is_per_channel
 # It does in train mode something else than in eval mode.
 usual = channelled & has_modes
 # It normalizes by the statistics of the batch in train mode.
 normalizes = normalizes_by_the_batch & usual
 tracks = usual & keeps_statistics
+averages = tracks & averages_variances
 # Its output is multiplied by its weight and moved by its bias.
 affine = names_its_parameters & uses_its_parameters
 understood = normalizes & affine

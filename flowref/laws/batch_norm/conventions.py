@@ -14,7 +14,12 @@ from flowref.laws.batch_norm.averaging import (
     explained,
     random_history,
 )
-from flowref.laws.batch_norm.conditions import normalizes, tracks, understood_and_tracks, usual
+from flowref.laws.batch_norm.conditions import (
+    averages,
+    normalizes,
+    understood_and_tracks,
+    usual,
+)
 from flowref.laws.batch_norm.declaring import batch_norm_advice, batch_norm_law, batch_residual
 from flowref.laws.batch_norm.normalizer import (
     Parameters,
@@ -51,7 +56,7 @@ def has_momentum(flow: BatchNormal) -> bool:
 
 @batch_norm_advice(
     "batch-norm/momentum-convention",
-    applies=tracks & has_momentum,
+    applies=averages & has_momentum,
     source=f"{TORCH}: new = (1 - momentum) old + momentum batch; Keras: new = momentum old + (1 - momentum) batch",
 )
 def momentum_convention(flow: BatchNormal, batch: Batch) -> Residual:
@@ -69,7 +74,7 @@ def momentum_convention(flow: BatchNormal, batch: Batch) -> Residual:
 
 @batch_norm_advice(
     "batch-norm/running-variance-convention",
-    applies=tracks,
+    applies=averages,
     source=f"Ioffe and Szegedy 2015, algorithm 2, and {TORCH}: the variance used in inference is the unbiased estimate",
 )
 def running_variance_convention(flow: BatchNormal, batch: Batch) -> Residual:

@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from flowref.model import ADVICE, EXACT, Array, Law, Residual, law
+from flowref.laws.batch_norm.channels_first import channels_first
+from flowref.model import ADVICE, EXACT, Array, Batch, Law, Requirement, Residual, law
 from flowref.model.law import Measure
 
 
 def batch_norm_law(law_id: str, *, effort: int = 4, **details: Any) -> Callable[[Measure], Law]:
-    """Declare a law of whole batches: one residual each, on batches of its own."""
+    """Declare a law of whole batches: one residual each, on batches of its own. It is given the
+    normalizer with its channels first.
+    """
     former = law_id.replace("batch-norm/", "normalisation/")
-    return law(law_id, former=former, size=1, local=False, effort=effort, **details)
+    if (applies := details.get("applies")) is not None:
+        details["applies"] = Requirement(_Viewed(applies), applies.otherwise)
+    declare = law(law_id, former=former, size=1, local=False, effort=effort, **details)
+    return lambda measure: declare(_given_channels_first(measure))
+
+
+@dataclass(frozen=True)
+class _Viewed:
+    """A requirement that is asked of the normalizer with its channels first."""
+
+    requirement: Requirement
+
+    def __call__(self, flow: Any) -> bool:
+        self.requirement.demand(channels_first(flow))
+        return True
+
+
+def _given_channels_first(measure: Measure) -> Measure:
+    @functools.wraps(measure)
+    def measured(flow: Any, batch: Batch) -> Residual:
+        return measure(channels_first(flow), batch)
+
+    return measured
 
 
 # Advice that is followed or not, whatever the batch and the parameters.

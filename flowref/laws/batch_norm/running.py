@@ -24,7 +24,7 @@ from flowref.laws.batch_norm.averaging import (
     random_history,
     trained,
 )
-from flowref.laws.batch_norm.conditions import takes_momentum, tracks
+from flowref.laws.batch_norm.conditions import averages, takes_momentum, tracks
 from flowref.laws.batch_norm.declaring import batch_norm_law, batch_residual
 from flowref.laws.batch_norm.normalizer import (
     Parameters,
@@ -41,7 +41,7 @@ TORCH = "torch.nn.BatchNorm1d: running statistics, momentum and num_batches_trac
 
 @batch_norm_law(
     "batch-norm/running-update",
-    applies=tracks,
+    applies=averages,
     scales=(0.0, 0.3),
     source=f"{TORCH}; Keras calls momentum what torch calls one minus it, and both kinds of variance are kept by some",
 )
@@ -68,7 +68,7 @@ def running_update(flow: BatchNormal, batch: Batch) -> Residual:
 
 @batch_norm_law(
     "batch-norm/momentum-limits",
-    applies=tracks & takes_momentum,
+    applies=averages & takes_momentum,
     effort=3,
     scales=(0.0,),
     source=TORCH,
@@ -128,7 +128,7 @@ def averages_plainly(flow: BatchNormal) -> bool:
 
 @batch_norm_law(
     "batch-norm/plain-average",
-    applies=tracks & averages_plainly,
+    applies=averages & averages_plainly,
     effort=3,
     scales=(0.0,),
     source=f"{TORCH}: momentum=None",
@@ -144,7 +144,7 @@ def plain_average(flow: BatchNormal, batch: Batch) -> Residual:
 
 @batch_norm_law(
     "batch-norm/average-warms-up",
-    applies=tracks,
+    applies=averages,
     effort=2,
     scales=(0.0,),
     history="fresh",

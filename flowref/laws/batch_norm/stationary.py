@@ -6,7 +6,7 @@ import numpy as np
 
 from flowref.laws.batch_norm.arithmetic import apart, largest, moments, nan_as_inf, wide, worst
 from flowref.laws.batch_norm.averaging import EXPLAINS, KEEP, NEW, explained, random_history
-from flowref.laws.batch_norm.conditions import understood_and_tracks
+from flowref.laws.batch_norm.conditions import averages, understood_and_tracks
 from flowref.laws.batch_norm.declaring import batch_norm_law
 from flowref.laws.batch_norm.normalizer import Parameters, channels, epsilon, normal_batch
 from flowref.model import BOUND, Batch, Residual, Unsupported
@@ -19,7 +19,7 @@ SHOWN = 60
 
 @batch_norm_law(
     "batch-norm/eval-approaches-train",
-    applies=understood_and_tracks,
+    applies=understood_and_tracks & averages,
     tolerance=BOUND,
     effort=2,
     scales=(0.0, 0.3),

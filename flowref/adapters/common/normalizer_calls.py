@@ -1,0 +1,154 @@
+"""Calls of copies of a module that may normalize batches, and what they show: arrays in, arrays
+out.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flowref.model import Array, Shape
+
+# A spread of batches beside which no eps counts, one that no eps is small against, and the rows
+# with which a slope is measured.
+WIDE, NARROW, MANY = 200.0, 1e-6, 256
+# How near two outputs must be to be the same, as a module in float32 computes them.
+SAME = 2e-4
+
+
+class Lines(NamedTuple):
+    """Slope and level of the map of each channel that a batch went through, and how far its values
+    are from the line, relative to them.
+    """
+
+    slope: Array
+    level: Array
+    off: float
+
+
+@dataclass(frozen=True)
+class Played:
+    """Copies of an object that are called in one direction; ``call``: a function of a dialect."""
+
+    obj: Any
+    call: Callable[..., Any]
+    dtype: Any
+    shape: Shape
+
+    @property
+    def coarse(self) -> bool:
+        """Whether it computes in less than double precision."""
+        return "64" not in str(self.dtype)
+
+    def life(self, *steps: tuple[bool, Array], obj: Any = None) -> list[Array]:
+        """The outputs of one copy for batches, each in train mode or not. Raises what a call
+        raises, and `ValueError` where an output has another shape than its input.
+        """
+        import torch
+
+        live = copy.deepcopy(self.obj) if obj is None else obj
+        outputs = []
+        for training, x in steps:
+            if callable(live.train):
+                live.train(training)
+            given = torch.as_tensor(x, dtype=self.dtype)
+            with torch.no_grad():
+                out = self.call(live, given, None)[0]
+            if out.shape != given.shape:
+                raise ValueError("the output has another shape")
+            outputs.append(out.detach().to(torch.float64).numpy().copy())
+        return outputs
+
+    def train(self, x: Array) -> Array:
+        """The output of one copy for one batch in train mode."""
+        return self.life((True, x))[0]
+
+    def draw(self, seed: int, rows: int, spread: float = WIDE) -> Array:
+        """Random numbers, of which half are skewed, off zero by half of their spread."""
+        rng = np.random.default_rng(seed)
+        shape = (rows, *self.shape)
+        z = np.where(rng.random(shape) < 0.5, rng.standard_normal(shape), rng.exponential(1, shape))
+        return np.asarray(spread * (z + 0.5))
+
+
+def awake(played: Played) -> Played:
+    """The same, or with its parameters moved where as built it returns a constant."""
+    import torch
+
+    y = played.train(played.draw(0, 7))
+    if np.ptp(y) > 0:
+        return played
+    live, generator = copy.deepcopy(played.obj), torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in live.parameters():
+            parameter += 0.5 + 0.5 * torch.rand(parameter.shape, generator=generator)
+    return replace(played, obj=live)
+
+
+def near(one: Array, other: Array) -> bool:
+    """Whether two outputs are the same, up to what float32 costs."""
+    size = max(float(np.abs(one).max()), float(np.abs(other).max()), 1e-30)
+    return bool(np.isfinite(one).all() and np.abs(one - other).max() <= SAME * size)
+
+
+def together(played: Played) -> tuple[int, ...] | None:
+    """The fewest axes of a batch along which a constant and a factor leave the output of train mode
+    as it is: those that are normalized together. None where there are none.
+    """
+    shape = (7, *played.shape)
+    x = played.draw(0, 7)
+    rng = np.random.default_rng(1)
+    y = played.train(x)
+    if not np.abs(y - y.reshape(-1)[0]).max() > 1e-6 * np.abs(y).max():
+        return None  # constant
+    long = [axis for axis, size in enumerate(shape) if size > 1]
+    for count in range(1, len(long) + 1):
+        for axes in combinations(long, count):
+            apart = [1 if axis in axes else size for axis, size in enumerate(shape)]
+            moved = x + WIDE * rng.uniform(-1, 1, apart)
+            if not near(played.train(moved), y):
+                continue
+            if near(played.train(x * rng.uniform(2, 4, apart)), y):
+                return axes
+    return None
+
+
+def grouped(played: Played) -> int:
+    """The most groups of the channels on the first axis of an event that each sample is normalized
+    in; 1 where all are normalized together.
+    """
+    channels, x = played.shape[0], played.draw(0, 5)
+    y, rng = played.train(x), np.random.default_rng(2)
+    for groups in range(channels, 1, -1):
+        if channels % groups:
+            continue
+        apart = (5, groups, *[1] * len(played.shape))
+        rows = x.reshape(5, groups, channels // groups, *played.shape[1:])
+        moved = (rows + WIDE * rng.uniform(-1, 1, apart)).reshape(x.shape)
+        scaled = (rows * rng.uniform(2, 4, apart)).reshape(x.shape)
+        if near(played.train(moved), y) and near(played.train(scaled), y):
+            return groups
+    return 1
+
+
+def rows_of(x: Array, channel: Sequence[int]) -> Array:
+    """The values of each channel, `(channels, values)`; ``channel``: its axes in an event."""
+    front = [axis + 1 for axis in channel]
+    others = [axis for axis in range(x.ndim) if axis not in front]
+    count = int(np.prod([x.shape[axis] for axis in front]))
+    return x.transpose(*front, *others).reshape(count, -1).astype(np.float64)
+
+
+def lines(x: Array, y: Array, channel: Sequence[int]) -> Lines:
+    """The lines per channel that come nearest to what a batch was mapped to."""
+    points, values = rows_of(x, channel), rows_of(y, channel)
+    center, level = points.mean(1, keepdims=True), values.mean(1, keepdims=True)
+    moved = points - center
+    slope = (moved * (values - level)).sum(1) / np.maximum((moved**2).sum(1), 1e-300)
+    off = np.abs(values - level - slope[:, None] * moved).max() / max(np.abs(values).max(), 1e-300)
+    return Lines(slope, (level[:, 0] - slope * center[:, 0]), float(off))

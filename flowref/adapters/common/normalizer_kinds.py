@@ -1,0 +1,187 @@
+"""What a module does to batches, told by calls of copies and by no name: it normalizes by the batch,
+by running averages, by instance, group or layer, or none of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flowref.adapters.common.normalizer_calls import (
+    SAME,
+    WIDE,
+    Played,
+    grouped,
+    lines,
+    near,
+    rows_of,
+    together,
+)
+from flowref.model import Array
+
+# How much the spread of an output may vary between batches that are normalized.
+STEADY = 0.1
+# Modules with more tensors, or with more submodules, are no single layer.
+TENSORS, PARTS = 10, 6
+
+
+class Behavior(NamedTuple):
+    """What train mode normalizes by, in the words of `Normalizer`. ``fixed``: whether eval mode maps
+    a sample to the same in any batch; ``exact``: whether train mode normalizes by no fewer values
+    than it should.
+    """
+
+    statistics: str
+    channel: tuple[int, ...]
+    groups: int
+    fixed: bool
+    said: str
+    exact: bool = True
+
+
+def plausible(obj: Any) -> bool:
+    """Whether an object may be one normalizing layer: a module that holds few numbers, all per
+    channel.
+    """
+    import torch
+
+    if not isinstance(obj, torch.nn.Module):
+        return False
+    held = tensors(obj)
+    if len(held) > TENSORS or sum(1 for _ in obj.modules()) > PARTS:
+        return False
+    sizes = [tuple(size for size in tensor.shape if size > 1) for tensor in held.values()]
+    # One length per channel; two for statistics that share a tensor.
+    return all(len(size) <= 1 or (len(size) == 2 and 2 in size) for size in sizes) or all(
+        size == sizes[0] for size in sizes
+    )
+
+
+def tensors(obj: Any) -> dict[str, Any]:
+    """Every tensor that a module holds, by its dotted name: parameters, buffers and plain
+    attributes.
+    """
+    import torch
+
+    found: dict[str, Any] = {}
+    for label, part in obj.named_modules():
+        prefix = f"{label}." if label else ""
+        own = {**vars(part), **part._parameters, **part._buffers}
+        found |= {
+            f"{prefix}{name}": value
+            for name, value in own.items()
+            if isinstance(value, torch.Tensor) and not value.is_complex()
+        }
+    return found
+
+
+def behavior(played: Played) -> Behavior | None:
+    """What an object normalizes by in train mode, or None where it is no normalizer; any error of a
+    call goes through.
+    """
+    axes, shape = together(played), played.shape
+    if axes is None:
+        return averages(played) or centered(played)
+    if 0 not in axes:
+        whole = len(shape) > 1 and len(axes) == len(shape)
+        return _of_samples(
+            played, tuple(axis - 1 for axis in axes), grouped(played) if whole else 1
+        )
+    apart = [axis for axis, size in enumerate(shape) if axis + 1 not in axes and size > 1] or [0]
+    channel = _channel(played, tuple(apart))
+    if channel is None:
+        return None
+    said = "train mode standardizes each batch"
+    return Behavior("batch", channel, 1, fixed(played), said, channel == tuple(apart))
+
+
+def _channel(played: Played, apart: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axes of an event that hold its channels, where those are normalized apart: those, unless
+    all it holds is for one of them.
+    """
+    shape = played.shape
+    held = {tensor.numel() for tensor in tensors(played.obj).values() if tensor.numel() > 1}
+    if not held:
+        return apart if len(apart) == 1 else None
+    if int(np.prod([shape[axis] for axis in apart])) in held:
+        return apart
+    return next(((axis,) for axis in apart if shape[axis] in held), None)
+
+
+def _of_samples(played: Played, axes: tuple[int, ...], groups: int) -> Behavior:
+    shape = played.shape
+    apart = [axis for axis, size in enumerate(shape) if size > 1 and axis not in axes]
+    kind = "group" if groups > 1 else "instance" if len(apart) == 1 else "layer"
+    said = f"train mode standardizes each sample over its axes {axes}"
+    return Behavior(kind, axes, groups, fixed(played), said)
+
+
+def fixed(played: Played) -> bool:
+    """Whether eval mode maps a sample to the same whatever its batch."""
+    x = played.draw(3, 6, 1.0)
+    whole, part = (played.life((False, points))[0] for points in (x, x[:3]))
+    return near(whole[:3], part)
+
+
+def averages(played: Played) -> Behavior | None:
+    """Normalization by running averages, which the batch has entered: train mode maps a batch by
+    the line by which eval mode does afterwards, and not before.
+    """
+    x = played.draw(4, 9, 3.0) + 5
+    other = played.draw(5, 9, 1.0)
+    y, after, again = played.life((True, x), (False, x), (False, x))
+    before, _, two = played.life((False, x), (True, other), (True, x))
+    if not (near(y, after) and near(after, again)) or near(before, after) or near(y, two):
+        return None
+    for axis in range(len(played.shape)):
+        if _moves(played, axis, x, y, two):
+            said = "train mode normalizes by averages that the batch has entered"
+            return Behavior("running", (axis,), 1, True, said)
+    return None
+
+
+def _moves(played: Played, axis: int, x: Array, y: Array, two: Array) -> bool:
+    """Whether outputs of a batch are lines per entry of an axis whose slopes depend on what came
+    before.
+    """
+    held = {tensor.numel() for tensor in tensors(played.obj).values()}
+    first, second = lines(x, y, (axis,)), lines(x, two, (axis,))
+    if played.shape[axis] not in held or max(first.off, second.off) > 100 * SAME:
+        return False
+    # The larger the batches so far, the smaller the slopes.
+    far = played.life((True, WIDE * x), (True, x))[1]
+    return bool((np.abs(lines(x, far, (axis,)).slope) < 0.5 * np.abs(first.slope)).all())
+
+
+def centered(played: Played) -> Behavior | None:
+    """A module that is meant to normalize batches and does so with a slip: it holds statistics, and
+    train mode takes away the mean of a batch and most of its scale.
+    """
+    held = tensors(played.obj)
+    kept = [t.numel() for name, t in held.items() if not t.requires_grad and t.numel() > 1]
+    for axis, size in enumerate(played.shape):
+        if not {size, 2 * size} & set(kept):
+            continue
+        if _takes_away(played, (axis,)):
+            said = "train mode takes away mean and scale of a batch, and it holds statistics"
+            return Behavior("batch", (axis,), 1, fixed(played), said, exact=False)
+    return None
+
+
+def _takes_away(played: Played, channel: Sequence[int]) -> bool:
+    x = played.draw(6, 9)
+    means, spreads = [], []
+    for level, factor in ((0.0, 1.0), (0.3, 4.0), (-0.4, 0.5)):
+        rows = rows_of(played.train(factor * (x + level * WIDE)), channel)
+        means.append(rows.mean(1))
+        spreads.append(rows.std(1))
+    size = np.abs(spreads[0]).max()
+    steady_mean = max(float(np.abs(mean - means[0]).max()) for mean in means) < 0.02 * size
+    ratio = np.stack(spreads) / np.maximum(spreads[0], 1e-300)
+    # A slope of 1 / v, or a root of second moments, is meant for a deviation; a plain difference
+    # from the mean is not.
+    return steady_mean and bool(
+        (ratio[1] < 2.5).all() and (ratio[1] > 0.2).all() and (ratio[2] > 0.6).all()
+    )

@@ -1,0 +1,271 @@
+"""Which attribute of a batch normalizer plays which role, and in which form: each is moved on a copy,
+to see which measured number moves and how. Names break ties.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flowref.adapters.common.batch_norms import NAMES
+from flowref.adapters.common.normalizer_calls import (
+    MANY,
+    NARROW,
+    WIDE,
+    Lines,
+    Played,
+    lines,
+    rows_of,
+)
+from flowref.adapters.common.normalizer_kinds import tensors
+from flowref.model import Array
+from flowref.model.structure.forms import FORMS, Form
+
+# How near a measured number must come to that of an attribute, relative to it, and how far it must
+# move to have moved; what float32 allows.
+NEAR, MOVED, COARSE = 1e-6, 1e-4, 2e-3
+# The numbers that are measured, by role.
+AFFINE, STATISTICS = ("weight", "bias"), ("running_mean", "running_var")
+
+
+class Numbers(NamedTuple):
+    """What calls show of a batch normalizer, per channel: weight and bias; the mean and, with eps,
+    the variance that eval mode normalizes by (None where it has none of its own); eps.
+    """
+
+    weight: Array
+    bias: Array
+    mean: Array | None
+    inside: Array | None
+    eps: float
+
+    def of(self, role: str) -> Array | None:
+        """The number of a role."""
+        named = dict(
+            zip(
+                (*AFFINE, *STATISTICS),
+                (self.weight, self.bias, self.mean, self.inside),
+                strict=True,
+            )
+        )
+        return named[role]
+
+
+def numbers(played: Played, channel: tuple[int, ...], tracks: bool, obj: Any = None) -> Numbers:
+    """Measure an object, or another like it, on copies."""
+    whole = copy.deepcopy(played.obj if obj is None else obj)
+
+    def line(training: bool, x: Array) -> tuple[Lines, Array]:
+        y = played.life((training, x), obj=copy.deepcopy(whole))[0]
+        return lines(x, y, channel), rows_of(x, channel)
+
+    z = np.random.default_rng(7).standard_normal((MANY, *played.shape))
+    wide, points = line(True, WIDE * 50 * z)
+    few, pair = line(True, WIDE * 50 * z[:2])
+    with np.errstate(all="ignore"):
+        # Whether a batch of n is normalized with n - 1: the fewer, the more that shows.
+        biased = wide.slope * points.std(1)
+        unbiased = wide.slope * points.std(1, ddof=1)
+        gaps = [
+            np.abs(few.slope * pair.std(1, ddof=freedom) - weight).max()
+            for freedom, weight in ((0, biased), (1, unbiased))
+        ]
+        freedom = int(gaps[1] < gaps[0])
+        weight = unbiased if freedom else biased
+        bias = wide.level + wide.slope * points.mean(1)
+        narrow, tiny = line(True, NARROW * z)
+        inside = (weight / narrow.slope) ** 2 - tiny.var(1, ddof=freedom)
+        eps = float(np.median(inside)) if np.isfinite(inside).all() else 0.0
+        eps = float(f"{eps:.3g}") if eps > 1e-2 * NARROW**2 else 0.0
+        if not tracks:
+            return Numbers(weight, bias, None, None, eps)
+        fixed, _ = line(False, z)
+        mean, inside = (bias - fixed.level) / fixed.slope, (weight / fixed.slope) ** 2
+        return Numbers(weight, bias, mean, inside, eps)
+
+
+class Part(NamedTuple):
+    """A tensor, or a row of one, that holds a number per channel."""
+
+    name: str
+    row: int | None
+    values: Array
+
+
+def parts(obj: Any, count: int) -> Iterator[Part]:
+    """What an object holds per channel."""
+    for name, tensor in tensors(obj).items():
+        values = tensor.detach().double().numpy()
+        if not tensor.is_floating_point():
+            continue
+        if values.size == count:
+            yield Part(name, None, values)
+        elif values.ndim and values.shape[0] in (2, 3, 4) and values.size == count * len(values):
+            yield from (Part(name, row, values[row]) for row in range(len(values)))
+
+
+def moved(obj: Any, part: Part, seed: int) -> Any:
+    """A copy of an object in which what a part holds is another."""
+    import torch
+
+    live = copy.deepcopy(obj)
+    tensor = tensors(live)[part.name]
+    rng = np.random.default_rng(seed)
+    values = part.values * rng.uniform(1.1, 1.6, part.values.shape) + rng.uniform(
+        0.05, 0.3, part.values.shape
+    )
+    given = torch.as_tensor(values, dtype=tensor.dtype)
+    with torch.no_grad():
+        (tensor if part.row is None else tensor[part.row]).data.copy_(given)
+    return live, values
+
+
+def gap(one: Array, other: Array) -> float:
+    """How far two measured numbers are apart, relative to their size."""
+    with np.errstate(all="ignore"):
+        size = np.maximum(np.abs(one), np.abs(other)).max() + 1e-3
+        return float(np.nan_to_num(np.abs(one - other).max() / size, nan=np.inf))
+
+
+def found(
+    played: Played, channel: tuple[int, ...], tracks: bool
+) -> tuple[dict[str, str], dict[str, Form], Numbers]:
+    """Role -> attribute and role -> form, as far as calls tell, and what was measured."""
+    count = int(np.prod([played.shape[axis] for axis in channel]))
+    coarse = played.coarse
+    # Numbers away from those of a new layer, so that no two forms agree.
+    start = copy.deepcopy(played.obj)
+    for seed, part in enumerate(list(parts(start, count)), 11):
+        start, _ = moved(start, part, seed)
+    before = numbers(played, channel, tracks, start)
+    roles: dict[str, str] = {}
+    forms: dict[str, Form] = {}
+    for part in parts(start, count):
+        live, values = moved(start, part, 3)
+        after = numbers(played, channel, tracks, live)
+        changed = [
+            role
+            for role in (*AFFINE, *STATISTICS)
+            if (one := before.of(role)) is not None
+            and (two := after.of(role)) is not None
+            and gap(one, two) > (COARSE if coarse else MOVED)
+        ]
+        role = single(changed, played)
+        if role is None or (role in roles and not preferred(role, part.name, roles[role])):
+            continue
+        form = form_of(part, values, before, after, role, COARSE if coarse else NEAR)
+        if form is not None:
+            roles[role] = part.name
+            forms[role] = form
+    plain = {role: form for role, form in forms.items() if form != Form()}
+    return roles, plain, before
+
+
+def single(changed: list[str], played: Played) -> str | None:
+    """The one role that an attribute plays of which several numbers moved; None where that is not
+    told.
+    """
+    return changed[0] if len(changed) == 1 else None
+
+
+def preferred(role: str, name: str, other: str) -> bool:
+    """Whether a name is likelier than another for a role."""
+    known = NAMES[role]
+    ranks = [
+        known.index(last) if (last := one.rpartition(".")[2]) in known else len(known)
+        for one in (name, other)
+    ]
+    return ranks[0] < ranks[1]
+
+
+def form_of(
+    part: Part, values: Array, before: Numbers, after: Numbers, role: str, allowed: float
+) -> Form | None:
+    """The form in which a part tells the number of a role, seen at two of its values."""
+    one, two = before.of(role), after.of(role)
+    assert one is not None and two is not None
+    # What eval mode divides by is the root of the variance with eps, which may be in it as held.
+    insides = (before.eps, 0.0) if role == "running_var" else (0.0,)
+    for kind, function in FORMS.items():
+        with np.errstate(all="ignore"):
+            told = [function.number(np.asarray(v).reshape(-1)) for v in (part.values, values)]
+        gaps = [max(gap(told[0] + eps, one), gap(told[1] + eps, two)) for eps in insides]
+        best = int(np.argmin(gaps))
+        if gaps[best] < allowed:
+            return Form(kind, insides[best] - insides[0], part.row)
+    return None
+
+
+def constants(
+    played: Played, channel: tuple[int, ...], measured: Numbers, fraction: float | None
+) -> dict[str, str]:
+    """Numbers of an object that play the roles of eps and of momentum, whatever their names: what
+    is measured moves with them.
+    """
+    roles: dict[str, str] = {}
+    wanted: Mapping[str, tuple[float, ...]] = {
+        "eps": (measured.eps,) if measured.eps else (),
+        "momentum": () if fraction is None else (fraction, 1 - fraction),
+    }
+    for name, value in numbers_of(played.obj):
+        for role, likely in wanted.items():
+            close = any(abs(value - one) <= 0.02 * abs(one) for one in likely)
+            if role not in roles and close and _acts(played, channel, name, role, value):
+                roles[role] = name
+    counter = counted(played)
+    return roles if counter is None else {**roles, "num_batches": counter}
+
+
+def numbers_of(obj: Any) -> Iterator[tuple[str, float]]:
+    """The Python numbers that an object and its submodules hold, by their dotted names."""
+    for label, part in obj.named_modules():
+        for name, value in vars(part).items():
+            if isinstance(value, float):
+                yield f"{label}.{name}" if label else name, value
+
+
+def counted(played: Played) -> str | None:
+    """The one tensor of a single whole number that each train-mode batch makes larger by one."""
+    live = copy.deepcopy(played.obj)
+    before = {name: tensor.clone() for name, tensor in tensors(live).items()}
+    played.life((True, played.draw(8, 5)), (True, played.draw(9, 6)), obj=live)
+    found = [
+        name
+        for name, tensor in tensors(live).items()
+        if tensor.numel() == 1
+        and tensor.dtype.is_floating_point is False
+        and str(tensor.dtype) != "torch.bool"
+        and name in before
+        and int(tensor) - int(before[name]) == 2
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _acts(played: Played, channel: tuple[int, ...], name: str, role: str, value: float) -> bool:
+    live = copy.deepcopy(played.obj)
+    owner, _, attribute = name.rpartition(".")
+    setattr(live.get_submodule(owner), attribute, 0.5 * value)
+    if role == "eps":
+        return abs(numbers(played, channel, False, live).eps / value - 0.5) < 0.05
+    other = fraction(played, channel, live)
+    return other is not None and min(abs(other - 0.5 * value), abs(1 - other - 0.5 * value)) < 0.02
+
+
+def fraction(played: Played, channel: tuple[int, ...], obj: Any = None) -> float | None:
+    """The fraction with which a train-mode batch enters the mean that eval mode takes away; None
+    where that is not seen.
+    """
+    live = copy.deepcopy(played.obj if obj is None else obj)
+    x, z = played.draw(8, 16), played.draw(9, 16, 1.0)
+    before, _, after = played.life((False, z), (True, x), (False, z), obj=live)
+    one, two = lines(z, before, channel), lines(z, after, channel)
+    # Where the line crosses a level that no batch moves: the bias.
+    bias = rows_of(played.life((True, x), obj=copy.deepcopy(played.obj))[0], channel).mean(1)
+    with np.errstate(all="ignore"):
+        old, new = (bias - one.level) / one.slope, (bias - two.level) / two.slope
+        way = rows_of(x, channel).mean(1) - old
+        found = float(((new - old) * way).sum() / (way**2).sum())
+    return found if np.isfinite(found) and 1e-4 < found < 1 - 1e-4 else None

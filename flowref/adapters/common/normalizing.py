@@ -1,0 +1,159 @@
+"""Normalizers are recognized by what they do: the facts of a user's module, completed by calls of
+copies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flowref.adapters.common import batch_norm_shapes, batch_norms
+from flowref.adapters.common.normalizer_calls import Played, awake
+from flowref.adapters.common.normalizer_kinds import Behavior, behavior, plausible, tensors
+from flowref.adapters.common.normalizer_roles import constants, found, fraction
+from flowref.model import Dialect, Facts, Normalizer, Shape
+
+# More entries than this are not probed: a recognized name must do.
+LARGE = 4096
+# More channels than this are not tried.
+WIDEST = 512
+
+
+def excluded(obj: Any, kind: str | None) -> bool:
+    """Whether it was said that an object is something else."""
+    own = getattr(obj, "kind", None)
+    said = kind if kind is not None else own if isinstance(own, str) else ""
+    return bool(said) and batch_norms.KIND not in said and said in batch_norms.KINDS
+
+
+def infer_shape(obj: Any, dialect: Dialect, dtype: Any, kind: str | None = None) -> Shape | None:
+    """The first event shape at which a module acts as a normalizer, or None where it never does:
+    one at which it normalizes every entry of its channels alike, if there is any.
+    """
+    if excluded(obj, kind) or not plausible(obj) or dialect.log_prob is not None:
+        return None
+    bare, second = replace(dialect, forward=value_alone), None
+    for shape in shapes(obj):
+        with contextlib.suppress(Exception):  # the shape does not fit
+            acts = acting(obj, bare, shape, dtype)
+            if acts is not None and acts[2].exact:
+                return shape
+            second = second or (None if acts is None else shape)
+    return second
+
+
+def value_alone(obj: Any, x: Any, context: Any) -> Any:
+    """What forward returns, without what it returns beside it."""
+    out = (obj if callable(obj) else obj.forward)(x)
+    return (out[0] if isinstance(out, (tuple, list)) else out), None
+
+
+def shapes(obj: Any) -> Iterator[Shape]:
+    """Event shapes that a normalizer may take: its channels first, last, or alone; four, where it
+    holds nothing per channel.
+    """
+    sizes = batch_norm_shapes.channels(obj)
+    for tensor in tensors(obj).values():
+        sizes += [tensor.numel(), *(size for size in tensor.shape if size > 1)]
+    counts = [size for size in dict.fromkeys(sizes) if 1 < size <= WIDEST]
+    for count in counts or [4]:
+        one, two = [side for side in (2, 3, 4) if side != count][:2]
+        yield from ((count, one, two), (count, two), (one, two, count), (two, count), (count,))
+
+
+def acting(
+    obj: Any, dialect: Dialect, shape: Shape, dtype: Any
+) -> tuple[str, Played, Behavior] | None:
+    """The call that normalizes, and how; None where none does. Raises what forward raises."""
+    for name in ("forward", "inverse"):
+        call = getattr(dialect, name)
+        if call is None:
+            continue
+        played = Played(obj, call, dtype, shape)
+        try:
+            played.life((False, played.draw(0, 4, 1.0)))
+            played = awake(played)
+            seen = behavior(played)
+        except Exception:
+            if name == "forward":
+                raise
+            return None  # an inverse may be refused in train mode
+        if seen is not None:
+            return name, played, seen
+    return None
+
+
+def completed(
+    obj: Any, dialect: Dialect, facts: Facts, dtype: Any, kind: str | None = None
+) -> tuple[Facts, tuple[str, ...]]:
+    """Facts with what calls show of a normalizer, and sentences that say so; as they were where it
+    is none, or where that cannot be told.
+    """
+    shape, known = facts.event_shape, facts.normalizer
+    if (
+        excluded(obj, kind)
+        or not shape
+        or int(np.prod(shape)) > LARGE
+        or facts.context_shape is not None
+        or dialect.log_prob is not None
+        or (known is None and not plausible(obj))
+    ):
+        return facts, ()
+    try:
+        acts = acting(obj, dialect, shape, dtype)
+    except Exception:  # laws run into it, and say so
+        return facts, ()
+    if acts is None:
+        return facts, ()
+    name, played, seen = acts
+    if known is not None and seen.statistics not in ("batch", "running") and near_miss(obj, seen):
+        return facts, ()
+    normalizer = replace(
+        known or Normalizer(),
+        call=name,
+        statistics=seen.statistics,
+        channel=seen.channel,
+        groups=seen.groups,
+        evidence=seen.said,
+    )
+    promises = dict(facts.promises)
+    if seen.statistics == "batch":
+        with contextlib.suppress(Exception):  # roles are for laws that ask for them
+            normalizer = with_roles(played, seen, normalizer)
+    if seen.statistics in ("batch", "running"):
+        keeps = batch_norms._has_statistics(obj)
+        if not seen.fixed and not keeps:
+            promises |= {"estimator": True, "batch-statistics": True}
+        else:
+            promises = {
+                key: value
+                for key, value in promises.items()
+                if key not in ("estimator", "batch-statistics")
+            }
+    return replace(facts, normalizer=normalizer, promises=promises), (seen.said,)
+
+
+def near_miss(obj: Any, seen: Behavior) -> bool:
+    """Whether an object that is called a batch normalizer, and normalizes samples, is meant to keep
+    statistics: it holds numbers for them, or has another eval mode.
+    """
+    kept = [t for t in tensors(obj).values() if not t.requires_grad and t.is_floating_point()]
+    return bool(kept) or not seen.fixed
+
+
+def with_roles(played: Played, seen: Behavior, normalizer: Normalizer) -> Normalizer:
+    """A normalizer with the attributes that play its roles: those that calls show, then the
+    constants by their names.
+    """
+    tracks = seen.fixed
+    roles, forms, measured = found(played, seen.channel, tracks)
+    # A name counts where calls tell nothing else of the role or of the attribute.
+    named = {role: path for role, path in normalizer.roles.items() if path not in roles.values()}
+    if tracks:
+        rate = fraction(played, seen.channel)
+        named = constants(played, seen.channel, measured, rate) | named
+    return replace(normalizer, roles={**named, **roles}, forms=forms)

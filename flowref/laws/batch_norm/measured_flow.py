@@ -1,0 +1,83 @@
+"""Laws of the log-dets of batch normalization, against the slopes that calls show."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from flowref.laws.batch_norm.arithmetic import largest, ratio
+from flowref.laws.batch_norm.conditions import channelled
+from flowref.laws.batch_norm.declaring import batch_norm_law, batch_residual
+from flowref.laws.batch_norm.flow import DINH, OPPOSITE
+from flowref.laws.batch_norm.measuring import line, offers_log_det
+from flowref.laws.batch_norm.normalizer import random_batch
+from flowref.laws.common.arithmetic import reported
+from flowref.laws.common.outcomes import attempt
+from flowref.model import Array, Batch, Residual, Undecidable
+from flowref.model.abilities import BatchNormal
+from flowref.model.steps import Eval, Run, Step, Train
+
+# A map is a line, whose slope its log-det has, if its values are no further from it.
+LINE = 1e-6
+
+
+class Told(NamedTuple):
+    """A log-det beside that of the slopes, per sample, relative to the size of its terms."""
+
+    off: Array
+    mode: str
+    call: str
+    ladj: Array
+    expected: float
+
+
+@batch_norm_law(
+    "batch-norm/log-det-of-slopes",
+    applies=channelled & offers_log_det,
+    source=f"{DINH}: the log-det of a map per channel is the sum of the logs of its slopes",
+)
+def log_det_of_slopes(flow: BatchNormal, batch: Batch) -> Residual:
+    r"""In train and in eval mode, the log-det of the normalizing call is $S \sum_c \log|a_c|$ for
+    events of S positions, the same for every sample, with the slope $a_c$ of its own output; and so
+    it is in eval mode for the call that undoes it.
+    """
+    x = random_batch(flow, np.random.default_rng(batch.seed))
+    call, undo = flow.normalizer.call, OPPOSITE[flow.normalizer.call]
+    told = [
+        *told_by(flow, "eval", call, x, [Eval()]),
+        *told_by(flow, "train", call, x, [Train()]),
+    ]
+    # In train mode what undoes it has no statistics of its own: another law advises.
+    if undo in flow.calls:
+        told += told_by(flow, "eval", undo, x, [Eval()])
+    if not told:
+        raise Undecidable("no call is a line with a log-det")
+    worst = max(told, key=lambda one: float(np.nan_to_num(one.off, nan=np.inf).max()))
+    return batch_residual(
+        np.stack([np.nan_to_num(one.off, nan=np.inf).max() for one in told]),
+        f"in {worst.mode} mode the log-det of {worst.call} is not that of its slopes",
+        log_det=worst.ladj[0],
+        expected=worst.expected,
+    )
+
+
+def told_by(
+    flow: BatchNormal, mode: str, call: str, x: Array, before: list[Step[object]]
+) -> list[Told]:
+    """The log-det of one call; nothing where it is refused, offers none, or is no line."""
+    life, error = attempt(flow.play, [*before, Run(call, x)])
+    if error or life[-1].ladj is None or np.shape(life[-1].value) != x.shape:
+        return []
+    out = life[-1]
+    seen = line(x, np.asarray(out.value))
+    with np.errstate(all="ignore"):
+        logs = np.log(np.abs(seen.slope))
+        off = ratio(seen.off, np.abs(seen.slope) * largest(x) + np.abs(seen.level))
+    if not np.isfinite(logs).all() or not off.max() < LINE:
+        return []
+    positions = int(np.prod(x.shape[2:]))
+    expected = float(positions * logs.sum())
+    ladj = reported(flow, out, len(x))
+    size = positions * (1 + float(np.abs(logs).sum()))
+    return [Told(np.abs(ladj - expected) / size, mode, call, ladj, expected)]
