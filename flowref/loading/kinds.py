@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flowref.model import Dialect, Facts, Normalizer
+from flowref.model import SAMPLE, Dialect, Facts, Normalizer
 
 # Attributes of a batch normalizer that most have, by the words for them.
 USUAL = {"running_mean": "running mean", "running_var": "running variance", "eps": "eps"}
@@ -40,10 +40,19 @@ def _shape_of_map(facts: Facts) -> str:
 
 
 def _normalizer(normalizer: Normalizer, invertible: bool) -> str:
+    way_back = " with inverse" if invertible else ""
+    if normalizer.statistics in SAMPLE:
+        return f"{normalizer.statistics} norm{way_back}"
     statistics = " by running averages" if normalizer.statistics == "running" else ""
+    axes = "" if normalizer.channel == (0,) else f" of axis {_listed(normalizer.channel)}"
     unknown = " and ".join(word for role, word in USUAL.items() if role not in normalizer.roles)
-    told = f", whose {unknown} nothing tells" if unknown else ""
-    return f"batch norm{statistics}{' with inverse' if invertible else ''}{told}"
+    told = f", whose {unknown} nothing tells" if unknown and not normalizer.evidence else ""
+    return f"batch norm{statistics}{axes}{way_back}{told}"
+
+
+def _listed(axes: tuple[int, ...]) -> str:
+    """Axes of an event, as those of a batch."""
+    return " and ".join(str(axis + 1) for axis in axes)
 
 
 def _density(dialect: Dialect) -> str:

@@ -110,14 +110,14 @@ DIALECT = Dialect(forward=normalize)
 def normalizer_of(obj: Any) -> tuple[Normalizer, dict[str, Any]]:
     """What the attributes of a normalizer tell, and the promises that follow."""
     played = roles(obj)
-    if "running_mean" in played or _has_statistics(obj):
+    if "running_mean" in played or has_statistics(obj):
         return Normalizer(roles=played), {}
     # Without running statistics the batch's own serve in eval mode as well: rows of a batch are
     # coupled, by design.
     return Normalizer(roles=played), {"estimator": True, "batch-statistics": True}
 
 
-def _has_statistics(obj: Any) -> bool:
+def has_statistics(obj: Any) -> bool:
     """Whether an object has numbers per channel that are no parameters: running statistics under a
     name of its own.
     """

@@ -120,20 +120,13 @@ def completed(
         groups=seen.groups,
         evidence=seen.said,
     )
-    promises = dict(facts.promises)
     if seen.statistics == "batch":
         with contextlib.suppress(Exception):  # roles are for laws that ask for them
             normalizer = with_roles(played, seen, normalizer)
-    if seen.statistics in ("batch", "running"):
-        keeps = batch_norms._has_statistics(obj)
-        if not seen.fixed and not keeps:
-            promises |= {"estimator": True, "batch-statistics": True}
-        else:
-            promises = {
-                key: value
-                for key, value in promises.items()
-                if key not in ("estimator", "batch-statistics")
-            }
+    coupled = {"estimator": True, "batch-statistics": True}
+    promises = {key: value for key, value in facts.promises.items() if key not in coupled}
+    if seen.statistics == "batch" and not seen.fixed and not batch_norms.has_statistics(obj):
+        promises |= coupled
     return replace(facts, normalizer=normalizer, promises=promises), (seen.said,)
 
 

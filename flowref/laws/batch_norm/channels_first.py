@@ -75,8 +75,12 @@ def _played(
 
 
 def _placed(step: Step[Any], channel: Sequence[int], shape: Shape) -> Step[Any]:
-    if isinstance(step, Normalize | Run):
+    if isinstance(step, Normalize):
         return replace(step, x=back(step.x, channel, shape))
+    if isinstance(step, Run):
+        first_input, *others = step.inputs
+        inputs = (back(first_input, channel, shape), *others)
+        return Run(step.call, *inputs, how=step.how, draws=step.draws, held=step.held)
     if isinstance(step, Pullback):
         cotangent = back(step.cotangent, channel, shape)
         return replace(step, x=back(step.x, channel, shape), cotangent=cotangent)
