@@ -25,11 +25,10 @@ class Overwriting(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.weight = torch.nn.Parameter(torch.tensor([[0.0, 0.5], [0.0, 0.0]]))
-        self.register_buffer("mask", torch.tensor([[0.0, 1.0], [0.0, 0.0]]))
 
     def scale(self, x: Any) -> Any:
         """The logarithm of the factor of each entry."""
-        return x @ (self.weight * self.mask)
+        return x @ torch.triu(self.weight, 1)
 
     def forward(self, x: Any) -> Any:
         """Data to latents."""
