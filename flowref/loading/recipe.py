@@ -29,6 +29,7 @@ from flowref.model import (
     Subject,
     Target,
     TargetError,
+    UnknownShape,
 )
 
 DTYPES = ("float64", "float32")
@@ -105,19 +106,22 @@ def recipe_of(target: Target) -> Recipe:
     The object is built once, in float64; where a call of it fails in that, once more in float32.
     """
     source, event = source_of(target), event_option(dict(target.options))
-    refusals = []
+    refusals: list[Refusal | UnknownShape] = []
     for dtype in dtypes(target):
         try:
             instance = instance_of(source, dtype)
             recognition = recognize(instance, event)
             declared = declare(instance, recognition)
             probed = probe(instance, recognition, declared)
-        except Refusal as refusal:
+        except (Refusal, UnknownShape) as refusal:
             refusals.append(refusal)
             continue
         recognized = recognized_as(target, recognition, declared, probed)
         return Recipe(source, instance.backend, recognition.adapter, probed, recognized)
-    raise TargetError(refusals[0].sentence(target)) from refusals[0].error
+    first = refusals[0]
+    if isinstance(first, UnknownShape):
+        raise first
+    raise TargetError(first.sentence(target)) from first.error
 
 
 def recognized_as(

@@ -11,6 +11,7 @@ from flowref.model.errors import (
     SpecError,
     TargetError,
     Undecidable,
+    UnknownShape,
     Unsupported,
     nearest,
     one_line,
@@ -53,6 +54,6 @@ __all__ = [
     "Facts", "FlowrefError", "History", "KnownFailure", "Law", "LawError", "Life", "Manner", "Mapped", "MultiScale", "Mutant",
     "Normalizer", "Observation", "Preprocessing", "Problem", "Promise", "Recognized", "ReportError",
     "Requirement", "Residual", "Shape", "Silence", "SpecError", "Squeezing", "Standing", "Status", "Subject", "Support",
-    "Target", "TargetError", "Undecidable", "Unsupported", "Verdict", "derive", "draw", "identity",
+    "Target", "TargetError", "Undecidable", "UnknownShape", "Unsupported", "Verdict", "derive", "draw", "identity",
     "law", "mutant", "named_mask", "nearest", "one_line", "per_point", "requires", "seed_of",
 ]  # fmt: skip

@@ -25,6 +25,10 @@ class TargetError(FlowrefError):
     """A target that was understood but cannot be loaded."""
 
 
+class UnknownShape(TargetError):
+    """No event shape was found at which the calls of an object work; in another dtype one may be."""
+
+
 class Ambiguous(TargetError):
     """An object that can be read in two ways; the message names both, and the option that decides."""
 

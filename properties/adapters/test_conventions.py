@@ -127,3 +127,8 @@ def test_a_form_that_calls_disagree_on_is_no_convention(name: str) -> None:
     """A log-det in two forms, or one that depends on the batch, is accused by the law of its form."""
     verdict = checking.check(registry.parse_target(f"{STRANGE}:{name}"), "bijection/log-det-shape")
     assert verdict.status is Status.VIOLATED
+
+
+def test_what_runs_in_float32_only_needs_no_shape() -> None:
+    """Where no shape works in float64, shapes are tried in float32."""
+    assert recipe("SingleOnly").dtype == "float32"

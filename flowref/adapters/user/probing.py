@@ -19,7 +19,16 @@ from flowref.adapters.user.conventions.asking import log_prob_column
 from flowref.adapters.user.conventions.directions import Chosen
 from flowref.adapters.user.conventions.samples import settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
-from flowref.model import Ambiguous, Dialect, Facts, Shape, SpecError, TargetError, draw, one_line
+from flowref.model import (
+    Ambiguous,
+    Dialect,
+    Facts,
+    Shape,
+    SpecError,
+    UnknownShape,
+    draw,
+    one_line,
+)
 
 # Events in a batch that is tried: no number of features or of returned things that is usual.
 ROWS = 7
@@ -145,7 +154,7 @@ def infer_shape(
         except Exception as error:  # the shape does not fit; the first error is told if none does
             raised.append(error)
     own = f"{told(raised)}; " if raised else ""
-    raise TargetError(
+    raise UnknownShape(
         f"{own}the event shape of {type(obj).__name__} cannot be told; give it as ?event=3 or "
         "?event=2,4,4 (or --event 3), "
         "or as an attribute event_shape"
