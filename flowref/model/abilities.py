@@ -164,6 +164,13 @@ class Quantiles(Flow, Protocol):
     def icdf(self) -> Call[Array]: ...
 
 
+class Stating(Flow, Protocol):
+    """Mean, variance and entropy as a univariate distribution tells them: ``stated()``."""
+
+    @property
+    def stated(self) -> Call[Array]: ...
+
+
 class Estimating(Flow, Protocol):
     """Log-likelihoods estimated from draws: ``estimate(x, draws, seed, context)``."""
 

@@ -35,7 +35,8 @@ class Dialect:
     ``base_sample(obj, n, context)``: what ``sample`` draws from the base, in the same random state;
     ``rsample(obj, n, context)``:
     samples that carry gradients; ``cdf(obj, x)`` and ``icdf(obj, u)``: of a univariate
-    distribution;
+    distribution; ``stated(obj) -> (mean, variance, entropy)``: what one says of itself, nan where it
+    says nothing;
     ``sample_log_prob(obj, n, context) -> (x, log_prob)``: samples with the log-densities that come
     beside them;
     ``estimate(obj, x, draws, context)``: the log-likelihood as estimated from so many draws of the
@@ -63,6 +64,7 @@ class Dialect:
     sample_log_prob: Callable[..., Any] | None = None
     cdf: Callable[..., Any] | None = None
     icdf: Callable[..., Any] | None = None
+    stated: Callable[[Any], Any] | None = None
     estimate: Callable[..., Any] | None = None
     rescale: Callable[[Any, float], Any] | None = None
     bits_per_dim: Callable[..., Any] | None = None

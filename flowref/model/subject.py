@@ -53,7 +53,8 @@ class Subject:
         noise that ``sample`` turns into data under the same seed;
         ``sample_log_prob(n, seed, context)`` -> `Mapped`: samples, and the log-densities that come
         beside them in place of log-dets;
-        ``cdf(x)``, ``icdf(u)`` -> ``(batch,)``;
+        ``cdf(x)``, ``icdf(u)`` -> ``(batch,)``; ``stated()`` -> mean, variance and entropy as the
+        distribution tells them, nan where it does not;
         ``estimate(x, draws, seed, context)`` -> ``(batch,)``, log-likelihoods from draws;
         ``rescaled(x, factor, context)`` -> ``(batch,)``, the log-density of data times a factor;
         ``bits_per_dim(x, context)`` -> ``(batch,)`` or a number;
@@ -145,6 +146,11 @@ class Subject:
     def icdf(self) -> Call[Array] | None:
         """The quantile function."""
         return self.calls.get("icdf")
+
+    @property
+    def stated(self) -> Call[Array] | None:
+        """Mean, variance and entropy as told."""
+        return self.calls.get("stated")
 
     @property
     def estimate(self) -> Call[Array] | None:

@@ -65,6 +65,20 @@ def icdf(obj: Any, u: Any) -> Any:
     return obj.icdf(u)
 
 
+def stated(obj: Any) -> Any:
+    """Mean, variance and entropy, nan for what a distribution does not tell."""
+    import torch
+
+    told = []
+    for name in ("mean", "variance", "entropy"):
+        try:
+            value = getattr(obj, name)
+            told.append(value() if name == "entropy" else value)
+        except NotImplementedError:
+            told.append(torch.tensor(float("nan")))
+    return torch.stack([torch.as_tensor(value, dtype=torch.float64) for value in told])
+
+
 def rescale(obj: Any, factor: float) -> Any:
     from torch.distributions import AffineTransform, TransformedDistribution
 
@@ -75,7 +89,8 @@ TRANSFORM = replace(torch_dialects.TRANSFORM, chain=chain)
 SIMPLEX = Dialect(forward=simplex_forward, inverse=simplex_inverse, normalizing="inverse")
 CHOLESKY = Dialect(forward=cholesky_forward, inverse=cholesky_inverse, normalizing="inverse")
 DENSITY = replace(torch_dialects.DENSITY, rescale=rescale)
-UNIVARIATE = replace(DENSITY, cdf=cdf, icdf=icdf)
+OF_NUMBERS = replace(DENSITY, stated=stated)
+UNIVARIATE = replace(OF_NUMBERS, cdf=cdf, icdf=icdf)
 FLOW = replace(torch_dialects.FLOW, rescale=rescale)
 # Transforms whose codomain has fewer dimensions than its coordinates.
 SPECIAL = {"StickBreakingTransform": SIMPLEX, "CorrCholeskyTransform": CHOLESKY}
@@ -95,15 +110,15 @@ def recognizes(obj: Any) -> Dialect | None:
         return None
     if is_flow(obj):
         return FLOW
-    return UNIVARIATE if has_quantiles(obj) else DENSITY
+    if len(obj.event_shape) or len(obj.batch_shape):
+        return DENSITY
+    return UNIVARIATE if has_quantiles(obj) else OF_NUMBERS
 
 
 def has_quantiles(obj: Any) -> bool:
-    """Whether a distribution is one of numbers and has both a distribution function and quantiles."""
+    """Whether a distribution of numbers has both a distribution function and quantiles."""
     import torch
 
-    if len(obj.event_shape) or len(obj.batch_shape):
-        return False
     try:
         obj.cdf(obj.icdf(torch.tensor(0.5, dtype=torch.float64)))
     except (

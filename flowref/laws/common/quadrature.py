@@ -28,13 +28,14 @@ def total_mass(flow: Flow, batch: Batch) -> tuple[float, float]:
     between the grid points.
     """
     size = math.prod(flow.density_shape)
-    samples = _samples(flow, batch, size)
+    samples = where_mass_is(flow, batch, size)
     peak = _peak(flow, samples, batch)
     masses, highest = [], -np.inf
     for nodes in NODES[size]:
         sets = flow.density_support.coordinates or (flow.density_support,) * size
         axes = [
-            _axis(flow, sets[axis], samples[:, axis], nodes, PANELS[size]) for axis in range(size)
+            axis_points(flow, sets[axis], samples[:, axis], nodes, PANELS[size])
+            for axis in range(size)
         ]
         mass, top = _integrate(flow, axes, batch)
         masses.append(mass)
@@ -45,7 +46,7 @@ def total_mass(flow: Flow, batch: Batch) -> tuple[float, float]:
     return masses[2], error
 
 
-def _samples(flow: Flow, batch: Batch, size: int) -> Array:
+def where_mass_is(flow: Flow, batch: Batch, size: int) -> Array:
     """Where the mass is: samples of the density, or the ordinary points of its support."""
     if "sample" in flow.calls and flow.context_shape is None:
         try:
@@ -73,7 +74,7 @@ def _peak(flow: Flow, samples: Array, batch: Batch) -> float:
     return float(finite.max()) if finite.size else -np.inf
 
 
-def _axis(
+def axis_points(
     flow: Flow, support: Support, samples: Array, nodes: int, panels: int
 ) -> tuple[Array, Array]:
     """Points and weights along one axis."""

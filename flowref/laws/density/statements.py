@@ -1,0 +1,174 @@
+"""What a distribution of numbers says of itself besides its density."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from flowref.laws.common.quadrature import NODES, PANELS, axis_points, where_mass_is
+from flowref.model import BOUND, Array, Batch, Residual, Undecidable, law, requires
+from flowref.model.abilities import Density, Distribution, Flow, Stating
+
+
+class StatingDensity(Density, Stating, Protocol):
+    """A density with its mean, variance and entropy."""
+
+
+class DistributedDensity(Density, Distribution, Protocol):
+    """A density with its distribution function."""
+
+
+NAMES = ("mean", "variance", "entropy")
+# What rounding may do to an integral, what formulas may leave out (near special values of a
+# parameter libraries take a few terms of a series), and how often the disagreement of grids the
+# error may be.
+ROUNDING, SERIES = {"float64": 1e-8, "float32": 1e-3}, {"float64": 1e-6, "float32": 1e-3}
+QUADRATURE_FACTOR = 20.0
+# Beyond this the integral is not known well enough; below it a density may miss mass one.
+UNSETTLED, MASS_MISSED = 1e-3, 1e-6
+# Intervals between points are halved where two rules disagree: nodes, and how often.
+RULES, HALVINGS, AGREED = (10, 15), 26, 1e-12
+
+
+@requires("it is a distribution of vectors")
+def univariate(flow: Flow) -> bool:
+    """A distribution of numbers."""
+    return math.prod(flow.density_shape) == 1
+
+
+@requires("it has atoms, or parts that are no density")
+def has_density(flow: Flow) -> bool:
+    """A density tells all there is."""
+    return not flow.promises.get("atoms") and not flow.promises.get("truncated-domain")
+
+
+@law(
+    "density/stated-moments",
+    points="data",
+    tolerance=BOUND,
+    local=False,
+    scales=(0.0,),
+    size=1,
+    effort=1,
+    applies=univariate & has_density,
+    source="mean, variance and differential entropy are integrals of the density",
+)
+def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
+    r"""The mean, the variance and the entropy that a distribution tells are those of its density:
+    $\int x p$, $\int (x - \mu)^2 p$, $-\int p \log p$ (quadrature, one dimension).
+
+    Where an integral does not settle, as of tails without a variance, nothing is said.
+    """
+    told = np.asarray(flow.stated(), dtype=np.float64).reshape(3)
+    grids = [moments(flow, batch, nodes) for nodes in NODES[1]]
+    values = grids[-1]
+    error = np.maximum(np.abs(grids[2] - grids[1]), np.abs(grids[1] - grids[0]) / 4)
+    if not abs(values[0] - 1) <= MASS_MISSED:
+        raise Undecidable(f"the density integrates to {values[0]:.6g}: its moments say nothing")
+    found, error = values[1:], error[1:]
+    spread = math.sqrt(max(found[1], 0.0))
+    scale = np.array([spread + abs(found[0]), found[1], 1 + abs(found[2])])
+    settled = np.isfinite(told) & np.isfinite(found) & (error <= UNSETTLED * scale / 20)
+    if not settled.any():
+        raise Undecidable("it tells no mean, variance or entropy that its density settles")
+    allowed = QUADRATURE_FACTOR * error + SERIES[flow.dtype] * scale
+    off = np.where(settled, np.abs(told - found), 0.0)
+    worst = int(np.argmax(off / np.where(settled, allowed, 1.0)))
+    return Residual(
+        np.full(len(batch.x), off[worst]),
+        allowed=float(allowed[worst]),
+        note=f"the {NAMES[worst]} is told as {told[worst]:.6g}, that of its density is {found[worst]:.6g}",
+        observed={
+            "told": np.full(len(batch.x), told[worst]),
+            "of the density": np.full(len(batch.x), found[worst]),
+        },
+    )
+
+
+def moments(flow: Density, batch: Batch, nodes: int) -> Array:
+    """Mass, mean, variance and entropy of the density on one grid."""
+    samples = where_mass_is(flow, batch, 1)
+    support = (flow.density_support.coordinates or (flow.density_support,))[0]
+    x, weight = axis_points(flow, support, samples[:, 0], nodes, PANELS[1])
+    log_p = density_at(flow, x)
+    with np.errstate(all="ignore"):
+        p = np.where(log_p > -np.inf, np.exp(log_p), 0.0) * weight
+        mean = float((p * x).sum())
+        entropy = -float(np.where(p > 0, p * log_p, 0.0).sum())
+        return np.array([p.sum(), mean, (p * (x - mean) ** 2).sum(), entropy])
+
+
+def density_at(flow: Density, x: Array) -> Array:
+    """The log-density at numbers."""
+    log_p = np.asarray(flow.log_prob(x.reshape(len(x), *flow.density_shape), None), np.float64)
+    return np.where(np.isnan(log_p.reshape(len(x))), -np.inf, log_p.reshape(len(x)))
+
+
+@law(
+    "density/distribution-function",
+    points="data",
+    tolerance=BOUND,
+    local=False,
+    scales=(0.0,),
+    size=16,
+    effort=2,
+    applies=univariate & has_density,
+    source="F(b) - F(a) is the integral of the density from a to b",
+)
+def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
+    r"""The distribution function is the integral of the density: $F(b) - F(a) = \int_a^b p(x)\,dx$
+    between any two points.
+    """
+    order = np.argsort(batch.x.reshape(len(batch.x)))
+    x = batch.x.reshape(len(batch.x))[order]
+    reached = np.asarray(flow.cdf(x.reshape(len(x), *flow.density_shape)), np.float64)
+    reached = reached.reshape(len(x))
+    mass, error = between(lambda points: np.exp(density_at(flow, points)), x)
+    gap = np.abs(np.diff(reached) - mass)
+    allowed = QUADRATURE_FACTOR * error + ROUNDING[flow.dtype]
+    known = np.isfinite(mass) & np.isfinite(error) & (allowed < UNSETTLED)
+
+    def per_point(values: Array, first: float) -> Array:
+        """Values of the intervals at the points that end them, in the order of the batch."""
+        out = np.full(len(x), first)
+        out[order[1:]] = values
+        return out
+
+    return Residual(
+        per_point(np.where(known, gap, 0.0), 0.0),
+        allowed=per_point(np.where(known, allowed, 1.0), 1.0),
+        decidable=per_point(known.astype(float), 0.0) > 0,
+        observed={
+            "F(b) - F(a)": per_point(np.diff(reached), 0.0),
+            "integral of the density": per_point(mass, 0.0),
+        },
+    )
+
+
+def between(density: Callable[[Array], Array], x: Array) -> tuple[Array, Array]:
+    """The integrals of a density between neighbors of sorted points, and their errors: intervals
+    are halved where two rules disagree.
+    """
+    mass, error = np.zeros(len(x) - 1), np.zeros(len(x) - 1)
+    owner, low, high = np.arange(len(x) - 1), x[:-1], x[1:]
+    rules = [np.polynomial.legendre.leggauss(nodes) for nodes in RULES]
+    for level in range(HALVINGS + 1):
+        half, middle = (high - low) / 2, (high + low) / 2
+        parts = []
+        for unit, weight in rules:
+            points = middle[:, None] + half[:, None] * unit
+            value = density(points.ravel()).reshape(points.shape)
+            parts.append((value * weight).sum(1) * half)
+        gap = np.abs(parts[1] - parts[0])
+        good = (gap <= AGREED) | (level == HALVINGS)
+        np.add.at(mass, owner[good], parts[1][good])
+        np.add.at(error, owner[good], gap[good])
+        owner, low, middle, high = (a[~good] for a in (owner, low, middle, high))
+        if not len(owner):
+            break
+        owner = np.concatenate([owner, owner])
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+    return mass, error
