@@ -9,7 +9,7 @@ from flowref import backends
 from flowref.backends import Backend
 from flowref.loading.ownership import framework
 from flowref.loading.source import Source
-from flowref.model import FlowrefError, Shape, Target, TargetError, one_line
+from flowref.model import FlowrefError, Shape, Target, TargetError, one_line, place_of
 
 GIVE_SHAPE = "the shape of one event as ?event=3 or ?event=2,4,4 (or --event 3)"
 
@@ -26,8 +26,8 @@ class Refusal(Exception):
     def sentence(self, target: Target) -> str:
         """What to say where it runs in no dtype."""
         return (
-            f"{target} cannot be called on a batch of events of shape {self.shape}: "
-            f"{one_line(self.error, 200)}. Give {GIVE_SHAPE}"
+            f"{target} raised {one_line(self.error, 200)}{place_of(self.error)}, so it cannot be "
+            f"called on a batch of events of shape {self.shape}. Give {GIVE_SHAPE}"
         )
 
 
@@ -72,8 +72,15 @@ def instance_of(source: Source, dtype: str) -> Instance:
         except FlowrefError:
             raise
         except (Exception, SystemExit) as error:
+            place = place_of(error)
+            if wanted := source.wanted():
+                raise TargetError(
+                    f"{source.target} needs {', '.join(wanted)}, which no option gives: name a "
+                    "factory that takes nothing and returns the object, as in file.py:make"
+                ) from error
             raise TargetError(
-                f"{source.target}: calling the factory raised {one_line(error, 300)}. A factory is "
+                f"{source.target}: calling the factory raised {one_line(error, 300)}{place}. A "
+                "factory is "
                 "called with the options after ? as keywords and must return the object to audit"
             ) from error
         backend = framework(obj)

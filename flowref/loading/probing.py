@@ -16,16 +16,19 @@ from flowref.adapters.user.probing import ROWS
 from flowref.backends import Backend
 from flowref.loading.declared import Declared
 from flowref.loading.factory import attributes
+from flowref.loading.initialization import INITIALIZED, initializes, made_ready
 from flowref.loading.instance import GIVE_SHAPE, Instance, Refusal
 from flowref.loading.recognition import Recognition
 from flowref.model import (
     USER,
+    Ambiguous,
     Condition,
     Dialect,
     Facts,
     FlowrefError,
     History,
     Normalizer,
+    Shape,
     Subject,
     Target,
     TargetError,
@@ -115,16 +118,22 @@ def settled(
         if not facts.event_shape:
             shape = (
                 facts.normalizer is None and normalizing.infer_shape(obj, dialect, kept.dtype, kind)
-            ) or user.infer_shape(obj, dialect, backend, instance.dtype, facts, chosen)
+            ) or _inferred(instance, obj, dialect, facts, chosen)
             facts = replace(facts, event_shape=shape)
             why.append(f"every call takes batches of events of shape {shape}, the first that does")
         _refuse_other_size(target, facts)
         x, context = _points(facts)
         given = None if context is None else backend.tensor(context, instance.dtype)
-        spoken = user.settle(obj, dialect, backend.tensor(x, instance.dtype), given, facts, chosen)
+        point = backend.tensor(x, instance.dtype), given
+        asked = made_ready(obj, dialect, backend, point)
+        spoken = user.settle(obj, dialect, *point, facts, chosen)
         facts, shown = normalizing.completed(obj, spoken.dialect, facts, kept.dtype, kind)
         if shown and facts.normalizer is not None:
             spoken = of_normalizer(spoken, facts.normalizer)
+        if facts.normalizer is None and (
+            asked or initializes(instance.copy(), spoken.dialect, backend, point)
+        ):
+            spoken = spoken.saying(INITIALIZED)
     why += [*_changes(dialect, spoken.dialect), *shown]
     latent = spoken.latent
     facts = replace(
@@ -145,6 +154,27 @@ def settled(
                 "shape is another, give it as ?event=3 or ?event=2,4,4"
             )
     return facts, spoken, tuple(why)
+
+
+def _inferred(
+    instance: Instance, obj: Any, dialect: Dialect, facts: Facts, chosen: dict[str, str]
+) -> Shape:
+    """The event shape that calls in eval mode show, or in train mode where those in eval mode are
+    refused.
+    """
+    from flowref.adapters.user import probing as user
+
+    backend, dtype = instance.backend, instance.dtype
+    try:
+        return user.infer_shape(obj, dialect, backend, dtype, facts, chosen)
+    except Ambiguous:
+        raise
+    except TargetError:
+        other = instance.copy()
+        backend.set_mode(other, True)
+        with contextlib.suppress(TargetError):
+            return user.infer_shape(other, dialect, backend, dtype, facts, chosen)
+        raise
 
 
 def _refuse_other_size(target: Target, facts: Facts) -> None:

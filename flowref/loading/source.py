@@ -50,6 +50,21 @@ class Source:
     instance: bool = False
     factory: Any = None
 
+    def wanted(self) -> list[str]:
+        """The parameters of a user's factory or class that have no default, and that no option
+        gives.
+        """
+        if self.statement is not None or self.instance:
+            return []
+        given = getattr(self.build, "keywords", {})
+        return [
+            name
+            for name, one in parameters_of(getattr(self.build, "func", self.build)).items()
+            if one.default is one.empty
+            and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+            and name not in given
+        ]
+
 
 def source_of(target: Target) -> Source:
     """How a target is built. Raises `TargetError` or `SpecError` in one sentence."""

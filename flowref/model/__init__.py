@@ -15,6 +15,7 @@ from flowref.model.errors import (
     Unsupported,
     nearest,
     one_line,
+    place_of,
 )
 from flowref.model.known import KnownFailure, Standing
 from flowref.model.law import (
@@ -55,5 +56,5 @@ __all__ = [
     "Normalizer", "Observation", "Preprocessing", "Problem", "Promise", "Recognized", "ReportError",
     "Requirement", "Residual", "Shape", "Silence", "SpecError", "Squeezing", "Standing", "Status", "Subject", "Support",
     "Target", "TargetError", "Undecidable", "UnknownShape", "Unsupported", "Verdict", "derive", "draw", "identity",
-    "law", "mutant", "named_mask", "nearest", "one_line", "per_point", "requires", "seed_of",
+    "law", "mutant", "named_mask", "nearest", "one_line", "per_point", "place_of", "requires", "seed_of",
 ]  # fmt: skip

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
+import sysconfig
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -69,6 +72,21 @@ def one_line(error: BaseException, limit: int = 160) -> str:
     """
     text = ADDRESS.sub("", " ".join(str(error).split()))
     return f"{type(error).__name__}: {text[:limit]}"
+
+
+def place_of(error: BaseException) -> str:
+    """The innermost line of user code that an exception passed, in brackets; empty if there is
+    none.
+    """
+    ours = str(Path(__file__).resolve().parents[1])
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(ours)
+        and "site-packages" not in frame.filename
+        and not frame.filename.startswith(("<", sysconfig.get_paths()["stdlib"]))
+    ]
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

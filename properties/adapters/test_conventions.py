@@ -23,6 +23,8 @@ SAID = {
     "spoken:lettered": "forward: f(), inverse: g()",
     "spoken:named": "forward: x_to_z(), inverse: z_to_x()",
     "spoken:unfinished": "no inverse",
+    "spoken_first:initialized": "initialized by its first batch",
+    "spoken_first:refusing": "initialized by its first batch",
     "spoken_running:adding": "running log-det, added (logdet)",
     "spoken_running:subtracting": "running log-det, subtracted (logpx)",
     "spoken_running:accumulating": "running log-det in a triple, added",

@@ -25,8 +25,8 @@ from flowref.model import Status, Target, TargetError
 
 # Each stage imports only those before it.
 ORDER = (
-    "user_code", "ownership", "live_objects", "source", "instance", "factory", "options", "recognition", "declared",
-    "probing", "kinds", "recipe", "load_subject",
+    "user_code", "ownership", "live_objects", "source", "instance", "factory", "initialization", "options",
+    "recognition", "declared", "probing", "kinds", "recipe", "load_subject",
 )  # fmt: skip
 CALLS: list[torch.dtype] = []
 
@@ -216,7 +216,10 @@ def test_where_a_spec_contradicts_its_object_is_told(options: str, parts: list[s
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("Shift?event=2", "cannot be called on a batch of events of shape .2,.: RuntimeError"),
+        (
+            "Shift?event=2",
+            r"raised RuntimeError.*, so it cannot be called on a batch of events of shape .2,.",
+        ),
         ("Shift?wrong=1", "calling the factory raised TypeError"),
         ("Shift?dtype=float16", "expected float64 or float32"),
         ("Single?dtype=float64&event=3", "float32 only"),

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import sysconfig
-import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +25,7 @@ from flowref.model import (
     UnknownShape,
     draw,
     one_line,
+    place_of,
 )
 
 # Events in a batch that is tried: no number of features or of returned things that is usual.
@@ -181,18 +179,3 @@ def told(raised: Sequence[Exception]) -> str:
     """
     sentences = [f"it raised {one_line(error, 200)}{place_of(error)}" for error in raised]
     return max(dict.fromkeys(sentences), key=sentences.count)
-
-
-def place_of(error: BaseException) -> str:
-    """The innermost line of user code that an exception passed, in brackets; empty if there is
-    none.
-    """
-    ours = str(Path(__file__).resolve().parents[2])
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(ours)
-        and "site-packages" not in frame.filename
-        and not frame.filename.startswith(("<", sysconfig.get_paths()["stdlib"]))
-    ]
-    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""

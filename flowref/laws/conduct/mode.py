@@ -178,8 +178,11 @@ def eval_is_pure(flow: Living, batch: Batch) -> Residual:
 )
 def first_call_in_eval(flow: Living, batch: Batch) -> Residual:
     """In eval mode, the first call that an object ever gets changes no parameter and no buffer."""
-    steps = [Eval(), State(), normalizing_probe(flow, batch).step(), State()]
     refusal = "it refuses to be evaluated before training"
+    probe, error = attempt(normalizing_probe, flow, batch)
+    if probe is None:
+        raise Unsupported(f"{refusal} ({error})")
+    steps = [Eval(), State(), probe.step(), State()]
     _, before, _, after = lived(flow, steps, refusal, fresh=True)
     return absent(changed(before, after), len(batch.x), "the first evaluation changed {}")
 

@@ -1,0 +1,59 @@
+"""Objects that are initialized by their first batch: found by calls in train mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowref.backends import Backend
+from flowref.model import Dialect
+
+INITIALIZED = "initialized by its first batch"
+
+
+def made_ready(obj: Any, dialect: Dialect, backend: Backend, point: tuple[Any, Any]) -> bool:
+    """Make the call in train mode that an object in eval mode asks for before any other; whether it
+    did. The object is left in eval mode.
+    """
+    call = dialect.forward or dialect.log_prob
+    if call is None or _runs(obj, call, point):
+        return False
+    backend.set_mode(obj, True)
+    _runs(obj, call, point)
+    backend.set_mode(obj, False)
+    return _runs(obj, call, point)
+
+
+def initializes(obj: Any, dialect: Dialect, backend: Backend, point: tuple[Any, Any]) -> bool:
+    """Whether the first call of an object in train mode changes its parameters, and the second
+    changes them no more.
+    """
+    call = dialect.forward or dialect.log_prob
+    if call is None or not callable(getattr(obj, "parameters", None)):
+        return False
+    backend.set_mode(obj, True)
+    states = [_parameters(obj)]
+    for factor in (1.0, 0.75):
+        x, context = point
+        if not _runs(obj, call, (factor * x, context)):
+            return False
+        states.append(_parameters(obj))
+    return not _same(states[0], states[1]) and _same(states[1], states[2])
+
+
+def _parameters(obj: Any) -> list[Any]:
+    return [parameter.detach().clone() for parameter in obj.parameters()]
+
+
+def _same(some: list[Any], others: list[Any]) -> bool:
+    if len(some) != len(others):
+        return False
+    pairs = zip(some, others, strict=True)
+    return all(one.shape == other.shape and bool((one == other).all()) for one, other in pairs)
+
+
+def _runs(obj: Any, call: Any, point: tuple[Any, Any]) -> bool:
+    try:
+        call(obj, *point)
+    except Exception:  # which error is the object's affair
+        return False
+    return True
