@@ -127,13 +127,16 @@ def settled(
         point = backend.tensor(x, instance.dtype), given
         asked = made_ready(obj, dialect, backend, point)
         spoken = user.settle(obj, dialect, *point, facts, chosen)
-        facts, shown = normalizing.completed(obj, spoken.dialect, facts, kept.dtype, kind)
-        if shown and facts.normalizer is not None:
-            spoken = of_normalizer(spoken, facts.normalizer)
+        shown: tuple[str, ...] = ()
         if facts.normalizer is None and (
             asked or initializes(instance.copy(), spoken.dialect, backend, point)
         ):
+            # Its first batch comes out standardized, and no other.
             spoken = spoken.saying(INITIALIZED)
+        else:
+            facts, shown = normalizing.completed(obj, spoken.dialect, facts, kept.dtype, kind)
+        if shown and facts.normalizer is not None:
+            spoken = of_normalizer(spoken, facts.normalizer)
     why += [*_changes(dialect, spoken.dialect), *shown]
     latent = spoken.latent
     facts = replace(
