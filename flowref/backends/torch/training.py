@@ -48,7 +48,12 @@ def trained(
     """
     key = (id(build), key)
     if key not in _TRAINED:
-        _TRAINED[key] = (build, train(start(), *details))
+        obj = start()
+        try:
+            duplicate(obj)
+        except Exception as error:
+            raise Unsupported("it cannot be copied, so its training is not looked at") from error
+        _TRAINED[key] = (build, train(obj, *details))
         while len(_TRAINED) > KEPT:
             _TRAINED.popitem(last=False)
     _TRAINED.move_to_end(key)
