@@ -51,8 +51,9 @@ class Response:
         ``(2, batch)``: what noise says of the neighborhood, whatever the point itself shows.
         """
         count = max(1, self.replicas)
-        mean = self.sum / count
-        spread = np.sqrt(np.maximum(self.squares / count - mean**2, 0.0))
+        with np.errstate(all="ignore"):
+            mean = self.sum / count
+            spread = np.sqrt(np.maximum(self.squares / count - mean**2, 0.0))
         if not mean.shape[1]:
             return np.zeros((2, len(mean)))
         return np.stack([np.abs(mean).max(1), spread.max(1)])

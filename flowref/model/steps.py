@@ -71,6 +71,14 @@ class Trained:
 
 
 @dataclass(frozen=True)
+class Fitted:
+    """The losses of the training steps that were made, and what the next one raised, or ""."""
+
+    losses: tuple[float, ...]
+    error: str
+
+
+@dataclass(frozen=True)
 class Pulled:
     """Value of the normalizing call and of its vector-Jacobian product; None where there is none."""
 
@@ -171,6 +179,11 @@ class Learn(Step[Trained]):
 
 
 @dataclass(frozen=True)
+class Fit(Step[Fitted]):
+    """Some 30 steps of Adam on its own log-likelihood; the trained object lives on, in eval mode."""
+
+
+@dataclass(frozen=True)
 class Nudge(Step[None]):
     """Trainable parameters moved in place along a seeded direction, as an optimizer does."""
 
@@ -194,6 +207,23 @@ class Weights(Step[Mapping[str, Array]]):
 @dataclass(frozen=True)
 class Reload(Step[None]):
     """The state_dict goes into a newly built object, strictly, which lives on."""
+
+
+@dataclass(frozen=True)
+class Save(Step[None]):
+    """The state_dict is kept."""
+
+
+@dataclass(frozen=True)
+class Restore(Step[None]):
+    """The state_dict that was kept last goes back into the object, strictly."""
+
+
+@dataclass(frozen=True)
+class Rounded(Step[None]):
+    """Every floating parameter and buffer takes the value that it has in another dtype."""
+
+    dtype: str
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import DTYPES, Live
 from flowref.backends.torch.manners import MANNERS
 from flowref.backends.torch.methods import bare
-from flowref.backends.torch.state import modules, move, set_mode, trainable
+from flowref.backends.torch.state import duplicate, modules, move, set_mode, trainable
 from flowref.model import Life, Mapped, Unsupported, derive, steps
 
 LEARNING_RATE = 1e-2
@@ -30,6 +30,7 @@ class Stage:
         self.live = live
         self.obj = live.fresh() if fresh else live.take()
         self.dtype = live.dtype
+        self.saved: list[dict[str, Any]] = []
         self.held: dict[int, Any] = {}
 
     def modules(self) -> list[Any]:
@@ -157,6 +158,15 @@ def negative_log_likelihood(stage: Stage, x: Any, context: Any) -> torch.Tensor:
     return torch.as_tensor(total)
 
 
+def fit(stage: Stage, step: steps.Fit) -> steps.Fitted:
+    """The trained object takes its place."""
+    if stage.live.training is None:
+        raise Unsupported("it cannot be trained here")
+    training = stage.live.training()
+    stage.obj = duplicate(training.obj)
+    return steps.Fitted(training.losses, training.error)
+
+
 def cast(stage: Stage, step: steps.Cast) -> None:
     """Cast the object, and its inputs from then on."""
     for module in stage.modules():
@@ -171,6 +181,7 @@ MODES: dict[type, Action] = {
     steps.Overwrite: overwrite,
     steps.Modes: modes,
     steps.Learn: learn,
+    steps.Fit: fit,
     steps.Nudge: lambda stage, step: move(stage.obj, step.scale, step.seed),
     steps.Cast: cast,
 }

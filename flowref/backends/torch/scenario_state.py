@@ -10,6 +10,7 @@ import pickle
 import torch
 
 from flowref.backends.torch.arrays import array
+from flowref.backends.torch.live import DTYPES
 from flowref.backends.torch.scenario import Action, Stage
 from flowref.backends.torch.state import (
     duplicate,
@@ -42,6 +43,27 @@ def reload(stage: Stage, step: steps.Reload) -> None:
     for module, values, mode in zip(stage.modules(), saved, training, strict=True):
         module.load_state_dict(values, strict=True)
         set_mode(module, mode)
+
+
+def save(stage: Stage, step: steps.Save) -> None:
+    """The state_dict is kept."""
+    owned = stage.modules()
+    stage.saved = [{k: duplicate(v) for k, v in one.state_dict().items()} for one in owned]
+
+
+def restore(stage: Stage, step: steps.Restore) -> None:
+    """The state_dict that was kept goes back into the object."""
+    for module, values in zip(stage.modules(), stage.saved, strict=True):
+        module.load_state_dict({k: duplicate(v) for k, v in values.items()}, strict=True)
+
+
+def rounded(stage: Stage, step: steps.Rounded) -> None:
+    """Every floating parameter and buffer is rounded to a dtype."""
+    with torch.no_grad():
+        for module in stage.modules():
+            for tensor in (*module.parameters(), *module.buffers()):
+                if tensor.is_floating_point():
+                    tensor.copy_(tensor.to(DTYPES[step.dtype]))
 
 
 def deepcopy(stage: Stage, step: steps.Deepcopy) -> None:
@@ -111,6 +133,9 @@ STATE: dict[type, Action] = {
     steps.State: state,
     steps.Weights: weights,
     steps.Reload: reload,
+    steps.Save: save,
+    steps.Restore: restore,
+    steps.Rounded: rounded,
     steps.Deepcopy: deepcopy,
     steps.Pickle: through_pickle,
     steps.TorchSave: through_file,

@@ -76,7 +76,8 @@ def train(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: in
     set_mode(obj, True)
     moments = [[torch.zeros_like(p), torch.zeros_like(p)] for _, p in named]
     losses: list[float] = []
-    last, error = duplicate(obj), ""
+    first = last = duplicate(obj)
+    error = ""
     for step in range(1, STEPS + 1):
         x = torch.from_numpy(sample(support, (ROWS, *shape), rng)).to(dtype)
         context = None
@@ -95,7 +96,8 @@ def train(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: in
         except Unsupported:
             raise
         except Exception as raised:
-            error = f"step {step} raises {one_line(raised)}"
+            if not _refuses(duplicate(first), dialect, x, context):
+                error = f"step {step} raises {one_line(raised)}"
             break
         losses.append(float(value.detach()))
         if any(g is not None and not bool(torch.isfinite(g).all()) for g in gradients):
@@ -103,7 +105,9 @@ def train(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: in
             break
         last = duplicate(obj)  # the loss of this state is finite
         _adam(parameters, gradients, moments, step)
-    settled = duplicate(last if error else obj)
+    else:
+        last = obj
+    settled = duplicate(last)
     set_mode(settled, False)
     if dialect.repair is not None:
         with torch.no_grad():
@@ -111,6 +115,15 @@ def train(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: in
     for tensor in tensors(settled):
         tensor.grad = None if tensor.is_leaf else tensor.grad
     return Training(settled, tuple(losses), error)
+
+
+def _refuses(obj: Any, dialect: Dialect, x: torch.Tensor, context: Any) -> bool:
+    """Whether the object as it was before training refuses a batch as well."""
+    try:
+        loss(obj, dialect, x, context)
+    except Exception:
+        return True
+    return False
 
 
 def _adam(parameters: Any, gradients: Any, moments: Any, step: int) -> None:

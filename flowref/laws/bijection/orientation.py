@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flowref.laws.bijection.oracles import in_place
 from flowref.laws.common.arithmetic import (
     TINY,
     finite_rows,
@@ -14,7 +15,7 @@ from flowref.laws.common.arithmetic import (
     square,
 )
 from flowref.laws.common.requirements import exact_log_det, true_gradients
-from flowref.model import EXACT, Array, Batch, Residual, draw, law
+from flowref.model import EXACT, Array, Batch, Residual, Unsupported, draw, law
 from flowref.model.abilities import Bijection, Differentiable
 
 ULP = 2.0**-53
@@ -59,9 +60,21 @@ def orientation(flow: Differentiable, batch: Batch) -> Residual:
     )
 
 
+def derivative(flow: Differentiable, x: Array, context: Array | None) -> Array:
+    """The Jacobians of forward; `Unsupported` where it writes into place what autograd needs, which
+    the law of its log-det reports.
+    """
+    try:
+        return flow.jacobian("forward", x, context)
+    except RuntimeError as error:
+        if not in_place(error):
+            raise
+        raise Unsupported("autograd cannot differentiate it, since it writes into place") from error
+
+
 def signs(flow: Differentiable, x: Array, context: Array | None) -> Array:
     """The sign of the determinant at each point, 0 where it cannot be told, ``(batch,)``."""
-    matrices = square(flow.jacobian("forward", x, context))
+    matrices = square(derivative(flow, x, context))
     truth = log_abs_det(matrices)
     largest = np.abs(matrices).max(2)
     with np.errstate(all="ignore"):
@@ -94,7 +107,7 @@ def honest_zero(flow: Differentiable, batch: Batch) -> Residual:
     """
     out = flow.forward(batch.x, batch.context)
     claimed = reported(flow, out, len(batch.x))
-    matrices = flow.jacobian("forward", batch.x, batch.context).astype(np.float64)
+    matrices = derivative(flow, batch.x, batch.context).astype(np.float64)
     square(matrices[:0])
     finite = finite_rows(out.value, claimed) & finite_rows(matrices)
     lies = np.zeros(len(batch.x), dtype=bool)

@@ -1,0 +1,131 @@
+"""Laws of saving and casting with warm caches: what was computed from old parameters is forgotten
+when new ones come.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt, flags
+from flowref.laws.common.probes import lived, normalizing_probe, probes, same
+from flowref.laws.common.requirements import has_modules, in_double, not_estimator
+from flowref.laws.conduct.state import NUDGE, Steps, lives_agree, movable
+from flowref.model import EXACT, Array, Batch, Residual, Unsupported, draw, law
+from flowref.model.abilities import Living
+from flowref.model.steps import Cast, Eval, Nudge, Restore, Rounded, Run, Save, State, Train
+
+# Rows of an ordinary batch that follows a degenerate one.
+ROWS = 16
+
+
+@law(
+    "state/restore-equals",
+    effort=2,
+    applies=movable,
+    source="torch.nn.Module.load_state_dict writes into the parameters in place: what was computed from the old values must go",
+)
+def restore_equals(flow: Living, batch: Batch) -> Residual:
+    """An object that is given back its saved state_dict after its parameters moved, and after calls
+    were made, returns what it returned when it was saved, whether it was saved in train mode and
+    loaded in eval mode or the other way round.
+    """
+    asked: Steps = [probe.step() for probe in probes(flow, batch)]
+    moved = Nudge(batch.seed, NUDGE)
+    note = "after loading the saved state_dict into the same object the result differs"
+    evaluated: Steps = [Eval(), *asked, Save(), Train(), moved, Restore(), Eval()]
+    trained: Steps = [Train(), Save(), moved, Eval(), *asked, Restore()]
+    back = lives_agree(flow, batch, [Eval()], evaluated, note)
+    forth = lives_agree(flow, batch, [Eval()], trained, note)
+    worse = np.asarray(forth.value) > np.asarray(back.value)
+    return forth if worse.any() else back
+
+
+@law(
+    "state/cast-and-back",
+    effort=2,
+    applies=has_modules & in_double & not_estimator,
+    source="torch.nn.Module.to casts parameters and buffers; a cache is neither",
+)
+def cast_and_back(flow: Living, batch: Batch) -> Residual:
+    """Cast to float32 and back after calls were made, an object returns what it returns when its
+    parameters and buffers are rounded to float32.
+    """
+    probed = probes(flow, batch)
+    asked = [probe.step() for probe in probed]
+    plain: Steps = [Rounded("float32"), *asked]
+    between = [Run(step.call, *step.inputs, how=step.how, draws=step.draws) for step in asked]
+    there: Steps = [*asked, Cast("float32"), *between, Cast("float64"), *asked]
+    first = flow.play(plain)[1:]
+    life, error = attempt(flow.play, there)
+    if error:  # what does not run in float32 may still be cast
+        there = [*asked, Cast("float32"), Cast("float64"), *asked]
+        life, error = attempt(flow.play, there)
+    if error:
+        raise Unsupported(f"it refuses to be cast ({error})")
+    note = "after a cast to float32 and back the result differs"
+    return same(zip(probed, first, life[-len(asked) :], strict=True), len(batch.x), note)
+
+
+@law(
+    "state/degenerate-batch",
+    tolerance=EXACT,
+    effort=2,
+    size=ROWS,
+    scales=(0.0,),
+    applies=has_modules & not_estimator,
+    source="a last batch of one row, a constant feature: a spread of zero, whose inverse outlives the batch",
+)
+def degenerate_batch(flow: Living, batch: Batch) -> Residual:
+    """A train-mode batch of one row, of equal rows, or with a constant feature is refused, or leaves
+    every parameter and buffer finite, and the next ordinary batch too.
+    """
+    rows = len(batch.x)
+    ordinary = draw(flow.domain, (ROWS, *flow.event_shape), np.random.default_rng(batch.seed))
+    context = None if batch.context is None else np.repeat(batch.context[:1], ROWS, axis=0)
+    # The call that training makes, at ordinary points and at degenerate ones.
+    follows = normalizing_probe(flow, Batch(ordinary, context, batch.seed))
+    found = []
+    for name, points in degenerate(follows.points).items():
+        spoiled = follows.at(points).rows(slice(len(points)))
+        for fresh in (False, True):
+            start: Steps = [Train(), spoiled.step()]
+            if attempt(flow.play, start, fresh)[1]:
+                continue
+            before = lived(flow, [Train(), State()], "it has no state", fresh)[-1]
+            life, error = attempt(
+                flow.play, [*start, State(), follows.step(), State(), Eval(), follows.step()], fresh
+            )
+            wrong = f"then an ordinary batch raises {error}" if error else ""
+            if not error:
+                names = [*spoilt(before, life[2]), *spoilt(before, life[4])]
+                wrong = f"leaves {names[0]} not finite" if names else ""
+                outs = (life[3], life[6])
+                if not wrong and not all(np.isfinite(out.value).all() for out in outs):
+                    wrong = "makes the next ordinary batch come back not finite"
+            if wrong:
+                found.append(f"a train batch {name} {wrong}")
+    return flags(bool(found), rows, "; ".join(found[:2]))
+
+
+def degenerate(points: Array) -> dict[str, Array]:
+    """Batches whose spread is zero, by what they are called."""
+    constant = points.copy()
+    constant[:, ..., 0] = points[:1, ..., 0]
+    return {
+        "of one row": points[:1],
+        "of equal rows": np.repeat(points[:1], len(points), axis=0),
+        "with a constant feature": constant,
+    }
+
+
+def spoilt(before: Any, after: Any) -> list[str]:
+    """Names of tensors that were finite and are not."""
+    floating = [name for name, a in after.items() if np.issubdtype(a.dtype, np.floating)]
+    return [
+        name
+        for name in floating
+        if not np.isfinite(after[name]).all()
+        and (name not in before or np.isfinite(before[name]).all())
+    ]

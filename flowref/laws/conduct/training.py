@@ -1,0 +1,49 @@
+"""The law of training: an object can be trained by its own log-likelihood."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt, flags
+from flowref.laws.common.requirements import has_parameters, not_estimator
+from flowref.laws.conduct.state import not_fixed
+from flowref.model import EXACT, Batch, Residual, Unsupported, law
+from flowref.model.abilities import Living
+from flowref.model.steps import Fit, State
+
+# Operations of a round trip up to which training is affordable.
+AFFORDABLE = 2500
+TRIED = "30 steps of Adam of size 0.01 on batches of 64 points with two modes"
+
+
+@law(
+    "state/trains",
+    tolerance=EXACT,
+    effort=1,
+    size=1,
+    scales=(0.0,),
+    applies=not_fixed & has_parameters & not_estimator,
+    source="a state that is reached by an object's own gradients is a valid one",
+)
+def trains(flow: Living, batch: Batch) -> Residual:
+    """Some thirty steps of Adam on its own log-likelihood run through, from finite losses to finite
+    gradients, and leave every parameter and buffer finite.
+    """
+    if flow.operations > AFFORDABLE:
+        raise Unsupported(f"a round trip takes {flow.operations} operations: training takes long")
+    life, error = attempt(flow.play, [Fit(), State()])
+    if error:
+        raise Unsupported(f"it refuses to be trained here ({error})")
+    fitted, state = life
+    if not fitted.losses:
+        raise Unsupported(f"it refuses to be trained here ({fitted.error or 'no step was made'})")
+    if fitted.error.startswith("the loss"):
+        # Steps may be too large for a loss that is steep: other laws see the state before.
+        raise Unsupported(f"{TRIED}: {fitted.error}")
+    broken = [
+        name
+        for name, values in state.items()
+        if np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all()
+    ]
+    wrong = fitted.error or (f"{broken[0]} is not finite" if broken else "")
+    return flags(bool(wrong), len(batch.x), f"{TRIED}: {wrong}")
