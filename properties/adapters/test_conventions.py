@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flowref import checking, registry
-from flowref.loading.recipe import recipe_of
+from flowref.loading.recipe import Recipe, recipe_of
 from flowref.model import Ambiguous, SpecError, Status, TargetError
 
 STRANGE = Path(__file__).with_name("strange.py")
@@ -41,7 +41,7 @@ SAID = {
 }
 
 
-def recipe(name: str) -> object:
+def recipe(name: str) -> Recipe:
     """The recipe of something strange."""
     return recipe_of(registry.parse_target(f"{STRANGE}:{name}"))
 
@@ -134,3 +134,8 @@ def test_a_form_that_calls_disagree_on_is_no_convention(name: str) -> None:
 def test_what_runs_in_float32_only_needs_no_shape() -> None:
     """Where no shape works in float64, shapes are tried in float32."""
     assert recipe("SingleOnly").dtype == "float32"
+
+
+def test_a_broken_way_back_leaves_the_map_to_be_judged() -> None:
+    """Where the inverse raises at every shape, the shape is the first that the map takes."""
+    assert recipe("BrokenBack").facts.event_shape == (3,)

@@ -126,8 +126,9 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
 def infer_shape(
     obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
 ) -> Shape:
-    """The first shape at which every call works in a dtype and keeps the number of entries;
-    `TargetError` if there is none, with what the object raised. ``backend``: that of the object.
+    """The first shape at which every call works in a dtype and keeps the number of entries, or where
+    the way back works at none, the first at which the map does; `UnknownShape` if there is none,
+    with what the object raised. ``backend``: that of the object.
     """
     if facts.normalizer is not None and (
         shape := batch_norm_shapes.infer_shape(obj)
@@ -136,6 +137,7 @@ def infer_shape(
         return shape
     tried: set[Shape] = set()
     raised: list[Exception] = []
+    one_way: list[Shape] = []
     for shape in shapes(obj, backend.state_shapes(obj)):
         if shape in tried:
             continue
@@ -147,16 +149,29 @@ def infer_shape(
         try:
             if _fits(obj, dialect, backend.tensor(x, dtype), facts, chosen):
                 return shape
+        except NoWayBack as error:
+            one_way.append(shape)
+            raised.append(error.error)
         except (Ambiguous, SpecError):
             raise
         except Exception as error:  # the shape does not fit; the first error is told if none does
             raised.append(error)
+    if one_way:
+        return one_way[0]
     own = f"{told(raised)}; " if raised else ""
     raise UnknownShape(
         f"{own}the event shape of {type(obj).__name__} cannot be told; give it as ?event=3 or "
         "?event=2,4,4 (or --event 3), "
         "or as an attribute event_shape"
     )
+
+
+class NoWayBack(Exception):
+    """The map works on a shape, and the way back raises ``error``."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 def _fits(obj: Any, dialect: Dialect, x: Any, facts: Facts, chosen: Chosen) -> bool:
@@ -167,7 +182,10 @@ def _fits(obj: Any, dialect: Dialect, x: Any, facts: Facts, chosen: Chosen) -> b
     if latent is not None and (len(latent) != ROWS or entries != math.prod(x.shape)):
         return False
     if latent is not None and dialect.inverse is not None:
-        back, _ = dialect.inverse(obj, latent, None)
+        try:
+            back, _ = dialect.inverse(obj, latent, None)
+        except Exception as error:  # whose fault it is shows when other shapes are tried
+            raise NoWayBack(error) from error
         if back.shape != x.shape:
             return False
     return dialect.log_prob is None or math.prod(dialect.log_prob(obj, x, None).shape) == ROWS
