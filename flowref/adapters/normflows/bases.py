@@ -7,12 +7,11 @@ from typing import Any
 from flowref.adapters.common.described import Constructions, lineage
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_supports import interval
-from flowref.model import REAL, Dialect, Facts, Shape
+from flowref.model import REAL, Dialect, Facts, Shape, Support
 
 # With labels in place of contexts, which no law draws.
 LABELLED = frozenset({"ClassCondDiagGaussian"})
-# One of its coordinates is bounded, and the others are not; on what lies outside its density is not
-# said to be zero.
+# Some of its coordinates are bounded, as angles are; outside its density is not said to be zero.
 PERIODIC = "UniformGaussian"
 
 
@@ -95,15 +94,27 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     support = REAL
     if "Uniform" in names:
         support = interval(float(obj.low.max()), float(obj.high.min()))
+    if PERIODIC in names:
+        support = _periodic(obj)
     promises = {"truncated-domain": True} if PERIODIC in names else {}
     return Facts(
         event_shape=shape,
         latent_shape=shape,
         domain=support,
-        declared=PERIODIC not in names,
         context_shape=context,
         promises=promises,
     )
+
+
+def _periodic(obj: Any) -> Support:
+    """Intervals about zero for the uniform coordinates, as wide as their scale, and the line for the
+    others.
+    """
+    widths = dict(zip(obj.ind.tolist(), obj.scale[obj.ind].tolist(), strict=True))
+    sets = [
+        interval(-widths[i] / 2, widths[i] / 2) if i in widths else REAL for i in range(obj.ndim)
+    ]
+    return Support.product(sets)
 
 
 def _context(obj: Any) -> Shape | None:
