@@ -98,6 +98,16 @@ class Drawn:
 
 
 @dataclass(frozen=True)
+class Construction:
+    """What building an object does besides: names of the process-wide settings that changed, and of
+    the random generators that one of its constructors seeded.
+    """
+
+    globals: tuple[str, ...]
+    seeded: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Passed:
     """One run of a module within a call: what entered it and what it returned.
 
@@ -202,6 +212,29 @@ class State(Step[Mapping[str, Array]]):
 @dataclass(frozen=True)
 class Weights(Step[Mapping[str, Array]]):
     """The parameters that are trained, by name."""
+
+
+@dataclass(frozen=True)
+class Unregistered(Step[Sequence[str]]):
+    """Where the object reaches leaves that require a gradient and are none of its parameters:
+    through a list, a dictionary, a closure, a plain attribute. ``path`` of `Sway` takes such a name.
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class Sway(Step[Sequence[Mapped]]):
+    """What some runs return while one of the `Unregistered` leaves is moved; it is put back."""
+
+    path: str
+    runs: Sequence[Run]
+    scale: float
+
+
+@dataclass(frozen=True)
+class Construct(Step["Construction"]):
+    """Another object is built, as the first was, with nothing around it put back before it is seen
+    what it changed.
+    """
 
 
 @dataclass(frozen=True)

@@ -152,31 +152,41 @@ def _weighted(value: Any, weights: Array | None, batch: int) -> Any:
     return value.sum() * rows.sum()
 
 
-def along(live: Live, name: str, x: Array, context: Array | None, seed: int, t: float) -> Mapped:
-    """The call with every trainable parameter moved by t times a seeded direction."""
+def along(
+    live: Live, name: str, x: Array, context: Array | None, seed: int, t: float, only: str = ""
+) -> Mapped:
+    """The call with every trainable parameter, or ``only`` one, moved by t times a seeded direction."""
     with live.calling(name):
         obj = live.take()
-        move(obj, t, seed)
+        move(obj, t, seed, only)
         return as_mapped(name, live.function(name)(obj, live.tensor(x), live.tensor(context)))
 
 
 def slope(
-    live: Live, name: str, x: Array, context: Array | None, seed: int, weights: Array
+    live: Live,
+    name: str,
+    x: Array,
+    context: Array | None,
+    seed: int,
+    weights: Array | None,
+    values: Array | None = None,
+    only: str = "",
 ) -> float:
     """Autograd's derivative at t = 0 of sum(weights * ladj) (of log_prob itself for "log_prob") in
-    the direction of `along`.
+    the direction of `along`; ``values``: weights of the values of a map, added.
     """
     with live.lend() as obj, live.calling(f"slope {name}"):
         out = live.function(name)(obj, live.tensor(x), live.tensor(context))
-        total = _weighted(out if name == "log_prob" else out[1], weights, len(x))
+        value, ladj = (None, out) if name == "log_prob" else (out[0], out[1])
+        total = _weighted(ladj, weights, len(x)) + _weighted(value, values, len(x))
         if not isinstance(total, torch.Tensor) or not total.requires_grad:
             return 0.0
-        return directional(total, obj, seed)
+        return directional(total, obj, seed, only)
 
 
-def directional(total: torch.Tensor, obj: Any, seed: int) -> float:
+def directional(total: torch.Tensor, obj: Any, seed: int, only: str = "") -> float:
     """The derivative of a total in the direction of `move`, by autograd."""
-    steps = list(directions(obj, seed))
+    steps = list(directions(obj, seed, only))
     gradients = torch.autograd.grad(total, [p for p, _ in steps], allow_unused=True)
     slopes = (
         float((gradient.double() * step).sum())

@@ -59,6 +59,8 @@ class Live:
     without_arrays: set[str] = field(default_factory=set)
     results: dict[tuple[Any, ...], Mapped] = field(default_factory=dict)
     observations: dict[tuple[Any, ...], Observation] = field(default_factory=dict)
+    # Builds another object as its author does, with nothing put back; None of a part.
+    build: Callable[[], Any] | None = None
 
     def __post_init__(self) -> None:
         self.shelf = Shelf(self._copied)

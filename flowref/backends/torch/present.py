@@ -15,6 +15,7 @@ import torch
 
 from flowref.backends import build_seed
 from flowref.backends.torch import derivatives, manners, methods, observation, parts, scenario
+from flowref.backends.torch.building import BUILDING
 from flowref.backends.torch.evaluation import evaluation
 from flowref.backends.torch.live import DTYPES, Live, noise, usual
 from flowref.backends.torch.numbers import numbers_of
@@ -24,6 +25,7 @@ from flowref.backends.torch.scenario_inside import INSIDE
 from flowref.backends.torch.scenario_state import STATE
 from flowref.backends.torch.state import cast, duplicate, modules, move, set_mode, trainable
 from flowref.backends.torch.training import Training, trained
+from flowref.backends.torch.unregistered import UNREGISTERED
 from flowref.model import (
     REAL,
     Call,
@@ -36,7 +38,7 @@ from flowref.model import (
 )
 
 WARM_BATCH, WARM_SIZE = 16, 256
-ACTIONS = {**MODES, **STATE, **INSIDE}
+ACTIONS = {**MODES, **STATE, **INSIDE, **UNREGISTERED, **BUILDING}
 
 
 def present(
@@ -87,6 +89,7 @@ def present(
 
     pristine = load()
     loaded = Live(pristine, dialect, facts, dtype, condition.seed, load, fresh, resolve, training)
+    loaded.build = build
     if condition.part:
         name, loaded = parts.part_at(loaded, name, condition.part)
     return subject_of(loaded, name, condition)

@@ -6,6 +6,7 @@ it raises goes through.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import DTYPES, Live
 from flowref.backends.torch.manners import MANNERS
 from flowref.backends.torch.methods import bare
+from flowref.backends.torch.reach import reached
 from flowref.backends.torch.state import duplicate, modules, move, set_mode, trainable
 from flowref.model import Life, Mapped, Unsupported, derive, steps
 
@@ -54,7 +56,17 @@ class Stage:
                 return self.tensor(value)
             return self.held.setdefault(id(value), self.tensor(value))
 
+        if held and self.documents_cache:
+            raise Unsupported("it documents that it keeps its last result for the same tensor")
         return [tensor(value) for value in values]
+
+    @functools.cached_property
+    def documents_cache(self) -> bool:
+        """Whether a transform in it has the cache of torch.distributions, which users clear."""
+        return any(
+            isinstance(item, torch.distributions.Transform) and item._cache_size
+            for _, item in reached(self.obj)
+        )
 
     def run(self, call: str, *inputs: Any, how: str = "plain", held: bool = False) -> Mapped:
         """A call in the current mode."""

@@ -181,18 +181,24 @@ def trainable(obj: Any) -> list[tuple[str, torch.Tensor]]:
     return [(name, p) for name, p in named if p.is_floating_point()]
 
 
-def move(obj: Any, scale: float, seed: int) -> None:
-    """Add scale times a seeded standard normal direction to every trainable parameter, in place."""
+def move(obj: Any, scale: float, seed: int, only: str = "") -> None:
+    """Add scale times a seeded standard normal direction to every trainable parameter, in place; or
+    to one of them.
+    """
     with torch.no_grad():
-        for parameter, step in directions(obj, seed):
+        for parameter, step in directions(obj, seed, only):
             parameter.add_((scale * step).to(parameter.dtype))
 
 
-def directions(obj: Any, seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Every trainable parameter with its part of a seeded standard normal direction, in float64."""
+def directions(obj: Any, seed: int, only: str = "") -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Every trainable parameter with its part of a seeded standard normal direction, in float64; or
+    one of them.
+    """
     generator = torch.Generator().manual_seed(seed)
-    for _, parameter in trainable(obj):
-        yield parameter, torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    for name, parameter in trainable(obj):
+        step = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+        if only in ("", name):
+            yield parameter, step
 
 
 def set_mode(obj: Any, training: bool) -> None:

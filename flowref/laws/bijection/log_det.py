@@ -27,6 +27,7 @@ from flowref.laws.common.arithmetic import (
     rows_max,
     square,
 )
+from flowref.laws.common.differences import derivative
 from flowref.laws.common.requirements import exact_log_det, forward_in_closed_form, true_gradients
 from flowref.model import Array, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import (
@@ -257,22 +258,7 @@ def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
         out = flow.along("forward", some.x, some.context, batch.seed, t)
         return float(reported(flow, out, len(some.x)).sum())
 
-    estimates = []
-    for exponent in (-8, -11, -14, -17):
-        step = 2.0**exponent
-        values = [total_at(t) for t in (step, -step, step / 2, -step / 2)]
-        estimates.append(
-            (4 * (values[2] - values[3]) / step - (values[0] - values[1]) / (2 * step)) / 3
-        )
-    gaps = np.abs(np.diff(estimates))
-    best = int(np.argmin(np.where(np.isfinite(gaps), gaps, np.inf)))
-    # Two steps that straddle the same kinks agree by chance: a finer one that sides with autograd
-    # is believed.
-    for finer in range(best, len(gaps)):
-        if abs(slope - estimates[finer + 1]) <= DIFFERENCE_FACTOR * gaps[finer]:
-            best = finer
-            break
-    estimate, error = estimates[best + 1], float(gaps[best])
+    estimate, error = derivative(total_at, slope, DIFFERENCE_FACTOR)
     total = float(np.abs(base[usable]).sum())
     scale = 1 + abs(slope) + total
     settled = error < 1e-3 * scale

@@ -31,7 +31,7 @@ from flowref.laws.common.requirements import has_modules, not_estimator
 from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Flow, Invertible, Living
 from flowref.model.call import How
-from flowref.model.steps import Eval, State, Train
+from flowref.model.steps import Eval, Modes, State, Train
 
 # Rows of a batch that are also evaluated on their own, and twice in one batch.
 ALONE, TWICE = 2, 4
@@ -162,6 +162,30 @@ def eval_is_pure(flow: Living, batch: Batch) -> Residual:
         _, before, _, after = flow.play([Eval(), State(), probe.step(), State()])
         written += [f"{name} (by {probe.name})" for name in changed(before, after)]
     return absent(written, len(batch.x), "evaluation changed {}")
+
+
+@law(
+    "mode/kept",
+    tolerance=EXACT,
+    effort=1,
+    size=7,
+    scales=(0.0,),
+    applies=has_modules,
+    source="a sampler that calls eval() and not train() again ends the training of dropout and batch normalization",
+)
+def kept(flow: Living, batch: Batch) -> Residual:
+    """A call leaves the object, and every part of it, in the mode in which it found it."""
+    moved: list[str] = []
+    for probe in probes(flow, batch, complete=False):
+        for mode in (Train(), Eval()):
+            life, error = attempt(flow.play, [mode, Modes(), probe.step(), Modes()])
+            if error:
+                continue
+            _, before, _, after = life
+            names = sorted(name for name in before if after.get(name) != before[name])
+            where = "train" if isinstance(mode, Train) else "eval"
+            moved += [f"{name or 'the object'} (by {probe.name} in {where} mode)" for name in names]
+    return absent(moved, len(batch.x), "a call changed the mode of {}")
 
 
 # Advice: layers that initialize themselves from the first batch they see, in either mode, document

@@ -9,9 +9,20 @@ import numpy as np
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import absent, data
 from flowref.laws.common.requirements import has_parameters
-from flowref.model import ADVICE, CONTRACT, EXACT, Batch, Residual, Unsupported, draw, law
+from flowref.laws.conduct.state import not_fixed
+from flowref.model import (
+    ADVICE,
+    CONTRACT,
+    EXACT,
+    Batch,
+    Residual,
+    Undecidable,
+    Unsupported,
+    draw,
+    law,
+)
 from flowref.model.abilities import Living
-from flowref.model.steps import Eval, Learn, Nudge, Step, Train
+from flowref.model.steps import Eval, Learn, Nudge, Step, Train, Trained
 
 # Perturbations and steps after which a parameter without any gradient is called dead.
 SEEDS, STEPS = 4, 3
@@ -85,6 +96,60 @@ def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
         for seed in range(SEEDS):
             train(Nudge(batch.seed + seed, 0.5))
     return absent(sorted(names - alive), len(batch.x), "{} never received a gradient")
+
+
+# Training steps within which every parameter is reached, and how far all of them are moved to see
+# whether one that was not can be.
+PATIENCE, TOUCH, POINTS = 8, 1e-3, 48
+
+
+@law(
+    "conduct/no-dead-start",
+    tolerance=EXACT,
+    effort=1,
+    history="fresh",
+    scales=(0.0,),
+    applies=has_parameters & not_fixed,
+    source="of two zero-initialized factors neither gets a gradient, however long they are trained",
+)
+def no_dead_start(flow: Living, batch: Batch) -> Residual:
+    """As built, training reaches every parameter that it reaches once all parameters are moved by a
+    thousandth.
+
+    A zero-initialized last layer is reached in one step, and what is behind it in two.
+    """
+    # Points without special values, enough of them for every unit to see some.
+    rng = np.random.default_rng(batch.seed)
+    points = draw(flow.domain, (POINTS, *flow.event_shape), rng)
+    shape = flow.context_shape
+    context = None if shape is None else rng.standard_normal((POINTS, *shape))
+    step = Learn(data(flow, Batch(points, context, batch.seed)), context)
+    alive: set[str] = set()
+    names: set[str] = set()
+    modes: list[list[Step[Any]]] = [[Train()], [Eval()]] if flow.stateful else [[]]
+    for mode in modes:
+        life, error = attempt(flow.play, [*mode, *([step] * PATIENCE)])
+        for outcome in [] if error else life[len(mode) :]:
+            if not np.isfinite(outcome.loss):
+                raise Undecidable("its loss is not finite at ordinary points")
+            names.update(outcome.gradients)
+            alive.update(reached(outcome))
+    if not names:
+        raise Unsupported("it refuses to be trained here")
+    revived: set[str] = set()
+    for mode in modes if names - alive else []:
+        life, error = attempt(flow.play, [*mode, Nudge(batch.seed, TOUCH), step])
+        revived |= set() if error else reached(life[-1])
+    dead = sorted((names - alive) & revived)
+    note = (
+        f"{{}} got no gradient in {PATIENCE} steps from where it is built, and gets one beside it"
+    )
+    return absent(dead, len(batch.x), note)
+
+
+def reached(outcome: Trained) -> set[str]:
+    """The parameters that get a gradient that is not zero."""
+    return {name for name, g in outcome.gradients.items() if g is not None and g.any()}
 
 
 @law(

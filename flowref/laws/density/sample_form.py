@@ -27,8 +27,9 @@ NUMBERS = (1, 2, 5)
     source="torch.distributions: sample((n,)) has the shape (n, *event_shape), which log_prob takes",
 )
 def sample_shape(flow: SampledDensity, batch: Batch) -> Residual:
-    """Samples are points of the density: ``sample(n)`` gives n of them in the shape of an event, and
-    ``log_prob`` takes them and gives n numbers, for one sample as for several.
+    """Samples are points of the density: ``sample(n)`` gives n of them in the shape of an event and
+    in the precision of the object, and ``log_prob`` takes them and gives n numbers, for one sample
+    as for several.
     """
     wrong = [note for count in NUMBERS for note in misshapen(flow, count, batch.seed)]
     return absent(wrong[:1], len(batch.x), "{}")
@@ -44,6 +45,8 @@ def misshapen(flow: SampledDensity, count: int, seed: int) -> Iterator[str]:
     expected = (count, *flow.density_shape)
     if x.shape != expected:
         yield f"sample({count}) has shape {x.shape}; expected {expected}"
+    elif np.issubdtype(x.dtype, np.floating) and x.dtype.name != flow.dtype:
+        yield f"sample({count}) is {x.dtype.name}; the object is {flow.dtype}"
     density, refused = attempt(flow.log_prob, x, None)
     if refused:
         yield f"log_prob refuses sample({count}), of shape {x.shape}: {refused}"

@@ -1,0 +1,63 @@
+"""All that an object reaches, closures included, and how it is reached."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from flowref.backends.torch.state import OPAQUE
+
+
+def reached(obj: Any) -> Iterator[tuple[str, Any]]:
+    """Everything that an object reaches, once, each with a path from the object."""
+    seen: set[int] = set()
+    stack: list[tuple[str, Any]] = [("", obj)]
+    while stack:
+        path, item = stack.pop()
+        if id(item) in seen or isinstance(item, (types.ModuleType, type)):
+            continue
+        seen.add(id(item))
+        yield path.lstrip("."), item
+        if not isinstance(item, torch.Tensor):
+            stack += [(path + step, value) for step, value in held(item)]
+
+
+def held(item: Any) -> Iterator[tuple[str, Any]]:
+    """What an item holds, each with how it is reached from there."""
+    if isinstance(item, dict):
+        yield from ((f"[{key!r}]", value) for key, value in item.items())
+    elif isinstance(item, (list, tuple)):
+        yield from ((f"[{index}]", value) for index, value in enumerate(item))
+    elif isinstance(item, (set, frozenset)):
+        yield from (("{...}", value) for value in item)
+    elif isinstance(item, types.MethodType):
+        yield from ((".__self__", item.__self__), (".__func__", item.__func__))
+    elif isinstance(item, types.FunctionType):
+        cells = zip(item.__code__.co_freevars, item.__closure__ or (), strict=False)
+        # A cell is empty while the function that fills it runs.
+        yield from ((f"<{name}>", cell.cell_contents) for name, cell in cells if _filled(cell))
+        yield from (("<default>", value) for value in item.__defaults__ or ())
+    elif isinstance(item, functools.partial):
+        yield from ((".func", item.func), (".args", item.args), (".keywords", item.keywords))
+    elif hasattr(item, "__dict__") and not isinstance(item, OPAQUE):
+        yield from ((f".{name}", value) for name, value in _attributes(item))
+
+
+def _attributes(item: Any) -> Iterator[tuple[str, Any]]:
+    for name, value in vars(item).items():
+        if isinstance(item, nn.Module) and name in ("_parameters", "_modules", "_buffers"):
+            yield from (entry for entry in value.items() if entry[1] is not None)
+        elif name not in ("_backward_hooks", "_forward_hooks", "_forward_pre_hooks"):
+            yield name, value
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False

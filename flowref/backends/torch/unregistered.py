@@ -1,0 +1,54 @@
+"""Leaves that require a gradient and that no ``parameters()`` lists, wherever an object keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from flowref.backends.torch.reach import reached
+from flowref.backends.torch.scenario import Action, Stage
+from flowref.model import Mapped, Unsupported, derive, steps
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def unregistered(obj: Any) -> dict[str, torch.Tensor]:
+    """Leaves that require a gradient and share no memory with a parameter, by how they are reached."""
+    if not isinstance(obj, nn.Module):
+        raise Unsupported("it is no module")
+    listed = {_memory(parameter) for parameter in obj.parameters()}
+    return {
+        path: item
+        for path, item in reached(obj)
+        if isinstance(item, torch.Tensor)
+        and (item.requires_grad and item.is_leaf and item.numel())
+        and _memory(item) not in listed
+    }
+
+
+def names(stage: Stage, step: steps.Unregistered) -> Sequence[str]:
+    """How they are reached."""
+    return sorted(unregistered(stage.obj))
+
+
+def sway(stage: Stage, step: steps.Sway) -> list[Mapped]:
+    """Runs while one is moved. Copies share what a closure holds, so it is put back in any case."""
+    leaf = unregistered(stage.obj)[step.path]
+    kept = leaf.detach().clone()
+    generator = torch.Generator().manual_seed(derive(stage.live.seed, 41))
+    moved = step.scale * torch.randn(leaf.shape, generator=generator, dtype=torch.float64)
+    try:
+        with torch.no_grad():
+            leaf.add_(moved.to(leaf.dtype))
+        return [stage.run(run.call, *run.inputs, how=run.how) for run in step.runs]
+    finally:
+        with torch.no_grad():
+            leaf.copy_(kept)
+
+
+UNREGISTERED: dict[type, Action] = {steps.Unregistered: names, steps.Sway: sway}

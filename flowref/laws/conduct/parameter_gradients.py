@@ -1,0 +1,149 @@
+"""The law of gradients in the parameters: those of values are derivatives, as those of log-dets are."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from flowref.laws.common.differences import derivative
+from flowref.laws.common.outcomes import attempt, finite
+from flowref.laws.common.probes import Probe, probes
+from flowref.laws.common.requirements import has_parameters
+from flowref.laws.conduct.autograd import differentiable
+from flowref.laws.conduct.quotients import DOUBT, directions
+from flowref.model import Batch, Residual, Subject, Unsupported, law
+from flowref.model.abilities import Flow, Living, Parametric, offers
+from flowref.model.steps import Weights
+
+# Values beyond this, and estimates that are not this sharp, decide nothing.
+LARGEST, SHARP = 1e3, 1e-3
+# So many parameter tensors are looked at one by one, to name those that a violation is about.
+NAMED = 16
+
+
+class LivingParametric(Parametric, Living, Protocol):
+    """Parameters that can be named."""
+
+
+def asked(flow: Flow, batch: Batch) -> list[Probe]:
+    """The calls that training differentiates: the one that normalizes, and the log-density."""
+    found = probes(flow, batch, complete=False, calls=("forward", "inverse", "log_prob"))
+    names = {flow.normalizing, "log_prob"}
+    usable = [one for one in found if one.name in names and not one.tolerance]
+    if not usable:
+        raise Unsupported("the calls that training differentiates iterate")
+    return usable
+
+
+class Compared(NamedTuple):
+    """A derivative by autograd and by differences, how far these may be apart, and whether they
+    decide.
+    """
+
+    slope: float
+    estimate: float
+    scale: float
+    allowed: float
+    decides: bool
+
+
+class Slope:
+    """The derivative of a weighted sum of a call's values along a direction in the parameters."""
+
+    def __init__(self, flow: Parametric, probe: Probe, seed: int, only: str = "") -> None:
+        out = flow.along(probe.name, *probe.inputs, seed, 0.0)
+        rows = len(probe.points)
+        value = np.asarray(out.value, dtype=np.float64)
+        size = np.abs(value).reshape(rows, -1).max(1, initial=0.0)
+        self.usable = finite(out, rows) & (size < LARGEST)
+        weights = directions(value.shape, seed + 1) if value.ndim > 1 else np.ones(value.shape)
+        shape = (-1, *[1] * (value.ndim - 1))
+        self.weights = np.where(self.usable.reshape(shape), weights, 0.0)
+        self.size = float(np.abs(np.where(self.weights != 0, value * self.weights, 0.0)).sum())
+        self.flow, self.probe, self.seed, self.only = flow, probe, seed, only
+
+    def total_at(self, t: float) -> float:
+        """The sum with the parameters moved."""
+        out = self.flow.along(self.probe.name, *self.probe.inputs, self.seed, t, self.only)
+        value = np.asarray(out.value, dtype=np.float64)
+        return float(np.where(self.weights != 0, value * self.weights, 0.0).sum())
+
+    def recorded(self) -> float:
+        """By autograd."""
+        call, inputs = self.probe.name, self.probe.inputs
+        if call == "log_prob":
+            return self.flow.slope(call, *inputs, self.seed, self.weights, None, self.only)
+        return self.flow.slope(call, *inputs, self.seed, None, self.weights, self.only)
+
+    def compared(self) -> Compared:
+        """By autograd and by differences."""
+        slope, refused = attempt(self.recorded)
+        if refused:
+            raise Unsupported(f"it cannot be differentiated here ({refused})")
+        estimate, error = derivative(self.total_at, slope, DOUBT)
+        scale = 1 + abs(slope) + self.size
+        allowed = DOUBT * error + 1e-7 * scale
+        decides = bool(np.isfinite(allowed) and error < SHARP * scale)
+        return Compared(slope, estimate, scale, allowed, decides)
+
+
+def culprits(flow: LivingParametric, batch: Batch) -> dict[str, Any]:
+    """The parameters whose own derivative is another one."""
+    (weights,) = flow.play([Weights()])
+    found: dict[str, Any] = {}
+    for probe in asked(flow, batch):
+        for name in list(weights)[:NAMED]:
+            one = Slope(flow, probe, batch.seed, name).compared()
+            if one.decides and abs(one.slope - one.estimate) > one.allowed:
+                found[f"{probe.name} by {name}, autograd"] = one.slope
+                found[f"{probe.name} by {name}, differences"] = one.estimate
+    return found
+
+
+def name_culprits(subject: Subject, point: Batch) -> tuple[dict[str, Any], str]:
+    """More numbers for the reader; nothing here acquits."""
+    return (culprits(subject, point) if offers(subject, LivingParametric) else {}), ""
+
+
+@law(
+    "conduct/parameter-gradient",
+    effort=2,
+    size=8,
+    scales=(0.0, 0.3),
+    local=False,
+    applies=differentiable & has_parameters,
+    arbitrate=name_culprits,
+    source="torch.autograd.gradcheck; a detached, rounded or .item() branch trains another function than it computes",
+)
+def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
+    r"""Autograd's derivative of what the normalizing call and log_prob return, with respect to the
+    parameters, is its derivative.
+
+    Measured along one direction of the space of all parameters, against differences.
+    """
+    rows = len(batch.x)
+    judged, found = np.zeros(rows, dtype=bool), []
+    for probe in asked(flow, batch):
+        sloped = Slope(flow, probe, batch.seed)
+        if not sloped.usable.any():
+            continue
+        compared = sloped.compared()
+        if compared.decides:
+            judged |= sloped.usable
+            found.append((probe.name, compared))
+    if not found:
+        return Residual(np.zeros(rows), decidable=judged)
+    name, worst = max(found, key=lambda one: abs(one[1].slope - one[1].estimate) / one[1].allowed)
+    return Residual(
+        np.full(rows, worst.slope - worst.estimate),
+        scale=worst.scale,
+        allowed=worst.allowed,
+        decidable=judged,
+        trivial=np.full(rows, not any(one.slope or one.estimate for _, one in found)),
+        observed={
+            "autograd": np.full(rows, worst.slope),
+            "differences": np.full(rows, worst.estimate),
+        },
+        note=f"of {name}",
+    )

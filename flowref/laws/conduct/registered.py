@@ -1,0 +1,81 @@
+"""Laws of what is a parameter: what moves the result is listed and saved, and gradients alone move it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt, changed, gap
+from flowref.laws.common.probes import BATCHED, POINTWISE, absent, lived, normalizing_probe, probes
+from flowref.laws.common.requirements import has_modules, has_parameters
+from flowref.model import EXACT, Batch, Residual, law
+from flowref.model.abilities import Living
+from flowref.model.steps import Eval, Step, Sway, Train, Unregistered, Weights
+
+# How far a leaf is moved, and by how much results must differ to depend on it.
+SWAY, APART = 0.5, 1e-9
+
+
+@law(
+    "state/registered",
+    tolerance=EXACT,
+    effort=1,
+    size=7,
+    scales=(0.0,),
+    applies=has_modules,
+    source="torch.nn.Module: a parameter in a list, a dictionary or a closure is in no parameters() and no state_dict()",
+)
+def registered(flow: Living, batch: Batch) -> Residual:
+    """What requires a gradient and moves the result of a call is among parameters(), and so trained,
+    saved and moved to a device.
+    """
+    (hidden,) = flow.play([Unregistered()])
+    if not hidden:
+        return absent([], len(batch.x), "")
+    probed = probes(flow, batch, complete=False, calls=(*POINTWISE, *BATCHED))
+    runs = [probe.step() for probe in probed]
+    plain = flow.play(runs)
+    matter = []
+    for path in hidden:
+        life, error = attempt(flow.play, [Sway(path, runs, SWAY)])
+        if error:
+            continue
+        gaps = [
+            gap(before, after, len(before.value)) if np.ndim(before.value) else np.zeros((1, 2))
+            for before, after in zip(plain, life[0], strict=True)
+        ]
+        if max(np.nan_to_num(one).max(initial=0.0) for one in gaps) > APART:
+            matter.append(path)
+    note = "{} moves the result, requires a gradient, and is not among parameters()"
+    return absent(matter, len(batch.x), note)
+
+
+@law(
+    "state/parameters-kept",
+    tolerance=EXACT,
+    effort=2,
+    size=7,
+    scales=(0.0, 0.3),
+    history="fresh",
+    applies=has_modules & has_parameters,
+    source="parameters are moved by an optimizer; initialization from data happens once (Kingma and Dhariwal 2018, section 3.1)",
+)
+def parameters_kept(flow: Living, batch: Batch) -> Residual:
+    """After the first train-mode batch, which may initialize them, no call of either mode writes to
+    a trained parameter.
+    """
+    first = normalizing_probe(flow, batch)
+    # The next batch is another one: statistics that are stored anew would move.
+    other = first.mapped(lambda array: 0.5 * np.roll(array, 1, axis=0) + 0.5 * array)
+    if attempt(other)[1]:
+        other = first
+    begin: list[Step[object]] = [Train(), first.step(), Weights()]
+    refusal = "it refuses to be trained here"
+    life = lived(flow, [*begin, other.step(), Weights(), Eval(), first.step(), Weights()], refusal)
+    written = [f"{name} (by {first.name} in train mode)" for name in changed(life[2], life[4])]
+    written += [f"{name} (by {first.name} in eval mode)" for name in changed(life[4], life[7])]
+    for probe in probes(flow, batch, complete=False):
+        after, error = attempt(flow.play, [*begin, probe.step(), Weights()])
+        if not error:
+            names = changed(after[2], after[4])
+            written += [f"{name} (by {probe.name} in train mode)" for name in names]
+    return absent(written, len(batch.x), "a call wrote to {}")

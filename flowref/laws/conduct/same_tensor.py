@@ -1,0 +1,72 @@
+"""The law of calls that are made again with the same tensor: what it holds counts, not which it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.probes import BATCHED, POINTWISE, Probe, probes, same
+from flowref.laws.common.requirements import not_estimator
+from flowref.laws.conduct.state import NUDGE, not_fixed
+from flowref.model import Batch, Mapped, Residual, Unsupported, law
+from flowref.model.abilities import Living
+from flowref.model.steps import Eval, Nudge, Overwrite, Step, Train
+
+Steps = Sequence[Step[Any]]
+
+
+@law(
+    "conduct/same-tensor",
+    effort=2,
+    size=16,
+    scales=(0.0, 0.3),
+    applies=not_estimator,
+    source="a tensor is a place, not a value: optimizers and data loaders write in place",
+)
+def same_tensor(flow: Living, batch: Batch) -> Residual:
+    """A call that is made again with the same tensor, after other values were written to it, or
+    other parameters to the object, returns what it returns for these.
+    """
+    rows = len(batch.x)
+    probed = probes(flow, batch, calls=(*POINTWISE, *BATCHED))
+    held: list[Step[Any]] = [probe.step(held=True) for probe in probed]
+    asked: list[Step[Any]] = [probe.step() for probe in probed]
+    lives: dict[str, tuple[Steps, Steps]] = {}
+    if flow.stateful and flow.trainable and not_fixed(flow):
+        step: Steps = [Train(), Nudge(batch.seed, NUDGE), Eval()]
+        lives["an optimizer's step"] = [*step, *asked], [*held, *step, *held]
+    if rows > 1:
+        # Each point becomes the one before it, which is a point that the call takes.
+        moved = {id(one.points): np.roll(one.points, 1, axis=0) for one in probed}
+        unique = {id(one.points): one.points for one in probed}
+        writes = [Overwrite(points, moved[key]) for key, points in unique.items()]
+        others = [probe.at(moved[id(probe.points)]).step() for probe in probed]
+        lives["other values were written to it"] = others, [*held, *writes, *held]
+    seen: list[tuple[Probe, Mapped, Mapped]] = []
+    stale: list[str] = []
+    for name, (one, other) in lives.items():
+        found = _compared(flow, probed, one, other)
+        seen += found
+        if found and same(found, rows, "").per_row().max() > 0:
+            stale.append(name)
+    if not seen:
+        raise Unsupported("it takes one point at a time, and has no parameters that move")
+    note = "the same tensor was answered with a result of before "
+    return same(seen, rows, note + " and before ".join(stale))
+
+
+def _compared(
+    flow: Living, probed: Sequence[Probe], one: Steps, other: Steps
+) -> list[tuple[Probe, Mapped, Mapped]]:
+    """The last outcomes of two lives, one for each probe; none where a life is refused."""
+    first, error = attempt(flow.play, one)
+    if error:
+        return []
+    second, error = attempt(flow.play, other)
+    if error:
+        return []
+    count = len(probed)
+    return list(zip(probed, first[-count:], second[-count:], strict=True))

@@ -1,0 +1,163 @@
+"""Laws of samplers as calls: none at all, dtype, gradients, and what the random state has to do with
+samples.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt, flags
+from flowref.laws.common.probes import DRAWN, Probe, absent, probe_of
+from flowref.laws.common.requirements import has_parameters, in_double
+from flowref.laws.density.consistency import unconditional
+from flowref.model import ADVICE, EXACT, Batch, Mapped, Residual, Unsupported, law, requires
+from flowref.model.abilities import Flow, Living, Sampler
+from flowref.model.steps import Nudge, Pathwise
+
+
+class LivingSampler(Living, Sampler, Protocol):
+    """Samples of an object that lives."""
+
+
+# The random states of two draws.
+ONE, OTHER = 1, 2
+TINY = 1e-3
+
+
+@requires("its distribution has atoms")
+def continuous(flow: Flow) -> bool:
+    """Two samples of a continuous distribution are not alike."""
+    return not flow.promises.get("atoms")
+
+
+@law(
+    "conduct/sample-none",
+    points="data",
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    size=1,
+    scales=(0.0,),
+    applies=unconditional,
+    source="a loop over what is left to draw ends with none",
+)
+def sample_none(flow: Sampler, batch: Batch) -> Residual:
+    """sample(0) returns no points, in the shape of data."""
+    points, error = attempt(flow.sample, 0, batch.seed % 2**31, None)
+    expected = (0, *flow.density_shape)
+    got = error or (np.shape(points) != expected and f"shape {np.shape(points)}")
+    return flags(bool(got), len(batch.x), f"sample(0): {got}; expected shape {expected}")
+
+
+@law(
+    "conduct/samples-differ",
+    points="data",
+    tolerance=EXACT,
+    effort=1,
+    size=1,
+    scales=(0.0, 0.3),
+    applies=continuous,
+    source="a sampler that seeds, or keeps a seeded generator of its own, draws the same points for ever",
+)
+def samples_differ(flow: LivingSampler, batch: Batch) -> Residual:
+    """Two calls of sample draw other points, and within one call no two points are the same."""
+    probe = drawing(flow, batch, "sample")
+    first, second = (np.asarray(out.value) for out in drawn(flow, probe, ONE, OTHER))
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise Unsupported("its samples are not finite")
+    wrong = []
+    if first.shape == second.shape and (first == second).all():
+        wrong.append("two calls drew the same points")
+    rows = first.reshape(len(first), -1)
+    if len(rows) > 1 and rows.shape[1] and (rows == rows[:1]).all():
+        wrong.append("all points of one call are the same")
+    return absent(wrong, len(batch.x), "{}")
+
+
+@law(
+    "conduct/samples-repeat",
+    points="data",
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    size=1,
+    scales=(0.0,),
+    source="an experiment is repeatable if the seeds of torch, numpy and Python decide what is drawn",
+)
+def samples_repeat(flow: LivingSampler, batch: Batch) -> Residual:
+    """Under the same seed the same samples are drawn."""
+    probe = drawing(flow, batch, "sample")
+    first, second = (np.asarray(out.value) for out in drawn(flow, probe, ONE, ONE))
+    differ = first.shape != second.shape or not np.allclose(first, second, equal_nan=True)
+    return flags(differ, len(batch.x), "two calls under the same seed drew different points")
+
+
+@law(
+    "conduct/sample-dtype",
+    points="data",
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    size=1,
+    scales=(0.0,),
+    applies=in_double & unconditional,
+    source="torch.randn draws in the default dtype, which is float32 while the parameters are float64",
+)
+def sample_dtype(flow: Sampler, batch: Batch) -> Residual:
+    """A float64 object samples float64, also under the float32 default dtype that users have."""
+    probe = drawing(flow, batch, "sample")
+    observation, error = attempt(probe.observe, "float32")
+    if error and "dtype" not in error:
+        raise Unsupported(f"it cannot be watched ({error})")
+    narrow = not error and observation.dtypes[0] == "float32"
+    note = f"sample raised {error}" if error else "sample returned float32"
+    return flags(bool(error) or narrow, len(batch.x), f"under the float32 default dtype {note}")
+
+
+@requires("it has no rsample")
+def reparameterizes(flow: Flow) -> bool:
+    """What is called rsample is there for its gradients."""
+    return "rsample" in flow.calls
+
+
+@law(
+    "conduct/rsample-carries",
+    points="data",
+    tolerance=EXACT,
+    effort=1,
+    size=1,
+    scales=(0.0, 0.3),
+    applies=reparameterizes & has_parameters & unconditional,
+    source="torch.distributions: rsample is reparameterized, sample is not",
+)
+def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
+    """Samples of rsample that move with the parameters carry gradients to them."""
+    weights = np.random.default_rng(batch.seed).standard_normal((DRAWN, *flow.density_shape))
+    path = Pathwise(DRAWN, weights, batch.seed)
+    life, error = attempt(flow.play, [path])
+    if error:
+        raise Unsupported(f"it refuses to sample ({error})")
+    moved = flow.play([Nudge(batch.seed, TINY), path]).of(path)
+    here = life.of(path)
+    moves = here.value.shape == moved.value.shape and not np.allclose(
+        here.value, moved.value, rtol=1e-9, atol=1e-9
+    )
+    lost = moves and not (here.graph and math.isfinite(here.slope) and here.slope)
+    note = "samples of rsample move with the parameters, and carry no gradient to them"
+    return flags(lost, len(batch.x), note, trivial=np.full(len(batch.x), not moves))
+
+
+def drawing(flow: Flow, batch: Batch, which: str) -> Probe:
+    """A call that draws a few points."""
+    return probe_of(flow, which, DRAWN, batch.seed % 2**31, None)
+
+
+def drawn(flow: Living, probe: Probe, *states: int) -> list[Mapped]:
+    """What one object draws, call after call, in given random states."""
+    life, error = attempt(flow.play, [probe.step(draws=state) for state in states])
+    if error:
+        raise Unsupported(f"it refuses to sample ({error})")
+    return list(life)
