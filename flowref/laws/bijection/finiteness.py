@@ -47,9 +47,11 @@ def finite_everywhere(flow: RoundedBijection, batch: Batch) -> Residual:
     sound = finite(out, len(x))
     broken = flow.facts.declared & has_nan(out, len(x)) & (reach <= ORDINARY)
     notes = ["forward is not finite where it should be"] if broken.any() else []
-    for row in np.flatnonzero(~sound & ~broken & (reach <= FARTHEST)):
-        if settles(flow, flow.forward, batch.rows(slice(row, row + 1)), batch.seed):
-            broken[row] = True
+    rows = np.flatnonzero(~sound & ~broken & (reach <= FARTHEST))
+    if len(rows) and settles(flow, flow.forward, batch.rows(rows), batch.seed).any():
+        for row in rows:  # each by itself: whether it is finite must not depend on the others
+            broken[row] = settles(flow, flow.forward, batch.rows([row]), batch.seed)[0]
+        if broken.any():
             notes = ["forward is not finite, and under random rounding it is"]
     observed = {"x": x, "f(x)": out.value}
     if offers(flow, Invertible) and not broken.any() and sound.any():
@@ -73,18 +75,24 @@ def has_nan(out: Mapped, rows: int) -> Array:
     return np.asarray(np.isnan(flat).any(1) | np.isnan(log_det(out, rows)))
 
 
-def settles(flow: Rounded, call: Call[Mapped], point: Batch, seed: int) -> bool:
-    """Whether value and log-det of one point are finite in every randomly rounded run, and agree."""
-    seen = []
+def settles(flow: Rounded, call: Call[Mapped], points: Batch, seed: int) -> Array:
+    """Of which points value and log-det are finite in every randomly rounded run, and agree."""
+    rows, seen = len(points.x), []
+    settled = np.ones(rows, dtype=bool)
     for run in range(RUNS):
         with flow.noise(seed_of(seed, "finite", run), NOISES[flow.dtype]):
-            out, error = attempt(call, point.x, point.context)
-        if error or not finite(out, 1).all():
-            return False
-        seen.append(np.append(np.asarray(out.value, dtype=np.float64).ravel(), log_det(out, 1)))
+            out, error = attempt(call, points.x, points.context)
+        if error:
+            return np.zeros(rows, dtype=bool)
+        settled &= finite(out, rows)
+        if not settled.any():
+            return settled
+        values = np.asarray(out.value, dtype=np.float64).reshape(rows, -1)
+        seen.append(np.concatenate([values, log_det(out, rows).reshape(rows, 1)], 1))
     runs = np.stack(seen)
-    spread = runs.max(0) - runs.min(0)
-    return bool((spread <= AGREEING * (1 + np.abs(runs).max(0))).all())
+    with np.errstate(invalid="ignore"):
+        agree = np.ptp(runs, 0) <= AGREEING * (1 + np.abs(runs).max(0))
+    return np.asarray(settled & agree.all(1))
 
 
 def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array] | None:
@@ -103,20 +111,27 @@ def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array] | 
     lost = usable & ~finite(back, len(x))
     if flow.promises.get("inverse-tolerance"):  # an iteration may diverge far out
         lost &= rows_max(x) <= ORDINARY
-    for row in np.flatnonzero(lost):
-        lost[row] = moves(flow, batch.rows(slice(row, row + 1)), y[row : row + 1])
+    rows = np.flatnonzero(lost & (rows_max(x) <= FARTHEST))
+    lost[:] = False
+    if len(rows):
+        lost[rows] = moves(flow, batch.rows(rows), y[rows])
     return lost, np.asarray(back.value)
 
 
-def moves(flow: Flow, point: Batch, y: Array) -> bool:
-    """Whether the image of one point tells it: no direction is lost in the rounding of the image."""
-    if not offers(flow, Differentiable) or float(rows_max(point.x)[0]) > FARTHEST:
-        return False
-    matrix = flow.jacobian("forward", point.x, point.context)[0].astype(np.float64)
-    if matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
-        return False
-    try:
-        lost = np.abs(np.linalg.inv(matrix)) @ (ULPS[flow.dtype] * (1 + np.abs(y[0].reshape(-1))))
-    except np.linalg.LinAlgError:
-        return False
-    return bool((lost <= TOLD * (1 + np.abs(point.x[0].reshape(-1)))).all())
+def moves(flow: Flow, points: Batch, y: Array) -> Array:
+    """Of which points the image tells them: no direction is lost in the rounding of the image."""
+    rows = len(points.x)
+    if not offers(flow, Differentiable):
+        return np.zeros(rows, dtype=bool)
+    matrices = flow.jacobian("forward", points.x, points.context).astype(np.float64)
+    told = np.zeros(rows, dtype=bool)
+    if matrices.shape[1] != matrices.shape[2]:
+        return told
+    for row in np.flatnonzero(np.isfinite(matrices).all((1, 2))):
+        rounded = ULPS[flow.dtype] * (1 + np.abs(y[row].reshape(-1)))
+        try:
+            lost = np.abs(np.linalg.inv(matrices[row])) @ rounded
+        except np.linalg.LinAlgError:
+            continue
+        told[row] = (lost <= TOLD * (1 + np.abs(points.x[row].reshape(-1)))).all()
+    return told
