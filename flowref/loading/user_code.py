@@ -12,13 +12,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from flowref.loading.notebooks import import_notebook
 from flowref.model import FlowrefError, Target, TargetError, nearest, one_line, seed_of
+
+# What a target's file may be.
+SUFFIXES = (".py", ".ipynb")
 
 
 def value_of(target: Target) -> Any:
     """What the name of a user's target stands for: a factory, a class, an instance, or a mistake."""
     place, _, name = target.component.rpartition(":")
-    value: Any = import_place(place)
+    cells = target.option("cells")
+    value: Any = import_place(place) if cells is None else import_place(place, cells)
     for attribute in name.split("."):
         if not hasattr(value, attribute):
             public = [key for key in vars(value) if not key.startswith("_")]
@@ -28,11 +33,15 @@ def value_of(target: Target) -> Any:
 
 
 @functools.lru_cache(maxsize=256)
-def import_place(place: str) -> ModuleType:
-    """Import a module by path or by dotted name; `TargetError` in one sentence if that fails."""
+def import_place(place: str, cells: str | None = None) -> ModuleType:
+    """Import a module by path or by dotted name; `TargetError` in one sentence if that fails.
+    ``cells``: those of a notebook.
+    """
     from flowref import registry
 
     try:
+        if place.endswith(".ipynb") and Path(place).is_file():
+            return import_notebook(Path(place), cells)
         if place.endswith(".py") or any(sign in place for sign in "/\\"):
             return import_file(Path(place))
         if "" not in sys.path and str(Path.cwd()) not in sys.path:
@@ -51,7 +60,7 @@ def import_file(path: Path) -> ModuleType:
     if not path.is_file():
         folder = path.parent if path.parent.is_dir() else Path()
         raise TargetError(
-            f"no such file: {path}{nearest(path.name, [p.name for p in folder.glob('*.py')])}"
+            f"no such file: {path}{nearest(path.name, [p.name for p in folder.iterdir() if p.suffix in SUFFIXES])}"
         )
     home = str(path.resolve().parent)
     if home not in sys.path:

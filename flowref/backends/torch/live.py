@@ -8,6 +8,7 @@ nowhere else.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 
 from flowref.backends.torch.array_noise import ArraysRounded, ArraysSeen
+from flowref.backends.torch.captures import shared
 from flowref.backends.torch.copies import Shelf
 from flowref.backends.torch.narrowing import Watching
 from flowref.backends.torch.noise import RandomRounding
@@ -76,11 +78,20 @@ class Live:
             return self.take()
 
     def take(self) -> Any:
-        """A fresh copy of the object, to keep or to change."""
+        """A fresh copy of the object, to keep or to change; built anew where it cannot be copied,
+        or where a copy would compute with the parameters of the original.
+        """
+        if self.shared:
+            return self.rebuild()
         try:
             return duplicate(self.pristine)
         except Exception:
             return self.rebuild()
+
+    @functools.cached_property
+    def shared(self) -> bool:
+        """Whether a copy of the object computes with the original's parameters."""
+        return shared(self.pristine, self.dialect, self.facts, self.dtype, self.seed)
 
     def function(self, name: str) -> Callable[..., Any]:
         """The dialect's function for a call. Raises `Unsupported` where it has none."""

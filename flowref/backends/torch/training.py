@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from flowref.backends.torch.captures import shared
 from flowref.backends.torch.state import duplicate, set_mode, tensors, trainable
 from flowref.model import REAL, Dialect, Facts, Support, Unsupported, derive, draw, one_line
 
@@ -49,6 +50,8 @@ def trained(
     key = (id(build), key)
     if key not in _TRAINED:
         obj = start()
+        if shared(obj, *details):
+            raise Unsupported("its copies call parts of the original, so training is not looked at")
         try:
             duplicate(obj)
         except Exception as error:

@@ -114,6 +114,8 @@ def _imports(case: Case, inliner: Inliner) -> list[str]:
     """How a program imports a user's factory from where it is."""
     place, _, name = case.target.component.rpartition(":")
     first, file = name.partition(".")[0], Path(place)
+    if place.endswith(".ipynb"):
+        raise Unwritable("it is defined in a notebook, which no import line names")
     if not place.endswith(".py"):
         root = Path(place.partition(".")[0])
         here = root.exists() or root.with_suffix(".py").exists()

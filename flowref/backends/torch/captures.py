@@ -1,0 +1,136 @@
+"""Functions that an object holds and that hold parts of it: a copy shares them, and with them the
+original.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from flowref.backends.torch.state import duplicate, trainable
+from flowref.model import Dialect, Facts, derive, draw
+
+_KNOWN: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+# How many entries are looked at: an object that holds more holds data.
+MOST = 20_000
+
+
+def captures(obj: Any) -> bool:
+    """Whether a function that an object holds, such as a lambda, encloses the object or a part of
+    it that has tensors. Copies of functions are the functions themselves, so that moving the
+    parameters of a copy would not move what it computes.
+    """
+    try:
+        known = _KNOWN.get(obj)
+    except TypeError:  # it cannot be referred to weakly, or has no hash
+        return _captures(obj)
+    if known is None:
+        known = _captures(obj)
+        _KNOWN[obj] = known
+    return known
+
+
+def shared(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int) -> bool:
+    """Whether what a copy of an object computes moves with the parameters of the original, which
+    are put back.
+    """
+    if not captures(obj) or (dialect.forward is None and dialect.log_prob is None):
+        return False
+    rng = np.random.default_rng(derive(seed, 41) % 2**32)
+    x = torch.from_numpy(draw(facts.domain, (4, *facts.event_shape), rng)).to(dtype)
+    context = None
+    if facts.context_shape is not None:
+        context = torch.from_numpy(rng.standard_normal((4, *facts.context_shape))).to(dtype)
+    parameters = [tensor for _, tensor in trainable(obj)]
+    kept = [parameter.detach().clone() for parameter in parameters]
+    try:
+        with torch.no_grad():
+            copy = duplicate(obj)
+            before = _value(dialect, copy, x, context)
+            for parameter in parameters:
+                parameter.add_(0.125)
+            after = _value(dialect, copy, x, context)
+    except Exception:  # what cannot be copied or called cannot be shown to share
+        return False
+    finally:
+        with torch.no_grad():
+            for parameter, value in zip(parameters, kept, strict=True):
+                parameter.copy_(value)
+    return not torch.equal(before, after)
+
+
+def _value(dialect: Dialect, obj: Any, x: torch.Tensor, context: Any) -> torch.Tensor:
+    """What the map, or else the density, makes of points."""
+    if dialect.forward is not None:
+        value: torch.Tensor = dialect.forward(obj, x.clone(), context)[0]
+        return value
+    assert dialect.log_prob is not None
+    density: torch.Tensor = dialect.log_prob(obj, x.clone(), context)
+    return density
+
+
+def _captures(obj: Any) -> bool:
+    own: set[int] = set()
+    enclosed: list[Any] = []
+    for item in _reachable(obj):
+        if isinstance(item, nn.Module | torch.Tensor):
+            own.add(id(item))
+        if isinstance(item, types.FunctionType):
+            enclosed += _enclosed(item)
+    return any(id(item) in own or item is obj for item in enclosed)
+
+
+def _enclosed(function: types.FunctionType) -> list[Any]:
+    """What a function holds: the contents of its cells, and of what it calls in them."""
+    found: list[Any] = []
+    stack: list[Any] = [function]
+    seen: set[int] = set()
+    while stack:
+        item = stack.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, types.FunctionType):
+            for cell in item.__closure__ or ():
+                try:
+                    stack.append(cell.cell_contents)
+                except ValueError:  # it is empty
+                    continue
+        elif isinstance(item, types.MethodType):
+            stack.append(item.__self__)
+        elif isinstance(item, functools.partial):
+            stack += [item.func, *item.args, *item.keywords.values()]
+        elif isinstance(item, list | tuple):
+            stack += item
+        elif isinstance(item, dict):
+            stack += item.values()
+        else:
+            found.append(item)
+    return found
+
+
+def _reachable(obj: Any) -> Iterator[Any]:
+    """What an object reaches through attributes and containers, itself included."""
+    seen: set[int] = set()
+    stack = [obj]
+    while stack and len(seen) < MOST:
+        item = stack.pop()
+        if id(item) in seen or isinstance(item, type | types.ModuleType | str | bytes):
+            continue
+        seen.add(id(item))
+        yield item
+        if isinstance(item, dict):
+            stack += item.values()
+        elif isinstance(item, list | tuple | set | frozenset):
+            stack += item
+        elif isinstance(item, functools.partial):
+            stack += [item.func, *item.args, *item.keywords.values()]
+        elif not isinstance(item, torch.Tensor | types.FunctionType) and hasattr(item, "__dict__"):
+            stack += vars(item).values()

@@ -1,0 +1,113 @@
+"""Notebooks as modules: chosen cells, or what every cell defines."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from flowref.model import SpecError, TargetError, one_line, place_of, seed_of
+
+# Statements that define something and run nothing else.
+DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+# Parts of an expression that make it no constant.
+WORK = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.ListComp, ast.GeneratorExp, ast.DictComp)
+# Calls that make a constant all the same.
+CONSTRUCTORS = ("device", "tensor", "float", "int", "Path")
+# How lines of the notebook's own begin.
+MAGIC = ("%", "!", "?")
+
+
+def import_notebook(path: Path, cells: str | None) -> ModuleType:
+    """The cells of a notebook as one module; ``cells``: their numbers, as in 2,5-7, among those with
+    code, or "all". By default the imports, definitions and constants of every cell.
+    """
+    sources = _sources(path)
+    chosen = (
+        range(1, len(sources) + 1)
+        if cells in (None, "all")
+        else _numbers(cells or "", len(sources))
+    )
+    name = f"flowref_user_{seed_of(str(path.resolve()), cells or '') % 2**32:x}_{path.stem}"
+    home = str(path.resolve().parent)
+    if home not in sys.path:
+        sys.path.insert(0, home)
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    sys.modules[name] = module
+    for number in chosen:
+        try:
+            tree = ast.parse(sources[number - 1])
+        except SyntaxError as error:
+            if cells is None:
+                continue
+            sys.modules.pop(name)
+            raise TargetError(f"cell {number} of {path} is no Python: {one_line(error)}") from error
+        if cells is None:
+            tree.body = [statement for statement in tree.body if _defines(statement)]
+        try:
+            exec(compile(tree, f"{path.name}[{number}]", "exec"), vars(module))
+        except Exception as error:
+            if cells is None and not isinstance(error, ImportError):
+                continue  # a definition of what other cells would have made
+            sys.modules.pop(name)
+            raise TargetError(
+                f"cell {number} of {path} raised {one_line(error, 300)}{place_of(error)}; say which "
+                "cells to run, as in ?cells=2,5-7"
+            ) from error
+    return module
+
+
+def _sources(path: Path) -> list[str]:
+    """The code of each cell that has some, without the notebook's own commands."""
+    try:
+        book = json.loads(path.read_text(encoding="utf-8"))
+        cells = [cell for cell in book["cells"] if cell.get("cell_type") == "code"]
+        texts = ["".join(cell["source"]) for cell in cells]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TargetError(f"{path} is no notebook: {one_line(error)}") from error
+    return ["\n".join(_without_magic(text)) for text in texts]
+
+
+def _without_magic(text: str) -> Iterator[str]:
+    if text.lstrip().startswith("%%"):
+        return
+    for line in text.splitlines():
+        bare = line.lstrip()
+        indent = line[: len(line) - len(bare)]
+        yield f"{indent}pass" if bare.startswith(MAGIC) else line
+
+
+def _defines(statement: ast.stmt) -> bool:
+    """Whether a statement imports, defines, or names a constant."""
+    if isinstance(statement, DEFINITIONS):
+        return True
+    if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
+        return False
+    return not any(_works(part) for part in ast.walk(statement.value))
+
+
+def _works(part: ast.AST) -> bool:
+    if not isinstance(part, WORK):
+        return False
+    if isinstance(part, ast.Call):
+        called = part.func
+        named = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+        return named not in CONSTRUCTORS
+    return True
+
+
+def _numbers(text: str, count: int) -> list[int]:
+    """The numbers of cells as typed."""
+    numbers: list[int] = []
+    for item in text.split(","):
+        first, dash, last = item.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise SpecError(f"cells was given as {text!r}; expected numbers such as 2,5-7, or all")
+        numbers += range(int(first), int(last or first) + 1)
+    if beyond := [number for number in numbers if not 1 <= number <= count]:
+        raise SpecError(f"there is no cell {beyond[0]}: {count} cells have code")
+    return numbers
