@@ -16,6 +16,10 @@ class Counter(Protocol):
     def operations(self) -> int:
         """The number of operations so far."""
 
+    @property
+    def readings(self) -> int:
+        """How often the parameter that was read most often was: a solver reads it at every step."""
+
 
 class Backend(Protocol):
     """A framework: how its live objects are kept, moved between dtypes, called and made subjects.

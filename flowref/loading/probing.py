@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,8 @@ from flowref.model import (
 LARGE = 64
 # Coordinates from which on a subject is probed as it was built: train-mode batches cost too much.
 MANY = 256
+# What the inverse and the log-det of a solver are held to where nothing is promised of them.
+FOUND, SOLVED = 1e-5, 1e-4
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,11 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     condition = Condition(dtype=instance.dtype, history=history)
     resolve = recognition.adapter.recognizes
     subject = backend.subject(str(target), instance.copy, dialect, facts, condition, resolve, 0)
-    operations = round_trip(subject, backend)
+    trip = round_trip(subject, backend)
+    operations = trip.operations
+    if recognition.adapter.name == USER:
+        facts, found = iterating(facts, trip)
+        conventions += found
     runs = f"it runs in {instance.dtype}, and a round trip takes {operations} operations"
     return Probed(dialect, facts, instance.dtype, operations, (*why, runs), conventions, hints)
 
@@ -240,21 +246,31 @@ def _changes(before: Dialect, after: Dialect) -> list[str]:
     return why
 
 
-def round_trip(subject: Subject, backend: Backend) -> int:
-    """Ordinary calls, to see that there is something to audit; returns how many operations a round
-    trip takes.
-    """
+class Trip(NamedTuple):
+    """What ordinary calls took: operations there and back, and how often a parameter was read."""
+
+    there: int
+    back: int
+    read_there: int
+    read_back: int
+
+    @property
+    def operations(self) -> int:
+        """The operations of a round trip."""
+        return self.there + self.back
+
+
+def round_trip(subject: Subject, backend: Backend) -> Trip:
+    """Ordinary calls, to see that there is something to audit."""
     rng = np.random.default_rng(1)
     x = draw(subject.domain, (3, *subject.event_shape), rng)
     context = (
         None if subject.context_shape is None else rng.standard_normal((3, *subject.context_shape))
     )
-    with backend.count_operations() as counter:
+    y = None
+    with backend.count_operations() as there:
         if subject.forward is not None:
             y = subject.forward(x, context).value
-            if subject.inverse is not None and math.prod(subject.event_shape) <= LARGE:
-                with contextlib.suppress(Exception):  # what an inverse does is the laws' affair
-                    subject.inverse(y + 0.0, context)
         elif subject.log_prob is not None:
             subject.log_prob(x, context)
         elif subject.cdf is not None:
@@ -265,4 +281,36 @@ def round_trip(subject: Subject, backend: Backend) -> int:
             )
         else:
             raise Unsupported("it has neither forward nor log_prob")
-    return int(counter.operations)
+    with backend.count_operations() as back:
+        if y is not None and subject.inverse is not None and math.prod(y.shape[1:]) <= LARGE:
+            with contextlib.suppress(Exception):  # what an inverse does is the laws' affair
+                subject.inverse(y + 0.0, context)
+    return Trip(there.operations, back.operations, there.readings, back.readings)
+
+
+def iterating(facts: Facts, trip: Trip) -> tuple[Facts, tuple[str, ...]]:
+    """Facts of a user's object with the accuracy that a solver in it is held to where it promises
+    none, and what is said of it.
+
+    A map that goes through its coordinates one by one reads each parameter, and runs each operation,
+    as often as there are coordinates; an iteration does so many times more.
+    """
+    times = 2 * math.prod(facts.event_shape) + 8
+    solves = trip.read_there > times
+    searches = trip.back > times * max(1, trip.there) or (
+        trip.read_back > times * max(1, trip.read_there)
+    )
+    assumed: dict[str, float] = {}
+    if solves:
+        assumed["log-det-tolerance"] = SOLVED
+    if solves or searches:
+        assumed["inverse-tolerance"] = FOUND
+    assumed = {name: value for name, value in assumed.items() if name not in facts.promises}
+    if not assumed:
+        return facts, ()
+    words = {
+        "inverse-tolerance": "its inverse iterates",
+        "log-det-tolerance": "its log-det is integrated step by step",
+    }
+    told = tuple(f"{words[name]}, held to {value:g}" for name, value in assumed.items())
+    return replace(facts, promises={**facts.promises, **assumed}), told

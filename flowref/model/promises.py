@@ -117,6 +117,7 @@ PROMISES: Mapping[str, Promise] = _table(
     # Judged by other measures.
     Promise("ladj", WORD, "log-dets are those of the opposite map", ("inverse",), attribute=True),
     Promise("inverse-tolerance", NUMBER, "the inverse iterates to that accuracy", attribute=True, example="1e-6"),
+    Promise("log-det-tolerance", NUMBER, "its log-det is integrated to that accuracy", attribute=True, example="1e-4"),
     Promise("iterative-forward", FLAG, "it is forward that iterates, and not the inverse"),
     Promise("normalization-tolerance", NUMBER, "the density integrates to one within that", example="1e-6"),
     Promise("lower-bound", FLAG, "its log-density is a lower bound, random or not", attribute=True),

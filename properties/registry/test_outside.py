@@ -291,7 +291,7 @@ def test_a_faulty_offer_is_one_sentence(tmp_path: Path, fault: str) -> None:
     assert [done.err.count(sentence) for done in (audited, listed, explained)] == [1, 1, 1]
     assert "bijection/log-det" in listed.out
     report = json.loads((folder / "report.json").read_text())
-    assert {verdict["status"] for verdict in report["verdicts"]} == {"HOLDS"}
+    assert {verdict["status"] for verdict in report["verdicts"]} <= {"HOLDS", "NOT_APPLICABLE"}
     (problem,) = report["problems"]
     assert sentence in problem["message"]
 

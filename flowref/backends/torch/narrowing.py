@@ -4,22 +4,32 @@ results.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from flowref.backends.torch.operators import EXACT
 
 
 class Watching(TorchDispatchMode):
-    """Count the operations dispatched under it, and change nothing."""
+    """Count the operations dispatched under it, and how often each parameter is read; change
+    nothing.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
         self.operations = 0
+        self.read: Counter[int] = Counter()
+
+    @property
+    def readings(self) -> int:
+        """How often the parameter that was read most often was."""
+        return max(self.read.values(), default=0)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -35,6 +45,7 @@ class Watching(TorchDispatchMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         self.operations += 1
+        self.read.update(id(value) for value in _flat(args) if isinstance(value, nn.Parameter))
         return func(*args, **(kwargs or {}))
 
 

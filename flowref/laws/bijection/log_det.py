@@ -14,6 +14,7 @@ from flowref.laws.bijection.oracles import (
     arbitrate_forward,
     arbitrate_inverse,
     in_place,
+    log_det_tolerance,
 )
 from flowref.laws.bijection.roundtrip import inverse_tolerance
 from flowref.laws.common.arithmetic import (
@@ -137,7 +138,7 @@ def log_det_antisymmetry(flow: Invertible, batch: Batch) -> Residual:
     return Residual(
         forward + inverse,
         scale=4 + np.where(np.isfinite(forward), np.abs(forward), 0.0),
-        allowed=slack,
+        allowed=slack + log_det_tolerance(flow, forward),
         decidable=usable & finite_rows(forward) & brought_back(back.value, batch.x),
         observed={"forward's log-det": forward, "inverse's log-det": inverse},
     )

@@ -120,6 +120,7 @@ def gap(flow: Bijection, which: str, x: Array, context: Array | None) -> tuple[A
                 continue
             sensitivity = float(np.abs(np.linalg.pinv(estimate[0])).sum())
         slack = DIFFERENCE_FACTOR * (error * sensitivity + 1e-10 * (1 + abs(measured)))
+        slack += float(flow.promises.get("log-det-tolerance", 0.0)) * (1 + abs(measured))
         if slack <= OPEN and np.isfinite(claimed[row]):
             apart[row], left[row] = claimed[row] - measured, slack
     return apart, left

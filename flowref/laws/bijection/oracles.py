@@ -16,7 +16,7 @@ from flowref.laws.common.arithmetic import (
     square,
 )
 from flowref.model import Array, Batch, Residual, Unsupported
-from flowref.model.abilities import Differentiable
+from flowref.model.abilities import Differentiable, Flow
 
 # Differences accuse only beyond this many times their own error estimate, and never alone.
 DIFFERENCE_FACTOR = 20.0
@@ -80,10 +80,16 @@ def against_autograd(flow: Differentiable, which: str, x: Array, context: Array 
     return Residual(
         np.where(decidable, claimed - np.where(decidable, truth, 0.0), 0.0),
         scale=4 + np.where(np.isfinite(truth), np.abs(truth), 0.0),
-        allowed=slack,
+        allowed=slack + log_det_tolerance(flow, truth),
         decidable=decidable,
         observed={"reported": claimed, "differences" if errors.any() else "autograd": truth},
     )
+
+
+def log_det_tolerance(flow: Flow, log_det: Array) -> Array:
+    """What a log-det that is integrated promises, per point: absolute and relative alike."""
+    promised = float(flow.promises.get("log-det-tolerance", 0.0))
+    return promised * (1 + np.where(np.isfinite(log_det), np.abs(log_det), 0.0))
 
 
 def arbitrated(

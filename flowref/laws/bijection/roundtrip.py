@@ -25,6 +25,29 @@ ULP = 2.0**-53
 # Points this far apart, relatively, count as not brought back; images this many units apart as the
 # same.
 FAR, FLAT = 1e-6, 16.0
+# A search need not reach farther than this where no domain is declared.
+REACH = 500.0
+
+
+def unit(flow: Flow) -> float:
+    """An error that is lost beside 1: a search that halves an interval stops there, and how near to
+    zero a point lies is no reason to go on.
+    """
+    return 2 * ULP if flow.dtype == "float64" else 2.0**-23
+
+
+def out_of_reach(flow: Invertible, x: Array, back: Array, context: Array | None) -> Array:
+    """Where a point of an undeclared domain lies so far out that the search of the inverse does not
+    reach it: it brings back points that lie farther still to the same place.
+    """
+    far = rows_max(x) >= REACH
+    if flow.facts.declared or not flow.promises.get("inverse-tolerance") or not far.any():
+        return np.zeros(len(x), dtype=bool)
+    farther = np.asarray(flow.forward(2 * x, context).value)
+    again = same_shape(np.asarray(flow.inverse(farther, context).value), x)
+    lost = np.abs(back - x) > FAR * (1 + np.abs(x))
+    same = np.abs(again - back) <= FAR * (1 + np.abs(back))
+    return np.asarray(far & (~lost | same).reshape(len(x), -1).all(1))
 
 
 def inverse_tolerance(flow: Flow, value: Array) -> Array:
@@ -50,9 +73,12 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     return Residual(
         back - batch.x,
         scale=rows_max(batch.x),
-        allowed=inverse_tolerance(flow, batch.x),
+        allowed=inverse_tolerance(flow, batch.x) + unit(flow),
         decidable=usable,
-        excused=lambda: saturated(forward, batch.x, back, y, batch.context),
+        excused=lambda: (
+            saturated(forward, batch.x, back, y, batch.context)
+            | out_of_reach(flow, batch.x, back, batch.context)
+        ),
         observed={"x": batch.x, "f(x)": y, "inverse(f(x))": back},
     )
 
@@ -71,13 +97,13 @@ def forward_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     z = latents(flow, batch.x, batch.context)
     x, usable = back_inside(flow, inverse(z + 0.0, batch.context).value)
     again = flow.forward(x + 0.0, batch.context).value
-    slack: Array | float = 0.0
+    slack: Array | float = unit(flow)
     if flow.promises.get("inverse-tolerance"):
         # An error within the promise in x moves f(x) by about as much again at the neighboring
         # points.
         tolerance = inverse_tolerance(flow, x).reshape(-1, *[1] * (x.ndim - 1))
         moved = [flow.forward(x + sign * tolerance, batch.context).value for sign in (1.0, -1.0)]
-        slack = 2 * np.maximum(*(rows_max(value - again) for value in moved)) + inverse_tolerance(
+        slack += 2 * np.maximum(*(rows_max(value - again) for value in moved)) + inverse_tolerance(
             flow, z
         )
     again = same_shape(again, z)

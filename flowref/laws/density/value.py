@@ -126,6 +126,7 @@ def normalizes(flow: Density, batch: Batch) -> Residual:
         QUADRATURE_FACTOR * error
         + MASS_FLOOR
         + float(flow.promises.get("normalization-tolerance", 0.0))
+        + float(flow.promises.get("log-det-tolerance", 0.0))
     )
     if not np.isfinite(mass) or allowed > 0.05:
         raise Undecidable(

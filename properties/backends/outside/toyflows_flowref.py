@@ -114,7 +114,7 @@ class Numpy:
 
     def count_operations(self) -> contextlib.AbstractContextManager[SimpleNamespace]:
         """Too few to matter."""
-        return contextlib.nullcontext(SimpleNamespace(operations=0))
+        return contextlib.nullcontext(SimpleNamespace(operations=0, readings=0))
 
     @contextlib.contextmanager
     def noise(self, seed: int, magnitude: float) -> Iterator[None]:

@@ -1,0 +1,124 @@
+"""Maps that step: a continuous flow with fixed Runge-Kutta steps, and a mixture that is inverted by
+bisection. Neither says how accurate it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from flowref.zoo.specimens.specimen import Specimen
+
+
+class RungeKuttaFlow(nn.Module):
+    r"""$\dot x = v_t(x)$ from 0 to 1 in fixed steps of the classical Runge-Kutta method, with
+    $\dot\ell = \operatorname{tr} \partial v / \partial x$. Source: FFJORD (arXiv:1810.01367).
+    """
+
+    def __init__(self, dim: int = 2, steps: int = 8, defect: str = "") -> None:
+        super().__init__()
+        self.dim, self.steps, self.defect = dim, steps, defect
+        self.first, self.second = nn.Linear(dim + 1, 12), nn.Linear(12, dim)
+
+    def velocity(self, t: float, x: Any) -> tuple[Any, Any]:
+        """The velocity, and the trace of its Jacobian in closed form."""
+        time = torch.full_like(x[:, :1], t)
+        hidden = torch.tanh(self.first(torch.cat([x, time], 1)))
+        slope = 1 - hidden**2
+        into, out = self.first.weight[:, : self.dim], self.second.weight
+        trace = (slope * torch.einsum("ij,ji->j", out, into)).sum(1)
+        if self.defect == "trace-of-the-first-entry":
+            trace = (slope * out[0] * into[:, 0]).sum(1)
+        return self.second(hidden), trace
+
+    def integrate(self, x: Any, start: float, end: float) -> tuple[Any, Any]:
+        """Value and log-det, step by step."""
+        h, ladj = (end - start) / self.steps, torch.zeros_like(x[:, 0])
+        for index in range(self.steps):
+            t = start + index * h
+            (v1, d1) = self.velocity(t, x)
+            (v2, d2) = self.velocity(t + h / 2, x + h / 2 * v1)
+            (v3, d3) = self.velocity(t + h / 2, x + h / 2 * v2)
+            (v4, d4) = self.velocity(t + h, x + h * v3)
+            x = x + h / 6 * (v1 + 2 * v2 + 2 * v3 + v4)
+            weight = 1 if self.defect == "middle-counted-once" else 2
+            ladj = ladj + h / 6 * (d1 + weight * d2 + weight * d3 + d4)
+        return x, ladj
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        return self.integrate(x, 0.0, 1.0)
+
+    def inverse(self, z: Any) -> tuple[Any, Any]:
+        """Latents to data."""
+        if self.defect == "times-swapped":
+            return self.integrate(z, 0.0, -1.0)
+        return self.integrate(z, 1.0, 0.0)
+
+
+def runge_kutta(defect: str = "") -> nn.Module:
+    """A continuous flow of two numbers."""
+    return RungeKuttaFlow(defect=defect)
+
+
+class LogisticMixture(nn.Module):
+    r"""$z = \operatorname{logit} \sum_k \pi_k\, \sigma((x - \mu_k) / s_k)$ entry by entry, inverted by
+    bisection of $[-1000, 1000]$. Source: Flow++ (arXiv:1902.00275), section 3.2.
+    """
+
+    def __init__(self, dim: int = 2, components: int = 3, defect: str = "") -> None:
+        super().__init__()
+        self.dim, self.defect = dim, defect
+        self.logits = nn.Parameter(torch.randn(dim, components))
+        self.means = nn.Parameter(2 * torch.randn(dim, components))
+        self.log_scales = nn.Parameter(0.3 * torch.randn(dim, components))
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        weights = torch.log_softmax(self.logits, -1)
+        u = (x[..., None] - self.means) * torch.exp(-self.log_scales)
+        below = torch.logsumexp(weights + F.logsigmoid(u), -1)
+        above = torch.logsumexp(weights + F.logsigmoid(-u), -1)
+        scale = 0.0 if self.defect == "scales-missing" else self.log_scales
+        slope = torch.logsumexp(weights + F.logsigmoid(u) + F.logsigmoid(-u) - scale, -1)
+        ladj = slope - below if self.defect == "logit-halved" else slope - below - above
+        return below - above, ladj.sum(-1)
+
+    @torch.no_grad()
+    def inverse(self, z: Any) -> tuple[Any, Any]:
+        """Latents to data."""
+        low, high = torch.full_like(z, -1000.0), torch.full_like(z, 1000.0)
+        for _ in range(20 if self.defect == "too-few-steps" else 60):
+            middle = (low + high) / 2
+            smaller = self.forward(middle)[0] < z
+            low, high = torch.where(smaller, middle, low), torch.where(smaller, high, middle)
+        x = (low + high) / 2
+        return x, -self.forward(x)[1]
+
+
+def logistic_mixture(defect: str = "") -> nn.Module:
+    """A mixture of logistics for each of two numbers."""
+    return LogisticMixture(defect=defect)
+
+
+SPECIMENS = (
+    Specimen(
+        "runge_kutta",
+        {
+            "trace-of-the-first-entry": ("bijection/log-det",),
+            "middle-counted-once": ("bijection/log-det",),
+            "times-swapped": ("bijection/inverse-roundtrip",),
+        },
+    ),
+    Specimen(
+        "logistic_mixture",
+        {
+            "scales-missing": ("bijection/log-det",),
+            "logit-halved": ("bijection/log-det",),
+            "too-few-steps": ("bijection/inverse-roundtrip",),
+        },
+    ),
+)

@@ -1,0 +1,39 @@
+"""Solvers and searches: what steps is recognized by what its calls take, and held to an accuracy."""
+
+from __future__ import annotations
+
+import pytest
+
+import flowref
+from flowref import loading, registry
+from flowref.model import Status
+
+SOLVERS = "flowref.zoo.specimens.solvers"
+FOUND, SOLVED = "inverse-tolerance", "log-det-tolerance"
+
+
+@pytest.mark.parametrize(
+    ("spec", "promised"),
+    [
+        (f"{SOLVERS}:runge_kutta", {FOUND: 1e-5, SOLVED: 1e-4}),
+        (f"{SOLVERS}:logistic_mixture", {FOUND: 1e-5}),
+        (f"{SOLVERS}:logistic_mixture?promises=inverse-tolerance=1e-9", {FOUND: "1e-9"}),
+        ("flowref.zoo.specimens.coupling:affine_coupling", {}),
+        ("flowref.zoo.specimens.autoregressive:masked_autoregressive", {}),
+    ],
+)
+def test_what_steps_is_held_to_an_accuracy(spec: str, promised: dict[str, object]) -> None:
+    """A solver and a search are recognized where they promise nothing; what goes through its
+    coordinates one by one is neither.
+    """
+    promises = loading.load(registry.parse_target(spec)).promises
+    found = {name: float(promises[name]) for name in (FOUND, SOLVED) if name in promises}
+    assert found == {name: float(str(value)) for name, value in promised.items()}
+
+
+@pytest.mark.parametrize("law", ["bijection/inverse-roundtrip", "bijection/forward-roundtrip"])
+def test_a_search_may_stop_at_a_rounding_of_one(law: str) -> None:
+    """A bisection that stops within a rounding of 1 is right beside zero, and one that searches
+    [-1000, 1000] is right though points lie farther out.
+    """
+    assert flowref.check(f"{SOLVERS}:logistic_mixture", law).status is Status.HOLDS
