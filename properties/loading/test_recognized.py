@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import flowref
-from flowref import registry
+from flowref import loading, registry
 from flowref.loading.kinds import kind_of
 from flowref.loading.recipe import recipe_of
 from flowref.model import Coupling, Dialect, Facts, Normalizer, Squeezing
@@ -96,3 +96,22 @@ def test_a_construction_is_one_line() -> None:
     """Of a library's construction nothing but its kind is said."""
     recognized = recipe_of(registry.parse_target("torch:SigmoidTransform")).recognized
     assert not taken(recognized)
+
+
+class Saturating(nn.Module):
+    """An elementwise map without parameters, which large numbers saturate."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.function(x)
+
+
+@pytest.mark.parametrize("function", [torch.sigmoid, torch.tanh, torch.atan, torch.sign])
+def test_what_saturates_is_no_normalizer(function: Any) -> None:
+    """That shifts and scales of large inputs leave the output as it is makes no batch norm."""
+    facts = recipe_of(loading.snapshot(Saturating(function))).facts
+    assert facts.normalizer is None

@@ -106,6 +106,8 @@ def together(played: Played) -> tuple[int, ...] | None:
     y = played.train(x)
     if not np.abs(y - y.reshape(-1)[0]).max() > 1e-6 * np.abs(y).max():
         return None  # constant
+    if len(np.unique(np.round(y, 9))) < np.unique(x).size / 2:
+        return None  # saturated, as a sigmoid of large numbers is: these do not move it either
     long = [axis for axis, size in enumerate(shape) if size > 1]
     for count in range(1, len(long) + 1):
         for axes in combinations(long, count):

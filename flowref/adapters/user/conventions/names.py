@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 # Parameters of forward that turn it around, with a default of False.
 FLAGS = ("reverse", "rev", "inverse", "invert")
 # Values of a parameter ``mode`` that turn forward around.
@@ -20,6 +22,8 @@ ADDED = frozenset(
         "logabsdetjacobian", "logjac", "logjacobian", "sumlogdet", "sumldj", "sumlogabsdet",
     }
 )  # fmt: skip
+# What else such a parameter is called: of a determinant, a Jacobian or a derivative.
+DETERMINANT = re.compile(r"log(abs)?(det|jac|d[fyz]d[xz])|ldj")
 # Keys of a returned mapping that name a log-det.
 LOG_DETS = ADDED | {"logdetjacobians", "logabsdetj"}
 # Keys of a returned mapping that name a value.
@@ -33,6 +37,6 @@ def plain(name: str) -> str:
 
 def sign_of(name: str) -> str:
     """What a running argument of a name does with the log-det: "add", "subtract", or nothing known."""
-    if plain(name) in ADDED:
+    if plain(name) in ADDED or DETERMINANT.search(plain(name)):
         return "add"
     return "subtract" if plain(name).startswith("logp") else ""
