@@ -75,6 +75,7 @@ class Subject:
     ``noise(seed, magnitude)``: context manager under which all of this is randomly rounded.
     ``usual()``: context manager under which calls are made in the float32 default dtype.
     ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their maps.
+    ``scale``: how far its parameters were moved, by noise or by training.
     ``numbers()``: the scalars that it holds (see `checking.lines`).
     """
 

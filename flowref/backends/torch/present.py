@@ -24,7 +24,7 @@ from flowref.backends.torch.scenario import MODES
 from flowref.backends.torch.scenario_inside import INSIDE
 from flowref.backends.torch.scenario_state import STATE
 from flowref.backends.torch.state import cast, duplicate, modules, move, set_mode, trainable
-from flowref.backends.torch.training import Training, trained
+from flowref.backends.torch.training import REACH, Training, trained
 from flowref.backends.torch.unregistered import UNREGISTERED
 from flowref.model import (
     REAL,
@@ -140,7 +140,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         name=name,
         facts=facts,
         dtype=condition.dtype,
-        scale=condition.scale,
+        scale=REACH if condition.history == "trained" else condition.scale,
         normalizing=dialect.normalizing,
         stateful=bool(modules(live.pristine)),
         trainable=bool(trainable(live.pristine)),

@@ -18,6 +18,8 @@ from flowref.backends.torch.state import duplicate, set_mode, tensors, trainable
 from flowref.model import REAL, Dialect, Facts, Support, Unsupported, derive, draw, one_line
 
 STEPS, RATE, LARGEST_GRADIENT = 30, 1e-2, 10.0
+# How far steps can move a parameter.
+REACH = STEPS * RATE
 ROWS, ENTRIES = 64, 256
 # Adam: Kingma and Ba (arXiv:1412.6980), algorithm 1, with its default settings.
 BETAS, EPSILON = (0.9, 0.999), 1e-8

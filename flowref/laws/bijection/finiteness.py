@@ -19,6 +19,8 @@ class RoundedBijection(Bijection, Rounded, Protocol):
 
 # Noise of the size of some hundred roundings, so often; values under it agree to this share.
 NOISES, RUNS, AGREEING = {"float64": 2.0**-43, "float32": 2.0**-22}, 6, 1e-3
+# No more suspicious points of a batch than this are examined.
+EXAMINED = 16
 # Ordinary points reach so far, and any so far; images of ordinary size are smaller than this.
 ORDINARY, FARTHEST, IMAGES = 16.0, 1e6, 1e6
 # So many roundings of the image may move a point by this share and no more, else it is lost in it.
@@ -47,7 +49,7 @@ def finite_everywhere(flow: RoundedBijection, batch: Batch) -> Residual:
     sound = finite(out, len(x))
     broken = flow.facts.declared & has_nan(out, len(x)) & (reach <= ORDINARY)
     notes = ["forward is not finite where it should be"] if broken.any() else []
-    rows = np.flatnonzero(~sound & ~broken & (reach <= FARTHEST))
+    rows = some(~sound & ~broken & (reach <= FARTHEST))
     if len(rows) and settles(flow, flow.forward, batch.rows(rows), batch.seed).any():
         for row in rows:  # each by itself: whether it is finite must not depend on the others
             broken[row] = settles(flow, flow.forward, batch.rows([row]), batch.seed)[0]
@@ -67,6 +69,14 @@ def finite_everywhere(flow: RoundedBijection, batch: Batch) -> Residual:
         observed=observed,
         note=notes[0] if broken.any() else "",
     )
+
+
+def some(suspected: Array) -> Array:
+    """Row numbers of the suspected points, or of a few of them, evenly chosen."""
+    rows = np.flatnonzero(suspected)
+    if len(rows) > EXAMINED:
+        rows = rows[np.linspace(0, len(rows) - 1, EXAMINED).astype(int)]
+    return np.asarray(rows)
 
 
 def has_nan(out: Mapped, rows: int) -> Array:
@@ -111,7 +121,7 @@ def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array] | 
     lost = usable & ~finite(back, len(x))
     if flow.promises.get("inverse-tolerance"):  # an iteration may diverge far out
         lost &= rows_max(x) <= ORDINARY
-    rows = np.flatnonzero(lost & (rows_max(x) <= FARTHEST))
+    rows = some(lost & (rows_max(x) <= FARTHEST))
     lost[:] = False
     if len(rows):
         lost[rows] = moves(flow, batch.rows(rows), y[rows])
