@@ -14,7 +14,7 @@ from flowref.laws.conduct.autograd import differentiable
 from flowref.laws.conduct.quotients import DOUBT, directions
 from flowref.model import Batch, Residual, Subject, Unsupported, law
 from flowref.model.abilities import Flow, Living, Parametric, offers
-from flowref.model.steps import Weights
+from flowref.model.steps import Learn, Train, Weights
 
 # Values beyond this, and estimates that are not this sharp, decide nothing.
 LARGEST, SHARP = 1e3, 1e-3
@@ -101,6 +101,12 @@ def culprits(flow: LivingParametric, batch: Batch) -> dict[str, Any]:
     return found
 
 
+def in_training(flow: Living, probe: Probe) -> bool:
+    """Whether parameters get gradients in train mode."""
+    life, error = attempt(flow.play, [Train(), Learn(*probe.inputs)])
+    return not error and any(g is not None and g.any() for g in life[-1].gradients.values())
+
+
 def name_culprits(subject: Subject, point: Batch) -> tuple[dict[str, Any], str]:
     """More numbers for the reader; nothing here acquits."""
     return (culprits(subject, point) if offers(subject, LivingParametric) else {}), ""
@@ -129,6 +135,10 @@ def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
         if not sloped.usable.any():
             continue
         compared = sloped.compared()
+        if not compared.slope and offers(flow, LivingParametric) and in_training(flow, probe):
+            raise Unsupported(
+                "in eval mode it records nothing for its parameters, in training it does"
+            )
         if compared.decides:
             judged |= sloped.usable
             found.append((probe.name, compared))

@@ -4,8 +4,7 @@ samples.
 
 from __future__ import annotations
 
-import math
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from flowref.laws.common.requirements import has_parameters, in_double
 from flowref.laws.density.consistency import unconditional
 from flowref.model import ADVICE, EXACT, Batch, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Flow, Living, Sampler
-from flowref.model.steps import Nudge, Pathwise
+from flowref.model.steps import Eval, Nudge, Pathwise, Step, Train
 
 
 class LivingSampler(Living, Sampler, Protocol):
@@ -134,18 +133,25 @@ def reparameterizes(flow: Flow) -> bool:
     source="torch.distributions: rsample is reparameterized, sample is not",
 )
 def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
-    """Samples of rsample that move with the parameters carry gradients to them."""
+    """Samples of rsample that move with the parameters carry gradients to them, in train mode at
+    least.
+    """
     weights = np.random.default_rng(batch.seed).standard_normal((DRAWN, *flow.density_shape))
     path = Pathwise(DRAWN, weights, batch.seed)
-    life, error = attempt(flow.play, [path])
-    if error:
-        raise Unsupported(f"it refuses to sample ({error})")
-    moved = flow.play([Nudge(batch.seed, TINY), path]).of(path)
-    here = life.of(path)
-    moves = here.value.shape == moved.value.shape and not np.allclose(
-        here.value, moved.value, rtol=1e-9, atol=1e-9
-    )
-    lost = moves and not (here.graph and math.isfinite(here.slope) and here.slope)
+    # Some record nothing for their parameters in eval mode, on purpose: in either mode will do.
+    modes: list[list[Step[Any]]] = [[Eval()], [Train()]] if flow.stateful else [[]]
+    moves, lost = False, True
+    for mode in modes:
+        life, error = attempt(flow.play, [*mode, path])
+        if error:
+            raise Unsupported(f"it refuses to sample ({error})")
+        here = life.of(path)
+        moved = flow.play([*mode, Nudge(batch.seed, TINY), path]).of(path)
+        moves |= here.value.shape == moved.value.shape and not np.allclose(
+            here.value, moved.value, rtol=1e-9, atol=1e-9
+        )
+        lost &= not here.graph or here.slope == 0
+    lost &= moves
     note = "samples of rsample move with the parameters, and carry no gradient to them"
     return flags(lost, len(batch.x), note, trivial=np.full(len(batch.x), not moves))
 
