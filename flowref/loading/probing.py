@@ -109,7 +109,7 @@ def settled(
     """The facts of a user's object and how it speaks, completed by calls: its event shape, what
     calls return, its latent shape; and why.
     """
-    from flowref.adapters.common import batch_norm_shapes, normalizing
+    from flowref.adapters.common import batch_norm_shapes, normalizing, statistics_layers
     from flowref.adapters.user import probing as user
 
     target, backend, why = instance.source.target, instance.backend, []
@@ -119,6 +119,7 @@ def settled(
         options = dict(target.options)
         kind, kept = options.get("kind"), backend.tensor(np.zeros(1), instance.dtype)
         chosen = chosen_of(obj, attributes(instance.source.factory), options)
+        statistics_layers.refuse(obj, dialect, str(target), kept.dtype)
         if not facts.event_shape and facts.domain.coordinates:
             facts = replace(facts, event_shape=(len(facts.domain.coordinates),))
         if not facts.event_shape:

@@ -39,7 +39,7 @@ from flowref.model.requirement import Requirement, requires
 from flowref.model.seeds import derive, seed_of
 from flowref.model.silence import Silence
 from flowref.model.steps import Life
-from flowref.model.structure.batch_norm import ROLES, SAMPLE, Normalizer
+from flowref.model.structure.batch_norm import ROLES, RUNNING, SAMPLE, Normalizer
 from flowref.model.structure.coupling import KINDS, MASKS, Coupling, named_mask
 from flowref.model.structure.multi_scale import ORDERS, MultiScale, Squeezing
 from flowref.model.structure.preprocessing import Preprocessing
@@ -50,7 +50,7 @@ from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verd
 
 __all__ = [
     "ADVICE", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "EXACT", "KINDS", "MASKS", "OBJECT", "ORDERS",
-    "PROMISES", "REAL", "ROLES", "ROUNDING", "SAMPLE", "STATISTICAL", "USER", "Adapter", "Ambiguous", "Array",
+    "PROMISES", "REAL", "ROLES", "ROUNDING", "RUNNING", "SAMPLE", "STATISTICAL", "USER", "Adapter", "Ambiguous", "Array",
     "BaselineError", "Batch", "Call", "Component", "Condition", "Counterexample", "Counts", "Coupling", "Dialect", "Evidence",
     "Facts", "FlowrefError", "History", "KnownFailure", "Law", "LawError", "Life", "Manner", "Mapped", "MultiScale", "Mutant",
     "Normalizer", "Observation", "Preprocessing", "Problem", "Promise", "Recognized", "ReportError",

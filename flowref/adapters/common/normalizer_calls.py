@@ -56,7 +56,7 @@ class Played:
         for training, x in steps:
             if callable(live.train):
                 live.train(training)
-            given = torch.as_tensor(x, dtype=self.dtype)
+            given = torch.as_tensor(np.ascontiguousarray(x), dtype=self.dtype)
             with torch.no_grad():
                 out = self.call(live, given, None)[0]
             if out.shape != given.shape:
@@ -65,8 +65,11 @@ class Played:
         return outputs
 
     def train(self, x: Array) -> Array:
-        """The output of one copy for one batch in train mode."""
-        return self.life((True, x))[0]
+        """The output of one copy for one batch in train mode, which is not its first: what the first
+        one initializes is no normalizer.
+        """
+        warm = self.draw(99, 9, 3.0) + 2
+        return self.life((True, warm), (True, x))[1]
 
     def draw(self, seed: int, rows: int, spread: float = WIDE) -> Array:
         """Random numbers, of which half are skewed, off zero by half of their spread."""

@@ -22,7 +22,7 @@ from flowref.adapters.common.normalizer_calls import (
 from flowref.model import Array
 
 # How much the spread of an output may vary between batches that are normalized.
-STEADY = 0.1
+STEADY = 0.04
 # Modules with more tensors, or with more submodules, are no single layer.
 TENSORS, PARTS = 10, 6
 
@@ -30,7 +30,7 @@ TENSORS, PARTS = 10, 6
 class Behavior(NamedTuple):
     """What train mode normalizes by, in the words of `Normalizer`. ``fixed``: whether eval mode maps
     a sample to the same in any batch; ``exact``: whether train mode normalizes by no fewer values
-    than it should.
+    than it should; ``apart``: the axes of an event whose entries have each a line of their own.
     """
 
     statistics: str
@@ -39,6 +39,7 @@ class Behavior(NamedTuple):
     fixed: bool
     said: str
     exact: bool = True
+    apart: tuple[int, ...] = ()
 
 
 def plausible(obj: Any) -> bool:
@@ -77,10 +78,54 @@ def tensors(obj: Any) -> dict[str, Any]:
     return found
 
 
-def behavior(played: Played) -> Behavior | None:
+def behavior(played: Played, named: bool) -> Behavior | None:
     """What an object normalizes by in train mode, or None where it is no normalizer; any error of a
-    call goes through.
+    call goes through. ``named``: it says that it is a batch normalizer, and is taken for one though
+    its output may be no line in its input, or have another spread than that of a normalizer.
     """
+    seen = _behavior(played)
+    if named or seen is None or seen.statistics != "batch":
+        return seen
+    return seen if forgets(played) and deviates(played, seen) else None
+
+
+def forgets(played: Played) -> bool:
+    """Whether train mode maps a batch to the same, whatever came before."""
+    x = played.draw(11, 9, 3.0)
+    one, two = (
+        played.life((True, played.draw(seed, 9, spread) + level), (True, x))[1]
+        for seed, spread, level in ((12, 1.0, 0.0), (13, 30.0, -20.0))
+    )
+    return near(one, two)
+
+
+def deviates(played: Played, seen: Behavior) -> bool:
+    """Whether every channel of the output is a line in the input, whose spread is that of the batch
+    whatever its distribution has for a shape, where it is normalized as it should be: other
+    measures of spread are no slips.
+    """
+    x = played.draw(10, 24)
+    values = np.sign(x - np.median(x)) * WIDE + 1e-3 * x
+    spreads = []
+    for points in (x, values, WIDE * np.abs(x / WIDE) ** 3):
+        y = played.train(points)
+        if lines(points, y, seen.apart).off > 100 * SAME:
+            return False
+        spreads.append(rows_of(y, seen.channel).std(1))
+    steady = np.abs(np.stack(spreads) / np.maximum(spreads[0], 1e-300) - 1) < STEADY
+    return bool(steady.all()) or not seen.exact or ordered(played)
+
+
+def ordered(played: Played) -> bool:
+    """Whether the order of the samples or of the positions matters, which it does in no measure of
+    spread.
+    """
+    x = played.draw(14, 9)
+    y, axes = played.train(x), together(played) or ()
+    return any(not near(played.train(np.flip(x, axis)), np.flip(y, axis)) for axis in axes)
+
+
+def _behavior(played: Played) -> Behavior | None:
     axes, shape = together(played), played.shape
     if axes is None:
         return averages(played) or centered(played)
@@ -94,7 +139,7 @@ def behavior(played: Played) -> Behavior | None:
     if channel is None:
         return None
     said = "train mode standardizes each batch"
-    return Behavior("batch", channel, 1, fixed(played), said, channel == tuple(apart))
+    return Behavior("batch", channel, 1, fixed(played), said, channel == tuple(apart), tuple(apart))
 
 
 def _channel(played: Played, apart: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -133,8 +178,11 @@ def averages(played: Played) -> Behavior | None:
     other = played.draw(5, 9, 1.0)
     y, after, again = played.life((True, x), (False, x), (False, x))
     before, _, two = played.life((False, x), (True, other), (True, x))
+    _, _, later = played.life((True, x), (True, other), (False, x))
     if not (near(y, after) and near(after, again)) or near(before, after) or near(y, two):
         return None
+    if near(later, after):
+        return None  # set by the first batch alone
     for axis in range(len(played.shape)):
         if _moves(played, axis, x, y, two):
             said = "train mode normalizes by averages that the batch has entered"
@@ -166,7 +214,7 @@ def centered(played: Played) -> Behavior | None:
             continue
         if _takes_away(played, (axis,)):
             said = "train mode takes away mean and scale of a batch, and it holds statistics"
-            return Behavior("batch", (axis,), 1, fixed(played), said, exact=False)
+            return Behavior("batch", (axis,), 1, fixed(played), said, False, (axis,))
     return None
 
 

@@ -5,6 +5,7 @@ copies.
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,7 @@ from flowref.adapters.common import batch_norm_shapes, batch_norms
 from flowref.adapters.common.normalizer_calls import Played, awake
 from flowref.adapters.common.normalizer_kinds import Behavior, behavior, plausible, tensors
 from flowref.adapters.common.normalizer_roles import constants, found, fraction
-from flowref.model import Dialect, Facts, Normalizer, Shape
+from flowref.model import RUNNING, SAMPLE, Dialect, Facts, Normalizer, Shape
 
 # More entries than this are not probed: a recognized name must do.
 LARGE = 4096
@@ -36,10 +37,11 @@ def infer_shape(obj: Any, dialect: Dialect, dtype: Any, kind: str | None = None)
     """
     if excluded(obj, kind) or not plausible(obj) or dialect.log_prob is not None:
         return None
+    named = batch_norms.is_normalizer(obj)
     bare, second = replace(dialect, forward=value_alone), None
     for shape in shapes(obj):
         with contextlib.suppress(Exception):  # the shape does not fit
-            acts = acting(obj, bare, shape, dtype)
+            acts = acting(obj, bare, shape, dtype, named)
             if acts is not None and acts[2].exact:
                 return shape
             second = second or (None if acts is None else shape)
@@ -66,7 +68,7 @@ def shapes(obj: Any) -> Iterator[Shape]:
 
 
 def acting(
-    obj: Any, dialect: Dialect, shape: Shape, dtype: Any
+    obj: Any, dialect: Dialect, shape: Shape, dtype: Any, named: bool
 ) -> tuple[str, Played, Behavior] | None:
     """The call that normalizes, and how; None where none does. Raises what forward raises."""
     for name in ("forward", "inverse"):
@@ -77,7 +79,7 @@ def acting(
         try:
             played.life((False, played.draw(0, 4, 1.0)))
             played = awake(played)
-            seen = behavior(played)
+            seen = behavior(played, named)
         except Exception:
             if name == "forward":
                 raise
@@ -104,13 +106,13 @@ def completed(
     ):
         return facts, ()
     try:
-        acts = acting(obj, dialect, shape, dtype)
+        acts = acting(obj, dialect, shape, dtype, known is not None)
     except Exception:  # laws run into it, and say so
         return facts, ()
     if acts is None:
         return facts, ()
     name, played, seen = acts
-    if known is not None and seen.statistics not in ("batch", "running") and near_miss(obj, seen):
+    if known is not None and near_miss(played, dialect, seen):
         return facts, ()
     normalizer = replace(
         known or Normalizer(),
@@ -118,6 +120,7 @@ def completed(
         statistics=seen.statistics,
         channel=seen.channel,
         groups=seen.groups,
+        tracks=batch_norms.has_statistics(obj),
         evidence=seen.said,
     )
     if seen.statistics == "batch":
@@ -130,12 +133,27 @@ def completed(
     return replace(facts, normalizer=normalizer, promises=promises), (seen.said,)
 
 
-def near_miss(obj: Any, seen: Behavior) -> bool:
-    """Whether an object that is called a batch normalizer, and normalizes samples, is meant to keep
-    statistics: it holds numbers for them, or has another eval mode.
+def near_miss(played: Played, dialect: Dialect, seen: Behavior) -> bool:
+    """Whether an object that is called a batch normalizer is meant to be one, though it does something
+    else: to normalize samples, where it holds numbers for statistics or has another eval mode; to
+    normalize by running averages, where it is no layer of a flow.
     """
-    kept = [t for t in tensors(obj).values() if not t.requires_grad and t.is_floating_point()]
+    if seen.statistics == RUNNING:
+        return dialect.inverse is None and not offers_log_det(played)
+    if seen.statistics not in SAMPLE:
+        return False
+    held = tensors(played.obj).values()
+    kept = [one for one in held if not one.requires_grad and one.is_floating_point()]
     return bool(kept) or not seen.fixed
+
+
+def offers_log_det(played: Played) -> bool:
+    """Whether the call that normalizes gives a log-det."""
+    import torch
+
+    x = torch.as_tensor(played.draw(0, 3, 1.0), dtype=played.dtype)
+    with torch.no_grad():
+        return played.call(copy.deepcopy(played.obj), x, None)[1] is not None
 
 
 def with_roles(played: Played, seen: Behavior, normalizer: Normalizer) -> Normalizer:

@@ -78,7 +78,10 @@ def pullback(stage: Stage, step: steps.Pullback) -> steps.Pulled:
             wanted[name] = parameter
     rows = torch.from_numpy(np.array(step.cotangent)).to(value.dtype)
     gradients = torch.autograd.grad(value, list(wanted.values()), rows, allow_unused=True)
-    pulled = {name: array(g) for name, g in zip(wanted, gradients, strict=True)}
+    pulled = {
+        name: array(g) if g is not None or name == "x" else np.zeros(wanted[name].shape)
+        for name, g in zip(wanted, gradients, strict=True)
+    }
     for name, form in normalizer(stage).forms.items():
         if pulled.get(name) is not None:
             pulled[name] = form.gradient(pulled[name], array(wanted[name]))

@@ -7,8 +7,9 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws.batch_norm.arithmetic import apart, largest, moments, per_channel, ratio, wide
-from flowref.laws.batch_norm.conditions import normalizes, takes_eps, tracks, usual
+from flowref.laws.batch_norm.conditions import normalizes, takes_eps, usual
 from flowref.laws.batch_norm.declaring import batch_norm_law, batch_residual
+from flowref.laws.batch_norm.measuring import keeps_some_statistics
 from flowref.laws.batch_norm.normalizer import (
     Parameters,
     channels,
@@ -170,7 +171,7 @@ def nan_containment(flow: BatchNormal, batch: Batch) -> Residual:
 
 @batch_norm_law(
     "batch-norm/eval-affine-map",
-    applies=tracks,
+    applies=usual & keeps_some_statistics,
     effort=6,
     source="Ioffe and Szegedy 2015, algorithm 2: with fixed statistics normalization is one affine map per channel",
 )

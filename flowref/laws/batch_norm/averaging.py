@@ -3,7 +3,8 @@ r"""Running statistics: which known convention explains an update exactly.
 $r \leftarrow (1 - f)\, r + f\, s$ with the statistic s of the batch. The fraction f is the momentum
 (torch), one minus it (where momentum is the factor of the old value), 1/t for the t-th batch (a
 plain average), or 1/t until that is less than the momentum (an average that warms up); the variance
-that enters is unbiased or biased. None of these is wrong.
+that enters is unbiased or biased, or makes up with the means that of all values so far. None of
+these is wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +25,14 @@ from flowref.model.steps import Normalize, Roles, Step, Train
 SIZES = (5, 11, 3, 8)
 # Up to here a convention explains a history.
 EXPLAINS = 1e-6
-NEW, KEEP, AVERAGE, WARMING, UNKNOWN = "new", "keep", "average", "warming", "unknown"
+NEW, KEEP, AVERAGE, WARMING, UNKNOWN, POOLED = (
+    "new",
+    "keep",
+    "average",
+    "warming",
+    "unknown",
+    "pooled",
+)
 
 
 class History(NamedTuple):
@@ -65,7 +73,7 @@ def fractions(momentum: str, history: History) -> list[float]:
             np.nan if before.num_batches is None else 1 / (before.num_batches + 1)
             for before in history.parameters[:count]
         ]
-    if momentum == UNKNOWN:
+    if momentum in (UNKNOWN, POOLED):
         return measured(history)
     if first.momentum is None:
         return [np.nan] * count
@@ -105,6 +113,9 @@ def gaps(history: History, convention: Convention) -> Array:
     )
     for x, (before, after), fraction in steps:
         mean, var = moments(x, convention.freedom)
+        if convention.momentum == POOLED:
+            # The variance of all values so far has a part between the batches.
+            var = var + (1 - fraction) * (mean - before.running.mean) ** 2
         columns = []
         for old, new, statistic, size in (
             (before.running.mean, after.running.mean, mean, largest(x)),
@@ -124,7 +135,7 @@ def explained(
     the history is from it.
     """
     has_momentum = history.parameters[0].momentum is not None
-    kinds = [NEW, KEEP, WARMING] if has_momentum else [AVERAGE, UNKNOWN]
+    kinds = [NEW, KEEP, WARMING] if has_momentum else [AVERAGE, UNKNOWN, POOLED]
     conventions = [Convention(kind, freedom) for kind in kinds for freedom in (1, 0)]
     distances = [(one, gaps(history, one)) for one in conventions if admitted(one)]
     return min(distances, key=lambda pair: float(pair[1].max()))

@@ -4,6 +4,8 @@ conventions and does not say so.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
 from flowref.laws.batch_norm.arithmetic import apart, largest, wide
@@ -21,6 +23,7 @@ from flowref.laws.batch_norm.conditions import (
     usual,
 )
 from flowref.laws.batch_norm.declaring import batch_norm_advice, batch_norm_law, batch_residual
+from flowref.laws.batch_norm.measuring import scale_of
 from flowref.laws.batch_norm.normalizer import (
     Parameters,
     channels,
@@ -30,7 +33,7 @@ from flowref.laws.batch_norm.normalizer import (
     random_batch,
 )
 from flowref.laws.common.outcomes import flags, listed
-from flowref.model import ADVICE, Batch, Residual, Undecidable, requires
+from flowref.model import ADVICE, Batch, Residual, Undecidable, Unsupported, requires
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Normalize, Roles, State
 
@@ -115,10 +118,14 @@ def variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
 def initial_values(flow: BatchNormal, batch: Batch) -> Residual:
     """A new layer has weight 1, bias 0, running mean 0 and running variance 1."""
     parameters = Parameters.of(flow)
+    weight, bias = parameters.weight, parameters.bias
+    if weight is None and bias is None and flow.normalizer.statistics == "batch":
+        with suppress(Unsupported):
+            weight, bias, *_ = scale_of(flow)
     wrong = []
     for name, got, expected in (
-        ("weight", parameters.weight, 1.0),
-        ("bias", parameters.bias, 0.0),
+        ("weight", weight, 1.0),
+        ("bias", bias, 0.0),
         ("running mean", parameters.running_mean, 0.0),
         ("running var", parameters.running_var, 1.0),
     ):

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import largest, ratio
+from flowref.laws.batch_norm.arithmetic import apart, largest, ratio
 from flowref.laws.batch_norm.conditions import channelled
 from flowref.laws.batch_norm.declaring import batch_norm_law, batch_residual
 from flowref.laws.batch_norm.flow import DINH, OPPOSITE
-from flowref.laws.batch_norm.measuring import line, offers_log_det
+from flowref.laws.batch_norm.measuring import line, off_line, offers_log_det
 from flowref.laws.batch_norm.normalizer import random_batch
 from flowref.laws.common.arithmetic import reported
 from flowref.laws.common.outcomes import attempt
-from flowref.model import Array, Batch, Residual, Undecidable
+from flowref.model import RUNNING, Array, Batch, Residual, Undecidable, requires
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Run, Step, Train
 
@@ -60,6 +60,34 @@ def log_det_of_slopes(flow: BatchNormal, batch: Batch) -> Residual:
         log_det=worst.ladj[0],
         expected=worst.expected,
     )
+
+
+@requires("it normalizes by the statistics of the batch")
+def by_averages(flow: BatchNormal) -> bool:
+    """Train mode normalizes by running averages."""
+    return flow.normalizer.statistics == RUNNING
+
+
+@batch_norm_law(
+    "batch-norm/running-map",
+    applies=channelled & by_averages,
+    scales=(0.0, 0.3),
+    source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E",
+)
+def running_map(flow: BatchNormal, batch: Batch) -> Residual:
+    """Where train mode normalizes by running averages, it maps a batch as eval mode does right
+    after it, log-det included, and one line per channel.
+    """
+    x = random_batch(flow, np.random.default_rng(batch.seed))
+    run = flow.normalizer.call
+    _, trained, _, evaluated = flow.play([Train(), Run(run, x), Eval(), Run(run, x)])
+    one, two = np.asarray(trained.value), np.asarray(evaluated.value)
+    rows = [apart(one, two, largest(two)), off_line(x, one)]
+    if trained.ladj is not None and evaluated.ladj is not None:
+        first, second = (reported(flow, out, len(x)) for out in (trained, evaluated))
+        gap = float(np.abs(first - second).max() / (1 + np.abs(second).max()))
+        rows.append(np.full(x.shape[1], gap))
+    return batch_residual(np.stack(rows), "train mode is another map than eval mode after it")
 
 
 def told_by(

@@ -9,6 +9,7 @@ import numpy as np
 from flowref.laws.batch_norm.defects import (
     IMAGE,
     VECTOR,
+    at,
     axes,
     deviating,
     in_training,
@@ -18,8 +19,8 @@ from flowref.laws.batch_norm.defects import (
 )
 from flowref.laws.batch_norm.gradient_mutants import mean_constant, variance_constant
 from flowref.laws.common.defects import Steps, living
-from flowref.model import Array, Subject, mutant
-from flowref.model.steps import Normalize, Nudge, State
+from flowref.model import Array, Mapped, Subject, mutant
+from flowref.model.steps import Normalize, Nudge, Run, State
 
 LAYER = "reference:InvertibleBatchNorm"
 
@@ -141,3 +142,21 @@ def log_det_off_in_train_mode(subject: Subject, size: float = 1.0) -> Subject:
 def log_det_off_in_eval_mode(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det in eval mode is off by a constant."""
     return reporting(subject, False, lambda ladj: ladj + size)
+
+
+@mutant("batch-norm/running-map", host=f"{LAYER}[running]", sizes=(1e-9, 1e-2))
+def other_averages_in_train_mode(subject: Subject, size: float = 1e-2) -> Subject:
+    """Train mode normalizes by other averages than eval mode does afterwards."""
+    return at(
+        subject,
+        Run,
+        lambda moment, step, out: (
+            Mapped(out.value * (1 + size), out.ladj) if moment.training else out
+        ),
+    )
+
+
+@mutant("batch-norm/running-map", host=f"{LAYER}[running]", sizes=(1e-9, 1.0))
+def log_det_of_the_batch(subject: Subject, size: float = 1.0) -> Subject:
+    """The log-det in train mode is off by a constant."""
+    return reporting(subject, True, lambda ladj: ladj + size)

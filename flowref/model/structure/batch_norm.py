@@ -40,6 +40,7 @@ class Normalizer:
     ``declared``: deviations from torch that the documentation declares: "momentum" "keep" (the
     factor of the old value) or "running_var" "biased"; "variance" "unbiased" (a batch is normalized
     with n - 1); "single" "accepted" (a batch of one value per channel is normalized).
+    ``tracks``: whether it keeps averages of its statistics.
     ``evidence``: what calls have shown, a sentence; empty where it is known without.
     """
 
@@ -50,4 +51,5 @@ class Normalizer:
     forms: Mapping[str, Form] = field(default_factory=dict)
     channel: tuple[int, ...] = (0,)
     groups: int = 1
+    tracks: bool = True
     evidence: str = ""

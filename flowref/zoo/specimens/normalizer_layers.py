@@ -66,8 +66,6 @@ class Norm(nn.Module):
             return (x - m) / torch.sqrt(v + 1e-5) + o
         if defect == "bias-missing-in-eval" and not self.training:
             return g * (x - m) / torch.sqrt(v + 1e-5)
-        if defect == "output-clamped":
-            return (g * (x - m) / torch.sqrt(v + 1e-5) + o).clamp(-2.5, 2.5)
         return g * (x - m) / torch.sqrt(v + 1e-5) + o
 
     @torch.no_grad()
@@ -243,8 +241,6 @@ def moved(x: Any, m1: Any, m2: Any, seen: Any, defect: str) -> tuple[Any, ...]:
     new = second.detach()
     with torch.no_grad():
         m1, m2 = m1 + rate * (mean - m1), m2 + rate * (new - m2)
-    if defect == "statistics-of-average":
-        return m1, m2, seen + 1, m1, var
     return m1, m2, seen + 1, mean, var
 
 
@@ -273,7 +269,6 @@ SPECIMENS = (
             "no-root": ("batch-norm/deviation",),
             "weight-missing-in-eval": AGREE,
             "bias-missing-in-eval": AGREE,
-            "output-clamped": ("batch-norm/train-map", "batch-norm/shape-of-distribution"),
             "variance-not-updated": FOLLOW,
             "variance-replaced": FOLLOW,
             "swapped-for-variance": FOLLOW,
@@ -311,7 +306,6 @@ SPECIMENS = (
         {
             "rate-grows": FOLLOW,
             "second-moment": FOLLOW,
-            "statistics-of-average": ("batch-norm/shift-law",),
         },
     ),
 )

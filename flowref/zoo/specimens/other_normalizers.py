@@ -69,10 +69,6 @@ class PerSample(nn.Module):
         """Normalize each sample."""
         rows = x.reshape(len(x), self.groups, -1)
         mean, var = rows.mean(2, keepdim=True), rows.var(2, unbiased=False, keepdim=True)
-        if self.defect == "variance-about-zero":
-            var = rows.square().mean(2, keepdim=True)
-        if self.defect == "mean-of-batch":
-            mean = rows.mean((0, 2), keepdim=True)
         hat = ((rows - mean) / (var + self.eps).sqrt()).reshape(x.shape)
         if self.defect == "scaled-in-train" and self.training:
             return hat * self.gamma * 1.1 + self.beta
@@ -101,4 +97,16 @@ def layer(defect: str = "") -> nn.Module:
     return PerSample(groups=1, defect=defect)
 
 
-SPECIMENS: tuple[Specimen, ...] = ()
+SPECIMENS = (
+    Specimen(
+        "running_averages",
+        {
+            "kept-otherwise": ("batch-norm/running-map", "batch-norm/train-map"),
+            "half-missing": ("batch-norm/log-det-of-slopes",),
+            "old-mean-used": ("batch-norm/train-map", "batch-norm/running-map"),
+        },
+    ),
+    Specimen("groups", {"scaled-in-train": ("sample-norm/modes-agree",)}),
+    Specimen("instances", {"scaled-in-train": ("sample-norm/modes-agree",)}),
+    Specimen("layer", {"scaled-in-train": ("sample-norm/modes-agree",)}),
+)

@@ -1,0 +1,65 @@
+"""The values of a sample that are normalized together, and their moments."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.model import SAMPLE, Array, requires
+from flowref.model.abilities import BatchNormal
+
+# Spreads beside which eps does not count, and beside which nothing else does.
+WIDE, NARROW = 1e4, 1e-6
+
+
+@requires("it normalizes no sample by itself")
+def normalizes_samples(flow: BatchNormal) -> bool:
+    """Statistics are of each sample."""
+    return flow.normalizer.statistics in SAMPLE
+
+
+@requires("its eval mode has statistics of its own")
+def keeps_nothing(flow: BatchNormal) -> bool:
+    """Nothing is averaged over batches."""
+    return not flow.normalizer.tracks
+
+
+def spread_over(flow: BatchNormal, values: Array) -> tuple[Array, Array]:
+    """Mean and variance of the values of each sample that are normalized together, in the shape of
+    the batch.
+    """
+    normalizer, shape = flow.normalizer, np.shape(values)
+    rows, axes = np.asarray(values, dtype=np.longdouble), tuple(a + 1 for a in normalizer.channel)
+    if normalizer.groups > 1:
+        rows = rows.reshape(len(rows), normalizer.groups, -1)
+        axes = (2,)
+    mean = rows.mean(axes, keepdims=True)
+    var = ((rows - mean) ** 2).mean(axes, keepdims=True)
+    return tuple(  # type: ignore[return-value]  # two of them
+        np.broadcast_to(each, rows.shape).reshape(shape).astype(np.float64) for each in (mean, var)
+    )
+
+
+def constants(flow: BatchNormal, rng: np.random.Generator, rows: int, spread: float) -> Array:
+    """Random numbers, one for all values that are normalized together."""
+    normalizer, shape = flow.normalizer, (rows, *flow.event_shape)
+    if normalizer.groups > 1:
+        one = rng.standard_normal((rows, normalizer.groups, 1))
+        grouped = np.broadcast_to(
+            one, (rows, normalizer.groups, int(np.prod(shape[1:])) // normalizer.groups)
+        )
+        return np.asarray(spread * grouped.reshape(shape))
+    axes = {axis + 1 for axis in normalizer.channel}
+    short = [1 if axis in axes else size for axis, size in enumerate(shape)]
+    return np.asarray(spread * np.broadcast_to(rng.standard_normal(short), shape))
+
+
+def lines(flow: BatchNormal, x: Array, y: Array, eps: float) -> tuple[Array, Array]:
+    """Weight and bias of each entry of an event: the line, over the samples, of its output in its
+    standardized input.
+    """
+    mean, var = spread_over(flow, x)
+    hat = ((x - mean) / np.sqrt(var + eps)).astype(np.longdouble)
+    values = np.asarray(y, dtype=np.longdouble)
+    moved = hat - hat.mean(0)
+    weight = (moved * (values - values.mean(0))).sum(0) / (moved**2).sum(0)
+    return weight.astype(np.float64), (values.mean(0) - weight * hat.mean(0)).astype(np.float64)
