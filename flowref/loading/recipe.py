@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from flowref.adapters.user.adapter import part_of
+from flowref.adapters.user.probing import columns
 from flowref.backends import Backend
 from flowref.loading.declared import Declared, declare
 from flowref.loading.instance import Refusal, instance_of
@@ -60,6 +62,8 @@ class Recipe:
     @property
     def resolve(self) -> Callable[[Any], Dialect | None]:
         """The dialect of a part of a composite, or None."""
+        if self.adapter.name == USER:
+            return functools.partial(part_of, column=columns(self.dialect))
         return self.adapter.recognizes
 
     @property

@@ -39,8 +39,13 @@ def recognizes(obj: Any) -> Dialect | None:
     return dialect_of(obj, {})
 
 
-def dialect_of(obj: Any, chosen: Chosen) -> Dialect | None:
-    """The same, given what the user chooses where conventions are ambiguous."""
+def part_of(obj: Any, column: bool) -> Dialect | None:
+    """The dialect of a part of a composite; ``column``: whether running log-dets are columns."""
+    return dialect_of(obj, {}, column)
+
+
+def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None:
+    """The dialect of an object, given what the user chooses where conventions are ambiguous."""
     forward = forward_way(obj, chosen)
     backs = inverse_ways(obj, forward, chosen)
     invertible = bool(backs)
@@ -56,10 +61,10 @@ def dialect_of(obj: Any, chosen: Chosen) -> Dialect | None:
     if mapping:
         assert forward is not None
         usual: Any = calls.forward_single if single else calls.forward_pair
-        abilities["forward"] = usual if forward.usual else forward.speak()
+        abilities["forward"] = usual if forward.usual else forward.speak(column=column)
         if invertible:
             usual = calls.inverse_single if single else calls.inverse_pair
-            abilities["inverse"] = usual if backs[0].usual else backs[0].speak()
+            abilities["inverse"] = usual if backs[0].usual else backs[0].speak(column=column)
         if calls.parts(obj):
             abilities["parts"] = calls.parts
     if dense:

@@ -49,6 +49,8 @@ def settle(
     settled = Settled(dialect)
     if dialect.forward is not None:
         settled = _settle_map(obj, dialect, x, context, facts, chosen)
+    if dialect.log_prob is None and settled.dialect.log_prob is not None:
+        settled = replace(settled, dialect=_with_samples(obj, settled.dialect))
     dialect = settled.dialect
     if dialect.log_prob is not None:
         column = getattr(dialect.log_prob(obj, x, context), "shape", ())
@@ -61,6 +63,15 @@ def settle(
         dialect, words = settle_sample(obj, dialect, x, context, chosen)
         settled = settled.saying(*words)
     return replace(settled, dialect=dialect)
+
+
+def _with_samples(obj: Any, dialect: Dialect) -> Dialect:
+    """The dialect of a density that was found by a call, with its samples and its base."""
+    if callable(getattr(obj, "sample", None)):
+        dialect = replace(dialect, sample=calls.sample_number)
+    if any(hasattr(getattr(obj, name, None), "log_prob") for name in calls.BASES):
+        return replace(dialect, base_log_prob=calls.base_log_prob, base_sample=calls.base_sample)
+    return dialect
 
 
 def _settle_map(
@@ -85,15 +96,22 @@ def _settle_map(
     return settled
 
 
+def columns(dialect: Dialect) -> bool:
+    """Whether a dialect has running log-dets that are columns."""
+    return bool(getattr(dialect.forward, "keywords", {}).get("column"))
+
+
 def _made_of(obj: Any, settled: Settled, x: Any, context: Any) -> bool:
     """Whether the listed parts, one after the other, are the whole map."""
-    from flowref.adapters.user.adapter import recognizes
+    from flowref.adapters.user.adapter import part_of
 
     try:
         z = x
         for _, part in settled.dialect.parts(obj):  # type: ignore[misc]  # asked before
-            dialect = recognizes(part)
-            z = dialect.forward(part, z, context)[0]  # type: ignore[union-attr, misc]  # a failure means no
+            dialect = part_of(part, columns(settled.dialect))
+            z, ladj = dialect.forward(part, z, context)  # type: ignore[union-attr, misc]  # a failure means no
+            if math.prod(getattr(ladj, "shape", ())) not in (1, len(x), math.prod(x.shape)):
+                return False
         off = (z - settled.latent).abs().max()
         return bool(off <= SAME * (1 + settled.latent.abs().max()))
     except Exception:  # which error is no affair of the whole

@@ -15,6 +15,7 @@ from flowref.laws.common.arithmetic import (
     reported,
     rows_max,
 )
+from flowref.laws.common.outcomes import attempt
 from flowref.model import CONTRACT, EXACT, Array, Batch, Mapped, Residual, law
 from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible
 
@@ -27,6 +28,9 @@ ULP = 2.0**-53
 FAR, FLAT = 1e-6, 16.0
 # A search need not reach farther than this where no domain is declared.
 REACH = 500.0
+
+# An image beyond that says little of where it came from.
+ORDINARY = 1e8
 
 
 def unit(flow: Flow) -> float:
@@ -77,6 +81,7 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
         decidable=usable,
         excused=lambda: (
             saturated(forward, batch.x, back, y, batch.context)
+            | overflown(back, y)
             | out_of_reach(flow, batch.x, back, batch.context)
         ),
         observed={"x": batch.x, "f(x)": y, "inverse(f(x))": back},
@@ -112,9 +117,16 @@ def forward_roundtrip(flow: Invertible, batch: Batch) -> Residual:
         scale=rows_max(z),
         allowed=slack,
         decidable=usable & finite_rows(z) & (finite_rows(x) if flow.codomain is None else True),
-        excused=lambda: saturated(inverse, z, again, x, batch.context),
+        excused=lambda: saturated(inverse, z, again, x, batch.context) | overflown(again, x),
         observed={"z": z, "inverse(z)": x, "f(inverse(z))": again},
     )
+
+
+def overflown(back: Array, image: Array) -> Array:
+    """Where nothing finite comes back from an image far beyond ordinary size: exponentials on the
+    way overflow at its rounding errors.
+    """
+    return np.asarray(~finite_rows(back) & (rows_max(image) > ORDINARY))
 
 
 def saturated(
@@ -136,8 +148,8 @@ def saturated(
     slack = FLAT * ULP * (rows_max(image[far]) + np.finfo(float).tiny) * (1 + rows_max(end[far]))
     ways = [start[far] + share * (end[far] - start[far]) for share in (0.25, 0.5, 0.75)]
     for way in (*ways, end[far]):
-        between = call(way + 0.0, contexts).value
-        flat[far] &= rows_max(between - image[far]) <= slack
+        out, _ = attempt(call, way + 0.0, contexts)  # halfway to overflow it may refuse
+        flat[far] &= out is not None and rows_max(out.value - image[far]) <= slack
     return flat
 
 

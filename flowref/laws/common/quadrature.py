@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from flowref.laws.common.outcomes import attempt
 from flowref.model import Array, Batch, Support, Undecidable
 from flowref.model.abilities import Flow
 
@@ -129,10 +130,12 @@ def _integrate(flow: Flow, axes: list[tuple[Array, Array]], batch: Batch) -> tup
     for start in range(0, len(x), CHUNK):
         chunk = x[start : start + CHUNK]
         context = None if batch.context is None else np.repeat(batch.context[:1], len(chunk), 0)
-        log_p = np.asarray(
-            flow.calls["log_prob"](chunk.reshape(-1, *flow.density_shape), context),
-            dtype=np.float64,
+        found, error = attempt(
+            flow.calls["log_prob"], chunk.reshape(-1, *flow.density_shape), context
         )
+        if found is None:  # far out it may overflow, and refuse what is no number
+            raise Undecidable(f"it refuses some of the points that are needed: {error}")
+        log_p = np.asarray(found, dtype=np.float64)
         log_p = np.where(np.isnan(log_p.reshape(-1)), -np.inf, log_p.reshape(-1))
         terms = np.exp(log_p + log_w[start : start + CHUNK])
         total += float(terms[np.isfinite(terms)].sum())
