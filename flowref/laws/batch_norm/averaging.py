@@ -100,6 +100,16 @@ def measured(history: History) -> list[float]:
     return values
 
 
+def constant(history: History) -> float | None:
+    """The fraction with which every batch entered the running mean, where it is one: a momentum,
+    whether or not an attribute tells it.
+    """
+    first, *others = measured(history)
+    if not 0 < first <= 1 or any(abs(other - first) > EXPLAINS * first for other in others):
+        return None
+    return first
+
+
 def gaps(history: History, convention: Convention) -> Array:
     """How far a history is from a convention, `(batches, 2, channels)`: of the mean and of the
     variance, relative.

@@ -19,6 +19,7 @@ from flowref.laws.batch_norm.averaging import (
     EXPLAINS,
     KEEP,
     NEW,
+    constant,
     explained,
     fractions,
     random_history,
@@ -138,6 +139,9 @@ def plain_average(flow: BatchNormal, batch: Batch) -> Residual:
     whatever their sizes.
     """
     history = random_history(flow, np.random.default_rng(batch.seed))
+    fraction = constant(history)
+    if fraction is not None:
+        raise Unsupported(f"it has a momentum, {fraction:.6g}, that no attribute tells")
     _, gap = explained(history, lambda convention: convention.momentum == AVERAGE)
     return batch_residual(gap, "the running statistics are not the average over the batches")
 
@@ -155,10 +159,13 @@ def average_warms_up(flow: BatchNormal, batch: Batch) -> Residual:
     $r_0 + (1 - (1 - f)^t)(s - r_0)$, or s where the start is corrected for.
     """
     x = random_batch(flow, np.random.default_rng(batch.seed))
-    first, *later = trained(flow, [x] * 4).parameters
-    if first.momentum is None and first.num_batches is None:
+    history = trained(flow, [x] * 4)
+    first, *later = history.parameters
+    entered = constant(history) if first.momentum is None else None
+    if first.momentum is None and first.num_batches is None and entered is None:
         raise Unsupported("its momentum is not known")
     fractions = [1.0] if first.momentum is None else [1.0, first.momentum, 1 - first.momentum]
+    fractions += [] if entered is None else [entered]
     approaches = [one.running for one in later]
     gaps = [
         apart_from_average(x, first.running, approaches, fraction, freedom)
