@@ -1,0 +1,159 @@
+"""Samples of a density, with their contexts, and the log-density at points that no sample is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt
+from flowref.model import Array, Undecidable, Unsupported, one_line
+from flowref.model.abilities import Density, Sampler
+
+
+class SampledDensity(Density, Sampler, Protocol):
+    """A density that is sampled."""
+
+
+# Samples that place and scale the frame; those that laws are judged by, for flows of so many
+# operations and entries; and how many more confirm an accusation.
+PILOT, COUNT, LEAST = 2_000, 16_000, 1_000
+OPERATIONS, ENTRIES, MORE = 200, 80_000, 4
+# Larger events are scaled entry by entry, since their covariance would be all noise.
+CORRELATED = 64
+FLAT, CLIP, REPEATED, LOST = 1e-8, 5.0, 0.9, 1e-3
+# A point is unsettled where the log-density moves by so much when the point moves by this share of
+# its size, far above rounding.
+UNSETTLED, JITTER = 0.01, {"float64": 1e-11, "float32": 1e-5}
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Points ``(n, size)`` and their contexts."""
+
+    flat: Array
+    context: Array | None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Coordinates in which the samples are about standard normal: x = middle + y @ axes."""
+
+    middle: Array
+    axes: Array
+    log_volume: float
+
+    def inward(self, flat: Array) -> Array:
+        """Points in these coordinates."""
+        return np.asarray(np.linalg.solve(self.axes.T, (flat - self.middle).T).T)
+
+    def outward(self, y: Array) -> Array:
+        """The points of some coordinates."""
+        return np.asarray(self.middle + y @ self.axes)
+
+
+def number(flow: SampledDensity) -> int:
+    """How many samples a first look takes."""
+    size = max(1, math.prod(flow.density_shape))
+    affordable = COUNT * OPERATIONS // max(OPERATIONS, flow.operations)
+    return max(LEAST, min(affordable, ENTRIES // size))
+
+
+def pilot(flow: SampledDensity) -> int:
+    """How many samples place and scale the frame."""
+    return min(PILOT, number(flow))
+
+
+def drawn(flow: SampledDensity, count: int, seed: int) -> Draws:
+    """Samples; of a conditional density one for each of as many contexts, or where its sampler
+    gives many for each context, many for one.
+    """
+    shape, contexts = flow.density_shape, None
+    if flow.context_shape is not None:
+        rng = np.random.default_rng(seed)
+        contexts = rng.standard_normal((count, *flow.context_shape))
+        few = np.shape(flow.sample(3, seed, contexts[:3]))
+        if few == (3, 3, *shape):
+            contexts = np.repeat(contexts[:1], count, 0)
+            x = np.asarray(flow.sample(count, seed, contexts[:1]), dtype=np.float64)
+            return Draws(_flat(x.reshape(-1, *shape), count, shape), contexts)
+    elif refused := attempt(flow.sample, 2, seed, None)[1]:
+        raise Undecidable(f"sample raises {refused}, of which sampling/sample-shape speaks")
+    x = np.asarray(flow.sample(count, seed, contexts), dtype=np.float64)
+    return Draws(_flat(x, count, shape), contexts)
+
+
+def _flat(x: Array, count: int, shape: tuple[int, ...]) -> Array:
+    if x.shape != (count, *shape):
+        raise Unsupported(
+            f"sample({count}) returned shape {x.shape}; expected {(count, *shape)}", waits=False
+        )
+    if np.isfinite(x.reshape(count, -1)).all(1).mean() < 0.99:
+        raise Undecidable("more than one sample in a hundred is not finite")
+    return x.reshape(count, -1)
+
+
+def at_samples(flow: SampledDensity, draws: Draws) -> Array:
+    """The log-density of samples."""
+    x = draws.flat.reshape(-1, *flow.density_shape)
+    return np.asarray(flow.log_prob(x, draws.context), dtype=np.float64).reshape(len(x))
+
+
+def elsewhere(flow: Density, flat: Array, context: Array | None, lost: float = LOST) -> Array:
+    """The log-density at other points, -inf outside the support, where it is not asked for.
+
+    Raises: `Undecidable` where it raises, or is not a number at more than this share of them.
+    """
+    x = flat.reshape(-1, *flow.density_shape)
+    inside = flow.density_support.holds(x)
+    if not inside.any():
+        return np.full(len(x), -np.inf)
+    asked = np.where(inside.reshape(-1, *(1,) * (x.ndim - 1)), x, x[inside][:1])
+    try:
+        log_p = np.asarray(flow.log_prob(asked, context), dtype=np.float64).reshape(len(x))
+    except Exception as error:
+        raise Undecidable(
+            f"log_prob raises beside its samples ({one_line(error, 80)}); its support can be "
+            "declared (?support=)"
+        ) from error
+    if (np.isnan(log_p) & inside).mean() > lost:
+        raise Undecidable("the log-density beside its samples is not a number")
+    return np.where(inside & ~np.isnan(log_p), log_p, -np.inf)
+
+
+def frame(flow: SampledDensity, seed: int) -> Frame:
+    """The frame of samples of their own. Raises `Undecidable` where they do not fill the space."""
+    flat = drawn(flow, pilot(flow), seed).flat
+    flat = flat[np.isfinite(flat).all(1)]
+    distinct = min(len(np.unique(column)) for column in flat.T)
+    if distinct < REPEATED * len(flat):
+        raise Undecidable("its samples repeat values, as those of discrete distributions do")
+    middle = np.median(flat, axis=0)
+    spread = (np.quantile(flat, 0.75, axis=0) - np.quantile(flat, 0.25, axis=0)) / 1.349
+    radius = np.linalg.norm(flat, axis=1)
+    if not (spread > 0).all() or (flat.shape[1] > 1 and radius.std() < 1e-6 * radius.mean()):
+        raise Undecidable("its samples do not spread in every direction")
+    size = len(middle)
+    if size > CORRELATED:
+        return Frame(middle, np.diag(spread), float(np.log(spread).sum()))
+    w = np.clip((flat - middle) / spread, -CLIP, CLIP)
+    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(w.T)))
+    if values.min() < FLAT * values.max():
+        raise Undecidable("its samples do not spread in every direction")
+    axes = (np.sqrt(values)[:, None] * vectors.T) * spread
+    return Frame(middle, axes, float(np.linalg.slogdet(axes)[1]))
+
+
+def unsettled(flow: Density, flat: Array, context: Array | None, log_p: Array) -> float:
+    """The share of points where rounding alone may move the log-density: of terms that are at most
+    one, by so much a mean may be off.
+    """
+    rng = np.random.default_rng(len(flat))
+    size = np.abs(flat).max(1, keepdims=True)
+    moved = flat + JITTER[flow.dtype] * size * rng.uniform(-1, 1, flat.shape)
+    with np.errstate(invalid="ignore"):
+        change = np.abs(elsewhere(flow, moved, context) - log_p)
+    same = (change < UNSETTLED) | (np.isneginf(log_p) & np.isnan(change))
+    return float(1 - same.mean())

@@ -1,0 +1,233 @@
+"""Samples held to densities: what is correct is not accused, and what the statements say is seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flowref.laws.density.balance import detailed_balance, overlap
+from flowref.laws.density.reach import log_prob_shape, rows_differ, support, tails
+from flowref.model import REAL, Array, Batch, Law, Support, Undecidable, Unsupported
+
+SEEDS = 20
+LOG_2_PI = math.log(2 * math.pi)
+
+
+def density(
+    sample: Callable[[np.random.Generator, int], Array],
+    log_prob: Callable[[Array], Array],
+    size: int = 2,
+    within: object = REAL,
+) -> Any:
+    """A density of numpy functions, as laws see one."""
+    return SimpleNamespace(
+        sample=lambda n, seed, context=None: sample(np.random.default_rng([seed, 3]), n),
+        log_prob=lambda x, context=None: log_prob(x),
+        density_shape=(size,),
+        context_shape=None,
+        density_support=Support.parse(within),
+        operations=10,
+        dtype="float64",
+        promises={},
+        facts=SimpleNamespace(declared=within is not REAL),
+    )
+
+
+def normal(size: int, *, scale: float = 1.0, shift: float = 0.0, constant: float = 0.0) -> Any:
+    """A standard normal density, and samples that may be off."""
+
+    def sample(rng: np.random.Generator, n: int) -> Array:
+        return np.asarray(scale * rng.standard_normal((n, size)) + shift * np.eye(size)[0])
+
+    return density(sample, lambda x: -0.5 * (x**2).sum(1) - 0.5 * size * LOG_2_PI + constant, size)
+
+
+def _box(x: Array) -> Array:
+    return np.where((np.abs(x) < 1).all(1), -2 * math.log(2), -np.inf)
+
+
+def _banana(x: Array) -> Array:
+    return np.asarray(-0.5 * (x[:, 0] ** 2 + (x[:, 1] - x[:, 0] ** 2) ** 2) - LOG_2_PI)
+
+
+def _bent(rng: np.random.Generator, n: int) -> Array:
+    z = rng.standard_normal((n, 2))
+    return np.stack([z[:, 0], z[:, 1] + z[:, 0] ** 2], 1)
+
+
+def _steps(x: Array) -> Array:
+    # A density that jumps: nine tenths of the mass on one half of the square.
+    return _box(x) + np.log(np.where(x[:, 0] > 0, 1.8, 0.2))
+
+
+def _stepwise(rng: np.random.Generator, n: int) -> Array:
+    x = rng.uniform(-1, 1, (n, 2))
+    x[:, 0] = np.abs(x[:, 0]) * np.where(rng.random(n) < 0.9, 1, -1)
+    return x
+
+
+CORRECT = {
+    "normal": normal(3),
+    "many dimensions": normal(40),
+    "heavy tails": density(
+        lambda rng, n: rng.standard_cauchy((n, 2)),
+        lambda x: (-math.log(math.pi) - np.log1p(x**2)).sum(1),
+    ),
+    "undeclared ends": density(lambda rng, n: rng.uniform(-1, 1, (n, 2)), _box),
+    "declared ends": density(
+        lambda rng, n: rng.exponential(size=(n, 2)), lambda x: -x.sum(1), within="positive"
+    ),
+    "bent": density(_bent, _banana),
+    "jumps": density(_stepwise, _steps),
+}
+
+
+@pytest.mark.parametrize("law", [detailed_balance, overlap, tails], ids=lambda law: law.id)
+@pytest.mark.parametrize("name", CORRECT)
+def test_nothing_correct_is_accused(name: str, law: Law) -> None:
+    """Whatever the tails, ends and jumps of a density, samples that follow it accuse nobody."""
+    flow = CORRECT[name]
+    for seed in range(0, 17 * SEEDS, 17):
+        residual = law.measure(flow, Batch(np.zeros((1, *flow.density_shape)), None, seed))
+        assert float(residual.value[0]) <= float(np.asarray(residual.allowed))
+
+
+SEEN = {
+    "scale in four dimensions": (detailed_balance, normal(4, scale=0.98)),
+    "scale in one": (detailed_balance, normal(1, scale=0.95)),
+    "scale in many": (detailed_balance, normal(40, scale=0.98)),
+    "shift": (detailed_balance, normal(3, shift=0.12)),
+    "constant": (overlap, normal(2, constant=0.02)),
+    "constant in many": (overlap, normal(16, constant=0.05)),
+    "huge constant": (overlap, normal(16, constant=13.8)),
+}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_what_the_statement_says_is_seen(name: str) -> None:
+    """A bias of the size that a statement names is seen in all but a few of twenty tries."""
+    law, flow = SEEN[name]
+    batches = [Batch(np.zeros((1, *flow.density_shape)), None, 17 * seed) for seed in range(SEEDS)]
+    seen = sum(float(law.measure(flow, batch).value[0]) > 1 for batch in batches)
+    assert seen >= SEEDS - 2
+
+
+def test_balance_asks_for_no_normalizer() -> None:
+    """A constant in the log-density is no matter of detailed balance."""
+    residual = detailed_balance.measure(normal(2, constant=5.0), Batch(np.zeros((1, 2)), None, 0))
+    assert float(residual.value[0]) <= 1
+
+
+def test_what_rounding_may_do_is_no_evidence() -> None:
+    """Where a density is resolved in no digit of its points, samples that seem off accuse nobody."""
+    off = normal(2, scale=0.9)
+    exact = off.log_prob
+
+    def scattered(x: Array, context: Array | None = None) -> Array:
+        return np.asarray(exact(x) + 0.02 * np.sin(1e14 * x[:, 0]))
+
+    batch = Batch(np.zeros((1, 2)), None, 0)
+    assert float(overlap.measure(off, batch).value[0]) > 1
+    off.log_prob = scattered
+    assert float(overlap.measure(off, batch).value[0]) <= 1
+    assert float(detailed_balance.measure(off, batch).value[0]) <= 1
+
+
+def _squashed(rng: np.random.Generator, n: int) -> Array:
+    return np.tanh(3 * rng.standard_normal((n, 2)))
+
+
+def _policy(x: Array) -> Array:
+    inside = np.clip(x, -0.999999, 0.999999)
+    base = -0.5 * (np.arctanh(inside) / 3) ** 2 - math.log(3) - 0.5 * LOG_2_PI
+    return np.asarray((base - np.log1p(-(inside**2))).sum(1))
+
+
+def test_a_density_that_is_clamped_where_no_sample_is_is_not_accused() -> None:
+    """A squashed normal whose ends are undeclared stays up beyond them, and nothing is said of it;
+    a normal that stays up is accused.
+    """
+    batch = Batch(np.zeros((1, 2)), None, 0)
+    with pytest.raises(Undecidable, match=r"\?support="):
+        tails.measure(density(_squashed, _policy), batch)
+    plain = normal(2)
+    exact = plain.log_prob
+    plain.log_prob = lambda x, context=None: np.maximum(exact(x), -6.0)
+    residual = tails.measure(plain, batch)
+    assert float(residual.value[0]) > float(np.asarray(residual.allowed))
+
+
+def test_mass_outside_a_support_is_accused_unless_it_refuses() -> None:
+    """A density that goes on beyond its declared end is accused; one that raises there, gives
+    nothing there or has the samples to show for it is not.
+    """
+    batch = Batch(np.zeros((1, 2)), None, 0)
+
+    def draws(rng: np.random.Generator, n: int) -> Array:
+        return rng.exponential(size=(n, 2))
+
+    def refuses(x: Array) -> Array:
+        if (x < 0).any():
+            raise ValueError("negative")
+        return np.asarray(-x.sum(1))
+
+    def verdict(log_prob: Callable[[Array], Array], sample: Any = draws) -> bool:
+        residual = support.measure(density(sample, log_prob, within="positive"), batch)
+        return float(residual.value[0]) > float(np.asarray(residual.allowed))
+
+    assert verdict(lambda x: -np.abs(x).sum(1))
+    assert verdict(lambda x: -x.sum(1))
+    assert not verdict(refuses)
+    assert not verdict(lambda x: np.where((x > 0).all(1), -x.sum(1), -np.inf))
+    assert not verdict(
+        lambda x: -np.abs(x).sum(1) - 2 * math.log(2), lambda rng, n: rng.laplace(size=(n, 2))
+    )
+
+
+def test_angles_repeat() -> None:
+    """A density that repeats with the width of its support is not accused of going on."""
+    flow = density(
+        lambda rng, n: rng.uniform(0, 1, (n, 2)), lambda x: np.zeros(len(x)), within="unit"
+    )
+    with pytest.raises(Unsupported, match="repeats itself"):
+        support.measure(flow, Batch(np.zeros((1, 2)), None, 0))
+
+
+@pytest.mark.parametrize("law", [detailed_balance, overlap, rows_differ], ids=lambda law: law.id)
+def test_discrete_samples_are_left_alone(law: Law) -> None:
+    """Counts have no density, and equal ones are no slip."""
+    counts = density(
+        lambda rng, n: rng.poisson(3.0, (n, 2)).astype(float), lambda x: -x.sum(1), within="real"
+    )
+    with pytest.raises(Undecidable):
+        law.measure(counts, Batch(np.zeros((1, 2)), None, 0))
+
+
+def test_noise_that_rows_share_is_seen() -> None:
+    """Samples of one call that repeat each other are accused, those that differ are not."""
+    batch, flow = Batch(np.zeros((1, 2)), None, 0), normal(2)
+    residual = rows_differ.measure(flow, batch)
+    assert float(residual.value[0]) == 0
+    drawn = flow.sample
+    flow.sample = lambda n, seed, context=None: np.repeat(drawn(n // 2, seed), 2, axis=0)
+    residual = rows_differ.measure(flow, batch)
+    assert float(residual.value[0]) > float(np.asarray(residual.allowed))
+
+
+@pytest.mark.parametrize(
+    ("shape", "wrong"), [((), False), ((1,), False), ((2,), True), (None, True)]
+)
+def test_a_log_density_is_one_number_for_each_point(
+    shape: tuple[int, ...] | None, wrong: bool
+) -> None:
+    """A number for each point, or a column of them; no number for each entry, none for the batch."""
+    flow = normal(2)
+    flow.log_prob = lambda x, context=None: np.zeros(() if shape is None else (len(x), *shape))
+    residual = log_prob_shape.measure(flow, Batch(np.zeros((7, 2)), None, 0))
+    assert bool(residual.value.any()) is wrong
+    assert bool(residual.note) is wrong
