@@ -119,6 +119,8 @@ def dtypes(stage: Stage, step: steps.Dtypes) -> dict[str, str]:
 def to_meta(stage: Stage, step: steps.Meta) -> dict[str, str]:
     """The device of every tensor after ``.to("meta")``."""
     for module in stage.modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            raise Unsupported("torch does not move a scripted module to a device without memory")
         module.to("meta")
     return {str(key): str(tensor.device) for _, key, tensor in tensor_entries(stage.obj)}
 
