@@ -51,6 +51,10 @@ def lacking(missing: Sequence[str], subject: Subject) -> Silence:
     """The silence of a law that needs abilities which a subject does not have. A batch normalizer
     need not be a layer of a flow.
     """
+    broken = subject.facts.broken or {}
+    for ability in missing:
+        if ability in broken:
+            return Silence(f"its {ability} raises {broken[ability]}", True)
     waits = subject.normalizer is None and all(
         any(getattr(subject, other) for other in BESIDE.get(ability, ())) for ability in missing
     )

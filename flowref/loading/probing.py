@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +36,8 @@ from flowref.model import (
     TargetError,
     Unsupported,
     draw,
+    one_line,
+    place_of,
 )
 
 # Beyond so many coordinates an inverse that solves them one by one is not called for the sake of
@@ -98,9 +102,48 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     operations = trip.operations
     if recognition.adapter.name == USER:
         facts, found = iterating(facts, trip)
-        conventions += found
+        broken = {**spoken.broken, **refusing(subject)}
+        absent: dict[str, Any] = dict.fromkeys(broken)
+        dialect = replace(dialect, **absent)
+        facts = replace(facts, broken=broken)
+        conventions += (*found, *(f"{name} raises, and is set aside" for name in broken))
     runs = f"it runs in {instance.dtype}, and a round trip takes {operations} operations"
     return Probed(dialect, facts, instance.dtype, operations, (*why, runs), conventions, hints)
+
+
+def refusing(subject: Subject) -> dict[str, str]:
+    """The abilities that raise whatever they are given: an inverse for every image of ordinary
+    points, together and alone, and a sampler for every number of samples.
+    """
+    rng = np.random.default_rng(1)
+    x = draw(subject.domain, (3, *subject.event_shape), rng)
+    context = subject.context_shape
+    given = None if context is None else rng.standard_normal((3, *context))
+    tries: dict[str, list[Callable[[], Any]]] = {}
+    if subject.forward is not None and subject.inverse is not None:
+        y, inverse = subject.forward(x, given).value, subject.inverse
+        parts = [slice(None), *(slice(row, row + 1) for row in range(len(y)))]
+        tries["inverse"] = [
+            partial(inverse, y[part] + 0.0, None if given is None else given[part])
+            for part in parts
+        ]
+    if subject.sample is not None and context is None:
+        tries["sample"] = [partial(subject.sample, count, 0, None) for count in (1, 2, 5)]
+    broken = {}
+    for name, calls in tries.items():
+        errors = [error for call in calls if (error := raised(call))]
+        if len(errors) == len(calls):
+            broken[name] = errors[0]
+    return broken
+
+
+def raised(call: Callable[[], Any]) -> str:
+    """What a call raised, with its place in the user's own file; empty if it returned."""
+    try:
+        call()
+    except Exception as error:
+        return f"{one_line(error, 200)}{place_of(error)}"
+    return ""
 
 
 def settled(

@@ -90,6 +90,8 @@ class Facts:
     dashes.
     ``normalizer``: how it normalizes batches, if it does. ``squeezing``: how it makes positions
     channels, if it does.
+    ``broken``: what calls of a user's object raised at every point, by the name of the ability, which
+    is set aside; None where nobody looked.
     ``multi_scale``: how its latents leave level by level, if they do. ``coupling``: its two parts,
     if it is a coupling.
     """
@@ -108,6 +110,7 @@ class Facts:
     squeezing: Squeezing | None = None
     multi_scale: MultiScale | None = None
     coupling: Coupling | None = None
+    broken: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         promises = {canonical(name): value for name, value in self.promises.items()}

@@ -43,15 +43,32 @@ USUAL = (4, 2, 3, 1, 6, 8, 5, 7, 10, 12, 16, 20, 32, 64)
 
 
 def settle(
-    obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen
+    obj: Any,
+    dialect: Dialect,
+    x: Any,
+    context: Any,
+    facts: Facts,
+    chosen: Chosen,
+    shaped: bool = True,
 ) -> Settled:
-    """How an object speaks, as far as calls show it."""
+    """How an object speaks, as far as calls show it. ``shaped``: its map is known to take points of
+    this shape, so that a log-density that raises is broken.
+    """
     settled = Settled(dialect)
     if dialect.forward is not None:
         settled = _settle_map(obj, dialect, x, context, facts, chosen)
     if dialect.log_prob is None and settled.dialect.log_prob is not None:
         settled = replace(settled, dialect=_with_samples(obj, settled.dialect))
     dialect = settled.dialect
+    if dialect.log_prob is not None and dialect.forward is not None:
+        try:
+            dialect.log_prob(obj, x, context)
+        except Exception as error:
+            if not shaped:
+                raise NoWayBack(error) from error
+            broken = {"log_prob": f"{one_line(error, 200)}{place_of(error)}"}
+            dialect = replace(dialect, log_prob=None)
+            settled = replace(settled, broken=broken)
     if dialect.log_prob is not None:
         column = getattr(dialect.log_prob(obj, x, context), "shape", ())
         if tuple(column) == (len(x), 1) and dialect.log_prob in (calls.log_prob, calls.log_probs):
@@ -145,7 +162,7 @@ def infer_shape(
     obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
 ) -> Shape:
     """The first shape at which every call works in a dtype and keeps the number of entries, or where
-    the way back works at none, the first at which the map does; `UnknownShape` if there is none,
+    the way back or the log-density works at none, the first at which the map does; `UnknownShape` if there is none,
     with what the object raised. ``backend``: that of the object.
     """
     if facts.normalizer is not None and (
@@ -185,7 +202,7 @@ def infer_shape(
 
 
 class NoWayBack(Exception):
-    """The map works on a shape, and the way back raises ``error``."""
+    """The map works on a shape, and the way back, or the log-density, raises ``error``."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -194,7 +211,7 @@ class NoWayBack(Exception):
 
 def _fits(obj: Any, dialect: Dialect, x: Any, facts: Facts, chosen: Chosen) -> bool:
     """Whether every call takes a batch of events and keeps the number of entries."""
-    settled = settle(obj, dialect, x, None, facts, chosen)
+    settled = settle(obj, dialect, x, None, facts, chosen, shaped=False)
     dialect, latent = settled.dialect, settled.latent
     entries = None if latent is None else math.prod(latent.shape)
     if latent is not None and (len(latent) != ROWS or entries != math.prod(x.shape)):

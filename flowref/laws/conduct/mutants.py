@@ -242,3 +242,9 @@ def _narrow(size: float, out: Mapped, asked: Asked) -> Mapped:
 def digits_canceled(subject: Subject, size: float = 1e5) -> Subject:
     """A difference of large numbers loses digits that float64 has to spare."""
     return answered(subject, partial(_narrow, size))
+
+
+@mutant("conduct/abilities-work", host="flowref.zoo.specimens.coupling:affine_coupling")
+def inverse_always_raises(subject: Subject) -> Subject:
+    """The inverse reads an attribute that there is not, whatever it is given."""
+    return subject.with_facts(broken={"inverse": "AttributeError: no attribute 'scale'"})

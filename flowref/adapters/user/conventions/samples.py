@@ -32,7 +32,19 @@ def settle_sample(
             shape = tuple(x.shape[1:])
             later = partial(asking.sample_after_a_call, draw=draw, first=first, shape=shape)
             return replace(dialect, sample=later), ("sample after a first call",)
-    return replace(dialect, sample=calls.sample_shape), ()
+    # Neither works. What the object raises by a number says why, unless a number is no size to it.
+    by_number = _complaint(obj, calls.sample_number, context)
+    wanted = isinstance(by_number, TypeError) or by_number is None
+    draw = calls.sample_shape if wanted else calls.sample_number
+    return replace(dialect, sample=draw), ()
+
+
+def _complaint(obj: Any, draw: Any, context: Any) -> Exception | None:
+    try:
+        draw(obj, 2, None if context is None else context[:2])
+    except Exception as error:
+        return error
+    return None
 
 
 def _made(obj: Any, first: Any, x: Any, context: Any) -> bool:

@@ -38,7 +38,7 @@ class Settled:
 
     ``dialect``; ``latent``: what forward returned, None for a density; ``ladj_event`` and
     ``promises``: facts of its log-det; ``conventions``: what the target's line says; ``hints``:
-    what to say where something was not found.
+    what to say where something was not found; ``broken``: what an ability raised, by its name.
     """
 
     dialect: Dialect
@@ -47,6 +47,7 @@ class Settled:
     promises: dict[str, Any] = field(default_factory=dict)
     conventions: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
+    broken: dict[str, str] = field(default_factory=dict)
 
     def saying(self, *words: str) -> Settled:
         """The same with more words on the target's line."""

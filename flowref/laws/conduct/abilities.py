@@ -1,0 +1,33 @@
+"""Abilities: what is offered can be called."""
+
+from __future__ import annotations
+
+from flowref.laws.common.outcomes import flags
+from flowref.model import EXACT, Batch, Residual, law, requires
+from flowref.model.abilities import Flow
+
+
+@requires("its abilities are those of a library, which are known")
+def looked_at(flow: Flow) -> bool:
+    """Every ability was called when the object was loaded."""
+    return flow.facts.broken is not None
+
+
+@law(
+    "conduct/abilities-work",
+    tolerance=EXACT,
+    local=False,
+    effort=1,
+    size=1,
+    scales=(0.0,),
+    applies=looked_at,
+    source="an ability that always raises; what is not implemented raises NotImplementedError",
+)
+def abilities_work(flow: Flow, batch: Batch) -> Residual:
+    """An inverse, a log-density and a sampler that are offered return something at ordinary points.
+
+    What raises for all of them is set aside, and the rest is judged without it.
+    """
+    broken = flow.facts.broken or {}
+    note = "; ".join(f"{name} raises {error}" for name, error in broken.items())
+    return flags(bool(broken), len(batch.x), note)
