@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -15,12 +16,12 @@ from flowref.laws.common.requirements import (
     true_gradients,
 )
 from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient, within
-from flowref.model import Array, Batch, Residual, Unsupported, law
+from flowref.model import Array, Batch, Residual, Support, Unsupported, law
 from flowref.model.abilities import Bijection, Density, Pulling
 
-# Finite gradients are compared with difference quotients at points up to here, or at any levels of
-# pixels.
-MODERATE = 3.0
+# Finite gradients are compared with difference quotients at points up to `FAR`, or at any levels of
+# pixels; beyond `MODERATE` a clamp may have clipped them.
+MODERATE, FAR = 3.0, 16.0
 
 
 class BijectionPulling(Bijection, Pulling, Protocol):
@@ -79,20 +80,38 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
         rounding = 2.0**-47 * (1 + total + np.abs(measure(points))) / STEPS_DOWN[-1]
         allowed = DOUBT * (difference.error + rounding) + rough + 1e-7 * np.abs(slope)
     good = finite(out, rows) & difference.resolved(allowed)
-    # Clamps that pass gradients on where they clip are a device of training. They act on
-    # large inputs and moved weights, and on few points; a detached or wrong backward pass shows
-    # everywhere.
     plain = np.isfinite(along)
-    moderate = np.abs(points).reshape(rows, -1).max(1) <= MODERATE
+    size = np.abs(points).reshape(rows, -1).max(1)
     if flow.facts.preprocessing is not None:
-        moderate[:] = True  # levels of pixels are no large numbers, but the data themselves
-    wrong = good & plain & moderate & (np.abs(along - slope) > allowed)
-    judged = good & plain & moderate
-    if rows > 2 and 2 * wrong.sum() < judged.sum():
-        judged &= ~wrong
+        size[:] = 0.0  # levels of pixels are no large numbers, but the data themselves
+    judged = good & plain & (size <= FAR)
+    wrong = judged & (np.abs(along - slope) > allowed)
+    # Clamps that pass gradients on where they clip are a device of training. They act on large
+    # inputs, or on few points; and where they act, some derivative is exactly zero.
+    few = rows > 2 and 2 * (wrong & (size <= MODERATE)).sum() < (judged & (size <= MODERATE)).sum()
+    doubtful = wrong & ((size > MODERATE) | few)
+    if doubtful.any():
+        judged &= ~(doubtful & clipped(measure, points, gradient, support))
     good &= ~plain | judged
     note = f"autograd's derivative of the {of} of {which} differs from its difference quotient"
     return difference.residual(along, allowed, good, note)
+
+
+def clipped(
+    measure: Callable[[Array], Array], points: Array, gradient: Array, support: Support
+) -> Array:
+    """Where autograd has a derivative in a coordinate in which nothing changes, ``(batch,)``."""
+    rows = len(points)
+    flat = gradient.reshape(rows, -1)
+    found = np.zeros(rows, dtype=bool)
+    for entry in range(flat.shape[1]):
+        step = np.zeros(flat.shape)
+        step[:, entry] = STEPS_DOWN[-1]
+        move = within(points, step.reshape(points.shape) * (1 + np.abs(points)), support)
+        with np.errstate(all="ignore"):
+            still = measure(points + move) == measure(points - move)
+        found |= still & (move.reshape(rows, -1)[:, entry] != 0) & (flat[:, entry] != 0)
+    return found
 
 
 # A deterministic float64 call, smooth enough for difference quotients.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.defects import at, multiplied, promising
-from flowref.model import Subject, mutant
+from flowref.laws.common.defects import at, multiplied, promising, wrapped
+from flowref.model import Array, Subject, mutant
 from flowref.model.steps import Learn, Trained
 
 COUPLING = "nflows:AffineCouplingTransform"
@@ -24,6 +25,24 @@ def backward_off_by_a_factor(subject: Subject, size: float = 1e-3) -> Subject:
 def log_det_detached(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is computed without a graph."""
     return multiplied(subject, "vjp", 0.0)
+
+
+def _behind(vjp: Callable[..., Array], bound: float, which: str, x: Array, *others: Any) -> Array:
+    gradient = np.array(vjp(which, x, *others))
+    gradient[(np.asarray(x) > bound).reshape(len(x), -1).any(1)] *= 0.5
+    return gradient
+
+
+@mutant("conduct/value-gradient", host=COUPLING, sizes=(1.0, 2.0, 6.0))
+def detached_on_one_side(subject: Subject, size: float = 1.5) -> Subject:
+    """Behind a bound, which few points are, a part of the graph is lost."""
+    return wrapped(subject, "vjp", _behind, size)
+
+
+@mutant("conduct/score", host="nflows:SimpleRealNVP", sizes=(1.0, 2.0, 6.0))
+def score_detached_on_one_side(subject: Subject, size: float = 1.5) -> Subject:
+    """Behind a bound, which few points are, a part of the gradient is lost."""
+    return wrapped(subject, "vjp", _behind, size)
 
 
 @mutant("conduct/double-backward", host=COUPLING)

@@ -1,0 +1,179 @@
+"""Excuses by the defects that they let live: why laws said nothing of planted defects.
+
+Two measurements. The kill matrix says of each planted defect which laws told, and why the laws that
+were to tell did not. Transplants put each mutant into further healthy code, in other styles than its
+host's, under its own law alone: there it is that excuses show.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from flowref import registry
+from flowref.auditing.power.kills import TELLING, Kill
+from flowref.auditing.worker import check_pair, guarded
+from flowref.model import Mutant, Status, Target, Verdict, seed_of
+
+# Of which kind a silence is.
+WAITS, ELSEWHERE, UNDECIDED, HELD, BROKE = "waits", "elsewhere", "undecided", "held", "broke"
+TOLD, MISFIT = "told", "misfit"
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(\.\d+)?(e[-+]?\d+)?(?![\w.])")
+
+
+@dataclass(frozen=True)
+class Transplant:
+    """What a law said of its own mutant in another host. ``outcome``: told, misfit (the mutant cannot
+    be put there), or of which kind the silence is; ``reason``: in the words of the verdict.
+    """
+
+    mutant: str
+    host: str
+    outcome: str
+    reason: str = ""
+
+    @property
+    def law(self) -> str:
+        """The law whose mutant it is."""
+        return self.mutant.partition("#")[0]
+
+
+@dataclass(frozen=True)
+class Excuse:
+    """One reason, and what it let live: ``mutants`` in other hosts, ``planted`` defects of the kill
+    matrix that no law told of which is to. ``laws``: that gave it.
+    """
+
+    reason: str
+    kind: str
+    mutants: tuple[str, ...]
+    planted: tuple[str, ...]
+    laws: tuple[str, ...]
+
+
+def hosts_of(mutant: Mutant, hosts: Sequence[str]) -> list[str]:
+    """Healthy code in an order of the mutant's own, its host left out."""
+    others = [host for host in hosts if host != mutant.host]
+    return sorted(others, key=lambda host: seed_of(mutant.id, host))
+
+
+def transplanted(mutant: Mutant, host: str, settings: Any) -> Transplant:
+    """What the law of a mutant says of it in another host."""
+    target = registry.parse_target(host).with_options(mutant=mutant.id)
+    outcome = guarded(check_pair, target, mutant.law, settings)
+    if outcome.verdict is None:
+        return Transplant(mutant.id, host, MISFIT, outcome.raised)
+    kind, reason = kind_of(outcome.verdict), outcome.verdict.reason
+    return Transplant(mutant.id, host, kind, reason)
+
+
+def kind_of(verdict: Verdict) -> str:
+    """Of which kind the silence of a verdict is; `TOLD` where it tells."""
+    if verdict.status in TELLING:
+        return TOLD
+    if verdict.status is Status.NOT_APPLICABLE:
+        return WAITS if verdict.waits else ELSEWHERE
+    named = {Status.INCONCLUSIVE: UNDECIDED, Status.HOLDS: HELD}
+    return named.get(verdict.status, BROKE)
+
+
+def transplants(
+    mutants: Iterable[Mutant], hosts: Sequence[str], each: int, journal: Path, settings: Any
+) -> Iterator[Transplant]:
+    """Every mutant in so many further hosts that take it; what the journal has is not done again."""
+    known = {(one.mutant, one.host): one for one in read(journal)}
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    with journal.open("a", encoding="utf-8") as file:
+        for mutant in mutants:
+            fitting = 0
+            for host in hosts_of(mutant, hosts)[: 4 * each]:
+                if fitting == each:
+                    break
+                one = known.get((mutant.id, host))
+                if one is None:
+                    one = transplanted(mutant, host, settings)
+                    file.write(json.dumps(asdict(one)) + "\n")
+                    file.flush()
+                # Where the law is about something else, the mutant says nothing about excuses.
+                fitting += one.outcome not in (MISFIT, ELSEWHERE)
+                yield one
+
+
+def read(journal: Path) -> list[Transplant]:
+    """What a journal has; a line that was cut off is left out."""
+    if not journal.is_file():
+        return []
+    found = []
+    for line in journal.read_text(encoding="utf-8").splitlines():
+        try:
+            found.append(Transplant(**json.loads(line)))
+        except (ValueError, TypeError):
+            break
+    return found
+
+
+def general(reason: str) -> str:
+    """A reason less its numbers, so that those of one kind are counted together.
+
+    >>> general("3 points undecided: it has 12")
+    '# points undecided: it has #'
+    """
+    return NUMBER.sub("#", reason.partition(" (")[0]) or "no reason given"
+
+
+def excuses(found: Iterable[Transplant], killed: Iterable[Kill]) -> tuple[Excuse, ...]:
+    """The reasons for which laws said nothing of a defect, those that let most live first."""
+    mutants: dict[tuple[str, str], set[str]] = {}
+    planted: dict[tuple[str, str], set[str]] = {}
+    laws: dict[tuple[str, str], set[str]] = {}
+    for one in found:
+        if one.outcome in (TOLD, MISFIT):
+            continue
+        key = (general(one.reason), one.outcome)
+        mutants.setdefault(key, set()).add(f"{one.mutant} in {one.host}")
+        laws.setdefault(key, set()).add(one.law)
+    for kill in killed:
+        for law, silence in {} if kill.caught else kill.silence.items():
+            status, _, reason = silence.partition(" ")
+            key = (general(reason), _kind_of_text(status))
+            planted.setdefault(key, set()).add(kill.spec)
+            laws.setdefault(key, set()).add(law)
+    rows = [
+        Excuse(*key, *(tuple(sorted(table.get(key, ()))) for table in (mutants, planted, laws)))
+        for key in laws
+    ]
+    return tuple(sorted(rows, key=lambda row: (-len(row.planted), -len(row.mutants), row.reason)))
+
+
+def _kind_of_text(status: str) -> str:
+    named = {"NOT_APPLICABLE": ELSEWHERE, "INCONCLUSIVE": UNDECIDED, "HOLDS": HELD}
+    return named.get(status, BROKE)
+
+
+def to_json(rows: Sequence[Excuse], found: Sequence[Transplant]) -> dict[str, Any]:
+    """The table as plain values."""
+    outcomes = [one.outcome for one in found]
+    return {
+        "outcomes": {kind: outcomes.count(kind) for kind in sorted(set(outcomes))},
+        "excuses": [asdict(row) for row in rows],
+    }
+
+
+def healthy_hosts() -> tuple[str, ...]:
+    """The healthy twins of the zoo: code as users write it, in many styles."""
+    return tuple(sorted(registry.specimens()))
+
+
+def mutants_of(globs: Sequence[str]) -> tuple[Mutant, ...]:
+    """The mutants of the laws that globs name; of all, where there are none."""
+    laws = {law.id for law in registry.select_laws(tuple(globs))}
+    return tuple(mutant for mutant in registry.mutants() if mutant.law in laws)
+
+
+def target_of(one: Transplant) -> Target:
+    """The target that shows a transplant."""
+    return registry.parse_target(one.host).with_options(mutant=one.mutant)

@@ -1,0 +1,98 @@
+"""Write `reports/excuses.json` and `reports/excuses.md`: excuses by the mutants that they let live.
+
+Usage: `python reports/tools/excuses.py [LAW-GLOB ...] [--each N] [--kills FILE]`. Every mutant of the
+laws named (all by default) is put into N further hosts (3 by default), healthy twins of the zoo that
+take it, under its own law. What was measured is kept in `.flowref/excuses.jsonl`, so that an
+interrupted run goes on. Of the kill matrix, which `flowref selftest --kills FILE` writes, the reasons
+are counted for which planted defects stayed uncaught.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from flowref.auditing.power import excuses
+from flowref.auditing.power.kills import Kill
+from flowref.checking import Settings
+from flowref.reporting.markup import code, escaped
+
+REPORTS = Path(__file__).parents[1]
+JOURNAL = Path(".flowref") / "excuses.jsonl"
+SHOWN = 3
+PAGE = """# Excuses by the mutants that they let live
+
+A law says nothing where something is missing or unknown, where a promise excuses, or where nothing
+can be decided. Each of these reasons is an excuse, and each is judged here by what it costs: {mutants}
+mutants were put into further healthy code, written as users write it, under the law that is to catch
+them. Of {tried} mutants in such hosts {told} were told of. The others lived for these reasons; *planted*
+are defects of the kill matrix that no law told of which is to. "it holds" is no excuse: there the
+mutant makes no difference, or one that is too small.
+
+`python reports/tools/excuses.py` writes this page.
+
+| reason | kind | mutants | planted | laws | for example |
+|---|---|---:|---:|---|---|
+{rows}
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, and write both files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("laws", nargs="*")
+    parser.add_argument("--each", type=int, default=3)
+    parser.add_argument("--kills", type=Path, default=REPORTS / "power" / "kills.json")
+    parser.add_argument("--out", type=Path, default=REPORTS)
+    chosen = parser.parse_args(arguments)
+    mutants = excuses.mutants_of(chosen.laws)
+    hosts = excuses.healthy_hosts()
+    found = []
+    for one in excuses.transplants(mutants, hosts, chosen.each, JOURNAL, Settings()):
+        found.append(one)
+        if one.outcome not in (excuses.TOLD, excuses.MISFIT):
+            print(f"{one.outcome}  {one.mutant} in {one.host}: {one.reason}", file=sys.stderr)
+    rows = excuses.excuses(found, kills_of(chosen.kills))
+    data = excuses.to_json(rows, found)
+    (chosen.out / "excuses.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    (chosen.out / "excuses.md").write_text(page(rows, found), encoding="utf-8")
+    return 0
+
+
+def kills_of(path: Path) -> list[Kill]:
+    """What the kill matrix has, where it was measured."""
+    if not path.is_file():
+        return []
+    rows = json.loads(path.read_text(encoding="utf-8"))["defects"]
+    return [
+        Kill(**{**row, "laws": tuple(row["laws"]), "killers": tuple(row["killers"])})
+        for row in rows
+    ]
+
+
+def page(rows: Sequence[excuses.Excuse], found: Sequence[excuses.Transplant]) -> str:
+    """The table as Markdown."""
+    tried = [one for one in found if one.outcome not in (excuses.MISFIT, excuses.ELSEWHERE)]
+    told = sum(one.outcome == excuses.TOLD for one in tried)
+    return PAGE.format(
+        mutants=len({one.mutant for one in found}),
+        tried=len(tried),
+        told=told,
+        rows="\n".join(map(line, rows)),
+    )
+
+
+def line(row: excuses.Excuse) -> str:
+    """One row of the table."""
+    laws = ", ".join(map(code, row.laws[:SHOWN]))
+    more = f" and {len(row.laws) - SHOWN} more" if len(row.laws) > SHOWN else ""
+    example = code((*row.planted, *row.mutants)[0])
+    counts = f"{len(row.mutants) or ''} | {len(row.planted) or ''}"
+    return f"| {escaped(row.reason)} | {row.kind} | {counts} | {laws}{more} | {example} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
