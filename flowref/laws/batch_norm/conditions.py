@@ -28,7 +28,7 @@ def has_axes(flow: BatchNormal) -> bool:
     return bool(flow.event_shape)
 
 
-@requires("its parameters are not one number for each channel of axis 1")
+@requires("its parameters are not one number for each channel of axis 1", waits=True)
 def is_per_channel(flow: BatchNormal) -> bool:
     """Parameters and statistics are one number for each entry of the first axis of an event."""
     step = Roles()
@@ -63,13 +63,13 @@ def normalizes_by_the_batch(flow: BatchNormal) -> bool:
     return flow.normalizer.statistics == "batch"
 
 
-@requires("it keeps no running statistics under a known name")
+@requires("it keeps no running statistics under a known name", waits=True)
 def keeps_statistics(flow: BatchNormal) -> bool:
     """Running mean and running variance play their roles."""
     return set(STATISTICS) <= set(flow.normalizer.roles)
 
 
-@requires("its weight or its bias is not known")
+@requires("its weight or its bias is not known", waits=True)
 def names_its_parameters(flow: BatchNormal) -> bool:
     """Weight and bias are known, or no tensor is left that could be one."""
     unnamed = unexplained(flow)
@@ -78,7 +78,9 @@ def names_its_parameters(flow: BatchNormal) -> bool:
     return True
 
 
-@requires("its output is not multiplied by its weight and moved by its bias as they are")
+@requires(
+    "its output is not multiplied by its weight and moved by its bias as they are", waits=True
+)
 def uses_its_parameters(flow: BatchNormal) -> bool:
     """The parameters that play the roles of weight and bias are those of the map, in train or in eval
     mode.
@@ -127,7 +129,7 @@ def _response(flow: BatchNormal, role: str, value: float) -> tuple[Array, Array 
 EPS_VALUES, MOMENTUM_VALUES = (1e-3, 1e-2), (0.25, 0.5)
 
 
-@requires("its eps enters more than the variance")
+@requires("its eps enters more than the variance", waits=True)
 def adds_eps_to_the_variance_alone(flow: BatchNormal) -> bool:
     """Some add eps to their weight as well, so that it stays away from zero: seen where the spread
     of a batch is huge.

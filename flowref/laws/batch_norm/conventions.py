@@ -51,7 +51,7 @@ def convention_of(flow: BatchNormal, batch: Batch) -> Convention:
     return convention
 
 
-@requires("its momentum is not known")
+@requires("its momentum is not known", waits=True)
 def has_momentum(flow: BatchNormal) -> bool:
     """Something plays the role of the momentum."""
     return "momentum" in flow.normalizer.roles

@@ -145,7 +145,7 @@ def inverse_keeps_statistics(flow: BatchNormal, batch: Batch) -> Residual:
     return flags(not same, 1, f"its {which} moved the running statistics")
 
 
-@requires("its events are too large for the Jacobian of a whole batch")
+@requires("its events are too large for the Jacobian of a whole batch", waits=True)
 def has_few_entries(flow: BatchNormal) -> bool:
     """Few entries per event, since the Jacobian of a whole batch is taken."""
     return int(np.prod(flow.event_shape)) * 3 <= ENTRIES

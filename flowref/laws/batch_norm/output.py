@@ -130,7 +130,7 @@ def higher_moments(x: Array) -> tuple[Array, Array]:
     return (rows**3).mean(1).astype(np.float64), (rows**4).mean(1).astype(np.float64)
 
 
-@requires("its weight and its bias cannot be set")
+@requires("its weight and its bias cannot be set", waits=True)
 def takes_parameters(flow: BatchNormal) -> bool:
     """Weight and bias can be set."""
     for role, values in (("weight", np.ones(channels(flow))), ("bias", np.zeros(channels(flow)))):

@@ -25,7 +25,7 @@ from flowref.model.abilities import Bijection, Flow
 OPEN, ORDINARY = 1e-3, 32.0
 
 
-@requires("its events are too large for differences")
+@requires("its events are too large for differences", waits=True)
 def small(flow: Flow) -> bool:
     """A Jacobian by differences takes several calls of a row for each coordinate."""
     return int(np.prod(flow.event_shape)) <= DIFFERENCE_SIZE
