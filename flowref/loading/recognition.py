@@ -8,6 +8,8 @@ from typing import Any
 from flowref import registry
 from flowref.adapters.user.adapter import dialect_of
 from flowref.adapters.user.conventions.chosen import chosen_of
+from flowref.adapters.user.conventions.names import FORWARDS
+from flowref.adapters.user.conventions.signatures import own, required
 from flowref.loading.factory import attributes, conflicts, overlaid, said_by
 from flowref.loading.instance import Instance
 from flowref.loading.ownership import libraries
@@ -71,8 +73,16 @@ def adapter_of(obj: Any, target: Target | str, factory: Any = None) -> tuple[Ada
     raise TargetError(
         f"{target} gives a {type(obj).__name__}, which is no bijection (forward and inverse), no "
         "density (log_prob and sample) and no transform, flow or distribution of a supported "
-        "library"
+        f"library{_hint(obj)}"
     )
+
+
+def _hint(obj: Any) -> str:
+    """The method that may be a map, and the option that takes it."""
+    for name in FORWARDS:
+        if own(obj, name) and len(required(obj, name)) == 1:
+            return f"; it has {name}(x): if that is its map, say ?forward={name}, with ?inverse= its way back"
+    return ""
 
 
 def reasons(obj: Any, adapter: Adapter, dialect: Dialect, facts: Facts) -> tuple[str, ...]:

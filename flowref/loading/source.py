@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from flowref import registry
 from flowref.adapters.user.conventions import signatures
 from flowref.loading.live_objects import LIVE
+from flowref.loading.options import shape_of
 from flowref.loading.ownership import framework
 from flowref.loading.user_code import value_of
 from flowref.model import (
@@ -56,10 +60,12 @@ class Source:
         """
         if self.statement is not None or self.instance:
             return []
-        given = getattr(self.build, "keywords", {})
+        made = self.build
+        given = made.keywords if isinstance(made, functools.partial) else {}
+        factory = made.args[0] if isinstance(made, functools.partial) else made
         return [
             name
-            for name, one in parameters_of(getattr(self.build, "func", self.build)).items()
+            for name, one in parameters_of(factory).items()
             if one.default is one.empty
             and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
             and name not in given
@@ -117,8 +123,24 @@ def _user_code(target: Target) -> Source:
         )
     if is_map(value, target):
         return _copies(target, value)
-    build = functools.partial(value, **registry.builder_options(target, parameters_of(value)))
+    options = registry.builder_options(target, parameters_of(value))
+    build = functools.partial(built, value, target.option("event"), **options)
     return Source(target, build, factory=None if made else value)
+
+
+def built(factory: Callable[..., Any], event: str | None, /, **options: Any) -> Any:
+    """What a factory makes; an estimator that is to be fitted first is fitted on a drawn sample."""
+    obj = factory(**options)
+    names = ("fit", "transform", "inverse_transform")
+    if not all(signatures.own(obj, name) for name in names) or signatures.taken_by(obj):
+        return obj
+    size = math.prod(shape_of(event, "event")) if event else getattr(obj, "n_features_in_", 3)
+    sample = np.random.default_rng(0).standard_normal((256, size))
+    try:
+        obj.transform(sample)
+    except Exception:  # what it raises before it is fitted is its affair
+        obj.fit(sample)
+    return obj
 
 
 def parameters_of(factory: Any) -> dict[str, inspect.Parameter]:

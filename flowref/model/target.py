@@ -11,8 +11,8 @@ History = Literal["warm", "fresh", "trained"]
 
 # Options by which a user says how an object spells what it does, where that is ambiguous.
 CONVENTIONS = (
-    "forward", "inverse", "inverse_ladj", "running", "conditions", "columns", "ladj_list", "latents",
-    "returns", "sample", "normalizing", "cells",
+    "forward", "inverse", "inverse_ladj", "running", "ladj_list", "latents", "returns", "sample",
+    "normalizing", "cells",
 )  # fmt: skip
 
 OBJECT = "object"

@@ -16,7 +16,7 @@ from typing import Any
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions.directions import Chosen, forward_way, inverse_ways
 from flowref.adapters.user.facts import describe
-from flowref.model import Adapter, Dialect
+from flowref.model import Adapter, Dialect, SpecError
 
 # Abilities that an object has by a method of the same name.
 OPTIONAL: dict[str, Any] = {
@@ -77,7 +77,11 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
         abilities |= {"base_log_prob": calls.base_log_prob, "base_sample": calls.base_sample}
     if callable(getattr(obj, "repair", None)):
         abilities["repair"] = calls.repair
-    return Dialect(**abilities)
+    if chosen.get("normalizing", "forward") not in ("forward", "inverse"):
+        raise SpecError(
+            f"normalizing was given as {chosen['normalizing']!r}; expected forward or inverse"
+        )
+    return Dialect(**abilities, normalizing=chosen.get("normalizing", "forward"))
 
 
 def offers_base(obj: Any, name: str) -> bool:

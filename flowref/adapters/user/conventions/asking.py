@@ -92,6 +92,23 @@ def called_on_several(
     return run(*x.split(list(sizes), -1), **dict(given))
 
 
+def called_at(obj: Any, x: Any, context: Any, index: int) -> Any:
+    """Call one of a pair of functions."""
+    return obj[index](x) if context is None else obj[index](x, context)
+
+
+def called_on_array(obj: Any, x: Any, context: Any, method: str) -> Any:
+    """Call a method that takes and returns arrays of numpy."""
+    import torch
+
+    return torch.as_tensor(getattr(obj, method)(x.detach().numpy()))
+
+
+def called_with_log_det(obj: Any, x: Any, context: Any, method: str, log_det: str) -> Any:
+    """Call a method for the value, and another one, of the same input, for its log-det."""
+    return getattr(obj, method)(x), getattr(obj, log_det)(x)
+
+
 def split(z: Any, shapes: Any) -> Any:
     """Flat latents as a list of tensors of given shapes."""
     import math
@@ -111,6 +128,11 @@ def whole(out: Any) -> Any:
 def entry(out: Any, index: Any) -> Any:
     """One entry of what came back, by its place or its name."""
     return out[index]
+
+
+def named(out: Any, name: str) -> Any:
+    """One field of what came back."""
+    return getattr(out, name)
 
 
 def last_of(out: Any, index: Any) -> Any:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.user.conventions import asking, signatures
-from flowref.adapters.user.conventions.names import METHODS, sign_of
+from flowref.adapters.user.conventions.names import BESIDE, METHODS, PAIRS, sign_of
 from flowref.model import SpecError
 
 Chosen = Mapping[str, str]
@@ -21,8 +21,10 @@ class Way:
 
     ``method``: its name, empty for the object itself; ``given``: fixed keywords; ``sign``: what it
     does to a running log-det, "" where it takes none; ``form``: "plain", "running" (a second
-    argument) or "triple"; ``words``: what the target's line says of it, empty for what needs no
-    words; ``usual``: whether it is forward and inverse as everybody spells them.
+    argument), "triple", "several" (tensors of the ``sizes``), "pair" (a function of two, by its
+    place), "array" (of numpy) or "beside" (the log-det by another method); ``words``: what the
+    target's line says of it, empty for what needs no words; ``usual``: whether it is forward and
+    inverse as everybody spells them.
     """
 
     method: str
@@ -31,12 +33,25 @@ class Way:
     sign: str = ""
     words: str = ""
     usual: bool = False
+    sizes: tuple[int, ...] = ()
 
     @property
     def ask(self) -> Any:
         """The call, as a function of the object, the input and the context (and of the running
         log-det, where it takes one).
         """
+        match self.form:
+            case "several":
+                return partial(
+                    asking.called_on_several, sizes=self.sizes, method=self.method, given=self.given
+                )
+            case "pair":
+                return partial(asking.called_at, index=int(self.method))
+            case "array":
+                return partial(asking.called_on_array, method=self.method)
+            case "beside":
+                beside = BESIDE[self.method]
+                return partial(asking.called_with_log_det, method=self.method, log_det=beside)
         function: Any = {
             "plain": asking.called,
             "running": asking.called_running,
@@ -50,7 +65,14 @@ class Way:
 
     def speak(self, value: Any = None, ladj: Any = None, column: bool = False) -> Any:
         """The function of a dialect: by default for a value and a log-det in this order."""
-        if self.form != "plain":
+        if self.form == "several":
+            return partial(
+                asking.mapped,
+                ask=self.ask,
+                value=asking.several,
+                ladj=partial(asking.entry, index=-1),
+            )
+        if self.form in ("running", "triple"):
             run = {
                 "add": asking.added,
                 "subtract": asking.subtracted,
@@ -74,15 +96,27 @@ def forward_way(obj: Any, chosen: Chosen) -> Way | None:
         if not callable(signatures.attribute(obj, method)):
             raise SpecError(f"forward was given as {method!r}, which is no method of the object")
         return _running(obj, Way(_name(obj, method), words=f"forward: {method}()"), method, chosen)
+    if _is_pair(obj):
+        return Way("0", form="pair", words="a pair of functions: forward, inverse")
+    if signatures.taken_by(obj) and signatures.own(obj, BESIDE["forward"]):
+        return Way("forward", form="beside", words=f"log-det: {BESIDE['forward']}()")
     if signatures.taken_by(obj):
         return _running(obj, Way(_name(obj, "forward"), usual=True), "forward", chosen)
     if inspect.isfunction(obj):
         return _running(obj, Way("", words="forward: the function"), "", chosen)
     if _pair_of_letters(obj):
         return Way("f", words="forward: f(), inverse: g()")
-    if all(signatures.own(obj, name) for name in ("x_to_z", "z_to_x")):
-        return Way("x_to_z", words="forward: x_to_z(), inverse: z_to_x()")
+    for there, back in PAIRS:
+        if signatures.own(obj, there) and signatures.own(obj, back):
+            return Way(there, words=f"forward: {there}(), inverse: {back}()")
+    if all(signatures.own(obj, name) for name in ("fit", "transform", "inverse_transform")):
+        return Way("transform", form="array", words="transform() and inverse_transform() of arrays")
     return None
+
+
+def _is_pair(obj: Any) -> bool:
+    """Whether an object is a pair of functions."""
+    return isinstance(obj, tuple) and len(obj) == 2 and all(map(inspect.isfunction, obj))
 
 
 def _pair_of_letters(obj: Any) -> bool:
@@ -97,6 +131,12 @@ def inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
     if "inverse" in chosen:
         way = _chosen_inverse(obj, forward, chosen)
         return [] if way is None else [way]
+    if forward is not None and forward.form == "pair":
+        return [Way("1", form="pair")]
+    if forward is not None and forward.form == "array":
+        return [Way("inverse_transform", form="array")]
+    if forward is not None and forward.form == "beside" and signatures.own(obj, BESIDE["inverse"]):
+        return [Way("inverse", form="beside")]
     inverse = signatures.attribute(obj, "inverse")
     if callable(inverse):
         return [_running(obj, Way("inverse", usual=True), "inverse", chosen)]
@@ -104,8 +144,8 @@ def inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
         return []
     if forward.method == "f" and not signatures.taken_by(obj):
         return [Way("g")]
-    if forward.method == "x_to_z":
-        return [Way("z_to_x")]
+    if forward.method in dict(PAIRS):
+        return [Way(dict(PAIRS)[forward.method])]
     ways: list[Way] = []
     named = forward.method or "forward"
     named = named if hasattr(obj, named) else ""

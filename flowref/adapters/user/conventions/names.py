@@ -10,6 +10,12 @@ FLAGS = ("reverse", "rev", "inverse", "invert")
 BACKWARDS = ("inverse", "reverse", "backward", "inv", "rev", "invert", "backwards", "generate", "sample")  # fmt: skip
 # Methods that go back, where no method is called inverse.
 METHODS = ("backward", "reverse")
+# Pairs of methods that go forward and back, where there is no forward.
+PAIRS = (("x_to_z", "z_to_x"), ("forward_and_log_det", "inverse_and_log_det"))
+# Methods of a map and of its inverse, each with another method for its log-det.
+BESIDE = {"forward": "forward_log_det_jacobian", "inverse": "inverse_log_det_jacobian"}
+# Methods that may be a map: named in a hint, never taken.
+FORWARDS = ("encode", "normalize", "flow", "to_latent", "f", "transform", "push", "map")
 # Methods that may go back: named in a hint, never taken.
 LIKELY = (
     "inv", "invert", "inverse_transform", "backwards", "undo", "decode", "generate", "unflow", "g",

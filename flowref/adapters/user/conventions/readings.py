@@ -48,6 +48,8 @@ def read(out: Any, rows: int, entries: int, chosen: Chosen, name: str) -> Readin
         return _of_mapping(out, rows, entries, name)
     if is_tensor(out):
         return Reading(asking.whole, asking.none, usual=True)
+    if not isinstance(out, tuple | list) and vars_of(out):
+        return _of_fields(out, rows, entries, name)
     if not isinstance(out, (tuple, list)) or not out:
         raise TargetError(f"{name} returned a {type(out).__name__}; expected a value and a log-det")
     if "returns" in chosen and name == "forward":
@@ -94,6 +96,22 @@ def _of_mapping(out: Mapping[Any, Any], rows: int, entries: int, name: str) -> R
     ladj = partial(asking.entry, index=ladjs[0]) if ladjs else asking.none
     words = f"{name} returns {{{', '.join(map(repr, (*values, *ladjs)))}}}"
     return Reading(partial(asking.entry, index=values[0]), ladj, words=(words,))
+
+
+def vars_of(out: Any) -> dict[str, Any]:
+    """The fields of a value that a call returned."""
+    return dict(getattr(out, "__dict__", {}))
+
+
+def _of_fields(out: Any, rows: int, entries: int, name: str) -> Reading:
+    """Of an object the same, by its fields."""
+    reading = _of_mapping(vars_of(out), rows, entries, name)
+    found = [
+        one.keywords["index"] for one in (reading.value, reading.ladj) if one is not asking.none
+    ]
+    value, *ladj = [partial(asking.named, name=field) for field in found]
+    words = f"{name} returns {type(out).__name__}({', '.join(found)})"
+    return Reading(value, ladj[0] if ladj else asking.none, words=(words,))
 
 
 def _ladj_index(out: Any, rows: int, entries: int, name: str) -> int | None:

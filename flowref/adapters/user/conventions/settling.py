@@ -121,10 +121,10 @@ def _forward(
     try:
         out = way.ask(obj, x, context)
     except Exception:
-        triple = _triple(obj, way, x, context)
-        if triple is None:
+        other = _triple(obj, way, x, context) or _several(obj, way, x)
+        if other is None:
             raise
-        return triple
+        return other
     return way, _read(obj, way, out, x, chosen, volume)
 
 
@@ -179,6 +179,29 @@ def _triple(obj: Any, way: Way, x: Any, context: Any) -> tuple[Way, Spoken] | No
     return way, Spoken(way.speak(), (running_words(obj, way),))
 
 
+def _several(obj: Any, way: Way, x: Any) -> tuple[Way, Spoken] | None:
+    """A call that takes several tensors, and returns as many and a log-det; None where it does not."""
+    if not any(
+        one.kind is one.VAR_POSITIONAL
+        for one in signatures.parameters(obj, way.method or _named(obj))
+    ):
+        return None
+    size = x.shape[-1]
+    for count in (2, 3):
+        if size < count:
+            break
+        sizes = (size // count,) * (count - 1)
+        several = replace(way, form="several", sizes=(*sizes, size - sum(sizes)), usual=False)
+        try:
+            out = several.ask(obj, x, None)
+        except Exception:
+            continue
+        if isinstance(out, tuple) and len(out) == count + 1 and all(map(is_tensor, out)):
+            words = f"{count} tensors in, {count} out; log-det last"
+            return several, Spoken(several.speak(), (words,))
+    return None
+
+
 def _named(obj: Any) -> str:
     return "forward" if hasattr(obj, "forward") else ""
 
@@ -193,6 +216,8 @@ def _inverse(
     for way in ways:
         if forward.form == "triple" and way.form == "plain":
             way = replace(way, form="triple", sign="add", usual=False)
+        if forward.form == "several":
+            way = replace(way, form="several", sizes=forward.sizes, usual=False)
         try:
             back = _back(obj, way, spoken.parts, point, chosen)
             value = None if back is None else back.function(obj, *point[1:])[0]
@@ -262,7 +287,9 @@ def _back(
             asking.mapped, ask=way.on_parts(parts), value=reading.value, ladj=reading.ladj
         )
         return Spoken(function)
-    if way.form != "plain":
+    if way.form == "several":
+        return Spoken(way.speak())
+    if way.form in ("running", "triple"):
         return _back_running(obj, way, point, chosen)
     out = way.ask(obj, latent, context)
     if way.usual and hasattr(obj, "log_abs_det_jacobian") and is_tensor(out):
