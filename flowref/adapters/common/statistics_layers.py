@@ -32,7 +32,10 @@ def refuse(obj: Any, dialect: Dialect, name: str, dtype: Any) -> None:
 
 
 def _takes_a_mode(obj: Any) -> bool:
-    parameters = list(inspect.signature(obj.forward).parameters.values())
+    try:
+        parameters = list(inspect.signature(obj.forward).parameters.values())
+    except (TypeError, ValueError):  # a scripted module tells no signature
+        return False
     return len(parameters) == 2 and "train" in parameters[1].name
 
 

@@ -24,9 +24,15 @@ def _graphed(
     live: Live, obj: Any, name: str, x: torch.Tensor, context: torch.Tensor | None
 ) -> tuple[torch.Tensor, Any]:
     """Value and log-det of a call, with the graph kept. The caller keeps ``obj`` alive: some graphs
-    refer to it weakly.
+    refer to it weakly. Raises `Unsupported` where the call hands its input to numpy, which is
+    refused for a tensor with a graph.
     """
-    out = live.function(name)(obj, x, context)
+    try:
+        out = live.function(name)(obj, x, context)
+    except RuntimeError as error:
+        if "call numpy() on Tensor that requires grad" not in str(error):
+            raise
+        raise Unsupported(f"{name} computes in numpy and records no autograd graph") from error
     return (out, None) if name == "log_prob" else (out[0], out[1])
 
 

@@ -1,0 +1,61 @@
+"""Maps whose calls are not plain Python on tensors are loaded and judged all the same."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from flowref import check
+from flowref.model import Status
+
+
+class Scaled(nn.Module):
+    """A scale per entry, in the part of Python that torch compiles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([0.3, -0.2, 0.5]))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Data to latents."""
+        return x * self.scale.exp(), self.scale.sum() * torch.ones(len(x), dtype=x.dtype)
+
+
+def scripted() -> Any:
+    """The same, compiled."""
+    return torch.jit.script(Scaled())
+
+
+class Arrays:
+    """A triangular map that numpy computes from whatever array it is given, and the log-det with an
+    offset.
+    """
+
+    event_shape = (2,)
+
+    def __init__(self, offset: float) -> None:
+        self.offset, self.lower = offset, np.array([[1.5, 0.0], [0.7, -0.4]])
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        out = np.asarray(x) @ self.lower.T
+        return torch.from_numpy(out), torch.full((len(out),), math.log(0.6) + self.offset)
+
+
+def test_a_scripted_module_is_judged() -> None:
+    """A scripted module, which tells no signature, is loaded, and its log-det holds."""
+    spec = f"{__file__}:scripted?event=3"
+    assert check(spec, "bijection/log-det").status is Status.HOLDS
+
+
+def test_a_map_that_refuses_graphs_raises_no_error() -> None:
+    """A map in numpy refuses tensors with a graph: laws of derivatives do not apply, and differences
+    judge its log-det.
+    """
+    assert check(Arrays(0.0), "bijection/log-det").status is Status.NOT_APPLICABLE
+    assert check(Arrays(0.0), "bijection/log-det-by-differences").status is Status.HOLDS
+    assert check(Arrays(1e-3), "bijection/log-det-by-differences").status is Status.VIOLATED
