@@ -111,9 +111,10 @@ def deviates(played: Played, seen: Behavior) -> bool:
         y = played.train(points)
         if lines(points, y, seen.apart).off > 100 * SAME:
             return False
-        spreads.append(rows_of(y, seen.channel).std(1))
+        spreads.append(rows_of(y, seen.apart).std(1))
     steady = np.abs(np.stack(spreads) / np.maximum(spreads[0], 1e-300) - 1) < STEADY
-    return bool(steady.all()) or not seen.exact or ordered(played)
+    slip = not seen.exact and seen.apart == seen.channel
+    return bool(steady.all()) or slip or ordered(played)
 
 
 def ordered(played: Played) -> bool:

@@ -30,6 +30,8 @@ class BatchNormLayer(nn.Module):
         """Data to latents."""
         d = self.defect
         if self.training:
+            if len(x) < 2:
+                raise ValueError("a batch of one has no variance")
             self.batch_mean, self.batch_var = x.mean(0), x.var(0)
             k = self.momentum
             mean, var = self.batch_mean.detach(), self.batch_var.detach()
@@ -146,6 +148,8 @@ class SamplingBN(nn.Module):
         """Data to latents: the direction that normalizes."""
         mean, var = self.ra_mean, self.ra_var
         if self.training:
+            if len(x) < 2:
+                raise ValueError("a batch of one has no variance")
             mean, var = x.mean(0), x.var(0, unbiased=False)
             with torch.no_grad():
                 self.ra_mean.lerp_(mean, self.momentum)

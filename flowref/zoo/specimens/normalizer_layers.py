@@ -72,7 +72,10 @@ class Norm(nn.Module):
     def update(self, m: Any, v: Any, x: Any) -> None:
         """Let the statistics of a batch enter the averages."""
         f, n, defect = 0.1, x[:, 0].numel(), self.defect
-        m, v = m.reshape(len(self.g), -1).mean(1), v.reshape(len(self.g), -1).mean(1) * n / (n - 1)
+        m, v = (
+            m.reshape(len(self.g), -1).mean(1),
+            v.reshape(len(self.g), -1).mean(1) * n / max(n - 1, 1),
+        )
         if defect == "variance-not-updated":
             self.mu_hat += f * (m - self.mu_hat)
             return

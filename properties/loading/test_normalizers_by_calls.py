@@ -1,0 +1,168 @@
+"""What a module normalizes by is told by calls, whatever it and what it holds are called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from flowref import loading, registry
+from flowref.laws.batch_norm.channels_first import back, first
+from flowref.model import TargetError
+from flowref.model.steps import Assign, Normalize, Roles, Train
+from flowref.model.structure.forms import FORMS, Form
+
+ZOO = "flowref.zoo.specimens"
+
+
+class Statistics(nn.Module):
+    """Mean and variance of each channel of a batch."""
+
+    kept: Any
+
+    def __init__(self, channels: int = 3) -> None:
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(channels))
+
+    def forward(self, x: Any, training: Any) -> Any:
+        """The statistics of a batch."""
+        mean = x.mean(0) if training else self.kept
+        return mean, ((x - mean) ** 2).mean(0)
+
+
+class SetOnce(nn.Module):
+    """Standardizes the first batch that it sees, and is fixed from then on."""
+
+    center: Any
+    done: Any
+
+    def __init__(self, channels: int = 3) -> None:
+        super().__init__()
+        self.register_buffer("center", torch.zeros(channels))
+        self.register_buffer("size", torch.ones(channels))
+        self.register_buffer("done", torch.tensor(False))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        if self.training and not self.done:
+            self.center, self.size = x.mean(0).detach(), x.std(0).detach()
+            self.done = torch.tensor(True)
+        return (x - self.center) / self.size
+
+
+class MeanAbsolute(nn.Module):
+    """Divides by the mean absolute deviation of a batch."""
+
+    def __init__(self, channels: int = 3) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(channels))
+
+    def forward(self, x: Any) -> Any:
+        """Normalize."""
+        moved = x - x.mean(0)
+        return self.weight * moved / (moved.abs().mean(0) + 1e-5)
+
+
+class Rectified(nn.Module):
+    """A block whose last layer bends the normalized values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.bend = nn.BatchNorm1d(3), nn.PReLU(3)
+
+    def forward(self, x: Any) -> Any:
+        """Normalize and bend."""
+        return self.bend(self.norm(x))
+
+
+def loaded(name: str) -> Any:
+    """The subject of a name in the zoo, in this file, or of torch."""
+    known = name.split(":")[0]
+    spec = f"{ZOO}.{name}" if "normalizer" in known else f"{__file__}:{name}"
+    return loading.load(registry.parse_target(spec))
+
+
+@pytest.mark.parametrize(
+    ("name", "statistics", "channel", "forms"),
+    [
+        ("normalizer_layers:short_names", "batch", (0,), {}),
+        ("normalizer_layers:channels_last", "batch", (2,), {"weight": "softplus"}),
+        ("normalizer_layers:sequences", "batch", (2,), {"weight": "one plus"}),
+        ("normalizer_layers:functional_average", "batch", (0,), {"weight": "square"}),
+        ("normalizer_flows:kept_momentum", "batch", (0,), {"weight": "exp"}),
+        ("other_normalizers:running_averages", "running", (0,), {}),
+        ("other_normalizers:groups", "group", (0, 1, 2), {}),
+        ("other_normalizers:instances", "instance", (1, 2), {}),
+        ("other_normalizers:layer", "layer", (0, 1, 2), {}),
+    ],
+)
+def test_a_normalizer_is_told_by_calls(
+    name: str, statistics: str, channel: tuple[int, ...], forms: dict[str, str]
+) -> None:
+    """What it normalizes by, over which axes, and in which form attributes hold its weight."""
+    found = loaded(name).normalizer
+    assert found is not None and found.evidence
+    assert (found.statistics, found.channel) == (statistics, channel)
+    assert {role: found.forms[role].kind for role in forms} == forms
+
+
+@pytest.mark.parametrize("name", ["SetOnce", "MeanAbsolute", "Rectified"])
+def test_what_only_looks_like_one_is_none(name: str) -> None:
+    """A layer that its first batch sets, another measure of spread, and a block that bends its
+    output are no batch normalizers.
+    """
+    assert loaded(name).normalizer is None
+
+
+def test_the_call_that_normalizes_is_found() -> None:
+    """Where forward makes data and inverse normalizes, inverse is the normalizing call."""
+    subject = loaded("normalizer_flows:sampling_direction")
+    assert subject.normalizer.call == "inverse" == subject.normalizing
+
+
+def test_statistics_alone_are_refused_in_a_sentence() -> None:
+    """A layer that returns mean and variance is no bijection, and the sentence says how to wrap
+    it.
+    """
+    with pytest.raises(TargetError, match=r"it is no bijection .* wrap it .* layer\(x, self.train"):
+        loaded("Statistics")
+
+
+def test_a_role_in_a_form_can_be_read_and_set() -> None:
+    """A weight that is kept as its logarithm is set to a number and read as that number, and the
+    output has it.
+    """
+    subject = loaded("normalizer_flows:kept_momentum")
+    x = np.random.default_rng(0).standard_normal((8, 3))
+    weight = np.array([0.5, 2.0, 3.0])
+    _, roles, _, y = subject.play([Assign("weight", weight), Roles(), Train(), Normalize(x)])
+    assert np.allclose(roles["weight"], weight)
+    assert np.allclose(y.std(0, ddof=1), weight, rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", FORMS)
+@pytest.mark.parametrize("row", [None, 1])
+def test_a_form_goes_both_ways(kind: str, row: int | None) -> None:
+    """What is held for a number tells that number, and the slope is the derivative of the number."""
+    form, numbers = Form(kind, 0.0, row), np.array([0.3, 1.0, 1.7])
+    if kind == "minus":
+        numbers = -numbers
+    before = np.ones(3) if row is None else np.ones((2, 3))
+    held = form.held(numbers, before)
+    assert np.allclose(form.number(held), numbers)
+    step = 1e-6 * np.ones_like(held)
+    slope = (form.number(held + step) - form.number(held - step)) / 2e-6
+    gradient = np.ones_like(held) * 2.0
+    assert np.allclose(form.gradient(gradient, held) * slope, 2.0)
+
+
+@pytest.mark.parametrize("channel", [(0,), (1,), (2,), (0, 1, 2), (0, 2)])
+def test_channels_first_and_back(channel: tuple[int, ...]) -> None:
+    """A batch with its channels first goes back to what it was."""
+    x = np.random.default_rng(1).standard_normal((5, 2, 3, 4))
+    moved = first(x, channel)
+    assert moved.shape[:2] == (5, int(np.prod([x.shape[axis + 1] for axis in channel])))
+    assert np.array_equal(back(moved, channel, (2, 3, 4)), x)

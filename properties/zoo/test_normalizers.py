@@ -1,0 +1,23 @@
+"""Each slip in the normalizers of the zoo is caught by a law that is about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowref import checking, registry
+from flowref.checking import Settings
+from flowref.model import Status
+
+CASES = [
+    (spec, laws)
+    for twin, defects in registry.specimens().items()
+    if "normalizer" in twin or "named_batch_norm" in twin
+    for spec, laws in defects.items()
+]
+
+
+@pytest.mark.parametrize(("spec", "laws"), CASES, ids=[spec for spec, _ in CASES])
+def test_a_slip_is_caught(spec: str, laws: tuple[str, ...]) -> None:
+    """One of the laws that a slip names is violated."""
+    found = {law: checking.check(spec, law, Settings("quick")).status for law in laws}
+    assert Status.VIOLATED in found.values(), found
