@@ -76,7 +76,7 @@ def _check(target: Target, law: Law, settings: Settings) -> Verdict:
     seed = seed_of(settings.seed, law.key, law.version, name)
     try:
         explore(scales, law.size, effort, seed, search.visit)
-        trains = moving and trained_for(law, subject, effort)
+        trains = moving and trained_for(law, subject)
         if trains:
             search.visit(replace(TRAINED, batch=min(TRAINED.batch, law.size)))
         if law.lines:
@@ -88,12 +88,12 @@ def _check(target: Target, law: Law, settings: Settings) -> Verdict:
     return conclude(name, law, search.tally, subject.facts.declared)
 
 
-def trained_for(law: Law, subject: Subject, effort: int) -> bool:
+def trained_for(law: Law, subject: Subject) -> bool:
     """Whether a law visits the trained state: where it visits moved weights or lines, with an
     effort that has room for it, of a subject whose training is affordable.
     """
     moves = law.history == "warm" and (len(law.scales) > 1 or law.lines)
-    return moves and effort >= TRAINED_FROM and subject.operations <= TRAINED_OPERATIONS
+    return moves and law.effort >= TRAINED_FROM and subject.operations <= TRAINED_OPERATIONS
 
 
 class Violated(Exception):

@@ -24,24 +24,24 @@ def made_ready(obj: Any, dialect: Dialect, backend: Backend, point: tuple[Any, A
 
 
 def initializes(obj: Any, dialect: Dialect, backend: Backend, point: tuple[Any, Any]) -> bool:
-    """Whether the first call of an object in train mode changes its parameters, and the second
-    changes them no more.
+    """Whether the first call of an object in train mode changes its parameters or buffers, and the
+    second changes them no more.
     """
     call = dialect.forward or dialect.log_prob
     if call is None or not callable(getattr(obj, "parameters", None)):
         return False
     backend.set_mode(obj, True)
-    states = [_parameters(obj)]
+    states = [_state(obj)]
     for factor in (1.0, 0.75):
         x, context = point
         if not _runs(obj, call, (factor * x, context)):
             return False
-        states.append(_parameters(obj))
+        states.append(_state(obj))
     return not _same(states[0], states[1]) and _same(states[1], states[2])
 
 
-def _parameters(obj: Any) -> list[Any]:
-    return [parameter.detach().clone() for parameter in obj.parameters()]
+def _state(obj: Any) -> list[Any]:
+    return [tensor.detach().clone() for tensor in (*obj.parameters(), *obj.buffers())]
 
 
 def _same(some: list[Any], others: list[Any]) -> bool:
