@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from flowref import registry
+from flowref import checking, loading, registry
 from flowref.auditing.power.kills import TELLING, Kill
-from flowref.auditing.worker import check_pair, guarded
-from flowref.model import Mutant, Status, Target, Verdict, seed_of
+from flowref.auditing.worker import check_pair, guarded, undisturbed
+from flowref.model import Condition, Mutant, Silence, Status, Target, Verdict, one_line, seed_of
 
 # Of which kind a silence is.
 WAITS, ELSEWHERE, UNDECIDED, HELD, BROKE = "waits", "elsewhere", "undecided", "held", "broke"
@@ -62,13 +62,30 @@ def hosts_of(mutant: Mutant, hosts: Sequence[str]) -> list[str]:
 
 
 def transplanted(mutant: Mutant, host: str, settings: Any) -> Transplant:
-    """What the law of a mutant says of it in another host."""
+    """What the law of a mutant says of it in another host; nothing is measured where the law is
+    about something else than that.
+    """
+    silence = silence_of(mutant, host, settings)
+    if silence is not None:
+        return Transplant(mutant.id, host, WAITS if silence.waits else ELSEWHERE, silence.reason)
     target = registry.parse_target(host).with_options(mutant=mutant.id)
     outcome = guarded(check_pair, target, mutant.law, settings)
     if outcome.verdict is None:
         return Transplant(mutant.id, host, MISFIT, outcome.raised)
     kind, reason = kind_of(outcome.verdict), outcome.verdict.reason
     return Transplant(mutant.id, host, kind, reason)
+
+
+def silence_of(mutant: Mutant, host: str, settings: Any) -> Silence | None:
+    """Why the law of a mutant says nothing of a host as it is, or None if it does."""
+    law = registry.find_law(mutant.law)
+    condition = Condition(history=law.history)
+    try:
+        with undisturbed():
+            subject = loading.load(registry.parse_target(host), condition)
+            return checking.not_applicable(law, subject, settings)
+    except Exception as error:
+        return Silence(one_line(error))
 
 
 def kind_of(verdict: Verdict) -> str:

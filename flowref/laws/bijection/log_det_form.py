@@ -11,7 +11,7 @@ import numpy as np
 from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import Probe, absent, data, probe_of, probes
-from flowref.model import CONTRACT, EXACT, Batch, Mapped, Residual, Unsupported, law
+from flowref.model import CONTRACT, EXACT, Array, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Bijection, Flow, Living, offers
 from flowref.model.steps import Eval, Learn, Train
 
@@ -105,6 +105,11 @@ def volume_preserving(flow: Bijection, batch: Batch) -> Residual:
     return Residual(claimed, scale=1.0, observed={"reported": claimed})
 
 
+def one_context(batch: Batch) -> Array | None:
+    """The first context of a batch, for every point."""
+    return None if batch.context is None else batch.context[:1].repeat(len(batch.x), 0)
+
+
 @law(
     "bijection/constant-jacobian",
     force=CONTRACT,
@@ -113,9 +118,8 @@ def volume_preserving(flow: Bijection, batch: Batch) -> Residual:
 )
 def constant_jacobian(flow: Bijection, batch: Batch) -> Residual:
     r"""A linear map has the same log-det everywhere."""
-    claimed = reported(flow, flow.forward(batch.x, batch.context), len(batch.x))
-    if batch.context is not None:
-        raise Unsupported("its Jacobian depends on the context")
+    # It may depend on the context, which is the same for all points here.
+    claimed = reported(flow, flow.forward(batch.x, one_context(batch)), len(batch.x))
     return Residual(
         claimed - claimed[:1], scale=4 + np.abs(claimed), observed={"reported": claimed}
     )
@@ -130,10 +134,11 @@ def log_det_additive(flow: Bijection, batch: Batch) -> Residual:
     swap = np.zeros(batch.x[0].size, dtype=bool)
     swap[: max(1, swap.size // 2)] = True
     swap = swap.reshape(batch.x.shape[1:])
-    if batch.context is not None or batch.x[0].size < 2:
-        raise Unsupported("it has a context or a single coordinate", waits=False)
+    if batch.x[0].size < 2:
+        raise Unsupported("it has a single coordinate", waits=False)
     points = (batch.x, other, np.where(swap, batch.x, other), np.where(swap, other, batch.x))
-    first, second, mixed, rest = (reported(flow, flow.forward(p, None), len(p)) for p in points)
+    given = one_context(batch)
+    first, second, mixed, rest = (reported(flow, flow.forward(p, given), len(p)) for p in points)
     return Residual(
         first + second - mixed - rest,
         scale=4 + np.abs(first) + np.abs(second),
