@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import flowref
+from flowref import loading, registry
 from flowref.model import Status
 
 FLOW = "flowref.zoo.specimens.misspelt:scaled_normal"
@@ -38,3 +41,30 @@ def test_the_rest_is_judged_without_it() -> None:
 
 
 QUIET = (Status.HOLDS, Status.NOT_APPLICABLE)
+
+
+SCALAR = """
+import torch
+
+class Laplace:
+    event_shape = ()
+
+    def log_prob(self, x):
+        return -x.abs() - torch.log(torch.tensor(2.0, dtype=x.dtype))
+
+    def sample(self, n):
+        return torch.distributions.Laplace(0.0, 1.0).sample((n,))
+
+class Unsaid(Laplace):
+    event_shape = None
+"""
+
+
+@pytest.mark.parametrize("name", ["Laplace", "Unsaid"])
+def test_events_have_the_shape_of_samples(tmp_path: Path, name: str) -> None:
+    """A density of numbers is one, though it takes points of one feature as well: it says so, or its
+    samples do.
+    """
+    (tmp_path / "densities.py").write_text(SCALAR)
+    subject = loading.load(registry.parse_target(f"{tmp_path / 'densities.py'}:{name}"))
+    assert subject.event_shape == ()

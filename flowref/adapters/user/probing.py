@@ -137,6 +137,9 @@ def _made_of(obj: Any, settled: Settled, x: Any, context: Any) -> bool:
 
 def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
     """Event shapes that an object may take, likeliest first; ``state``: the shapes of its arrays."""
+    own = getattr(obj, "event_shape", None)
+    if isinstance(own, tuple) and not own:  # it says that its events are numbers
+        yield ()
     for name in FEATURES:
         value = getattr(obj, name, None)
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 4096:
@@ -151,6 +154,7 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
             yield (sizes[-1],)
             yield (sizes[0],)
     yield from ((features,) for features in USUAL)
+    yield ()
     channels = sorted({size for sizes in state for size in sizes if size <= 64})
     for count in (*channels, 1, 2, 3, 4):
         for side in (4, 8):
@@ -162,8 +166,8 @@ def infer_shape(
     obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
 ) -> Shape:
     """The first shape at which every call works in a dtype and keeps the number of entries, or where
-    the way back or the log-density works at none, the first at which the map does; `UnknownShape` if there is none,
-    with what the object raised. ``backend``: that of the object.
+    the way back, the log-density or the samples fit at none, the first at which the map does;
+    `UnknownShape` if there is none, with what the object raised. ``backend``: that of the object.
     """
     if facts.normalizer is not None and (
         shape := batch_norm_shapes.infer_shape(obj)
@@ -182,7 +186,11 @@ def infer_shape(
         if facts.declared and facts.domain.bounded and not facts.domain.coordinates:
             x = draw(facts.domain, (ROWS, *shape), rng)
         try:
-            if _fits(obj, dialect, backend.tensor(x, dtype), facts, chosen):
+            given = None
+            if facts.context_shape is not None:
+                drawn = rng.standard_normal((ROWS, *facts.context_shape))
+                given = backend.tensor(drawn, dtype)
+            if _fits(obj, dialect, backend.tensor(x, dtype), given, facts, chosen):
                 return shape
         except NoWayBack as error:
             one_way.append(shape)
@@ -209,21 +217,38 @@ class NoWayBack(Exception):
         self.error = error
 
 
-def _fits(obj: Any, dialect: Dialect, x: Any, facts: Facts, chosen: Chosen) -> bool:
+def _fits(obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen) -> bool:
     """Whether every call takes a batch of events and keeps the number of entries."""
-    settled = settle(obj, dialect, x, None, facts, chosen, shaped=False)
+    settled = settle(obj, dialect, x, context, facts, chosen, shaped=False)
     dialect, latent = settled.dialect, settled.latent
     entries = None if latent is None else math.prod(latent.shape)
     if latent is not None and (len(latent) != ROWS or entries != math.prod(x.shape)):
         return False
     if latent is not None and dialect.inverse is not None:
         try:
-            back, _ = dialect.inverse(obj, latent, None)
+            back, _ = dialect.inverse(obj, latent, context)
         except Exception as error:  # whose fault it is shows when other shapes are tried
             raise NoWayBack(error) from error
         if back.shape != x.shape:
             return False
-    return dialect.log_prob is None or math.prod(dialect.log_prob(obj, x, None).shape) == ROWS
+    if dialect.log_prob is None:
+        return True
+    if math.prod(dialect.log_prob(obj, x, context).shape) != ROWS:
+        return False
+    if dialect.sample is not None and context is None:
+        _samples_fit(obj, dialect, x)
+    return True
+
+
+def _samples_fit(obj: Any, dialect: Dialect, x: Any) -> None:
+    """Raise `NoWayBack` where samples have another shape than points."""
+    try:
+        drawn = dialect.sample(obj, 2, None)  # type: ignore[misc]  # asked before
+        shape = tuple(drawn.shape)
+    except Exception:  # what a sampler does is the laws' affair
+        return
+    if shape != (2, *x.shape[1:]):
+        raise NoWayBack(ValueError(f"sample(2) returned shape {shape}"))
 
 
 def told(raised: Sequence[Exception]) -> str:
