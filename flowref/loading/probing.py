@@ -204,7 +204,8 @@ def settled(
             raise TargetError(
                 f"{target}: forward maps an event of shape {tuple(x.shape[1:])} to "
                 f"{tuple(latent.shape[1:])}; a bijection keeps the number of entries. If the event "
-                "shape is another, give it as ?event=3 or ?event=2,4,4"
+                "shape is another, give it as ?event=3 or ?event=2,4,4; if it returns "
+                "log-likelihoods, say ?returns=log_prob"
             )
     return facts, spoken, tuple(why)
 

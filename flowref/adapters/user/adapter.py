@@ -47,6 +47,8 @@ def part_of(obj: Any, column: bool) -> Dialect | None:
 def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None:
     """The dialect of an object, given what the user chooses where conventions are ambiguous."""
     forward = forward_way(obj, chosen)
+    if forward is not None and chosen.get("returns") == "log_prob":
+        return Dialect(log_prob=calls.forward_log_prob)
     backs = inverse_ways(obj, forward, chosen)
     invertible = bool(backs)
     dense = next((name for name in DENSITIES if callable(getattr(obj, name, None))), "")

@@ -65,6 +65,12 @@ def inverse_single_of_input(obj: Any, z: Any, context: Any) -> Any:
     return x, -obj.log_abs_det_jacobian(x)
 
 
+def forward_log_prob(obj: Any, x: Any, context: Any) -> Any:
+    """The log-density of each point, of an object whose forward returns it."""
+    run = obj if callable(obj) else obj.forward
+    return run(x) if context is None else run(x, context)
+
+
 def log_probs(obj: Any, x: Any, context: Any) -> Any:
     """The log-density of each point, of an object that calls it log_probs."""
     return obj.log_probs(x) if context is None else obj.log_probs(x, context)

@@ -20,6 +20,7 @@ from flowref.model import (
     Ambiguous,
     Dialect,
     Facts,
+    FlowrefError,
     Shape,
     SpecError,
     UnknownShape,
@@ -255,5 +256,10 @@ def told(raised: Sequence[Exception]) -> str:
     """What an object raised, with the place in its own file: what it raised most often, the first
     among equals.
     """
-    sentences = [f"it raised {one_line(error, 200)}{place_of(error)}" for error in raised]
+    sentences = [
+        str(error)
+        if isinstance(error, FlowrefError)
+        else f"it raised {one_line(error, 200)}{place_of(error)}"
+        for error in raised
+    ]
     return max(dict.fromkeys(sentences), key=sentences.count)

@@ -134,6 +134,12 @@ def _ladj_index(out: Any, rows: int, entries: int, name: str) -> int | None:
         )
     if len(out) > 2 and likely:
         return likely[0]
+    if len(out) > 2 and is_tensor(out[1]) and _size(out[1]) != rows * entries:
+        shapes = ", ".join(_shape_words(part) for part in out)
+        raise TargetError(
+            f"{name} returns {len(out)} things, of shapes {shapes}, and none after the first has a "
+            "number for each point; say which is which, as in ?returns=z,_,ladj"
+        )
     return 1 if len(out) > 1 else None
 
 
