@@ -26,7 +26,7 @@ BINS = (3, 5, 7, 8, 10, 16)
 # How far out a residual that is not finite is judged: a corner of a box of 16 overflows many maps.
 FINITE = 4.0
 # Conspicuous points that are judged: those that stand out most, and as many again over all sizes.
-JUDGED = 48
+JUDGED = 24
 
 
 def scan(subject: Subject, region: str, seed: int) -> Batch:

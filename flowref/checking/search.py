@@ -43,6 +43,8 @@ from flowref.model import (
 # The effort from which on a law visits the trained state, and the operations of a round trip up to
 # which training is affordable; the seed of line scans.
 TRAINED_FROM, TRAINED_OPERATIONS, SCANNED = 3, 2500, 20
+# The operations up to which the trained state is scanned as well.
+SCANNED_OPERATIONS = 1000
 
 
 def check(target: Target | Any, law: Law | str, settings: Settings | None = None) -> Verdict:
@@ -81,7 +83,7 @@ def _check(target: Target, law: Law, settings: Settings) -> Verdict:
             search.visit(replace(TRAINED, batch=min(TRAINED.batch, law.size)))
         if law.lines:
             search.scan(Example(0.0, 0, "lines", SCANNED))
-            if trains:
+            if trains and subject.operations <= SCANNED_OPERATIONS:
                 search.scan(replace(TRAINED, reach="lines", seed=SCANNED))
     except Violated as end:
         return replace(end.verdict, target=name, counts=search.tally.counts())

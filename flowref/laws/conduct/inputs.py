@@ -237,6 +237,42 @@ def has_nan(out: Mapped) -> bool:
     return bool(np.isnan(np.asarray(out.value, dtype=np.float64)).any() or np.isnan(ladj).any())
 
 
+@requires("its domain is declared, so that a refusal in it is an error")
+def undeclared(flow: Flow) -> bool:
+    """Nobody has said where inputs lie."""
+    return not flow.facts.declared
+
+
+@law(
+    "conduct/domain-told",
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=2,
+    scales=(0.0,),
+    applies=undeclared,
+    source="where no domain is declared, all finite points are in it",
+)
+def domain_told(flow: Bijection, batch: Batch) -> Residual:
+    """A map whose domain nobody declared takes every finite point: one that it refuses lies outside
+    a domain that is to be declared, or should not be refused.
+    """
+    probe = probe_of(flow, "forward", batch.x, batch.context)
+    rows = len(batch.x)
+    if not attempt(probe)[1]:
+        return flags(False, rows)
+    seen = [attempt(probe.rows(np.array([row])))[1] for row in range(rows)]
+    refused = np.array([bool(error) for error in seen])
+    # Of points far out the domain says least: the nearest that is refused is told.
+    far = np.abs(batch.x).reshape(rows, -1).max(1)
+    note = ""
+    if refused.any():
+        nearest = int(np.where(refused, far, np.inf).argmin())
+        refused = np.arange(rows) == nearest
+        point = ", ".join(f"{value:.4g}" for value in batch.x[nearest].reshape(-1)[:4])
+        note = f"forward refuses ({point}) with {seen[nearest]}; declare ?domain= if it is meant"
+    return flags(refused, rows, note)
+
+
 @requires("its events are scalars")
 def has_features(flow: Flow) -> bool:
     """Events of several features along their last axis."""

@@ -193,6 +193,18 @@ def overflow_of_a_square(subject: Subject, size: float = 1.0) -> Subject:
     return answered(subject, _overflowing)
 
 
+def _refusing(bound: float, call: Remade, name: str, inputs: Inputs, manner: Manner) -> Mapped:
+    if np.abs(inputs[0]).max(initial=0.0) > bound:
+        raise ValueError("expected points between the bounds")
+    return call(inputs, manner)
+
+
+@mutant("conduct/domain-told", host=AFFINE, sizes=(0.5, 5.0))
+def bounds_not_told(subject: Subject, size: float = 5.0) -> Subject:
+    """Points beyond a bound are refused, and no domain says so."""
+    return mannered(subject, partial(_refusing, size)).with_facts(declared=False)
+
+
 def _broadcast(features: int, call: Remade, name: str, inputs: Inputs, manner: Manner) -> Mapped:
     x, *rest = inputs
     wide = np.broadcast_to(x, (*x.shape[:-1], features)) if x.shape[-1] == 1 else x
