@@ -305,8 +305,8 @@ ROWS: Mapping[str, Row] = MappingProxyType(
             alone("003-28b", "mode/eval-is-pure"),
             alone("003-28c", "mode/not-a-direction"),
             alone("003-28d", "mode/protocol"),
-            alone("003-28e", "composition/additive", "conduct/no-dead-parameters"),
-            alone("003-28f", "composition/additive", "conduct/no-dead-parameters"),
+            alone("003-28e", "conduct/no-dead-parameters"),
+            alone("003-28f", "conduct/no-dead-parameters"),
             alone("003-28h", "density/integrates-to-one"),
             alone("003-28i", "density/bits-per-dim"),
         )
