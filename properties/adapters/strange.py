@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -157,6 +158,78 @@ class BatchMean(Forward):
         """Data to latents."""
         z, ladj = self.onward(x)
         return z, ladj.mean()
+
+
+class Ends(nn.Module):
+    """A list of maps, and something after it."""
+
+    event_shape = (3,)
+
+    def __init__(self, tail: bool = True) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([InverseAndReverse(), InverseAndReverse()])
+        self.tail = tail
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        total = 0
+        for layer in self.layers:
+            x, ladj = layer(x)
+            total = total + ladj
+        return (2 * x, total + 3 * math.log(2)) if self.tail else (x, total)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        x, total = (z / 2, -3 * math.log(2)) if self.tail else (z, 0.0)
+        for layer in reversed(self.layers):
+            x, ladj = layer.inverse(x)  # type: ignore[operator]  # a module of ours
+            total = total + ladj
+        return x, total
+
+
+def whole() -> nn.Module:
+    """A list of maps, and nothing else."""
+    return Ends(tail=False)
+
+
+class Subtracting(Warped):
+    """A layer that subtracts its log-det from a column."""
+
+    def forward(self, x: Any, logpx: Any = None) -> Any:
+        """Data to latents."""
+        z, ladj = self.onward(x)
+        return z if logpx is None else (z, logpx - ladj[:, None])
+
+    def inverse(self, z: Any, logpz: Any = None) -> Any:
+        """Latents to data."""
+        x, ladj = self.back(z)
+        return x if logpz is None else (x, logpz - ladj[:, None])
+
+
+class Chained(nn.Module):
+    """Layers that subtract."""
+
+    event_shape = (3,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Subtracting(), Subtracting()])
+
+    def forward(self, x: Any, logpx: Any = None) -> Any:
+        """Data to latents."""
+        if logpx is None:
+            for layer in self.layers:
+                x = layer(x)
+            return x
+        for layer in self.layers:
+            x, logpx = layer(x, logpx)
+        return x, logpx
+
+    def inverse(self, z: Any, logpz: Any) -> Any:
+        """Latents to data."""
+        for layer in reversed(self.layers):
+            z, logpz = layer.inverse(z, logpz)  # type: ignore[operator]  # a module of ours
+        return z, logpz
 
 
 def made() -> nn.Module:

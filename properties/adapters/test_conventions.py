@@ -6,8 +6,10 @@ import pickle
 from pathlib import Path
 
 import pytest
+import torch
 
-from flowref import checking, registry
+from flowref import checking, loading, registry
+from flowref.backends.torch.captures import shared
 from flowref.loading.recipe import Recipe, recipe_of
 from flowref.model import Ambiguous, SpecError, Status, TargetError
 
@@ -145,3 +147,42 @@ def test_what_runs_in_float32_only_needs_no_shape() -> None:
 def test_a_broken_way_back_leaves_the_map_to_be_judged() -> None:
     """Where the inverse raises at every shape, the shape is the first that the map takes."""
     assert recipe("BrokenBack").facts.event_shape == (3,)
+
+
+@pytest.mark.parametrize(("name", "parts"), [("Ends", 0), ("whole", 2), ("Chained", 2)])
+def test_parts_stand_only_where_they_are_the_whole(name: str, parts: int) -> None:
+    """A list of maps is taken for the parts of an object where it does nothing else."""
+    assert len(loading.load(registry.parse_target(f"{STRANGE}:{name}")).parts) == parts
+
+
+@pytest.mark.parametrize("law", ["composition/additive", "bijection/log-det"])
+def test_parts_with_running_log_dets_are_fed_like_the_whole(law: str) -> None:
+    """Layers that take columns are given columns."""
+    verdict = checking.check(registry.parse_target(f"{STRANGE}:Chained"), law)
+    assert verdict.status is Status.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("name", "law"),
+    [
+        ("closures:enclosed", "state/resume-equals-continue"),
+        ("closures:enclosed", "bijection/log-det-parameter-gradient"),
+        ("spoken_first:refusing", "bijection/log-det"),
+        ("spoken:unfinished", "bijection/log-det"),
+    ],
+)
+def test_what_is_spoken_otherwise_is_not_accused(name: str, law: str) -> None:
+    """Copies that would share, a first call that is refused, and an ability that is absent."""
+    verdict = checking.check(registry.parse_target(f"{ZOO}.{name}"), law)
+    assert verdict.status is Status.HOLDS
+
+
+def test_a_copy_that_follows_the_original_is_found() -> None:
+    """A lambda that holds the object's net is shared by its copy; a method is not."""
+    for name, shares in (("closures:enclosed", True), ("coupling:affine_coupling", False)):
+        recipe = recipe_of(registry.parse_target(f"{ZOO}.{name}"))
+        obj = recipe.build().double()
+        before = [parameter.clone() for parameter in obj.parameters()]
+        found = shared(obj, recipe.dialect, recipe.facts, torch.float64, 0)
+        same = [torch.equal(a, b) for a, b in zip(before, obj.parameters(), strict=True)]
+        assert (found, all(same)) == (shares, True)
