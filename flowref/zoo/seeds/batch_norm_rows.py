@@ -17,6 +17,7 @@ def _alone(row: str, *names: str, **options: Any) -> tuple[str, ...]:
 FIRST, SECOND, THIRD = "FlattenedBatchNorm", "AveragingBatchNorm", "GradientModeBatchNorm"
 BACKWARD = (
     "batch-norm/backward-closed-form",
+    "batch-norm/measured-gradient",
     "batch-norm/weight-before-growth",
     "batch-norm/weight-before-orthogonality",
     "batch-norm/weight-before-scale",
@@ -73,6 +74,7 @@ ROWS: Mapping[str, Row] = MappingProxyType(
                 "batch-norm/eval-affine-map",
                 "batch-norm/eval-before-training",
                 "batch-norm/eval-still-trains",
+                "batch-norm/statistics-follow",
                 "batch-norm/matches-reference",
             ),
         ),

@@ -28,7 +28,8 @@ class BatchNorm(nn.Module):
 
     def forward(self, x: Any) -> Any:
         """Normalize a batch."""
-        gamma, eps = self.gamma, self.eps
+        gamma: Any = self.gamma
+        eps = self.eps
         if not self.training:
             return self.evaluated(x)
         mean, var = x.mean(0), x.var(0, unbiased=False)
@@ -62,7 +63,8 @@ class BatchNorm(nn.Module):
 
     def evaluated(self, x: Any) -> Any:
         """The output in eval mode."""
-        gamma, eps, mean, var = self.gamma, self.eps, self.moving_mean, self.moving_var
+        gamma: Any = self.gamma
+        eps, mean, var = self.eps, self.moving_mean, self.moving_var
         match self.defect:
             case "batch-in-eval-mode":
                 mean, var = x.mean(0), x.var(0, unbiased=False)
