@@ -232,6 +232,35 @@ class Chained(nn.Module):
         return z, logpz
 
 
+class Stacked(nn.Module):
+    """Eight couplings of the plane, whose masks are a frozen parameter and whose gains are stacked."""
+
+    event_shape = (2,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        masks = torch.tensor([[0.0, 1.0], [1.0, 0.0]] * 4)
+        self.mask = nn.Parameter(masks, requires_grad=False)
+        self.gain = nn.Parameter(torch.full((8, 2), 0.1))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        total = x.new_zeros(len(x))
+        for i in range(8):
+            kept = self.mask[i] * x
+            s = torch.tanh(self.gain[i] * kept.flip(-1)) * (1 - self.mask[i])
+            x, total = kept + (1 - self.mask[i]) * x * s.exp(), total + s.sum(-1)
+        return x, total
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        for i in reversed(range(8)):
+            kept = self.mask[i] * z
+            s = torch.tanh(self.gain[i] * kept.flip(-1)) * (1 - self.mask[i])
+            z = kept + (1 - self.mask[i]) * z * (-s).exp()
+        return z
+
+
 def made() -> nn.Module:
     """A flow whose factory speaks for it."""
     return Undone()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import flowref
 from flowref import loading, registry
 from flowref.model import Status
 
+STRANGE = Path(__file__).parents[1] / "adapters" / "strange.py"
 SOLVERS = "flowref.zoo.specimens.solvers"
 FOUND, SOLVED = "inverse-tolerance", "log-det-tolerance"
 
@@ -20,6 +23,7 @@ FOUND, SOLVED = "inverse-tolerance", "log-det-tolerance"
         (f"{SOLVERS}:logistic_mixture?promises=inverse-tolerance=1e-9", {FOUND: "1e-9"}),
         ("flowref.zoo.specimens.coupling:affine_coupling", {}),
         ("flowref.zoo.specimens.autoregressive:masked_autoregressive", {}),
+        (f"{STRANGE}:Stacked", {}),
     ],
 )
 def test_what_steps_is_held_to_an_accuracy(spec: str, promised: dict[str, object]) -> None:

@@ -15,6 +15,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from flowref.backends.torch.operators import EXACT
 
+# Operators that take one of the pieces that a parameter is stacked of, as layers in a loop do.
+PIECES = ("select", "slice", "unbind", "index", "split", "split_with_sizes", "chunk", "narrow")
+
+
+def _trained(value: Any) -> bool:
+    """Whether a value is a parameter that training moves; masks are kept in others."""
+    return isinstance(value, nn.Parameter) and value.requires_grad
+
 
 class Watching(TorchDispatchMode):
     """Count the operations dispatched under it, and how often each parameter is read; change
@@ -45,7 +53,8 @@ class Watching(TorchDispatchMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         self.operations += 1
-        self.read.update(id(value) for value in _flat(args) if isinstance(value, nn.Parameter))
+        if getattr(func, "_opname", "") not in PIECES:
+            self.read.update(id(value) for value in _flat(args) if _trained(value))
         return func(*args, **(kwargs or {}))
 
 
