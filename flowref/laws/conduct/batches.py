@@ -1,0 +1,82 @@
+"""The law of batches: what a point maps to is the same in large, uniform and lopsided ones."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt, finite, gap
+from flowref.laws.common.probes import POINTWISE, Probe, probes, random
+from flowref.laws.common.requirements import not_estimator
+from flowref.model import Array, Batch, Mapped, Residual, law
+from flowref.model.abilities import Flow
+
+# A batch of so many rows is large; entries that it may hold, and operations of a round trip.
+LARGE, ENTRIES, OPERATIONS = 337, 40_000, 2500
+# Copies of one row, and how far a point in the tail lies from an ordinary one.
+EQUAL, TAIL = 5, 1e3
+# Results that are further apart than by rounding: it is asked whether they are random.
+APART = 1e-9
+
+
+@law(
+    "mode/batch-content",
+    effort=2,
+    size=5,
+    scales=(0.0, 0.3),
+    applies=not_estimator,
+    source="a statistic over the batch hides in scales, tolerances, stopping rules and chunks",
+)
+def batch_content(flow: Flow, batch: Batch) -> Residual:
+    """In eval mode a point maps to the same in a batch of several hundred, beside copies of itself,
+    and beside a point far in the tail.
+    """
+    rows = len(batch.x)
+    columns, good = [np.zeros(rows)], np.ones(rows, dtype=bool)
+    for probe in probes(flow, batch, complete=False, calls=POINTWISE):
+        whole = probe()
+        if probe.name == "forward":
+            good &= finite(whole, rows)
+        found = apart(flow, probe, whole)
+        if np.nanmax(found, initial=0.0) > APART and random(flow, probe):
+            continue
+        columns.append(np.where(finite(whole, rows), found, 0.0))
+    value = np.stack(columns).max(0)
+    note = "a point's result depends on what else is in its batch" if value[good].any() else ""
+    return Residual(value, 1.0, decidable=good, note=note)
+
+
+def apart(flow: Flow, probe: Probe, whole: Mapped) -> Array:
+    """How far the results of the points move, ``(rows,)``, relative to their own size."""
+    rows = len(probe.points)
+    arrangements = [np.zeros(EQUAL, dtype=int)]
+    if LARGE * math.prod(probe.points.shape[1:]) <= ENTRIES and flow.operations <= OPERATIONS:
+        arrangements.append(np.arange(LARGE) % rows)
+    worst = np.zeros(rows)
+    for index in arrangements:
+        out, refused = attempt(probe.rows(index))
+        if not refused:
+            np.maximum.at(worst, index, moved(probe, whole, index, out))
+    if probe.name == "forward" and not flow.domain.bounded and flow.domain.kind == "real":
+        index = np.append(np.arange(rows), 0)
+        points = probe.points[index]
+        points[-1] = TAIL * (1 + np.abs(points[-1]))
+        out, refused = attempt(probe.rows(index).at(points))
+        if not refused:
+            worst = np.maximum(worst, moved(probe, whole, index[:-1], out))
+    return worst
+
+
+def moved(probe: Probe, whole: Mapped, index: Array, out: Mapped) -> Array:
+    """How far results of some rows are from those that the same points had before."""
+    count, rows = len(index), len(probe.points)
+    value = np.asarray(out.value)
+    if value.ndim == 0 or len(value) < count:
+        return np.full(count, np.inf)
+    ladj, other = np.asarray(whole.ladj), np.asarray(out.ladj)
+    told = whole.ladj is not None and out.ladj is not None and ladj.ndim > 0 and other.ndim > 0
+    told = told and len(ladj) == rows and len(other) == len(value)
+    first = Mapped(np.asarray(whole.value)[index], ladj[index] if told else None)
+    second = Mapped(value[:count], other[:count] if told else None)
+    return np.asarray(gap(first, second, count, probe.tolerance).max(1))
