@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -65,10 +66,14 @@ class Baseline:
 
     def entry(self, target: str, law: str) -> Entry | None:
         """The first entry about a pair. Where its case is about another target, it says nothing."""
+        return next((entry for entry in self._by_law.get(law, ()) if entry.covers(target)), None)
+
+    @functools.cached_property
+    def _by_law(self) -> dict[str, list[Entry]]:
+        groups: dict[str, list[Entry]] = {}
         for entry in self.entries:
-            if entry.law == law and entry.covers(target):
-                return entry
-        return None
+            groups.setdefault(entry.law, []).append(entry)
+        return groups
 
     def pinned(self, entry: Entry) -> Verdict | None:
         """The verdict that holds an entry's pinned case."""
