@@ -83,6 +83,10 @@ CORRECT = {
         lambda rng, n: rng.exponential(size=(n, 2)), lambda x: -x.sum(1), within="positive"
     ),
     "bent": density(_bent, _banana),
+    "angles": density(
+        lambda rng, n: rng.vonmises(0.0, 2.0, (n, 2)),
+        lambda x: (2 * np.cos(x)).sum(1) - 2 * math.log(2 * math.pi * np.i0(2.0)),
+    ),
     "jumps": density(_stepwise, _steps),
 }
 
@@ -93,7 +97,11 @@ def test_nothing_correct_is_accused(name: str, law: Law) -> None:
     """Whatever the tails, ends and jumps of a density, samples that follow it accuse nobody."""
     flow = CORRECT[name]
     for seed in range(0, 17 * SEEDS, 17):
-        residual = law.measure(flow, Batch(np.zeros((1, *flow.density_shape)), None, seed))
+        try:
+            residual = law.measure(flow, Batch(np.zeros((1, *flow.density_shape)), None, seed))
+        except Undecidable:
+            assert name == "angles"
+            continue
         assert float(residual.value[0]) <= float(np.asarray(residual.allowed))
 
 
@@ -209,7 +217,9 @@ def test_discrete_samples_are_left_alone(law: Law) -> None:
 
 
 def test_noise_that_rows_share_is_seen() -> None:
-    """Samples of one call that repeat each other are accused, those that differ are not."""
+    """Samples of one call that repeat each other are accused, those that differ are not, nor those
+    of a chain that stays where it is for a while.
+    """
     batch, flow = Batch(np.zeros((1, 2)), None, 0), normal(2)
     residual = rows_differ.measure(flow, batch)
     assert float(residual.value[0]) == 0
@@ -217,6 +227,12 @@ def test_noise_that_rows_share_is_seen() -> None:
     flow.sample = lambda n, seed, context=None: np.repeat(drawn(n // 2, seed), 2, axis=0)
     residual = rows_differ.measure(flow, batch)
     assert float(residual.value[0]) > float(np.asarray(residual.allowed))
+    stay = np.random.default_rng(0).random(512) < 0.6
+    flow.sample = lambda n, seed, context=None: drawn(n, seed)[
+        np.maximum.accumulate(np.where(stay[:n], 0, np.arange(n)))
+    ]
+    residual = rows_differ.measure(flow, batch)
+    assert float(residual.value[0]) == 0
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flowref.laws.common.requirements import exact_density, exact_log_det
-from flowref.laws.density.consistency import critical
+from flowref.laws.density.consistency import critical, full_dimensional
 from flowref.laws.density.draws import (
     LOST,
     MORE,
@@ -38,12 +38,6 @@ EFFECTIVE, NEGLIGIBLE, OVERLAP, UNMET = 200, 5e-4, 0.02, 10.0
 SEEN = 2.326
 
 
-@requires("its data lie on a simplex, which has no volume")
-def full_dimensional(flow: Flow) -> bool:
-    """Data that fill a set of positive volume."""
-    return flow.density_support.kind != "simplex"
-
-
 @requires("its distribution has atoms")
 def continuous(flow: Flow) -> bool:
     """A density with respect to volume."""
@@ -67,11 +61,12 @@ def detailed_balance(flow: SampledDensity, batch: Batch) -> Residual:
     r"""Samples and density are in balance: for every one-to-one $T$, $E \min(1, r_T(x))$ over
     samples equals $E \min(1, r_{T^{-1}}(x))$, where $r_T(x) = p(T x) |\det T'(x)| / p(x)$.
 
-    $T$ are dilations, shifts, stretches and shears in coordinates that fit the samples; contexts
-    are drawn. Both sides are $\int \min(p(x), p(Tx) |\det T'|)\,dx$, whatever the normalizer. Two
-    stages at level 1e-3 each. With probability 0.99 it sees samples whose scale is off by 2 % in
-    four dimensions (5 % in one), a shift by 0.12 spreads, or a correlation off by 0.15, where a
-    round trip takes few operations; else fewer samples are drawn.
+    $T$ are dilations, shifts, stretches and shears in coordinates that fit the samples; $p$ counts
+    as zero outside a box of other samples, and contexts are drawn. Both sides are
+    $\int \min(p(x), p(Tx) |\det T'|)\,dx$, whatever the normalizer. Two stages at level 1e-3 each.
+    With probability 0.99 it sees samples whose scale is off by 2 % in four dimensions (5 % in one),
+    a shift by 0.12 spreads, or a correlation off by 0.15, where a round trip takes few operations;
+    else fewer samples are drawn.
     """
     worst, name, mean, seen = 0.0, "", 0.0, math.nan
     for stage in range(2):
@@ -162,7 +157,7 @@ def _scores(flow: SampledDensity, count: int, seed: int) -> Iterator[Score]:
     within = frame(flow, seed + 1)
     draws = drawn(flow, count, seed)
     log_p = at_samples(flow, draws)
-    usable = np.isfinite(draws.flat).all(1)
+    usable = within.holds(draws.flat)
     lost = usable & ~np.isfinite(log_p)
     if lost.mean() > 0.01:
         yield Score("no map: samples have density zero or nan", float(lost.mean()), 1e-3)
@@ -210,14 +205,15 @@ class _Ratios:
         self.flow, self.flat, self.here = flow, draws.flat[taken], log_p[taken]
         self.context = None if draws.context is None else draws.context[taken]
         self.images = [within.outward(y) for y in chosen.images(within.inward(self.flat))]
-        self.there = [elsewhere(flow, x, self.context) for x in self.images]
+        self.within = within
+        self.there = [elsewhere(flow, x, self.context, within=within) for x in self.images]
         forth, back = self.there
         self.both = forth + chosen.log_det - self.here, back - chosen.log_det - self.here
 
     def slack(self) -> float:
         """By how much rounding may move the mean of a term."""
         points = zip([self.flat, *self.images], [self.here, *self.there], strict=True)
-        return sum(unsettled(self.flow, x, self.context, log_p) for x, log_p in points)
+        return sum(unsettled(self.flow, x, self.context, log_p, self.within) for x, log_p in points)
 
 
 def _enough(
@@ -288,22 +284,28 @@ def _overlaps(
     """
     within = frame(flow, seed + 1)
     draws = drawn(flow, count, seed)
-    usable = np.isfinite(draws.flat).all(1)
+    usable = within.holds(draws.flat)
     y = np.random.default_rng(seed).standard_normal(draws.flat.shape)
     with np.errstate(invalid="ignore"):
         known = np.where(usable, _normal(within.inward(draws.flat)) - within.log_volume, -np.inf)
     here, points = at_samples(flow, draws), within.outward(y)
-    there = elsewhere(flow, points, draws.context)
+    there = elsewhere(flow, points, draws.context, within=within)
     theirs, own = np.minimum(known - here, 0.0), there - _normal(y) + within.log_volume
     if np.isnan(theirs).mean() > LOST:
         raise Undecidable("the log-density of its samples is not a number")
 
     def slack() -> float:
-        mine = unsettled(flow, draws.flat, draws.context, here)
-        return mine + unsettled(flow, points, draws.context, there)
+        mine = unsettled(
+            flow, draws.flat[usable], _rows(draws.context, usable), here[usable], within
+        )
+        return mine + unsettled(flow, points, draws.context, there, within)
 
     terms = np.nan_to_num(theirs, nan=-np.inf), np.minimum(own, 0.0)
     return np.exp(terms[0]), np.exp(terms[1]), slack
+
+
+def _rows(context: Array | None, chosen: Array) -> Array | None:
+    return None if context is None else context[chosen]
 
 
 def _normal(y: Array) -> Array:

@@ -59,8 +59,14 @@ def unconditional(flow: Flow) -> bool:
     return flow.context_shape is None
 
 
+@requires("its data lie on a simplex, which has no volume")
+def full_dimensional(flow: Flow) -> bool:
+    """Data that fill a set of positive volume."""
+    return flow.density_support.kind != "simplex"
+
+
 # Events of moderate size with an exact density.
-can_be_sampled = few_entries & exact_log_det & exact_density
+can_be_sampled = few_entries & full_dimensional & exact_log_det & exact_density
 
 
 @law(

@@ -19,11 +19,14 @@ class SampledDensity(Density, Sampler, Protocol):
 
 # Samples that place and scale the frame; those that laws are judged by, for flows of so many
 # operations and entries; and how many more confirm an accusation.
+CONTEXTS = 8
 PILOT, COUNT, LEAST = 2_000, 16_000, 1_000
 OPERATIONS, ENTRIES, MORE = 200, 80_000, 4
 # Larger events are scaled entry by entry, since their covariance would be all noise.
 CORRELATED = 64
 FLAT, CLIP, REPEATED, LOST = 1e-8, 5.0, 0.9, 1e-3
+# Widths of angles, in the units that they come in.
+PERIODS = (math.pi, 2 * math.pi, 1.0, 2.0, 24.0, 180.0, 360.0)
 # A point is unsettled where the log-density moves by so much when the point moves by this share of
 # its size, far above rounding.
 UNSETTLED, JITTER = 0.01, {"float64": 1e-11, "float32": 1e-5}
@@ -39,11 +42,22 @@ class Draws:
 
 @dataclass(frozen=True)
 class Frame:
-    """Coordinates in which the samples are about standard normal: x = middle + y @ axes."""
+    """Coordinates in which the samples are about standard normal: x = middle + y @ axes.
+
+    ``low``, ``high``: the box of the samples that it was made from. What is said within it needs no
+    word of the density elsewhere, which some mean to be asked about nowhere else.
+    """
 
     middle: Array
     axes: Array
     log_volume: float
+    low: Array
+    high: Array
+
+    def holds(self, flat: Array) -> Array:
+        """Which points lie in the box."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(((flat >= self.low) & (flat <= self.high)).all(1))
 
     def inward(self, flat: Array) -> Array:
         """Points in these coordinates."""
@@ -68,7 +82,7 @@ def pilot(flow: SampledDensity) -> int:
 
 def drawn(flow: SampledDensity, count: int, seed: int) -> Draws:
     """Samples; of a conditional density one for each of as many contexts, or where its sampler
-    gives many for each context, many for one.
+    gives many for each context, those of a few.
     """
     shape, contexts = flow.density_shape, None
     if flow.context_shape is not None:
@@ -76,9 +90,16 @@ def drawn(flow: SampledDensity, count: int, seed: int) -> Draws:
         contexts = rng.standard_normal((count, *flow.context_shape))
         few = np.shape(flow.sample(3, seed, contexts[:3]))
         if few == (3, 3, *shape):
-            contexts = np.repeat(contexts[:1], count, 0)
-            x = np.asarray(flow.sample(count, seed, contexts[:1]), dtype=np.float64)
-            return Draws(_flat(x.reshape(-1, *shape), count, shape), contexts)
+            each = count // CONTEXTS
+            x = np.asarray(flow.sample(each, seed, contexts[:CONTEXTS]), dtype=np.float64)
+            if x.shape != (CONTEXTS, each, *shape):
+                raise Unsupported(
+                    f"sample({each}) of {CONTEXTS} contexts returned shape {x.shape}; expected "
+                    f"{(CONTEXTS, each, *shape)}",
+                    waits=False,
+                )
+            flat = _flat(x.reshape(-1, *shape), CONTEXTS * each, shape)
+            return Draws(flat, np.repeat(contexts[:CONTEXTS], each, 0))
     elif refused := attempt(flow.sample, 2, seed, None)[1]:
         raise Undecidable(f"sample raises {refused}, of which sampling/sample-shape speaks")
     x = np.asarray(flow.sample(count, seed, contexts), dtype=np.float64)
@@ -101,13 +122,20 @@ def at_samples(flow: SampledDensity, draws: Draws) -> Array:
     return np.asarray(flow.log_prob(x, draws.context), dtype=np.float64).reshape(len(x))
 
 
-def elsewhere(flow: Density, flat: Array, context: Array | None, lost: float = LOST) -> Array:
-    """The log-density at other points, -inf outside the support, where it is not asked for.
+def elsewhere(
+    flow: Density,
+    flat: Array,
+    context: Array | None,
+    lost: float = LOST,
+    within: Frame | None = None,
+) -> Array:
+    """The log-density at other points, -inf outside the support and the box of a frame, where it is
+    not asked for.
 
     Raises: `Undecidable` where it raises, or is not a number at more than this share of them.
     """
     x = flat.reshape(-1, *flow.density_shape)
-    inside = flow.density_support.holds(x)
+    inside = flow.density_support.holds(x) & (within is None or within.holds(flat))
     if not inside.any():
         return np.full(len(x), -np.inf)
     asked = np.where(inside.reshape(-1, *(1,) * (x.ndim - 1)), x, x[inside][:1])
@@ -137,16 +165,33 @@ def frame(flow: SampledDensity, seed: int) -> Frame:
         raise Undecidable("its samples do not spread in every direction")
     size = len(middle)
     if size > CORRELATED:
-        return Frame(middle, np.diag(spread), float(np.log(spread).sum()))
+        return Frame(middle, np.diag(spread), float(np.log(spread).sum()), flat.min(0), flat.max(0))
     w = np.clip((flat - middle) / spread, -CLIP, CLIP)
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(w.T)))
     if values.min() < FLAT * values.max():
         raise Undecidable("its samples do not spread in every direction")
     axes = (np.sqrt(values)[:, None] * vectors.T) * spread
-    return Frame(middle, axes, float(np.linalg.slogdet(axes)[1]))
+    volume = float(np.linalg.slogdet(axes)[1])
+    return Frame(middle, axes, volume, flat.min(0), flat.max(0))
 
 
-def unsettled(flow: Density, flat: Array, context: Array | None, log_p: Array) -> float:
+def periodic(flow: Density, draws: Draws) -> bool:
+    """Whether the density repeats along a coordinate, as those of angles do."""
+    flat = draws.flat[:8]
+    context = None if draws.context is None else draws.context[:8]
+    here = elsewhere(flow, flat, context, lost=1.0)
+    for axis in np.eye(flat.shape[1]):
+        for period in PERIODS:
+            there = elsewhere(flow, flat + period * axis, context, lost=1.0)
+            with np.errstate(invalid="ignore"):
+                if (np.abs(there - here) < 1e-5 * (1 + np.abs(here))).all():
+                    return True
+    return False
+
+
+def unsettled(
+    flow: Density, flat: Array, context: Array | None, log_p: Array, within: Frame
+) -> float:
     """The share of points where rounding alone may move the log-density: of terms that are at most
     one, by so much a mean may be off.
     """
@@ -154,6 +199,6 @@ def unsettled(flow: Density, flat: Array, context: Array | None, log_p: Array) -
     size = np.abs(flat).max(1, keepdims=True)
     moved = flat + JITTER[flow.dtype] * size * rng.uniform(-1, 1, flat.shape)
     with np.errstate(invalid="ignore"):
-        change = np.abs(elsewhere(flow, moved, context) - log_p)
+        change = np.abs(elsewhere(flow, moved, context, within=within) - log_p)
     same = (change < UNSETTLED) | (np.isneginf(log_p) & np.isnan(change))
     return float(1 - same.mean())

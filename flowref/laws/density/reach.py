@@ -14,6 +14,7 @@ from flowref.laws.density.draws import (
     elsewhere,
     frame,
     number,
+    periodic,
     pilot,
 )
 from flowref.model import (
@@ -61,7 +62,7 @@ def tails(flow: Density, batch: Batch) -> Residual:
     center, spread = _place(flow, batch.seed)
     logs = [_log_mass(flow, center, spread, batch, batch.seed + stage) for stage in range(2)]
     mass = min(logs)
-    if mass > math.log(MASS) and not flow.facts.declared and _may_end(flow, batch.seed):
+    if mass > math.log(MASS) and _may_end(flow, batch.seed):
         raise Undecidable(
             "the density stays up where no sample is; where its support ends can be declared "
             "(?support=)"
@@ -88,13 +89,20 @@ def _place(flow: Density, seed: int) -> tuple[Array, Array]:
 
 
 def _may_end(flow: Density, seed: int) -> bool:
-    """Whether samples gather at an end, as those of bounded supports do, or there are none to tell."""
+    """Whether samples gather at an end that is not declared, as those of bounded supports do, or
+    repeat as angles do, or there are none to tell.
+    """
     if not offers(flow, SampledDensity):
-        return True
+        return not flow.facts.declared
     try:
-        flat = drawn(flow, pilot(flow), seed).flat
+        draws = drawn(flow, pilot(flow), seed)
     except Exception:
         return True
+    if periodic(flow, draws):
+        return True
+    if flow.facts.declared:
+        return False
+    flat = draws.flat
     low, high = flat.min(0), flat.max(0)
     near = END * (high - low)
     shares = ((flat < low + near).mean(0), (flat > high - near).mean(0))
@@ -251,11 +259,16 @@ ROWS, SHARE = 512, 0.05
 def rows_differ(flow: SampledDensity, batch: Batch) -> Residual:
     """The samples of one call differ from each other: noise is drawn for each of them.
 
-    Values that two calls share are those of a discrete distribution, of which nothing is said.
+    Values that two calls share are those of a discrete distribution, of which nothing is said, nor
+    of rows that stay as they were for a while, as those of a Markov chain do.
     """
     first, second = (drawn(flow, ROWS, batch.seed + call).flat for call in range(2))
     if np.isin(first, second).mean() > SHARE:
         raise Undecidable("two calls give the same values, as discrete distributions do")
+    runs = np.flatnonzero(np.append(True, (np.diff(first, axis=0) != 0).any(1)))
+    lengths = np.diff(np.append(runs, len(first)))
+    if lengths.min() < lengths[:-1].max(initial=1):  # a chain, which stays where it is for a while
+        first = first[runs]
     repeated = 1 - len(np.unique(first, axis=0)) / len(first)
     return Residual(
         np.array([repeated]),
