@@ -18,7 +18,7 @@ class Counter(Protocol):
 
     @property
     def readings(self) -> int:
-        """How often the parameter that was read most often was: a solver reads it at every step."""
+        """How often trained parameters were read, in the median: a solver reads them at every step."""
 
 
 class Backend(Protocol):

@@ -22,6 +22,7 @@ FOUND, SOLVED = "inverse-tolerance", "log-det-tolerance"
         (f"{SOLVERS}:logistic_mixture", {FOUND: 1e-5}),
         (f"{SOLVERS}:logistic_mixture?promises=inverse-tolerance=1e-9", {FOUND: "1e-9"}),
         ("flowref.zoo.specimens.coupling:affine_coupling", {}),
+        ("flowref.zoo.specimens.solvers:shared_mask", {}),
         ("flowref.zoo.specimens.autoregressive:masked_autoregressive", {}),
         (f"{STRANGE}:Stacked", {}),
     ],

@@ -104,7 +104,48 @@ def logistic_mixture(defect: str = "") -> nn.Module:
     return LogisticMixture(defect=defect)
 
 
+class MaskedStack(nn.Module):
+    r"""Eight masked couplings $z = m \odot x + (1 - m) \odot (x e^{s(m x)} + t(m x))$ that share one
+    mask, kept as a parameter that is not trained: read many times, it is no solver's.
+    """
+
+    def __init__(self, dim: int = 2, layers: int = 8, defect: str = "") -> None:
+        super().__init__()
+        self.dim, self.defect = dim, defect
+        mask = torch.arange(dim).remainder(2).to(torch.get_default_dtype())
+        self.mask = nn.Parameter(mask, requires_grad=False)
+        self.nets = nn.ModuleList(nn.Linear(dim, 2 * dim) for _ in range(layers))
+
+    def parts(self, index: int, x: Any) -> tuple[Any, Any, Any]:
+        """What is kept, the log-scale and the shift of a layer."""
+        kept = self.mask if index % 2 else 1 - self.mask
+        s, t = self.nets[index](x * kept).chunk(2, -1)
+        return kept, torch.tanh(s) * (1 - kept), t * (1 - kept)
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        ladj = torch.zeros_like(x[:, 0])
+        for index in range(len(self.nets)):
+            _, s, t = self.parts(index, x)
+            x, ladj = x * s.exp() + t, ladj + s.sum(-1)
+        return x, ladj * (1 + 1e-6) if self.defect == "one-part-in-a-million" else ladj
+
+    def inverse(self, z: Any) -> tuple[Any, Any]:
+        """Latents to data."""
+        ladj = torch.zeros_like(z[:, 0])
+        for index in reversed(range(len(self.nets))):
+            _, s, t = self.parts(index, z)
+            z, ladj = (z - t) * (-s).exp(), ladj - s.sum(-1)
+        return z, ladj
+
+
+def shared_mask(defect: str = "") -> nn.Module:
+    """Couplings of two numbers with one mask."""
+    return MaskedStack(defect=defect)
+
+
 SPECIMENS = (
+    Specimen("shared_mask", {"one-part-in-a-million": ("bijection/log-det",)}),
     Specimen(
         "runge_kutta",
         {
