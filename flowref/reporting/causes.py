@@ -21,10 +21,14 @@ BATCHES = ("conduct/batch-one", "conduct/nan-containment", "conduct/vmap-compati
 # Laws by which two calls of one object, or of two that are equal, agree.
 REPEATS = (
     "conduct/cache-coherent", "conduct/compile-equal", "conduct/float32-agrees", "conduct/functional-call",
-    "conduct/strides-agree", "mode/grad-modes-agree", "mode/rows-independent", "mode/train-inverse",
+    "conduct/strides-agree", "mode/batch-content", "mode/grad-modes-agree", "mode/rows-independent", "mode/train-inverse",
     "mode/train-log-det", "state/copies-equal", "state/copies-independent", "state/reload-equals",
     "state/resume-equals-continue",
 )  # fmt: skip
+
+
+COUPLED = "because rows depend on each other"
+OF_ROWS = (*FAMILIES, *BATCHES, *DERIVATIVES, "conduct/strides-agree")
 
 
 @dataclass(frozen=True)
@@ -50,11 +54,8 @@ CAUSES = (
         "because its results are random",
         (*FAMILIES, *REPEATS, *BATCHES, *DERIVATIVES, "mode/eval-is-pure"),
     ),
-    Cause(
-        "mode/rows-independent",
-        "because rows depend on each other",
-        (*FAMILIES, *BATCHES, *DERIVATIVES, "conduct/strides-agree"),
-    ),
+    Cause("mode/rows-independent", COUPLED, (*OF_ROWS, "mode/batch-content")),
+    Cause("mode/batch-content", COUPLED, OF_ROWS),
     Cause(
         "conduct/no-global-settings",
         "because a call changes global settings",
