@@ -24,6 +24,7 @@ from flowref.loading.recognition import Recognition
 from flowref.model import (
     USER,
     Ambiguous,
+    Array,
     Condition,
     Dialect,
     Facts,
@@ -111,6 +112,26 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     return Probed(dialect, facts, instance.dtype, operations, (*why, runs), conventions, hints)
 
 
+def accumulates(instance: Instance, dialect: Dialect, x: Array, context: Array | None) -> bool:
+    """Whether forward returns a value in float64 and a log-det in float32, since it starts from
+    zeros of the default dtype: models are written, trained and used in that, and only judged in
+    another.
+    """
+    backend = instance.backend
+    if dialect.forward is None or instance.dtype != "float64":
+        return False
+    with backend.sandbox(0, "float32"):
+        given = None if context is None else backend.tensor(context, instance.dtype)
+        obj = instance.copy()
+        backend.set_mode(obj, False)
+        try:
+            value, ladj = dialect.forward(obj, backend.tensor(x, instance.dtype), given)
+        except Exception:  # whether it can be called so is a law's affair
+            return False
+        dtypes = [str(getattr(backend.array(part), "dtype", "")) for part in (value, ladj)]
+    return dtypes == ["float64", "float32"]
+
+
 def refusing(subject: Subject) -> dict[str, str]:
     """The abilities that raise whatever they are given: an inverse for every image of ordinary
     points, together and alone, and a sampler for every number of samples.
@@ -187,6 +208,9 @@ def settled(
             facts, shown = normalizing.completed(obj, spoken.dialect, facts, kept.dtype, kind)
         if shown and facts.normalizer is not None:
             spoken = of_normalizer(spoken, facts.normalizer)
+    if accumulates(instance, spoken.dialect, x, context):
+        facts = replace(facts, promises={**facts.promises, "narrow-log-det": True})
+        spoken = spoken.saying("log-det added up in the default dtype")
     why += [*_changes(dialect, spoken.dialect), *shown]
     latent = spoken.latent
     facts = replace(

@@ -141,6 +141,7 @@ PROMISES: Mapping[str, Promise] = _table(
     # What adapters and loading tell laws.
     Promise("fixed", FLAG, "its parameters are never moved", by=ADAPTERS),
     Promise("batch-statistics", FLAG, "rows meet in the statistics of a batch", by=ADAPTERS),
+    Promise("narrow-log-det", FLAG, "its log-dets are added up in the default dtype", by=ADAPTERS),
     Promise("adaptive-steps", FLAG, "a solver chooses its steps for a whole batch", by=ADAPTERS),
     Promise("direction", WORD, "either: forward may be either side", ("either",), by=ADAPTERS),
 )  # fmt: skip

@@ -186,3 +186,14 @@ def test_a_copy_that_follows_the_original_is_found() -> None:
         found = shared(obj, recipe.dialect, recipe.facts, torch.float64, 0)
         same = [torch.equal(a, b) for a, b in zip(before, obj.parameters(), strict=True)]
         assert (found, all(same)) == (shares, True)
+
+
+def test_an_accumulator_in_single_precision_is_a_convention() -> None:
+    """Zeros of the default dtype are told on the line, and advised against by one law alone."""
+    assert "log-det added up in the default dtype" in said("Accumulating")
+    target = registry.parse_target(f"{STRANGE}:Accumulating")
+    statuses = [
+        checking.check(target, law).status
+        for law in ("conduct/dtype-follow", "conduct/log-det-dtype", "bijection/log-det")
+    ]
+    assert statuses == [Status.HOLDS, Status.ADVICE, Status.HOLDS]

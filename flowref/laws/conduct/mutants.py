@@ -73,6 +73,12 @@ def draws_without_need(subject: Subject, size: float = 1.0) -> Subject:
     return observed(subject, rng=True)
 
 
+@mutant("conduct/log-det-dtype", host=AFFINE)
+def log_dets_in_single(subject: Subject) -> Subject:
+    """The log-det of forward is added up in float32."""
+    return promising(observed(subject, dtypes=("float64", "float32")), "narrow-log-det")
+
+
 @mutant("conduct/dtype-follow", host=AFFINE)
 def log_det_of_default_dtype(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det starts from zeros of the default dtype."""

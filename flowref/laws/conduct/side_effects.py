@@ -25,6 +25,7 @@ from flowref.model import (
     Unsupported,
     law,
     per_point,
+    requires,
 )
 from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible, Living, offers
 from flowref.model.steps import Cast, Dtypes, Meta
@@ -238,7 +239,7 @@ def dtype_follow(flow: Flow, batch: Batch) -> Residual:
         f"the {name} of {which} is {dtype}"
         for which, observation in observations
         for name, dtype in zip(names, observation.dtypes, strict=False)
-        if dtype in NARROW
+        if dtype in NARROW and not (name == "log-det" and flow.promises.get("narrow-log-det"))
     ]
     # Float32 inside a float64 result is shown by disturbing what was narrowed to float32, which
     # moves it. Constants of the default dtype are another matter: where all use the same rounded
@@ -247,6 +248,34 @@ def dtype_follow(flow: Flow, batch: Batch) -> Residual:
     seen += [f"float32 arithmetic feeds the float64 result of {which}" for which in inside]
     if not seen and (apart := torn(flow, batch)):
         seen.append(apart)
+    return absent(seen, len(batch.x), "{}")
+
+
+@requires("its log-dets are of the dtype of its values")
+def narrow_log_det(flow: Flow) -> bool:
+    """Log-dets that are added up in the default dtype."""
+    return bool(flow.promises.get("narrow-log-det"))
+
+
+# Advice: whoever writes a model in float32 loses nothing; whoever casts it to float64 does.
+@law(
+    "conduct/log-det-dtype",
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    size=7,
+    scales=(0.0,),
+    applies=in_double & narrow_log_det,
+    source="torch.zeros(len(x)) is of the default dtype, whatever x is",
+)
+def log_det_dtype(flow: Flow, batch: Batch) -> Residual:
+    """A log-det is of the dtype of the value beside it, whatever the default dtype is."""
+    observations, _ = watched(flow, batch, calls=POINTWISE)
+    seen = [
+        f"the log-det of {which} is {observation.dtypes[1]}"
+        for which, observation in observations
+        if len(observation.dtypes) > 1 and observation.dtypes[1] in NARROW
+    ]
     return absent(seen, len(batch.x), "{}")
 
 
