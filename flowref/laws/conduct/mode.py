@@ -34,7 +34,7 @@ from flowref.model.call import How
 from flowref.model.steps import Eval, Modes, State, Train
 
 # Rows of a batch that are also evaluated on their own, and twice in one batch.
-ALONE, TWICE = 2, 4
+ALONE, TWICE, MANY = 2, 4, 32
 # Results that are further apart than by rounding: it is asked whether they are random.
 APART = 1e-9
 POINTED = (*POINTWISE, *BATCHED)
@@ -225,6 +225,10 @@ def rows_independent(flow: Flow, batch: Batch) -> Residual:
     rng = np.random.default_rng(batch.seed)
     order = rng.permutation(rows)
     arrangements = [np.concatenate([order, order[:TWICE]]), *([row] for row in order[-ALONE:])]
+    # As many rows as the first axis of an event is long: what takes one axis for the other.
+    size = batch.x.shape[1] if batch.x.ndim > 1 else 0
+    if 1 < size <= MANY and size != rows:
+        arrangements.append(np.resize(order, size))
     columns, good = [], np.ones(rows, dtype=bool)
     for probe in probes(flow, batch, calls=POINTWISE):
         whole = probe()

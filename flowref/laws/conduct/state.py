@@ -21,6 +21,7 @@ from flowref.laws.common.probes import (
 from flowref.laws.common.requirements import has_modules, has_parameters, not_estimator
 from flowref.model import ADVICE, EXACT, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import Flow, Living
+from flowref.model.call import How
 from flowref.model.steps import (
     CountTensors,
     Eval,
@@ -52,10 +53,17 @@ def not_fixed(flow: Flow) -> bool:
 movable = not_fixed & has_modules & has_parameters & not_estimator
 
 
-def lives_agree(flow: Living, batch: Batch, one: Steps, other: Steps, note: str) -> Residual:
+def lives_agree(
+    flow: Living,
+    batch: Batch,
+    one: Steps,
+    other: Steps,
+    note: str,
+    hows: Sequence[How] = ("plain",),
+) -> Residual:
     """Play two lives that end in the same calls, and compare what these return."""
-    probed = probes(flow, batch)
-    asked = [probe.step() for probe in probed]
+    probed = probes(flow, batch) * len(hows)
+    asked = [probe.step(how) for how in hows for probe in probes(flow, batch)]
     first = flow.play([*one, *asked])[len(one) :]
     second = flow.play([*other, *asked])[len(other) :]
     return same(zip(probed, first, second, strict=True), len(batch.x), note)
@@ -168,12 +176,17 @@ def caches_follow_parameters(flow: Living, batch: Batch) -> Residual:
     """After an optimizer moved the parameters, the next calls do not depend on calls made before it
     did.
     """
-    asked = [probe.step() for probe in probes(flow, batch)]
+    # What is cached for evaluation is often read without gradients only.
+    hows: tuple[How, ...] = ("plain", "no_grad")
+    quiet = [probe.step("no_grad") for probe in probes(flow, batch)]
+    if attempt(flow.play, [Eval(), *quiet])[1]:
+        hows, quiet = ("plain",), []
+    asked = [*(probe.step() for probe in probes(flow, batch)), *quiet]
     # Parameters move in train mode, as in training: a cache documented to live from eval() to
     # train() is fine.
     moved: Steps = [Train(), Nudge(batch.seed, NUDGE), Eval()]
     note = "a call made before the parameters moved changes the result of a call made after"
-    return lives_agree(flow, batch, [Eval(), *moved], [Eval(), *asked, *moved], note)
+    return lives_agree(flow, batch, [Eval(), *moved], [Eval(), *asked, *moved], note, hows)
 
 
 @law(

@@ -4,13 +4,22 @@ else.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
+from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import Probe, probe_of
 from flowref.laws.common.requirements import exact_log_det
 from flowref.model import EXACT, Array, Batch, Mapped, Residual, Unsupported, law, requires
-from flowref.model.abilities import Bijection, Flow, Invertible
+from flowref.model.abilities import Bijection, Flow, Invertible, Living
+from flowref.model.steps import Eval, Train
+
+
+class LivingBijection(Bijection, Living, Protocol):
+    """A map that can be played."""
+
 
 # The same computation may be grouped differently in the two modes: this many units in the last
 # place are no difference.
@@ -94,4 +103,36 @@ def train_inverse(flow: Invertible, batch: Batch) -> Residual:
         beyond(first.value - second.value, rows_max(z) + rows_max(first.value)),
         decidable=same & usable & finite_rows(first.value),
         observed={"in eval mode": first.value, "in train mode": second.value},
+    )
+
+
+@law(
+    "mode/first-log-det",
+    applies=has_modes & exact_log_det,
+    tolerance=EXACT,
+    history="fresh",
+    effort=2,
+    size=16,
+    scales=(0.0,),
+    source="a layer that its first batch initializes has a log-det of the weights that it then has",
+)
+def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
+    """Where the first call that an object ever gets, in train mode, returns the value that the next
+    one returns in eval mode, both return the same log-det.
+    """
+    run = probe_of(flow, "forward", batch.x, batch.context).step()
+    played, error = attempt(flow.play, [Train(), run, Eval(), run], fresh=True)
+    if played is None:
+        raise Unsupported(f"it refuses to begin in train mode ({error})")
+    trained, evaluated = played[1], played[3]
+    same = np.zeros(len(batch.x), dtype=bool)
+    if trained.value.shape == evaluated.value.shape and len(trained.value) == len(same):
+        same = (trained.value == evaluated.value).reshape(len(same), -1).all(1)
+    if not same.any():
+        raise Unsupported("its first call in train mode is another map")
+    first, second = (reported(flow, out, len(batch.x)) for out in (trained, evaluated))
+    return Residual(
+        beyond(first - second, 4 + np.where(np.isfinite(second), np.abs(second), 0.0)),
+        decidable=same & finite_rows(evaluated.value, second),
+        observed={"at first, in train mode": first, "then, in eval mode": second},
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from flowref.laws.common.defects import Asked, answered, shifted_where
+from flowref.laws.common.defects import Asked, Steps, answered, living, shifted_where
 from flowref.model import Mapped, Subject, mutant
+from flowref.model.steps import Run
 
 HOST = "nflows:AffineCouplingTransform"
 
@@ -30,3 +32,33 @@ def log_det_off_in_training(subject: Subject, size: float = 1e-4) -> Subject:
 def inverse_off_in_training(subject: Subject, size: float = 1e-4) -> Subject:
     """The inverse is shifted in train mode only."""
     return shifted_where(subject, _inverse_in_training, size)
+
+
+def _first_off(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
+    first = next((at for at, step in enumerate(steps) if isinstance(step, Run)), None)
+    if first is not None and outcomes[first].ladj is not None:
+        outcomes[first] = Mapped(outcomes[first].value, outcomes[first].ladj + size)
+    return outcomes
+
+
+@mutant("mode/first-log-det", host="nflows:ActNorm", sizes=(1e-9, 0.1))
+def log_det_before_initialization(subject: Subject, size: float = 1e-3) -> Subject:
+    """The first log-det is that of the weights before the first batch set them."""
+    return living(subject, partial(_first_off, size))
+
+
+def _stale(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
+    seen = False
+    for at, step in enumerate(steps):
+        if not isinstance(step, Run):
+            continue
+        if seen and step.call == "inverse":
+            outcomes[at] = Mapped(outcomes[at].value + size, outcomes[at].ladj)
+        seen = seen or step.call == "forward"
+    return outcomes
+
+
+@mutant("conduct/earlier-calls", host=HOST, sizes=(1e-8, 1e-2))
+def answered_from_the_last_call(subject: Subject, size: float = 1e-3) -> Subject:
+    """The inverse is off once forward was called."""
+    return living(subject, partial(_stale, size))
