@@ -70,6 +70,7 @@ ROWS: Mapping[str, Row] = MappingProxyType(
                 "conduct/value-gradient",
                 "mode/eval-is-pure",
                 "mode/first-call-in-eval",
+                "mode/batch-content",
                 "mode/rows-independent",
                 "batch-norm/eval-affine-map",
                 "batch-norm/eval-before-training",
