@@ -86,7 +86,7 @@ def _observed(
             mutated += (argument,)
         if tensor.requires_grad:
             mutated += (f"requires_grad of {argument}",)
-        if tensor.grad is not None:
+        if tensor.is_leaf and tensor.grad is not None:
             mutated += (f"the gradient of {argument}",)
     return Observation(
         printed=written,

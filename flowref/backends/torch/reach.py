@@ -12,6 +12,9 @@ from torch import nn
 
 from flowref.backends.torch.state import OPAQUE
 
+# What a class or a file may keep that is trained.
+KEPT = (nn.Module, torch.Tensor)
+
 
 def reached(obj: Any) -> Iterator[tuple[str, Any]]:
     """Everything that an object reaches, once, each with a path from the object."""
@@ -46,6 +49,8 @@ def held(item: Any) -> Iterator[tuple[str, Any]]:
         yield from ((".func", item.func), (".args", item.args), (".keywords", item.keywords))
     elif hasattr(item, "__dict__") and not isinstance(item, OPAQUE):
         yield from ((f".{name}", value) for name, value in _attributes(item))
+        if isinstance(item, nn.Module):
+            yield from _of_class(type(item))
 
 
 def _attributes(item: Any) -> Iterator[tuple[str, Any]]:
@@ -61,3 +66,19 @@ def _filled(cell: Any) -> bool:
         return cell.cell_contents is not None
     except ValueError:
         return False
+
+
+def _of_class(kind: type) -> Iterator[tuple[str, Any]]:
+    """Layers and tensors that a class of a user has as attributes, and that its methods name among
+    the globals of their file.
+    """
+    for base in kind.__mro__:
+        if base.__module__.partition(".")[0] in ("torch", "builtins"):
+            continue
+        for name, value in vars(base).items():
+            if isinstance(value, KEPT):
+                yield f".{name}", value
+            elif isinstance(value, types.FunctionType):
+                known = value.__globals__
+                named = (one for one in value.__code__.co_names if isinstance(known.get(one), KEPT))
+                yield from ((f"<global {one}>", known[one]) for one in named)

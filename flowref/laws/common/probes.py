@@ -143,13 +143,23 @@ def probes(
             ready += [] if error else [probe_of(flow, which, *inputs)]
             continue
         taken, error = accepted(flow.calls[which], *inputs)
-        if taken is not None:
+        if taken is not None and which in POINTWISE:
+            error = rowless(flow.calls[which](taken, *inputs[1:]), len(taken))
+        if taken is not None and not error:
             ready.append(probe_of(flow, which, taken, *inputs[1:]))
         elif complete and which in MAPS:
-            raise Undecidable(f"{which} raises {error}")
+            raise Undecidable(
+                f"{which} {error}" if taken is not None else f"{which} raises {error}"
+            )
     if not ready:
         raise Unsupported("it offers no call that can be made here", waits=False)
     return ready
+
+
+def rowless(out: Any, rows: int) -> str:
+    """What is wrong with an outcome that has no row for each point; empty if nothing is."""
+    shape = np.shape(out.value if isinstance(out, Mapped) else out)
+    return "" if shape[:1] == (rows,) else f"returns shape {shape} for {rows} points"
 
 
 def _asked(flow: Flow, batch: Batch, calls: Sequence[str]) -> Iterator[tuple[Any, ...]]:

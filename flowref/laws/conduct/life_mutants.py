@@ -21,7 +21,7 @@ from flowref.laws.common.defects import (
     value_changed,
     wrapped,
 )
-from flowref.model import Life, Mapped, Subject, mutant
+from flowref.model import Life, Subject, mutant
 from flowref.model.steps import (
     Construct,
     Construction,
@@ -63,6 +63,18 @@ def single_sample_refused(subject: Subject, size: float = 1.0) -> Subject:
     return wrapped(subject, "sample", _refused_alone)
 
 
+@mutant("density/log-prob-shape", host=FLOW)
+def log_density_averaged(subject: Subject, size: float = 1.0) -> Subject:
+    """log_prob returns the mean over the batch."""
+    return value_changed(subject, "log_prob", np.mean)
+
+
+@mutant("density/log-prob-shape", host=FLOW)
+def log_density_squeezed(subject: Subject, size: float = 1.0) -> Subject:
+    """Squeezing drops the axis of a batch of one."""
+    return value_changed(subject, "log_prob", np.squeeze)
+
+
 @mutant("conduct/sample-none", host=LIBRARY)
 def one_sample_too_many(subject: Subject, size: float = 1.0) -> Subject:
     """Batches are drawn until there are enough, and one at least."""
@@ -81,16 +93,6 @@ def _repeated(steps: Steps, outcomes: list[Any]) -> list[Any]:
 def sampler_seeds_itself(subject: Subject, size: float = 1.0) -> Subject:
     """sample() seeds, and draws the same points for ever."""
     return living(subject, _repeated)
-
-
-def _one_point(step_out: Mapped) -> Mapped:
-    return Mapped(np.broadcast_to(step_out.value[:1], step_out.value.shape), None)
-
-
-@mutant("conduct/samples-differ", host=FLOW)
-def one_draw_expanded(subject: Subject, size: float = 1.0) -> Subject:
-    """One latent is drawn and expanded to the number of samples."""
-    return at(subject, Run, _one_point)
 
 
 def _drifting(steps: Steps, outcomes: list[Any]) -> list[Any]:
@@ -191,8 +193,8 @@ def values_detached(subject: Subject, size: float = 1.0) -> Subject:
     return wrapped(subject, "slope", _other_slope, 0.0)
 
 
-@mutant("conduct/parameter-gradient", host=FLOW, sizes=(1e-4, 0.1))
-def one_branch_detached(subject: Subject, size: float = 1e-2) -> Subject:
+@mutant("conduct/parameter-gradient", host=FLOW, sizes=(0.03, 0.3))
+def one_branch_detached(subject: Subject, size: float = 0.1) -> Subject:
     """A branch of the network is detached, and a part of the gradient is lost."""
     return wrapped(subject, "slope", _other_slope, 1 - size)
 
@@ -240,6 +242,21 @@ def answered_for_the_same_object(subject: Subject, size: float = 1e-3) -> Subjec
 def answered_for_the_old_parameters(subject: Subject, size: float = 1e-3) -> Subject:
     """The last result outlives an optimizer's step."""
     return living(subject, partial(_answered_from_before, Nudge, size))
+
+
+def _remembering(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
+    changed, sampled = [], False
+    for step, out in zip(steps, outcomes, strict=True):
+        wrong = sampled and isinstance(step, Run) and step.call == "log_prob"
+        changed.append(shifted(out, size) if wrong else out)
+        sampled |= isinstance(step, Run) and step.call == "sample"
+    return changed
+
+
+@mutant("conduct/earlier-calls", host=FLOW, sizes=(1e-8, 1e-2))
+def temperature_kept(subject: Subject, size: float = 1e-3) -> Subject:
+    """sample() sets a temperature in the base, which log_prob then uses too."""
+    return living(subject, partial(_remembering, size))
 
 
 @mutant("conduct/construction", host=COUPLING)

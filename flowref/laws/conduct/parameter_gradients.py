@@ -12,12 +12,16 @@ from flowref.laws.common.probes import Probe, probes
 from flowref.laws.common.requirements import has_parameters
 from flowref.laws.conduct.autograd import differentiable
 from flowref.laws.conduct.quotients import DOUBT, directions
+from flowref.laws.conduct.state import not_fixed
 from flowref.model import Batch, Residual, Subject, Unsupported, law
 from flowref.model.abilities import Flow, Living, Parametric, offers
-from flowref.model.steps import Learn, Train, Weights
+from flowref.model.steps import Eval, Learn, Train, Weights
 
 # Values beyond this, and estimates that are not this sharp, decide nothing.
 LARGEST, SHARP = 1e3, 1e-3
+# What a backward pass may leave out that integrates or solves anew, as adjoints and quadratures do;
+# a branch that is detached leaves out more.
+APPROXIMATE = 1e-4
 # So many parameter tensors are looked at one by one, to name those that a violation is about.
 NAMED = 16
 
@@ -83,7 +87,7 @@ class Slope:
             raise Unsupported(f"it cannot be differentiated here ({refused})")
         estimate, error = derivative(self.total_at, slope, DOUBT)
         scale = 1 + abs(slope) + self.size
-        allowed = DOUBT * error + 1e-7 * scale
+        allowed = DOUBT * error + APPROXIMATE * scale
         decides = bool(np.isfinite(allowed) and error < SHARP * scale)
         return Compared(slope, estimate, scale, allowed, decides)
 
@@ -102,9 +106,13 @@ def culprits(flow: LivingParametric, batch: Batch) -> dict[str, Any]:
 
 
 def in_training(flow: Living, probe: Probe) -> bool:
-    """Whether parameters get gradients in train mode."""
-    life, error = attempt(flow.play, [Train(), Learn(*probe.inputs)])
-    return not error and any(g is not None and g.any() for g in life[-1].gradients.values())
+    """Whether parameters get gradients in train mode, and none whatever in eval mode."""
+    learnt = []
+    for mode in (Train(), Eval()):
+        life, error = attempt(flow.play, [mode, Learn(*probe.inputs)])
+        gradients = [] if error else life[-1].gradients.values()
+        learnt.append(any(g is not None and g.any() for g in gradients))
+    return learnt == [True, False]
 
 
 def name_culprits(subject: Subject, point: Batch) -> tuple[dict[str, Any], str]:
@@ -118,7 +126,7 @@ def name_culprits(subject: Subject, point: Batch) -> tuple[dict[str, Any], str]:
     size=8,
     scales=(0.0, 0.3),
     local=False,
-    applies=differentiable & has_parameters,
+    applies=differentiable & has_parameters & not_fixed,
     arbitrate=name_culprits,
     source="torch.autograd.gradcheck; a detached, rounded or .item() branch trains another function than it computes",
 )

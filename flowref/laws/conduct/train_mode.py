@@ -10,16 +10,22 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.common.probes import Probe, probe_of
+from flowref.laws.common.probes import Probe, probe_of, probes
 from flowref.laws.common.requirements import exact_log_det
 from flowref.model import EXACT, Array, Batch, Mapped, Residual, Unsupported, law, requires
-from flowref.model.abilities import Bijection, Flow, Invertible, Living
+from flowref.model.abilities import Bijection, Density, Flow, Invertible, Living
 from flowref.model.steps import Eval, Train
 
 
 class LivingBijection(Bijection, Living, Protocol):
     """A map that can be played."""
 
+
+class MappedDensity(LivingBijection, Density, Protocol):
+    """A density with the map that it is made of."""
+
+
+DENSITIES = ("log_prob", "base_log_prob", "bits_per_dim")
 
 # The same computation may be grouped differently in the two modes: this many units in the last
 # place are no difference.
@@ -136,3 +142,43 @@ def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
         decidable=same & finite_rows(evaluated.value, second),
         observed={"at first, in train mode": first, "then, in eval mode": second},
     )
+
+
+@law(
+    "mode/train-density",
+    applies=has_modes & exact_log_det,
+    tolerance=EXACT,
+    effort=2,
+    scales=(0.0, 0.3),
+    source="a model that is trained on another density than it is evaluated by",
+)
+def train_density(flow: MappedDensity, batch: Batch) -> Residual:
+    """Where forward and inverse return the same in train and in eval mode for all points, so do
+    log_prob, the base and bits per dimension, unless they are random in train mode.
+    """
+    rows = len(batch.x)
+    for probe in probes(flow, batch, complete=False, calls=("forward", "inverse")):
+        if not np.array_equal(probe().value, in_training(probe).value, equal_nan=True):
+            raise Unsupported("training changes the map itself")
+    gaps, good = np.zeros(rows), np.zeros(rows, dtype=bool)
+    for probe in probes(flow, batch, complete=False, calls=DENSITIES):
+        first, (second, error) = probe(), attempt(in_training, probe)
+        if error or np.shape(first.value) != np.shape(second.value):
+            continue
+        if random_in_training(flow, probe):
+            continue
+        apart = beyond(first.value - second.value, 4 + np.abs(np.asarray(first.value)))
+        known = np.atleast_1d(np.isfinite(first.value))
+        if len(known) == rows:  # bits per dimension may be one number for all
+            gaps = np.maximum(gaps, np.where(known, apart, 0.0).reshape(rows, -1).max(1))
+            good |= known.reshape(rows, -1).all(1)
+    if not good.any():
+        raise Unsupported("its log-density is refused or random in train mode")
+    return Residual(gaps, decidable=good, note="of the log-density or bits per dimension")
+
+
+def random_in_training(flow: MappedDensity, probe: Probe) -> bool:
+    """Whether a call depends on the random state in train mode, as one that dequantizes does."""
+    steps = [Train(), probe.step(draws=1), Train(), probe.step(draws=2)]
+    life, error = attempt(flow.play, steps)
+    return bool(error) or not np.array_equal(life[1].value, life[3].value, equal_nan=True)

@@ -62,3 +62,13 @@ def _stale(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
 def answered_from_the_last_call(subject: Subject, size: float = 1e-3) -> Subject:
     """The inverse is off once forward was called."""
     return living(subject, partial(_stale, size))
+
+
+def _density_in_training(asked: Asked) -> bool:
+    return asked.name == "log_prob" and asked.manner.how == "train"
+
+
+@mutant("mode/train-density", host="nflows:SimpleRealNVP", sizes=(1e-9, 1e-4))
+def density_off_in_training(subject: Subject, size: float = 1e-4) -> Subject:
+    """A part of the log-density is left out in train mode."""
+    return shifted_where(subject, _density_in_training, size)
