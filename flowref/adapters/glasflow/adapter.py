@@ -34,6 +34,11 @@ def sample(obj: Any, n: int, context: Any = None) -> Any:
     return obj.sample(n, conditional=context)
 
 
+def sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
+    """Draw data with their log-densities."""
+    return obj.sample_and_log_prob(n, conditional=context)
+
+
 def base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
     """The log-density of latents."""
     return obj.base_distribution_log_prob(z)
@@ -74,6 +79,7 @@ FLOW = replace(
     inverse=inverse,
     log_prob=log_prob,
     sample=sample,
+    sample_log_prob=sample_log_prob,
     base_log_prob=base_log_prob,
     rescale=rescale,
     chain=chain,
