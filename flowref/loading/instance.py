@@ -9,7 +9,7 @@ from flowref import backends
 from flowref.backends import Backend
 from flowref.loading.ownership import framework
 from flowref.loading.source import Source
-from flowref.model import FlowrefError, Shape, Target, TargetError, one_line, place_of
+from flowref.model import OBJECT, FlowrefError, Shape, Target, TargetError, one_line, place_of
 
 GIVE_SHAPE = "the shape of one event as ?event=3 or ?event=2,4,4 (or --event 3)"
 
@@ -84,4 +84,6 @@ def instance_of(source: Source, dtype: str) -> Instance:
                 "called with the options after ? as keywords and must return the object to audit"
             ) from error
         backend = framework(obj)
+        if source.target.adapter == OBJECT and dtype != "float32" and backend.narrow(obj):
+            raise Refusal((), TypeError("its functions compute with arrays in float32"))
         return Instance(source, backend.cast(obj, dtype), backend, dtype)

@@ -11,6 +11,8 @@ from flowref.model import OBJECT, Target
 # Copies of live objects, by target; they never leave the process.
 LIVE: dict[Target, Any] = {}
 ORIGINALS: weakref.WeakValueDictionary[Target, Any] = weakref.WeakValueDictionary()
+# Those to which there are no weak references (a namespace, a tuple of functions), kept alive.
+HELD: dict[Target, Any] = {}
 
 
 def register(obj: Any) -> Target:
@@ -21,8 +23,12 @@ def register(obj: Any) -> Target:
     name = f"{type(obj).__name__}#{backend.fingerprint(obj)[:8]}"
     target, others = Target(OBJECT, name), 0
     # Another object in the same state may differ in what is no array.
-    while ORIGINALS.get(target, obj) is not obj:
+    while HELD.get(target, ORIGINALS.get(target, obj)) is not obj:
         others += 1
         target = Target(OBJECT, f"{name}.{others}")
-    LIVE[target], ORIGINALS[target] = backend.duplicate(obj), obj
+    LIVE[target] = backend.duplicate(obj)
+    try:
+        ORIGINALS[target] = obj
+    except TypeError:
+        HELD[target] = obj
     return target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import random
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.distributions import AffineTransform, ExpTransform
 
 from flowref.backends.torch.copies import PATIENCE, Shelf
 from flowref.backends.torch.state import duplicate
@@ -288,3 +290,17 @@ def test_what_cannot_be_checked_is_copied_each_time(obj: Any) -> None:
     shelf = Shelf(lambda: obj if isinstance(obj, list) else duplicate(obj))
     lent(shelf)
     assert shelf.spare is None
+
+
+def test_the_inverse_of_a_transform_is_copied_whole() -> None:
+    """A copy of what holds the inverse of a transform computes what the original does."""
+    half = AffineTransform(torch.tensor(1.0), torch.tensor(2.0))
+    copied = duplicate([half, half.inv])
+    assert copied[1] is not half.inv and copied[1](torch.tensor(5.0)) == 2.0
+    assert copied[1].inv is copied[0]
+
+
+def test_copying_the_inverse_of_a_transform_is_left_as_torch_does_it() -> None:
+    """What an object's own copies and pickles do is not touched."""
+    duplicate(ExpTransform().inv)
+    assert type(ExpTransform().inv) not in copyreg.dispatch_table

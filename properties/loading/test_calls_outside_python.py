@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -59,3 +61,23 @@ def test_a_map_that_refuses_graphs_raises_no_error() -> None:
     assert check(Arrays(0.0), "bijection/log-det").status is Status.NOT_APPLICABLE
     assert check(Arrays(0.0), "bijection/log-det-by-differences").status is Status.HOLDS
     assert check(Arrays(1e-3), "bijection/log-det-by-differences").status is Status.VIOLATED
+
+
+def held(slip: float, dtype: torch.dtype) -> SimpleNamespace:
+    """A scale per entry as functions in a namespace."""
+    scale = torch.tensor([0.3, -0.2, 0.5], dtype=dtype)
+
+    def forward(x: Any) -> Any:
+        return x * scale.exp(), (scale.sum() + slip).expand(len(x))
+
+    return SimpleNamespace(forward=forward, inverse=lambda z: z * (-scale).exp(), event_shape=(3,))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_functions_in_a_namespace_are_judged(dtype: torch.dtype) -> None:
+    """To a namespace there is no weak reference, and no cast reaches what its functions enclose: it
+    is judged in the precision of that.
+    """
+    for law in ("bijection/log-det", "bijection/inverse-roundtrip"):
+        assert check(held(0.0, dtype), law).status is Status.HOLDS
+    assert check(held(1e-3, dtype), "bijection/log-det").status is Status.VIOLATED

@@ -4,7 +4,9 @@ hold.
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import copyreg
 import functools
 import hashlib
 import types
@@ -15,7 +17,10 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributions import ExpTransform
 
+# The class of what `.inv` of a transform gives, which torch does not export.
+INVERSE: Any = type(ExpTransform().inv)
 # Objects that hold no tensors of the component's own; the walk stops at them.
 OPAQUE: tuple[type, ...] = (
     str,
@@ -41,18 +46,41 @@ def duplicate(obj: Any) -> Any:
     """An independent copy of a live object.
 
     Tensors that an object caches from an earlier call are no leaves and refuse ``deepcopy``: they
-    are detached in the copy.
+    are detached in the copy. Inverses of transforms, which lose what they invert when torch copies
+    them, keep it.
     """
+    with _inverses_whole():
+        try:
+            return _copied(obj, {})
+        except RuntimeError as error:
+            if "deepcopy protocol" not in str(error):
+                raise
+        memo: dict[int, Any] = {}
+        for tensor in tensors(obj):
+            if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
+                memo[id(tensor)] = tensor.detach().clone()
+        return _copied(obj, memo)
+
+
+@contextlib.contextmanager
+def _inverses_whole() -> Iterator[None]:
+    """Inverses of transforms are copied with what they invert. `Transform.__getstate__` drops it, as
+    it must drop the weak reference that other transforms hold under the same name.
+    """
+    before = copyreg.dispatch_table.get(INVERSE)
+    copyreg.dispatch_table[INVERSE] = _whole_inverse
     try:
-        return _copied(obj, {})
-    except RuntimeError as error:
-        if "deepcopy protocol" not in str(error):
-            raise
-    memo: dict[int, Any] = {}
-    for tensor in tensors(obj):
-        if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
-            memo[id(tensor)] = tensor.detach().clone()
-    return _copied(obj, memo)
+        yield
+    finally:
+        if before is None:
+            del copyreg.dispatch_table[INVERSE]
+        else:
+            copyreg.dispatch_table[INVERSE] = before
+
+
+def _whole_inverse(inverse: Any) -> tuple[Any, ...]:
+    held = vars(inverse)
+    return INVERSE, (held["_inv"],), {name: held[name] for name in held if name != "_inv"}
 
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:

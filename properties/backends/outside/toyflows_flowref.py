@@ -100,6 +100,10 @@ class Numpy:
     def set_mode(self, obj: Any, training: bool) -> None:
         """There are no modes."""
 
+    def narrow(self, obj: Any) -> bool:
+        """Functions hold no arrays."""
+        return False
+
     def state_shapes(self, obj: Any) -> Sequence[Shape]:
         """Those of its attributes."""
         return [value.shape for value in vars(obj).values() if isinstance(value, np.ndarray)]
