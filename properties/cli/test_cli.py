@@ -161,7 +161,7 @@ def test_mistakes_are_sentences_and_others_are_audited(folder: Path) -> None:
         "'nope'",
         "no weights here",
         "is a int",
-        "no file nosuch.py",
+        "no such file: nosuch.py",
         "'zukko'",
         "a.b.c",
         "'x:'",
