@@ -32,6 +32,7 @@ PROGRAMS = sorted((REPORTS / "scripts").glob("*.py"))
 # The first part of a program's name -> the distribution and the package that it is about.
 ABOUT = {
     "torch": ("torch", "torch"),
+    "zuko": ("zuko", "zuko"),
     "nflows": ("nflows", "nflows"),
     "normflows": ("normflows", "normflows"),
     "freia": ("FrEIA", "FrEIA"),
