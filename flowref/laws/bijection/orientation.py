@@ -125,12 +125,13 @@ def honest_zero(flow: Differentiable, batch: Batch) -> Residual:
 
 def honest(flow: Differentiable, x: Array, y: Array, matrices: Array, axis: int) -> Array:
     """The largest log-det that a map may have whose Jacobian has zeros along an axis (1: columns,
-    2: rows) by rounding alone, ``(batch,)``; inf where there are none.
+    2: rows) by rounding alone, ``(batch,)``; inf where there are none. Outputs below 1 are rounded
+    like 1: a distribution function is computed beside one half.
     """
     zero = (matrices == 0).all(axis)
     sizes = np.linalg.norm(matrices, axis=axis)
     rounded = (
-        ULP * np.maximum(rows_max(y), TINY) / (ASIDE * (1 + np.abs(x.reshape(len(x), -1)).min(1)))
+        ULP * np.maximum(rows_max(y), 1.0) / (ASIDE * (1 + np.abs(x.reshape(len(x), -1)).min(1)))
     )
     with np.errstate(all="ignore"):
         others = np.where(zero, 0.0, np.log(np.maximum(sizes, TINY))).sum(1)
