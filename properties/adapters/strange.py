@@ -308,3 +308,31 @@ class Accumulating(Forward):
         total = torch.zeros(len(x))
         total += ladj
         return z, total
+
+
+class Autoencoder(nn.Module):
+    """A mean and a log-variance of as many latents as data, and no map."""
+
+    event_shape = (3,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net, self.back = nn.Linear(3, 6), nn.Linear(3, 3)
+
+    def encode(self, x: Any) -> Any:
+        """Data to the moments of latents."""
+        return self.net(x).chunk(2, -1)
+
+    def decode(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.back(z)
+
+
+class BoundedAutoencoder(Autoencoder):
+    """The same, with a log-density."""
+
+    def log_prob(self, x: Any) -> Any:
+        """A normal around the reconstruction."""
+        mean, log_variance = self.encode(x)
+        gap = (x - self.decode(mean)) ** 2 * (-log_variance).exp() + log_variance
+        return -0.5 * (gap + math.log(2 * math.pi)).sum(-1)

@@ -32,6 +32,9 @@ SAID = {
     "spoken_functions:variadic": "2 tensors in, 2 out; log-det last",
     "spoken_functions:fielded": "forward returns Result(z, log_det)",
     "spoken_functions:beside": "log-det: forward_log_det_jacobian()",
+    "spoken_functions:encoding": "forward: encode(), inverse: decode()",
+    "spoken_functions:turned": "inverse: inv",
+    "spoken_functions:numeric": "calls on arrays of numpy",
     "spoken_functions:estimator": "transform() and inverse_transform() of arrays",
     "spoken_running:adding": "running log-det, added (logdet)",
     "spoken_running:subtracting": "running log-det, subtracted (logpx)",
@@ -197,3 +200,15 @@ def test_an_accumulator_in_single_precision_is_a_convention() -> None:
         for law in ("conduct/dtype-follow", "conduct/log-det-dtype", "bijection/log-det")
     ]
     assert statuses == [Status.HOLDS, Status.ADVICE, Status.HOLDS]
+
+
+def test_an_autoencoder_is_no_flow_unless_someone_says_so() -> None:
+    """Moments of latents are no value with a log-det; the refusal names the option that decides."""
+    with pytest.raises(Ambiguous, match=r"\?forward=encode&inverse=decode"):
+        recipe("Autoencoder")
+
+
+def test_an_autoencoder_with_a_density_is_a_density() -> None:
+    """Its encoder is left alone."""
+    dialect = recipe("BoundedAutoencoder").dialect
+    assert dialect.forward is None and dialect.log_prob is not None

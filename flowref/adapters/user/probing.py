@@ -12,8 +12,10 @@ import numpy as np
 
 from flowref.adapters.common import batch_norm_shapes, normalizing
 from flowref.adapters.user import calls
+from flowref.adapters.user.conventions.arrays import computes_in_arrays, through_arrays
 from flowref.adapters.user.conventions.asking import log_prob_column
 from flowref.adapters.user.conventions.directions import Chosen
+from flowref.adapters.user.conventions.encoding import encodes
 from flowref.adapters.user.conventions.samples import settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
 from flowref.model import (
@@ -23,6 +25,7 @@ from flowref.model import (
     FlowrefError,
     Shape,
     SpecError,
+    TargetError,
     UnknownShape,
     draw,
     one_line,
@@ -61,6 +64,10 @@ def settle(
     if dialect.log_prob is None and settled.dialect.log_prob is not None:
         settled = replace(settled, dialect=_with_samples(obj, settled.dialect))
     dialect = settled.dialect
+    if dialect.log_prob in (calls.log_prob, calls.log_probs) and computes_in_arrays(
+        obj, dialect.log_prob, x, context
+    ):
+        dialect = replace(dialect, log_prob=partial(through_arrays, call=dialect.log_prob))
     if dialect.log_prob is not None and dialect.forward is not None:
         try:
             dialect.log_prob(obj, x, context)
@@ -105,7 +112,13 @@ def _settle_map(
         if len(getattr(out, "shape", (0, 0))) <= 1 < len(x.shape):
             # A density whose forward returns its log-likelihood, and no latent.
             return Settled(replace(dialect, forward=None, inverse=None, base_log_prob=None))
-    settled = settle_map(obj, dialect, x, context, chosen, volume)
+    try:
+        settled = settle_map(obj, dialect, x, context, chosen, volume)
+    except TargetError:
+        if dialect.log_prob is None or "forward" in chosen or not encodes(obj):
+            raise
+        # A density that has an encoder besides.
+        return Settled(replace(dialect, forward=None, inverse=None, base_log_prob=None))
     if facts.normalizer is not None:
         said = tuple(one for one in settled.conventions if one != NO_LADJ)
         return replace(settled, conventions=said, hints=())

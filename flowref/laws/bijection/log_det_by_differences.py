@@ -42,7 +42,7 @@ def small(flow: Flow) -> bool:
 )
 def log_det_by_differences(flow: Bijection, batch: Batch) -> Residual:
     r"""Where autograd records nothing of a map, its log-det is $\log|\det \partial f / \partial x|$
-    as differences measure it, in either direction.
+    as differences measure it, in either direction, and a number.
     """
     first = gaps(flow, aside(flow, batch.x, batch.seed), batch.context)
     if not first:
@@ -51,18 +51,21 @@ def log_det_by_differences(flow: Bijection, batch: Batch) -> Residual:
     if (np.abs(gap) > left).any():  # what is a kink beside one point is none beside another
         again = gaps(flow, aside(flow, batch.x, batch.seed + 1), batch.context)
         other, slack = (np.stack([one[way] for one in again], 1) for way in (0, 1))
-        other = np.where(np.isfinite(other), other, 0.0)
+        other = np.where(np.isnan(other), 0.0, other)
         better = np.abs(other) / slack < np.abs(gap) / left
         gap, left = np.where(better, other, gap), np.where(better, slack, left)
-    judged = np.isfinite(gap)
+    judged = ~np.isnan(gap)
     worst = np.where(judged, np.abs(gap) / left, -1.0).argmax(1)
     every = np.arange(len(gap))
+    note = "the log-det is not that of the map, as differences measure it"
+    if np.isinf(gap).any():
+        note = "the log-det is nan at points of either sign, and the map is smooth there"
     return Residual(
         np.where(judged, gap, 0.0)[every, worst],
         scale=4.0,
         allowed=np.where(judged, left, 0.0)[every, worst],
         decidable=judged.any(1),
-        note="the log-det is not that of the map, as differences measure it",
+        note=note,
     )
 
 
@@ -107,6 +110,7 @@ def gap(flow: Bijection, which: str, x: Array, context: Array | None) -> tuple[A
     if out.ladj is None:
         return None
     claimed, apart, left = reported(flow, out, rows), np.full(rows, np.nan), np.ones(rows)
+    never = nowhere_a_number(flow, which, points, context)
     for row in np.flatnonzero(finite_rows(out.value) & (rows_max(points) <= ORDINARY)):
         one = slice(row, row + 1)
         near = None if context is None else context[one]
@@ -121,6 +125,17 @@ def gap(flow: Bijection, which: str, x: Array, context: Array | None) -> tuple[A
             sensitivity = float(np.abs(np.linalg.pinv(estimate[0])).sum())
         slack = DIFFERENCE_FACTOR * (error * sensitivity + 1e-10 * (1 + abs(measured)))
         slack += float(flow.promises.get("log-det-tolerance", 0.0)) * (1 + abs(measured))
-        if slack <= OPEN and np.isfinite(claimed[row]):
-            apart[row], left[row] = claimed[row] - measured, slack
+        if slack <= OPEN and (never or np.isfinite(claimed[row])):
+            apart[row], left[row] = np.inf if never else claimed[row] - measured, slack
     return apart, left
+
+
+def nowhere_a_number(flow: Bijection, which: str, points: Array, context: Array | None) -> bool:
+    """Whether a log-det is nan at points of either sign alike: what it is outside of a domain that
+    nobody declared is no affair of a law.
+    """
+    for tried in (points, -points, np.full_like(points, 0.5), np.full_like(points, -0.5)):
+        out, refused = attempt(flow.calls[which], tried, context)
+        if not refused and not np.isnan(reported(flow, out, len(points))).all():
+            return False
+    return True

@@ -117,6 +117,72 @@ class Beside(Coupled):
         return self.back(y)[1]
 
 
+class Encoding(Coupled):
+    """It encodes and decodes, and has no forward."""
+
+    def encode(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.onward(x)
+
+    def decode(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.back(z)[0]
+
+
+class Turned:
+    """A callable map with its log-det from `call_and_ladj`, or the object that is its inverse."""
+
+    event_shape = (4,)
+
+    def __init__(self, flow: Coupled, backwards: bool = False) -> None:
+        self.flow, self.backwards = flow, backwards
+
+    def __call__(self, x: Any) -> Any:
+        """The value alone."""
+        return self.call_and_ladj(x)[0]
+
+    def call_and_ladj(self, x: Any) -> Any:
+        """Value and log-det."""
+        return (self.flow.back if self.backwards else self.flow.onward)(x)
+
+    @property
+    def inv(self) -> Any:
+        """The other direction."""
+        return Turned(self.flow, not self.backwards)
+
+
+class Numeric:
+    r"""A triangular map of arrays, $z = L (x - m)$, in methods that know no tensors."""
+
+    event_shape = (3,)
+
+    def __init__(self, defect: str = "") -> None:
+        self.defect = defect
+        self.lower = np.array([[1.4, 0.0, 0.0], [0.3, -0.6, 0.0], [-0.5, 0.2, 0.9]])
+        self.mean = np.array([0.3, -1.0, 2.0])
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        centered = x.astype(np.float64, copy=True) - self.mean
+        if self.defect == "single-precision":
+            centered = centered.astype(np.float32).astype(np.float64)
+        slopes = np.diag(self.lower)
+        match self.defect:
+            case "log-det-nan":
+                with np.errstate(invalid="ignore"):
+                    ladj = np.log(slopes).sum()
+            case "log-det-first":
+                ladj = np.log(np.abs(slopes[0]))
+            case _:
+                ladj = np.log(np.abs(slopes)).sum()
+        return centered @ self.lower.T, np.full(len(x), ladj)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        matrix = self.lower.T if self.defect == "inverse-transposed" else self.lower
+        return np.linalg.solve(matrix, z.T).T + self.mean
+
+
 class Estimator:
     """It standardizes what it was fitted on."""
 
@@ -159,6 +225,21 @@ def beside(defect: str = "") -> nn.Module:
     return Beside(defect=defect)
 
 
+def encoding(defect: str = "") -> nn.Module:
+    """A coupling with encode and decode."""
+    return Encoding(defect=defect)
+
+
+def turned(defect: str = "") -> Turned:
+    """A coupling whose inverse is another object."""
+    return Turned(Coupled(defect=defect))
+
+
+def numeric(defect: str = "") -> Numeric:
+    """A linear map of arrays."""
+    return Numeric(defect=defect)
+
+
 def estimator(defect: str = "") -> Estimator:
     """A scaler of arrays."""
     return Estimator(defect=defect)
@@ -168,6 +249,8 @@ pair_of_functions.event_shape = (4,)  # type: ignore[attr-defined]  # an attribu
 turned_function.event_shape = (4,)  # type: ignore[attr-defined]  # an attribute of a function
 
 FORWARD_ONLY = {name: laws for name, laws in SLIPS.items() if name != "inverse-shift-first"}
+# One number for a batch is no sign of a flow: encode would not be taken for a map.
+POINTWISE = {name: laws for name, laws in SLIPS.items() if name != "log-det-over-batch"}
 BACK = ("bijection/inverse-roundtrip",)
 SPECIMENS = (
     Specimen("pair_of_functions", SLIPS),
@@ -175,5 +258,16 @@ SPECIMENS = (
     Specimen("variadic", SLIPS),
     Specimen("fielded", SLIPS),
     Specimen("beside", SLIPS),
+    Specimen("encoding", POINTWISE),
+    Specimen("turned", SLIPS),
+    Specimen(
+        "numeric",
+        {
+            "single-precision": BACK,
+            "log-det-nan": ("bijection/log-det-by-differences",),
+            "log-det-first": ("bijection/log-det-by-differences",),
+            "inverse-transposed": BACK,
+        },
+    ),
     Specimen("estimator", {"mean-first": BACK, "scale-missing": BACK, "mean-over-batch": BACK}),
 )

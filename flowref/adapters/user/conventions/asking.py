@@ -104,6 +104,14 @@ def called_on_array(obj: Any, x: Any, context: Any, method: str) -> Any:
     return torch.as_tensor(getattr(obj, method)(x.detach().numpy()))
 
 
+def called_on_inverse(obj: Any, z: Any, context: Any, attribute: str) -> Any:
+    """Call the object that is the inverse: for value and log-det, or for the value alone."""
+    inverse = getattr(obj, attribute)
+    inputs = (z,) if context is None else (z, context)
+    both = getattr(inverse, "call_and_ladj", None)
+    return (inverse(*inputs), None) if both is None else both(*inputs)
+
+
 def called_with_log_det(obj: Any, x: Any, context: Any, method: str, log_det: str) -> Any:
     """Call a method for the value, and another one, of the same input, for its log-det."""
     return getattr(obj, method)(x), getattr(obj, log_det)(x)

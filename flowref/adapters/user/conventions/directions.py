@@ -9,7 +9,9 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.user.conventions import asking, signatures
-from flowref.adapters.user.conventions.names import BESIDE, METHODS, PAIRS, sign_of
+from flowref.adapters.user.conventions.arrays import through_arrays
+from flowref.adapters.user.conventions.encoding import DECODE, ENCODE, encodes
+from flowref.adapters.user.conventions.names import BESIDE, BOTH, METHODS, PAIRS, sign_of
 from flowref.model import SpecError
 
 Chosen = Mapping[str, str]
@@ -22,7 +24,8 @@ class Way:
     ``method``: its name, empty for the object itself; ``given``: fixed keywords; ``sign``: what it
     does to a running log-det, "" where it takes none; ``form``: "plain", "running" (a second
     argument), "triple", "several" (tensors of the ``sizes``), "pair" (a function of two, by its
-    place), "array" (of numpy) or "beside" (the log-det by another method); ``words``: what the
+    place), "array" (of numpy), "arrays" (the same, of an object that computes in numpy), "object"
+    (another object that is the inverse) or "beside" (the log-det by another method); ``words``: what the
     target's line says of it, empty for what needs no words; ``usual``: whether it is forward and
     inverse as everybody spells them.
     """
@@ -49,6 +52,11 @@ class Way:
                 return partial(asking.called_at, index=int(self.method))
             case "array":
                 return partial(asking.called_on_array, method=self.method)
+            case "arrays":
+                plain = partial(asking.called, method=self.method, given=self.given)
+                return partial(through_arrays, call=plain)
+            case "object":
+                return partial(asking.called_on_inverse, attribute=self.method)
             case "beside":
                 beside = BESIDE[self.method]
                 return partial(asking.called_with_log_det, method=self.method, log_det=beside)
@@ -98,6 +106,8 @@ def forward_way(obj: Any, chosen: Chosen) -> Way | None:
         return _running(obj, Way(_name(obj, method), words=f"forward: {method}()"), method, chosen)
     if _is_pair(obj):
         return Way("0", form="pair", words="a pair of functions: forward, inverse")
+    if signatures.own(obj, BOTH):
+        return Way(BOTH, words=f"forward: {BOTH}()")
     if signatures.taken_by(obj) and signatures.own(obj, BESIDE["forward"]):
         return Way("forward", form="beside", words=f"log-det: {BESIDE['forward']}()")
     if signatures.taken_by(obj):
@@ -109,6 +119,8 @@ def forward_way(obj: Any, chosen: Chosen) -> Way | None:
     for there, back in PAIRS:
         if signatures.own(obj, there) and signatures.own(obj, back):
             return Way(there, words=f"forward: {there}(), inverse: {back}()")
+    if encodes(obj):
+        return Way(ENCODE, words=f"forward: {ENCODE}(), inverse: {DECODE}()")
     if all(signatures.own(obj, name) for name in ("fit", "transform", "inverse_transform")):
         return Way("transform", form="array", words="transform() and inverse_transform() of arrays")
     return None
@@ -142,6 +154,12 @@ def inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
         return [_running(obj, Way("inverse", usual=True), "inverse", chosen)]
     if forward is None:
         return []
+    if forward.method == BOTH:
+        other = signatures.attribute(obj, "inv")
+        given = other is not None and other is not obj and callable(other)
+        return [Way("inv", form="object", words="inverse: inv")] if given else []
+    if forward.method == ENCODE and encodes(obj):
+        return [Way(DECODE)]
     if forward.method == "f" and not signatures.taken_by(obj):
         return [Way("g")]
     if forward.method in dict(PAIRS):

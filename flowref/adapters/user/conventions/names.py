@@ -12,6 +12,8 @@ BACKWARDS = ("inverse", "reverse", "backward", "inv", "rev", "invert", "backward
 METHODS = ("backward", "reverse")
 # Pairs of methods that go forward and back, where there is no forward.
 PAIRS = (("x_to_z", "z_to_x"), ("forward_and_log_det", "inverse_and_log_det"))
+# The method of a callable map that returns the value and the log-det; the inverse is another object.
+BOTH = "call_and_ladj"
 # Methods of a map and of its inverse, each with another method for its log-det.
 BESIDE = {"forward": "forward_log_det_jacobian", "inverse": "inverse_log_det_jacobian"}
 # Methods that may be a map: named in a hint, never taken.

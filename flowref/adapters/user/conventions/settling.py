@@ -12,6 +12,7 @@ from typing import Any
 
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import asking, signatures
+from flowref.adapters.user.conventions.arrays import computes_in_arrays
 from flowref.adapters.user.conventions.directions import (
     Chosen,
     Way,
@@ -19,6 +20,7 @@ from flowref.adapters.user.conventions.directions import (
     inverse_ways,
     running_words,
 )
+from flowref.adapters.user.conventions.encoding import ENCODE, refuse_autoencoder
 from flowref.adapters.user.conventions.names import LIKELY
 from flowref.adapters.user.conventions.readings import (
     Form,
@@ -28,6 +30,7 @@ from flowref.adapters.user.conventions.readings import (
 )
 from flowref.model import Ambiguous, Dialect, Shape, TargetError, one_line
 
+IN_ARRAYS = "calls on arrays of numpy"
 BACK_ALONE = "inverse without log-det"
 NO_LADJ = "no log-det was found: nothing about volume was checked"
 
@@ -76,10 +79,14 @@ def settle_map(
     way = forward_way(obj, chosen)
     if way is None:
         raise TargetError("it has no forward")
+    if way.form == "plain" and computes_in_arrays(obj, way.ask, x, context):
+        way = replace(way, form="arrays", usual=False, words=way.words or IN_ARRAYS)
     way, spoken = _forward(obj, way, x, context, chosen, volume)
     latent, ladj = spoken.function(obj, x, context)
     if not is_tensor(latent):
         raise TargetError(f"forward returned a {type(latent).__name__}; expected an array")
+    if way.method == ENCODE and "forward" not in chosen:
+        refuse_autoencoder(obj, x, latent, ladj)
     words = [*filter(None, [way.words]), *spoken.words]
     dialect = replace(dialect, forward=spoken.function, inverse=None)
     if spoken.log_prob is not None and dialect.log_prob is None:
@@ -216,6 +223,8 @@ def _inverse(
     for way in ways:
         if forward.form == "triple" and way.form == "plain":
             way = replace(way, form="triple", sign="add", usual=False)
+        if forward.form == "arrays" and way.form == "plain":
+            way = replace(way, form="arrays", usual=False)
         if forward.form == "several":
             way = replace(way, form="several", sizes=forward.sizes, usual=False)
         try:

@@ -1,0 +1,80 @@
+"""Objects that compute in numpy: they are handed arrays, and what comes back is made tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+# How many entries of an object are looked at.
+MOST = 5_000
+
+
+def through_arrays(obj: Any, x: Any, context: Any, call: Any) -> Any:
+    """A call with arrays in place of tensors."""
+    given = None if context is None else context.detach().numpy()
+    return as_tensors(call(obj, x.detach().numpy(), given), x)
+
+
+def as_tensors(out: Any, like: Any) -> Any:
+    """Arrays and numbers of numpy in what came back, as tensors: numpy computes in double precision
+    whatever it is given, so that what is wider than the input is rounded to that.
+    """
+    import torch
+
+    if isinstance(out, np.ndarray | np.generic):
+        tensor = torch.as_tensor(out)
+        wider = tensor.is_floating_point() and tensor.dtype.itemsize > like.dtype.itemsize
+        return tensor.to(like.dtype) if wider else tensor
+    if isinstance(out, tuple) and hasattr(out, "_fields"):
+        return type(out)(*(as_tensors(part, like) for part in out))
+    if isinstance(out, tuple | list):
+        return type(out)(as_tensors(part, like) for part in out)
+    if isinstance(out, Mapping):
+        return {key: as_tensors(part, like) for key, part in out.items()}
+    return out
+
+
+def computes_in_arrays(obj: Any, call: Any, x: Any, context: Any) -> bool:
+    """Whether a call takes arrays and returns arrays, of an object that holds arrays and nothing of a
+    framework, or that refuses tensors.
+    """
+    kinds = set(_kinds(obj))
+    if "framework" in kinds:
+        return False
+    if "array" not in kinds and _answer(call, obj, x.clone(), context) is not None:
+        return False
+    given = None if context is None else context.detach().numpy()
+    out = _answer(call, obj, x.detach().numpy().copy(), given)
+    return isinstance(out[0] if isinstance(out, tuple | list) and out else out, np.ndarray)
+
+
+def _answer(call: Any, *inputs: Any) -> Any:
+    try:
+        return call(*inputs)
+    except Exception:  # which error is the object's affair
+        return None
+
+
+def _kinds(obj: Any) -> Iterator[str]:
+    """What an object holds in its attributes: arrays, or something of a framework, itself included."""
+    seen: set[int] = set()
+    stack = [obj]
+    while stack and len(seen) < MOST:
+        item = stack.pop()
+        if id(item) in seen or isinstance(item, str | bytes | type):
+            continue
+        seen.add(id(item))
+        if any(base.__module__.partition(".")[0] == "torch" for base in type(item).__mro__):
+            yield "framework"
+        elif isinstance(item, np.ndarray):
+            yield "array"
+        elif isinstance(item, Mapping):
+            stack += item.values()
+        elif isinstance(item, list | tuple):
+            stack += item
+        elif hasattr(item, "__dict__") and not callable(item):
+            stack += vars(item).values()
+        elif item is obj:
+            stack += getattr(item, "__dict__", {}).values()

@@ -1,0 +1,40 @@
+"""Objects with encode and decode: a flow tells a log-det for each point, an autoencoder does not."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flowref.adapters.user.conventions import signatures
+from flowref.model import Ambiguous, TargetError
+
+ENCODE, DECODE = "encode", "decode"
+OPTION = "?forward=encode&inverse=decode"
+
+
+def encodes(obj: Any) -> bool:
+    """Whether a class defines encode and decode of one argument each, so that it may be a flow."""
+    return all(
+        signatures.own(obj, name) and len(signatures.required(obj, name)) == 1
+        for name in (ENCODE, DECODE)
+    )
+
+
+def refuse_autoencoder(obj: Any, x: Any, latent: Any, ladj: Any) -> None:
+    """Raise where nothing shows that encode is a map: what it returns has another size, or no number
+    for each point beside it.
+    """
+    kind = type(obj).__name__
+    asked = f"{kind} has encode and decode, as autoencoders have; "
+    if math.prod(latent.shape) != math.prod(x.shape):
+        raise TargetError(
+            f"{asked}encode maps a batch of shape {tuple(x.shape)} to {tuple(latent.shape)}, and a "
+            f"bijection keeps the number of entries. If it is a flow, say {OPTION} and its ?event="
+        )
+    # A mean and a log-variance have the shape of an event.
+    if len(x.shape) > 1 and tuple(getattr(ladj, "shape", ())) == (len(x),):
+        return
+    beside = "nothing beside its value" if ladj is None else "no number for each point"
+    raise Ambiguous(
+        f"{asked}encode returns {beside}. If they are a map and its inverse, say {OPTION}"
+    )
