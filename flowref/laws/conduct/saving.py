@@ -110,14 +110,17 @@ def degenerate_batch(flow: Living, batch: Batch) -> Residual:
 
 
 def degenerate(points: Array) -> dict[str, Array]:
-    """Batches whose spread is zero, by what they are called."""
-    constant = points.copy()
-    constant[:, ..., 0] = points[:1, ..., 0]
-    return {
+    """Batches whose spread is zero, by what they are called. Points that are numbers, and not
+    vectors, have no further feature to be constant.
+    """
+    found = {
         "of one row": points[:1],
         "of equal rows": np.repeat(points[:1], len(points), axis=0),
-        "with a constant feature": constant,
     }
+    if points.ndim > 1:
+        found["with a constant feature"] = points.copy()
+        found["with a constant feature"][..., 0] = points[:1, ..., 0]
+    return found
 
 
 def spoilt(before: Any, after: Any) -> list[str]:
