@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt, changed, gap
-from flowref.laws.common.probes import BATCHED, POINTWISE, absent, lived, normalizing_probe, probes
+from flowref.laws.common.probes import (
+    BATCHED,
+    POINTWISE,
+    Probe,
+    absent,
+    lived,
+    normalizing_probe,
+    probe_of,
+    probes,
+)
 from flowref.laws.common.requirements import has_modules, has_parameters
 from flowref.model import EXACT, Batch, Residual, law
 from flowref.model.abilities import Living
@@ -63,19 +72,33 @@ def parameters_kept(flow: Living, batch: Batch) -> Residual:
     """After the first train-mode batch, which may initialize them, no call of either mode writes to
     a trained parameter.
     """
-    first = normalizing_probe(flow, batch)
+    first, waiting = attempt(normalizing_probe, flow, batch)
+    if waiting:
+        first = after_train(flow, batch)
     # The next batch is another one: statistics that are stored anew would move.
     other = first.mapped(lambda array: 0.5 * np.roll(array, 1, axis=0) + 0.5 * array)
-    if attempt(other)[1]:
+    if not waiting and attempt(other)[1]:
         other = first
     begin: list[Step[object]] = [Train(), first.step(), Weights()]
     refusal = "it refuses to be trained here"
     life = lived(flow, [*begin, other.step(), Weights(), Eval(), first.step(), Weights()], refusal)
     written = [f"{name} (by {first.name} in train mode)" for name in changed(life[2], life[4])]
     written += [f"{name} (by {first.name} in eval mode)" for name in changed(life[4], life[7])]
-    for probe in probes(flow, batch, complete=False):
+    for probe in [first] if waiting else probes(flow, batch, complete=False):
         after, error = attempt(flow.play, [*begin, probe.step(), Weights()])
         if not error:
             names = changed(after[2], after[4])
             written += [f"{name} (by {probe.name} in train mode)" for name in names]
     return absent(written, len(batch.x), "a call wrote to {}")
+
+
+def after_train(flow: Living, batch: Batch) -> Probe:
+    """The call of an object that refuses eval mode before its first batch in train mode; what it
+    refuses after that raises.
+    """
+    if "forward" not in flow.calls or flow.normalizing != "forward":
+        return normalizing_probe(flow, batch)
+    probe = probe_of(flow, "forward", batch.x, batch.context)
+    if attempt(flow.play, [Train(), probe.step(), Eval(), probe.step()])[1]:
+        return normalizing_probe(flow, batch)
+    return probe
