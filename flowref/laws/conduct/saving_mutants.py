@@ -48,6 +48,29 @@ def cache_not_cast(subject: Subject, size: float = 1e-8) -> Subject:
     return after(subject, Cast, Run, partial(shifted, size=size))
 
 
+def _read_quietly(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
+    """Runs under no_grad are stale after loading where one under no_grad came before it."""
+    kinds = [type(step) for step in steps]
+    before = steps[: kinds.index(Restore)] if Restore in kinds else []
+    if not any(_quiet(step) for step in before):
+        return outcomes
+    changed = later(Restore, Run, partial(shifted, size=size), steps, outcomes)
+    return [
+        new if _quiet(step) else old
+        for step, old, new in zip(steps, outcomes, changed, strict=True)
+    ]
+
+
+def _quiet(step: Any) -> bool:
+    return isinstance(step, Run) and step.how == "no_grad"
+
+
+@mutant("state/restore-equals", host=COUPLING, sizes=(1e-8, 1e-3))
+def stale_without_gradients(subject: Subject, size: float = 1e-3) -> Subject:
+    """What is cached for calls under no_grad outlives the loading of other parameters."""
+    return living(subject, partial(_read_quietly, size))
+
+
 def _spoilt(state: dict[str, Any]) -> dict[str, Any]:
     return {
         name: np.full_like(a, np.nan) if np.issubdtype(a.dtype, np.floating) else a

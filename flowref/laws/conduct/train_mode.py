@@ -4,25 +4,26 @@ else.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
-from flowref.laws.common.outcomes import attempt
-from flowref.laws.common.probes import Probe, probe_of, probes
+from flowref.laws.common.outcomes import attempt, changed
+from flowref.laws.common.probes import DRAWING, Probe, probe_of, probes
 from flowref.laws.common.requirements import exact_log_det
 from flowref.model import EXACT, Array, Batch, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Bijection, Density, Flow, Invertible, Living
-from flowref.model.steps import Eval, Train
+from flowref.model.steps import Eval, State, Train
 
 
 class LivingBijection(Bijection, Living, Protocol):
     """A map that can be played."""
 
 
-class MappedDensity(LivingBijection, Density, Protocol):
-    """A density with the map that it is made of."""
+class LivingDensity(Density, Living, Protocol):
+    """A density that can be played."""
 
 
 DENSITIES = ("log_prob", "base_log_prob", "bits_per_dim")
@@ -152,12 +153,19 @@ def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
     scales=(0.0, 0.3),
     source="a model that is trained on another density than it is evaluated by",
 )
-def train_density(flow: MappedDensity, batch: Batch) -> Residual:
-    """Where forward and inverse return the same in train and in eval mode for all points, so do
-    log_prob, the base and bits per dimension, unless they are random in train mode.
+def train_density(flow: LivingDensity, batch: Batch) -> Residual:
+    """Where forward and inverse, or the samples of what offers no map, are the same in train and in
+    eval mode, so are log_prob, the base and bits per dimension, unless in train mode they are
+    random, couple points or write state.
     """
     rows = len(batch.x)
-    for probe in probes(flow, batch, complete=False, calls=("forward", "inverse")):
+    seen = ("forward", "inverse") if "forward" in flow.calls else DRAWING
+    witnesses = (
+        probes(flow, batch, complete=False, calls=seen) if seen_in(flow, batch, seen) else []
+    )
+    if not witnesses:
+        raise Unsupported("it offers neither a map nor samples to compare", waits=False)
+    for probe in witnesses:
         if not np.array_equal(probe().value, in_training(probe).value, equal_nan=True):
             raise Unsupported("training changes the map itself")
     gaps, good = np.zeros(rows), np.zeros(rows, dtype=bool)
@@ -165,7 +173,7 @@ def train_density(flow: MappedDensity, batch: Batch) -> Residual:
         first, (second, error) = probe(), attempt(in_training, probe)
         if error or np.shape(first.value) != np.shape(second.value):
             continue
-        if random_in_training(flow, probe):
+        if random_in_training(flow, probe) or (seen is DRAWING and coupled(flow, probe)):
             continue
         apart = beyond(first.value - second.value, 4 + np.abs(np.asarray(first.value)))
         known = np.atleast_1d(np.isfinite(first.value))
@@ -177,7 +185,26 @@ def train_density(flow: MappedDensity, batch: Batch) -> Residual:
     return Residual(gaps, decidable=good, note="of the log-density or bits per dimension")
 
 
-def random_in_training(flow: MappedDensity, probe: Probe) -> bool:
+def seen_in(flow: LivingDensity, batch: Batch, calls: Sequence[str]) -> bool:
+    """Whether some calls are there, and made without contexts if they draw."""
+    return any(one in flow.calls for one in calls) and (
+        calls is not DRAWING or batch.context is None
+    )
+
+
+def coupled(flow: LivingDensity, probe: Probe) -> bool:
+    """Whether a call in train mode writes state, or returns something else for fewer points."""
+    life, error = attempt(flow.play, [Train(), State(), probe.step(), State()])
+    if error or changed(life[1], life[3]):
+        return True
+    value, half = np.asarray(life[2].value), max(len(probe.points) // 2, 1)
+    few, error = attempt(in_training, probe.rows(slice(half)))
+    if error or np.shape(value)[:1] != (len(probe.points),):
+        return True
+    return not np.allclose(few.value, value[:half], rtol=1e-9, atol=1e-9, equal_nan=True)
+
+
+def random_in_training(flow: LivingDensity, probe: Probe) -> bool:
     """Whether a call depends on the random state in train mode, as one that dequantizes does."""
     steps = [Train(), probe.step(draws=1), Train(), probe.step(draws=2)]
     life, error = attempt(flow.play, steps)

@@ -73,6 +73,7 @@ SPECIMENS = (
         {
             "flag-attribute": ("state/resume-equals-continue",),
             "reinit": ("batch-norm/backward-closed-form",),
+            "var-for-deviation": ("mode/first-batch-scale",),
             "inverse-sign": ("bijection/forward-roundtrip",),
         },
     ),

@@ -74,6 +74,7 @@ SPECIMENS = (
         "cached",
         {
             "cache-in-train": ("bijection/forward-roundtrip",),
+            "stale-load": ("state/restore-equals",),
             "cache-log-det-sign": ("mode/grad-modes-agree",),
             "cache-batch": ("bijection/log-det",),
         },

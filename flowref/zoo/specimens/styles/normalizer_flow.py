@@ -74,6 +74,7 @@ SPECIMENS = (
             "log-det-half": ("bijection/log-det",),
             "epsilon-inverse": ("bijection/forward-roundtrip",),
             "gamma-exp": ("bijection/forward-roundtrip",),
+            "unbiased": ("mode/train-roundtrip",),
         },
     ),
 )

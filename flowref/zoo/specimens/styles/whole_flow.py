@@ -77,6 +77,7 @@ SPECIMENS = (
         "whole_flow",
         {
             "minus-log-det": ("density/samples-consistent",),
+            "log-det-train": ("mode/train-density",),
             "base-2d": ("density/samples-consistent",),
             "mean-base": ("density/samples-consistent",),
             "seed": ("conduct/no-global-settings",),

@@ -1,0 +1,144 @@
+"""What layers do with the numbers that they take from a batch in train mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt, changed, flags
+from flowref.laws.common.probes import Probe, probe_of
+from flowref.laws.common.requirements import in_double, not_estimator
+from flowref.laws.conduct.train_mode import has_modes
+from flowref.model import EXACT, Array, Batch, Life, Residual, Unsupported, draw, law
+from flowref.model.abilities import Bijection, Flow, Invertible, Living
+from flowref.model.steps import Eval, Run, State, Step, Train
+
+# Rows of a batch that statistics are taken of.
+ROWS = 16
+# A share of a difference that may be something else, and the smallest difference that counts.
+SHARE, SMALL = 1e-3, 1e-6
+# The factors by which a first batch is larger, and how far a power may be from a whole number.
+FACTORS = (1.0, 4.0, 16.0)
+NEAR = 0.25
+
+
+class LivingBijection(Bijection, Living, Protocol):
+    """A map that can be played."""
+
+
+class LivingInvertible(Invertible, Living, Protocol):
+    """A map with its inverse that can be played."""
+
+
+def ordinary(flow: Flow, seed: int, which: str, rows: int = ROWS) -> Probe:
+    """A call at ordinary points, whatever the batch of the law holds."""
+    if flow.context_shape is not None:
+        raise Unsupported("it takes contexts", waits=False)
+    x = draw(flow.domain, (rows, *flow.event_shape), np.random.default_rng(seed))
+    return probe_of(flow, which, x, None)
+
+
+@law(
+    "mode/train-roundtrip",
+    applies=has_modes & not_estimator & in_double,
+    tolerance=EXACT,
+    effort=1,
+    size=3,
+    scales=(0.0, 0.3),
+    source="the inverse of a batch normalization in train mode: what it keeps of the batch is what the batch was divided by",
+)
+def train_roundtrip(flow: LivingInvertible, batch: Batch) -> Residual:
+    """In train mode, an inverse that gives back the mean of the batch that forward has just been
+    given gives back its spread.
+    """
+    before, asked = (ordinary(flow, batch.seed + at, "forward") for at in (1, 0))
+    warm: list[Step[object]] = [Train(), before.step(), asked.step()]
+    x, y = asked.points, np.asarray(played(flow, warm)[2].value)
+    undo = Run("inverse", y, None, draws=0)
+    back, evaluated = (
+        np.asarray(played(flow, [*warm, *mode, undo])[-1].value, dtype=np.float64)
+        for mode in ((), (Eval(),))
+    )
+    size = SMALL * np.abs(x).max()
+    if back.shape != x.shape or not np.isfinite(back).all():
+        raise Unsupported("its inverse refuses what forward returns in train mode", waits=False)
+    lost = stretch(x, back - x) if np.abs(back - x).max() > size else 0.0
+    if lost == 0.0 and np.abs(back - x).max() > size:
+        raise Unsupported("in train mode its inverse gives back another batch", waits=False)
+    if lost and np.abs(back - evaluated).max() <= size:
+        raise Unsupported("in train mode its inverse is that of eval mode", waits=False)
+    note = f"the batch comes back {lost:+.3g} of its spread too wide about its own mean"
+    return flags(abs(lost) > SMALL, len(batch.x), note)
+
+
+def played(flow: Living, steps: Sequence[Step[object]], fresh: bool = False) -> Life:
+    """A life in train mode; that it is refused there is no wrong result."""
+    life, error = attempt(flow.play, steps, fresh)
+    if life is None:
+        raise Unsupported(f"it is not called in train mode ({error})", waits=False)
+    return life
+
+
+def stretch(x: Array, error: Array) -> float:
+    """The share of its spread by which a batch is too wide about the mean of its channels, where
+    that is all that is wrong with it; 0 otherwise.
+    """
+    axes = (0, *range(2, x.ndim))
+    centered = x - x.mean(axes, keepdims=True)
+    spread = (centered**2).sum(axes, keepdims=True)
+    share = (error * centered).sum(axes, keepdims=True) / np.where(spread > 0, spread, 1.0)
+    rest = np.abs(error - share * centered).max()
+    if not rest <= SHARE * np.abs(error).max():
+        return 0.0
+    return float(share.reshape(-1)[np.abs(share).argmax()])
+
+
+@law(
+    "mode/first-batch-scale",
+    applies=has_modes & not_estimator & in_double,
+    tolerance=EXACT,
+    history="fresh",
+    effort=1,
+    size=3,
+    scales=(0.0,),
+    source="Kingma and Dhariwal 2018, Glow (arXiv:1807.03039), section 3.1: the first batch comes out with mean 0 and variance 1",
+)
+def first_batch_scale(flow: LivingBijection, batch: Batch) -> Residual:
+    """Where the first batch in train mode sets parameters or buffers for good, a batch several times
+    as large comes out the same, or as many times as large, and not as another power.
+    """
+    if flow.domain.kind != "real":
+        raise Unsupported("its domain is not all reals", waits=False)
+    asked = ordinary(flow, batch.seed, flow.normalizing)
+    again = asked.rows(slice(None, None, -1)).mapped(lambda points: 3.0 * points + 1.0)
+    run = asked.step()
+    steps = [State(), Train(), run, State(), again.step(), State()]
+    state, _, first, settled, _, later = played(flow, steps, fresh=True)
+    if not changed(state, settled) or changed(settled, later):
+        raise Unsupported("its first batch does not initialize it", waits=False)
+    outputs = [np.asarray(first.value, dtype=np.float64)]
+    for factor in FACTORS[1:]:
+        larger = asked.at(factor * asked.points).step()
+        out = played(flow, [Train(), larger], fresh=True).of(larger)
+        outputs.append(np.asarray(out.value, dtype=np.float64))
+    power = power_of(outputs)
+    off = power is not None and min(abs(power), abs(power - 1)) > NEAR
+    note = f"its first output grows as the power {power or 0.0:.2g} of its first batch"
+    return flags(off, len(batch.x), note)
+
+
+def power_of(outputs: list[Array]) -> float | None:
+    """The power of the size of the input that outputs grow with; None where they are not
+    proportional.
+    """
+    sizes = [float(np.abs(out).max()) for out in outputs]
+    if not all(np.isfinite(sizes)) or min(sizes) <= 0:
+        return None
+    power = float(np.log(sizes[1] / sizes[0]) / np.log(FACTORS[1]))
+    for factor, out, size in zip(FACTORS, outputs, sizes, strict=True):
+        expected = outputs[0] * factor**power
+        if out.shape != expected.shape or np.abs(out - expected).max() > SHARE * size:
+            return None
+    return power
