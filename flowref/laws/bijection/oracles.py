@@ -25,9 +25,9 @@ DIFFERENCE_SIZE = 128
 CANNOT_TELL = "reported or autograd (differences cannot tell)"
 
 
-# How the framework says that a tensor of the graph was written to; rows that are differentiated by
-# differences where it does, and the largest event.
-IN_PLACE = ("inplace operation", "in-place operation")
+# How the framework, or its backend, says that a tensor of the graph was written to; rows that are
+# differentiated by differences where it does, and the largest event.
+IN_PLACE = ("inplace operation", "in-place operation", "overwrites what autograd needs")
 DIFFERENCED, SMALL = 12, 16
 # Differences that are known no better say nothing.
 WORTH = 1e-2
@@ -49,7 +49,7 @@ def jacobians(
     """
     try:
         return flow.jacobian(which, x, context), np.zeros(len(x))
-    except RuntimeError as error:
+    except (RuntimeError, Unsupported) as error:
         if which != "inverse" or not in_place(error):
             raise
     if x[0].size > SMALL:
