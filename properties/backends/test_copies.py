@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.distributions import AffineTransform, ExpTransform
+from torch.distributions import AffineTransform, ExpTransform, Transform
 
 from flowref.backends.torch.copies import PATIENCE, Shelf
 from flowref.backends.torch.state import duplicate
@@ -292,8 +292,15 @@ def test_what_cannot_be_checked_is_copied_each_time(obj: Any) -> None:
     assert shelf.spare is None
 
 
-def test_the_inverse_of_a_transform_is_copied_whole() -> None:
-    """A copy of what holds the inverse of a transform computes what the original does."""
+@pytest.mark.parametrize("patched", [False, True])
+def test_the_inverse_of_a_transform_is_copied_whole(
+    patched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of what holds the inverse of a transform computes what the original does, also where
+    the state of a transform includes its inverse, as pyro makes it.
+    """
+    if patched:
+        monkeypatch.setattr(Transform, "__getstate__", lambda self: dict(vars(self)))
     half = AffineTransform(torch.tensor(1.0), torch.tensor(2.0))
     copied = duplicate([half, half.inv])
     assert copied[1] is not half.inv and copied[1](torch.tensor(5.0)) == 2.0

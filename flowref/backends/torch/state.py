@@ -79,8 +79,10 @@ def _inverses_whole() -> Iterator[None]:
 
 
 def _whole_inverse(inverse: Any) -> tuple[Any, ...]:
-    held = vars(inverse)
-    return INVERSE, (held["_inv"],), {name: held[name] for name in held if name != "_inv"}
+    """Made empty and filled afterwards: where pyro is imported a transform keeps its inverse in
+    copies, so that each is copied while the other is.
+    """
+    return object.__new__, (INVERSE,), dict(vars(inverse))
 
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
