@@ -28,7 +28,7 @@ class Initialized(nn.Module):
         if self.training and not self.started:
             with torch.no_grad():
                 self.shift.copy_(-x.mean(0))
-                self.log_gain.copy_(-torch.log(x.std(0) + 1e-6))
+                self.log_gain.copy_(-torch.log(x.std(0, correction=0) + 1e-6))
                 self.started.fill_(True)
         if self.refusing and not self.started:
             raise RuntimeError("not initialized: call it on a batch in train mode first")
