@@ -8,12 +8,16 @@ from flowref.model import ReportError
 
 
 def write(path: Path, text: str) -> None:
-    """Replace a file's text in one step, so that a reader never meets half of it.
+    """Replace a file's text in one step, so that a reader never meets half of it. What is there and
+    is no file, such as a pipe or a device, is written to.
 
     Raises: `ReportError` when that is not possible.
     """
     beside = path.with_name(path.name + ".part")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         beside.write_text(text, encoding="utf-8")
         beside.replace(path)
