@@ -57,8 +57,6 @@ class Scaling(nn.Module):
                 torch.rand(1)
             case "trained-log-det":
                 ladj = ladj * 1.1 if self.training else ladj
-            case "float32-log-det":
-                ladj = ladj.float()
             case "first-call" if not self.seen:
                 self.seen += 1
             case "one-feature":
@@ -94,7 +92,7 @@ class Picky(Scaling):
 
     def inverse(self, z: Any) -> tuple[Any, Any]:
         """Latents to data."""
-        if self.defect == "refused":
+        if self.defect == "refused" and float(z.abs().max()) > 20:
             raise ValueError("no inverse for you")
         return super().inverse(z)
 

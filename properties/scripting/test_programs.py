@@ -50,7 +50,6 @@ PAIRS = (
     (f"{COUPLING}input-mutated", "conduct/input-not-mutated"),
     (f"{COUPLING}float32-inside", "conduct/dtype-follow"),
     (f"{COUPLING}hidden-noise", "conduct/deterministic"),
-    (f"{SCALING}float32-log-det", "conduct/dtype-follow"),
     (f"{SCALING}viewed", "conduct/strides-accepted"),
     (f"{SCALING}squeezed", "conduct/batch-one"),
     (f"{SCALING}averaged-nan", "conduct/nan-containment"),
@@ -63,7 +62,6 @@ PAIRS = (
     (f"{SCALING}talkative", "conduct/no-printing"),
     (f"{SCALING}random", "conduct/no-random-numbers"),
     (f"{DENSITY}score-detached", "conduct/score"),
-    (f"{COUPLING}batch-statistics-in-conditioner", "mode/rows-independent"),
     (f"{RUNNING}updated-in-eval", "mode/eval-is-pure"),
     (f"{SCALING}first-call", "mode/first-call-in-eval"),
     (f"{SCALING}grad-mode", "mode/grad-modes-agree"),
@@ -197,9 +195,9 @@ def test_a_program_of_an_error_ends_with_it(run: Alone, monkeypatch: pytest.Monk
 
 def test_a_users_options_are_keywords(run: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
     """The options after the question mark reach the factory; those that speak to flowref do not."""
-    target = "slips.py:scaling?factor=0.5&event=3&defect=float32-log-det"
-    found = shown(target, "conduct/dtype-follow", run, monkeypatch)
-    assert 'scaling(defect="float32-log-det", factor=0.5)' in found.text
+    target = "slips.py:scaling?factor=0.5&event=3&defect=viewed"
+    found = shown(target, "conduct/strides-accepted", run, monkeypatch)
+    assert 'scaling(defect="viewed", factor=0.5)' in found.text
     assert found.outcome.code == 1
 
 

@@ -29,9 +29,8 @@ def constructions() -> Constructions:
 
     def diagonal(features: int = 4) -> Any:
         base = nd.DiagonalNormal([features])
-        with torch.no_grad():
-            for parameter in base.parameters():
-                parameter.add_(0.5 * torch.randn_like(parameter))
+        for parameter in base.parameters():
+            torch.nn.init.normal_(parameter, 0.0, 0.5)
         return base
 
     def conditional(features: int = 4, context_features: int = 3) -> Any:

@@ -41,9 +41,8 @@ def constructions() -> Constructions:
 
     def uneven(base: Any) -> Any:
         """With parameters off their start, where they would not matter."""
-        with torch.no_grad():
-            for parameter in base.parameters():
-                parameter.add_(0.5 * torch.randn_like(parameter))
+        for parameter in base.parameters():
+            torch.nn.init.normal_(parameter, 0.0, 0.5)
         return base
 
     def mixture(features: int = 2, modes: int = 3) -> Any:

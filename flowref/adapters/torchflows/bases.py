@@ -19,12 +19,8 @@ def constructions() -> Constructions:
         scales = 0.5 + torch.rand(features)
         return gaussian.DiagonalGaussian(torch.randn(features), scales, True, True)
 
-    def covariance(features: int) -> Any:
-        root = torch.randn(features, features)
-        return root @ root.T + torch.eye(features)
-
     def dense(features: int = 3) -> Any:
-        return gaussian.DenseGaussian(torch.randn(features), covariance(features))
+        return gaussian.DenseGaussian(torch.randn(features), torch.eye(features) + 0.5)
 
     def mixed(features: int = 2, components: int = 3) -> Any:
         places, scales = (
@@ -35,7 +31,7 @@ def constructions() -> Constructions:
         return mixture.DiagonalGaussianMixture(places, scales, weights / weights.sum())
 
     def dense_mixed(features: int = 2, components: int = 3) -> Any:
-        matrices = torch.stack([covariance(features) for _ in range(components)])
+        matrices = torch.stack([torch.eye(features) + 0.5 for _ in range(components)])
         return mixture.DenseGaussianMixture(2 * torch.randn(components, features), matrices)
 
     def joined() -> Any:

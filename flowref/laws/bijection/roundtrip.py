@@ -138,7 +138,8 @@ def saturated(
     There the point is lost in the image (a sigmoid of 50), and no inverse could bring it back. A
     fold is no excuse: between two points with the same image it takes other values.
     """
-    gap = rows_max(end - start)
+    with np.errstate(invalid="ignore"):  # both may be infinite
+        gap = rows_max(end - start)
     far = np.isfinite(gap) & (gap > FAR * (1 + rows_max(start))) & finite_rows(image)
     flat = far.copy()
     if not far.any():

@@ -63,8 +63,8 @@ SPECIMENS = (
     Specimen(
         "mixture_cdf",
         {
-            "not-normalized": ("bijection/forward-roundtrip",),
             "pdf-scale": ("bijection/log-det",),
+            "not-normalized": ("bijection/forward-roundtrip",),
             "bisection-few": ("bijection/inverse-roundtrip",),
             "bisection-range": ("bijection/forward-roundtrip",),
             "log-det-mean": ("bijection/log-det",),
