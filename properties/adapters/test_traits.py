@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,3 +123,22 @@ def test_a_composition_has_the_first_knots_and_the_largest_tolerance(
     whole = compose([first, second])
     assert whole.knots == first.knots
     assert whole.tolerance == max(first.tolerance, second.tolerance)
+
+
+@pytest.mark.parametrize(
+    ("stages", "expected"),
+    [
+        (lambda td: [td.SigmoidTransform(), td.AffineTransform(0.0, 3.0)], "(0,3)"),
+        (lambda td: [td.SigmoidTransform(), td.AffineTransform(1.0, -2.0)], "(-1,1)"),
+        (lambda td: [td.ExpTransform(), td.AffineTransform(1.0, 2.0)], "(1,inf)"),
+    ],
+)
+def test_the_domain_of_an_inverse_goes_back_through_affine_maps(stages: Any, expected: str) -> None:
+    """What the inverse of a composition takes is what its bounded stage takes, brought back."""
+    import torch.distributions as td
+
+    from flowref.adapters.torch_distributions.facts import traits
+
+    known = traits(td.ComposeTransform(stages(td)).inv)
+    assert str(known.domain) == expected
+    assert known.declared

@@ -11,9 +11,9 @@ from typing import Any
 from flowref.adapters.common.bases import base_promises
 from flowref.adapters.common.described import lineage
 from flowref.adapters.common.shapes import unknown_shape
-from flowref.adapters.common.torch_supports import support_of
+from flowref.adapters.common.torch_supports import interval, support_of
 from flowref.adapters.common.traits import Traits, compose, facts_of
-from flowref.model import REAL, Facts, Shape, TargetError
+from flowref.model import REAL, Facts, Shape, Support, TargetError
 
 TraitsOf = Callable[[Any], Traits]
 
@@ -46,8 +46,46 @@ def traits_by_parts(
     if names & INVERSES:
         return traits(transform.inv).inverted()
     if names & COMPOSITIONS:
-        return join([traits(stage) for stage in _stages(transform)])
+        whole = join([traits(stage) for stage in _stages(transform)])
+        return whole if whole.declared else pulled_back(whole, _stages(transform), traits)
     return traits(_widened(transform)) if names & WIDENED else None
+
+
+def pulled_back(whole: Traits, stages: Sequence[Any], traits: TraitsOf) -> Traits:
+    """The traits of a composition of which a stage may leave the domain of the next one, with the
+    interval that no stage leaves, where those that stand before a bounded one are affine maps of
+    numbers; as they were where they are not.
+    """
+    reached = REAL
+    for stage in reversed(stages):
+        if reached != REAL:
+            ends = _affine_ends(stage, reached)
+            if ends is None:
+                return whole
+            reached = interval(*ends)
+        own = traits(stage).domain
+        low, high = max(own.low, reached.low), min(own.high, reached.high)
+        if own.kind in ("ordered", "simplex", "product") or low >= high:
+            return whole
+        reached = interval(low, high)
+    return replace(whole, domain=reached, declared=True)
+
+
+def _affine_ends(stage: Any, reached: Support) -> tuple[float, float] | None:
+    """The ends of what an affine map of numbers takes into an interval; None for another map."""
+    turned = bool(lineage(stage) & INVERSES)
+    affine = stage.inv if turned else stage
+    if "AffineTransform" not in lineage(affine):
+        return None
+    loc, scale = (getattr(value, "numel", lambda: 1)() for value in (affine.loc, affine.scale))
+    if loc != 1 or scale != 1 or not float(affine.scale):
+        return None
+    shift, factor = float(affine.loc), float(affine.scale)
+    ends = [
+        end * factor + shift if turned else (end - shift) / factor
+        for end in (reached.low, reached.high)
+    ]
+    return min(ends), max(ends)
 
 
 def _stages(transform: Any) -> Sequence[Any]:
