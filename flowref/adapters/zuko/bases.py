@@ -39,7 +39,6 @@ def constructions() -> Constructions:
         ),
         "distributions.Joint": (joint, (3,)),
         "distributions.Mixture": mixture,
-        "distributions.GeneralizedNormal": (lambda: zd.GeneralizedNormal(torch.tensor(3.0)), ()),
         "distributions.TransformedUniform": (shifted, ()),
         "distributions.Truncated": (
             lambda: zd.Truncated(normal(0.0, 1.0), torch.tensor(-1.0), torch.tensor(2.0)),

@@ -68,6 +68,7 @@ ROWS: Mapping[str, Row] = MappingProxyType(
             (
                 # Averages that an earlier call in eval mode has moved are those of the next one.
                 "conduct/cache-coherent",
+                "state/restore-equals",
                 "conduct/nan-containment",
                 "conduct/value-gradient",
                 "mode/eval-is-pure",
