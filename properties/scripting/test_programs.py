@@ -62,6 +62,7 @@ PAIRS = (
     (f"{SCALING}talkative", "conduct/no-printing"),
     (f"{SCALING}random", "conduct/no-random-numbers"),
     (f"{DENSITY}score-detached", "conduct/score"),
+    (f"{COUPLING}batch-statistics-in-conditioner", "mode/rows-independent"),
     (f"{RUNNING}updated-in-eval", "mode/eval-is-pure"),
     (f"{SCALING}first-call", "mode/first-call-in-eval"),
     (f"{SCALING}grad-mode", "mode/grad-modes-agree"),

@@ -19,10 +19,10 @@ off = max(((a - b).abs().max() / (1 + a.abs().max())).item() for a, b in zip(fir
 REPEATED = f"""
 $setup
 first = $results
-second = [result[: len($at)] for result in $over(torch.cat([$at, $at[:4]])$end]
+second = [result[: len($at)] for result in $over(torch.cat([$at, $at[:1]])$end]
 # The law: what a point maps to does not depend on the rest of its batch.
-print("in their batch:            ", *(result.tolist() for result in first))
-print("with the first ones twice: ", *(result.tolist() for result in second))
+print("in their batch:           ", *(result.tolist() for result in first))
+print("with the first one twice: ", *(result.tolist() for result in second))
 off = {APART}
 """
 
