@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
-from flowref import backends
+from flowref import backends, registry
 from flowref.backends import Backend
 from flowref.loading.ownership import framework
 from flowref.loading.source import Source
-from flowref.model import OBJECT, FlowrefError, Shape, Target, TargetError, one_line, place_of
+from flowref.model import (
+    OBJECT,
+    FlowrefError,
+    Shape,
+    Target,
+    TargetError,
+    nearest,
+    one_line,
+    place_of,
+)
 
 GIVE_SHAPE = "the shape of one event as ?event=3 or ?event=2,4,4 (or --event 3)"
 
@@ -50,6 +60,13 @@ class Instance:
             return self.backend.cast(self.source.build(), self.dtype)
 
 
+def meant(target: Target, error: BaseException) -> str:
+    """The option of flowref that is nearest to one that a factory refused; empty if none is near."""
+    refused = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    known = refused is not None and refused[1] in dict(target.options)
+    return nearest(refused[1], registry.RESERVED) if refused is not None and known else ""
+
+
 def instance_of(source: Source, dtype: str) -> Instance:
     """Build a target, in the random state in which it is built for a condition with seed 0.
 
@@ -79,8 +96,8 @@ def instance_of(source: Source, dtype: str) -> Instance:
                     "factory that takes nothing and returns the object, as in file.py:make"
                 ) from error
             raise TargetError(
-                f"{source.target}: calling the factory raised {one_line(error, 300)}{place}. A "
-                "factory is "
+                f"{source.target}: calling the factory raised {one_line(error, 300)}{place}"
+                f"{meant(source.target, error)}. A factory is "
                 "called with the options after ? as keywords and must return the object to audit"
             ) from error
         backend = framework(obj)
