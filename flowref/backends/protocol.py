@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from flowref.model import Array, Condition, Dialect, Facts, Shape, Subject
+from flowref.model import Array, Condition, Cost, Dialect, Facts, Shape, Subject
 
 
 class Counter(Protocol):
@@ -79,6 +79,12 @@ class Backend(Protocol):
 
     def count_operations(self) -> AbstractContextManager[Counter]:
         """Count the operations of the framework that run inside, and change nothing."""
+
+    def cost(self, obj: Any, dialect: Dialect, facts: Facts, dtype: str, most: float) -> Cost:
+        """What calls of an object, which is used up, take with one row and with more, by counting;
+        one of more than ``most`` nominal nanoseconds is cut short. An empty `Cost` where nothing is
+        counted: then nothing is planned.
+        """
 
     def noise(self, seed: int, magnitude: float) -> AbstractContextManager[Any]:
         """Round each floating-point operation that runs inside at random, by a relative error of up

@@ -44,6 +44,8 @@ from flowref.model import (
 # Beyond so many coordinates an inverse that solves them one by one is not called for the sake of
 # counting.
 LARGE = 64
+# Nominal nanoseconds after which a call is counted no further.
+LONGEST = 2e9
 # Coordinates from which on a subject is probed as it was built: train-mode batches cost too much.
 MANY = 256
 # What the inverse and the log-det of a solver are held to where nothing is promised of them.
@@ -98,6 +100,8 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     history: History = "fresh" if math.prod(facts.event_shape) >= MANY else "warm"
     condition = Condition(dtype=instance.dtype, history=history)
     resolve = recognition.adapter.recognizes
+    cost = backend.cost(instance.copy(), dialect, facts, instance.dtype, LONGEST)
+    facts = replace(facts, cost=cost)
     subject = backend.subject(str(target), instance.copy, dialect, facts, condition, resolve, 0)
     trip = round_trip(subject, backend)
     operations = trip.operations

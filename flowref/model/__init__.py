@@ -2,6 +2,7 @@
 
 from flowref.model.call import Array, Call, Manner, Mapped, Observation
 from flowref.model.component import Adapter, Component, Dialect, Facts, Shape
+from flowref.model.cost import UNCOUNTED, CallCost, Cost, Line
 from flowref.model.errors import (
     Ambiguous,
     BaselineError,
@@ -49,12 +50,15 @@ from flowref.model.target import CONVENTIONS, OBJECT, USER, Condition, History, 
 from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verdict, identity
 
 __all__ = [
-    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "EXACT", "KINDS", "MASKS", "OBJECT", "ORDERS",
-    "PROMISES", "REAL", "ROLES", "ROUNDING", "RUNNING", "SAMPLE", "STATISTICAL", "USER", "Adapter", "Ambiguous", "Array",
-    "BaselineError", "Batch", "Call", "Component", "Condition", "Counterexample", "Counts", "Coupling", "Dialect", "Evidence",
-    "Facts", "FlowrefError", "History", "KnownFailure", "Law", "LawError", "Life", "Manner", "Mapped", "MultiScale", "Mutant",
-    "Normalizer", "Observation", "Preprocessing", "Problem", "Promise", "Recognized", "ReportError",
-    "Requirement", "Residual", "Shape", "Silence", "SpecError", "Squeezing", "Standing", "Status", "Subject", "Support",
-    "Target", "TargetError", "Undecidable", "UnknownShape", "Unsupported", "Verdict", "derive", "draw", "identity",
-    "law", "mutant", "named_mask", "nearest", "one_line", "per_point", "place_of", "requires", "seed_of",
+    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "EXACT", "KINDS", "MASKS", "OBJECT",
+    "ORDERS", "PROMISES", "REAL", "ROLES", "ROUNDING", "RUNNING", "SAMPLE", "STATISTICAL",
+    "UNCOUNTED", "USER", "Adapter", "Ambiguous", "Array", "BaselineError", "Batch", "Call",
+    "CallCost", "Component", "Condition", "Cost", "Counterexample", "Counts", "Coupling",
+    "Dialect", "Evidence", "Facts", "FlowrefError", "History", "KnownFailure", "Law", "LawError",
+    "Life", "Line", "Manner", "Mapped", "MultiScale", "Mutant", "Normalizer", "Observation",
+    "Preprocessing", "Problem", "Promise", "Recognized", "ReportError", "Requirement", "Residual",
+    "Shape", "Silence", "SpecError", "Squeezing", "Standing", "Status", "Subject", "Support",
+    "Target", "TargetError", "Undecidable", "UnknownShape", "Unsupported", "Verdict", "derive",
+    "draw", "identity", "law", "mutant", "named_mask", "nearest", "one_line", "per_point",
+    "place_of", "requires", "seed_of",
 ]  # fmt: skip

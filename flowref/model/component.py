@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flowref.model.cost import UNCOUNTED, Cost
 from flowref.model.promises import canonical
 from flowref.model.structure.batch_norm import Normalizer
 from flowref.model.structure.coupling import Coupling
@@ -93,7 +94,7 @@ class Facts:
     ``broken``: what calls of a user's object raised at every point, by the name of the ability, which
     is set aside; None where nobody looked.
     ``multi_scale``: how its latents leave level by level, if they do. ``coupling``: its two parts,
-    if it is a coupling.
+    if it is a coupling. ``cost``: what its calls take, as far as they were counted.
     """
 
     event_shape: Shape
@@ -111,6 +112,7 @@ class Facts:
     multi_scale: MultiScale | None = None
     coupling: Coupling | None = None
     broken: Mapping[str, str] | None = None
+    cost: Cost = UNCOUNTED
 
     def __post_init__(self) -> None:
         promises = {canonical(name): value for name, value in self.promises.items()}

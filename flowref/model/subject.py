@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from flowref.model.call import Array, Call, Mapped
 from flowref.model.component import Facts, Shape
+from flowref.model.cost import Cost
 from flowref.model.steps import Life
 from flowref.model.structure.batch_norm import Normalizer
 from flowref.model.structure.coupling import Coupling
@@ -235,6 +236,11 @@ class Subject:
     def coupling(self) -> Coupling | None:
         """Its two parts, if it is a coupling."""
         return self.facts.coupling
+
+    @property
+    def cost(self) -> Cost:
+        """What its calls take."""
+        return self.facts.cost
 
     @property
     def density_support(self) -> Support:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from flowref.backends.protocol import Backend, Counter
-from flowref.model import Array, Condition, Dialect, Facts, Shape, Subject
+from flowref.model import Array, Condition, Cost, Dialect, Facts, Shape, Subject
 
 
 class Torch:
@@ -93,6 +93,12 @@ class Torch:
 
         watching: AbstractContextManager[Counter] = Watching()
         return watching
+
+    def cost(self, obj: Any, dialect: Dialect, facts: Facts, dtype: str, most: float) -> Cost:
+        """See `Backend.cost`; what is dispatched to torch's operators."""
+        from flowref.backends.torch.pricing import cost_of
+
+        return cost_of(obj, dialect, facts, _dtype(dtype), most)
 
     def noise(self, seed: int, magnitude: float) -> AbstractContextManager[Any]:
         """See `Backend.noise`; operators are listed by name."""

@@ -14,10 +14,11 @@ import torch
 from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.state import directions, move
-from flowref.model import Array, Mapped, Undecidable, Unsupported
+from flowref.model import Array, Cost, Mapped, Undecidable, Unsupported
 
-# Rows and numbers of one backward pass of a Jacobian; more are taken in chunks.
-JACOBIAN_ROWS, JACOBIAN_SIZE = 1024, 2**18
+# Rows, numbers of the result, and bytes of the graph of one backward pass of a Jacobian; more are
+# taken in chunks. Where the parameters alone take more, rows may take as much again.
+JACOBIAN_ROWS, JACOBIAN_SIZE, JACOBIAN_BYTES = 1024, 2**18, 2**28
 
 
 def _graphed(
@@ -53,24 +54,25 @@ def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> A
     """d value / d input per point, ``(batch, outputs, inputs)``, by autograd.
 
     Each row is repeated once per output and pulled back with one-hot cotangents in one backward
-    pass, which is the same matrix as one pass per output wherever rows are independent. Raises
-    `Unsupported` where no graph is recorded.
+    pass, which is the same matrix as one pass per output wherever rows are independent; a graph
+    that would take too much is made for some outputs of a row at a time. Raises `Unsupported` where
+    no graph is recorded.
     """
     batch = len(x)
     shape = live.facts.latent_shape or live.facts.event_shape
     outputs = int(np.prod(shape if name == "forward" else live.facts.event_shape))
     live.count(f"jacobian {name}", lambda: jacobian(live, name, x, context))
-    step = max(1, min(JACOBIAN_ROWS, JACOBIAN_SIZE // max(1, outputs)) // max(1, outputs))
     with live.lend() as obj, live.calling(f"jacobian {name}"):
-        pieces: list[Array] = []
+        whole = obj
         clean, ctx = live.tensor(x, support=live.support_of(name)), live.tensor(context, jitter=1)
         assert clean is not None
-        for start in range(0, batch, step):
-            rows = clean[start : start + step].repeat_interleave(outputs, 0).requires_grad_(True)
-            contexts = ctx if ctx is None else ctx[start : start + step]
-            if contexts is not None:
-                contexts = contexts.repeat_interleave(outputs, 0)
-            whole = obj if not pieces else live.take()  # each chunk is a call of its own
+        inputs = int(np.prod(x.shape[1:]))
+        matrices = np.zeros((batch, outputs, inputs), dtype=array(clean[:0]).dtype)
+        for some, pulled in blocks(batch, outputs, graphed_rows(live.facts.cost, name)):
+            width = pulled.stop - pulled.start
+            rows = clean[some].repeat_interleave(width, 0).requires_grad_(True)
+            contexts = None if ctx is None else ctx[some].repeat_interleave(width, 0)
+            whole = live.take() if whole is None else whole  # each block is a call of its own
             value, _ = _graphed(live, whole, name, rows, contexts)
             if not value.requires_grad:
                 raise Unsupported(f"{name} records no autograd graph")
@@ -78,14 +80,41 @@ def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> A
                 raise Undecidable(
                     f"{name} returned {tuple(value.shape[1:])} where {tuple(shape)} was expected"
                 )
-            flat = value.reshape(len(rows) // outputs, outputs, outputs)
+            flat = value.reshape(len(rows) // width, width, outputs)
+            flat = flat if width == outputs else flat[:, :, pulled]
             diagonal = torch.diagonal(flat, dim1=1, dim2=2).sum()
             with in_place(name):
                 (gradient,) = torch.autograd.grad(diagonal, rows, allow_unused=True)
-            if gradient is None:
-                gradient = torch.zeros_like(rows)
-            pieces.append(array(gradient).reshape(len(rows) // outputs, outputs, -1))
-        return np.concatenate(pieces) if pieces else np.zeros((0, outputs, outputs))
+            if gradient is not None:
+                matrices[some, pulled] = array(gradient).reshape(len(rows) // width, width, -1)
+            whole = None
+    return matrices
+
+
+def blocks(batch: int, outputs: int, most: int) -> Iterator[tuple[slice, slice]]:
+    """The rows of a batch, and the outputs of each, of one backward pass after the other; at most
+    ``most`` of them together, or one.
+
+    >>> [(rows.stop - rows.start, pulled.stop) for rows, pulled in blocks(5, 4, 8)]
+    [(2, 4), (2, 4), (1, 4)]
+    >>> [(rows.start, pulled.start, pulled.stop) for rows, pulled in blocks(2, 3, 2)]
+    [(0, 0, 2), (0, 2, 3), (1, 0, 2), (1, 2, 3)]
+    """
+    together = min(JACOBIAN_ROWS, JACOBIAN_SIZE // max(1, outputs), most)
+    step = max(1, together // max(1, outputs))
+    width = outputs if most >= outputs else max(1, most)
+    for start in range(0, batch, step):
+        for first in range(0, outputs, max(1, width)):
+            yield (
+                slice(start, min(start + step, batch)),
+                slice(first, min(first + width, outputs)),
+            )
+
+
+def graphed_rows(cost: Cost, name: str) -> int:
+    """How many rows the graph of a call may have."""
+    written = cost.of(name).written
+    return max(1, written.rows(max(JACOBIAN_BYTES, 2 * written.fixed)))
 
 
 def vjp(

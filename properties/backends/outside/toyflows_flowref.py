@@ -25,6 +25,7 @@ from flowref.model import (
     Call,
     Component,
     Condition,
+    Cost,
     Dialect,
     Facts,
     Manner,
@@ -119,6 +120,10 @@ class Numpy:
     def count_operations(self) -> contextlib.AbstractContextManager[SimpleNamespace]:
         """Too few to matter."""
         return contextlib.nullcontext(SimpleNamespace(operations=0, readings=0))
+
+    def cost(self, obj: Any, dialect: Dialect, facts: Facts, dtype: str, most: float) -> Cost:
+        """Nothing is counted."""
+        return Cost()
 
     @contextlib.contextmanager
     def noise(self, seed: int, magnitude: float) -> Iterator[None]:

@@ -1,0 +1,105 @@
+"""What a call costs, seen from below: numbers written, products added up, memory held at one time."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from flowref.backends.torch.narrowing import Watching
+from flowref.model.cost import work
+
+# Products of two matrices; of which arguments.
+MATRICES = {
+    "mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2), "mv": (0, 1), "addmv": (1, 2),
+    "dot": (0, 1),
+}  # fmt: skip
+# Factorizations and solvers of square matrices: so many products are a third of the cube.
+SQUARES = ("lu_factor", "solve", "slogdet", "det", "inv_ex", "qr", "svd", "matrix_exp", "cholesky")
+
+
+class Enough(BaseException):
+    """A call is cut short: what it takes beyond this is not counted. No `Exception`, since code that
+    is measured may catch those.
+    """
+
+
+class Measuring(Watching):
+    """Count operations, numbers written, products, and the bytes that results hold.
+
+    ``most``: nominal nanoseconds of work after which `Enough` is raised.
+    """
+
+    def __init__(self, most: float = float("inf")) -> None:
+        super().__init__()
+        self.most = most
+        self.entries = self.products = 0.0
+        self.written = self.holding = self.held = 0
+
+    @property
+    def work(self) -> float:
+        """The work so far, in nominal nanoseconds."""
+        return work(self.operations, self.entries, self.products)
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        out = super().__torch_dispatch__(func, types, args, kwargs)
+        if not _views(func):
+            for value in out if isinstance(out, (tuple, list)) else (out,):
+                if isinstance(value, torch.Tensor):
+                    self._result(value, _writes(func))
+            self.products += _products(func.overloadpacket.__name__, args, out)
+        if self.work > self.most:
+            raise Enough
+        return out
+
+    def _result(self, value: torch.Tensor, in_place: bool) -> None:
+        self.entries += value.numel()
+        if in_place:
+            return
+        size = value.numel() * value.element_size()
+        self.written += size
+        self.holding += size
+        self.held = max(self.held, self.holding)
+        weakref.finalize(value, self._released, size).atexit = False
+
+    def _released(self, size: int) -> None:
+        self.holding -= size
+
+
+def _products(name: str, args: tuple[Any, ...], out: Any) -> float:
+    """How many products an operator adds up."""
+    if name in MATRICES:
+        first, second = (args[index] for index in MATRICES[name])
+        return float(first.numel() * (second.shape[-1] if second.dim() > 1 else 1))
+    if name == "convolution" and isinstance(out, torch.Tensor):
+        weight, transposed = args[1], bool(args[6])
+        larger = args[0] if transposed else out
+        return float(larger.numel() * weight.numel() / max(1, weight.shape[0]))
+    if any(word in name for word in SQUARES) and isinstance(args[0], torch.Tensor):
+        size = args[0].shape[-1] if args[0].dim() else 1
+        return float(args[0].numel() * size)
+    return 0.0
+
+
+@functools.cache
+def _views(func: Any) -> bool:
+    """Whether an operator gives back an argument's memory without writing to it."""
+    return any(
+        result.alias_info is not None and not result.alias_info.is_write
+        for result in func._schema.returns
+    )
+
+
+@functools.cache
+def _writes(func: Any) -> bool:
+    """Whether an operator writes to an argument."""
+    return any(result.alias_info is not None for result in func._schema.returns)
