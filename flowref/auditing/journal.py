@@ -13,12 +13,13 @@ import importlib.machinery
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import flowref
 from flowref.model import USER, Law, Problem, Recognized, ReportError, Target, Verdict
+from flowref.reporting.contents import FREE, Expense
 from flowref.reporting.encoding import (
     recognized_from_json,
     recognized_to_json,
@@ -37,18 +38,19 @@ RUN = ("config.json", "checkpoint.safetensors")
 
 @dataclass(frozen=True)
 class Earlier:
-    """What an interrupted run left: verdicts, targets that could not be loaded, and what the others
-    were recognized as.
+    """What an interrupted run left: verdicts, targets that could not be loaded, and of the others
+    what they were recognized as and what their pairs took.
     """
 
     verdicts: tuple[Verdict, ...] = ()
     problems: tuple[Problem, ...] = ()
     recognized: Mapping[str, Recognized] = field(default_factory=dict)
+    expenses: Mapping[str, Expense] = field(default_factory=dict)
 
 
 class Journal:
     """An append-only file of JSON lines: a header with the digest, then one line per verdict, per
-    unloadable target, and per target with what it was recognized as.
+    unloadable target, per target with what it was recognized as, and per pair with what it took.
     """
 
     def __init__(self, folder: Path, digest: str) -> None:
@@ -63,6 +65,7 @@ class Journal:
         verdicts: dict[tuple[str, str], Verdict] = {}
         problems: dict[str, Problem] = {}
         recognized: dict[str, Recognized] = {}
+        expenses: dict[str, Expense] = {}
         try:
             lines = self.path.read_text(encoding="utf-8").splitlines()
             if not lines or json.loads(lines[0]) != {
@@ -79,12 +82,15 @@ class Journal:
                     problems[row["problem"]] = Problem(row["problem"], row["message"])
                 elif "recognized" in row:
                     recognized[row["recognized"]] = recognized_from_json(row["as"])
+                elif "spent" in row:
+                    target = row.pop("spent")
+                    expenses[target] = expenses.get(target, FREE) + Expense(**row)
                 else:
                     verdict = verdict_from_json(row)
                     verdicts[verdict.target, verdict.law] = verdict
             except (ValueError, KeyError, TypeError, ReportError):
                 break  # the line that was being written when the audit ended
-        return Earlier(tuple(verdicts.values()), tuple(problems.values()), recognized)
+        return Earlier(tuple(verdicts.values()), tuple(problems.values()), recognized, expenses)
 
     def open(self, earlier: Earlier | None = None) -> None:
         """Begin the file, with what an earlier run left.
@@ -103,6 +109,8 @@ class Journal:
         left = earlier or Earlier()
         for target, recognized in left.recognized.items():
             self.recognize(target, recognized)
+        for target, expense in left.expenses.items():
+            self.spend(target, expense)
         for verdict in left.verdicts:
             self.add(verdict)
         for problem in left.problems:
@@ -119,6 +127,10 @@ class Journal:
     def recognize(self, target: str, recognized: Recognized) -> None:
         """Keep what a target was recognized as."""
         self._line({"recognized": target, "as": recognized_to_json(recognized)})
+
+    def spend(self, target: str, expense: Expense) -> None:
+        """Keep what a pair of a target took."""
+        self._line({"spent": target, **asdict(expense)})
 
     def _line(self, row: dict[str, Any]) -> None:
         if self.file is not None:

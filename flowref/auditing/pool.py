@@ -17,13 +17,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flowref.auditing.schedule import Pair, Schedule
-from flowref.auditing.usage import resident, usage
+from flowref.auditing.usage import peak, resident, usage
 from flowref.auditing.worker import MEBIBYTE, Outcome, Replay, Start, outcome_of
 from flowref.model import FlowrefError, Status, Target
+from flowref.reporting.contents import FREE, Expense
 
 CHECK = "flowref.auditing.worker:check_pair"
 BOOT = """import json, sys
@@ -62,6 +63,7 @@ class Broken:
     status: Status
     reason: str
     seconds: float
+    expense: Expense = FREE
 
 
 # A worker that has grown by this share of the memory limit is replaced between two pairs: what
@@ -226,6 +228,7 @@ class Pool:
             broken = Broken(Status.CRASHED, "the worker did not start", age)
         if broken is None:
             return
+        broken = replace(broken, expense=self._expense(worker))
         self._end(worker)
         if worker.pair is not None:
             yield worker.pair, broken
@@ -235,6 +238,12 @@ class Pool:
                 raise FlowrefError(
                     f"worker processes do not start ({broken.reason}); try --in-process"
                 )
+
+    def _expense(self, worker: Worker) -> Expense:
+        """What the pair of a worker has taken, as far as that can still be seen."""
+        taken = usage(worker.process.pid)
+        spent = 0.0 if taken is None else taken.seconds - worker.used
+        return Expense(max(spent, 0.0), peak(worker.process.pid))
 
     def _overtime(self, worker: Worker) -> str:
         """How a worker has used up the time of its pair, or an empty string.

@@ -42,7 +42,7 @@ from flowref.model import (
     Verdict,
     nearest,
 )
-from flowref.reporting.contents import Environment, LawNote
+from flowref.reporting.contents import FREE, Environment, Expense, LawNote
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
 
@@ -89,6 +89,7 @@ class Audit:
         self.frameworks = frameworks(self.targets)
         self.versions = library_versions(self.targets)
         self.recognized: dict[str, Recognized] = {}
+        self.expenses: dict[str, Expense] = {}
         pins = options.baseline.pins(list(self.done), [law.id for law in laws])
         self.cases = {
             pair: verdict.counterexample
@@ -104,7 +105,7 @@ class Audit:
         """Run everything; always returns a report."""
         left = self._open_journal()
         earlier, unloadable = left.verdicts, left.problems
-        self.recognized = dict(left.recognized)
+        self.recognized, self.expenses = dict(left.recognized), dict(left.expenses)
         self.listener.begin(self.targets, self.laws, len(earlier))
         for problem in self.problems:
             self.listener.problem(problem)
@@ -186,7 +187,9 @@ class Audit:
         for pair, outcome in events:
             if outcome is None:
                 self.listener.start(pair)
-            elif pair.law is None:
+                continue
+            self._spend(str(pair.target), outcome.expense)
+            if pair.law is None:
                 self._enter_probe(pair, outcome)
             elif pair.case is not None:
                 self._enter_replay(pair, outcome)
@@ -195,6 +198,13 @@ class Audit:
                 self._enter_all(verdicts, journal=True)
             if self.schedule.left and time.monotonic() - self.began > self.options.budget:
                 self._out_of_time()
+
+    def _spend(self, target: str, expense: Expense) -> None:
+        """Add what a pair took to what its target took."""
+        if expense != FREE:
+            self.expenses[target] = self.expenses.get(target, FREE) + expense
+            if self.journal is not None:
+                self.journal.spend(target, expense)
 
     def _out_of_time(self) -> None:
         """The pairs left are not run; the families of laws that were not reached are named."""
@@ -317,6 +327,7 @@ class Audit:
             complete,
             recognized={name: self.recognized[name] for name in names if name in self.recognized},
             known=known,
+            expenses={name: self.expenses[name] for name in names if name in self.expenses},
         )
 
 

@@ -17,11 +17,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import IO, Any
 
 from flowref import backends
-from flowref.auditing.usage import resident
+from flowref.auditing.usage import forget_peak, peak, resident
 from flowref.backends import process
 from flowref.model import (
     USER,
@@ -32,6 +32,7 @@ from flowref.model import (
     Verdict,
     one_line,
 )
+from flowref.reporting.contents import FREE, Expense
 from flowref.reporting.encoding import (
     recognized_from_json,
     recognized_to_json,
@@ -59,13 +60,14 @@ class Start:
 @dataclass(frozen=True)
 class Outcome:
     """What came of a pair: its verdict, or the sentence of what it raised; of a probe that went well
-    what the target was recognized as.
+    what the target was recognized as. ``expense``: what the process took for it.
     """
 
     verdict: Verdict | None = None
     raised: str = ""
     seconds: float = 0.0
     recognized: Recognized | None = None
+    expense: Expense = FREE
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,14 @@ def resolve(name: str) -> Entry:
     module, _, attribute = name.partition(":")
     entry: Entry = getattr(importlib.import_module(module), attribute)
     return entry
+
+
+def metered(entry: Entry, target: Target, law: str | None, settings: Any) -> Outcome:
+    """What `guarded` gives, with what it took; the peak is that of this whole process."""
+    forget_peak()
+    began = time.process_time()
+    outcome = guarded(entry, target, law, settings)
+    return replace(outcome, expense=Expense(time.process_time() - began, peak(os.getpid())))
 
 
 def guarded(entry: Entry, target: Target, law: str | None, settings: Any) -> Outcome:
@@ -167,7 +177,7 @@ def main(start_text: str) -> None:
             _import_library(target)
             imported = target.adapter
             _limit_memory(start.memory)
-        outcome = guarded(entry, target, law, settings)
+        outcome = metered(entry, target, law, settings)
         if os.getpid() != pid:  # the target forked, and this is the child
             os._exit(0)
         _answer(answers, message_of(outcome))
@@ -181,6 +191,7 @@ def message_of(outcome: Outcome) -> dict[str, Any]:
         "raised": outcome.raised,
         "seconds": outcome.seconds,
         "recognized": None if recognized is None else recognized_to_json(recognized),
+        "expense": asdict(outcome.expense),
     }
 
 
@@ -192,6 +203,7 @@ def outcome_of(message: dict[str, Any]) -> Outcome:
         str(message["raised"]),
         float(message["seconds"]),
         None if recognized is None else recognized_from_json(recognized),
+        Expense(**message["expense"]),
     )
 
 

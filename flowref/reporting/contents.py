@@ -40,3 +40,19 @@ class Omitted:
 
     points: int
     undecided: int
+
+
+@dataclass(frozen=True)
+class Expense:
+    """What the laws on a target took: seconds of processor time, and the resident bytes of the
+    process that measured them at their highest, 0 where nobody looked.
+    """
+
+    seconds: float = 0.0
+    peak: int = 0
+
+    def __add__(self, other: Expense) -> Expense:
+        return Expense(self.seconds + other.seconds, max(self.peak, other.peak))
+
+
+FREE = Expense()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flowref.model import FlowrefError, KnownFailure, Problem, Recognized, Standing, Status, Verdict
 from flowref.reporting import schema
-from flowref.reporting.contents import Environment, LawNote, Omitted
+from flowref.reporting.contents import Environment, Expense, LawNote, Omitted
 from flowref.reporting.files import read, write
 from flowref.reporting.outcomes import BROKEN, EXPLAINED, FAILING, labels
 from flowref.reporting.text import clean
@@ -29,7 +29,8 @@ class Report:
     """Targets x laws. ``complete`` is False for an interrupted audit, whose pairs not reached are
     NOT_RUN. ``omitted`` is what a brief report counts instead of listing it, None in full.
     ``recognized``: what each target was taken for, by its name.
-    ``known`` tells how known failures stand; it changes no verdict.
+    ``known`` tells how known failures stand; it changes no verdict. ``expenses``: what the pairs of
+    each target took.
     """
 
     environment: Environment
@@ -41,6 +42,7 @@ class Report:
     omitted: Omitted | None = None
     recognized: Mapping[str, Recognized] = field(default_factory=dict)
     known: tuple[KnownFailure, ...] = ()
+    expenses: Mapping[str, Expense] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         """Reports are equal when their JSON is: nan equals nan there, and 0.0 is not -0.0."""
@@ -140,7 +142,7 @@ class Report:
         """The report less its durations and date: what two runs of the same audit must agree on."""
         verdicts = tuple(verdict.without_time() for verdict in self.verdicts)
         environment = replace(self.environment, started="", seconds=0.0)
-        return replace(self, environment=environment, verdicts=verdicts)
+        return replace(self, environment=environment, verdicts=verdicts, expenses={})
 
     def brief(self) -> Report:
         """The report with nothing but the outcome of pairs whose law holds or does not apply: their

@@ -4,7 +4,8 @@ Schema 2 is a report in full, schema 3 a brief one. Both list the verdicts that 
 that do not apply, most of the pairs of an audit, share a line per target and reason in full. In
 brief a target has one line with a letter per law, in the order of the laws: ``h`` it holds, ``-``
 it does not apply, ``w`` it does not apply and waits, ``.`` the pair is among the verdicts, or not in
-the report. ``known`` is there where known failures were compared with.
+the report. ``known`` is there where known failures were compared with, ``expenses`` where anything
+was measured in a worker.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from flowref.model import (
     Verdict,
     one_line,
 )
-from flowref.reporting.contents import Environment, LawNote, Omitted
+from flowref.reporting.contents import Environment, Expense, LawNote, Omitted
 from flowref.reporting.encoding import (
     hexed,
     recognized_from_json,
@@ -64,6 +65,8 @@ def text(fields: Mapping[str, Any]) -> str:
     ]
     if fields["known"]:
         rows.append(("known", map(asdict, fields["known"])))
+    if fields["expenses"]:
+        rows.append(("expenses", _expense_rows(fields["expenses"])))
     if omitted is None:
         listed, idle = _grouped(fields["verdicts"], notes)
         rows += [("verdicts", map(verdict_to_json, listed)), ("not_applicable", idle)]
@@ -101,6 +104,7 @@ def fields(text: str, origin: str) -> dict[str, Any]:
             "omitted": _omitted(data["omitted"]) if brief else None,
             "recognized": _recognized(data.get("recognized", ())),
             "known": tuple(map(_known, data.get("known", ()))),
+            "expenses": _expenses(data.get("expenses", ())),
         }
     except ReportError as error:
         raise ReportError(f"{origin} is a damaged flowref report: {error}") from None
@@ -242,6 +246,16 @@ def _recognized_rows(recognized: Mapping[str, Recognized]) -> Iterator[dict[str,
 def _recognized(rows: Iterable[dict[str, Any]]) -> dict[str, Recognized]:
     """What each target was recognized as; older reports do not tell."""
     return {str(row["target"]): recognized_from_json(row) for row in rows}
+
+
+def _expense_rows(expenses: Mapping[str, Expense]) -> Iterator[dict[str, Any]]:
+    for target, one in expenses.items():
+        yield {"target": target, "seconds": hexed(one.seconds), "peak": one.peak}
+
+
+def _expenses(rows: Iterable[dict[str, Any]]) -> dict[str, Expense]:
+    """What each target took; older reports do not tell."""
+    return {str(row["target"]): Expense(unhexed(row["seconds"]), int(row["peak"])) for row in rows}
 
 
 def _environment(row: dict[str, Any]) -> Environment:

@@ -236,6 +236,26 @@ def test_a_journal_survives_being_cut_off(tmp_path: Path) -> None:
     assert journal.read() == Earlier()
 
 
+def test_a_report_tells_what_each_target_took(aftermath: Report, tmp_path: Path) -> None:
+    """Seconds of the processor and the resident memory at its highest, also of what was killed for
+    them; they are kept by the journal and by the JSON, and no part of the outcome.
+    """
+    loop, bomb, idle = (
+        aftermath.expenses[spec(name)] for name in ("endless", "memory_bomb", "innocent")
+    )
+    assert loop.seconds > 3 > idle.seconds
+    assert bomb.peak > idle.peak + 100 * 2**20
+    assert idle.peak > 10 * 2**20
+    assert Report.from_json(aftermath.to_json()).expenses == aftermath.expenses
+    assert not aftermath.without_time().expenses
+    journal = Journal(tmp_path, "e" * 64)
+    journal.open(Earlier(expenses=aftermath.expenses))
+    journal.spend(spec("endless"), replace(idle, seconds=1.0))
+    journal.close(finished=False)
+    expected = replace(loop, seconds=loop.seconds + 1, peak=max(loop.peak, idle.peak))
+    assert journal.read().expenses[spec("endless")] == expected
+
+
 def test_budget_keeps_pairs_from_starting(alone: Options) -> None:
     """Pairs that would start after the budget is spent are not run, and say so."""
     report = conduct([spec("innocent")], LAWS, replace(alone, budget=1e-9), Listener())

@@ -26,7 +26,7 @@ from flowref.model import (
     Status,
     Verdict,
 )
-from flowref.reporting.contents import Environment, LawNote
+from flowref.reporting.contents import Environment, Expense, LawNote
 from flowref.reporting.encoding import packed, unpacked, verdict_from_json, verdict_to_json
 from flowref.reporting.markdown import to_markdown
 from flowref.reporting.markup import code, escaped
@@ -117,6 +117,7 @@ reports = st.builds(
     problems=st.lists(st.builds(Problem, words, words), max_size=2).map(tuple),
     complete=st.booleans(),
     recognized=st.dictionaries(words, recognitions, max_size=2),
+    expenses=st.dictionaries(words, st.builds(Expense, floats, counts), max_size=2),
 )
 
 HOSTILE = (
