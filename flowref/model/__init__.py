@@ -1,7 +1,7 @@
 """The nouns of flowref; imports nothing else of ours."""
 
 from flowref.model.call import Array, Call, Manner, Mapped, Observation
-from flowref.model.component import Adapter, Component, Dialect, Facts, Shape
+from flowref.model.component import PUBLISHED, Adapter, Component, Dialect, Facts, Shape
 from flowref.model.cost import UNCOUNTED, CallCost, Cost, Line
 from flowref.model.errors import (
     Ambiguous,
@@ -51,7 +51,7 @@ from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verd
 
 __all__ = [
     "ADVICE", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "EXACT", "KINDS", "MASKS", "OBJECT",
-    "ORDERS", "PROMISES", "REAL", "ROLES", "ROUNDING", "RUNNING", "SAMPLE", "STATISTICAL",
+    "ORDERS", "PROMISES", "PUBLISHED", "REAL", "ROLES", "ROUNDING", "RUNNING", "SAMPLE", "STATISTICAL",
     "UNCOUNTED", "USER", "Adapter", "Ambiguous", "Array", "BaselineError", "Batch", "Call",
     "CallCost", "Component", "Condition", "Cost", "Counterexample", "Counts", "Coupling",
     "Dialect", "Evidence", "Facts", "FlowrefError", "History", "KnownFailure", "Law", "LawError",

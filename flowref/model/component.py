@@ -15,6 +15,8 @@ from flowref.model.structure.preprocessing import Preprocessing
 from flowref.model.support import REAL, Support
 
 Shape = tuple[int, ...]
+# What the names of models of published size begin with.
+PUBLISHED = "published."
 
 
 @dataclass(frozen=True)
@@ -126,13 +128,15 @@ class Component:
 
     ``build(**options)`` returns the live object; it is called under the wanted default dtype and a
     fixed random state.
-    ``facts`` are given, or computed from the options by a function.
+    ``facts`` are given, or computed from the options by a function. ``source``: where a model of
+    this size was published, of published models.
     """
 
     name: str
     build: Callable[..., Any]
     dialect: Dialect
     facts: Facts | Callable[..., Facts]
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,9 @@ class Adapter:
     where only an object tells.
     ``healthy()``: the names of constructions that are known to be correct, which no law may accuse;
     `flowref selftest` audits them.
+    ``published()``: name -> model in the size in which it was published; each name begins with
+    `PUBLISHED`. They are named one by one or by that word, and are no part of the library's
+    constructions, whose audit has a budget.
     """
 
     name: str
@@ -159,3 +166,4 @@ class Adapter:
     describe: Callable[[Any, Shape | None], Facts]
     backend: str = "torch"
     healthy: Callable[[], Sequence[str]] = tuple
+    published: Callable[[], Mapping[str, Component]] = dict

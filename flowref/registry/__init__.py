@@ -12,6 +12,7 @@ from flowref.registry.catalogue import (
     mutants,
     problems,
     promises,
+    published,
     renamings,
     select_laws,
     specimens,
@@ -21,5 +22,5 @@ from flowref.registry.specs import RESERVED, builder_options, expand, literal, p
 __all__ = [
     "RESERVED", "adapters", "builder_options", "components", "expand", "find_component", "find_law",
     "find_mutant", "installed", "laws", "library_version", "literal", "mutants", "parse_target", "problems",
-    "promises", "renamings", "select_laws", "specimens",
+    "promises", "published", "renamings", "select_laws", "specimens",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from types import ModuleType
 from flowref import backends
 from flowref.model import (
     PROMISES,
+    PUBLISHED,
     Adapter,
     Component,
     Law,
@@ -205,6 +206,19 @@ def components(name: str) -> Mapping[str, Component]:
     """The constructions of a library by name; imports it. `TargetError` if it is not installed, or
     its framework is not.
     """
+    return _usable(name).components()
+
+
+@functools.cache
+def published(name: str) -> Mapping[str, Component]:
+    """The models of published size of a library, by name, as `components`; most libraries have
+    some.
+    """
+    return _usable(name).published()
+
+
+def _usable(name: str) -> Adapter:
+    """The adapter of a library that can be imported here, as its framework can."""
     adapter = adapters()[name]
     if adapter.package and not backends.importable(adapter.package):
         raise TargetError(
@@ -216,16 +230,19 @@ def components(name: str) -> Mapping[str, Component]:
             backends.find(adapter.backend)
         except TargetError as error:
             raise TargetError(f"{adapter.title} cannot be audited here: {error}") from error
-    return adapter.components()
+    return adapter
 
 
 def find_component(target: Target) -> Component:
-    """The construction that a target names."""
-    entries = components(target.adapter)
+    """The construction or the model of published size that a target names."""
+    model = target.component.startswith(PUBLISHED)
+    entries = (published if model else components)(target.adapter)
     if target.component not in entries:
+        title = adapters()[target.adapter].title
+        noun, glob = ("model", f"{PUBLISHED}*") if model else ("construction", "*")
         raise SpecError(
-            f"{adapters()[target.adapter].title} has no construction {target.component!r} here"
-            f"{nearest(target.component, entries)}; `flowref audit '{target.adapter}:*'` audits all "
-            f"{len(entries)}"
+            f"{title} has no {noun} {target.component!r} here"
+            f"{nearest(target.component, entries)}; `flowref audit '{target.adapter}:{glob}'` "
+            f"audits all {len(entries)}"
         )
     return entries[target.component]

@@ -10,8 +10,14 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
-from flowref.model import CONVENTIONS, USER, SpecError, Target, nearest
-from flowref.registry.catalogue import adapters, components, find_component
+from flowref.model import CONVENTIONS, PUBLISHED, USER, SpecError, Target, nearest
+from flowref.registry.catalogue import (
+    adapters,
+    components,
+    find_component,
+    installed,
+    published,
+)
 
 # Options of a spec that speak to flowref; all others go to the builder or factory.
 RESERVED = (
@@ -40,9 +46,11 @@ def parse_target(spec: str) -> Target:
 
 def expand(spec: str) -> list[Target]:
     """The targets a user means: a library's name is all its constructions, a glob the matching
-    ones.
+    ones; the word `published` is every model of published size.
     """
     names = {name.casefold(): name for name in adapters()}
+    if spec.casefold() == PUBLISHED.rstrip("."):
+        return _published()
     if spec.casefold() in names:
         spec = f"{names[spec.casefold()]}:*"
     if is_run(spec.partition("?")[0]):
@@ -63,7 +71,8 @@ def expand(spec: str) -> list[Target]:
     target = parse_target(spec)
     if target.adapter == USER:
         return [target]
-    known = components(target.adapter)
+    models = target.component.startswith(PUBLISHED)
+    known = (published if models else components)(target.adapter)
     if target.component in known:
         return [target]
     matched = [
@@ -76,6 +85,13 @@ def expand(spec: str) -> list[Target]:
     if not matched:
         find_component(target)
     return [Target(target.adapter, name, target.options) for name in matched]
+
+
+def _published() -> list[Target]:
+    """The models of published size of every library that is installed."""
+    return [
+        Target(name, model) for name in adapters() if installed(name) for model in published(name)
+    ]
 
 
 def is_run(spec: str) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flowref.adapters.common.described import components_of, lineage, numbered
-from flowref.adapters.freia import constructions
+from flowref.adapters.common.published import components_of_models
+from flowref.adapters.freia import constructions, published
 from flowref.adapters.freia.facts import describe, linear
 from flowref.model import Adapter, Component, Dialect
 
@@ -81,11 +82,20 @@ def components() -> Mapping[str, Component]:
     }
 
 
+def models() -> Mapping[str, Component]:
+    """Networks of published size."""
+    return {
+        **components_of_models(published.models(), NETWORK, describe),
+        **components_of_models(published.graphs(), MODULE, describe),
+    }
+
+
 ADAPTER = Adapter(
     name="FrEIA",
     package="FrEIA",
     title="FrEIA",
     components=components,
+    published=models,
     recognizes=recognizes,
     describe=describe,
 )

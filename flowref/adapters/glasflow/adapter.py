@@ -10,7 +10,8 @@ from flowref.adapters.common.described import components_of
 from flowref.adapters.common.nflows_family import calls
 from flowref.adapters.common.nflows_family.constructions import components as transforms
 from flowref.adapters.common.nflows_family.facts import context_shape, describe
-from flowref.adapters.glasflow import constructions
+from flowref.adapters.common.published import components_of_models
+from flowref.adapters.glasflow import constructions, published
 from flowref.model import Adapter, Component, Dialect
 
 
@@ -98,6 +99,11 @@ def components() -> Mapping[str, Component]:
     }
 
 
+def models() -> Mapping[str, Component]:
+    """Flows of published size."""
+    return components_of_models(published.models(), FLOW, describe)
+
+
 def recognizes(obj: Any) -> Dialect | None:
     """The dialect of a glasflow flow, or of a transform or flow of the bundled nflows, or None."""
     from glasflow.flows.base import Flow
@@ -118,6 +124,7 @@ ADAPTER = Adapter(
     package="glasflow",
     title="glasflow",
     components=components,
+    published=models,
     recognizes=recognizes,
     describe=describe,
 )

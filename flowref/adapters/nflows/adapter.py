@@ -10,7 +10,8 @@ from flowref.adapters.common.described import components_of
 from flowref.adapters.common.nflows_family import calls
 from flowref.adapters.common.nflows_family.constructions import components as transforms
 from flowref.adapters.common.nflows_family.facts import context_shape, describe
-from flowref.adapters.nflows import bases, constructions
+from flowref.adapters.common.published import components_of_models
+from flowref.adapters.nflows import bases, constructions, published
 from flowref.model import Adapter, Component, Dialect, Facts, Shape
 
 
@@ -53,6 +54,11 @@ def components() -> Mapping[str, Component]:
     }
 
 
+def models() -> Mapping[str, Component]:
+    """Flows of published size."""
+    return components_of_models(published.models(), FLOW, describe)
+
+
 def recognizes(obj: Any) -> Dialect | None:
     """The dialect of a transform or a flow of nflows, or None."""
     from nflows.flows import Flow
@@ -76,6 +82,7 @@ ADAPTER = Adapter(
     package="nflows",
     title="nflows",
     components=components,
+    published=models,
     recognizes=recognizes,
     describe=describe_any,
 )

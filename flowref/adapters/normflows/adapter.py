@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common.described import components_of, numbered
-from flowref.adapters.normflows import bases, constructions
+from flowref.adapters.common.published import components_of_models
+from flowref.adapters.normflows import bases, constructions, published
 from flowref.adapters.normflows.facts import describe, describe_levels
 from flowref.adapters.normflows.shapes import takes_context
 from flowref.model import Adapter, Component, Dialect, Facts, Shape
@@ -197,6 +198,14 @@ def components() -> Mapping[str, Component]:
     }
 
 
+def models() -> Mapping[str, Component]:
+    """Models of published size."""
+    return {
+        **components_of_models(published.models(), MODEL, describe),
+        **components_of_models(published.multi_scale_models(), LEVELS, describe_levels),
+    }
+
+
 def _flow_dialect(name: str) -> Dialect:
     if name.endswith("[ctx]"):
         return CONTEXTUAL
@@ -254,6 +263,7 @@ ADAPTER = Adapter(
     package="normflows",
     title="normflows",
     components=components,
+    published=models,
     recognizes=recognizes,
     describe=describe_any,
 )

@@ -10,7 +10,8 @@ from typing import Any
 
 from flowref.adapters.common import torch_dialects
 from flowref.adapters.common.described import components_of
-from flowref.adapters.pyro import constructions
+from flowref.adapters.common.published import components_of_models
+from flowref.adapters.pyro import constructions, published
 from flowref.adapters.pyro.facts import NO_INVERSE, describe, describe_users, is_flow, one_way
 from flowref.model import Adapter, Component, Dialect
 
@@ -93,6 +94,11 @@ def components() -> Mapping[str, Component]:
     }
 
 
+def models() -> Mapping[str, Component]:
+    """Densities of published size."""
+    return components_of_models(published.models(), FLOW, describe)
+
+
 def _transform_dialect(name: str) -> Dialect:
     one_way = name.partition("[")[0] in NO_INVERSE or name == "MatrixExponential"
     return ONE_WAY if one_way else TRANSFORM
@@ -108,6 +114,7 @@ ADAPTER = Adapter(
     package="pyro",
     title="Pyro",
     components=components,
+    published=models,
     recognizes=recognizes,
     describe=describe_users,
 )

@@ -7,7 +7,8 @@ from typing import Any
 
 from flowref.adapters.common import batch_norms
 from flowref.adapters.common.described import components_of, numbered
-from flowref.adapters.reference import constructions
+from flowref.adapters.common.published import components_of_models
+from flowref.adapters.reference import constructions, published
 from flowref.adapters.reference.facts import describe
 from flowref.model import Adapter, Component, Dialect
 
@@ -130,6 +131,14 @@ def components() -> Mapping[str, Component]:
     }
 
 
+def models() -> Mapping[str, Component]:
+    """Real NVP of published size."""
+    return {
+        **components_of_models(published.models(), LAYER, describe),
+        **components_of_models(published.flows(), FLOW, describe),
+    }
+
+
 def _normalizer_dialect(name: str) -> Dialect:
     return batch_norms.DIALECT if name.startswith("BatchNorm") else LAYER
 
@@ -177,6 +186,7 @@ ADAPTER = Adapter(
     package="flowref",
     title="flowref.reference",
     components=components,
+    published=models,
     recognizes=recognizes,
     describe=describe,
 )

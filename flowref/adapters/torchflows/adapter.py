@@ -8,7 +8,8 @@ from typing import Any
 
 from flowref.adapters.common import torch_dialects
 from flowref.adapters.common.described import components_of, numbered
-from flowref.adapters.torchflows import bases, constructions
+from flowref.adapters.common.published import components_of_models
+from flowref.adapters.torchflows import bases, constructions, published
 from flowref.adapters.torchflows.facts import describe
 from flowref.model import Adapter, Component, Dialect, Facts, Shape
 
@@ -123,6 +124,14 @@ def components() -> Mapping[str, Component]:
     }
 
 
+def models() -> Mapping[str, Component]:
+    """Flows of published size."""
+    return {
+        **components_of_models(published.models(), FLOW, describe),
+        **components_of_models(published.continuous_models(), CONTINUOUS_FLOW, describe),
+    }
+
+
 def _bijection_dialect(name: str) -> Dialect:
     if any(kind in name for kind in ONE_WAY):
         return ONLY_INVERSE
@@ -167,6 +176,7 @@ ADAPTER = Adapter(
     package="torchflows",
     title="torchflows",
     components=components,
+    published=models,
     recognizes=recognizes,
     describe=describe_any,
 )

@@ -10,8 +10,9 @@ from typing import Any
 
 from flowref.adapters.common import torch_dialects
 from flowref.adapters.common.described import components_of, numbered
+from flowref.adapters.common.published import components_of_models
 from flowref.adapters.common.torch_transforms import rebuilt
-from flowref.adapters.zuko import bases, constructions
+from flowref.adapters.zuko import bases, constructions, published
 from flowref.adapters.zuko.facts import describe, reaches_everywhere
 from flowref.model import Adapter, Component, Dialect, Facts, Shape
 
@@ -175,6 +176,11 @@ def components() -> Mapping[str, Component]:
     }
 
 
+def models() -> Mapping[str, Component]:
+    """Flows of published size."""
+    return components_of_models(published.models(), FLOW, describe)
+
+
 def _flow_dialect(name: str) -> Dialect:
     bounded = name.partition("[")[0] in ("NAF", "UNAF", "GF", "SOSPF")
     return LAZY_DENSITY if name.startswith("GMM") else BOUNDED_FLOW if bounded else FLOW
@@ -185,6 +191,7 @@ ADAPTER = Adapter(
     package="zuko",
     title="Zuko",
     components=components,
+    published=models,
     recognizes=recognizes,
     describe=describe_users,
 )
