@@ -180,6 +180,7 @@ def digest(
             (component, _source_digest(component))
             for component in sorted({t.component for t in targets if t.adapter == USER})
         ],
+        [_of_files([Path(t.option("weights") or "")]) for t in targets if t.option("weights")],
         [
             _of_files([Path(t.option("path") or "") / name for name in RUN])
             for t in targets

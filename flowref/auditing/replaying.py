@@ -37,7 +37,7 @@ class Replayed:
 
 def replay(verdicts: Iterable[Verdict], report: Report) -> Iterator[Replayed]:
     """Measure each recorded violation again, with the settings of its report."""
-    from flowref.checking import Settings, remeasure
+    from flowref.checking import Settings, other_weights, remeasure
 
     settings = Settings(report.environment.profile, report.environment.seed)
     for recorded in verdicts:
@@ -49,15 +49,13 @@ def replay(verdicts: Iterable[Verdict], report: Report) -> Iterator[Replayed]:
             reason = "it was a live object of another process; audit it again from Python"
         else:
             try:
-                law = registry.find_law(recorded.law)
+                law, case = registry.find_law(recorded.law), recorded.counterexample
+                target = registry.parse_target(recorded.target)
                 with undisturbed():
-                    now = remeasure(
-                        registry.parse_target(recorded.target),
-                        law,
-                        recorded.counterexample,
-                        settings,
-                    )
+                    now = remeasure(target, law, case, settings)
+                    others = other_weights(target, case)
                 label, reason = _label(now)
+                reason = "; ".join(filter(None, (reason, others)))
                 if law.version != recorded.law_version:
                     reason = "; ".join(
                         filter(None, (reason, f"the law is now in version {law.version}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
 from flowref.model import Array, Condition, Cost, Dialect, Facts, Shape, Subject
@@ -67,6 +68,11 @@ class Backend(Protocol):
 
     def set_mode(self, obj: Any, training: bool) -> None:
         """Put an object into train or eval mode, where it has modes."""
+
+    def load_weights(self, obj: Any, path: Path, key: str) -> None:
+        """Put the weights of a file into an object, in place, to the last bit; ``key``: which of
+        several in it. Raises `TargetError` in one sentence where they do not fit.
+        """
 
     def state_shapes(self, obj: Any) -> Sequence[Shape]:
         """The shapes of the arrays that an object holds as its state, in a fixed order."""

@@ -3,9 +3,9 @@ the room.
 """
 
 from flowref.checking.applicability import not_applicable
-from flowref.checking.replay import remeasure
+from flowref.checking.replay import other_weights, remeasure
 from flowref.checking.search import check
 from flowref.checking.settings import Settings
 from flowref.checking.targets import as_target
 
-__all__ = ["Settings", "as_target", "check", "not_applicable", "remeasure"]
+__all__ = ["Settings", "as_target", "check", "not_applicable", "other_weights", "remeasure"]

@@ -41,7 +41,7 @@ def remeasure(
     chosen = registry.find_law(law) if isinstance(law, str) else law
     target = as_target(target)
     # The dtype of a case is the one that it was measured in: where it says float32, float64 failed.
-    condition = replace(case.condition, dtype="float64")
+    condition = replace(case.condition, dtype="float64", weights=loading.digest_of(target))
     subject = loading.load(target, condition)
     if (wider := chosen.measured_on(target, subject.promises)) not in (None, target):
         subject = loading.load(wider, condition)
@@ -64,6 +64,17 @@ def remeasure(
     decided = (judgement.outcome == HELD) | (judgement.outcome == TRIVIAL)
     status = Status.HOLDS if decided.any() else Status.INCONCLUSIVE
     return replace(verdict, status=status, reason=judgement.reason)
+
+
+def other_weights(target: Target, case: Counterexample) -> str:
+    """That the weights of a target are in another file than those that a case was measured with;
+    empty where they are the same.
+    """
+    now, then = loading.digest_of(target), case.condition.weights
+    if now == then:
+        return ""
+    before = f"sha256 {then} then" if then else "none were given then"
+    return f"its weights are others by now ({before}, {f'{now} now' if now else 'none now'})"
 
 
 def batch_of(case: Counterexample) -> Batch:

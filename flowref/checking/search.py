@@ -170,7 +170,8 @@ class Search:
     def _condition(self, example: Example) -> Condition:
         seed = self.settings.seed + example.build
         history = "trained" if example.trained else self.law.history
-        return Condition(scale=example.scale, history=history, seed=seed)
+        weights = loading.digest_of(self.target)
+        return Condition(scale=example.scale, history=history, seed=seed, weights=weights)
 
     def _subject(self, condition: Condition, example: Example) -> Subject | None:
         """The target in a condition; None, and counted, where it can be built in others only."""

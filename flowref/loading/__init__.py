@@ -3,8 +3,8 @@ ones: source, instance, recognition, declared, probing, recipe.
 """
 
 from flowref.loading.live_objects import LIVE
-from flowref.loading.load_subject import forget, load, snapshot
+from flowref.loading.load_subject import digest_of, forget, load, snapshot
 from flowref.loading.recipe import Recipe, recipe_of
 from flowref.loading.recognition import adapter_of
 
-__all__ = ["LIVE", "Recipe", "adapter_of", "forget", "load", "recipe_of", "snapshot"]
+__all__ = ["LIVE", "Recipe", "adapter_of", "digest_of", "forget", "load", "recipe_of", "snapshot"]

@@ -14,6 +14,7 @@ from flowref.loading.factory import attributes
 from flowref.loading.instance import Instance
 from flowref.loading.options import preprocessing_of, shape_of
 from flowref.loading.recognition import Recognition
+from flowref.loading.weights import Weights
 from flowref.model import (
     KINDS,
     USER,
@@ -46,13 +47,14 @@ class Declared:
     """Facts with what the user declares.
 
     ``coupling``: the coupling that the object is declared to be, once its event shape is known;
-    ``conflicts``: where the spec says another thing than the object or its adapter, a sentence
+    ``weights``: those that it is given; ``conflicts``: where the spec says another thing than the object or its adapter, a sentence
     each. The spec counts.
     """
 
     facts: Facts
     coupling: Callable[[Shape], Coupling | None]
     conflicts: tuple[str, ...] = ()
+    weights: Weights | None = None
 
 
 def declare(instance: Instance, recognition: Recognition) -> Declared:
@@ -73,12 +75,13 @@ def declare(instance: Instance, recognition: Recognition) -> Declared:
     kinds = [kind.strip() for kind in options.get("kind", named).split(",")]
     if others := [kind for kind in kinds if kind and kind not in COUPLINGS]:
         facts = of_kind(facts, others, name, obj)
-    facts = with_conventions(facts)
+    facts = replace(with_conventions(facts), given=instance.source.weights is not None)
     coupling: Callable[[Shape], Coupling | None] = lambda shape: facts.coupling  # noqa: E731
     if recognition.adapter.name == USER:
         owner = factory if hasattr(factory, "kept") else obj
         coupling = partial(coupling_of, facts.coupling, options, name, owner)
-    return Declared(facts, coupling, conflicts(recognition.facts, facts, options, obj))
+    told = conflicts(recognition.facts, facts, options, obj)
+    return Declared(facts, coupling, told, instance.source.weights)
 
 
 def stated(facts: Facts, options: Mapping[str, str], name: str) -> Facts:

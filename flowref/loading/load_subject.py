@@ -7,6 +7,7 @@ from typing import Any
 
 from flowref.loading.live_objects import register
 from flowref.loading.recipe import recipe_of
+from flowref.loading.weights import weights_of
 from flowref.model import Condition, Subject, Target
 
 
@@ -31,6 +32,14 @@ def _mutated(target: Target, condition: Condition) -> Subject:
     name, _, size = mutation.partition("@")
     mutant = registry.find_mutant(name)
     return mutant.apply(subject, float(size)) if size else mutant.apply(subject)
+
+
+def digest_of(target: Target) -> str:
+    """What tells the file apart that the weights of a target come from; empty where there is none."""
+    if weights_of(target) is None:  # none is named
+        return ""
+    weights = recipe_of(target).source.weights
+    return "" if weights is None else weights.digest
 
 
 def forget() -> None:

@@ -132,11 +132,13 @@ def recognized_as(
     target: Target, recognition: Recognition, declared: Declared, probed: Probed
 ) -> Recognized:
     """What a target was taken for: what each stage found, put together."""
+    given = declared.weights
+    weights = () if given is None else (f"with {given.words}",)
     return Recognized(
         kind=kind_of(probed.dialect, probed.facts),
         event_shape=probed.facts.event_shape,
         event_source=event_source(target, declared),
-        conventions=(*recognition.conventions, *probed.conventions),
+        conventions=(*weights, *recognition.conventions, *probed.conventions),
         hints=(*recognition.hints, *probed.hints),
         why=(*recognition.why, *probed.why),
         conflicts=(*recognition.conflicts, *declared.conflicts),

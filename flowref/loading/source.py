@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from flowref.loading.live_objects import LIVE
 from flowref.loading.options import shape_of
 from flowref.loading.ownership import framework
 from flowref.loading.user_code import value_of
+from flowref.loading.weights import Weights, loaded, loading, weights_of
 from flowref.model import (
     OBJECT,
     USER,
@@ -45,7 +46,8 @@ class Source:
 
     ``build()``: a new object at each call. ``statement``: of a construction; None for objects that
     users make. ``instance``: whether what ``build`` gives are copies of one object. ``factory``:
-    the function that a user's object comes from, whose attributes speak for it.
+    the function that a user's object comes from, whose attributes speak for it. ``weights``: those
+    that ``build`` gives every object, as they were trained.
     """
 
     target: Target
@@ -53,6 +55,7 @@ class Source:
     statement: Statement | None = None
     instance: bool = False
     factory: Any = None
+    weights: Weights | None = None
 
     def wanted(self) -> list[str]:
         """The parameters of a user's factory or class that have no default, and that no option
@@ -61,6 +64,8 @@ class Source:
         if self.statement is not None or self.instance:
             return []
         made = self.build
+        if isinstance(made, functools.partial) and made.func is loaded:
+            made = made.args[0]
         given = made.keywords if isinstance(made, functools.partial) else {}
         factory = made.args[0] if isinstance(made, functools.partial) else made
         return [
@@ -80,7 +85,16 @@ def source_of(target: Target) -> Source:
                 f"{target} was an object in another process; audit it again from Python"
             )
         return _copies(target, LIVE[target])
-    return _user_code(target) if target.adapter == USER else _construction(target)
+    return _weighted(_user_code(target) if target.adapter == USER else _construction(target))
+
+
+def _weighted(source: Source) -> Source:
+    """The source with the weights that its target names."""
+    takes = parameters_of(source.factory) if source.factory is not None else {}
+    weights = weights_of(source.target, takes)
+    if weights is None or weights.own:
+        return replace(source, weights=weights)
+    return replace(source, weights=weights, build=loading(source.build, weights))
 
 
 def _construction(target: Target) -> Source:

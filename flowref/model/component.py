@@ -95,6 +95,7 @@ class Facts:
     channels, if it does.
     ``broken``: what calls of a user's object raised at every point, by the name of the ability, which
     is set aside; None where nobody looked.
+    ``given``: whether its weights come from a file, as they were trained.
     ``multi_scale``: how its latents leave level by level, if they do. ``coupling``: its two parts,
     if it is a coupling. ``cost``: what its calls take, as far as they were counted.
     """
@@ -115,6 +116,7 @@ class Facts:
     coupling: Coupling | None = None
     broken: Mapping[str, str] | None = None
     cost: Cost = UNCOUNTED
+    given: bool = False
 
     def __post_init__(self) -> None:
         promises = {canonical(name): value for name, value in self.promises.items()}

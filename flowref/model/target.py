@@ -88,9 +88,10 @@ class Condition:
 
     ``scale``: standard deviation of the noise added to each trainable parameter; 0 leaves the
     weights as given.
-    ``history``: "warm" (two train-mode batches, then eval), "fresh" (as built, in eval mode) or
+    ``history``: "warm" (two train-mode batches, none with weights from a file; then eval), "fresh" (as built, in eval mode) or
     "trained" (warm, then some 30 steps of Adam on its own log-likelihood, then eval).
     ``part``: index path of a sub-component, for the search for an offending layer.
+    ``weights``: the digest of the file that the weights come from, empty where there is none.
     """
 
     dtype: str = "float64"
@@ -98,3 +99,4 @@ class Condition:
     scale: float = 0.0
     history: History = "warm"
     part: tuple[int, ...] = ()
+    weights: str = ""

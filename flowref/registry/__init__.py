@@ -17,10 +17,17 @@ from flowref.registry.catalogue import (
     select_laws,
     specimens,
 )
-from flowref.registry.specs import RESERVED, builder_options, expand, literal, parse_target
+from flowref.registry.specs import (
+    RESERVED,
+    builder_options,
+    expand,
+    literal,
+    parse_target,
+    run_of,
+)
 
 __all__ = [
     "RESERVED", "adapters", "builder_options", "components", "expand", "find_component", "find_law",
     "find_mutant", "installed", "laws", "library_version", "literal", "mutants", "parse_target", "problems",
-    "promises", "published", "renamings", "select_laws", "specimens",
+    "promises", "published", "renamings", "run_of", "select_laws", "specimens",
 ]  # fmt: skip

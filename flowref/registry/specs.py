@@ -37,6 +37,10 @@ RESERVED = (
     "dtype",
     "mutant",
 )
+# Options that name a file of weights, and which of several in it; a user's factory may have a word
+# of its own under these names.
+WEIGHTS, KEY = "weights", "key"
+RUN_LOADER = "flowref.training.runs:load"
 
 
 def parse_target(spec: str) -> Target:
@@ -106,7 +110,13 @@ def run_spec(spec: str) -> str:
     if any(sign in path for sign in "&?"):
         raise SpecError(f"the folder {path!r} has a sign that options are written with; rename it")
     path = path if "/" in path else f"./{path}"  # no number, whatever its name
-    return f"flowref.training.runs:load?path={path}{'&' if query else ''}{query}"
+    return f"{RUN_LOADER}?path={path}{'&' if query else ''}{query}"
+
+
+def run_of(target: Target) -> Path | None:
+    """The folder of the run that a target is; None where it is none."""
+    path = target.option("path")
+    return None if path is None or target.component != RUN_LOADER else Path(path)
 
 
 def _literal_brackets(glob: str) -> str:
@@ -118,7 +128,9 @@ def builder_options(target: Target, takes: Container[str] = ()) -> dict[str, Any
     """The options of a target that go to its builder, read as Python literals where they are.
     ``takes``: the names of the parameters of a user's factory.
     """
-    ours = CONVENTIONS if target.adapter == USER else ()
+    ours = [*(CONVENTIONS if target.adapter == USER else ()), WEIGHTS]
+    if target.option(WEIGHTS) is not None and WEIGHTS not in takes:
+        ours.append(KEY)
     spoken = {*RESERVED, *(name for name in ours if name not in takes)}
     return {key: literal(value) for key, value in target.options if key not in spoken}
 

@@ -42,6 +42,8 @@ def circumstances(case: Counterexample, part: str = "") -> str:
         if condition.scale
         else "weights as given"
     )
+    if condition.weights:
+        moved += f", of the file with sha256 {condition.weights}"
     history = {"fresh": "as built, in eval mode", "trained": "after training"}.get(
         condition.history, ""
     )

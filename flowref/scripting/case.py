@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from flowref import registry
+from flowref.loading.weights import Weights
 from flowref.model import (
     OBJECT,
     USER,
@@ -32,7 +33,7 @@ class Case:
     ``as_built``: the object that the builder gives; ``obj`` the same in the recorded condition, to
     ask and not to change. ``copied``: whether it is an instance of the user's, which is taken as it
     is. ``modular``: whether it holds modules, whose buffers a batch in train mode may change.
-    ``draws``: the generators that decide what is built.
+    ``draws``: the generators that decide what is built. ``weights``: those that are loaded into it.
     """
 
     verdict: Verdict
@@ -46,6 +47,7 @@ class Case:
     copied: bool
     modular: bool
     draws: tuple[str, ...]
+    weights: Weights | None = None
 
     @property
     def recorded(self) -> Counterexample:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 from flowref.backends.protocol import Backend, Counter
@@ -69,6 +70,12 @@ class Torch:
         from flowref.backends.torch.state import set_mode
 
         set_mode(obj, training)
+
+    def load_weights(self, obj: Any, path: Path, key: str) -> None:
+        """What torch.save or safetensors wrote, by ``load_state_dict``."""
+        from flowref.backends.torch.weights import load
+
+        load(obj, path, key)
 
     def state_shapes(self, obj: Any) -> Sequence[Shape]:
         """The shapes of what ``state_dict`` holds."""

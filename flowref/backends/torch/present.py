@@ -67,7 +67,8 @@ def present(
 
     def lived() -> Any:
         obj = cast(build(), dtype)
-        warm(obj, dialect, facts, dtype, condition.seed)
+        if not facts.given:  # weights from a file have lived already
+            warm(obj, dialect, facts, dtype, condition.seed)
         return obj
 
     def training() -> Training:

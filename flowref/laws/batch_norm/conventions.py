@@ -33,6 +33,7 @@ from flowref.laws.batch_norm.normalizer import (
     random_batch,
 )
 from flowref.laws.common.outcomes import flags, listed
+from flowref.laws.common.requirements import as_built
 from flowref.model import ADVICE, Batch, Residual, Undecidable, Unsupported, requires
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Normalize, Roles, State
@@ -111,7 +112,7 @@ def variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
 
 @batch_norm_advice(
     "batch-norm/initial-values",
-    applies=usual,
+    applies=usual & as_built,
     history="fresh",
     source=f"{TORCH}: a new layer has weight 1, bias 0, running mean 0 and running variance 1",
 )
@@ -138,7 +139,7 @@ def initial_values(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_law(
     "batch-norm/eval-before-training",
     force=ADVICE,
-    applies=understood_and_tracks,
+    applies=understood_and_tracks & as_built,
     effort=2,
     scales=(0.0,),
     history="fresh",

@@ -33,6 +33,7 @@ from flowref.laws.batch_norm.normalizer import (
     random_batch,
 )
 from flowref.laws.common.outcomes import flags
+from flowref.laws.common.requirements import as_built
 from flowref.model import EXACT, Array, Batch, Residual, Unsupported, requires
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Step, Train
@@ -148,7 +149,7 @@ def plain_average(flow: BatchNormal, batch: Batch) -> Residual:
 
 @batch_norm_law(
     "batch-norm/average-warms-up",
-    applies=averages,
+    applies=averages & as_built,
     effort=2,
     scales=(0.0,),
     history="fresh",

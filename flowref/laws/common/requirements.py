@@ -32,6 +32,12 @@ def has_modules(flow: Flow) -> bool:
     return flow.stateful
 
 
+@requires("its weights are given, and tell nothing of how it starts")
+def as_built(flow: Flow) -> bool:
+    """Laws of what is just built are about initial weights, not about those that training reached."""
+    return not flow.facts.given
+
+
 @requires("it has no trainable parameters")
 def has_parameters(flow: Flow) -> bool:
     """Laws of training need something that is trained."""

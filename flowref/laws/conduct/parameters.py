@@ -8,7 +8,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import absent, data
-from flowref.laws.common.requirements import has_parameters
+from flowref.laws.common.requirements import as_built, has_parameters
 from flowref.laws.conduct.state import not_fixed
 from flowref.model import (
     ADVICE,
@@ -109,7 +109,7 @@ PATIENCE, TOUCH, POINTS = 8, 1e-3, 48
     effort=1,
     history="fresh",
     scales=(0.0,),
-    applies=has_parameters & not_fixed,
+    applies=has_parameters & not_fixed & as_built,
     source="of two zero-initialized factors neither gets a gradient, however long they are trained",
 )
 def no_dead_start(flow: Living, batch: Batch) -> Residual:

@@ -6,7 +6,7 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, reported, rows_max
 from flowref.laws.common.outcomes import attempt, flags, listed
-from flowref.laws.common.requirements import has_parameters
+from flowref.laws.common.requirements import as_built, has_parameters
 from flowref.laws.coupling.parts import DINH, LivingCoupling, in_two_parts
 from flowref.laws.coupling.structure import off_the_line, straight
 from flowref.model import (
@@ -33,6 +33,7 @@ STEPS, SAMPLES, ODD = 3, 16, 5
     "coupling/identity-init",
     force=CONTRACT,
     promise="identity-init",
+    applies=as_built,
     effort=2,
     scales=(0.0,),
     history="fresh",
@@ -102,7 +103,7 @@ def alive(gradient: Array | None) -> bool:
     return gradient is not None and bool((np.nan_to_num(gradient, nan=1.0) != 0).any())
 
 
-trainable = has_parameters & in_two_parts
+trainable = has_parameters & in_two_parts & as_built
 
 
 @law(

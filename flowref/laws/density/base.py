@@ -33,7 +33,8 @@ def promises_normal_base(flow: Flow) -> bool:
 
 def base_moved(flow: Flow) -> bool:
     """Whether a base that is standard normal initially has moved."""
-    return bool(flow.promises.get(BASE) == "initially" and flow.scale > 0)
+    moved = flow.scale > 0 or flow.facts.given
+    return bool(flow.promises.get(BASE) == "initially" and moved)
 
 
 @requires(MOVED)

@@ -12,6 +12,8 @@ from torch import nn
 
 from flowref import registry
 from flowref.backends.torch.state import modules, trainable
+from flowref.backends.torch.weights import place
+from flowref.loading.weights import Weights
 from flowref.model import REAL, USER, Support, derive
 from flowref.scripting.case import Case
 from flowref.scripting.inlining import Inliner
@@ -55,7 +57,7 @@ def construction(case: Case, inliner: Inliner) -> tuple[list[str], list[str]]:
     wanted = getattr(torch, case.condition.dtype)
     floats = [one for one in _state(case.as_built) if one.is_floating_point()]
     if isinstance(case.as_built, nn.Module):
-        narrow = any(one.dtype != wanted for one in floats)
+        narrow = any(one.dtype != wanted for one in floats) or case.weights is not None
         calls = [f"to({wanted})"] * narrow + ["eval()"] * case.as_built.training
         called = "".join(f".{call}" for call in calls)
         own = type(case.as_built)
@@ -65,8 +67,29 @@ def construction(case: Case, inliner: Inliner) -> tuple[list[str], list[str]]:
             lines[-1] += called
         elif calls:
             lines.append(f"flow{called}")
+    if case.weights is not None:
+        lines += restoring(case, case.weights, inliner)
     defined = [["", *unparsed([one]), ""] for one in inliner.definitions]
     return [*before, *(line for group in defined for line in group)], lines
+
+
+def restoring(case: Case, weights: Weights, inliner: Inliner) -> list[str]:
+    """The lines that load the weights of a file."""
+    owner = paths(case.as_built)[0][0]
+    where = place(case.as_built, weights.path, weights.key)
+    path = weights.path.as_posix()
+    if weights.path.suffix == ".safetensors":
+        inliner.names.imports.add("from safetensors.torch import load_file")
+        read = f"load_file({path!r})"
+    else:
+        read = f"torch.load({path!r}, weights_only=True)"
+    read += "".join(f"[{key!r}]" for key in where.keys)
+    if not where.prefix:
+        return [requoted(f"{owner}.load_state_dict({read})")]
+    start = f"if name.startswith({where.prefix!r})"
+    named = f"name.removeprefix({where.prefix!r}): value"
+    kept = f"{{{named} for name, value in saved.items() {start}}}"
+    return [requoted(f"saved = {read}"), requoted(f"{owner}.load_state_dict({kept})")]
 
 
 def hoisted(inliner: Inliner, expression: ast.expr) -> list[ast.stmt]:

@@ -39,7 +39,7 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
     obj = as_built
     with sandbox(derive(seed, 3), dtype), contextlib.suppress(Exception):
         obj = cast(recipe.build(), dtype)
-        if recorded.history != "fresh":
+        if recorded.history != "fresh" and not recipe.facts.given:
             warm(obj, recipe.dialect, recipe.facts, dtype, seed)
         if recorded.history == "trained":
             details = (recipe.dialect, recipe.facts, dtype, seed)
@@ -60,6 +60,7 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
         copied=recipe.source.instance,
         modular=bool(modules(as_built)),
         draws=drawn(recipe, derive(seed, 3), dtype),
+        weights=recipe.source.weights,
     )
 
 

@@ -20,7 +20,7 @@ def variants(case: Case) -> Iterator[Variant]:
     one that has lived.
     """
     rows, size = len(case.x), case.x[:1].size
-    lived = case.condition.history != "fresh" and case.modular
+    lived = case.condition.history != "fresh" and case.modular and not case.facts.given
     mended = bool(case.condition.scale and case.dialect.repair)
     for warm, mend in sorted({(warm, mend) for mend in (False, mended) for warm in (False, lived)}):
         for template in TEMPLATES[case.law.id]:

@@ -12,6 +12,7 @@ import importlib.metadata
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +34,7 @@ from flowref.model import (
     Observation,
     Shape,
     Subject,
+    TargetError,
     Unsupported,
 )
 
@@ -100,6 +102,10 @@ class Numpy:
 
     def set_mode(self, obj: Any, training: bool) -> None:
         """There are no modes."""
+
+    def load_weights(self, obj: Any, path: Path, key: str) -> None:
+        """Its objects are made with their numbers."""
+        raise TargetError("toyflows keeps no weights in files; name a factory that sets them")
 
     def narrow(self, obj: Any) -> bool:
         """Functions hold no arrays."""

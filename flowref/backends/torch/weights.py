@@ -1,0 +1,288 @@
+"""Weights from a file, put into an object as they were saved: matched by name and shape, loaded
+strictly, and kept to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from flowref.backends.torch.state import cast, duplicate, modules, trainable
+from flowref.backends.torch.weight_files import content_of
+from flowref.model import TargetError, nearest, one_line
+
+# How deep in a checkpoint a state dict is looked for, and how many names a sentence lists.
+DEEPEST, LISTED = 3, 3
+State = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One set of tensors in a file that may be the state of an object: under ``keys``, one inside
+    the other, with ``prefix`` before each name. ``fits``: how many names are those of the object.
+    """
+
+    keys: tuple[str, ...]
+    prefix: str
+    state: State
+    fits: int = 0
+
+    @property
+    def label(self) -> str:
+        """The keys as they are typed."""
+        return ".".join(self.keys)
+
+    @property
+    def name(self) -> str:
+        """As it is chosen by ``key=``."""
+        return ".".join(filter(None, (self.label, self.prefix.rstrip("."))))
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """The tensors by their names without the prefix; of what has none, those aside."""
+        cut = len(self.prefix)
+        return {
+            name[cut:]: value for name, value in self.state.items() if name[:cut] == self.prefix
+        }
+
+
+def load(obj: Any, path: Path, key: str = "") -> None:
+    """Put the weights of a file into an object, in place. ``key``: which of several in a checkpoint.
+
+    The floating tensors of the object are first brought to the default dtype, so that nothing that
+    is saved is rounded on the way. Raises `TargetError` in one sentence.
+    """
+    module = _owner(obj, path)
+    cast(obj, torch.get_default_dtype())
+    wanted = module.state_dict(keep_vars=True)
+    chosen = _chosen(wanted, path, key)
+    entries = _with_aliases(chosen.entries, wanted)
+    fits = entries.keys() == wanted.keys() and not _misshaped(entries, wanted)
+    if not fits and not _accepted(module, entries):
+        raise TargetError(_misfit(entries, wanted, path, module))
+    _refuse_not_finite(entries, wanted, path, {name for name, _ in trainable(module)})
+    try:
+        with torch.no_grad():
+            module.load_state_dict(_state(chosen, entries), strict=True)
+    except Exception as error:
+        raise TargetError(
+            f"{path} cannot be loaded: {type(module).__name__}.load_state_dict raised "
+            f"{one_line(error, 200)}"
+        ) from error
+    _refuse_rounded(entries, module.state_dict(), path)
+
+
+def place(obj: Any, path: Path, key: str = "") -> Candidate:
+    """Where in a file the weights of an object are."""
+    return _chosen(_owner(obj, path).state_dict(), path, key)
+
+
+def _owner(obj: Any, path: Path) -> nn.Module:
+    """The module whose state dict is loaded."""
+    owners = modules(obj)
+    if len(owners) == 1 and owners[0].state_dict():
+        return owners[0]
+    kind = type(obj).__name__
+    why = (
+        f"a {kind} with {len(owners)} modules and no state_dict of its own"
+        if len(owners) > 1
+        else f"a {kind} without parameters and buffers"
+    )
+    raise TargetError(
+        f"{path} cannot be loaded into {why}; name a factory that returns one nn.Module, or that "
+        "loads the weights itself"
+    )
+
+
+def _candidates(content: Any, wanted: State) -> Iterator[Candidate]:
+    """Every set of tensors in a file, with each prefix that brings names of the object about; the
+    whole set where none does.
+    """
+    for keys, state in _states(content, ()):
+        prefixes: Counter[str] = Counter()
+        for name in state:
+            parts = name.split(".")
+            for start in range(len(parts)):
+                if ".".join(parts[start:]) in wanted:
+                    prefixes[name[: len(name) - len(".".join(parts[start:]))]] += 1
+        for prefix, fits in prefixes.items() or [("", 0)]:
+            yield Candidate(keys, prefix, state, fits)
+
+
+def _states(content: Any, at: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], State]]:
+    """The mappings from names to tensors in a file, by the keys under which they are."""
+    if not isinstance(content, Mapping) or len(at) > DEEPEST:
+        return
+    named = {name: value for name, value in content.items() if isinstance(name, str)}
+    if any(isinstance(value, torch.Tensor) for value in named.values()):
+        tensors = OrderedDict(
+            (name, value)
+            for name, value in named.items()
+            if isinstance(value, torch.Tensor) or name.endswith("_extra_state")
+        )
+        if hasattr(content, "_metadata"):
+            tensors._metadata = content._metadata  # type: ignore[attr-defined]  # as torch does
+        yield at, tensors
+    for name, value in named.items():
+        yield from _states(value, (*at, name))
+
+
+def _chosen(wanted: State, path: Path, key: str) -> Candidate:
+    """The candidate that is meant: the one of that key, the only one that fits, else the nearest."""
+    content = content_of(path)
+    candidates = list(_candidates(content, wanted))
+    if not candidates:
+        held = ", ".join(map(str, content)) if isinstance(content, Mapping) else ""
+        what = f"only {held[:200]}" if held else f"a {type(content).__name__}"
+        raise TargetError(
+            f"{path} holds no tensors by name ({what}); expected a state dict, as in "
+            "torch.save(model.state_dict(), path)"
+        )
+    if key:
+        asked = [one for one in candidates if key in (one.name, one.label)]
+        if not asked:
+            names = sorted({name for one in candidates for name in (one.name, one.label) if name})
+            told = f"it has {', '.join(names)}" if names else "it is one state dict: leave key= out"
+            raise TargetError(f"{path} has no {key!r}{nearest(key, names)}; {told}")
+        candidates = asked
+    fitting = [
+        one
+        for one in candidates
+        if one.entries.keys() == wanted.keys() and not _misshaped(one.entries, wanted)
+    ]
+    if len(fitting) > 1 and not all(_alike(fitting[0], other) for other in fitting[1:]):
+        names = [one.name or "the whole" for one in fitting]
+        raise TargetError(
+            f"{path} holds {len(fitting)} sets of weights that fit, {', '.join(names)}; say which: "
+            f"&key={fitting[0].name or fitting[1].name}"
+        )
+    return fitting[0] if fitting else max(candidates, key=lambda one: (one.fits, len(one.state)))
+
+
+def _alike(one: Candidate, other: Candidate) -> bool:
+    """Whether two candidates are the same weights under two names."""
+    first, second = one.entries, other.entries
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+def _with_aliases(entries: dict[str, Any], wanted: State) -> dict[str, Any]:
+    """Entries with those of tensors that go by two names, of which safetensors keeps one."""
+    held = {
+        (value.data_ptr(), tuple(value.shape)): name
+        for name, value in wanted.items()
+        if name in entries and isinstance(value, torch.Tensor) and value.numel()
+    }
+    found = dict(entries)
+    for name, value in wanted.items():
+        if name not in entries and isinstance(value, torch.Tensor) and value.numel():
+            twin = held.get((value.data_ptr(), tuple(value.shape)))
+            if twin is not None:
+                found[name] = entries[twin]
+    return found
+
+
+def _misshaped(entries: State, wanted: State) -> list[str]:
+    """The names under which the shapes differ."""
+    return [
+        name
+        for name, value in wanted.items()
+        if name in entries
+        and hasattr(value, "shape")
+        and hasattr(entries[name], "shape")
+        and value.shape != entries[name].shape
+    ]
+
+
+def _accepted(module: nn.Module, entries: State) -> bool:
+    """Whether the object itself reads such a state dict, as by a hook that knows older names."""
+    try:
+        duplicate(module).load_state_dict(OrderedDict(entries), strict=True)
+    except Exception:  # which error is told by the names
+        return False
+    return True
+
+
+def _misfit(entries: State, wanted: State, path: Path, module: nn.Module) -> str:
+    """How the weights differ from those of the object, in a sentence."""
+    missing = [name for name in wanted if name not in entries]
+    others = [name for name in entries if name not in wanted]
+    parts = []
+    if missing:
+        named = [f"{name}{nearest(name, others)}" for name in missing[:LISTED]]
+        parts.append(f"it lacks {_several(named, len(missing))}")
+    if others:
+        parts.append(f"it has {_several(others[:LISTED], len(others))}, which the model lacks")
+    shapes = _misshaped(entries, wanted)
+    if shapes:
+        named = [
+            f"{name} has shape {tuple(entries[name].shape)} and the model's "
+            f"{tuple(wanted[name].shape)}"
+            for name in shapes[:LISTED]
+        ]
+        parts.append(_several(named, len(shapes)))
+    return (
+        f"{path} does not fit the {type(module).__name__} that is built: {'; '.join(parts)}. Give "
+        "the options that it was trained with"
+    )
+
+
+def _several(named: list[str], count: int) -> str:
+    more = count - len(named)
+    return f"{', '.join(named)} and {more} more" if more else ", ".join(named)
+
+
+def _refuse_not_finite(entries: State, wanted: State, path: Path, trained: set[str]) -> None:
+    """Refuse nan anywhere, and infinities in what is trained, unless it is built with them."""
+    for name, value in entries.items():
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            continue
+        value = value.double()
+        bad = ~value.isfinite() if name in trained else value.isnan()
+        built = wanted.get(name)
+        if isinstance(built, torch.Tensor) and built.shape == value.shape:
+            bad &= built.detach().double().isfinite()
+        if bad.any():
+            which = "nan" if value[bad].isnan().any() else "infinite"
+            raise TargetError(
+                f"{path}: {int(bad.sum())} of the {value.numel()} values of {name} are {which}, as "
+                "after a training that diverged; take an earlier checkpoint"
+            )
+
+
+def _refuse_rounded(entries: State, loaded: State, path: Path) -> None:
+    """Refuse what whole numbers or flags of the object cannot keep."""
+    for name, value in entries.items():
+        now = loaded.get(name)
+        if not isinstance(value, torch.Tensor) or not isinstance(now, torch.Tensor):
+            continue
+        if now.is_floating_point() or now.is_complex() or now.shape != value.shape:
+            continue
+        if not torch.equal(now.double(), value.double()):
+            raise TargetError(
+                f"{path}: {name} holds {value.dtype} that the model, which keeps {now.dtype} "
+                "there, would round; save it as the model keeps it"
+            )
+
+
+def _state(chosen: Candidate, entries: State) -> OrderedDict[str, Any]:
+    """A state dict of the object's own, apart from what was read, with the versions of its parts."""
+    state = OrderedDict(
+        (name, value.clone() if isinstance(value, torch.Tensor) else value)
+        for name, value in entries.items()
+    )
+    metadata, cut = getattr(chosen.state, "_metadata", None), len(chosen.prefix)
+    if isinstance(metadata, Mapping):
+        prefix = chosen.prefix.rstrip(".")
+        own = {
+            name[cut:]: value
+            for name, value in metadata.items()
+            if name == prefix or name.startswith(chosen.prefix)
+        }
+        state._metadata = OrderedDict(own)  # type: ignore[attr-defined]  # as torch does
+    return state
