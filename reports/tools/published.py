@@ -1,0 +1,125 @@
+"""Audit the models of published size, one after the other, and write `reports/published.md`.
+
+    python reports/tools/published.py                     go on where the last run ended
+    python reports/tools/published.py --budget 60         start no model after an hour
+    python reports/tools/published.py 'nflows:*' --fresh  these again
+    python reports/tools/published.py --page              only the page
+
+Each model is audited by one worker of its own, and entered in `reports/published.json` as soon as it
+is done, so that nothing is lost by an interruption; what stands there is not audited again unless
+`--fresh` is given. Exit code: 0, or 2 for a model that does not exist.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from flowref import registry
+from flowref.auditing.options import Listener, Options
+from flowref.auditing.pool import Limits
+from flowref.auditing.running import conduct
+from flowref.model import FlowrefError, Target
+from flowref.reporting import Report
+from published_page.page import page
+from published_page.sizes import features, parameters
+
+REPORTS = Path(__file__).parents[1]
+FILE, PAGE, FINDINGS = "published.json", "published.md", "findings.toml"
+# Mebibytes and processor seconds of one pair.
+MEMORY, TIMEOUT = 4096, 300.0
+
+
+def chosen(globs: Sequence[str]) -> list[Target]:
+    """The models that match any of the globs, all of them for none; small events first."""
+    models = registry.expand("published")
+    matched = [
+        one
+        for one in models
+        if not globs or any(fnmatch.fnmatchcase(str(one), glob) for glob in globs)
+    ]
+    if not matched:
+        raise FlowrefError(f"no published model matches {', '.join(globs)}")
+    return sorted(matched, key=lambda one: (features(one), str(one)))
+
+
+def joined(old: Report | None, new: Report) -> Report:
+    """One report of the targets of both; those of ``new`` take the place of the same in ``old``."""
+    if old is None:
+        return new
+    names = [name for name in old.targets if name not in new.targets]
+    laws = {note.id: note for note in (*old.laws, *new.laws)}
+    seconds = old.environment.seconds + new.environment.seconds
+    return replace(
+        new,
+        environment=replace(new.environment, seconds=seconds, versions=_versions(old, new)),
+        laws=tuple(laws[name] for name in sorted(laws)),
+        targets=(*names, *new.targets),
+        verdicts=(*(one for one in old.verdicts if one.target in names), *new.verdicts),
+        problems=(*(one for one in old.problems if one.spec not in new.targets), *new.problems),
+        recognized={**old.recognized, **new.recognized},
+        expenses={**old.expenses, **new.expenses},
+    )
+
+
+def _versions(old: Report, new: Report) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        sorted({**dict(old.environment.versions), **dict(new.environment.versions)}.items())
+    )
+
+
+def audited(target: Target, choices: argparse.Namespace) -> Report:
+    """The audit of one model in one worker."""
+    options = Options(
+        profile=choices.profile,
+        jobs=1,
+        limits=Limits(choices.timeout, choices.memory),
+        command="python reports/tools/published.py",
+    )
+    return conduct([target], choices.laws.split(",") if choices.laws else (), options, Listener())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what is missing, and write the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("models", nargs="*", help="globs over their specs")
+    parser.add_argument("--budget", type=float, default=math.inf, metavar="MINUTES")
+    parser.add_argument("--timeout", type=float, default=TIMEOUT, metavar="SECONDS")
+    parser.add_argument("--memory", type=int, default=MEMORY, metavar="MIB")
+    parser.add_argument("--profile", default="standard")
+    parser.add_argument("--laws", default="", metavar="GLOBS")
+    parser.add_argument("--fresh", action="store_true", help="audit again what is there")
+    parser.add_argument("--page", action="store_true", help="audit nothing")
+    parser.add_argument("--folder", type=Path, default=REPORTS, help="of the report and the page")
+    choices = parser.parse_args(arguments)
+    file, began = choices.folder / FILE, time.monotonic()
+    try:
+        models = chosen(choices.models)
+        report = Report.load(file) if file.exists() else None
+        for target in () if choices.page else models:
+            if time.monotonic() - began > 60 * choices.budget:
+                break
+            if report is not None and str(target) in report.targets and not choices.fresh:
+                continue
+            print(f"{target}", file=sys.stderr, flush=True)
+            report = joined(report, audited(target, choices).brief())
+            report.save(file)
+        if report is not None:
+            models = [registry.parse_target(name) for name in report.targets]
+            sizes = {str(one): (features(one), parameters(one)) for one in models}
+            text = page(report, sizes, REPORTS / FINDINGS)
+            (choices.folder / PAGE).write_text(text, encoding="utf-8")
+    except FlowrefError as error:
+        print(f"flowref: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

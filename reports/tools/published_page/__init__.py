@@ -1,0 +1,1 @@
+"""What `reports/published.md` consists of."""
