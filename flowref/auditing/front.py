@@ -29,6 +29,7 @@ def audit(
     memory: int = 2048,
     budget: float = math.inf,
     baseline: str | Path | None = None,
+    data: str | Path = "",
 ) -> Report:
     """Check every law on every target: specs such as "zuko:NSF?features=3", libraries, or live
     objects.
@@ -36,7 +37,8 @@ def audit(
     Arguments: ``laws`` ids or globs, all by default; ``profile`` quick, standard, thorough;
     ``jobs`` worker processes, 0 for this process; ``timeout`` seconds of processor time and
     ``memory`` MiB for each pair, in workers only; ``budget`` seconds after which no pair starts;
-    ``baseline`` a file of known failures, which then raise nothing. Live objects are copied
+    ``baseline`` a file of known failures, which then raise nothing; ``data`` a file of points, or a
+    data set as "module:name", at which laws are measured as well. Live objects are copied
     first and stay in this process.
     Raises: `SpecError` for laws or options that do not exist, `BaselineError` for known failures
     that cannot be read. Targets that cannot be loaded are in
@@ -47,7 +49,8 @@ def audit(
     ):
         targets = [targets]
     known = Baseline() if baseline is None else load(Path(baseline))
-    options = Options(profile, seed, jobs, Limits(timeout, memory), budget, baseline=known)
+    limits = Limits(timeout, memory)
+    options = Options(profile, seed, jobs, limits, budget, str(data), baseline=known)
     return conduct(targets, laws, options, Listener())
 
 

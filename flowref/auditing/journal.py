@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import flowref
+from flowref.loading import data
 from flowref.model import USER, Law, Problem, Recognized, ReportError, Target, Verdict
 from flowref.reporting.contents import FREE, Expense
 from flowref.reporting.encoding import (
@@ -186,6 +187,7 @@ def digest(
             for t in targets
             if t.option("path")
         ],
+        data.digest_of(settings.data),
     ):
         state.update(json.dumps(part).encode())
     return state.hexdigest()

@@ -18,10 +18,10 @@ class Options:
     """How an audit runs. ``jobs`` 0: in this process, with no time-out and no protection from what
     targets do.
 
-    ``budget``: seconds after which no pair starts. ``folder``: where the journal and the report are
-    kept, or None. ``fresh``: do not go on with an interrupted audit. ``defaults``: options for
-    targets that do not give them. ``baseline``: failures that are known. ``entry``: the function
-    that checks a pair, as "module:name".
+    ``budget``: seconds after which no pair starts; ``data``: what holds points of a user's.
+    ``folder``: where the journal and the report are kept, or None. ``fresh``: do not go on with an
+    interrupted audit. ``defaults``: options for targets that do not give them. ``baseline``:
+    failures that are known. ``entry``: the function that checks a pair, as "module:name".
     """
 
     profile: str = "standard"
@@ -29,6 +29,7 @@ class Options:
     jobs: int = 0
     limits: Limits = field(default_factory=Limits)
     budget: float = math.inf
+    data: str = ""
     folder: Path | None = None
     fresh: bool = False
     defaults: dict[str, str] = field(default_factory=dict)

@@ -31,6 +31,7 @@ from flowref.auditing.worker import Outcome, Replay, guarded, resolve
 from flowref.baseline.entry import Entry
 from flowref.baseline.matching import exhausted, vet
 from flowref.baseline.standing import ACCUSING, overlay
+from flowref.loading import data
 from flowref.model import (
     OBJECT,
     Law,
@@ -66,6 +67,7 @@ def conduct(
         raise SpecError(
             f"the profile is {options.profile!r}; expected one of {', '.join(PROFILES)}{hint}"
         )
+    data.vet(options.data)
     chosen_laws = select_laws(laws)
     selection = select(targets, options.defaults)
     vet(options.baseline, selection.targets)
@@ -82,7 +84,7 @@ class Audit:
 
         self.targets, self.laws = selection.targets, laws
         self.options, self.listener = options, listener
-        self.settings = Settings(options.profile, options.seed)
+        self.settings = Settings(options.profile, options.seed, options.data)
         self.problems = [*registry.problems(), *selection.problems]
         self.verdicts: dict[tuple[str, str], Verdict] = {}
         self.done: dict[str, list[Verdict]] = {str(target): [] for target in self.targets}

@@ -86,7 +86,8 @@ def check_pair(target: Target, law: str | None, settings: Any) -> Verdict | Reco
 
     if law is None:
         loading.load(target)
-        return loading.recipe_of(target).recognized
+        data = () if settings is None else checking.described(target, settings)
+        return replace(loading.recipe_of(target).recognized, data=data)
     if isinstance(settings, Replay):
         return checking.remeasure(target, law, settings.case, settings.settings)
     return checking.check(target, law, settings)

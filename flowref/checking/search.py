@@ -12,10 +12,14 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from flowref import loading, registry
 from flowref.checking.applicability import not_applicable, rebuilt
 from flowref.checking.bisection import Split, bisect
+from flowref.checking.data import ALL, DATA, Data, all_rows, data_batch, data_of, visits
 from flowref.checking.examples import TRAINED, Example, explore
+from flowref.checking.judgement import Judgement
 from flowref.checking.lines import conspicuous, scan
 from flowref.checking.measurement import Measurement, measure, precision_of
 from flowref.checking.points import points
@@ -85,6 +89,8 @@ def _check(target: Target, law: Law, settings: Settings) -> Verdict:
             search.scan(Example(0.0, 0, "lines", SCANNED))
             if trains and subject.operations <= SCANNED_OPERATIONS:
                 search.scan(replace(TRAINED, reach="lines", seed=SCANNED))
+        if str(target) == name and visits(law):
+            search.at_data(data_of(target, settings), trains)
     except Violated as end:
         return replace(end.verdict, target=name, counts=search.tally.counts())
     return conclude(name, law, search.tally, subject.facts.declared)
@@ -115,6 +121,36 @@ class Search:
     settings: Settings
     tally: Tally = field(default_factory=Tally)
     violation: Verdict | None = None
+    data: Data | None = None
+
+    def at_data(self, data: Data | None, trains: bool) -> None:
+        """Measure the law at a user's data: with the weights as given, after training where drawn
+        points saw that, and at all rows that were picked. Raises `Violated` on a violation.
+        """
+        self.data = data
+        if data is None:
+            return
+        example = replace(DATA, batch=min(DATA.batch, self.law.size))
+        self.visit(example)
+        if trains:
+            self.visit(replace(example, trained=True))
+        if self.law.lines:
+            self.scan(ALL)
+
+    def _points(self, subject: Subject, example: Example) -> Batch:
+        """The batch of an example: drawn, or of the data."""
+        if example.reach == "data" and self.data is not None:
+            return data_batch(subject, self.data, example, self.law.points)
+        return points(subject, example, self.law.points)
+
+    def _recorded(self, judgement: Judgement, example: Example) -> Verdict:
+        """A violation written down, with the row that showed it."""
+        verdict = record(self.target, judgement)
+        case = verdict.counterexample
+        if example.reach != "data" or self.data is None or case is None:
+            return verdict
+        seen = self.data.seen(np.asarray(case.x, dtype=np.float64))
+        return replace(verdict, reason="; ".join(filter(None, (verdict.reason, seen))))
 
     def visit(self, example: Example) -> None:
         """Measure one example and count what it shows; raises `Violated` on a violation."""
@@ -124,7 +160,7 @@ class Search:
         subject = self._subject(condition, example)
         if subject is None:
             return
-        batch = points(subject, example, self.law.points)
+        batch = self._points(subject, example)
         if not len(batch.x):
             return
         self.tally.drawn(example.scale)
@@ -141,7 +177,7 @@ class Search:
             return
         self.tally.judged(judgement)
         if judgement.accuses:
-            self.violation = record(self.target, judgement)
+            self.violation = self._recorded(judgement, example)
             raise Violated(self.violation)
 
     def scan(self, example: Example) -> None:
@@ -150,8 +186,13 @@ class Search:
         """
         condition = self._condition(example)
         subject = self._subject(condition, example)
-        batch = None if subject is None else scan(subject, self.law.points, example.seed)
-        if subject is None or batch is None or not len(batch.x):
+        if subject is None:
+            return
+        if example.reach == "data" and self.data is not None:
+            batch = all_rows(subject, self.data, example.seed, self.law.points)
+        else:
+            batch = scan(subject, self.law.points, example.seed)
+        if not len(batch.x):
             return
         measurement = self._measured(subject, batch, condition)
         if measurement is None:
@@ -164,7 +205,7 @@ class Search:
         except Exception:  # fewer rows are refused, or nothing can be said of them
             return
         if judgement.accuses:
-            self.violation = record(self.target, judgement)
+            self.violation = self._recorded(judgement, example)
             raise Violated(self.violation)
 
     def _condition(self, example: Example) -> Condition:

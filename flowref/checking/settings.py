@@ -16,11 +16,13 @@ HEAVY, LEAST_SHARE = 800, 0.3
 @dataclass(frozen=True)
 class Settings:
     """How hard to look. ``profile``: quick, standard or thorough; ``seed``: of everything that is
-    drawn.
+    drawn; ``data``: what holds points of a user's, at which laws are measured as well (see
+    `checking.data`).
     """
 
     profile: str = "standard"
     seed: int = 0
+    data: str = ""
 
     @property
     def thorough(self) -> bool:

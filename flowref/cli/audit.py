@@ -55,6 +55,12 @@ if TYPE_CHECKING:
 @click.option(
     "--event", metavar="SHAPE", help="Event shape of targets that do not give one: 3 or 2,4,4."
 )
+@click.option(
+    "--data",
+    metavar="PATH",
+    help="Measure laws at rows of your data, too: an npy, npz (FILE.npz:NAME), parquet or csv file, "
+    "or a data set in Python as module:name or file.py:name.",
+)
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), help="Precision to judge in.")
 @click.option(
     "--domain", metavar="SET", help="real, unit, positive, ordered, simplex or (low,high)."
@@ -125,6 +131,7 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
         jobs=0 if choices["in_process"] else choices["jobs"],
         limits=Limits(choices["timeout"], choices["memory"]),
         budget=choices["budget"] or math.inf,
+        data=choices["data"] or "",
         folder=Path(FOLDER),
         fresh=not choices["resume"],
         defaults={key: choices[key] for key in ("event", "dtype", "domain") if choices[key]},

@@ -2,9 +2,21 @@
 ones: source, instance, recognition, declared, probing, recipe.
 """
 
+from flowref.loading.data import Rows, open_rows
 from flowref.loading.live_objects import LIVE
 from flowref.loading.load_subject import digest_of, forget, load, snapshot
 from flowref.loading.recipe import Recipe, recipe_of
 from flowref.loading.recognition import adapter_of
 
-__all__ = ["LIVE", "Recipe", "adapter_of", "digest_of", "forget", "load", "recipe_of", "snapshot"]
+__all__ = [
+    "LIVE",
+    "Recipe",
+    "Rows",
+    "adapter_of",
+    "digest_of",
+    "forget",
+    "load",
+    "open_rows",
+    "recipe_of",
+    "snapshot",
+]

@@ -6,6 +6,7 @@ from flowref.model.cost import UNCOUNTED, CallCost, Cost, Line
 from flowref.model.errors import (
     Ambiguous,
     BaselineError,
+    DataError,
     FlowrefError,
     LawError,
     ReportError,
@@ -54,7 +55,7 @@ __all__ = [
     "ORDERS", "PROMISES", "PUBLISHED", "REAL", "ROLES", "ROUNDING", "RUNNING", "SAMPLE", "STATISTICAL",
     "UNCOUNTED", "USER", "Adapter", "Ambiguous", "Array", "BaselineError", "Batch", "Call",
     "CallCost", "Component", "Condition", "Cost", "Counterexample", "Counts", "Coupling",
-    "Dialect", "Evidence", "Facts", "FlowrefError", "History", "KnownFailure", "Law", "LawError",
+    "DataError", "Dialect", "Evidence", "Facts", "FlowrefError", "History", "KnownFailure", "Law", "LawError",
     "Life", "Line", "Manner", "Mapped", "MultiScale", "Mutant", "Normalizer", "Observation",
     "Preprocessing", "Problem", "Promise", "Recognized", "ReportError", "Requirement", "Residual",
     "Shape", "Silence", "SpecError", "Squeezing", "Standing", "Status", "Subject", "Support",

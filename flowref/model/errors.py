@@ -28,6 +28,10 @@ class TargetError(FlowrefError):
     """A target that was understood but cannot be loaded."""
 
 
+class DataError(FlowrefError):
+    """Data that cannot be read, or that are not what they are said to be."""
+
+
 class UnknownShape(TargetError):
     """No event shape was found at which the calls of an object work; in another dtype one may be."""
 

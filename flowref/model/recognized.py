@@ -16,7 +16,8 @@ class Recognized:
     what a user can say to have more of it judged, a sentence each ("it has reverse(z): say
     ?inverse=reverse"). ``why``: what decided, ``conflicts``: where the spec overrides what the
     target says itself, a sentence each. ``event_source``: who told ``event_shape``; empty where the
-    target did, by an attribute or by its construction.
+    target did, by an attribute or by its construction. ``data``: which of a user's data it was
+    measured at, and what they look like to it, a phrase each.
     """
 
     kind: str
@@ -26,6 +27,7 @@ class Recognized:
     hints: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
 
     @property
     def event(self) -> str:

@@ -139,7 +139,7 @@ def taken(report: Report) -> list[str]:
     """What each target was recognized as, and how it speaks where that is not the usual way."""
     lines = []
     for target, one in report.recognized.items():
-        how = "; ".join(filter(None, (one.event, *one.conventions, *one.conflicts)))
+        how = "; ".join(filter(None, (one.event, *one.conventions, *one.conflicts, *one.data)))
         hints = "; ".join(one.hints)
         lines.append(
             f"| {code(target)} | {escaped(one.kind)} | {escaped(how)} | {escaped(hints)} |"

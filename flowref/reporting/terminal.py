@@ -68,7 +68,7 @@ def taken(recognized: Recognized, *, verbose: bool = False) -> list[str]:
     """How a target was taken, where that is not plain: a line each."""
     how = [recognized.event, *recognized.conventions]
     lines = [f"as {'; '.join(filter(None, how))}"] if any(how) else []
-    lines += recognized.conflicts
+    lines += [*recognized.conflicts, *recognized.data]
     return [clean(line) for line in (*lines, *(recognized.why if verbose else ()))]
 
 

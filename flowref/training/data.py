@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flowref.model import SpecError, nearest
+from flowref.model import DataError, SpecError, nearest
 from flowref.training import readers
-from flowref.training.extras import DataError, package
+from flowref.training.extras import package
 
 Values = NDArray[Any]
 

@@ -19,10 +19,6 @@ DISTRIBUTIONS = {
 }
 
 
-class DataError(FlowrefError):
-    """Data that cannot be read, or that are not what they are said to be."""
-
-
 class RunError(FlowrefError):
     """A run that cannot be read, or gone on with."""
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flowref.training.extras import DataError, package
+from flowref.model import DataError
+from flowref.training.extras import package
 
 Images = NDArray[np.uint8]
 

@@ -21,7 +21,7 @@ import torch
 from click.testing import CliRunner, Result
 
 from flowref.cli import main
-from flowref.model import FlowrefError, SpecError
+from flowref.model import DataError, FlowrefError, SpecError
 from flowref.reference import (
     Affine,
     Bijection,
@@ -45,7 +45,7 @@ from flowref.training import (
     runs,
     sampling,
 )
-from flowref.training.extras import DataError, RunError
+from flowref.training.extras import RunError
 from flowref.training.recipes import RECIPES, Recipe
 
 POINTS = Recipe(

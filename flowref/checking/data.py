@@ -1,0 +1,241 @@
+"""A user's own points: a few hundred rows of the data, the same in every process, at which laws are
+measured as well as at drawn points.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, replace
+from itertools import permutations
+
+import numpy as np
+
+from flowref import loading
+from flowref.checking.examples import Example
+from flowref.checking.points import points
+from flowref.checking.settings import Settings
+from flowref.loading import Rows
+from flowref.model import (
+    STATISTICAL,
+    Array,
+    Batch,
+    DataError,
+    Law,
+    Shape,
+    Subject,
+    Target,
+    one_line,
+    seed_of,
+)
+
+# Rows that are picked, the seeds of what is measured there, and the coordinates and the rows times
+# operations of a round trip that one call takes.
+PICKED, ENTRIES, ROW_OPERATIONS = 512, 2**18, 4_000_000
+# Visits of the data: their weights as given, and after training; and all rows in one call.
+DATA = Example(0.0, 48, "data", 12)
+ALL = Example(0.0, 0, "data", 21)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows of a user's data that a target takes: ``x`` and ``context``, with their ``numbers`` in the
+    data. ``notes``: what was left out or done to them, a phrase each.
+    """
+
+    rows: Rows
+    numbers: Array
+    x: Array
+    context: Array | None
+    notes: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """How many of them there are, of how many."""
+        told = f"at {len(self.x):,} of {self.rows.count:,} rows of {self.rows.name}"
+        return "; ".join((told, *self.notes))
+
+    def seen(self, x: Array) -> str:
+        """Where points come from, in words."""
+        for point in x:
+            found = np.flatnonzero((self.x == point).reshape(len(self.x), -1).all(1))
+            if point.shape == self.x.shape[1:] and len(found):
+                return f"seen at row {self.numbers[found[0]]} of {self.rows.name}"
+        return f"first seen at a row of {self.rows.name}"
+
+
+def data_of(target: Target, settings: Settings) -> Data | None:
+    """The data of a measurement; None where there are none. Raises `DataError` in one sentence where
+    the target does not take them.
+    """
+    if not settings.data:
+        return None
+    return _fitted(target, loading.open_rows(settings.data), settings.seed)
+
+
+def visits(law: Law) -> bool:
+    """Whether a law is measured at data: where it looks at the points that it is given."""
+    return law.points != "beyond" and law.tolerance != STATISTICAL and law.size > 1
+
+
+@functools.lru_cache(maxsize=16)
+def _fitted(target: Target, rows: Rows, seed: int) -> Data:
+    subject = loading.load(target)
+    _refuse_other_shape(rows, subject, target)
+    numbers = picked(rows.count, rows.shape, seed)
+    x = _read(rows, numbers).reshape(-1, *subject.density_shape)
+    context, notes = _contexts(rows, numbers, subject)
+    finite = np.asarray(np.isfinite(x).reshape(len(x), -1).all(1))
+    if context is not None:
+        finite &= np.isfinite(context).reshape(len(x), -1).all(1)
+    if not finite.all():
+        notes += (f"{(~finite).sum()} more hold nan or inf, and are left out",)
+    x, leveled = _dequantized(x, finite, subject, seed)
+    notes += leveled
+    inside = subject.density_support.holds(x)
+    outside = finite & ~inside
+    support = subject.density_support
+    if outside.any() and (inside & finite).any():
+        notes += (f"{outside.sum()} more are not inside {support}, and are left out",)
+    kept = finite & inside
+    if not kept.any():
+        what = "hold nan or inf" if not finite.any() else f"are not inside {support}"
+        way = "" if not finite.any() else ": scale them, or say what is taken with ?domain="
+        raise DataError(f"all {len(x)} rows of {rows.name} that were picked {what}{way}")
+    return Data(rows, numbers[kept], x[kept], None if context is None else context[kept], notes)
+
+
+def picked(count: int, shape: Shape, seed: int) -> Array:
+    """The numbers of the rows that are picked, in the order in which they are measured."""
+    rng = np.random.default_rng(seed_of(seed, "data", count, *shape) % 2**63)
+    return np.asarray(rng.choice(count, size=min(PICKED, count), replace=False))
+
+
+def _read(rows: Rows, numbers: Array) -> Array:
+    """Rows by number, in that order, of a file that is read from its beginning to its end."""
+    order = np.argsort(numbers)
+    try:
+        values = rows.take(numbers[order])
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"{rows.name} cannot be read: {one_line(error, 200)}") from error
+    found = np.empty_like(values)
+    found[order] = values
+    return found
+
+
+def _refuse_other_shape(rows: Rows, subject: Subject, target: Target) -> None:
+    """Refuse points of another shape, with the way to reshape them where they have as many entries."""
+    event, given = subject.density_shape, rows.shape
+    if given == event or (given == () and event == (1,)):
+        return
+    sizes = ", ".join(map(str, event))
+    turned = next(
+        (order for order in permutations(range(len(given))) if _turned(given, order) == event), None
+    )
+    if turned is not None and len(given) <= 4:
+        way = f"give them as x.transpose(0, {', '.join(str(axis + 1) for axis in turned)})"
+    elif math.prod(given) == math.prod(event):
+        way = f"give them as x.reshape(-1, {sizes})"
+    elif loading.recipe_of(target).recognized.event_source:
+        way = f"if it takes such points, say --event {','.join(map(str, given)) or 1}"
+    else:
+        way = "give points of its shape"
+    raise DataError(
+        f"{rows.name} has {rows.count:,} points of shape {given}, and {target} takes events of "
+        f"shape {event}: {way}"
+    )
+
+
+def _turned(shape: Shape, order: tuple[int, ...]) -> Shape:
+    return tuple(shape[axis] for axis in order)
+
+
+def _contexts(rows: Rows, numbers: Array, subject: Subject) -> tuple[Array | None, tuple[str, ...]]:
+    """The contexts beside the points, and what is to be said of them."""
+    wanted, beside = subject.context_shape, rows.context
+    if wanted is None:
+        unused = beside is not None and beside.name.endswith("context")
+        return None, (("its contexts are not used: the flow takes none",) if unused else ())
+    if beside is None:
+        return None, ("with drawn contexts: an npz with x and context gives its own",)
+    if beside.shape != wanted and not (beside.shape == () and wanted == (1,)):
+        raise DataError(
+            f"{beside.name} has contexts of shape {beside.shape}, and the flow takes {wanted}: give "
+            "them in its shape, or say it with ?context="
+        )
+    return _read(beside, numbers).reshape(-1, *wanted), ("with their contexts",)
+
+
+def _dequantized(
+    x: Array, finite: Array, subject: Subject, seed: int
+) -> tuple[Array, tuple[str, ...]]:
+    """Levels as the reals that a flow with a preprocessing of levels is about; other points as they
+    are.
+    """
+    declared, whole = subject.preprocessing, finite.any() and (x[finite] % 1 == 0).all()
+    if not whole or declared is None or not declared.bins:
+        return x, ()
+    if x[finite].min() < 0 or x[finite].max() >= declared.bins:
+        return x, ()
+    rng = np.random.default_rng(seed_of(seed, "levels", *x.shape) % 2**63)
+    noise = 0.02 + 0.96 * rng.random(x.shape)
+    reals = (x + noise) * (declared.bound / declared.bins)
+    return reals, (f"levels 0 to {declared.bins - 1}, dequantized by uniform noise",)
+
+
+def data_batch(subject: Subject, data: Data, example: Example, region: str) -> Batch:
+    """The batch of an example at data: as many rows as one of drawn points has, and where the law
+    speaks of latents those of the rows; none where the subject tells no latents.
+    """
+    plain = points(subject, replace(example, reach="near"), region)
+    count = min(len(plain.x), len(data.x))
+    start = seed_of(example.seed, count) % len(data.x)
+    chosen = (start + np.arange(count)) % len(data.x)
+    return _placed(subject, data, chosen, plain.context, example.seed, region)
+
+
+def all_rows(subject: Subject, data: Data, seed: int, region: str) -> Batch:
+    """As many rows as one call takes."""
+    size = math.prod(subject.density_shape)
+    affordable = ROW_OPERATIONS // max(1, subject.operations)
+    count = min(len(data.x), affordable, ENTRIES // max(1, size))
+    context = None
+    if subject.context_shape is not None:
+        rng = np.random.default_rng(seed_of(seed, "contexts") % 2**63)
+        context = rng.standard_normal((count, *subject.context_shape))
+    return _placed(subject, data, np.arange(count), context, seed, region)
+
+
+def _placed(
+    subject: Subject, data: Data, chosen: Array, drawn: Array | None, seed: int, region: str
+) -> Batch:
+    """Rows of data as points of the set that a law speaks of."""
+    x = data.x[chosen]
+    context = data.context[chosen] if data.context is not None else drawn
+    context = None if context is None else context[: len(x)]
+    batch = Batch(x, context, seed)
+    if not len(x) or on_data_side(subject, region):
+        return batch
+    call = subject.calls.get(subject.normalizing)
+    if call is None:
+        return batch.rows(slice(0, 0))
+    support, event = subject.drawn(region)
+    with np.errstate(all="ignore"):
+        try:
+            latents = np.asarray(call(x, context).value, dtype=np.float64)
+        except Exception:  # what it raises there is the affair of laws of data
+            return batch.rows(slice(0, 0))
+    if latents.shape != (len(x), *event):
+        return batch.rows(slice(0, 0))
+    kept = np.isfinite(latents).reshape(len(x), -1).all(1) & support.holds(latents)
+    return Batch(latents, context, seed).rows(kept)
+
+
+def on_data_side(subject: Subject, region: str) -> bool:
+    """Whether the points that are drawn for a law are those of the data, and not latents."""
+    if region == "data" or subject.forward is None:
+        return True
+    of_outputs = region == "latents" and subject.codomain is not None
+    return of_outputs == (subject.normalizing == "inverse")

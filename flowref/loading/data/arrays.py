@@ -1,0 +1,122 @@
+"""Arrays in files of numpy, mapped into memory: one array (npy), or several by name (npz)."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flowref.loading.data.rows import REAL_KINDS, Rows, of_array
+from flowref.model import Array, DataError, nearest, one_line
+
+# What points and contexts are called where an archive holds several arrays.
+POINTS, CONTEXTS = ("x", "data", "points", "X"), ("context", "contexts", "c")
+# Bytes that are read at a time from an array that is compressed.
+BLOCK = 2**22
+
+
+def npy(path: Path) -> Rows:
+    """The rows of an npy file."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise DataError(_unreadable(path, error)) from None
+    return of_array(str(path), array)
+
+
+def npz(path: Path, name: str) -> Rows:
+    """The rows of one array of an npz file: of that name, or the only one; ``context`` beside it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [one[:-4] for one in archive.namelist() if one.endswith(".npy")]
+    except (zipfile.BadZipFile, OSError) as error:
+        raise DataError(_unreadable(path, error)) from None
+    if not names:
+        raise DataError(f"{path} holds no arrays; expected what np.savez writes")
+    if name and name not in names:
+        raise DataError(f"{path} has no {name!r}{nearest(name, names)}; it has {', '.join(names)}")
+    beside = next((one for one in CONTEXTS if one in names), "")
+    others = [one for one in names if one != beside]
+    chosen = name or next((one for one in POINTS if one in others), "")
+    if not chosen and len(others) != 1:
+        raise DataError(
+            f"{path} holds {len(names)} arrays, {', '.join(names)}; say which holds the points: "
+            f"--data {path}:{names[0]}"
+        )
+    chosen = chosen or others[0]
+    context = _member(path, beside) if beside and beside != chosen else None
+    if context is not None:
+        context = replace(context, name=f"{path}:context")
+    points = _member(path, chosen)
+    return Rows(points.name, points.count, points.shape, points.read, context)
+
+
+def _member(path: Path, name: str) -> Rows:
+    """The rows of an array in an archive: mapped where it is stored as it is, else read through."""
+    label = f"{path}:{name}"
+    try:
+        with zipfile.ZipFile(path) as archive:
+            info = archive.getinfo(f"{name}.npy")
+            with archive.open(info) as file:
+                shape, fortran, kind = _header(file)
+                begin = file.tell()
+        if info.compress_type == zipfile.ZIP_STORED and kind.kind in REAL_KINDS:
+            with path.open("rb") as raw:
+                raw.seek(info.header_offset + 26)
+                lengths = raw.read(4)
+            skip = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+            start = info.header_offset + 30 + skip + begin
+            if not np.prod(shape):
+                return of_array(label, np.zeros(shape, kind))
+            mapped = np.memmap(path, kind, "r", start, shape, order="F" if fortran else "C")
+            return of_array(label, mapped)
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise DataError(_unreadable(path, error)) from None
+    stand_in = (
+        of_array(label, np.zeros((0, *shape[1:]), kind)) if not shape or not shape[0] else None
+    )
+    if stand_in is not None:
+        return stand_in
+    if fortran and len(shape) > 1:
+        raise DataError(f"{label} is compressed column by column; save it with np.savez")
+    if kind.kind not in REAL_KINDS:
+        raise DataError(f"{label} holds {kind}; expected real numbers, as float32 or float64")
+    return Rows(label, shape[0], shape[1:], lambda rows: _through(path, name, rows))
+
+
+def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and kind of an array that is about to be read."""
+    version = np.lib.format.read_magic(file)
+    read = (
+        np.lib.format.read_array_header_1_0
+        if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )
+    shape, fortran, kind = read(file)
+    return tuple(shape), bool(fortran), kind
+
+
+def _through(path: Path, name: str, rows: Array) -> Array:
+    """Some rows of a compressed array, which is read block by block and never held."""
+    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
+        shape, _, kind = _header(file)
+        size = int(np.prod(shape[1:], dtype=np.int64)) * kind.itemsize
+        step = max(1, BLOCK // max(1, size))
+        found = np.zeros((len(rows), *shape[1:]), kind)
+        for begin in range(0, shape[0], step):
+            count = min(step, shape[0] - begin)
+            inside = (rows >= begin) & (rows < begin + count)
+            block = file.read(count * size)
+            if inside.any():
+                values = np.frombuffer(block, kind).reshape(count, *shape[1:])
+                found[inside] = values[rows[inside] - begin]
+    return found
+
+
+def _unreadable(path: Path, error: BaseException) -> str:
+    if any(sign in str(error) for sign in ("allow_pickle", "Object arrays", "Python objects")):
+        return f"{path} holds Python objects, which are not read; save numbers: x.astype('float32')"
+    return f"{path} cannot be read ({one_line(error, 150)}); it was cut off or is no such file"

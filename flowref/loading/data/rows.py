@@ -1,0 +1,50 @@
+"""Rows: how many points there are, of which shape, and how some of them are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flowref.model import Array, DataError, Shape
+
+# Kinds of numbers that are points: floats, whole numbers, flags.
+REAL_KINDS = "fiub"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """``count`` points of ``shape``. ``read(numbers)``: those of some rows, whose numbers ascend,
+    ``(len(numbers), *shape)``; ``context``: the rows of the contexts beside them.
+    """
+
+    name: str
+    count: int
+    shape: Shape
+    read: Callable[[Array], Any]
+    context: Rows | None = None
+
+    def __post_init__(self) -> None:
+        if not self.count:
+            raise DataError(f"{self.name} has no rows; give at least one point")
+        if self.context is not None and self.context.count != self.count:
+            raise DataError(
+                f"{self.name} has {self.count} points and {self.context.count} contexts; give one "
+                "context for each point"
+            )
+
+    def take(self, numbers: Array) -> Array:
+        """Some rows as float64, whose numbers ascend."""
+        return np.asarray(self.read(numbers), dtype=np.float64).reshape(len(numbers), *self.shape)
+
+
+def of_array(name: str, array: Any, context: Rows | None = None) -> Rows:
+    """The rows of an array, which may be mapped from a file."""
+    kind = np.dtype(array.dtype)
+    if kind.kind not in REAL_KINDS:
+        raise DataError(f"{name} holds {kind}; expected real numbers, as float32 or float64")
+    if not array.ndim:
+        raise DataError(f"{name} is one number; expected an array of points, a row each")
+    return Rows(name, len(array), tuple(array.shape[1:]), lambda rows: array[rows], context)

@@ -1,0 +1,118 @@
+"""Tables in files: parquet, and text with a separator (csv); a row is a point."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flowref.loading.data.rows import Rows
+from flowref.model import Array, DataError, one_line
+
+SEPARATORS = (",", ";", "\t")
+
+
+def csv(path: Path) -> Rows:
+    """The rows of a text file with numbers between commas, semicolons, tabs or spaces; a first line
+    of names is left out.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            lines = (line for line in file if line.strip())
+            first = list(itertools.islice(lines, 2))
+            count = len(first) + sum(1 for _ in lines)
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read ({one_line(error, 150)}); give text") from None
+    if not first:
+        raise DataError(f"{path} has no rows; give at least one point")
+    separator = next((sign for sign in SEPARATORS if sign in first[0]), None)
+    named = _numbers(first[0], separator) is None
+    numbers = _numbers(first[-1 if named else 0], separator)
+    if numbers is None:
+        what = first[-1].strip()[:60]
+        raise DataError(f"{path} has {what!r} where numbers are expected; leave other columns out")
+
+    def read(rows: Array) -> Array:
+        return _picked(path, rows + named, separator, len(numbers))
+
+    return Rows(str(path), count - named, (len(numbers),), read)
+
+
+def _numbers(line: str, separator: str | None) -> list[float] | None:
+    """The numbers of a line, nan where a field is empty; None where it holds something else."""
+    try:
+        return [float(field) if field.strip() else np.nan for field in line.split(separator)]
+    except ValueError:
+        return None
+
+
+def _picked(path: Path, wanted: Array, separator: str | None, width: int) -> Array:
+    """The numbers of some lines, read one after the other."""
+    found = np.full((len(wanted), width), np.nan)
+    place = {int(row): index for index, row in enumerate(wanted)}
+    with path.open(encoding="utf-8") as file:
+        for row, line in enumerate(line for line in file if line.strip()):
+            if row not in place:
+                continue
+            numbers = _numbers(line, separator)
+            if numbers is None or len(numbers) != width:
+                raise DataError(
+                    f"{path}: row {row + 1} is {line.strip()[:60]!r}; expected {width} numbers, as "
+                    "in the first"
+                )
+            found[place[row]] = numbers
+    return found
+
+
+def parquet(path: Path) -> Rows:
+    """The rows of a parquet file: its columns of numbers in their order, or one of lists."""
+    try:
+        reading = importlib.import_module("pyarrow.parquet")
+    except ModuleNotFoundError:
+        raise DataError(
+            f"{path} is a parquet file, and pyarrow is not installed; `pip install "
+            "'flowref[parquet]'` installs it"
+        ) from None
+    try:
+        file = reading.ParquetFile(path, memory_map=True)
+        first = next(file.iter_batches(batch_size=1), None)
+        groups = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
+    except Exception as error:  # pyarrow has errors of its own, which no import names here
+        raise DataError(f"{path} cannot be read ({one_line(error, 150)})") from None
+    if first is None:
+        raise DataError(f"{path} has no rows; give at least one point")
+    shape = _table(path, first).shape[1:]
+    ends = np.cumsum(groups)
+
+    def read(rows: Array) -> Array:
+        parts = []
+        for group, end in enumerate(ends):
+            begin = end - groups[group]
+            inside = rows[(rows >= begin) & (rows < end)] - begin
+            if len(inside):
+                parts.append(_table(path, file.read_row_group(group).take(inside)))
+        return np.concatenate(parts)
+
+    return Rows(str(path), int(ends[-1]), shape, read)
+
+
+def _table(path: Path, table: Any) -> Array:
+    """The rows of a table of pyarrow as numbers."""
+    columns = []
+    for name, column in zip(table.schema.names, table.columns, strict=True):
+        values = column.to_pylist()
+        try:
+            numbers = np.array(
+                [np.nan if value is None else value for value in values], dtype=np.float64
+            )
+        except (ValueError, TypeError):
+            what = table.schema.field(name).type
+            raise DataError(
+                f"{path}: the column {name} holds {what}; leave out what are no numbers, and give "
+                "lists of one length"
+            ) from None
+        columns.append(numbers)
+    return columns[0] if len(columns) == 1 and columns[0].ndim > 1 else np.stack(columns, axis=1)
