@@ -61,11 +61,6 @@ class Backend(Protocol):
     def cast(self, obj: Any, dtype: str) -> Any:
         """The object with its floating arrays in another dtype; it may be changed in place."""
 
-    def narrow(self, obj: Any) -> bool:
-        """Whether functions in an object compute with arrays in single precision, which no cast of
-        the object reaches.
-        """
-
     def set_mode(self, obj: Any, training: bool) -> None:
         """Put an object into train or eval mode, where it has modes."""
 

@@ -11,7 +11,6 @@ from flowref.backends import Backend
 from flowref.loading.ownership import framework
 from flowref.loading.source import Source
 from flowref.model import (
-    OBJECT,
     FlowrefError,
     Shape,
     Target,
@@ -101,6 +100,4 @@ def instance_of(source: Source, dtype: str) -> Instance:
                 "called with the options after ? as keywords and must return the object to audit"
             ) from error
         backend = framework(obj)
-        if source.target.adapter == OBJECT and dtype != "float32" and backend.narrow(obj):
-            raise Refusal((), TypeError("its functions compute with arrays in float32"))
         return Instance(source, backend.cast(obj, dtype), backend, dtype)

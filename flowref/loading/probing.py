@@ -117,23 +117,29 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
 
 
 def accumulates(instance: Instance, dialect: Dialect, x: Array, context: Array | None) -> bool:
-    """Whether forward returns a value in float64 and a log-det in float32, since it starts from
-    zeros of the default dtype: models are written, trained and used in that, and only judged in
-    another.
+    """Whether forward or inverse returns a value in float64 and a log-det in float32, since it
+    starts from zeros of the default dtype, or from tensors that no cast reaches: models are written,
+    trained and used in float32, and only judged in another.
     """
     backend = instance.backend
     if dialect.forward is None or instance.dtype != "float64":
         return False
     with backend.sandbox(0, "float32"):
         given = None if context is None else backend.tensor(context, instance.dtype)
-        obj = instance.copy()
-        backend.set_mode(obj, False)
-        try:
-            value, ladj = dialect.forward(obj, backend.tensor(x, instance.dtype), given)
-        except Exception:  # whether it can be called so is a law's affair
-            return False
-        dtypes = [str(getattr(backend.array(part), "dtype", "")) for part in (value, ladj)]
-    return dtypes == ["float64", "float32"]
+        value: Any = backend.tensor(x, instance.dtype)
+        for call in (dialect.forward, dialect.inverse):
+            if call is None:
+                continue
+            obj = instance.copy()
+            backend.set_mode(obj, False)
+            try:
+                value, ladj = call(obj, value, given)
+                dtypes = [str(getattr(backend.array(part), "dtype", "")) for part in (value, ladj)]
+            except Exception:  # whether it can be called so is a law's affair
+                return False
+            if dtypes == ["float64", "float32"]:
+                return True
+    return False
 
 
 def refusing(subject: Subject) -> dict[str, str]:

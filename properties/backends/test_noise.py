@@ -226,6 +226,57 @@ def test_only_what_is_narrowed_is_disturbed() -> None:
     assert not torch.equal(after, narrowed * 0.3)
 
 
+SINGLES = [0.1, -0.37, 1.9, 3.3e-5, 7.25e8]
+SHORT = [0.0, 1.0, -0.5, 3.25, 1024.0]
+WIDER: dict[str, Callable[[Any], Any]] = {
+    "cast": lambda x: x.double(),
+    "mixed": lambda x: x * torch.ones(len(x), dtype=torch.float64),
+    "joined": lambda x: torch.cat([x, torch.zeros(1, dtype=torch.float64)])[:-1],
+    "written": lambda x: torch.zeros(len(x), dtype=torch.float64).copy_(x),
+    "turned": lambda x: x.flip(0).double().flip(0),
+    "asked-for": lambda x: torch.tensor([one.item() for one in x], dtype=torch.float64),
+}
+
+
+@pytest.mark.parametrize("way", WIDER)
+def test_a_number_in_single_precision_stands_for_those_that_round_to_it(way: str) -> None:
+    """Where single precision enters double precision each number moves by its own rounding, as many
+    units as the noise has, and to the same number on every way; another run moves it elsewhere.
+    """
+    x = torch.tensor(SINGLES)
+    moved = noised(WIDER[way], x)
+    off = (moved - x.double()).abs() / x.double().abs()
+    assert (off > 0).any()
+    assert (off <= MAGNITUDE * 2.0**29 * 1.01).all()
+    assert torch.equal(moved, noised(WIDER["cast"], x))
+    assert not torch.equal(moved, noised(WIDER[way], x, seed=1))
+
+
+@pytest.mark.parametrize("way", WIDER)
+def test_short_numbers_in_single_precision_are_meant_as_they_stand(way: str) -> None:
+    """Masks, counts and halves were never rounded."""
+    x = torch.tensor(SHORT)
+    assert torch.equal(noised(WIDER[way], x), x.double())
+
+
+def test_single_precision_is_rounded_as_coarsely_as_it_is() -> None:
+    """What is computed in single precision moves by single precision's units under noise that is
+    meant for double precision, and by the noise itself where that is larger.
+    """
+    x = values(torch.float32)
+    clean = x.exp()
+    for magnitude, expected in ((MAGNITUDE, MAGNITUDE * 2.0**29), (2.0**-20, 2.0**-20)):
+        off = ((noised(torch.exp, x, magnitude) - clean) / clean).abs().max()
+        assert 0.1 * expected < off < 1.1 * expected
+
+
+def test_a_written_tensor_is_still_the_one_that_is_written_to() -> None:
+    """What stands for a number is no copy to write into."""
+    x = torch.tensor(SINGLES)
+    noised(lambda one: one.mul_(torch.tensor(2.0, dtype=torch.float64)), x)
+    assert torch.equal(x, 2 * torch.tensor(SINGLES))
+
+
 def test_a_budget_ends_an_iteration_that_does_not_settle() -> None:
     """A loop that waits for bits that noise keeps moving is given up as undecidable, not left
     running.

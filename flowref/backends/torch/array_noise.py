@@ -47,9 +47,14 @@ GIVING = (torch.Tensor.numpy, torch.Tensor.__array__)
 class Rounding(Protocol):
     """The noise of a call: see `RandomRounding`."""
 
-    magnitude: float
     busy: int
     operations: int
+
+    def magnitude_of(self, array: Any) -> float:
+        """The half-width of the relative error of results of the dtype of an array."""
+
+    def meant(self, array: Any) -> Any:
+        """What an array in single precision stands for; others as they are."""
 
     def uniform(self, like: Any) -> Any:
         """Uniform in [-1, 1], of the shape and dtype of an array."""
@@ -72,6 +77,8 @@ class RoundedArray(np.ndarray[Any, Any]):
             (one.rounding for one in inputs if isinstance(one, RoundedArray)), None
         )
         plain = [_plain(one) for one in inputs]
+        if rounding is not None and any(_of(one, np.float64) for one in plain):
+            plain = [rounding.meant(one) if _of(one, np.float32) else one for one in plain]
         name = ufunc.__name__
         inside = name == "matmul" or (method != "__call__" and name in ("add", "multiply"))
         if inside and rounding is not None:
@@ -159,6 +166,10 @@ def _floating(value: Any) -> bool:
     return isinstance(value, np.ndarray | np.floating) and value.dtype.kind in "fc"
 
 
+def _of(value: Any, dtype: Any) -> bool:
+    return isinstance(value, np.ndarray | np.floating) and value.dtype == dtype
+
+
 def _mapped(value: Any, change: Any) -> Any:
     """Arrays in nested tuples and lists, changed."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -173,7 +184,7 @@ def _relative(value: Any, rounding: Rounding) -> Any:
     value = _plain(value)
     if not (isinstance(value, np.ndarray) and _floating(value)):
         return value
-    return value * (1 + rounding.magnitude * _uniform(value, rounding))
+    return value * (1 + rounding.magnitude_of(value) * _uniform(value, rounding))
 
 
 def _normwise(value: Any, rounding: Rounding) -> Any:
@@ -182,7 +193,7 @@ def _normwise(value: Any, rounding: Rounding) -> Any:
     if not (isinstance(value, np.ndarray) and _floating(value) and value.ndim >= 2):
         return _relative(value, rounding)
     largest = np.abs(value).max(axis=(-2, -1), keepdims=True, initial=0.0)
-    magnitude = NORMWISE_CONSTANT * rounding.magnitude
+    magnitude = NORMWISE_CONSTANT * rounding.magnitude_of(value)
     return value + magnitude * largest * _uniform(value, rounding)
 
 
@@ -190,7 +201,7 @@ def _rounded(name: str, inputs: Any, result: Any, rounding: Rounding) -> Any:
     """A result with its error, in memory of its own or where it was written to."""
     if not _floating(result):
         return result
-    factor = rounding.magnitude * (1.0 if name in ORDINARY else SPECIAL_CONSTANT)
+    factor = rounding.magnitude_of(result) * (1.0 if name in ORDINARY else SPECIAL_CONSTANT)
     error = 1 + factor * _uniform(np.asarray(result), rounding)
     exact = _exact(name, inputs, result)
     if exact is not None:

@@ -59,12 +59,6 @@ class Torch:
 
         return cast(obj, _dtype(dtype))
 
-    def narrow(self, obj: Any) -> bool:
-        """See `Backend.narrow`."""
-        from flowref.backends.torch.captures import narrow
-
-        return narrow(obj)
-
     def set_mode(self, obj: Any, training: bool) -> None:
         """See `Backend.set_mode`."""
         from flowref.backends.torch.state import set_mode

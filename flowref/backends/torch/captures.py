@@ -37,24 +37,6 @@ def captures(obj: Any) -> bool:
     return known
 
 
-def narrow(obj: Any) -> bool:
-    """Whether functions that an object holds, outside of classes, name or enclose tensors in single
-    precision.
-    """
-    for item in _reachable(obj):
-        if isinstance(item, types.FunctionType):
-            named = [item.__globals__.get(name) for name in item.__code__.co_names]
-            if any(_single(one) for one in (*_enclosed(item), *named)):
-                return True
-    return False
-
-
-def _single(item: Any) -> bool:
-    if isinstance(item, nn.Module):
-        return any(map(_single, (*item.parameters(), *item.buffers())))
-    return isinstance(item, torch.Tensor) and item.dtype == torch.float32
-
-
 def shared(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int) -> bool:
     """Whether what a copy of an object computes moves with the parameters of the original, which
     are put back.

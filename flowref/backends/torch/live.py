@@ -22,6 +22,7 @@ from flowref.backends.torch.copies import Shelf
 from flowref.backends.torch.narrowing import Watching
 from flowref.backends.torch.noise import RandomRounding
 from flowref.backends.torch.sandbox import sandbox
+from flowref.backends.torch.single import FINER, SINGLE, constants, rounded_before, standing_for
 from flowref.backends.torch.state import duplicate
 from flowref.backends.torch.training import Training
 from flowref.model import (
@@ -69,9 +70,23 @@ class Live:
 
     def lend(self) -> contextlib.AbstractContextManager[Any]:
         """A copy for the length of one call, which is fresh or as good as fresh. Taken before the
-        circumstances of the call are set up, so that copying is not slowed down by noise.
+        circumstances of the call are set up, so that copying is not slowed down by noise. Under
+        noise, constants that were rounded before the object was cast are others that round to them.
         """
-        return self.shelf.lend()
+        seed, magnitude = self.rounding or (0, SINGLE)
+        if magnitude >= SINGLE or not self.cast_from_single:
+            return self.shelf.lend()
+        return self._meant(magnitude * FINER, seed)
+
+    @contextlib.contextmanager
+    def _meant(self, magnitude: float, seed: int) -> Iterator[Any]:
+        with self.shelf.lend() as copy, standing_for(constants(copy), magnitude, seed):
+            yield copy
+
+    @functools.cached_property
+    def cast_from_single(self) -> bool:
+        """Whether the object holds constants of single precision in double precision."""
+        return self.dtype == torch.float64 and bool(rounded_before(constants(self.pristine)))
 
     def _copied(self) -> Any:
         with sandbox(derive(self.seed, 17), self.default or self.dtype):
@@ -151,7 +166,8 @@ class Live:
             seed, magnitude = self.rounding
             clean = self.clean_operations.get(what)
             budget = None if clean is None else BUDGET_FACTOR * clean + BUDGET_FLOOR
-            rounding = RandomRounding(magnitude, derive(seed, self.calls), budget=budget)
+            own = derive(seed, self.calls)
+            rounding = RandomRounding(magnitude, own, budget=budget, meaning=seed)
             with contextlib.ExitStack() as stack:
                 stack.enter_context(rounding)
                 if what not in self.without_arrays:

@@ -6,7 +6,9 @@ magnitude asked for, a multiple of the unit roundoff. Reductions and matrix prod
 inputs rounded, since they round inside;
 factorizations get normwise noise, since their backward error is normwise. What is exact in floating
 point stays exact: copies, views, comparisons, clamps, products with powers of two, sums with zero,
-sums of integers.
+sums of integers. Each result is rounded as its own dtype rounds: noise for double precision is as many
+units large in what is computed in single precision, and numbers in single precision that enter double
+precision are taken for any that round to them (`meant`).
 
 Source: Parker, Pierce and Eggert, Monte Carlo Arithmetic (2000); Verificarlo (arXiv:1509.01347).
 """
@@ -36,6 +38,7 @@ from flowref.backends.torch.operators import (
     SUMS,
     WRITTEN,
 )
+from flowref.backends.torch.single import FINER, SINGLE, meant
 from flowref.model import Undecidable
 
 FLOATS = (torch.float64, torch.float32)
@@ -49,13 +52,20 @@ class RandomRounding(TorchDispatchMode):
     """Randomly round every floating-point operation dispatched under it.
 
     ``magnitude``: half-width of the relative error. ``budget``: the number of operations after
-    which `Undecidable` is raised (an iteration that does not settle under noise). ``operations``
-    counts what was dispatched.
+    which `Undecidable` is raised (an iteration that does not settle under noise). ``meaning``: the
+    seed of what numbers in single precision stand for, which calls of one run share.
+    ``operations`` counts what was dispatched.
     """
 
-    def __init__(self, magnitude: float, seed: int, *, budget: int | None = None) -> None:
+    def __init__(
+        self, magnitude: float, seed: int, *, budget: int | None = None, meaning: int | None = None
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
         self.magnitude = magnitude
+        # Noise that is below the rounding of single precision is noise for double precision.
+        self.double = magnitude < SINGLE
+        self.coarse = magnitude * FINER if self.double else magnitude
+        self.meaning = seed if meaning is None else meaning
         self.budget = budget
         self.generator = np.random.Generator(np.random.SFC64(seed))
         self.pool = np.empty(0)
@@ -77,6 +87,16 @@ class RandomRounding(TorchDispatchMode):
             and value.numel() > 0
             and value.device.type == "cpu"
         )
+
+    def magnitude_of(self, array: Any) -> float:
+        """The half-width of the relative error of results of the dtype of an array."""
+        return self.coarse if array.dtype == np.float32 else self.magnitude
+
+    def meant(self, array: Any) -> Any:
+        """What an array in single precision stands for in this run; others as they are."""
+        if not self.double or array.dtype != np.float32:
+            return array
+        return meant(array, self.coarse, self.meaning)
 
     def uniform(self, like: Any) -> Any:
         """Uniform in [-1, 1], of the shape and dtype of an array; drawn in blocks, since most
@@ -111,6 +131,8 @@ class RandomRounding(TorchDispatchMode):
         if self.budget is not None and self.operations > self.budget:
             raise Undecidable("an iteration did not settle under random rounding")
         name = func.overloadpacket.__name__
+        if self.double and any(map(_single, args)):
+            args = self._entering(func, name, args, kwargs)
         if name in EXACT or _views(func):
             return func(*args, **(kwargs or {}))
         if name in INSIDE:
@@ -132,20 +154,39 @@ class RandomRounding(TorchDispatchMode):
             )
         return out
 
+    def _entering(
+        self, func: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None
+    ) -> tuple[Any, ...]:
+        """The arguments of an operator that takes single precision to double: what they stand for."""
+        wider = any(map(_double, args)) or name == "_local_scalar_dense"
+        if not wider and (kwargs or {}).get("dtype") != torch.float64:
+            return args
+        written = [one.alias_info is not None for one in func._schema.arguments]
+        return tuple(
+            value if alias else self._meant(value)
+            for value, alias in zip(args, written, strict=False)
+        )
+
+    def _meant(self, value: Any) -> Any:
+        if isinstance(value, (tuple, list)):
+            return type(value)(map(self._meant, value))
+        if not _single(value) or not self.concerns(value):
+            return value
+        return torch.from_numpy(self.meant(_array(value)))
+
     def _rounded_input(self, value: Any) -> Any:
         if not self.concerns(value):
             return value
         array = _array(value)
-        return torch.from_numpy(array * (1 + self.magnitude * self.uniform(array)))
+        return torch.from_numpy(array * (1 + self.magnitude_of(array) * self.uniform(array)))
 
     def _normwise(self, value: Any) -> Any:
         if not self.concerns(value) or value.dim() < 2:
             return value
         array = _array(value)
         largest = np.abs(array).max(axis=(-2, -1), keepdims=True)
-        return torch.from_numpy(
-            array + NORMWISE_CONSTANT * self.magnitude * largest * self.uniform(array)
-        )
+        magnitude = NORMWISE_CONSTANT * self.magnitude_of(array)
+        return torch.from_numpy(array + magnitude * largest * self.uniform(array))
 
     def _rounded(self, name: str, args: tuple[Any, ...], out: Any) -> Any:
         """A result with its error. What is not exact writes to memory of its own, so the error is
@@ -154,9 +195,9 @@ class RandomRounding(TorchDispatchMode):
         if not self.concerns(out):
             return out
         array = _array(out)
-        factor = self.uniform(array)
-        factor = (
-            1 + (self.magnitude * SPECIAL_CONSTANT if name in SPECIAL else self.magnitude) * factor
+        magnitude = self.magnitude_of(array)
+        factor = 1 + magnitude * (SPECIAL_CONSTANT if name in SPECIAL else 1.0) * self.uniform(
+            array
         )
         # inf times a factor is inf, nan stays nan: noise never makes a finite value of either.
         exact = _exact(name, args, array)
@@ -167,7 +208,7 @@ class RandomRounding(TorchDispatchMode):
         if name in ("softplus", "softplus_backward"):
             self._softplus(name, args, array)
         if name in ("_log_softmax", "log_sigmoid_forward"):
-            array += self.magnitude * self.uniform(array)
+            array += magnitude * self.uniform(array)
         if name in BOUNDED:
             np.clip(array, *BOUNDED[name], out=array)
         return out
@@ -182,12 +223,25 @@ class RandomRounding(TorchDispatchMode):
         threshold = float(args[at + 2]) if len(args) > at + 2 else 20.0
         unit = 2.0**-53 if array.dtype == np.float64 else 2.0**-24
         unsure = np.abs(self.uniform(array)) * (
-            math.exp(-max(threshold, 20.0)) * self.magnitude / unit
+            math.exp(-max(threshold, 20.0)) * self.magnitude_of(array) / unit
         )
         linear = _array(args[at]) * beta > threshold
         array[...] = np.where(
             linear, array + unsure / beta if name == "softplus" else array * (1 - unsure), array
         )
+
+
+def _single(value: Any) -> bool:
+    """Whether an argument is a tensor in single precision, or holds one."""
+    if isinstance(value, (tuple, list)):
+        return any(map(_single, value))
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float32
+
+
+def _double(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(map(_double, value))
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float64
 
 
 @functools.cache

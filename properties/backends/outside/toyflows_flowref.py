@@ -107,10 +107,6 @@ class Numpy:
         """Its objects are made with their numbers."""
         raise TargetError("toyflows keeps no weights in files; name a factory that sets them")
 
-    def narrow(self, obj: Any) -> bool:
-        """Functions hold no arrays."""
-        return False
-
     def state_shapes(self, obj: Any) -> Sequence[Shape]:
         """Those of its attributes."""
         return [value.shape for value in vars(obj).values() if isinstance(value, np.ndarray)]
