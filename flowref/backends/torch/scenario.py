@@ -68,6 +68,16 @@ class Stage:
             for _, item in reached(self.obj)
         )
 
+    def seed(self, step: steps.Step[Any], earlier: int) -> None:
+        """The random state of a step that so many of its kind come before."""
+        draws = step.draws if isinstance(step, steps.Run) else None
+        if draws is None:
+            torch.manual_seed(derive(self.live.seed, 29, earlier))
+            np.random.seed(derive(self.live.seed, 31, earlier) % 2**32)
+        else:
+            for seeded in (torch.manual_seed, np.random.seed, random.seed):
+                seeded(derive(self.live.seed, 37, draws) % 2**32)
+
     def run(self, call: str, *inputs: Any, how: str = "plain", held: bool = False) -> Mapped:
         """A call in the current mode."""
         ready = self.inputs(inputs, held)
@@ -89,14 +99,7 @@ def play(
         for index, step in enumerate(plan):
             # Each step has its own fixed random state, so that two lives that differ earlier meet
             # the same draws.
-            earlier = sum(1 for other in plan[:index] if type(other) is type(step))
-            draws = step.draws if isinstance(step, steps.Run) else None
-            if draws is None:
-                torch.manual_seed(derive(live.seed, 29, earlier))
-                np.random.seed(derive(live.seed, 31, earlier) % 2**32)
-            else:
-                for seeded in (torch.manual_seed, np.random.seed, random.seed):
-                    seeded(derive(live.seed, 37, draws) % 2**32)
+            stage.seed(step, sum(1 for other in plan[:index] if type(other) is type(step)))
             outcomes.append(actions[type(step)](stage, step))
     return Life(plan, outcomes)
 

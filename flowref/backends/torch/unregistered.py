@@ -37,7 +37,9 @@ def names(stage: Stage, step: steps.Unregistered) -> Sequence[str]:
 
 
 def sway(stage: Stage, step: steps.Sway) -> list[Mapped]:
-    """Runs while one is moved. Copies share what a closure holds, so it is put back in any case."""
+    """Runs while one is moved, in the random states of the same runs as steps of a life. Copies
+    share what a closure holds, so it is put back in any case.
+    """
     leaf = unregistered(stage.obj)[step.path]
     kept = leaf.detach().clone()
     generator = torch.Generator().manual_seed(derive(stage.live.seed, 41))
@@ -45,7 +47,11 @@ def sway(stage: Stage, step: steps.Sway) -> list[Mapped]:
     try:
         with torch.no_grad():
             leaf.add_(moved.to(leaf.dtype))
-        return [stage.run(run.call, *run.inputs, how=run.how) for run in step.runs]
+        swayed = []
+        for index, run in enumerate(step.runs):
+            stage.seed(run, index)
+            swayed.append(stage.run(run.call, *run.inputs, how=run.how))
+        return swayed
     finally:
         with torch.no_grad():
             leaf.copy_(kept)
