@@ -24,6 +24,11 @@ SIGMOIDAL_TOLERANCE = 2e-4
 INTEGRAL_TOLERANCE = 1e-5
 # The fixed-point iteration makes 25 steps, whatever is left by then.
 FIXED_POINT = 1e-2
+# An equation is integrated by one step of the classical Runge-Kutta method between the times 0 and 1
+# unless times are given: good for the slow fields that training begins with, and for points where
+# data are; a field that is moved by noise is faster than one step can follow.
+SOLVER = 1e-2
+INTEGRATED = Support.parse((-10.0, 10.0))
 # The part of a transformer's range that inputs of a composition are drawn from.
 COMPOSED = 0.2
 
@@ -36,7 +41,7 @@ PROMISES: dict[str, frozenset[str]] = {
     "ElementwiseBijection": ELEMENTWISE,
     "MaskedAutoregressiveBijection": frozenset({"autoregressive"}),
     "IterativeResidualBijection": frozenset({"estimator"}),
-    "ContinuousBijection": frozenset({"estimator"}),
+    "ContinuousBijection": frozenset({"estimator", "fixed", "truncated-domain"}),
 }
 
 
@@ -88,6 +93,8 @@ def traits(obj: Any) -> Traits:
         return _composition([traits(layer) for layer in obj.layers])
     if "IterativeResidualBijection" in names:
         return Traits(codomain=REAL, promises=promised(PROMISES, names), tolerance=FIXED_POINT)
+    if "ContinuousBijection" in names:
+        return Traits(INTEGRATED, promises=promised(PROMISES, names), tolerance=SOLVER)
     transformer: Any = getattr(obj, "transformer", None)
     kinds = lineage(transformer)
     compounding = 10.0 if "MaskedAutoregressiveBijection" in names else 1.0
