@@ -40,7 +40,7 @@ def record(target: Target, judgement: Judgement) -> Verdict:
         str(target),
         measurement.law.id,
         accusing(measurement.law),
-        "; ".join(filter(None, (note, where))),
+        "; ".join(filter(None, (note, measurement.residual.road, where))),
         evidence=judgement.evidence(judgement.worst()),
         counterexample=counterexample(
             measurement.batch, replace(condition, dtype=measurement.subject.dtype), observed

@@ -22,7 +22,7 @@ from flowref.model import (
 @dataclass
 class Tally:
     """What has been seen so far of one pair. ``closest``: the evidence of the point that came
-    closest to a violation.
+    closest to a violation; ``road``: how points were measured, where a law says it.
     """
 
     batches: int = 0
@@ -34,6 +34,7 @@ class Tally:
     unsupported: list[Silence] = field(default_factory=list)
     error: tuple[str, Counterexample] | None = None
     closest: Evidence | None = None
+    road: str = ""
 
     def drawn(self, scale: float) -> None:
         """Count a batch, drawn at weights that were moved so far."""
@@ -65,6 +66,7 @@ class Tally:
             self.undecided(judgement.reason or "it cannot be resolved in this precision", unsure)
         held = judgement.outcome == HELD
         if held.any():
+            self.road = judgement.measurement.residual.road or self.road
             margin = np.where(held, judgement.margin, -1.0)
             evidence = judgement.evidence(int(margin.argmax()))
             if self.closest is None or evidence.margin > self.closest.margin:
@@ -95,7 +97,8 @@ def conclude(name: str, law: Law, tally: Tally, declared: bool) -> Verdict:
         return Verdict(name, law.id, Status.ERROR, text, counts, counterexample=case)
     if counts.held and counts.held >= counts.undecided:
         unsure = counts.undecided
-        reason = f"{unsure} points undecided: {tally.main_reason}" if unsure else ""
+        undecided = f"{unsure} points undecided: {tally.main_reason}" if unsure else ""
+        reason = "; ".join(filter(None, (tally.road, undecided)))
         return Verdict(name, law.id, Status.HOLDS, reason, counts, tally.closest)
     if tally.unsupported and not counts.held and not counts.undecided:
         return replace(silent(name, law, tally.unsupported[0]), counts=counts)

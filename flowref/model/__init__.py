@@ -40,6 +40,7 @@ from flowref.model.recognized import Recognized
 from flowref.model.requirement import Requirement, requires
 from flowref.model.seeds import derive, seed_of
 from flowref.model.silence import Silence
+from flowref.model.stages import Stage, Visitor
 from flowref.model.steps import Life
 from flowref.model.structure.batch_norm import ROLES, RUNNING, SAMPLE, Normalizer
 from flowref.model.structure.coupling import KINDS, MASKS, Coupling, named_mask
@@ -58,8 +59,8 @@ __all__ = [
     "DataError", "Dialect", "Evidence", "Facts", "FlowrefError", "History", "KnownFailure", "Law", "LawError",
     "Life", "Line", "Manner", "Mapped", "MultiScale", "Mutant", "Normalizer", "Observation",
     "Preprocessing", "Problem", "Promise", "Recognized", "ReportError", "Requirement", "Residual",
-    "Shape", "Silence", "SpecError", "Squeezing", "Standing", "Status", "Subject", "Support",
-    "Target", "TargetError", "Undecidable", "UnknownShape", "Unsupported", "Verdict", "derive",
+    "Shape", "Silence", "SpecError", "Squeezing", "Stage", "Standing", "Status", "Subject", "Support",
+    "Target", "TargetError", "Undecidable", "UnknownShape", "Unsupported", "Verdict", "Visitor", "derive",
     "draw", "identity", "law", "mutant", "named_mask", "nearest", "one_line", "per_point",
     "place_of", "requires", "seed_of",
 ]  # fmt: skip

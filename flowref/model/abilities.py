@@ -85,6 +85,13 @@ class Differentiable(Bijection, Protocol):
     def jacobian(self) -> Callable[..., Array]: ...
 
 
+class Walked(Bijection, Protocol):
+    """A map that is taken apart while it is called: ``walk(call, x, context, visitor)``."""
+
+    @property
+    def walk(self) -> Callable[..., bool]: ...
+
+
 class Rounded(Flow, Protocol):
     """A flow that can be randomly rounded: ``noise(seed, magnitude)``."""
 

@@ -39,6 +39,7 @@ class Residual:
     ``trivial`` ``(batch,)``: True where the law holds whatever the subject does; a pass needs a row
     that is not.
     ``observed``: named numbers per point, for the reader. ``note``: a sentence for the reader.
+    ``road``: how it was measured where there are several ways, in words; said of what holds, too.
     """
 
     value: Array
@@ -49,6 +50,7 @@ class Residual:
     trivial: Array | None = None
     observed: dict[str, Array] = field(default_factory=dict)
     note: str = ""
+    road: str = ""
 
     def per_row(self) -> Array:
         """The largest absolute residual of each point, ``(batch,)`` float64; nan if any entry is

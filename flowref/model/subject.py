@@ -78,6 +78,8 @@ class Subject:
     ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their maps.
     ``scale``: how far its parameters were moved, by noise or by training.
     ``numbers()``: the scalars that it holds (see `checking.lines`).
+    ``walk(call, x, context, visitor)`` -> whether a `Visitor` that was led through a call, from the
+    whole to its parts, told all of it.
     """
 
     name: str
@@ -101,6 +103,7 @@ class Subject:
     parts: Sequence[str] = ()
     part_maps: Sequence[Callable[..., Mapped]] = ()
     numbers: Callable[[], Sequence[float]] = tuple
+    walk: Callable[..., bool] | None = None
 
     # Calls, by name.
 

@@ -14,7 +14,15 @@ import numpy as np
 import torch
 
 from flowref.backends import build_seed
-from flowref.backends.torch import derivatives, manners, methods, observation, parts, scenario
+from flowref.backends.torch import (
+    derivatives,
+    manners,
+    methods,
+    observation,
+    parts,
+    scenario,
+    walking,
+)
 from flowref.backends.torch.building import BUILDING
 from flowref.backends.torch.evaluation import evaluation
 from flowref.backends.torch.live import DTYPES, Live, noise, usual
@@ -158,6 +166,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         parts=part_names,
         part_maps=part_maps,
         numbers=partial(numbers_of, live.pristine),
+        walk=able(maps, walking.walk),
     )
 
 

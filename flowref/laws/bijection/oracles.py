@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref.laws.bijection.at_size import LARGE, log_det_of, pulled_truly
 from flowref.laws.common.arithmetic import (
     differences,
     finite_rows,
@@ -15,8 +16,8 @@ from flowref.laws.common.arithmetic import (
     resolvable,
     square,
 )
-from flowref.model import Array, Batch, Residual, Unsupported
-from flowref.model.abilities import Differentiable, Flow
+from flowref.model import Array, Batch, Mapped, Residual, Unsupported
+from flowref.model.abilities import Differentiable, Flow, Walked, offers
 
 # Differences accuse only beyond this many times their own error estimate, and never alone.
 DIFFERENCE_FACTOR = 20.0
@@ -68,6 +69,8 @@ def against_autograd(flow: Differentiable, which: str, x: Array, context: Array 
     call = flow.calls[which]
     out = call(x, context)
     claimed = reported(flow, out, len(x))
+    if x[0].size > LARGE and offers(flow, Walked):
+        return against_structure(flow, which, x, context, out)
     matrices, errors = jacobians(flow, which, x, context)
     square(matrices[:0])
     truth = log_abs_det(matrices)
@@ -86,6 +89,22 @@ def against_autograd(flow: Differentiable, which: str, x: Array, context: Array 
     )
 
 
+def against_structure(
+    flow: Walked, which: str, x: Array, context: Array | None, out: Mapped
+) -> Residual:
+    """The same of an event too large for its Jacobian: by structure, or by parts."""
+    claimed, told = reported(flow, out, len(x)), log_det_of(flow, which, x, context)
+    decidable = finite_rows(out.value, told.log_det) & told.known & (told.error < WORTH)
+    return Residual(
+        np.where(decidable, claimed - told.log_det, 0.0),
+        scale=4 + np.abs(told.log_det),
+        allowed=told.error + log_det_tolerance(flow, told.log_det),
+        decidable=decidable,
+        observed={"reported": claimed, "autograd": told.log_det},
+        road=told.how,
+    )
+
+
 def log_det_tolerance(flow: Flow, log_det: Array) -> Array:
     """What a log-det that is integrated promises, per point: absolute and relative alike."""
     promised = float(flow.promises.get("log-det-tolerance", 0.0))
@@ -100,6 +119,8 @@ def arbitrated(
     """
     call = flow.calls[which]
     claimed = float(reported(flow, call(x, context), 1)[0])
+    if x[0].size > LARGE and offers(flow, Walked):
+        return arbitrated_at_size(flow, which, x, context, claimed)
     matrix, errors = jacobians(flow, which, x, context)
     truth = float(log_abs_det(matrix)[0])
     if errors.any():
@@ -139,6 +160,19 @@ def arbitrated(
             "it is the log-det of the opposite map (declare ?ladj=inverse if that is documented)"
         )
     return observed, ""
+
+
+def arbitrated_at_size(
+    flow: Walked, which: str, x: Array, context: Array | None, claimed: float
+) -> tuple[dict[str, Any], str]:
+    """The same of an event too large for differences in every coordinate: they are taken along a
+    few lines.
+    """
+    truth = float(log_det_of(flow, which, x, context).log_det[0])
+    observed = {"reported": claimed, "autograd": truth}
+    if pulled_truly(flow, which, x, context):
+        return observed, ""
+    return observed, "autograd's Jacobian disagrees with differences along a line"
 
 
 def opposite_of_forward(

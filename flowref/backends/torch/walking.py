@@ -1,0 +1,435 @@
+"""Leading a visitor through a call: the whole, then its parts where the whole tells nothing, each at
+the points that reach it.
+
+Parts are those that the dialect lists, applied one after the other, or modules inside the object
+that return a value and a log-det while it is called. What such a module gives is cut off from what
+it was given, so that what lies between the modules can be seen by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from flowref.backends.torch.arrays import array
+from flowref.backends.torch.derivatives import graphed_rows
+from flowref.backends.torch.levels import own_methods, wrapped
+from flowref.backends.torch.live import Live
+from flowref.backends.torch.parts import listed_parts
+from flowref.backends.torch.state import trainable
+from flowref.model import Array, Dialect, Stage, Visitor
+
+# Rows of one backward pass, at most; more are pulled back in chunks.
+PULLED = 256
+# Up to so many cotangents are pulled back one after the other.
+FEW = 66
+
+
+class Asked(NamedTuple):
+    """A call of a map: a function of a tensor and further arguments, and these."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+    keywords: Mapping[str, Any] = {}
+
+    def at(self, x: torch.Tensor, times: int = 1) -> torch.Tensor:
+        """The value at other points, of which each row stands for ``times`` that follow each other."""
+        batch = len(x) // times
+        args = [repeated(value, batch, times) for value in self.args]
+        keywords = {name: repeated(value, batch, times) for name, value in self.keywords.items()}
+        value: torch.Tensor = self.function(x, *args, **keywords)[0]
+        return value
+
+
+def repeated(value: Any, batch: int, times: int) -> Any:
+    """A further argument for rows that stand several times over, cut off from its graph."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    value = value.detach()
+    if times == 1 or not value.dim() or len(value) != batch:
+        return value
+    return value.repeat_interleave(times, 0)
+
+
+def walk(live: Live, name: str, x: Array, context: Array | None, visitor: Visitor) -> bool:
+    """Lead a visitor through one call; whether it told everything."""
+    with live.lend() as obj, frozen(obj), live.calling(f"walk {name}"):
+        points = live.tensor(x, support=live.support_of(name))
+        assert points is not None
+        ctx = live.tensor(context, jitter=1)
+        walker = Walker(live, visitor, graphed_rows(live.facts.cost, name))
+        return walker.visit("", obj, live.dialect, name, points, ctx)
+
+
+@contextlib.contextmanager
+def frozen(obj: Any) -> Iterator[None]:
+    """No graph leads to the parameters: masks times weights, call after call, fill the memory."""
+    held = [parameter for _, parameter in trainable(obj)]
+    for parameter in held:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in held:
+            parameter.requires_grad_(True)
+
+
+def stage_of(
+    name: str, asked: Asked, x: torch.Tensor, most: int, y: torch.Tensor | None = None
+) -> Stage:
+    """A map at points, where it gives ``y`` if that is known; a graph has ``most`` rows."""
+    if y is None:
+        with torch.no_grad():
+            y = asked.at(x.detach())
+    batch, event = len(x), tuple(x.shape[1:])
+
+    def pull(cotangents: Array) -> Array:
+        # A few are pulled back from one and the same call, however noise has rounded it.
+        together = 1 if cotangents.shape[1] <= FEW else max(1, min(PULLED, most) // max(1, batch))
+        if together == 1:
+            leaf, out = graph(1)
+            return np.concatenate(
+                [
+                    pulled_back(out, leaf, cotangents[:, probe : probe + 1])
+                    for probe in range(cotangents.shape[1])
+                ],
+                axis=1,
+            )
+        pieces = []
+        for start in range(0, cotangents.shape[1], together):
+            some = cotangents[:, start : start + together]
+            leaf, out = graph(some.shape[1])
+            pieces.append(pulled_back(out, leaf, some))
+        return np.concatenate(pieces, 1)
+
+    def graph(times: int) -> tuple[torch.Tensor, torch.Tensor]:
+        leaf = x.detach().repeat_interleave(times, 0).requires_grad_(True)
+        with torch.enable_grad():
+            return leaf, asked.at(leaf, times)
+
+    def value(points: Array) -> Array:
+        rows = torch.from_numpy(np.ascontiguousarray(points)).to(x.dtype)
+        with torch.no_grad():
+            return np.asarray(array(asked.at(rows.reshape(-1, *event)))).reshape(len(points), -1)
+
+    flat = np.asarray(array(x)).reshape(batch, -1)
+    return Stage(name, event, flat, np.asarray(array(y)).reshape(batch, -1), pull, value)
+
+
+def pulled_back(value: torch.Tensor, leaf: torch.Tensor, cotangents: Array) -> Array:
+    """What cotangents of a value ``(batch, probes, outputs)`` give for the leaf that it hangs on,
+    whose rows stand as many times over.
+    """
+    gradient = None
+    if graphed(value):
+        (gradient,) = torch.autograd.grad(
+            value, leaf, tensor_like(cotangents, value), retain_graph=True, allow_unused=True
+        )
+    rows = np.asarray(array(zeros_for(gradient, leaf)))
+    return rows.reshape(*cotangents.shape[:2], -1)
+
+
+def graphed(value: torch.Tensor) -> bool:
+    """Whether a value can be pulled back."""
+    return bool(value.requires_grad)
+
+
+def tensor_like(values: Array, like: torch.Tensor) -> torch.Tensor:
+    """Numbers in the shape and the dtype of a tensor."""
+    return torch.from_numpy(np.ascontiguousarray(values)).to(like.dtype).reshape(like.shape)
+
+
+def zeros_for(gradient: torch.Tensor | None, leaf: torch.Tensor) -> torch.Tensor:
+    """A gradient, which is zero where nothing was recorded."""
+    return torch.zeros_like(leaf) if gradient is None else gradient
+
+
+@dataclass
+class Scope:
+    """One call while its modules are cut out of it: what can be consumed, and what was."""
+
+    sources: list[torch.Tensor] = field(default_factory=list)
+    sinks: list[torch.Tensor] = field(default_factory=list)
+    failed: bool = False
+
+    def between(self, name: str) -> Stage:
+        """What lies between the modules, from every source to every sink."""
+        batch = len(self.sources[0])
+
+        def pull(cotangents: Array) -> Array:
+            sizes = np.cumsum([sink[0].numel() for sink in self.sinks])[:-1]
+            rows = []
+            for probe in range(cotangents.shape[1]):
+                pieces = np.split(cotangents[:, probe], sizes, axis=1)
+                moving = [pair for pair in zip(self.sinks, pieces, strict=True) if graphed(pair[0])]
+                gradients: Sequence[torch.Tensor | None] = [None] * len(self.sources)
+                if moving:
+                    gradients = torch.autograd.grad(
+                        [sink for sink, _ in moving],
+                        self.sources,
+                        [tensor_like(piece, sink) for sink, piece in moving],
+                        retain_graph=True,
+                        allow_unused=True,
+                    )
+                flat = [
+                    np.asarray(array(zeros_for(gradient, source))).reshape(batch, -1)
+                    for gradient, source in zip(gradients, self.sources, strict=True)
+                ]
+                rows.append(np.concatenate(flat, 1))
+            return np.stack(rows, 1)
+
+        given, taken = (
+            np.concatenate([array(one).reshape(batch, -1) for one in side], 1)
+            for side in (self.sources, self.sinks)
+        )
+        return Stage(name, given.shape[1:], given, taken, pull)
+
+
+@dataclass
+class Walker:
+    """A visitor on its way through one call."""
+
+    live: Live
+    visitor: Visitor
+    most: int
+    scopes: list[Scope] = field(default_factory=list)
+    muted: bool = False
+
+    def visit(
+        self,
+        name: str,
+        obj: Any,
+        dialect: Dialect,
+        call: str,
+        x: torch.Tensor,
+        context: torch.Tensor | None,
+    ) -> bool:
+        """Visit a call of an object, or what it is made of."""
+        function = getattr(dialect, call)
+        asked = Asked(lambda points, ctx: function(obj, points, ctx), (context,))
+        stage = stage_of(name, asked, x, self.most)
+        return self._resolved(
+            stage,
+            lambda: self._parts(stage, obj, dialect, call, x, context),
+            lambda: self._modules(name, obj, asked, x),
+        )
+
+    def _resolved(self, stage: Stage, *roads: Callable[[], bool]) -> bool:
+        if self.visitor.told(stage):
+            return True
+        for road in roads:
+            mark = self.visitor.mark()
+            if road():
+                return True
+            self.visitor.forget(mark)
+        return self.visitor.insist(stage)
+
+    def _parts(
+        self,
+        whole: Stage,
+        obj: Any,
+        dialect: Dialect,
+        call: str,
+        x: torch.Tensor,
+        context: torch.Tensor | None,
+    ) -> bool:
+        """Visit the parts that a dialect lists, one after the other."""
+        listed = listed_parts(obj, dialect)
+        if not listed:
+            return False
+        stages = []
+        for name, part in listed if call == "forward" else listed[::-1]:
+            own = self.live.resolve(part) or dialect
+            function = getattr(own, call)
+            if function is None:
+                return False
+            asked = Asked(lambda p, ctx, f=function, o=part: f(o, p, ctx), (context,))
+            try:
+                stages.append(stage_of(name, asked, x, self.most))
+                if not self.visit(name, part, own, call, x, context):
+                    return False
+                with torch.no_grad():
+                    x = asked.at(x)
+            except Exception:  # a part that cannot be called alone
+                return False
+        return self.visitor.composed(whole, stages)
+
+    def _modules(self, name: str, obj: Any, asked: Asked, x: torch.Tensor) -> bool:
+        """Visit the modules inside an object that are maps with log-dets, as a call runs them."""
+        if not isinstance(obj, nn.Module):
+            return False
+        found = self._found(obj, asked, x)
+        if not found:
+            return False
+        with self._hooked(obj, found):
+            return self._scope(name, asked, x)
+
+    def _found(self, obj: nn.Module, asked: Asked, x: torch.Tensor) -> dict[str, list[str]]:
+        """Which methods of which modules return a value and a log-det whenever a call runs them."""
+        maps: dict[str, dict[str, bool]] = {}
+        with contextlib.ExitStack() as stack:
+            for name, module in inside(obj):
+
+                def record(
+                    method: Callable[..., Any], inputs: Any, keywords: Any, name: str = name
+                ) -> Any:
+                    out = method(*inputs, **keywords)
+                    seen = maps.setdefault(name, {})
+                    label = method.__name__
+                    fits = is_map(inputs, out, len(x))
+                    seen[label] = seen.get(label, True) and fits
+                    return out
+
+                stack.enter_context(wrapped(module, public(module), record))
+            with torch.no_grad():
+                asked.at(x.detach())
+        kept = {
+            name: [label for label, fits in seen.items() if fits] for name, seen in maps.items()
+        }
+        return {name: labels for name, labels in kept.items() if labels}
+
+    @contextlib.contextmanager
+    def _hooked(self, obj: nn.Module, found: Mapping[str, list[str]]) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for name, module in inside(obj):
+                if name in found:
+
+                    def around(
+                        method: Callable[..., Any], inputs: Any, keywords: Any, name: str = name
+                    ) -> Any:
+                        if self.muted:
+                            return method(*inputs, **keywords)
+                        return self._module(name, method, inputs, keywords)
+
+                    stack.enter_context(wrapped(module, found[name], around))
+            yield
+
+    def _module(
+        self, name: str, method: Callable[..., Any], inputs: tuple[Any, ...], keywords: Any
+    ) -> Any:
+        """Answer the call of a module: it is visited, and what it gives is a new source."""
+        x, *others = inputs
+        scope = self.scopes[-1]
+        asked = Asked(method, tuple(others), keywords)
+        with self._mute():
+            out = method(x, *others, **keywords)
+            stage = stage_of(name, asked, x, self.most, out[0])
+        if not scope.failed:
+            scope.failed = not (
+                apart(out[0], x, (*others, *keywords.values()))
+                and self._resolved_quietly(stage, name, asked, x)
+            )
+        leaf = out[0].detach().requires_grad_(True)
+        scope.sinks.append(x)
+        scope.sources.append(leaf)
+        return type(out)((leaf, *out[1:])) if type(out) in (tuple, list) else (leaf, *out[1:])
+
+    def _resolved_quietly(self, stage: Stage, name: str, asked: Asked, x: torch.Tensor) -> bool:
+        quiet = Quiet(self.visitor, self._mute)
+        if quiet.told(stage):
+            return True
+        mark = self.visitor.mark()
+        if self._scope(name, asked, x):
+            return True
+        self.visitor.forget(mark)
+        return quiet.insist(stage)
+
+    def _scope(self, name: str, asked: Asked, x: torch.Tensor) -> bool:
+        """Run a call with its modules cut out; whether they and what lies between told everything."""
+        scope = Scope([x.detach().requires_grad_(True)])
+        self.scopes.append(scope)
+        try:
+            with torch.enable_grad():
+                value = asked.at(scope.sources[0])
+        except Exception:  # it does not run on what has a graph
+            return False
+        finally:
+            self.scopes.pop()
+        if scope.failed or len(scope.sources) < 2:
+            return False
+        scope.sinks.append(value)
+        with self._mute():
+            return self.visitor.told(scope.between(f"{name} (between its modules)".strip()))
+
+    @contextlib.contextmanager
+    def _mute(self) -> Iterator[None]:
+        before, self.muted = self.muted, True
+        try:
+            yield
+        finally:
+            self.muted = before
+
+
+class Quiet(NamedTuple):
+    """A visitor while modules answer as they are."""
+
+    visitor: Visitor
+    mute: Callable[[], contextlib.AbstractContextManager[None]]
+
+    def told(self, stage: Stage) -> bool:
+        """See `Visitor.told`."""
+        with self.mute():
+            return self.visitor.told(stage)
+
+    def insist(self, stage: Stage) -> bool:
+        """See `Visitor.insist`."""
+        with self.mute():
+            return self.visitor.insist(stage)
+
+
+def inside(obj: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The modules in an object whose classes are not torch's own, by dotted name."""
+    for name, module in obj.named_modules():
+        if name and not type(module).__module__.startswith("torch."):
+            yield name, module
+
+
+def public(module: nn.Module) -> list[str]:
+    """The methods of a module that others call."""
+    return [name for name in own_methods(module) if not name.startswith("_")]
+
+
+def is_map(inputs: Sequence[Any], out: Any, batch: int) -> bool:
+    """Whether a method took points and returned as many numbers, and a log-det per point."""
+    if not (isinstance(out, (tuple, list)) and len(out) >= 2 and inputs):
+        return False
+    x, y, ladj = inputs[0], out[0], out[1]
+    if not all(isinstance(one, torch.Tensor) and one.is_floating_point() for one in (x, y)):
+        return False
+    if min(x.dim(), y.dim()) < 1 or len(x) != batch or len(y) != batch:
+        return False
+    if x.numel() != y.numel() or x[0].numel() < 2:
+        return False
+    if isinstance(ladj, torch.Tensor):
+        return ladj.numel() in (1, batch)
+    return isinstance(ladj, (int, float))
+
+
+def apart(value: torch.Tensor, x: torch.Tensor, others: Sequence[Any]) -> bool:
+    """Whether what a map gives hangs on nothing that moves but its points: no further argument with
+    a graph enters it.
+    """
+    graded = [one for one in tensors_in(others) if one.requires_grad and one is not x]
+    if not graded or not value.requires_grad:
+        return True
+    generator = torch.Generator().manual_seed(3)
+    weights = torch.rand(value.shape, generator=generator, dtype=value.dtype)
+    gradients = torch.autograd.grad(value, graded, weights, retain_graph=True, allow_unused=True)
+    return all(gradient is None or not gradient.any() for gradient in gradients)
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors among arguments, and in the containers among them."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from tensors_in(list(value.values()))
+    elif isinstance(value, (tuple, list)):
+        for one in value:
+            yield from tensors_in(one)

@@ -1,0 +1,302 @@
+"""Structure of Jacobians, verified: what is triangular, elementwise, a permutation, or a block per
+position has a log-det that a few vector-Jacobian products give exactly.
+
+Nothing is believed. Each hypothesis predicts what the Jacobian does to cotangents drawn at random,
+from a continuous distribution: one entry where the hypothesis has none changes that, save with
+probability zero, and the hypothesis is dropped. By how little the predictions were missed is the
+error of the log-det.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from flowref.model import Array, Stage
+
+# Cotangents of a hypothesis: two that tell it, and two that verify it.
+PROBES = 4
+# The relative error up to which a prediction is met: rounding, amplified by noise.
+MET = 1e-6
+# Channels of which the block of a position may consist, and entries of a Jacobian taken whole.
+CHANNELS, WHOLE = 64, 1024
+# Unit roundoff; how far, times its size, a matrix times its inverse may be from one, for the
+# inverse to be believed.
+UNIT, INVERTED = 2.0**-53, 1e-3
+# How far beside a point it is asked which entries are copied, relative to 1 + |x|.
+ASIDE = 2.0**-7
+
+
+@dataclass(frozen=True)
+class Told:
+    """log|det| of a stage at each point, its error, and where it is known, all ``(batch,)``;
+    ``how``: by which structure.
+    """
+
+    log_det: Array
+    error: Array
+    known: Array
+    how: str
+
+
+@dataclass(frozen=True)
+class Monomial:
+    """One entry in each row and column: which column belongs to each row, and the entry, both
+    ``(rows,)``; ``error``: by how much predictions were missed, relatively, in all.
+    """
+
+    columns: Array
+    entries: Array
+    error: float
+
+    @property
+    def log_det(self) -> float:
+        """log|det|."""
+        return float(np.log(np.abs(self.entries)).sum())
+
+
+def cotangents(rng: np.random.Generator, chosen: Array, batch: int) -> Array:
+    """The probes of the chosen outputs ``(outputs,)``, zero elsewhere: ones, distinct numbers, and
+    random ones, ``(batch, probes, outputs)``.
+    """
+    count = int(chosen.sum())
+    probes = np.zeros((PROBES, len(chosen)))
+    probes[0, chosen] = 1.0
+    probes[1, chosen] = 1 + rng.permutation(count) / max(1, count)
+    probes[2:, chosen] = rng.standard_normal((PROBES - 2, count))
+    return np.broadcast_to(probes, (batch, *probes.shape)).copy()
+
+
+def monomial(probes: Array, pulled: Array, rows: Array, columns: Array | None) -> Monomial | None:
+    """The one entry of each of some rows, if these have one each, in columns of their own: those
+    given, or else all that do not vanish. ``probes`` and ``pulled``: ``(probes, entries)``.
+    """
+    if not np.isfinite(pulled).all():
+        return None
+    inside = pulled[0] != 0 if columns is None else columns
+    if inside.sum() != rows.sum() or (pulled[0, inside] == 0).any():
+        return None
+    if columns is None and pulled[:, ~inside].any():
+        return None
+    places, entries = np.flatnonzero(rows), pulled[0, inside]
+    order = np.argsort(probes[1, places])
+    known = probes[1, places][order]
+    ratio = pulled[1, inside] / entries
+    nearest = np.clip(np.searchsorted(known, ratio - 0.5 / max(1, len(known))), 0, len(known) - 1)
+    column_of = np.full(len(places), -1)
+    column_of[order[nearest]] = np.flatnonzero(inside)
+    if (column_of < 0).any():
+        return None
+    entries = pulled[0, column_of]
+    with np.errstate(all="ignore"):
+        missed = np.abs(pulled[1:, column_of] / entries - probes[1:, places])
+        missed /= np.maximum(np.abs(probes[1:, places]), 2.0**-4)
+    worst = missed.max(0)
+    if not (worst <= MET).all():
+        return None
+    return Monomial(column_of, entries, float(worst.sum()))
+
+
+def one_entry_each(stage: Stage, rng: np.random.Generator) -> Told | None:
+    """The log-det of what maps each entry by itself, to whatever place."""
+    everything = np.ones(stage.y.shape[1], dtype=bool)
+    if stage.x.shape[1] != len(everything):
+        return None
+    probes = cotangents(rng, everything, len(stage.x))
+    pulled = stage.pull(probes)
+    found = [monomial(*pair, everything, None) for pair in zip(probes, pulled, strict=True)]
+    return _told(
+        [None if one is None else (one.log_det, one.error) for one in found], "elementwise"
+    )
+
+
+def _told(found: list[tuple[float, float] | None], how: str) -> Told | None:
+    """What was found at each point, None where it was at none."""
+    known = np.array([one is not None for one in found])
+    if not known.any():
+        return None
+    pairs = np.array([one or (0.0, 0.0) for one in found])
+    # An entry is known no better than its predictions were met, and its product no better than the
+    # sum of that.
+    return Told(pairs[:, 0], 4 * pairs[:, 1], known, how)
+
+
+def copies(stage: Stage, rng: np.random.Generator) -> tuple[Array, Array] | None:
+    """Which outputs are copies of an input, and which inputs are copied: bit for bit, here and
+    beside.
+    """
+    if stage.value is None:
+        return None
+    x = stage.x[:1]
+    beside = x + ASIDE * (1 + np.abs(x)) * rng.uniform(-1, 1, x.shape)
+    try:
+        there = stage.value(beside)
+    except Exception:  # a step beside the point is refused
+        return None
+    pairs_in = np.stack([x[0], beside[0]], 1)
+    pairs_out = np.stack([stage.y[0], there[0]], 1)
+    given = {tuple(pair): index for index, pair in enumerate(pairs_in.tolist())}
+    source = np.array([given.get(tuple(pair), -1) for pair in pairs_out.tolist()])
+    kept = source >= 0
+    if not kept.any() or len(set(source[kept].tolist())) != kept.sum():
+        return None
+    columns = np.zeros(x.shape[1], dtype=bool)
+    columns[source[kept]] = True
+    return kept, columns
+
+
+def in_two_steps(
+    stage: Stage, rows: Array, columns: Array | None, rng: np.random.Generator
+) -> Told | None:
+    r"""The log-det of a map whose chosen outputs depend on the chosen inputs one by one, and of
+    which the others do so where what was chosen is held: a coupling, or two.
+
+    With blocks $A, B; C, D$ of the Jacobian: $\log|\det A| + \log|\det(D - C A^{-1} B)|$, both with
+    one entry in each row and column.
+    """
+    outputs, inputs = stage.y.shape[1], stage.x.shape[1]
+    if outputs != inputs or rows.all() or not rows.any():
+        return None
+    columns = rows if columns is None else columns
+    batch = len(stage.x)
+    first = cotangents(rng, rows, batch)
+    of_first = stage.pull(first)
+    heads = [
+        monomial(one, pulled, rows, columns) for one, pulled in zip(first, of_first, strict=True)
+    ]
+    if not any(heads):
+        return None
+    second = cotangents(rng, ~rows, batch)
+    of_second = stage.pull(second)
+    if of_first[..., ~columns].any():  # the chosen outputs hear the others
+        weights = np.zeros_like(second)
+        for row, head in enumerate(heads):
+            if head is not None:
+                weights[row][:, np.flatnonzero(rows)] = (
+                    of_second[row][:, head.columns] / head.entries
+                )
+        of_second = of_second - stage.pull(weights)
+    found: list[tuple[float, float] | None] = []
+    for row, head in enumerate(heads):
+        tail = None if head is None else monomial(second[row], of_second[row], ~rows, ~columns)
+        found.append(
+            None
+            if head is None or tail is None
+            else (head.log_det + tail.log_det, head.error + tail.error)
+        )
+    return _told(found, "coupling")
+
+
+def position_by_position(stage: Stage, rng: np.random.Generator) -> Told | None:
+    """The log-det of what mixes the channels at each position, and nothing else."""
+    channels, positions = stage.shape[0], math.prod(stage.shape[1:])
+    fits = stage.y.shape[1] == stage.x.shape[1] == channels * positions
+    if len(stage.shape) < 2 or not fits or positions < 2 or not 2 <= channels <= CHANNELS:
+        return None
+    batch = len(stage.x)
+    weights = rng.uniform(1, 2, positions) * rng.choice((-1.0, 1.0), positions)
+    probes = np.zeros((batch, channels + 2, channels, positions))
+    for channel in range(channels):
+        probes[:, channel, channel] = weights
+    probes[:, channels:] = rng.standard_normal((2, channels, positions))
+    pulled = stage.pull(probes.reshape(batch, channels + 2, -1)).reshape(probes.shape)
+    blocks = (pulled[:, :channels] / weights).transpose(0, 3, 1, 2)  # row, position, out, in
+    expected = np.einsum("bmop,bpoi->bmip", probes[:, channels:], blocks)
+    missed = np.abs(expected - pulled[:, channels:]).max((1, 2))
+    found: list[tuple[float, float] | None] = []
+    for row in range(batch):
+        if not np.isfinite(blocks[row]).all():
+            found.append(None)
+            continue
+        size = np.abs(blocks[row]).max((1, 2))
+        if (missed[row] > MET * size).any() or not size.all():
+            found.append(None)
+            continue
+        found.append(determinant(blocks[row], missed[row]))
+    return _told(found, "position by position")
+
+
+def determinant(blocks: Array, missed: Array) -> tuple[float, float] | None:
+    """The sum of log|det| of matrices ``(blocks, size, size)``, and its error where entries are
+    off by so much ``(blocks,)``, besides the rounding of the elimination; None where a matrix is
+    too close to a singular one.
+    """
+    logs = np.linalg.slogdet(blocks)[1]
+    if not np.isfinite(logs).all():
+        return None
+    size = blocks.shape[-1]
+    inverse = np.linalg.inv(blocks)
+    if not (np.abs(blocks @ inverse - np.eye(size)) < INVERTED / size).all():
+        return None
+    rounded = size * UNIT * np.einsum("bij,bji->b", np.abs(inverse), np.abs(blocks))
+    off = missed * np.abs(inverse).sum((1, 2))
+    return float(logs.sum()), float((rounded + off).sum())
+
+
+def pivots(matrix: Array) -> Array | None:
+    """The entries that alone remain of their rows, one row after the other, as their columns are
+    crossed out: the diagonal of what is triangular in some order of its rows and columns. None of
+    what is not.
+    """
+    there = matrix != 0
+    left = there.sum(1)
+    entries = np.empty(len(matrix))
+    for step in range(len(matrix)):
+        row = int(np.argmin(left))
+        if left[row] != 1:
+            return None
+        column = int(there[row].argmax())
+        entries[step] = matrix[row, column]
+        left -= there[:, column]
+        left[row] = len(matrix) + 1
+        there[:, column] = False
+    return entries
+
+
+def usual_masks(shape: tuple[int, ...]) -> Iterator[Array]:
+    """Halves that couplings divide events into, either of which may come first."""
+    size = math.prod(shape)
+    index = np.arange(size)
+    width = shape[-1] if len(shape) > 1 else 1
+    height = shape[-2] if len(shape) > 2 else 1
+    color = (index // width % height + index % width) if len(shape) > 1 else index
+    inner = size // shape[0]
+    cuts = sorted({shape[0] // 2, (shape[0] + 1) // 2})
+    for mask in (*(index // inner < cut for cut in cuts), color % 2 == 0):
+        yield mask
+        yield ~mask
+
+
+def two_halves(stage: Stage, rng: np.random.Generator) -> Told | None:
+    """The log-det of what is a coupling of usual halves, or two of them."""
+    for mask in usual_masks(stage.shape):
+        told = in_two_steps(stage, mask, None, rng)
+        if told is not None:
+            return told
+    return None
+
+
+def whole(stage: Stage) -> Told | None:
+    """The log-det of the Jacobian, entry by entry."""
+    size = stage.x.shape[1]
+    if size != stage.y.shape[1] or size > WHOLE:
+        return None
+    batch = len(stage.x)
+    matrices = stage.pull(np.broadcast_to(np.eye(size), (batch, size, size)).copy())
+    found: list[tuple[float, float] | None] = []
+    hows = set()
+    for matrix in matrices:
+        if not np.isfinite(matrix).all():
+            found.append(None)
+            continue
+        diagonal = pivots(matrix)
+        hows.add("entry by entry" if diagonal is None else "triangular")
+        if diagonal is None:
+            found.append(determinant(matrix[None], np.zeros(1)))
+        else:
+            logs = np.log(np.abs(diagonal))
+            found.append((float(logs.sum()), 4 * UNIT * float((1 + np.abs(logs)).sum())))
+    return _told(found, " or ".join(sorted(hows)))

@@ -1,0 +1,127 @@
+"""A call is taken apart into the maps that it is made of, and only where these and what lies between
+them are the whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from flowref import loading, registry
+from flowref.laws.bijection.at_size import Ledger, log_det_of
+from flowref.model import Condition, draw
+from flowref.model.abilities import Differentiable, Walked, offers
+
+FEATURES = 6
+
+
+class DifferentiableWalked(Walked, Differentiable):
+    """A map that is taken apart, and whose Jacobian the framework gives."""
+
+
+class Half(nn.Module):
+    """The first half of the entries moves the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(FEATURES // 2, FEATURES // 2))
+
+    def forward(self, x: Any, shift: Any = 0.0) -> tuple[Any, Any]:
+        """Value and log-det."""
+        kept, moved = x.chunk(2, -1)
+        scale = (kept @ self.weight).tanh()
+        return torch.cat([kept, moved * scale.exp() + kept], -1) + shift, scale.sum(-1)
+
+
+class Stack(nn.Module):
+    """Two couplings, and something between them."""
+
+    event_shape = (FEATURES,)
+
+    def __init__(self, between: str) -> None:
+        super().__init__()
+        self.between = between
+        self.first, self.second = Half(), Half()
+        mixing = torch.linalg.qr(torch.randn(FEATURES, FEATURES))[0]
+        self.register_buffer("mixing", mixing)
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        x, one = self.first(x)
+        more = torch.zeros(())
+        if self.between == "mixing":
+            x = x @ self.mixing
+        elif self.between == "scaling":
+            x, more = 2.0 * x.flip(-1), torch.tensor(2.0, dtype=x.dtype).log() * FEATURES
+        elif self.between == "detached":
+            x = x.detach()
+        x, two = self.second(x, 0.3 * x.roll(1, -1) if self.between == "argument" else 0.0)
+        return x, one + two + more
+
+
+def told(target: Any, which: str, scale: float = 0.0) -> tuple[Any, Any, Ledger, bool]:
+    """The subject of a target, points, and the ledger of a walk through one of its calls."""
+    flow = loading.load(target, Condition(scale=scale))
+    assert offers(flow, Walked)
+    x = draw(flow.domain, (2, *flow.event_shape), np.random.default_rng(3))
+    x = x if which == "forward" else flow.forward(x, None).value
+    ledger = Ledger(2)
+    return flow, x, ledger, flow.walk(which, x, None, ledger)
+
+
+@pytest.mark.parametrize(
+    ("between", "parts"),
+    [("", 1), ("scaling", 2), ("mixing", 1), ("argument", 1)],
+)
+def test_modules_are_parts_where_nothing_else_mixes_entries(between: str, parts: int) -> None:
+    """What lies between the modules may move and scale entries; where it mixes them, or an argument
+    carries them past the points, the whole is taken as one. The log-det is right in any case.
+    """
+    flow, x, ledger, resolved = told(loading.snapshot(Stack(between)), "forward")
+    assert resolved
+    assert sum(is_map for is_map, _ in ledger.entries) == parts
+    truth = np.linalg.slogdet(flow.jacobian("forward", x, None))[1]
+    assert np.allclose(ledger.total().log_det, truth, rtol=1e-10)
+
+
+@pytest.mark.parametrize("which", ["forward", "inverse"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "reference:RealNVP",
+        "reference:Chain",
+        "nflows:CompositeTransform",
+        "normflows:GlowBlock",
+        "zuko:RealNVP",
+        "FrEIA:GLOWCouplingBlock",
+    ],
+)
+def test_the_parts_of_a_flow_tell_its_log_det(spec: str, which: str) -> None:
+    """The log-det that parts tell is that of the Jacobian taken whole, in either direction, with
+    weights that were moved.
+    """
+    target = registry.parse_target(spec)
+    flow, x, _, _ = told(target, which, 0.3)
+    found = log_det_of(flow, which, x, None)
+    truth = np.linalg.slogdet(flow.jacobian(which, x, None))[1]
+    assert found.known.all()
+    assert np.allclose(found.log_det, truth, rtol=1e-9, atol=1e-9)
+
+
+def test_a_walk_leaves_the_object_as_it_was() -> None:
+    """Modules answer as before after a walk, and their parameters are trained."""
+    flow, x, _, _ = told(loading.snapshot(Stack("")), "forward")
+    before = flow.forward(x, None)
+    flow.walk("forward", x, None, Ledger(2))
+    assert (flow.forward(x + 0.0, None).value == before.value).all()
+    assert flow.trainable
+
+
+def test_a_cut_in_the_graph_is_no_part() -> None:
+    """Where autograd does not lead from one module to the next, no log-det is told of them."""
+    _, _, ledger, resolved = told(loading.snapshot(Stack("detached")), "forward")
+    assert not resolved or not ledger.total().known.any()
