@@ -32,6 +32,8 @@ from flowref.model import (
 # Rows that are picked, the seeds of what is measured there, and the coordinates and the rows times
 # operations of a round trip that one call takes.
 PICKED, ENTRIES, ROW_OPERATIONS = 512, 2**18, 4_000_000
+# The coordinates of one call of a law that may differentiate: at each of them.
+DIFFERENTIATED = 2**12
 # Visits of the data: their weights as given, and after training; and all rows in one call.
 DATA = Example(0.0, 48, "data", 12)
 ALL = Example(0.0, 0, "data", 21)
@@ -174,15 +176,24 @@ def _dequantized(
     """Levels as the reals that a flow with a preprocessing of levels is about; other points as they
     are.
     """
-    declared, whole = subject.preprocessing, finite.any() and (x[finite] % 1 == 0).all()
-    if not whole or declared is None or not declared.bins:
-        return x, ()
-    if x[finite].min() < 0 or x[finite].max() >= declared.bins:
+    width, scale = level_of(subject)
+    if not width or not finite.any() or (x[finite] / (width / scale) % 1).any():
         return x, ()
     rng = np.random.default_rng(seed_of(seed, "levels", *x.shape) % 2**63)
-    noise = 0.02 + 0.96 * rng.random(x.shape)
-    reals = (x + noise) * (declared.bound / declared.bins)
-    return reals, (f"levels 0 to {declared.bins - 1}, dequantized by uniform noise",)
+    reals = x * scale + width * rng.random(x.shape)
+    if not subject.density_support.holds(reals[finite]).any():
+        return x, ()
+    return reals, ("levels, dequantized by uniform noise",)
+
+
+def level_of(subject: Subject) -> tuple[float, float]:
+    """The distance of two levels of the data in its units, 0 where they have none, and what levels
+    are multiplied by: whole numbers from 0 up where their number is declared.
+    """
+    declared = subject.preprocessing
+    if declared is not None and declared.bins:
+        return declared.bound / declared.bins, declared.bound / declared.bins
+    return float(subject.promises.get("level") or 0.0), 1.0
 
 
 def data_batch(subject: Subject, data: Data, example: Example, region: str) -> Batch:
@@ -196,11 +207,14 @@ def data_batch(subject: Subject, data: Data, example: Example, region: str) -> B
     return _placed(subject, data, chosen, plain.context, example.seed, region)
 
 
-def all_rows(subject: Subject, data: Data, seed: int, region: str) -> Batch:
-    """As many rows as one call takes."""
+def all_rows(
+    subject: Subject, data: Data, seed: int, region: str, differentiated: bool = False
+) -> Batch:
+    """As many rows as one call takes; ``differentiated``: of a law of derivatives."""
+    entries = DIFFERENTIATED if differentiated else ENTRIES
     size = math.prod(subject.density_shape)
     affordable = ROW_OPERATIONS // max(1, subject.operations)
-    count = min(len(data.x), affordable, ENTRIES // max(1, size))
+    count = min(len(data.x), affordable, entries // max(1, size))
     context = None
     if subject.context_shape is not None:
         rng = np.random.default_rng(seed_of(seed, "contexts") % 2**63)

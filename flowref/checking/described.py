@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from flowref import loading
-from flowref.checking.data import ALL, all_rows, data_of, on_data_side
+from flowref.checking.data import ALL, all_rows, data_of, level_of, on_data_side
 from flowref.checking.settings import Settings
 from flowref.model import Array, Batch, Subject, Target
 
@@ -35,9 +35,8 @@ def _likely(subject: Subject, batch: Batch) -> str:
     if density is None:
         return ""
     words = f"log p(x) of these rows: mean {density.mean():.4g} nats"
-    levels, size = subject.preprocessing, math.prod(subject.density_shape)
-    if levels is not None and levels.bins:
-        width = levels.bound / levels.bins
+    (width, _), size = level_of(subject), math.prod(subject.density_shape)
+    if width:
         bits = -(density.mean() / size + math.log(width)) / math.log(2)
         words += f", {bits:.4g} bits per dimension"
     return words

@@ -189,7 +189,8 @@ class Search:
         if subject is None:
             return
         if example.reach == "data" and self.data is not None:
-            batch = all_rows(subject, self.data, example.seed, self.law.points)
+            region, derived = self.law.points, self.law.local
+            batch = all_rows(subject, self.data, example.seed, region, derived)
         else:
             batch = scan(subject, self.law.points, example.seed)
         if not len(batch.x):
