@@ -152,8 +152,12 @@ def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
 
 
 def drawing(flow: Flow, batch: Batch, which: str) -> Probe:
-    """A call that draws a few points."""
-    return probe_of(flow, which, DRAWN, batch.seed % 2**31, None)
+    """A call that draws a few points; of a conditional density for as many contexts."""
+    context = None
+    if flow.context_shape is not None:
+        rng = np.random.default_rng(batch.seed)
+        context = rng.standard_normal((DRAWN, *flow.context_shape))
+    return probe_of(flow, which, DRAWN, batch.seed % 2**31, context)
 
 
 def drawn(flow: Living, probe: Probe, *states: int) -> list[Mapped]:

@@ -113,9 +113,11 @@ def one_context(flow: Sampler, batch: Batch) -> Array | None:
     """The context at which a conditional density is looked at, in as many rows as its sampler
     takes: one for each sample, or one for all; None where there is none.
 
-    Raises: `Unsupported` where it takes neither.
+    Raises: `Unsupported` where it takes neither, `Undecidable` where it raises without a context.
     """
     if batch.context is None:
+        if refused := attempt(flow.sample, 2, batch.seed, None)[1]:
+            raise Undecidable(f"sample raises {refused}, of which sampling/sample-shape speaks")
         return None
     wanted = (2, *flow.density_shape)
     for rows in (2, 1):
