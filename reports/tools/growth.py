@@ -31,16 +31,18 @@ FOLDER, FILE, PAGE = "growth", "points.jsonl", "growth.md"
 
 TEXT = """# How the cost of an audit grows
 
-A flow of {families} is audited with every law that applies, while one thing grows and the rest stays:
-vectors have 16 features, 3 layers and conditioners of 64 units, images 3 x 4 x 4 pixels, 2 couplings
-before and after the squeeze and 16 channels; a batch has 16 rows. The first three are Zuko's
-`RealNVP`, `NSF` and `MAF`, images the reference's `RealNVP`. Seconds are those of one processor;
-memory is that of the worker at its highest, of which PyTorch takes some 250 MiB; a pair may take
-{memory} MiB and {timeout:g} s. Hollow marks: a pair was killed for one of these, or the point's budget
-ended before all were started, so that it would have taken more. Profile {profile}.
+Flows of four families (couplings, splines, autoregressive maps, images) are audited with every law
+that applies, while one thing grows and the rest stays: vectors have 16 features, 3 layers and
+conditioners of 64 units; images are 3 x 4 x 4 pixels, with 2 couplings before and after the squeeze
+and 16 channels; the largest batch has 16 rows. The first three are Zuko's `RealNVP`, `NSF` and `MAF`,
+images the reference's `RealNVP`. Seconds are those of one processor; memory is that of the worker at
+its highest, of which PyTorch takes some 250 MiB; a pair may take {memory} MiB and {timeout:g} s.
+Hollow marks: a pair was killed for one of these, or the point's budget ended before all were started,
+so that it would have taken more. Profile {profile}.
+
 `python reports/tools/growth.py` goes on with what is missing of the short grid, `--full` of all:
 features from 2 to 3,072, layers from 1 to 64, widths from 16 to 1,024, batches from 16 to 4,096
-rows. Single laws are timed by `asv_bench` (`growth`).
+rows. One law of each kind is timed by the benchmarks (`growth` in `asv_bench`).
 
 {sections}
 """
@@ -100,7 +102,6 @@ def page(found: Mapping[Point, Result], memory: int, timeout: float) -> str:
     profiles = sorted({result.profile for result in found.values()})
     measured = [axis for axis in AXES if any(point.axis == axis for point in found)]
     return TEXT.format(
-        families="each of four families (couplings, splines, autoregressive maps, images)",
         memory=f"{memory:,}",
         timeout=timeout,
         profile=" and ".join(profiles),

@@ -7,7 +7,7 @@
 
 Each model is audited by one worker of its own, and entered in `reports/published.json` as soon as it
 is done, so that nothing is lost by an interruption; what stands there is not audited again unless
-`--fresh` is given. Exit code: 0, or 2 for a model that does not exist.
+`--fresh` is given. Exit code: 0, 2 for a model that does not exist, or 130 where a model was interrupted.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ REPORTS = Path(__file__).parents[1]
 FILE, PAGE, FINDINGS = "published.json", "published.md", "findings.toml"
 # Mebibytes and processor seconds of one pair.
 MEMORY, TIMEOUT = 4096, 300.0
+INTERRUPTED = 130
 
 
 def chosen(globs: Sequence[str]) -> list[Target]:
@@ -115,7 +116,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if report is not None and str(target) in report.targets and not choices.fresh:
                 continue
             print(f"{target}", file=sys.stderr, flush=True)
-            report = joined(report, short(audited(target, choices)))
+            own = audited(target, choices)
+            if not own.complete:
+                return INTERRUPTED
+            report = joined(report, short(own))
             report.save(file)
         if report is not None:
             models = [registry.parse_target(name) for name in report.targets]

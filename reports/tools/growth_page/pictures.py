@@ -13,6 +13,9 @@ from growth_page.points import Result
 # Okabe and Ito's colors, which color-blind readers tell apart.
 COLORS = dict(zip(FAMILIES, ("#0072B2", "#D55E00", "#009E73", "#AA4499"), strict=True))
 MARKERS = dict(zip(FAMILIES, "osD^", strict=True))
+MEBIBYTES, SECONDS = (256, 512, 1024, 2048, 4096), (1, 3, 10, 30, 100, 300, 1000)
+# How far apart values are at least, as a ratio, to have each a number.
+APART = 1.45
 LABELS = {
     "features": "features",
     "layers": "layers",
@@ -37,11 +40,13 @@ def draw(path: Path, axis: str, points: Mapping[Point, Result]) -> None:
             _line(share, family, own, lambda result: 100 * result.share)
         seconds.set_title("processor seconds, all laws")
         seconds.set_yscale("log")
+        seconds.set_yticks(SECONDS, [f"{value:,}" for value in SECONDS])
         memory.set_title("memory at its highest, MiB")
-        memory.set_yscale("log")
+        memory.set_yscale("log", base=2)
+        memory.set_yticks(MEBIBYTES, [f"{value:,}" for value in MEBIBYTES])
         share.set_title("laws judged of those that apply, %")
         share.set_ylim(0, 103)
-        values = sorted({point.value for point in points if point.axis == axis})
+        values = _ticks({point.value for point in points if point.axis == axis})
         for axes in (seconds, memory, share):
             axes.set_xscale("log", base=2)
             axes.set_xlabel(LABELS[axis])
@@ -50,6 +55,15 @@ def draw(path: Path, axis: str, points: Mapping[Point, Result]) -> None:
             axes.grid(color="#e4e4e4", lw=0.6)
             axes.set_axisbelow(True)
         seconds.legend(fontsize=8)
+
+
+def _ticks(values: set[int]) -> list[int]:
+    """The values that are numbered: all from the left that are far enough from the last."""
+    shown: list[int] = []
+    for value in sorted(values):
+        if not shown or value >= APART * shown[-1]:
+            shown.append(value)
+    return shown
 
 
 def _line(axes: Any, family: str, own: list[tuple[int, Result]], height: Any) -> None:

@@ -82,6 +82,8 @@ def measured(point: Point, profile: str, seconds: float, memory: int, timeout: f
         report = conduct([registry.parse_target(point.spec)], (), options, Listener())
     finally:
         del os.environ[VARIABLE]
+    if not report.complete:
+        raise KeyboardInterrupt
     if report.problems:
         raise TargetError(report.problems[0].message)
     judged, about = put_to_the_test(report.verdicts)
