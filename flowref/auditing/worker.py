@@ -8,6 +8,7 @@ that whatever a target prints or reads goes nowhere.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -177,6 +178,7 @@ def main(start_text: str) -> None:
             _limit_memory(None)
             _import_library(target)
             imported = target.adapter
+            gc.freeze()  # what was imported stays, and need not be looked at again
             _limit_memory(start.memory)
         outcome = metered(entry, target, law, settings)
         if os.getpid() != pid:  # the target forked, and this is the child

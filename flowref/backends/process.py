@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.random import mtrand
 
 GENERATORS = ("numpy", "random")
 SETTERS: dict[str, Callable[[Any], Any]] = {
@@ -54,19 +55,47 @@ def quarantine(seed: int) -> Iterator[io.StringIO]:
     Warnings are silenced: they speak of the audited code and not of flowref.
     """
     before = settings()
-    states = np.random.get_state(), random.getstate()
+    state = random.getstate()
     printed = io.StringIO()
+    with _numpy_apart():
+        try:
+            np.random.seed(seed % 2**32)
+            random.seed(seed)
+            with (
+                warnings.catch_warnings(),
+                contextlib.redirect_stdout(printed),
+                contextlib.redirect_stderr(printed),
+            ):
+                warnings.simplefilter("ignore")
+                yield printed
+        finally:
+            restore(before, settings(), SETTERS)
+            random.setstate(state)
+
+
+# Generators that stand in for numpy's global one, one for each level of nesting that is entered.
+_SPARE: list[np.random.MT19937] = []
+_ENTERED: list[None] = []
+
+
+@contextlib.contextmanager
+def _numpy_apart() -> Iterator[None]:
+    """Put numpy's global random state back afterwards. Reading and writing it takes longer than
+    most calls, so that within, where it is ours already, another generator takes its place.
+    """
+    depth = len(_ENTERED)
+    kept = mtrand.get_bit_generator()
+    state = None if depth else np.random.get_state()
+    if depth:
+        if len(_SPARE) < depth:
+            _SPARE.append(np.random.MT19937(0))
+        mtrand.set_bit_generator(_SPARE[depth - 1])
+    _ENTERED.append(None)
     try:
-        np.random.seed(seed % 2**32)
-        random.seed(seed)
-        with (
-            warnings.catch_warnings(),
-            contextlib.redirect_stdout(printed),
-            contextlib.redirect_stderr(printed),
-        ):
-            warnings.simplefilter("ignore")
-            yield printed
+        yield
     finally:
-        restore(before, settings(), SETTERS)
-        np.random.set_state(states[0])
-        random.setstate(states[1])
+        _ENTERED.pop()
+        if mtrand.get_bit_generator() is not kept:
+            mtrand.set_bit_generator(kept)
+        if state is not None:
+            np.random.set_state(state)

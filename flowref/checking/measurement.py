@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.model import Array, Batch, Condition, Law, Residual, Subject
+from flowref.model import Array, Batch, Condition, Law, Residual, Subject, seed_of
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ def measure(law: Law, subject: Subject, batch: Batch) -> Residual:
 class Measurement:
     """One law measured on one batch of one subject.
 
-    ``precision``: the format it is judged at; ``seed``: of the noise that judges it; ``condition``:
-    in which the subject was loaded.
+    ``precision``: the format it is judged at; ``root``: the seed that all noise follows from;
+    ``condition``: in which the subject was loaded.
     """
 
     law: Law
@@ -55,7 +55,7 @@ class Measurement:
     batch: Batch
     residual: Residual
     precision: Precision
-    seed: int
+    root: int
     condition: Condition
 
     def again(self, batch: Batch) -> Measurement:
@@ -69,6 +69,11 @@ class Measurement:
     def at(self, precision: Precision) -> Measurement:
         """The same numbers, to be judged at another format."""
         return replace(self, precision=precision)
+
+    @property
+    def seed(self) -> int:
+        """Of what is drawn for this law alone."""
+        return seed_of(self.root, self.law.key)
 
     @property
     def moved(self) -> bool:

@@ -28,7 +28,6 @@ from flowref.model import (
     Unsupported,
     Verdict,
     one_line,
-    seed_of,
 )
 
 
@@ -95,7 +94,7 @@ def _judged(
         batch,
         measure(law, subject, batch),
         precision_of(subject),
-        seed_of(settings.seed, law.key),
+        settings.seed,
         condition,
     )
     judgement = judge(measurement, CONFIRM_REPLICAS)

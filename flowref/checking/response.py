@@ -22,18 +22,22 @@ NAMED_WHOLE = 4096
 class Response:
     """The changes of a residual under noise, summed over runs. ``rows``: those that are asked about.
 
-    Noise seeds are a hash of the seed and the input bytes, so that they do not depend on what was
-    measured before.
+    The noise of a first judgement is that of the run and of each call's inputs, whatever the law
+    is: laws that make the same calls share them (`Subject.noise`). With a ``purpose``, as where an
+    accusation is confirmed, it is that of the law and of the input bytes as well.
     """
 
-    def __init__(self, measurement: Measurement, rows: Array, seed: int) -> None:
+    def __init__(self, measurement: Measurement, rows: Array, purpose: str = "") -> None:
         batch = measurement.batch
         self.measurement, self.rows = measurement, rows
         self.base = np.asarray(measurement.residual.value, dtype=np.float64).reshape(
             len(batch.x), -1
         )
-        inputs = batch.x.tobytes().hex() if batch.x.size < NAMED_WHOLE else batch.x.sum()
-        self.digest = seed_of(seed, measurement.law.key, inputs)
+        self.digest = seed_of(measurement.root, "runs")
+        if purpose:
+            inputs = batch.x.tobytes().hex() if batch.x.size < NAMED_WHOLE else batch.x.sum()
+            seed = seed_of(measurement.seed, purpose)
+            self.digest = seed_of(seed, measurement.law.key, inputs)
         self.total = np.zeros_like(self.base)
         self.sum, self.squares = np.zeros_like(self.base), np.zeros_like(self.base)
         self.finite = np.zeros(len(self.base), dtype=np.int64)

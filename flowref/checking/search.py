@@ -259,9 +259,8 @@ class Search:
 
     def _measurement(self, subject: Subject, batch: Batch, condition: Condition) -> Measurement:
         residual = measure(self.law, subject, batch)
-        seed = seed_of(self.settings.seed, self.law.key)
         return Measurement(
-            self.law, subject, batch, residual, precision_of(subject), seed, condition
+            self.law, subject, batch, residual, precision_of(subject), self.settings.seed, condition
         )
 
     def _raised(self, subject: Subject, batch: Batch, split: Split, condition: Condition) -> None:

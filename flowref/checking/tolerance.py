@@ -17,7 +17,7 @@ import numpy as np
 from flowref.checking.judgement import DROPPED, HELD, TRIVIAL, UNDECIDED, VIOLATED, Judgement
 from flowref.checking.measurement import Measurement
 from flowref.checking.response import Response
-from flowref.model import EXACT, ROUNDING, Array, Evidence, Subject, seed_of
+from flowref.model import EXACT, ROUNDING, Array, Evidence, Subject
 
 SCREEN = 16.0
 RESPONSE_LIMIT = 0.01
@@ -57,8 +57,7 @@ def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str
         return _masked(judgement)
     if measurement.subject.noise is None:
         return _masked(replace(judgement, reason="no random rounding is available for it"))
-    seed = seed_of(measurement.seed, purpose) if purpose else measurement.seed
-    response = Response(measurement, open_rows, seed)
+    response = Response(measurement, open_rows, purpose)
     # Most residuals are far from what a glance allows; only the others pay for the full number of
     # runs.
     response.runs(GLANCE_REPLICAS)

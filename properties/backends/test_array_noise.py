@@ -12,7 +12,7 @@ import pytest
 import torch
 from scipy import special
 
-from flowref.backends.torch.array_noise import ArraysRounded, RoundedArray
+from flowref.backends.torch.array_noise import RoundedArray, arrays_rounded
 from flowref.backends.torch.noise import RandomRounding
 
 MAGNITUDE = 2.0**-43
@@ -55,7 +55,7 @@ def values() -> torch.Tensor:
 def noised(call: Callable[[Any], Any], magnitude: float = MAGNITUDE, seed: int = 0) -> Any:
     """A function of arrays under noise, as a module calls it, and back as a tensor."""
     rounding = RandomRounding(magnitude, seed)
-    with rounding, ArraysRounded(rounding):
+    with rounding, arrays_rounded(rounding):
         return torch.as_tensor(np.asarray(call(values().numpy())))
 
 
@@ -111,7 +111,7 @@ def test_arrays_keep_their_memory() -> None:
     """An array shares its memory with the tensor that gave it, under noise as well."""
     rounding = RandomRounding(MAGNITUDE, 0)
     x = values()
-    with rounding, ArraysRounded(rounding):
+    with rounding, arrays_rounded(rounding):
         x.numpy()[0] = 5.0
         assert isinstance(x.numpy(), RoundedArray)
         assert isinstance(np.asarray(x) + 1, np.ndarray)

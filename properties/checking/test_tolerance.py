@@ -152,20 +152,21 @@ def test_a_subject_without_noise_is_not_accused_of_rounding() -> None:
 
 
 def test_judging_is_a_function_of_its_arguments() -> None:
-    """Judged again, a batch meets the same noise: seeds come from the inputs, not from a counter;
-    other inputs or another purpose, other seeds.
+    """Judged again, a batch meets the same noise: seeds come from no counter. First judgements
+    share them, so that laws share noisy calls; another purpose has seeds of its own, for each batch.
     """
     tried = standin()
     measurement = tried.measurement(1e-9)
     seeds = []
-    for judged, purpose in ((measurement, ""), (measurement, ""), (measurement, "confirm")):
+    other = tried.measurement(2e-9)
+    asked = [(one, purpose) for purpose in ("", "confirm") for one in (measurement, other)]
+    for judged, purpose in (*asked, (measurement, "")):
         judge(judged, purpose=purpose)
         seeds.append(tuple(tried.seeds))
         tried.seeds.clear()
-    judge(tried.measurement(2e-9))
-    assert seeds[0] == seeds[1]
+    assert seeds[0] == seeds[1] == seeds[4]
     assert not set(seeds[0]) & set(seeds[2])
-    assert not set(seeds[0]) & set(tried.seeds)
+    assert not set(seeds[2]) & set(seeds[3])
 
 
 @pytest.mark.parametrize("precision", [DOUBLE, SINGLE], ids=["float64", "float32"])

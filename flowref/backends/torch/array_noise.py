@@ -10,12 +10,12 @@ is all that excuses it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch.overrides import TorchFunctionMode
 
 from flowref.backends.torch.operators import NORMWISE_CONSTANT
 
@@ -40,8 +40,6 @@ SUMS, PRODUCTS, QUOTIENTS = {"add", "subtract"}, {"multiply"}, {"divide", "true_
 INSIDE = frozenset(
     "dot vdot inner outer tensordot einsum convolve correlate trapezoid interp".split()
 )
-# What gives a tensor's memory to numpy.
-GIVING = (torch.Tensor.numpy, torch.Tensor.__array__)
 
 
 class Rounding(Protocol):
@@ -120,34 +118,26 @@ class RoundedArray(np.ndarray[Any, Any]):
         return _mapped(result, lambda one: _given(one, rounding))
 
 
-class ArraysRounded(TorchFunctionMode):
-    """While it is on, tensors give arrays that round. ``rounding``: the noise."""
+@contextlib.contextmanager
+def arrays_rounded(rounding: Rounding) -> Iterator[None]:
+    """While it is on, tensors give arrays that round. ``rounding``: the noise.
 
-    def __init__(self, rounding: Rounding) -> None:
-        super().__init__()
-        self.rounding = rounding
+    A mode of torch would see the call as well, and slow down every other one.
+    """
+    before: Any = torch.Tensor.numpy
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
-        if func in GIVING and not self.rounding.busy:
-            return _given(out, self.rounding)
-        return out
+    def numpy(tensor: Any, *inputs: Any, **named: Any) -> Any:
+        out = before(tensor, *inputs, **named)
+        return out if rounding.busy else _given(out, rounding)
 
-
-class ArraysSeen(TorchFunctionMode):
-    """Sees whether tensors are asked for their arrays."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen = False
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        self.seen |= func in GIVING
-        return func(*args, **(kwargs or {}))
+    torch.Tensor.numpy = numpy  # type: ignore[method-assign, assignment]  # for a while
+    try:
+        yield
+    finally:
+        if before is torch._C.TensorBase.numpy:
+            del torch.Tensor.numpy
+        else:
+            torch.Tensor.numpy = before  # type: ignore[method-assign]  # an outer one
 
 
 def _given(value: Any, rounding: Rounding | None) -> Any:

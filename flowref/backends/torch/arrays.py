@@ -11,9 +11,11 @@ from flowref.model import Array, Mapped
 
 
 def array(value: Any) -> Any:
-    """A tensor as an array; Python numbers stay what they are."""
+    """A tensor as an array; Python numbers stay what they are. It is plain even where the code that
+    is called gets arrays that round, since it goes to the laws.
+    """
     if isinstance(value, torch.Tensor):
-        return value.detach().cpu().numpy().copy()
+        return torch._C.TensorBase.numpy(value.detach().cpu()).copy()
     return value
 
 
@@ -30,8 +32,3 @@ def as_mapped(name: str, out: Any) -> Mapped:
 def key_of(array: Array | None) -> tuple[Any, ...]:
     """What tells an array from others."""
     return () if array is None else (array.dtype, array.shape, array.tobytes())
-
-
-def copied(value: Any) -> Any:
-    """An array in memory of its own; a Python number as it is."""
-    return value.copy() if isinstance(value, np.ndarray) else value

@@ -51,7 +51,19 @@ def in_place(name: str) -> Iterator[None]:
 
 
 def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> Array:
-    """d value / d input per point, ``(batch, outputs, inputs)``, by autograd.
+    """d value / d input per point, ``(batch, outputs, inputs)``, by autograd."""
+
+    def anew(stream: int) -> Array:
+        return jacobian_anew(live, name, x, context, stream)
+
+    matrices: Array = live.kept(f"jacobian {name}", (x, context), anew)
+    return matrices
+
+
+def jacobian_anew(
+    live: Live, name: str, x: Array, context: Array | None, stream: int | None = None
+) -> Array:
+    """The same, called anew.
 
     Each row is repeated once per output and pulled back with one-hot cotangents in one backward
     pass, which is the same matrix as one pass per output wherever rows are independent; a graph
@@ -61,8 +73,8 @@ def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> A
     batch = len(x)
     shape = live.facts.latent_shape or live.facts.event_shape
     outputs = int(np.prod(shape if name == "forward" else live.facts.event_shape))
-    live.count(f"jacobian {name}", lambda: jacobian(live, name, x, context))
-    with live.lend() as obj, live.calling(f"jacobian {name}"):
+    live.count(f"jacobian {name}", lambda: jacobian_anew(live, name, x, context))
+    with live.lend() as obj, live.calling(f"jacobian {name}", stream=stream):
         whole = obj
         clean, ctx = live.tensor(x, support=live.support_of(name)), live.tensor(context, jitter=1)
         assert clean is not None
@@ -126,9 +138,21 @@ def vjp(
     ladj_cotangent: Array | None,
 ) -> Array:
     """Gradient with respect to the input of <value, value_cotangent> + sum(ladj * ladj_cotangent)."""
-    live.count(f"vjp {name}", lambda: vjp(live, name, x, context, value_cotangent, ladj_cotangent))
-    with live.lend() as obj, live.calling(f"vjp {name}"):
-        leaf, total = _total(live, obj, name, x, context, value_cotangent, ladj_cotangent)
+    inputs = (x, context, value_cotangent, ladj_cotangent)
+
+    def anew(stream: int | None = None) -> Array:
+        return vjp_anew(live, name, inputs, stream)
+
+    live.count(f"vjp {name}", anew)
+    gradient: Array = live.kept(f"vjp {name}", inputs, anew)
+    return gradient
+
+
+def vjp_anew(live: Live, name: str, inputs: tuple[Any, ...], stream: int | None) -> Array:
+    """The same, called anew."""
+    x = inputs[0]
+    with live.lend() as obj, live.calling(f"vjp {name}", stream=stream):
+        leaf, total = _total(live, obj, name, *inputs)
         with in_place(name):
             (gradient,) = torch.autograd.grad(total, leaf, allow_unused=True)
         return np.zeros(x.shape) if gradient is None else np.asarray(array(gradient))

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowref.backends.torch.arrays import array, as_mapped, copied, key_of
+from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import DTYPES, Live
 from flowref.backends.torch.methods import method
 from flowref.model import Array, Mapped, Support
 
-# Results of calls without noise that an object keeps, and of which methods.
-RECENT, KEPT = 64, ("forward", "inverse", "log_prob")
+# Methods of which results are kept.
+KEPT = ("forward", "inverse", "log_prob")
 # Methods that return a value and a number per point.
 MAPPED = (*KEPT, "sample_log_prob")
 
@@ -71,24 +71,25 @@ def tensors(
 
 
 def evaluate(live: Live, name: str, x: Array, context: Array | None = None) -> Mapped:
-    """Call forward, inverse or log_prob. Without noise it is a function of its arguments, and laws
-    share points, so recent results are kept.
-    """
-    if live.rounding is not None:
-        return evaluate_anew(live, name, x, context)
-    key = (name, *key_of(x), *key_of(context), live.default)
-    out = live.results.pop(key, None) or evaluate_anew(live, name, x, context)
-    live.results[key] = out
-    if len(live.results) > RECENT:
-        del live.results[next(iter(live.results))]
-    return Mapped(copied(out.value), copied(out.ladj))
+    """Call forward, inverse or log_prob. Laws share points, so results are kept."""
+
+    def anew(stream: int) -> Mapped:
+        return evaluate_anew(live, name, x, context, stream)
+
+    out: Mapped = live.kept(name, (x, context), anew)
+    return out
 
 
-def evaluate_anew(live: Live, name: str, x: Array, context: Array | None = None) -> Mapped:
+def evaluate_anew(
+    live: Live, name: str, x: Array, context: Array | None = None, stream: int | None = None
+) -> Mapped:
     """The same, called anew; under noise, once without it, to count its operations."""
     live.count(name, lambda: evaluate_anew(live, name, x, context))
-    out: Mapped = plain(live, name, x, context)
-    return out
+    function = method(live, name)
+    with live.lend() as obj, live.calling(name, stream=stream):
+        return as_mapped(
+            name, function(obj, *tensors(live, (x, context), support=live.support_of(name)))
+        )
 
 
 def evaluate_log_prob(live: Live, x: Array, context: Array | None = None) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,9 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowref.backends.torch.array_noise import ArraysRounded, ArraysSeen
+from flowref.backends.torch.array_noise import arrays_rounded
 from flowref.backends.torch.captures import shared
 from flowref.backends.torch.copies import Shelf
+from flowref.backends.torch.kept import KEPT, digest_of
 from flowref.backends.torch.narrowing import Watching
 from flowref.backends.torch.noise import RandomRounding
 from flowref.backends.torch.sandbox import sandbox
@@ -29,7 +31,6 @@ from flowref.model import (
     Array,
     Dialect,
     Facts,
-    Mapped,
     Observation,
     Support,
     Unsupported,
@@ -40,6 +41,7 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # A noised call may take this many times the operations of a clean one before it counts as an
 # iteration that does not settle.
 BUDGET_FACTOR, BUDGET_FLOOR = 20, 2000
+_COUNTED = itertools.count()
 
 
 @dataclass
@@ -58,15 +60,15 @@ class Live:
     rounding: tuple[int, float] | None = None
     default: torch.dtype | None = None
     calls: int = 0
+    stream: int = 0
     clean_operations: dict[str, int] = field(default_factory=dict)
-    without_arrays: set[str] = field(default_factory=set)
-    results: dict[tuple[Any, ...], Mapped] = field(default_factory=dict)
     observations: dict[tuple[Any, ...], Observation] = field(default_factory=dict)
     # Builds another object as its author does, with nothing put back; None of a part.
     build: Callable[[], Any] | None = None
 
     def __post_init__(self) -> None:
         self.shelf = Shelf(self._copied)
+        self.number = next(_COUNTED)
 
     def lend(self) -> contextlib.AbstractContextManager[Any]:
         """A copy for the length of one call, which is fresh or as good as fresh. Taken before the
@@ -135,7 +137,7 @@ class Live:
         if self.rounding is None:
             return tensor
         seed, magnitude = self.rounding
-        generator = torch.Generator().manual_seed(derive(seed, self.calls, jitter))
+        generator = torch.Generator().manual_seed(derive(seed, self.stream, jitter))
         flat = tensor.reshape(len(tensor), -1)
         largest = flat.abs().amax(1, keepdim=True) if flat.shape[1] else flat
         size = flat.abs() + 2.0**-6 * largest + 2.0**-20
@@ -156,23 +158,35 @@ class Live:
         return self.facts.codomain if name == "inverse" else None
 
     @contextlib.contextmanager
-    def calling(self, what: str, dtype: torch.dtype | None = None) -> Iterator[None]:
-        """The circumstances of one call: fixed random state, default dtype, noise if it is on."""
-        self.calls += 1
+    def calling(
+        self, what: str, dtype: torch.dtype | None = None, stream: int | None = None
+    ) -> Iterator[None]:
+        """The circumstances of one call: fixed random state, default dtype, noise if it is on.
+        ``stream``: which noise, where it does not follow from how many calls were made before.
+        """
         with sandbox(derive(self.seed, 17), self.default or dtype or self.dtype):
             if self.rounding is None:
                 yield
                 return
             seed, magnitude = self.rounding
+            if stream is None:
+                self.calls += 1
+                stream = self.calls
+            self.stream = stream
             clean = self.clean_operations.get(what)
             budget = None if clean is None else BUDGET_FACTOR * clean + BUDGET_FLOOR
-            own = derive(seed, self.calls)
+            own = derive(seed, stream)
             rounding = RandomRounding(magnitude, own, budget=budget, meaning=seed)
-            with contextlib.ExitStack() as stack:
-                stack.enter_context(rounding)
-                if what not in self.without_arrays:
-                    stack.enter_context(ArraysRounded(rounding))
+            with rounding, arrays_rounded(rounding):
                 yield
+
+    def kept(self, what: str, inputs: tuple[Any, ...], make: Callable[[int], Any]) -> Any:
+        """The result of a call that is a function of its inputs and of the noise, made once.
+        ``make`` is given the stream of its noise.
+        """
+        digest = digest_of(what, *inputs)
+        key = (self.number, self.rounding, self.default, digest)
+        return KEPT.get(key, lambda: make(int.from_bytes(digest[:7], "big")))
 
     def count(self, what: str, run: Callable[[], Any]) -> None:
         """Count the operations of a clean call once, so that a noised one can be stopped when it
@@ -181,10 +195,8 @@ class Live:
         if self.rounding is not None and what not in self.clean_operations:
             noise, self.rounding = self.rounding, None
             try:
-                with Watching() as counter, ArraysSeen() as arrays:
+                with Watching() as counter:
                     run()
-                if not arrays.seen:
-                    self.without_arrays.add(what)
                 self.clean_operations[what] = counter.operations
             except Exception:
                 self.clean_operations[what] = 0

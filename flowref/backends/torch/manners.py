@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from flowref.backends.torch.arrays import as_mapped
-from flowref.backends.torch.evaluation import tensors
+from flowref.backends.torch.evaluation import KEPT, evaluate, tensors
 from flowref.backends.torch.live import DTYPES, Live
 from flowref.backends.torch.methods import dispatched, method
 from flowref.backends.torch.state import cast, modules, set_mode
@@ -35,6 +35,8 @@ def call(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> Mapp
     """Call a method in the manner asked for; whatever is no log-det comes back as the value."""
     if manner.how not in MANNERS or manner.layout not in LAYOUTS:
         raise ValueError(f"{manner}; expected how one of {HOWS} and layout one of {LAYOUTS}")
+    if manner == Manner() and name in KEPT and len(inputs) == 2:
+        return evaluate(live, name, *inputs)
     function = method(live, name)
     wanted = DTYPES[manner.dtype] if manner.dtype else live.dtype
     gentle = manner.dtype is None and manner.how in GENTLE

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from flowref.backends.torch.live import Live
+from flowref.backends.torch.sandbox import seed_torch
 from flowref.model import Dialect, Unsupported
 
 # Methods that take ``(x, context)``, and those that take ``(n, context)`` and draw.
@@ -50,7 +51,7 @@ def method(live: Live, name: str) -> Callable[..., Any]:
 
 def seeded(seed: int, function: Callable[..., Any], *inputs: Any, recorded: bool = False) -> Any:
     """A call with the global random states seeded; with a graph only where it is ``recorded``."""
-    torch.manual_seed(seed)
+    seed_torch(seed)
     np.random.seed(seed % 2**32)
     with torch.set_grad_enabled(recorded):
         return function(*inputs)

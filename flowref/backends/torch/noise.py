@@ -41,11 +41,17 @@ from flowref.backends.torch.operators import (
 from flowref.backends.torch.single import FINER, SINGLE, meant
 from flowref.model import Undecidable
 
+_memory = torch._C.TensorBase.numpy
 FLOATS = (torch.float64, torch.float32)
 
 # Random numbers drawn at a time, and how many there are before they repeat within one large tensor
 # (a prime, so that the rows of a batch do not meet the same ones).
 BLOCK, PERIOD = 2048, 65521
+# Operators that are exact for some operands, and those whose error is more than that of a product.
+SOMETIMES = SUMS | PRODUCTS | QUOTIENTS | {"sum"}
+MORE = {*BOUNDED, "softplus", "softplus_backward", "_log_softmax", "log_sigmoid_forward"}
+# Mantissas, between a half and one, of powers of two and of zero.
+POWERS = (0.5, -0.5, 0.0)
 
 
 class RandomRounding(TorchDispatchMode):
@@ -69,6 +75,7 @@ class RandomRounding(TorchDispatchMode):
         self.budget = budget
         self.generator = np.random.Generator(np.random.SFC64(seed))
         self.pool = np.empty(0)
+        self.factors = np.empty(0)
         self.operations: int = 0
         self.busy: int = 0
 
@@ -102,13 +109,26 @@ class RandomRounding(TorchDispatchMode):
         """Uniform in [-1, 1], of the shape and dtype of an array; drawn in blocks, since most
         tensors are small.
         """
-        size = math.prod(like.shape)
+        size = like.size
         if size > PERIOD:
             drawn = np.resize(self.generator.random(PERIOD) * 2 - 1, like.shape)
             return drawn.astype(like.dtype, copy=False)
         if size > len(self.pool):
             self.pool = self.generator.random(max(size, BLOCK)) * 2 - 1
         drawn, self.pool = self.pool[:size], self.pool[size:]
+        return drawn.reshape(like.shape).astype(like.dtype, copy=False)
+
+    def factor(self, like: Any) -> Any:
+        """Factors of one plus a relative error, of the shape and dtype of an array."""
+        size = like.size
+        magnitude = self.magnitude_of(like)
+        if size > BLOCK or magnitude != self.magnitude:
+            return 1 + magnitude * self.uniform(like)
+        if size > len(self.factors):
+            self.factors = self.generator.random(BLOCK)
+            self.factors *= 2 * self.magnitude
+            self.factors += 1 - self.magnitude
+        drawn, self.factors = self.factors[:size], self.factors[size:]
         return drawn.reshape(like.shape).astype(like.dtype, copy=False)
 
     def __torch_dispatch__(
@@ -130,18 +150,18 @@ class RandomRounding(TorchDispatchMode):
         self.operations += 1
         if self.budget is not None and self.operations > self.budget:
             raise Undecidable("an iteration did not settle under random rounding")
-        name = func.overloadpacket.__name__
+        name, how = _rounding(func)
         if self.double and any(map(_single, args)):
             args = self._entering(func, name, args, kwargs)
-        if name in EXACT or _views(func):
+        if how == "exact":
             return func(*args, **(kwargs or {}))
-        if name in INSIDE:
+        if how == "inside":
             kept = WRITTEN.get(name, ())
             args = tuple(
                 value if index in kept else self._rounded_input(value)
                 for index, value in enumerate(args)
             )
-        elif name in NORMWISE:
+        elif how == "normwise":
             args = tuple(self._normwise(value) for value in args)
         out = func(*args, **(kwargs or {}))
         if isinstance(out, torch.Tensor):
@@ -178,7 +198,7 @@ class RandomRounding(TorchDispatchMode):
         if not self.concerns(value):
             return value
         array = _array(value)
-        return torch.from_numpy(array * (1 + self.magnitude_of(array) * self.uniform(array)))
+        return torch.from_numpy(array * self.factor(array))
 
     def _normwise(self, value: Any) -> Any:
         if not self.concerns(value) or value.dim() < 2:
@@ -195,22 +215,24 @@ class RandomRounding(TorchDispatchMode):
         if not self.concerns(out):
             return out
         array = _array(out)
-        magnitude = self.magnitude_of(array)
-        factor = 1 + magnitude * (SPECIAL_CONSTANT if name in SPECIAL else 1.0) * self.uniform(
-            array
-        )
         # inf times a factor is inf, nan stays nan: noise never makes a finite value of either.
-        exact = _exact(name, args, array)
+        exact = _exact(name, args, array) if name in SOMETIMES else None
+        if exact is True:
+            return out
+        special = name in SPECIAL
+        units = self.magnitude_of(array) * SPECIAL_CONSTANT
+        factor = 1 + units * self.uniform(array) if special else self.factor(array)
         if exact is None:
             array *= factor
         else:
             np.multiply(array, factor, out=array, where=~exact)
-        if name in ("softplus", "softplus_backward"):
-            self._softplus(name, args, array)
-        if name in ("_log_softmax", "log_sigmoid_forward"):
-            array += magnitude * self.uniform(array)
-        if name in BOUNDED:
-            np.clip(array, *BOUNDED[name], out=array)
+        if name in MORE:
+            if name in ("softplus", "softplus_backward"):
+                self._softplus(name, args, array)
+            elif name in BOUNDED:
+                np.clip(array, *BOUNDED[name], out=array)
+            else:
+                array += self.magnitude_of(array) * self.uniform(array)
         return out
 
     def _softplus(self, name: str, args: tuple[Any, ...], array: Any) -> None:
@@ -245,37 +267,48 @@ def _double(value: Any) -> bool:
 
 
 @functools.cache
-def _views(func: Any) -> bool:
-    """Whether an operator gives back an argument's memory without writing to it."""
-    return any(
+def _rounding(func: Any) -> tuple[str, str]:
+    """The name of an operator, and where it rounds."""
+    name = func.overloadpacket.__name__
+    views = any(
         result.alias_info is not None and not result.alias_info.is_write
         for result in func._schema.returns
     )
+    if name in EXACT or views:
+        return name, "exact"
+    return name, "inside" if name in INSIDE else "normwise" if name in NORMWISE else "result"
 
 
 def _array(value: torch.Tensor) -> Any:
     """The memory of a tensor as an array: on small tensors numpy is several times faster."""
-    return (value.detach() if value.requires_grad else value).numpy()
+    return _memory(value.detach() if value.requires_grad else value)
 
 
 def _exact(name: str, args: tuple[Any, ...], out: Any) -> Any:
-    """Where the operation has no rounding error at all; None if nowhere."""
-    if name in SUMS and len(args) >= 2:
+    """Where the operation has no rounding error at all; None if nowhere, True everywhere."""
+    if name == "sum":
+        whole = isinstance(args[0], torch.Tensor) and args[0].shape == out.shape
+        return True if whole and out.size else None
+    if len(args) < 2:
+        return None
+    if name in SUMS:
         first, second = _operand(args[0]), _operand(args[1])
-        whole = (np.trunc(first) == first) & (np.trunc(second) == second) & (np.abs(out) < 2.0**24)
-        return (first == 0) | (second == 0) | whole
-    if name in PRODUCTS and len(args) >= 2:
-        return _power_of_two(_operand(args[0])) | _power_of_two(_operand(args[1]))
-    if name in QUOTIENTS and len(args) >= 2:
-        return _power_of_two(_operand(args[1]))
-    if (
-        name == "sum"
-        and isinstance(args[0], torch.Tensor)
-        and args[0].numel()
-        and args[0].shape == out.shape
-    ):
-        return np.ones(out.shape, dtype=bool)
-    return None
+        # A sum of whole numbers is whole: where none is, they need not be looked at.
+        if np.count_nonzero(np.trunc(out) == out):
+            whole = (np.trunc(first) == first) & (np.trunc(second) == second)
+            return (first == 0) | (second == 0) | whole & (np.abs(out) < 2.0**24)
+        zeros = [one == 0 for one in (first, second) if np.count_nonzero(one) < one.size]
+        return None if not zeros else zeros[0] if len(zeros) == 1 else zeros[0] | zeros[1]
+    operands = args[:2] if name in PRODUCTS else args[1:2]
+    masks: list[Any] = []
+    for one in operands:
+        if isinstance(one, torch.Tensor):
+            mask = _power_of_two(_operand(one))
+            if np.count_nonzero(mask):
+                masks.append(mask)
+        elif math.frexp(float(one))[0] in POWERS:
+            return True
+    return None if not masks else masks[0] if len(masks) == 1 else masks[0] | masks[1]
 
 
 def _operand(value: Any) -> Any:

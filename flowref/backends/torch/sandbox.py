@@ -43,6 +43,13 @@ def random_state() -> tuple[Any, ...]:
     return torch.get_rng_state().numpy().tobytes(), *process.random_state()
 
 
+def seed_torch(seed: int) -> None:
+    """Seed the global generator. `torch.manual_seed` also queues for CUDA, with a stack trace each
+    time.
+    """
+    torch.default_generator.manual_seed(seed)
+
+
 @contextlib.contextmanager
 def sandbox(seed: int, dtype: torch.dtype | None = None) -> Iterator[io.StringIO]:
     """Run foreign code with fixed random states, then restore everything; yields what it printed.
@@ -52,8 +59,7 @@ def sandbox(seed: int, dtype: torch.dtype | None = None) -> Iterator[io.StringIO
     before, state = _settings(), torch.get_rng_state()
     with process.quarantine(seed) as printed:
         try:
-            # torch.manual_seed also queues for CUDA, with a stack trace each time.
-            torch.default_generator.manual_seed(seed)
+            seed_torch(seed)
             if dtype is not None:
                 torch.set_default_dtype(dtype)
             with torch.enable_grad():

@@ -19,6 +19,7 @@ from flowref.backends.torch.live import DTYPES, Live
 from flowref.backends.torch.manners import MANNERS
 from flowref.backends.torch.methods import bare
 from flowref.backends.torch.reach import reached
+from flowref.backends.torch.sandbox import seed_torch
 from flowref.backends.torch.state import duplicate, modules, move, set_mode, trainable
 from flowref.model import Life, Mapped, Unsupported, derive, steps
 
@@ -72,10 +73,10 @@ class Stage:
         """The random state of a step that so many of its kind come before."""
         draws = step.draws if isinstance(step, steps.Run) else None
         if draws is None:
-            torch.manual_seed(derive(self.live.seed, 29, earlier))
+            seed_torch(derive(self.live.seed, 29, earlier))
             np.random.seed(derive(self.live.seed, 31, earlier) % 2**32)
         else:
-            for seeded in (torch.manual_seed, np.random.seed, random.seed):
+            for seeded in (seed_torch, np.random.seed, random.seed):
                 seeded(derive(self.live.seed, 37, draws) % 2**32)
 
     def run(self, call: str, *inputs: Any, how: str = "plain", held: bool = False) -> Mapped:

@@ -37,6 +37,8 @@ OPAQUE: tuple[type, ...] = (
 ATOMS = frozenset(
     (bool, int, float, complex, str, bytes, type(None), type, torch.dtype, torch.device, torch.Size)
 )
+# The flag of classes that are written in Python.
+WRITTEN = 1 << 9
 # How a class says that its copies are made in another way than field by field.
 COPIED_BY = ("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__")
 OPAQUE += (torch.dtype, torch.device, torch.Generator, torch.Size, weakref.ref, type(None))
@@ -100,12 +102,59 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
         for key, entry in value.items():
             copied[key if type(key) in ATOMS else copy.deepcopy(key, memo)] = _copied(entry, memo)
         return copied
+    if kind is list:
+        entries: list[Any] = []
+        memo[id(value)] = entries
+        entries.extend(_copied(entry, memo) for entry in value)
+        return entries
+    if kind is nn.Parameter and not vars(value):
+        # As its own __deepcopy__ does.
+        parameter = nn.Parameter(value.data.clone(), value.requires_grad)
+        memo[id(value)] = parameter
+        return parameter
     if isinstance(value, nn.Module) and _plain(kind):
         module = kind.__new__(kind)
         memo[id(value)] = module
         vars(module).update(_copied(vars(value), memo))
         return module
+    if _reduced(kind):
+        # What `copy.deepcopy` does with an instance, with the short way through what it holds.
+        make, arguments, *more = value.__reduce_ex__(4)
+        if make is copyreg.__newobj__ and len(arguments) == 1 and not any(more[1:]):  # type: ignore[attr-defined]  # typeshed leaves it out
+            return _instance(value, kind, more[0] if more else None, memo)
     return copy.deepcopy(value, memo)
+
+
+def _instance(value: Any, kind: Any, state: Any, memo: dict[int, Any]) -> Any:
+    """An instance made without arguments, and given a copy of the state that it told."""
+    made = kind.__new__(kind)
+    memo[id(value)] = made
+    # The state may be made for the occasion, and its place in memory must not be taken meanwhile.
+    memo.setdefault(id(memo), []).append(state)
+    if state is None:
+        return made
+    state = _copied(state, memo)
+    if hasattr(made, "__setstate__"):
+        made.__setstate__(state)
+        return made
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    if attributes:
+        vars(made).update(attributes)
+    for name, entry in (slots or {}).items():
+        setattr(made, name, entry)
+    return made
+
+
+@functools.cache
+def _reduced(kind: Any) -> bool:
+    """Whether instances are copied by what they tell of their state: those of a class written in
+    Python that says nothing else.
+    """
+    usual = all(
+        getattr(kind, name) is getattr(object, name) for name in ("__reduce__", "__reduce_ex__")
+    )
+    own = hasattr(kind, "__deepcopy__") or kind in copyreg.dispatch_table
+    return usual and not own and not issubclass(kind, type) and bool(kind.__flags__ & WRITTEN)
 
 
 @functools.cache
@@ -117,7 +166,7 @@ def _plain(kind: type) -> bool:
         getattr(kind, name, None) is getattr(nn.Module, name, None)
         for name in (*COPIED_BY, "__setstate__")
     )
-    return ours and not hasattr(kind, "__slots__")
+    return ours and not any(vars(base).get("__slots__") for base in kind.__mro__)
 
 
 def tensor_entries(obj: Any) -> Iterator[tuple[Any, Any, Any]]:

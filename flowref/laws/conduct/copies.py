@@ -63,10 +63,11 @@ def _copied(flow: Living, steps: Steps) -> tuple[Life | None, str]:
 def copies_independent(flow: Living, batch: Batch) -> Residual:
     """Moving the parameters of a deep copy leaves the original as it was."""
     probed = probes(flow, batch)
-    before = [probe() for probe in probed]
+    asked = [probe.step() for probe in probed]
     # Every life is played on a copy of the loaded object.
+    before = flow.play(asked)
     flow.play([Nudge(batch.seed, NUDGE)])
-    after = [probe() for probe in probed]
+    after = flow.play(asked)
     pairs = zip(probed, before, after, strict=True)
     return same(pairs, len(batch.x), "the original moved with its copy")
 

@@ -10,18 +10,17 @@ from typing import Any
 import numpy as np
 
 from flowref.laws.common.defects import (
-    Asked,
     Steps,
     after,
-    answered,
     at,
     later,
     living,
     moved,
     refusing,
     shifted,
+    where,
 )
-from flowref.model import Life, Mapped, Subject, mutant
+from flowref.model import Life, Subject, mutant
 from flowref.model.steps import (
     CountTensors,
     Deepcopy,
@@ -83,21 +82,21 @@ class Shared:
         """Start where the subject is."""
         self.size, self.offset = size, 0.0
 
-    def nudged(self, steps: Steps, outcomes: list[Any]) -> list[Any]:
-        """Move the original along with a copy."""
+    def lived(self, steps: Steps, outcomes: list[Any]) -> list[Any]:
+        """Move the original along with a copy, and show that in later lives."""
+        seen = where(_runs, partial(shifted, size=self.offset), steps, outcomes)
         self.offset += self.size * sum(isinstance(step, Nudge) for step in steps)
-        return outcomes
+        return seen
 
-    def answer(self, out: Mapped, asked: Asked) -> Mapped:
-        """A call of the original."""
-        return shifted(out, self.offset)
+
+def _runs(step: Any) -> bool:
+    return isinstance(step, Run)
 
 
 @mutant("state/copies-independent", host=COUPLING, sizes=(1e-8, 1e-3))
 def copy_shares_parameters(subject: Subject, size: float = 1e-3) -> Subject:
     """__deepcopy__ hands on the parameters instead of copying them."""
-    shared = Shared(size)
-    return answered(living(subject, shared.nudged), shared.answer)
+    return living(subject, Shared(size).lived)
 
 
 @mutant("state/can-be-copied", host=COUPLING)
