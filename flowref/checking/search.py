@@ -104,6 +104,13 @@ def trained_for(law: Law, subject: Subject) -> bool:
     return moves and law.effort >= TRAINED_FROM and subject.operations <= TRAINED_OPERATIONS
 
 
+def _inside(subject: Subject) -> bool:
+    """Whether points lie in the domain of a subject for sure: where that is declared, or the points
+    are a user's data.
+    """
+    return subject.facts.declared or subject.facts.at_data
+
+
 class Violated(Exception):
     """A violation ends the search."""
 
@@ -213,7 +220,10 @@ class Search:
         seed = self.settings.seed + example.build
         history = "trained" if example.trained else self.law.history
         weights = loading.digest_of(self.target)
-        return Condition(scale=example.scale, history=history, seed=seed, weights=weights)
+        at_data = example.reach == "data"
+        return Condition(
+            scale=example.scale, history=history, seed=seed, weights=weights, data=at_data
+        )
 
     def _subject(self, condition: Condition, example: Example) -> Subject | None:
         """The target in a condition; None, and counted, where it can be built in others only."""
@@ -270,7 +280,7 @@ class Search:
         text = f"it raises {one_line(split.error)}"
         if condition.scale:
             self.tally.undecided(f"after moving the parameters {text}", len(split.raising))
-        elif subject.facts.declared or not len(split.measurable):
+        elif _inside(subject) or not len(split.measurable):
             case = counterexample(batch.rows(split.raising[:1]), condition)
             self.tally.error = self.tally.error or (text, case)
         else:

@@ -95,7 +95,7 @@ class Recipe:
             str(target),
             self.build,
             self.dialect,
-            self.facts,
+            replace(self.facts, at_data=True) if condition.data else self.facts,
             condition,
             self.resolve,
             OTHER_SEED if target.adapter == USER else SAME_SEED,

@@ -95,7 +95,8 @@ class Facts:
     channels, if it does.
     ``broken``: what calls of a user's object raised at every point, by the name of the ability, which
     is set aside; None where nobody looked.
-    ``given``: whether its weights come from a file, as they were trained.
+    ``given``: whether its weights come from a file, as they were trained; ``at_data``: whether it is
+    measured at a user's data, which lie in its domain by being given.
     ``multi_scale``: how its latents leave level by level, if they do. ``coupling``: its two parts,
     if it is a coupling. ``cost``: what its calls take, as far as they were counted.
     """
@@ -117,6 +118,7 @@ class Facts:
     broken: Mapping[str, str] | None = None
     cost: Cost = UNCOUNTED
     given: bool = False
+    at_data: bool = False
 
     def __post_init__(self) -> None:
         promises = {canonical(name): value for name, value in self.promises.items()}

@@ -92,6 +92,7 @@ class Condition:
     "trained" (warm, then some 30 steps of Adam on its own log-likelihood, then eval).
     ``part``: index path of a sub-component, for the search for an offending layer.
     ``weights``: the digest of the file that the weights come from, empty where there is none.
+    ``data``: whether it is measured at a user's data, which lie in its domain by being given.
     """
 
     dtype: str = "float64"
@@ -100,3 +101,4 @@ class Condition:
     history: History = "warm"
     part: tuple[int, ...] = ()
     weights: str = ""
+    data: bool = False

@@ -47,8 +47,9 @@ def circumstances(case: Counterexample, part: str = "") -> str:
     history = {"fresh": "as built, in eval mode", "trained": "after training"}.get(
         condition.history, ""
     )
+    data = "at data" if condition.data else ""
     where = f"in {clean(part)}" if part else ""
-    return ", ".join(filter(None, [moved, condition.dtype, history, where]))
+    return ", ".join(filter(None, [moved, condition.dtype, history, data, where]))
 
 
 def inputs(case: Counterexample) -> str:

@@ -58,7 +58,7 @@ LAW = "bijection/log-det"
 def folder(tmp_path: Path) -> Path:
     """A folder with a flow and points around a place where it is wrong, the working folder."""
     os.chdir(tmp_path)
-    (tmp_path / "flows.py").write_text(SOURCE, encoding="utf-8")
+    (tmp_path / "pointed.py").write_text(SOURCE, encoding="utf-8")
     rng = np.random.default_rng(0)
     np.save(
         "points.npy",
@@ -70,7 +70,7 @@ def folder(tmp_path: Path) -> Path:
 
 def target(options: str = "") -> Target:
     """The flow with options."""
-    return registry.parse_target(f"flows.py:make{options}")
+    return registry.parse_target(f"pointed.py:make{options}")
 
 
 def measured(settings: Settings, options: str = "", law: str = LAW) -> Verdict:
@@ -162,7 +162,7 @@ def test_an_audit_says_what_it_looked_at() -> None:
     in the data ends with one sentence and exit code 2.
     """
     runner = CliRunner()
-    command = ["audit", "flows.py:make", "--laws", LAW, "--in-process", "--data"]
+    command = ["audit", "pointed.py:make", "--laws", LAW, "--in-process", "--data"]
     done = runner.invoke(main, [*command, "points.npy", "--json", "out.json"])
     assert done.exit_code == 0
     assert "at 512 of 2,000 rows of points.npy" in done.stdout

@@ -283,6 +283,31 @@ def test_a_case_tells_when_its_weights_are_others(folder: Path) -> None:
     assert "its weights are others by now" in runner.invoke(main, ["replay", "--all"]).stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "status"),
+    [
+        ("norm.running_var", -0.5, Status.VIOLATED),
+        ("mask", True, Status.HOLDS),
+        ("net.0.bias", 3.0, Status.HOLDS),
+    ],
+)
+def test_a_damaged_weight_is_seen_where_it_breaks_the_map(
+    folder: Path, name: str, value: float, status: Status
+) -> None:
+    """A variance below zero accuses at data, and replays; a damage that leaves a correct flow
+    accuses nobody.
+    """
+    torch.save({**saved(), name: torch.full_like(saved()[name], value)}, "run.pt")
+    np.save("points.npy", np.random.default_rng(0).standard_normal((100, 3)))
+    target = registry.parse_target("flows.py:make?weights=run.pt")
+    settings = checking.Settings(data="points.npy")
+    verdict = checking.check(target, "bijection/finite", settings)
+    assert verdict.status is status
+    if verdict.counterexample is not None:
+        again = checking.remeasure(target, verdict.law, verdict.counterexample)
+        assert again.status is Status.VIOLATED
+
+
 def test_an_object_without_one_state_is_refused() -> None:
     """What holds no module, or several, has no state dict to load."""
     with pytest.raises(TargetError, match="without parameters and buffers"):

@@ -40,14 +40,15 @@ ULPS, TOLD = {"float64": 2.0**-43, "float32": 2.0**-18}, 1e-3
 )
 def finite_everywhere(flow: RoundedBijection, batch: Batch) -> Residual:
     r"""Value and log-det are finite wherever those beside them are, and at ordinary points of a
-    declared domain never nan; and from an image of ordinary size, where the map is not saturated,
+    declared domain, or of given data, never nan; and from an image of ordinary size, where the map is not saturated,
     the way back is finite.
     """
     x, context = batch.x, batch.context
     out = flow.forward(x, context)
     reach = rows_max(x)
     sound = finite(out, len(x))
-    broken = flow.facts.declared & has_nan(out, len(x)) & (reach <= ORDINARY)
+    told = flow.facts.declared or flow.facts.at_data
+    broken = told & has_nan(out, len(x)) & (reach <= ORDINARY)
     notes = ["forward is not finite where it should be"] if broken.any() else []
     rows = some(~sound & ~broken & (reach <= FARTHEST))
     if len(rows) and settles(flow, flow.forward, batch.rows(rows), batch.seed).any():
