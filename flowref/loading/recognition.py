@@ -8,7 +8,7 @@ from typing import Any
 from flowref import registry
 from flowref.adapters.user.adapter import dialect_of
 from flowref.adapters.user.conventions.chosen import chosen_of
-from flowref.adapters.user.conventions.names import FORWARDS
+from flowref.adapters.user.conventions.names import DENSE, DRAWING, FORWARDS, LIKELY
 from flowref.adapters.user.conventions.signatures import own, required
 from flowref.loading.factory import attributes, conflicts, overlaid, said_by
 from flowref.loading.instance import Instance
@@ -78,11 +78,30 @@ def adapter_of(obj: Any, target: Target | str, factory: Any = None) -> tuple[Ada
 
 
 def _hint(obj: Any) -> str:
-    """The method that may be a map, and the option that takes it."""
-    for name in FORWARDS:
-        if own(obj, name) and len(required(obj, name)) == 1:
-            return f"; it has {name}(x): if that is its map, say ?forward={name}, with ?inverse= its way back"
-    return ""
+    """The method that may be a map, and the option that takes it; or the one that may be a density,
+    and how to name it.
+    """
+    name = _method(obj, FORWARDS)
+    if name:
+        back = _method(obj, LIKELY)
+        way = f"&inverse={back}" if back else ", with ?inverse= its way back"
+        return f"; it has {name}(x): if that is its map, say ?forward={name}{way}"
+    name, drawn = _method(obj, DENSE), _method(obj, DRAWING, optional=True)
+    if not name:
+        return ""
+    sample = f", sample=d.{drawn}" if drawn else ""
+    return (
+        f"; it has {name}(x): if that is its log-density, name a factory that returns "
+        f"types.SimpleNamespace(log_prob=d.{name}{sample})"
+    )
+
+
+def _method(obj: Any, names: tuple[str, ...], optional: bool = False) -> str:
+    """The first of these names that is a method of the object's own, of one argument."""
+    return next(
+        (name for name in names if own(obj, name) and (optional or len(required(obj, name)) == 1)),
+        "",
+    )
 
 
 def reasons(obj: Any, adapter: Adapter, dialect: Dialect, facts: Facts) -> tuple[str, ...]:

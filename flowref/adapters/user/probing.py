@@ -12,6 +12,7 @@ import numpy as np
 
 from flowref.adapters.common import batch_norm_shapes, normalizing
 from flowref.adapters.user import calls
+from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.arrays import computes_in_arrays, through_arrays
 from flowref.adapters.user.conventions.asking import log_prob_column
 from flowref.adapters.user.conventions.directions import Chosen
@@ -219,8 +220,17 @@ def infer_shape(
     raise UnknownShape(
         f"{own}the event shape of {type(obj).__name__} cannot be told; give it as ?event=3 or "
         "?event=2,4,4 (or --event 3), "
-        "or as an attribute event_shape"
+        f"or as an attribute event_shape{_asks_for_more(obj, facts)}"
     )
+
+
+def _asks_for_more(obj: Any, facts: Facts) -> str:
+    """What to say of an argument besides points that an object wants, where no context is given."""
+    for method in ("forward", "log_prob", "inverse"):
+        wanted = signatures.required(obj, method) if signatures.own(obj, method) else []
+        if facts.context_shape is None and len(wanted) == 2:
+            return f"; {method} wants {wanted[1]} too: if that is a context, give its shape as ?context=2"
+    return ""
 
 
 class NoWayBack(Exception):

@@ -17,12 +17,18 @@ BOTH = "call_and_ladj"
 # Methods of a map and of its inverse, each with another method for its log-det.
 BESIDE = {"forward": "forward_log_det_jacobian", "inverse": "inverse_log_det_jacobian"}
 # Methods that may be a map: named in a hint, never taken.
-FORWARDS = ("encode", "normalize", "flow", "to_latent", "f", "transform", "push", "map")
+FORWARDS = (
+    "encode", "normalize", "flow", "to_latent", "analyse", "analyze", "f", "transform", "push", "map",
+)  # fmt: skip
 # Methods that may go back: named in a hint, never taken.
 LIKELY = (
     "inv", "invert", "inverse_transform", "backwards", "undo", "decode", "generate", "unflow", "g",
     "reverse_flow", "backward_pass", "inverse_forward", "forward_inverse", "reversed", "inv_forward",
+    "synthesise", "synthesize", "from_latent", "to_data", "pull",
 )  # fmt: skip
+# Methods that may be a log-density, and those that may draw: named in a hint, never taken.
+DENSE = ("logpdf", "log_pdf", "logp", "log_density", "log_likelihood", "loglik", "logprob", "ll")
+DRAWING = ("rvs", "samples", "draw", "generate", "simulate")
 # A second parameter that is a running log-det, to which a layer adds its own.
 ADDED = frozenset(
     {

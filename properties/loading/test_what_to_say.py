@@ -1,0 +1,74 @@
+"""What cannot be audited as it is says which option or factory makes it a target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flowref.loading import recipe_of
+from flowref.model import TargetError
+from flowref.registry import parse_target
+
+CODE = """
+import torch
+from torch import nn
+
+
+class Analysis(nn.Module):
+    event_shape = (3,)
+
+    def analyse(self, x):
+        return 2 * x, torch.full((len(x),), 3 * 0.6931471805599453)
+
+    def synthesise(self, z):
+        return z / 2, torch.full((len(z),), -3 * 0.6931471805599453)
+
+
+class Frozen:
+    def logpdf(self, x):
+        return -0.5 * (x**2).sum(-1)
+
+    def rvs(self, size=1):
+        return torch.randn(size, 3)
+
+
+class Conditional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(2, 3)
+
+    def forward(self, x, cond):
+        return x + self.net(cond), x.new_zeros(len(x))
+
+    def inverse(self, z, cond):
+        return z - self.net(cond), z.new_zeros(len(z))
+"""
+SAYING = {
+    "Analysis": "say ?forward=analyse&inverse=synthesise",
+    "Frozen": "types.SimpleNamespace(log_prob=d.logpdf, sample=d.rvs)",
+    "Conditional": "forward wants cond too: if that is a context, give its shape as ?context=2",
+}
+TAKEN = {"Analysis": "forward=analyse&inverse=synthesise", "Conditional": "context=2"}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's file."""
+    path = tmp_path_factory.mktemp("user") / "said.py"
+    path.write_text(CODE)
+    return path
+
+
+@pytest.mark.parametrize("name", SAYING)
+def test_a_refusal_says_what_to_type(name: str, file: Path) -> None:
+    """The sentence names the methods that are there, and what to do with them."""
+    with pytest.raises(TargetError) as refusal:
+        recipe_of(parse_target(f"{file}:{name}"))
+    assert SAYING[name] in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_what_a_refusal_says_works(name: str, file: Path) -> None:
+    """With the option that the sentence names the same class is a target."""
+    assert recipe_of(parse_target(f"{file}:{name}?{TAKEN[name]}")).facts.event_shape
