@@ -196,7 +196,7 @@ class Audit:
             elif pair.case is not None:
                 self._enter_replay(pair, outcome)
             else:
-                verdicts = self.schedule.enter(settle(pair, outcome), pair.target)
+                verdicts = self.schedule.enter(self._settled(pair, outcome), pair.target)
                 self._enter_all(verdicts, journal=True)
             if self.schedule.left and time.monotonic() - self.began > self.options.budget:
                 self._out_of_time()
@@ -207,6 +207,10 @@ class Audit:
             self.expenses[target] = self.expenses.get(target, FREE) + expense
             if self.journal is not None:
                 self.journal.spend(target, expense)
+
+    def _settled(self, pair: Pair, outcome: Outcome | Broken) -> Verdict:
+        """The verdict on a pair, within the limits of this audit."""
+        return settle(pair, outcome, self.options.limits.memory if self.options.jobs else 0)
 
     def _out_of_time(self) -> None:
         """The pairs left are not run; the families of laws that were not reached are named."""
@@ -222,7 +226,7 @@ class Audit:
     def _enter_replay(self, pair: Pair, outcome: Outcome | Broken) -> None:
         """What a recorded case shows now."""
         assert pair.law is not None
-        self.replayed[str(pair.target), pair.law.id] = settle(pair, outcome)
+        self.replayed[str(pair.target), pair.law.id] = self._settled(pair, outcome)
         self.schedule.replayed(pair.target)
         self._end_of(str(pair.target))
 
@@ -338,13 +342,16 @@ def not_run(target: str, law: Law, reason: str) -> Verdict:
     return Verdict(target, law.id, Status.NOT_RUN, reason, law_version=law.version, force=law.force)
 
 
-def settle(pair: Pair, outcome: Outcome | Broken) -> Verdict:
-    """The verdict on a pair. A failed allocation is the memory limit's doing: it accuses nobody."""
+def settle(pair: Pair, outcome: Outcome | Broken, memory: int = 0) -> Verdict:
+    """The verdict on a pair. A failed allocation is the memory limit's doing: it accuses nobody, and
+    the process goes on. ``memory``: the limit in mebibytes, 0 where there is none.
+    """
     if isinstance(outcome, Broken):
         return pair.verdict(outcome.status, outcome.reason, outcome.seconds)
     verdict = outcome.verdict or pair.verdict(
         Status.ERROR, outcome.raised or "it gave no verdict", outcome.seconds
     )
     if verdict.status in (Status.ERROR, Status.VIOLATED) and OUT_OF_MEMORY.search(verdict.reason):
-        return pair.verdict(Status.CRASHED, f"memory limit: {verdict.reason}", verdict.seconds)
+        way_out = f"more than {memory} MiB: --memory {2 * memory}" if memory else "more memory"
+        return pair.verdict(Status.INCONCLUSIVE, f"not judged: it needs {way_out}", verdict.seconds)
     return verdict

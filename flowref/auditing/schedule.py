@@ -1,4 +1,8 @@
-"""Which pair runs next: target by target, a probe first, and no more after a target broke twice.
+"""Which pair runs next: target by target, a probe first, and no more of what broke a target twice.
+
+What breaks a process is charged to the abilities that the law needs, less those that another law
+has used and come back from: where one is charged twice, laws that need it are not run, and the others
+are. A target is left alone where most of its laws break it.
 
 Where time may run out, each family of laws is measured once on every target before any is measured
 again, so that what ends the audit starves no family.
@@ -14,6 +18,12 @@ from flowref.model import Counterexample, Law, Status, Target, Verdict
 
 STRIKES = 2
 STRIKING = (Status.TIMEOUT, Status.CRASHED)
+# A target that broke so often, and more often than not, is left alone.
+MOST = 6
+# What a law is about that names no ability: the calls, whichever there are.
+CALLS = "calls"
+# That a law came back from these shows nothing of what it needs.
+SILENT = (*STRIKING, Status.NOT_APPLICABLE, Status.NOT_RUN)
 
 
 @dataclass(frozen=True)
@@ -54,8 +64,33 @@ class _Group:
     state: str = "new"  # new, probing, ready
     running: int = 0
     replaying: int = 0
-    strikes: list[str] = field(default_factory=list)
+    strikes: list[Law] = field(default_factory=list)
+    used: Counter[str] = field(default_factory=Counter)
+    returned: int = 0
     measured: Counter[str] = field(default_factory=Counter)
+
+    def note(self, law: Law, status: Status) -> None:
+        """A law broke the process, or came back."""
+        if status in STRIKING:
+            self.strikes.append(law)
+        elif status not in SILENT:
+            self.returned += 1
+            self.used.update(needs(law))
+
+    @property
+    def broken(self) -> dict[str, list[str]]:
+        """The abilities that are charged with it twice, and the laws that broke."""
+        charged: dict[str, list[str]] = {}
+        for law in self.strikes:
+            for ability in needs(law):
+                if not self.used[ability]:
+                    charged.setdefault(ability, []).append(law.id)
+        return {ability: laws for ability, laws in charged.items() if len(laws) >= STRIKES}
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether most laws break the target."""
+        return len(self.strikes) >= MOST and len(self.strikes) > self.returned
 
     @property
     def neediest(self) -> Law:
@@ -66,6 +101,11 @@ class _Group:
     def round(self) -> int:
         """How often each family that is left was measured, at least."""
         return self.measured[self.neediest.family]
+
+
+def needs(law: Law) -> frozenset[str]:
+    """What a law uses of a target."""
+    return law.needs or frozenset({CALLS})
 
 
 def starved(verdicts: Iterable[Verdict]) -> dict[str, int]:
@@ -92,6 +132,7 @@ class Schedule:
         cases: Mapping[tuple[str, str], Counterexample] | None = None,
     ) -> None:
         self.hurried = hurried
+        self.laws = {law.id: law for law in laws}
         by_target: dict[str, list[Verdict]] = {}
         for verdict in done:
             by_target.setdefault(verdict.target, []).append(verdict)
@@ -106,7 +147,9 @@ class Schedule:
             ]
             left = deque(law for law in laws if law.id not in skip)
             group = _Group(target, left, deque(recorded))
-            group.strikes = [verdict.law for verdict in earlier if verdict.status in STRIKING]
+            for verdict in earlier:
+                if verdict.law in self.laws:
+                    group.note(self.laws[verdict.law], verdict.status)
             self.groups[target] = group
 
     @property
@@ -181,12 +224,17 @@ class Schedule:
         if self.hurried and verdict.status is Status.NOT_APPLICABLE:  # which took no time
             group.measured[verdict.law.partition("/")[0]] -= 1
         yield verdict
-        if verdict.status in STRIKING:
-            group.strikes.append(verdict.law)
-        if len(group.strikes) >= STRIKES:
-            yield from self.abandon(
-                target, f"after the target broke twice ({', '.join(group.strikes[:STRIKES])})"
-            )
+        group.note(self.laws[verdict.law], verdict.status)
+        if verdict.status not in STRIKING:
+            return
+        if group.hopeless:
+            laws = ", ".join(law.id for law in group.strikes)
+            yield from self.abandon(target, f"after the target broke {MOST} times ({laws})")
+        for ability, broken in group.broken.items():
+            for law in [law for law in group.pending if ability in needs(law)]:
+                group.pending.remove(law)
+                reason = f"{ability} broke twice ({', '.join(broken[:STRIKES])})"
+                yield Pair(target, law).verdict(Status.NOT_RUN, reason)
 
     def broken_probe(
         self, target: Target, status: Status, reason: str, seconds: float

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 # The work of one dispatched operation, of one number that it writes, and of one product that it adds
 # up, in nominal nanoseconds: what they take on an ordinary processor, one thread in double precision.
-OPERATION, ENTRY, PRODUCT = 5000.0, 1.5, 0.15
+OPERATION, ENTRY, PRODUCT = 5000.0, 1.5, 0.05
 # Walking a graph back takes about so many times as long as making it.
 BACKWARD = 2.0
 

@@ -19,7 +19,7 @@ from flowref.auditing.journal import Earlier, Journal
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.pool import Limits
 from flowref.auditing.running import conduct
-from flowref.auditing.schedule import Pair, Schedule, starved
+from flowref.auditing.schedule import MOST, STRIKES, Pair, Schedule, starved
 from flowref.auditing.selection import select, select_laws
 from flowref.auditing.usage import usage
 from flowref.model import Recognized, Status, Target, Verdict
@@ -40,7 +40,7 @@ FATAL = {
     "exit_quietly": (Status.CRASHED, "code 0"),
     "exit_loudly": (Status.CRASHED, "code 7"),
     "system_exit": (Status.ERROR, "SystemExit"),
-    "memory_bomb": (Status.CRASHED, "memory limit"),
+    "memory_bomb": (Status.INCONCLUSIVE, "more than 300 MiB: --memory 600"),
     "unlimited_bomb": (Status.CRASHED, "memory limit"),
     "close_everything": (Status.CRASHED, "process"),
 }
@@ -367,6 +367,62 @@ def test_selection_sets_mistakes_aside() -> None:
     chosen = select(["a.py:f?event=3", "a.py:g", "a.py:g", "nosuchlibrary"], {"event": "5"})
     assert [str(target) for target in chosen.targets] == ["a.py:f?event=3", "a.py:g?event=5"]
     assert [problem.spec for problem in chosen.problems] == ["nosuchlibrary"]
+
+
+def outcomes(schedule: Schedule, target: Target, statuses: dict[str, Status]) -> dict[str, Status]:
+    """What becomes of the laws of a target, if those that run end in these, and else hold."""
+    schedule.loaded(target)
+    ended = {}
+    while (pair := schedule.next(target)) is not None:
+        assert pair.law is not None
+        status = statuses.get(pair.law.id, Status.HOLDS)
+        for verdict in schedule.enter(pair.verdict(status, "as given"), target):
+            ended[verdict.law] = verdict.status
+    return ended
+
+
+def test_what_breaks_twice_is_set_aside_and_the_other_laws_are_run() -> None:
+    """Two laws that need the same ability broke, and no law came back from it: it is not used
+    again, and what does without it is judged.
+    """
+    laws = select_laws(["bijection/*", "mode/*", "state/*"])
+    target = Target("user", "a.py:one")
+    guilty = {law.id for law in laws if "jacobian" in law.needs}
+    ended = outcomes(Schedule([target], laws), target, dict.fromkeys(guilty, Status.CRASHED))
+    assert sum(status is Status.CRASHED for status in ended.values()) == STRIKES
+    assert {law for law, status in ended.items() if status is not Status.HOLDS} == guilty
+
+
+def test_an_ability_from_which_a_law_came_back_is_not_set_aside() -> None:
+    """What breaks then breaks alone, however often."""
+    laws = select_laws(["bijection/*"])
+    target = Target("user", "a.py:one")
+    needing = [law.id for law in laws if "inverse" in law.needs]
+    broken = dict.fromkeys(needing[1:5], Status.TIMEOUT)
+    ended = outcomes(Schedule([target], laws), target, broken)
+    assert {law for law, status in ended.items() if status is Status.TIMEOUT} == set(broken)
+    assert all(status in (Status.HOLDS, Status.TIMEOUT) for status in ended.values())
+
+
+def test_a_target_that_most_laws_break_is_left_alone() -> None:
+    """Where everything breaks a few laws are tried, of what they need once each, and no more."""
+    laws = select_laws(["*"])
+    target = Target("user", "a.py:one")
+    every = {law.id: Status.TIMEOUT for law in laws}
+    ended = outcomes(Schedule([target], laws), target, every)
+    assert sum(status is Status.TIMEOUT for status in ended.values()) <= MOST
+    assert len(ended) == len(laws)
+
+
+def test_what_broke_before_an_interruption_counts() -> None:
+    """A resumed audit goes on with the charges of the first part."""
+    laws = select_laws(["bijection/*"])
+    target = Target("user", "a.py:one")
+    needing = [law for law in laws if "jacobian" in law.needs]
+    before = [Pair(target, law).verdict(Status.CRASHED, "") for law in needing[:STRIKES]]
+    schedule = Schedule([target], laws, before)
+    ended = outcomes(schedule, target, {needing[STRIKES].id: Status.CRASHED})
+    assert ended[needing[-1].id] is Status.NOT_RUN
 
 
 def test_the_journal_holds_no_pickles(alone: Options, tmp_path: Path) -> None:
