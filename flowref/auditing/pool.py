@@ -69,6 +69,9 @@ class Broken:
 # A worker that has grown by this share of the memory limit is replaced between two pairs: what
 # earlier pairs left behind is no fault of the next.
 REPLACED = 0.4
+# And one that has grown by this share is ended: it got round its own limit, which is told in time to
+# what asks for more, and costs no process.
+KILLED = 1.25
 
 
 @dataclass(eq=False)
@@ -220,7 +223,7 @@ class Pool:
             broken = Broken(Status.CRASHED, _ending(code), age)
         elif worker.pair is not None and (reason := self._overtime(worker)):
             broken = Broken(Status.TIMEOUT, reason, age)
-        elif worker.pair is not None and self._overweight(worker):
+        elif worker.pair is not None and self._overweight(worker, KILLED):
             broken = Broken(
                 Status.CRASHED, f"memory limit: it took more than {self.limits.memory} MiB", age
             )
@@ -264,7 +267,7 @@ class Pool:
             return f"it took more than {seconds * self.limits.asleep:g} s, asleep for most of them"
         return ""
 
-    def _overweight(self, worker: Worker, share: float = 1.0) -> bool:
+    def _overweight(self, worker: Worker, share: float) -> bool:
         allowed = worker.baseline + share * self.limits.memory * MEBIBYTE
         return bool(worker.baseline) and resident(worker.process.pid) > allowed
 

@@ -8,7 +8,6 @@ import contextlib
 import importlib
 import math
 import platform
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -43,15 +42,10 @@ from flowref.model import (
     Verdict,
     nearest,
 )
+from flowref.model.means import OUT_OF_MEMORY
 from flowref.reporting.contents import FREE, Environment, Expense, LawNote
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
-
-OUT_OF_MEMORY = re.compile(
-    r"MemoryError|can't allocate memory|cannot allocate memory|unable to allocate|not enough "
-    r"memory|bad_alloc",
-    re.IGNORECASE,
-)
 
 
 def conduct(
@@ -84,7 +78,13 @@ class Audit:
 
         self.targets, self.laws = selection.targets, laws
         self.options, self.listener = options, listener
-        self.settings = Settings(options.profile, options.seed, options.data)
+        self.settings = Settings(
+            options.profile,
+            options.seed,
+            options.data,
+            options.limits.memory,
+            options.limits.seconds,
+        )
         self.problems = [*registry.problems(), *selection.problems]
         self.verdicts: dict[tuple[str, str], Verdict] = {}
         self.done: dict[str, list[Verdict]] = {str(target): [] for target in self.targets}

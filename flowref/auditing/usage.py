@@ -5,11 +5,14 @@ sleeps.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 from dataclasses import dataclass
 
 # What a process is called that does nothing until it is woken.
 SLEEPING = "S"
+# The parameter of mallopt by its number, and bytes from which on a block is large.
+MMAP_THRESHOLD, BLOCK = -3, 2**20
 
 
 @dataclass(frozen=True)
@@ -59,3 +62,15 @@ def forget_peak() -> None:
     """From here on `peak` of this process counts anew, where the system can do that."""
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("5")
+
+
+def give_back() -> None:
+    """Give large blocks of this process back to the system when they are freed, and what is free now.
+
+    By default the C library learns to keep them among small ones, so that a call which writes
+    gigabytes in sum, and holds a few megabytes of them at a time, takes them all.
+    """
+    with contextlib.suppress(Exception):  # it is another library, or none that is known
+        library = ctypes.CDLL(None)
+        library.mallopt(MMAP_THRESHOLD, BLOCK)
+        library.malloc_trim(0)

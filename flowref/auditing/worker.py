@@ -33,6 +33,7 @@ from flowref.model import (
     Verdict,
     one_line,
 )
+from flowref.model.means import Beyond
 from flowref.reporting.contents import FREE, Expense
 from flowref.reporting.encoding import (
     recognized_from_json,
@@ -115,7 +116,7 @@ def guarded(entry: Entry, target: Target, law: str | None, settings: Any) -> Out
     try:
         with undisturbed():
             result = entry(target, law, settings)
-    except FlowrefError as error:
+    except (FlowrefError, Beyond) as error:
         raised = str(error)
     except (Exception, SystemExit) as error:
         raised = one_line(error, 300)

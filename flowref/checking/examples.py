@@ -73,8 +73,10 @@ def explore(
     effort: int,
     root_seed: int,
     visit: Callable[[Example], None],
+    first: float | None = None,
 ) -> None:
-    """Call ``visit`` with ``effort`` examples of at most ``largest`` points: the schedule, then what
+    """Call ``visit`` with ``effort`` examples of at most ``largest`` points: the schedule, of which
+    what is to come ``first`` (a perturbation) may be the only one that is measured, then what
     Hypothesis draws. ``visit`` may raise to stop, and is then called again with the same example.
     """
     planned = [
@@ -83,7 +85,9 @@ def explore(
         if example.scale in scales
     ]
     planned = list(dict.fromkeys(planned))[:effort]
-    for example in planned:
+    for example in sorted(
+        planned, key=lambda example: example.scale != first and first is not None
+    ):
         visit(example)
     remaining = effort - len(planned)
     if remaining <= 0:

@@ -4,6 +4,7 @@ part where it begins.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 
@@ -23,16 +24,21 @@ from flowref.model import (
     Verdict,
     one_line,
 )
+from flowref.model.means import Beyond
 
 
 def record(target: Target, judgement: Judgement) -> Verdict:
     """The verdict on a reviewed violation, on a simpler input."""
-    judgement = shrink(judgement)
+    with contextlib.suppress(Beyond):
+        judgement = shrink(judgement)
     measurement = judgement.measurement
     condition = measurement.condition
     parted = measurement.law.parted and measurement.subject.parts
-    part = offending_part(target, measurement) if parted else ""
-    observed, note = observations(judgement)
+    part, note = "", ""
+    observed: dict[str, Any] = {}
+    with contextlib.suppress(Beyond):
+        observed, note = observations(judgement)
+        part = offending_part(target, measurement) if parted else ""
     moved = f"after moving the parameters by {condition.scale:g}"
     where = moved if measurement.moved else "at the weights as given"
     where = "after training" if condition.history == "trained" else where

@@ -6,6 +6,7 @@ import numpy as np
 
 from flowref.checking.measurement import Measurement
 from flowref.model import Array, Batch, Law, Subject, Undecidable, seed_of
+from flowref.model.means import means
 
 # The batch several times over, up to so many rows in all, serves as several runs: each row has
 # noise of its own, but what is computed from the parameters alone is rounded once a run, and what a
@@ -15,6 +16,9 @@ STACKED_ROWS = 256
 # The larger batch must give the residual of the batch itself, to this share and this many units in
 # the last place.
 ALIKE, ALIKE_UNITS = 0.25, 1024.0
+# So many runs are made in any case, or a quarter of those that are asked for, and no more once they
+# have taken this share of the work that was left to the pair.
+LEAST_RUNS, SHARE = 3, 0.1
 # Batches of fewer coordinates than this are named by all their bytes, larger ones by their sum.
 NAMED_WHOLE = 4096
 
@@ -72,14 +76,17 @@ class Response:
         is the same.
         """
         law, subject = self.measurement.law, self.measurement.subject
-        fits = fold > 1 and fold * len(self.base) <= STACKED_ROWS
+        fits = fold > 1 and fold * len(self.base) <= STACKED_ROWS and not subject.cost.heavy
         stacked = self._stacked(fold) if fits else None
         stack, clean = stacked or (self.measurement.batch, self.base[None])
         fold = len(clean)
         every = np.tile(self.rows, fold)
         magnitude = self.measurement.precision.amplify * self.measurement.precision.unit
         assert subject.noise is not None
+        began, least = means().left, max(LEAST_RUNS, replicas // 4)
         for _ in range(-(-replicas // fold)):
+            if self.runs_made >= least and began - means().left > SHARE * began:
+                break
             seed = seed_of(self.digest, self.runs_made)
             shape = (len(stack.x), self.base.shape[1])
             with subject.noise(seed, magnitude), np.errstate(all="ignore"):

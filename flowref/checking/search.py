@@ -8,6 +8,7 @@ and returns plain values, so that any map can run it.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +23,7 @@ from flowref.checking.examples import TRAINED, Example, explore
 from flowref.checking.judgement import Judgement
 from flowref.checking.lines import conspicuous, scan
 from flowref.checking.measurement import Measurement, measure, precision_of
+from flowref.checking.plan import LIGHT, Plan, planned, trainable
 from flowref.checking.points import points
 from flowref.checking.record import counterexample, record
 from flowref.checking.review import review
@@ -35,6 +37,7 @@ from flowref.model import (
     FlowrefError,
     Law,
     Silence,
+    Status,
     Subject,
     Target,
     Undecidable,
@@ -43,6 +46,7 @@ from flowref.model import (
     one_line,
     seed_of,
 )
+from flowref.model.means import Beyond, means, within
 
 # The effort from which on a law visits the trained state, and the operations of a round trip up to
 # which training is affordable; the seed of line scans.
@@ -59,7 +63,10 @@ def check(target: Target | Any, law: Law | str, settings: Settings | None = None
     chosen = registry.find_law(law) if isinstance(law, str) else law
     target = as_target(target)
     began = time.perf_counter()
-    verdict = _check(target, chosen, settings or Settings())
+    try:
+        verdict = _check(target, chosen, settings or Settings())
+    except Beyond as end:
+        verdict = Verdict(str(target), chosen.id, Status.INCONCLUSIVE, end.reason)
     return replace(
         verdict, seconds=time.perf_counter() - began, law_version=chosen.version, force=chosen.force
     )
@@ -75,33 +82,47 @@ def _check(target: Target, law: Law, settings: Settings) -> Verdict:
     silence = not_applicable(law, subject, settings)
     if silence is not None:
         return silent(name, law, silence)
-    search = Search(target, law, settings)
+    layout = planned(law, subject, settings)
+    if layout.silence:
+        return Verdict(name, law.id, Status.INCONCLUSIVE, layout.silence)
+    with within(settings.means):
+        return _searched(Search(target, law, settings, layout), subject, name)
+
+
+def _searched(search: Search, subject: Subject, name: str) -> Verdict:
+    """The verdict of a search, which draws batches until one shows a violation."""
+    law, settings = search.law, search.settings
     moving = subject.trainable and not subject.promises.get("fixed")
     scales = law.scales if moving else (0.0,)
     effort = settings.effort(law, subject.operations)
     seed = seed_of(settings.seed, law.key, law.version, name)
     try:
-        explore(scales, law.size, effort, seed, search.visit)
-        trains = moving and trained_for(law, subject)
+        explore(scales, law.size, effort, seed, search.visit, search.layout.first(search.target))
+        trains = moving and trained_for(law, subject, settings)
         if trains:
             search.visit(replace(TRAINED, batch=min(TRAINED.batch, law.size)))
         if law.lines:
             search.scan(Example(0.0, 0, "lines", SCANNED))
             if trains and subject.operations <= SCANNED_OPERATIONS:
                 search.scan(replace(TRAINED, reach="lines", seed=SCANNED))
-        if str(target) == name and visits(law):
-            search.at_data(data_of(target, settings), trains)
+        if str(search.target) == name and visits(law):
+            search.at_data(data_of(search.target, settings), trains)
     except Violated as end:
         return replace(end.verdict, target=name, counts=search.tally.counts())
-    return conclude(name, law, search.tally, subject.facts.declared)
+    verdict = conclude(name, law, search.tally, subject.facts.declared)
+    if verdict.status is Status.HOLDS and search.layout.note:
+        reason = "; ".join(filter(None, (verdict.reason, search.layout.note)))
+        return replace(verdict, reason=reason)
+    return verdict
 
 
-def trained_for(law: Law, subject: Subject) -> bool:
+def trained_for(law: Law, subject: Subject, settings: Settings) -> bool:
     """Whether a law visits the trained state: where it visits moved weights or lines, with an
     effort that has room for it, of a subject whose training is affordable.
     """
     moves = law.history == "warm" and (len(law.scales) > 1 or law.lines)
-    return moves and law.effort >= TRAINED_FROM and subject.operations <= TRAINED_OPERATIONS
+    fits = subject.operations <= TRAINED_OPERATIONS and trainable(subject, settings)
+    return moves and law.effort >= TRAINED_FROM and fits
 
 
 def _inside(subject: Subject) -> bool:
@@ -126,6 +147,7 @@ class Search:
     target: Target
     law: Law
     settings: Settings
+    layout: Plan = LIGHT
     tally: Tally = field(default_factory=Tally)
     violation: Verdict | None = None
     data: Data | None = None
@@ -147,8 +169,9 @@ class Search:
     def _points(self, subject: Subject, example: Example) -> Batch:
         """The batch of an example: drawn, or of the data."""
         if example.reach == "data" and self.data is not None:
-            return data_batch(subject, self.data, example, self.law.points)
-        return points(subject, example, self.law.points)
+            batch = data_batch(subject, self.data, example, self.law.points)
+            return batch.rows(slice(0, self.layout.rows))
+        return points(subject, example, self.law.points, self.layout.rows)
 
     def _recorded(self, judgement: Judgement, example: Example) -> Verdict:
         """A violation written down, with the row that showed it."""
@@ -163,6 +186,15 @@ class Search:
         """Measure one example and count what it shows; raises `Violated` on a violation."""
         if self.violation is not None:  # Hypothesis tries an example that raised again, twice
             raise Violated(self.violation)
+        drawn = example.reach != "data"
+        if self.tally.stopped or (drawn and self.layout.enough(self.tally, means(), self.settings)):
+            return
+        try:
+            self._visit(example)
+        except Beyond as end:
+            self.tally.stopped = end.reason
+
+    def _visit(self, example: Example) -> None:
         condition = self._condition(example)
         subject = self._subject(condition, example)
         if subject is None:
@@ -191,6 +223,10 @@ class Search:
         """Measure the law on a line scan, of which only what is conspicuous is judged and nothing
         is counted; raises `Violated` on a violation.
         """
+        with contextlib.suppress(Beyond):
+            self._scan(example)
+
+    def _scan(self, example: Example) -> None:
         condition = self._condition(example)
         subject = self._subject(condition, example)
         if subject is None:
@@ -228,7 +264,7 @@ class Search:
     def _subject(self, condition: Condition, example: Example) -> Subject | None:
         """The target in a condition; None, and counted, where it can be built in others only."""
         try:
-            return loading.load(self.target, condition)
+            return self.layout.lighter(loading.load(self.target, condition))
         except Unsupported:
             if not example.trained:
                 raise

@@ -5,24 +5,42 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flowref.model import Law
+from flowref.model.means import MEBIBYTE, SECOND, SHARE_OF_MEMORY, SHARE_OF_TIME, Means
 
 # Shares of a law's own effort.
 PROFILES = {"quick": 0.5, "standard": 1.0, "thorough": 3.0}
 # From this many operations on, as iterative inverses and solvers take them, fewer batches are
 # measured, down to a share.
 HEAVY, LEAST_SHARE = 800, 0.3
+# The share of the time of a pair that is planned for drawing batches: most pairs of large models
+# should end early, and the rest is for what turns out to be conspicuous.
+PLANNED = 0.025
 
 
 @dataclass(frozen=True)
 class Settings:
     """How hard to look. ``profile``: quick, standard or thorough; ``seed``: of everything that is
     drawn; ``data``: what holds points of a user's, at which laws are measured as well (see
-    `checking.data`).
+    `checking.data`); ``memory`` and ``seconds``: what one pair may take, in MiB and of processor
+    time.
     """
 
     profile: str = "standard"
     seed: int = 0
     data: str = ""
+    memory: int = 2048
+    seconds: float = 60.0
+
+    @property
+    def means(self) -> Means:
+        """What may be asked for in all, by a pair that is worth it."""
+        memory = SHARE_OF_MEMORY * MEBIBYTE * self.memory
+        return Means(memory, SHARE_OF_TIME * SECOND * self.seconds)
+
+    @property
+    def planned(self) -> float:
+        """The nominal nanoseconds of work after which no further batch is measured."""
+        return PLANNED * SECOND * self.seconds * PROFILES[self.profile]
 
     @property
     def thorough(self) -> bool:

@@ -22,7 +22,8 @@ from flowref.model import (
 @dataclass
 class Tally:
     """What has been seen so far of one pair. ``closest``: the evidence of the point that came
-    closest to a violation; ``road``: how points were measured, where a law says it.
+    closest to a violation; ``road``: how points were measured, where a law says it; ``stopped``: why
+    nothing further could be measured.
     """
 
     batches: int = 0
@@ -35,6 +36,7 @@ class Tally:
     error: tuple[str, Counterexample] | None = None
     closest: Evidence | None = None
     road: str = ""
+    stopped: str = ""
 
     def drawn(self, scale: float) -> None:
         """Count a batch, drawn at weights that were moved so far."""
@@ -100,6 +102,8 @@ def conclude(name: str, law: Law, tally: Tally, declared: bool) -> Verdict:
         undecided = f"{unsure} points undecided: {tally.main_reason}" if unsure else ""
         reason = "; ".join(filter(None, (tally.road, undecided)))
         return Verdict(name, law.id, Status.HOLDS, reason, counts, tally.closest)
+    if tally.stopped:
+        return Verdict(name, law.id, Status.INCONCLUSIVE, tally.stopped, counts, tally.closest)
     if tally.unsupported and not counts.held and not counts.undecided:
         return replace(silent(name, law, tally.unsupported[0]), counts=counts)
     reason = _nothing_decided(tally, declared)

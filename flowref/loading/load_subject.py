@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+from collections import OrderedDict
 from typing import Any
 
 from flowref.loading.live_objects import register
@@ -21,8 +21,29 @@ def load(target: Target, condition: Condition | None = None) -> Subject:
     return _mutated(target, condition or Condition())
 
 
-@functools.lru_cache(maxsize=24)
+# Subjects that are kept, and the bytes that they may hold together.
+KEPT, BYTES = 24, 384 * 2**20
+_KEPT: OrderedDict[tuple[Target, Condition], Subject] = OrderedDict()
+
+
 def _mutated(target: Target, condition: Condition) -> Subject:
+    key = (target, condition)
+    if key not in _KEPT:
+        _make_room(recipe_of(target).facts.cost.state)
+        _KEPT[key] = _made(target, condition)
+    _KEPT.move_to_end(key)
+    return _KEPT[key]
+
+
+def _make_room(state: int) -> None:
+    """Drop the subjects that were used longest ago, until one more fits."""
+    held = [subject.cost.state for subject in _KEPT.values()]
+    while held and (len(held) >= KEPT or sum(held) + state > BYTES):
+        _KEPT.popitem(last=False)
+        held.pop(0)
+
+
+def _made(target: Target, condition: Condition) -> Subject:
     from flowref import registry
 
     subject = recipe_of(target).subject(condition)
@@ -44,7 +65,7 @@ def digest_of(target: Target) -> str:
 
 def forget() -> None:
     """Drop what was loaded (files may have changed)."""
-    _mutated.cache_clear()
+    _KEPT.clear()
     recipe_of.cache_clear()
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 OPERATION, ENTRY, PRODUCT = 5000.0, 1.5, 0.05
 # Walking a graph back takes about so many times as long as making it.
 BACKWARD = 2.0
+# An ordinary batch, and the bytes and nominal nanoseconds from which on one is worth planning.
+BATCH, LARGE, LONG = 48, 2.0**27, 2e8
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class CallCost:
     ``operations``: dispatched with one row; ``work``: nominal nanoseconds; ``written``: bytes of
     all results on the way, which a graph keeps; ``held``: the most bytes of them that are held at
     one time where no graph keeps them. ``complete``: False of a call that was cut short; then it
-    takes at least so much.
+    takes at least so much. ``walks``: whether it walks a graph itself.
     """
 
     operations: int = 0
@@ -46,6 +48,22 @@ class CallCost:
     written: Line = Line()
     held: Line = Line()
     complete: bool = True
+    walks: bool = False
+
+    @property
+    def dispatch(self) -> float:
+        """The work of dispatching operations."""
+        return self.operations * OPERATION
+
+    @property
+    def bulk(self) -> Line:
+        """The work besides: what grows with the size of a model."""
+        return Line(max(0.0, self.work.fixed - self.dispatch), self.work.per_row)
+
+    @property
+    def heavy(self) -> bool:
+        """Whether what an ordinary batch takes is worth planning."""
+        return self.written.of(BATCH) > LARGE or self.bulk.of(BATCH) > LONG
 
 
 @dataclass(frozen=True)
@@ -55,12 +73,14 @@ class Cost:
     calls: Mapping[str, CallCost] = field(default_factory=dict)
     state: int = 0
 
+    @property
+    def heavy(self) -> bool:
+        """Whether any call is worth planning."""
+        return any(call.heavy for call in self.calls.values())
+
     def of(self, name: str) -> CallCost:
-        """What a call takes; of one that was not measured, what the dearest takes."""
-        known = self.calls.get(name)
-        if known is not None or not self.calls:
-            return known or CallCost()
-        return max(self.calls.values(), key=lambda cost: cost.work.of(1))
+        """What a call takes; nothing of one that was not counted."""
+        return self.calls.get(name, CallCost())
 
 
 # Of what no backend counts: nothing is known, and nothing is planned.

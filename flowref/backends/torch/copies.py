@@ -14,6 +14,7 @@ import contextlib
 import functools
 import operator
 import types
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -38,10 +39,12 @@ class Unknown(Exception):
 
 
 class Shelf:
-    """Copies to lend: ``make`` gives a fresh one."""
+    """Copies to lend: ``make`` gives a fresh one. ``alone``: it is so large that no other such shelf
+    keeps one meanwhile.
+    """
 
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self.make = make
+    def __init__(self, make: Callable[[], Any], alone: bool = False) -> None:
+        self.make, self.alone = make, alone
         self.spare: tuple[Any, Inventory] | None = None
         self.patience = PATIENCE
 
@@ -50,6 +53,11 @@ class Shelf:
         """A copy that nobody else holds, as good as fresh; it is kept for the next call if this one
         returns it unchanged.
         """
+        if self.alone:
+            for other in [shelf for shelf in _ALONE if shelf is not self]:
+                other.spare = None
+            _ALONE.clear()
+            _ALONE.add(self)
         (obj, inventory), self.spare = self.spare or self._fresh(), None
         yield obj  # what a call that raised has left behind is not worth checking
         if inventory is None or not self.patience:
@@ -68,6 +76,10 @@ class Shelf:
         except Exception:  # Unknown, or a tensor that cannot be asked (sparse ones have no strides)
             self.patience = 0
             return obj, None
+
+
+# The shelf of large copies that was last used.
+_ALONE: weakref.WeakSet[Shelf] = weakref.WeakSet()
 
 
 class Inventory:

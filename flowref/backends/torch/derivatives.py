@@ -13,8 +13,10 @@ import torch
 
 from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import Live
+from flowref.backends.torch.methods import method
 from flowref.backends.torch.state import directions, move
 from flowref.model import Array, Cost, Mapped, Undecidable, Unsupported
+from flowref.model.cost import BACKWARD
 
 # Rows, numbers of the result, and bytes of the graph of one backward pass of a Jacobian; more are
 # taken in chunks. Where the parameters alone take more, rows may take as much again.
@@ -56,6 +58,10 @@ def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> A
     def anew(stream: int) -> Array:
         return jacobian_anew(live, name, x, context, stream)
 
+    shape = live.facts.latent_shape or live.facts.event_shape
+    outputs = int(np.prod(shape if name == "forward" else live.facts.event_shape))
+    most = graphed_rows(live.facts.cost, name)
+    live.afford_jacobian(name, list(blocks(len(x), outputs, most)))
     matrices: Array = live.kept(f"jacobian {name}", (x, context), anew)
     return matrices
 
@@ -74,13 +80,14 @@ def jacobian_anew(
     shape = live.facts.latent_shape or live.facts.event_shape
     outputs = int(np.prod(shape if name == "forward" else live.facts.event_shape))
     live.count(f"jacobian {name}", lambda: jacobian_anew(live, name, x, context))
+    most = graphed_rows(live.facts.cost, name)
     with live.lend() as obj, live.calling(f"jacobian {name}", stream=stream):
         whole = obj
         clean, ctx = live.tensor(x, support=live.support_of(name)), live.tensor(context, jitter=1)
         assert clean is not None
         inputs = int(np.prod(x.shape[1:]))
         matrices = np.zeros((batch, outputs, inputs), dtype=array(clean[:0]).dtype)
-        for some, pulled in blocks(batch, outputs, graphed_rows(live.facts.cost, name)):
+        for some, pulled in blocks(batch, outputs, most):
             width = pulled.stop - pulled.start
             rows = clean[some].repeat_interleave(width, 0).requires_grad_(True)
             contexts = None if ctx is None else ctx[some].repeat_interleave(width, 0)
@@ -143,6 +150,7 @@ def vjp(
     def anew(stream: int | None = None) -> Array:
         return vjp_anew(live, name, inputs, stream)
 
+    live.afford(name, len(x), 1 + BACKWARD, graphed=True)
     live.count(f"vjp {name}", anew)
     gradient: Array = live.kept(f"vjp {name}", inputs, anew)
     return gradient
@@ -170,6 +178,7 @@ def curvature(
     """The derivative with respect to the input of <gradient, direction>, where the gradient is that
     of `vjp`.
     """
+    live.afford(name, len(x), 1 + 3 * BACKWARD, graphed=True)
     with live.lend() as obj, live.calling(f"curvature {name}"):
         leaf, total = _total(live, obj, name, x, context, value_cotangent, ladj_cotangent)
         with in_place(name):
@@ -218,7 +227,7 @@ def along(
     with live.calling(name):
         obj = live.take()
         move(obj, t, seed, only)
-        return as_mapped(name, live.function(name)(obj, live.tensor(x), live.tensor(context)))
+        return as_mapped(name, method(live, name)(obj, live.tensor(x), live.tensor(context)))
 
 
 def slope(
@@ -234,6 +243,7 @@ def slope(
     """Autograd's derivative at t = 0 of sum(weights * ladj) (of log_prob itself for "log_prob") in
     the direction of `along`; ``values``: weights of the values of a map, added.
     """
+    live.afford(name, len(x), 1 + BACKWARD, graphed=True)
     with live.lend() as obj, live.calling(f"slope {name}"):
         out = live.function(name)(obj, live.tensor(x), live.tensor(context))
         value, ladj = (None, out) if name == "log_prob" else (out[0], out[1])

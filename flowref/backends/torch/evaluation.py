@@ -76,6 +76,7 @@ def evaluate(live: Live, name: str, x: Array, context: Array | None = None) -> M
     def anew(stream: int) -> Mapped:
         return evaluate_anew(live, name, x, context, stream)
 
+    live.afford(name, len(x))
     out: Mapped = live.kept(name, (x, context), anew)
     return out
 

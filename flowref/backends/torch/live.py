@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,12 +36,19 @@ from flowref.model import (
     Unsupported,
     derive,
 )
+from flowref.model.cost import BACKWARD
+from flowref.model.means import OUT_OF_MEMORY, Beyond, means, no_room
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # A noised call may take this many times the operations of a clean one before it counts as an
 # iteration that does not settle.
 BUDGET_FACTOR, BUDGET_FLOOR = 20, 2000
 _COUNTED = itertools.count()
+# How many times as long a call takes under noise, and each operation is dispatched; and how many times what an
+# object holds is there during a call: the object, a copy, what that is compared with, and one more.
+NOISED, NOISED_OPERATION, COPIES = 3.0, 8.0, 4
+# Objects that hold more bytes keep copies one at a time.
+LARGE_STATE = 2**24
 
 
 @dataclass
@@ -61,13 +68,14 @@ class Live:
     default: torch.dtype | None = None
     calls: int = 0
     stream: int = 0
+    counting: bool = False
     clean_operations: dict[str, int] = field(default_factory=dict)
     observations: dict[tuple[Any, ...], Observation] = field(default_factory=dict)
     # Builds another object as its author does, with nothing put back; None of a part.
     build: Callable[[], Any] | None = None
 
     def __post_init__(self) -> None:
-        self.shelf = Shelf(self._copied)
+        self.shelf = Shelf(self._copied, alone=self.facts.cost.state > LARGE_STATE)
         self.number = next(_COUNTED)
 
     def lend(self) -> contextlib.AbstractContextManager[Any]:
@@ -162,8 +170,21 @@ class Live:
         self, what: str, dtype: torch.dtype | None = None, stream: int | None = None
     ) -> Iterator[None]:
         """The circumstances of one call: fixed random state, default dtype, noise if it is on.
-        ``stream``: which noise, where it does not follow from how many calls were made before.
+        ``stream``: which noise, where it does not follow from how many calls were made before. What
+        cannot be allocated raises `Beyond`, since no law may take that for a refusal.
         """
+        try:
+            with self._circumstances(what, dtype, stream):
+                yield
+        except (MemoryError, RuntimeError) as error:
+            if not OUT_OF_MEMORY.search(f"{type(error).__name__}: {error}"):
+                raise
+            raise Beyond(f"not judged: {what} {no_room()}") from error
+
+    @contextlib.contextmanager
+    def _circumstances(
+        self, what: str, dtype: torch.dtype | None, stream: int | None
+    ) -> Iterator[None]:
         with sandbox(derive(self.seed, 17), self.default or dtype or self.dtype):
             if self.rounding is None:
                 yield
@@ -186,14 +207,50 @@ class Live:
         """
         digest = digest_of(what, *inputs)
         key = (self.number, self.rounding, self.default, digest)
-        return KEPT.get(key, lambda: make(int.from_bytes(digest[:7], "big")))
+        return KEPT.get(key, lambda: self._unasked(make, int.from_bytes(digest[:7], "big")))
+
+    def _unasked(self, make: Callable[[int], Any], stream: int) -> Any:
+        """A result for which was asked before it was known whether it is kept."""
+        before, self.counting = self.counting, True
+        try:
+            return make(stream)
+        finally:
+            self.counting = before
+
+    def afford(self, name: str, rows: int, times: float = 1.0, graphed: bool = False) -> None:
+        """Ask for what a call takes, so many ``times`` over; with its graph, or with what it holds
+        alone. Raises `Beyond` where that is not there.
+        """
+        self._ask(f"a call of {name}", name, rows, times * self._work(name, rows), graphed)
+
+    def afford_jacobian(self, name: str, blocks: Sequence[tuple[slice, slice]]) -> None:
+        """The same for a Jacobian, which is made in blocks of rows and outputs."""
+        rows = [(one.stop - one.start) * (many.stop - many.start) for one, many in blocks]
+        work = (1 + BACKWARD) * sum(self._work(name, count) for count in rows)
+        self._ask(f"a Jacobian of {name}", name, max(rows, default=0), work, graphed=True)
+
+    def _work(self, name: str, rows: int) -> float:
+        """What a call takes, under noise if that is on."""
+        cost, noised = self.facts.cost.of(name), self.rounding is not None
+        work = cost.bulk.of(rows) * (NOISED if noised else 1.0)
+        if self.facts.cost.heavy:  # where calls are light, operations have limits of their own
+            work += cost.dispatch * (NOISED_OPERATION if noised else 1.0)
+        return work
+
+    def _ask(self, what: str, name: str, rows: int, work: float, graphed: bool) -> None:
+        if self.counting:  # that depends on what was called before
+            return
+        cost = self.facts.cost.of(name)
+        kept = cost.written.of(rows) if graphed or cost.walks else 2 * cost.held.of(rows)
+        means().ask(what, kept + COPIES * self.facts.cost.state, work)
 
     def count(self, what: str, run: Callable[[], Any]) -> None:
         """Count the operations of a clean call once, so that a noised one can be stopped when it
         does not settle.
         """
         if self.rounding is not None and what not in self.clean_operations:
-            noise, self.rounding = self.rounding, None
+            noise, before = self.rounding, self.counting
+            self.rounding, self.counting = None, True
             try:
                 with Watching() as counter:
                     run()
@@ -201,7 +258,7 @@ class Live:
             except Exception:
                 self.clean_operations[what] = 0
             finally:
-                self.rounding = noise
+                self.rounding, self.counting = noise, before
 
 
 @contextlib.contextmanager

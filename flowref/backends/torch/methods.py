@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
+from flowref.backends.torch.graphs import ungraphed
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.sandbox import seed_torch
 from flowref.model import Dialect, Unsupported
@@ -30,6 +32,38 @@ def method(live: Live, name: str) -> Callable[..., Any]:
     """A method as a function ``(obj, *inputs)`` of the object and of tensors, integers and seeds,
     in the order of the `Call` of its name. Raises `Unsupported` where the dialect has none.
     """
+    return affordable(live, name, _method(live, name))
+
+
+def affordable(live: Live, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A heavy method that asks for what it takes, and keeps nothing for a way back: whoever walks
+    back calls the dialect's function itself.
+    """
+    cost = live.facts.cost.of(name)
+    if not cost.heavy:
+        return function
+
+    def asked(obj: Any, *inputs: Any, **named: Any) -> Any:
+        live.afford(name, rows_of(inputs))
+        with contextlib.nullcontext() if cost.walks else ungraphed():
+            return function(obj, *inputs, **named)
+
+    return asked
+
+
+def rows_of(inputs: Sequence[Any]) -> int:
+    """How many points a call is made at: as many as its first array holds, or as its first number
+    asks for.
+    """
+    for value in inputs:
+        if isinstance(value, torch.Tensor | np.ndarray):
+            return len(value) if value.ndim else 1
+        if isinstance(value, int):
+            return value
+    return 1
+
+
+def _method(live: Live, name: str) -> Callable[..., Any]:
     if name == "rescaled":
         rescale, log_prob = live.function("rescale"), live.function("log_prob")
         return lambda obj, x, factor, context=None: log_prob(rescale(obj, factor), x, context)
@@ -64,7 +98,7 @@ def bare(live: Live, name: str) -> Callable[..., Any]:
     if name not in DRAWING:
         return method(live, name)
     function = live.function(name)
-    return lambda obj, n, seed, context=None: function(obj, n, context)
+    return affordable(live, name, lambda obj, n, seed, context=None: function(obj, n, context))
 
 
 def dispatched(out: Any) -> list[Any]:

@@ -198,7 +198,27 @@ class RandomRounding(TorchDispatchMode):
         if not self.concerns(value):
             return value
         array = _array(value)
+        magnitude = self.magnitude_of(array)
+        if _large(array):
+            return torch.from_numpy(self._tiled(magnitude, array, np.empty_like(array)))
         return torch.from_numpy(array * self.factor(array))
+
+    def _tiled(self, magnitude: float, array: Any, out: Any, exact: Any = None) -> Any:
+        """A large array times the factors that `uniform` repeats, a period at a time: without
+        temporaries of its size.
+        """
+        drawn = (self.generator.random(PERIOD) * 2 - 1).astype(array.dtype, copy=False)
+        factor = 1 + magnitude * drawn
+        flat, result = array.reshape(-1), out.reshape(-1)
+        whole = None if exact is None else np.broadcast_to(exact, array.shape).reshape(-1)
+        for start in range(0, flat.size, PERIOD):
+            part = slice(start, start + PERIOD)
+            some = factor[: len(flat[part])]
+            if whole is None:
+                np.multiply(flat[part], some, out=result[part])
+            else:
+                np.multiply(flat[part], some, out=result[part], where=~whole[part])
+        return out
 
     def _normwise(self, value: Any) -> Any:
         if not self.concerns(value) or value.dim() < 2:
@@ -220,11 +240,13 @@ class RandomRounding(TorchDispatchMode):
         if exact is True:
             return out
         special = name in SPECIAL
-        units = self.magnitude_of(array) * SPECIAL_CONSTANT
-        factor = 1 + units * self.uniform(array) if special else self.factor(array)
-        if exact is None:
-            array *= factor
+        units = self.magnitude_of(array) * (SPECIAL_CONSTANT if special else 1.0)
+        if _large(array):
+            self._tiled(units, array, array, exact)
+        elif exact is None:
+            array *= 1 + units * self.uniform(array) if special else self.factor(array)
         else:
+            factor = 1 + units * self.uniform(array) if special else self.factor(array)
             np.multiply(array, factor, out=array, where=~exact)
         if name in MORE:
             if name in ("softplus", "softplus_backward"):
@@ -264,6 +286,11 @@ def _double(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return any(map(_double, value))
     return isinstance(value, torch.Tensor) and value.dtype == torch.float64
+
+
+def _large(array: Any) -> bool:
+    """Whether noise repeats within an array, of which the entries lie in order."""
+    return bool(array.size > PERIOD and array.flags.c_contiguous)
 
 
 @functools.cache

@@ -15,7 +15,7 @@ import torch
 from flowref.backends.torch.arrays import as_mapped, key_of
 from flowref.backends.torch.evaluation import tensors
 from flowref.backends.torch.live import DTYPES, Live
-from flowref.backends.torch.methods import DRAWING, bare, dispatched, method
+from flowref.backends.torch.methods import DRAWING, bare, dispatched, method, rows_of
 from flowref.backends.torch.narrowing import Narrowing, Watching
 from flowref.backends.torch.sandbox import GENERATORS, random_state, sandbox, settings
 from flowref.backends.torch.state import set_mode, trainable
@@ -41,6 +41,8 @@ def observe(
     key = (name, tuple(_key(value) for value in inputs), default, training)
     if key not in live.observations:
         live.observations[key] = _observed(live, name, inputs, default, training)
+    else:
+        live.afford(name, rows_of(inputs))
     return live.observations[key]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from flowref.laws.common.outcomes import attempt
 from flowref.model import Array, Undecidable, Unsupported, one_line
 from flowref.model.abilities import Density, Sampler
+from flowref.model.means import fitting
 
 
 class SampledDensity(Density, Sampler, Protocol):
@@ -72,7 +73,7 @@ def number(flow: SampledDensity) -> int:
     """How many samples a first look takes."""
     size = max(1, math.prod(flow.density_shape))
     affordable = COUNT * OPERATIONS // max(OPERATIONS, flow.operations)
-    return max(LEAST, min(affordable, ENTRIES // size))
+    return max(LEAST, min(affordable, ENTRIES // size, fitting(flow.facts.cost.of("sample"))))
 
 
 def pilot(flow: SampledDensity) -> int:

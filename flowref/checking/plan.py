@@ -1,0 +1,121 @@
+"""How the measurement of a law is laid out on a subject whose calls are heavy: how many rows, which
+calls, how many batches; by what was counted when it was loaded. Light subjects are measured as ever.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from flowref.checking.judgement import HELD
+from flowref.checking.settings import Settings
+from flowref.checking.tally import Tally
+from flowref.model import BOUND, ROUNDING, STATISTICAL, Law, Subject, Target
+from flowref.model.cost import BACKWARD, Line
+from flowref.model.means import SECOND, Means, too_long
+
+# How many calls a law makes of a batch, as a rule, and how many of those that are measured again
+# under noise, each of which takes longer.
+CALLS, AGAIN = 3, 6
+# The fewest rows that say something of how rows are kept apart, and the fewest of Jacobians.
+FEWEST, FEWEST_JACOBIANS = 2, 1
+# A call is set aside by laws that can do without it where it takes this share of the work that is
+# planned for all; and laws that need it are not measured where it takes so many times as much.
+DEAR, DEAREST = 0.25, 1.5
+# What statistics of samples need at least, and may take of what is planned.
+COUNTING, SAMPLES, SAMPLING = (STATISTICAL, BOUND), 1000, 4.0
+# The perturbation that comes first, and how much more may be spent until anything is decided.
+MOVED, UNDECIDED_YET = 0.3, 4.0
+# Entries of an event from which on batches are as full as fits; smaller ones have other limits.
+SMALL = 64
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``rows``: the most of a batch; None: as many as ever. ``aside``: calls that are not made, for
+    what they take. ``silence``: why the law is not measured at all.
+    """
+
+    rows: int | None = None
+    aside: frozenset[str] = frozenset()
+    silence: str = ""
+
+    @property
+    def note(self) -> str:
+        """What the verdict does not speak of."""
+        if not self.aside:
+            return ""
+        return f"without {', '.join(sorted(self.aside))}, which would take too long here"
+
+    def first(self, target: Target) -> float | None:
+        """The perturbation that is measured first where there may be no second: what was trained is
+        measured as it is, and what was just built is often the identity.
+        """
+        if self.rows is None:
+            return None
+        return 0.0 if target.option("weights") else MOVED
+
+    def enough(self, tally: Tally, spent: Means, settings: Settings) -> bool:
+        """Whether another batch like those so far would take more than is planned; several times as
+        much where nothing was decided yet.
+        """
+        if self.rows is None or not tally.batches:
+            return False
+        times = 1.0 if tally.points[HELD] else UNDECIDED_YET
+        return spent.spent * (tally.batches + 1) / tally.batches > times * settings.planned
+
+    def lighter(self, subject: Subject) -> Subject:
+        """The subject without what is set aside."""
+        if not self.aside:
+            return subject
+        calls = {name: call for name, call in subject.calls.items() if name not in self.aside}
+        return replace(subject, calls=calls)
+
+
+LIGHT = Plan()
+# Rows times steps of a training, each of which goes there and back.
+TRAINING = 64 * 30
+
+
+def trainable(subject: Subject, settings: Settings) -> bool:
+    """Whether training takes no more than a few times what is planned for batches."""
+    row = max((one.bulk.per_row for one in subject.cost.calls.values()), default=0.0)
+    return TRAINING * row * (1 + BACKWARD) <= 4 * settings.planned
+
+
+def dense(law: Law, subject: Subject) -> bool:
+    """Whether a law takes full batches of an event that is large and cheap."""
+    _, event = subject.drawn(law.points)
+    return math.prod(event) > SMALL and "jacobian" not in law.needs
+
+
+def planned(law: Law, subject: Subject, settings: Settings) -> Plan:
+    """The layout of a law on a subject."""
+    cost, work = subject.cost, settings.planned
+    if law.rebuild is not None:  # it says itself how much it takes of a flow built for it
+        return LIGHT
+    if not cost.heavy:
+        return replace(LIGHT, rows=law.size) if dense(law, subject) else LIGHT
+    dear = {name: cost.of(name).work.of(1) for name in subject.calls}
+    dear = {name: spent for name, spent in dear.items() if spent > DEAR * work}
+    needed = sorted(dear.keys() & law.needs, key=lambda name: -dear[name])
+    if needed and dear[needed[0]] > DEAREST * work:
+        name = needed[0]
+        share = DEAREST * work / (SECOND * settings.seconds)
+        return Plan(silence=f"not judged: one call of {name} {too_long(dear[name], share)}")
+    drawn = cost.of("sample").work.of(SAMPLES)
+    if law.tolerance in COUNTING and "sample" in law.needs and drawn > SAMPLING * work:
+        share = SAMPLING * work / (SECOND * settings.seconds)
+        return Plan(silence=f"not judged: drawing {SAMPLES} samples {too_long(drawn, share)}")
+    aside = frozenset(dear.keys() - law.needs) if len(dear) < len(subject.calls) else frozenset()
+    used = [cost.of(name).work for name in subject.calls if name not in aside]
+    if not used:
+        return Plan(aside=aside)
+    line = max(used, key=lambda bulk: bulk.of(FEWEST))
+    fewest = FEWEST
+    if {"jacobian"} & law.needs:
+        size = math.prod(subject.event_shape)
+        line = Line(line.fixed * (1 + BACKWARD), line.per_row * size * (1 + BACKWARD))
+        fewest = FEWEST_JACOBIANS
+    times = CALLS * (1 + AGAIN if law.tolerance == ROUNDING else 1)
+    return Plan(rows=max(fewest, line.rows(work / times)), aside=aside)

@@ -1,0 +1,116 @@
+"""What the measurement of a pair may take, and what it has asked for so far: counted, not timed."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flowref.model.cost import CallCost
+
+MEBIBYTE, SECOND = 2**20, 1e9
+# Of the memory of a pair, what one call may hold: the rest is for copies and for what is compared.
+SHARE_OF_MEMORY = 0.6
+
+
+class Beyond(BaseException):
+    """What would be asked for next does not fit, and is not tried. No `Exception`: neither a law nor
+    the code that is measured may take it for a refusal.
+    """
+
+    @property
+    def reason(self) -> str:
+        """The sentence."""
+        return str(self)
+
+
+@dataclass
+class Means:
+    """What a pair may take: ``memory``, bytes of one call, and ``work``, nominal nanoseconds of all
+    of them. ``spent``: the work that was asked for so far.
+    """
+
+    memory: float = math.inf
+    work: float = math.inf
+    spent: float = 0.0
+
+    def ask(self, what: str, memory: float, work: float) -> None:
+        """Take so much. Raises `Beyond` where it is not there."""
+        if memory > self.memory:
+            raise Beyond(f"not judged: {what} {too_large(memory)}")
+        if self.spent + work > self.work:
+            raise Beyond(
+                f"not judged: {what}, with what came before, {too_long(self.spent + work)}"
+            )
+        self.spent += work
+
+    @property
+    def left(self) -> float:
+        """The work that may still be asked for."""
+        return self.work - self.spent
+
+
+# Of the processor time of a pair, what is planned with: work is counted roughly.
+SHARE_OF_TIME = 0.6
+
+
+def too_large(memory: float) -> str:
+    """That a call needs so many bytes, and the option that grants them."""
+    asked = 2 ** math.ceil(math.log2(max(1.0, memory / SHARE_OF_MEMORY / MEBIBYTE)))
+    return f"needs {memory / 2**30:.1f} GiB: --memory {asked}"
+
+
+def too_long(work: float, share: float = SHARE_OF_TIME) -> str:
+    """That work takes so long, and the option that grants the time, of which it may take a share."""
+    return (
+        f"takes about {_plain(work / SECOND)} s: --timeout {_plain(1.1 * work / SECOND / share)}s"
+    )
+
+
+def _plain(seconds: float) -> str:
+    """Seconds to two digits."""
+    return f"{float(f'{max(1.0, seconds):.2g}'):.0f}"
+
+
+# What says that memory could not be allocated.
+OUT_OF_MEMORY = re.compile(
+    r"MemoryError|can't allocate memory|cannot allocate memory|unable to allocate|not enough "
+    r"memory|bad_alloc",
+    re.IGNORECASE,
+)
+
+
+def no_room() -> str:
+    """That a call needs more memory than there is, and the option that may grant it."""
+    allowed = means().memory / SHARE_OF_MEMORY / MEBIBYTE
+    if not math.isfinite(allowed):
+        return "needs more memory than there is"
+    return f"needs more than {allowed:.0f} MiB: --memory {2 * allowed:.0f}"
+
+
+def fitting(cost: CallCost) -> int:
+    """How many rows one call of several may have; as many as there are where calls are light."""
+    if not cost.heavy:
+        return 2**31
+    now = means()
+    return min(cost.bulk.rows(now.left / 20), cost.held.rows(now.memory / 4), 2**31)
+
+
+_MEANS: list[Means] = [Means()]
+
+
+def means() -> Means:
+    """What may be asked for now; without end where nothing was said."""
+    return _MEANS[-1]
+
+
+@contextlib.contextmanager
+def within(allowed: Means) -> Iterator[Means]:
+    """Ask for no more than this inside."""
+    _MEANS.append(allowed)
+    try:
+        yield allowed
+    finally:
+        _MEANS.pop()

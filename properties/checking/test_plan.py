@@ -1,0 +1,161 @@
+"""What heavy calls take is planned by what was counted: fewer rows and batches, calls set aside,
+and what cannot fit is told before it is tried.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from flowref import checking, loading, registry
+from flowref.checking.plan import LIGHT, planned
+from flowref.checking.settings import Settings
+from flowref.checking.tally import Tally
+from flowref.model import CallCost, Cost, Line, Status, Subject
+from flowref.model.means import Beyond, Means, fitting, means, too_large, within
+
+SECOND = 1e9
+TARGET = "nflows:AffineCouplingTransform"
+
+
+def subject(**calls: CallCost) -> Subject:
+    """A subject whose calls take this."""
+    loaded = loading.load(registry.parse_target(TARGET))
+    return loaded.with_facts(cost=Cost(calls, 0))
+
+
+def lasting(seconds: float) -> CallCost:
+    """A call of which each row takes so long."""
+    return CallCost(10, work=Line(0.0, seconds * SECOND))
+
+
+def test_light_subjects_are_measured_as_ever() -> None:
+    """Where an ordinary batch takes next to nothing there is no plan."""
+    law = registry.find_law("bijection/forward-roundtrip")
+    light = subject(forward=lasting(1e-5), inverse=lasting(1e-5))
+    assert planned(law, light, Settings()) is LIGHT
+
+
+@pytest.mark.parametrize("law", ["bijection/forward-roundtrip", "mode/rows-independent"])
+def test_batches_hold_fewer_rows_the_more_a_row_takes(law: str) -> None:
+    """They never grow, and hold two at least, or rows could not be told apart."""
+    chosen, settings = registry.find_law(law), Settings()
+    rows = [
+        planned(chosen, subject(forward=lasting(take), inverse=lasting(take)), settings).rows or 0
+        for take in (0.005, 0.02, 0.1, 0.3)
+    ]
+    assert rows == sorted(rows, reverse=True)
+    assert rows[0] > rows[-1] == 2
+
+
+def test_more_time_is_used_for_more_rows() -> None:
+    """--timeout decides how densely large models are measured."""
+    law = registry.find_law("bijection/forward-roundtrip")
+    heavy = subject(forward=lasting(0.02), inverse=lasting(0.02))
+    short, long = (planned(law, heavy, Settings(seconds=s)).rows for s in (60.0, 600.0))
+    assert short is not None
+    assert long is not None
+    assert long >= 5 * short
+
+
+def test_a_call_that_takes_long_is_set_aside_where_a_law_can_do_without() -> None:
+    """The law is measured on the other calls, and its verdict says so."""
+    heavy = subject(forward=lasting(0.005), inverse=lasting(20.0))
+    law = registry.find_law("conduct/deterministic")
+    layout = planned(law, heavy, Settings())
+    assert layout.aside == {"inverse"}
+    assert set(layout.lighter(heavy).calls) == {"forward"}
+    assert "inverse" in layout.note
+
+
+def test_a_law_that_needs_such_a_call_says_which_time_out_it_needs() -> None:
+    """And is not measured."""
+    heavy = subject(forward=lasting(0.005), inverse=lasting(20.0))
+    law = registry.find_law("bijection/forward-roundtrip")
+    silence = planned(law, heavy, Settings()).silence
+    assert "one call of inverse takes about 20 s" in silence
+    asked = float(silence.partition("--timeout ")[2].removesuffix("s"))
+    assert not planned(law, heavy, Settings(seconds=asked)).silence
+
+
+def test_nothing_is_left_out_where_every_call_takes_long() -> None:
+    """A subject without calls would be none."""
+    heavy = subject(forward=lasting(20.0), inverse=lasting(20.0))
+    assert not planned(registry.find_law("conduct/deterministic"), heavy, Settings()).aside
+
+
+def test_no_batch_is_added_once_the_planned_work_is_spent() -> None:
+    """Unless nothing was decided so far."""
+    law = registry.find_law("bijection/forward-roundtrip")
+    layout = planned(law, subject(forward=lasting(0.1), inverse=lasting(0.1)), Settings())
+    spent, work = Means(), Settings().planned
+    tally = Tally()
+    assert not layout.enough(tally, spent, Settings())
+    tally.batches, spent.spent = 1, work / 4
+    tally.points["held"] = 1
+    assert not layout.enough(tally, spent, Settings())
+    spent.spent = work
+    assert layout.enough(tally, spent, Settings())
+    tally.points["held"] = 0
+    assert not layout.enough(tally, spent, Settings())
+
+
+def test_what_does_not_fit_is_not_tried_and_says_what_it_needs() -> None:
+    """In memory, and in time; what was asked for before counts."""
+    with within(Means(memory=2**30, work=10 * SECOND)):
+        means().ask("a call", 2**29, 6 * SECOND)
+        with pytest.raises(Beyond, match=r"a call needs 3\.0 GiB: --memory 8192"):
+            means().ask("a call", 3 * 2**30, 0.0)
+        with pytest.raises(Beyond, match="takes about 12 s: --timeout 22s"):
+            means().ask("a call", 0.0, 6 * SECOND)
+    assert means().left == math.inf
+
+
+@pytest.mark.parametrize("mebibytes", [64, 100, 2048, 5000])
+def test_the_memory_that_is_asked_for_is_enough(mebibytes: int) -> None:
+    """With the limit that the sentence names, the call fits."""
+    needed = Settings(memory=mebibytes).means.memory * 1.01
+    asked = int(too_large(needed).rpartition(" ")[2])
+    assert Settings(memory=asked).means.memory >= needed
+
+
+def test_a_law_that_is_stopped_says_why_and_costs_no_other_a_verdict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is not judged; the others are."""
+    from flowref.backends.torch.live import Live
+
+    def short(self: Live, what: str, *details: object, graphed: bool = False) -> None:
+        if what.startswith("a Jacobian"):
+            raise Beyond(f"not judged: {what} needs 9 GiB: --memory 16384")
+
+    monkeypatch.setattr(Live, "_ask", short)
+    stopped = checking.check(TARGET, "bijection/log-det", Settings("quick"))
+    assert stopped.status is Status.INCONCLUSIVE
+    assert stopped.reason == "not judged: a Jacobian of forward needs 9 GiB: --memory 16384"
+    held = checking.check(TARGET, "bijection/forward-roundtrip", Settings("quick"))
+    assert held.status is Status.HOLDS
+
+
+def test_memory_that_cannot_be_had_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed allocation inside a call passes whatever a law catches."""
+    loading.load(registry.parse_target(TARGET))
+    from flowref.backends.torch import evaluation
+
+    def full(*_: object, **__: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 1 byte")
+
+    monkeypatch.setattr(evaluation, "as_mapped", full)
+    verdict = checking.check(TARGET, "mode/rows-independent", Settings("quick"))
+    assert verdict.status is Status.INCONCLUSIVE
+    assert "needs more than 2048 MiB: --memory 4096" in verdict.reason
+
+
+def test_several_calls_of_a_law_share_what_there_is() -> None:
+    """What is light is not counted."""
+    heavy = replace(lasting(0.1), held=Line(0.0, 2**20))
+    with within(Means(memory=2**30, work=40 * SECOND)):
+        assert fitting(heavy) == 20
+        assert fitting(lasting(0.0)) > 1000
