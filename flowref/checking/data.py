@@ -34,6 +34,8 @@ from flowref.model import (
 PICKED, ENTRIES, ROW_OPERATIONS = 512, 2**18, 4_000_000
 # The coordinates of one call of a law that may differentiate: at each of them.
 DIFFERENTIATED = 2**12
+# Axes of an event that are tried in other orders.
+MOST_AXES = 4
 # Visits of the data: their weights as given, and after training; and all rows in one call.
 DATA = Example(0.0, 48, "data", 12)
 ALL = Example(0.0, 0, "data", 21)
@@ -101,8 +103,14 @@ def _fitted(target: Target, rows: Rows, seed: int) -> Data:
         notes += (f"{outside.sum()} more are not inside {support}, and are left out",)
     kept = finite & inside
     if not kept.any():
-        what = "hold nan or inf" if not finite.any() else f"are not inside {support}"
-        way = "" if not finite.any() else ": scale them, or say what is taken with ?domain="
+        what, way = "hold nan or inf", ""
+        if finite.any():
+            what, (low, high) = f"are not inside {support}", support.ends
+            flat = x[finite].reshape(int(finite.sum()), -1)
+            touching = ((flat >= low) & (flat <= high)).all()
+            way = ": scale them, or say what is taken with ?domain="
+            if touching and (flat % 1 == 0).any():
+                way = ": they touch its ends; add noise to levels, as in (x + u) / 256"
         raise DataError(f"all {len(x)} rows of {rows.name} that were picked {what}{way}")
     return Data(rows, numbers[kept], x[kept], None if context is None else context[kept], notes)
 
@@ -133,10 +141,9 @@ def _refuse_other_shape(rows: Rows, subject: Subject, target: Target) -> None:
     if given == event or (given == () and event == (1,)):
         return
     sizes = ", ".join(map(str, event))
-    turned = next(
-        (order for order in permutations(range(len(given))) if _turned(given, order) == event), None
-    )
-    if turned is not None and len(given) <= 4:
+    orders = permutations(range(len(given))) if len(given) == len(event) <= MOST_AXES else ()
+    turned = next((order for order in orders if _turned(given, order) == event), None)
+    if turned is not None:
         way = f"give them as x.transpose(0, {', '.join(str(axis + 1) for axis in turned)})"
     elif math.prod(given) == math.prod(event):
         way = f"give them as x.reshape(-1, {sizes})"

@@ -63,7 +63,11 @@ def meant(target: Target, error: BaseException) -> str:
     """The option of flowref that is nearest to one that a factory refused; empty if none is near."""
     refused = re.search(r"unexpected keyword argument '(\w+)'", str(error))
     known = refused is not None and refused[1] in dict(target.options)
-    return nearest(refused[1], registry.RESERVED) if refused is not None and known else ""
+    return (
+        nearest(refused[1], (*registry.RESERVED, registry.WEIGHTS))
+        if refused is not None and known
+        else ""
+    )
 
 
 def instance_of(source: Source, dtype: str) -> Instance:

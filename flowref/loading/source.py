@@ -119,7 +119,7 @@ def _refuse_unknown(target: Target, options: dict[str, Any], build: Callable[...
         if name not in parameters:
             taken = f"it takes {', '.join(parameters)}" if parameters else "it takes none"
             raise SpecError(
-                f"{target}: there is no option {name!r}{nearest(name, parameters)}; {taken}"
+                f"{target}: there is no option {name!r}{nearest(name, (*parameters, registry.WEIGHTS))}; {taken}"
             )
 
 

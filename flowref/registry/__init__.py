@@ -19,6 +19,7 @@ from flowref.registry.catalogue import (
 )
 from flowref.registry.specs import (
     RESERVED,
+    WEIGHTS,
     builder_options,
     expand,
     literal,
@@ -27,7 +28,7 @@ from flowref.registry.specs import (
 )
 
 __all__ = [
-    "RESERVED", "adapters", "builder_options", "components", "expand", "find_component", "find_law",
+    "RESERVED", "WEIGHTS", "adapters", "builder_options", "components", "expand", "find_component", "find_law",
     "find_mutant", "installed", "laws", "library_version", "literal", "mutants", "parse_target", "problems",
     "promises", "published", "renamings", "run_of", "select_laws", "specimens",
 ]  # fmt: skip

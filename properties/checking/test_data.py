@@ -16,7 +16,7 @@ from flowref import checking, loading, registry
 from flowref.checking import Settings, described
 from flowref.checking.data import data_of, picked
 from flowref.cli import main
-from flowref.model import DataError, Status, Target, Verdict
+from flowref.model import DataError, Status, Subject, Target, Verdict
 
 SOURCE = '''
 import torch
@@ -142,6 +142,47 @@ def test_rows_outside_the_domain_are_told() -> None:
     assert "at 5 of 10 rows" in line and "5 more are not inside unit" in line
     with pytest.raises(DataError, match="are not inside unit: scale them, or say"):
         described(target("?domain=unit"), Settings(data="points.npy"))
+    np.save("pixels.npy", np.tile([0.0, 0.5, 1.0], (10, 1)))
+    with pytest.raises(DataError, match="they touch its ends; add noise to levels"):
+        described(target("?domain=unit"), Settings(data="pixels.npy"))
+
+
+def test_levels_are_dequantized_where_their_distance_is_told() -> None:
+    """Whole numbers become reals within their level, for a flow that tells how far levels are apart;
+    the bits per dimension of the rows are told.
+    """
+    images = np.random.default_rng(0).integers(0, 256, (40, *_images().density_shape))
+    np.save("images.npy", images.astype(np.uint8))
+    spec = registry.parse_target(IMAGES)
+    data = data_of(spec, Settings(data="images.npy"))
+    assert data is not None and "levels, dequantized by uniform noise" in data.words
+    assert np.array_equal(np.floor(data.x / _level()), images[data.numbers])
+    assert "bits per dimension" in described(spec, Settings(data="images.npy"))[1]
+
+
+IMAGES = "reference:Flow[logit]"
+
+
+def _images() -> Subject:
+    return loading.load(registry.parse_target(IMAGES))
+
+
+def _level() -> float:
+    """The distance of levels in the units of the data."""
+    subject = _images()
+    declared = subject.preprocessing
+    told = float(subject.promises.get("level") or 0.0)
+    return declared.bound / declared.bins if declared is not None and declared.bins else told
+
+
+def test_images_with_channels_last_are_told_how_to_turn() -> None:
+    """Points with the axes of an event in another order are refused with the transposition."""
+    spec = registry.parse_target("reference:RealNVP")
+    shape = loading.load(spec).density_shape
+    assert len(shape) == 3
+    np.save("last.npy", np.zeros((10, *shape[1:], shape[0])))
+    with pytest.raises(DataError, match=r"give them as x.transpose\(0, 3, 1, 2\)"):
+        described(spec, Settings(data="last.npy"))
 
 
 def test_a_law_of_latents_sees_those_of_the_data() -> None:

@@ -20,7 +20,7 @@ from torch import nn
 from flowref import checking, loading, registry
 from flowref.backends.torch.weights import load
 from flowref.cli import main
-from flowref.model import Condition, Status, Subject, TargetError
+from flowref.model import Condition, FlowrefError, Status, Subject, TargetError
 
 SOURCE = '''
 import torch
@@ -235,6 +235,13 @@ def test_a_missing_file_is_told_with_the_nearest(folder: Path) -> None:
     torch.save(saved(), "run.pt")
     assert "did you mean run.pt?" in sentence("weights=rum.pt")
     assert "it is a folder" in sentence("weights=.")
+
+
+@pytest.mark.parametrize("spec", ["flows.py:make", "nflows:MaskedAffineAutoregressiveTransform"])
+def test_a_misspelt_option_is_told(folder: Path, spec: str) -> None:
+    """`wieghts=` is told with `weights`, for factories and for constructions of libraries."""
+    with pytest.raises(FlowrefError, match="did you mean weights"):
+        loading.load(registry.parse_target(f"{spec}?wieghts=run.pt"))
 
 
 def test_a_factory_may_have_a_word_of_its_own(folder: Path) -> None:

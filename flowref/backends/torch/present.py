@@ -65,7 +65,8 @@ def present(
     code is built anew in another one: what it draws while it is built, and does not save, is lost
     when it is loaded in another process.
     """
-    dtype, key = DTYPES[condition.dtype], (name, condition.seed, condition.dtype)
+    dtype = DTYPES[condition.dtype]
+    key = (name, condition.seed, condition.dtype, condition.weights)
 
     def fresh() -> Any:
         with sandbox(derive(condition.seed, rebuild_seed), dtype):

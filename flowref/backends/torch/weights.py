@@ -145,7 +145,7 @@ def _chosen(wanted: State, path: Path, key: str) -> Candidate:
             "torch.save(model.state_dict(), path)"
         )
     if key:
-        asked = [one for one in candidates if key in (one.name, one.label)]
+        asked = [one for one in candidates if key in (one.name, one.label, one.prefix.rstrip("."))]
         if not asked:
             names = sorted({name for one in candidates for name in (one.name, one.label) if name})
             told = f"it has {', '.join(names)}" if names else "it is one state dict: leave key= out"
