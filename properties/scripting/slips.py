@@ -130,11 +130,47 @@ class Density(nn.Module):
             z = z.detach() + 0 * z
         if self.defect == "other-constant":
             ladj = ladj + 0.1
+        if self.defect == "not-summed":
+            return self.base.base_dist.log_prob(z) + ladj[:, None] / 2
         return self.base.log_prob(z) + ladj
 
     def sample(self, n: int) -> Any:
         """Draw n points."""
+        match self.defect:
+            case "mirrored":
+                half = torch.randn((n + 1) // 2, 2)
+                return self.inverse(torch.cat([half, -half])[:n])[0]
+            case "repeated":
+                return self.inverse(torch.randn(n // 4 + 1, 2).repeat(4, 1)[:n])[0]
+            case "seeded":
+                generator = torch.Generator().manual_seed(5)
+                return self.inverse(torch.randn(n, 2, generator=generator))[0]
+            case "squeezed":
+                return self.inverse(torch.randn(n, 2))[0].squeeze(0)
         return self.inverse(torch.randn(n, 2))[0]
+
+
+class Likelihood(nn.Module):
+    """A normal log-density of three features that nobody samples."""
+
+    event_shape = (3,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.log_scale = nn.Parameter(torch.tensor([0.5, -0.3, 0.2]))
+
+    def log_prob(self, x: Any) -> Any:
+        """The log-density of each point."""
+        size = 1 if self.defect == "one-constant" else 3
+        z = x * (-self.log_scale).exp()
+        half = 0.5 * z.square().sum(-1) + 0.5 * size * math.log(2 * math.pi)
+        return -half - self.log_scale.sum()
+
+
+def likelihood(defect: str = "") -> nn.Module:
+    """A log-density of three features."""
+    return Likelihood(defect)
 
 
 def density(defect: str = "") -> nn.Module:

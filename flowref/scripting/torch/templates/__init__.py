@@ -12,6 +12,7 @@ from flowref.scripting.torch.templates import (
     coupling,
     density,
     mode,
+    sampling,
 )
 
 TEMPLATES: Mapping[str, tuple[Template, ...]] = {
@@ -21,4 +22,5 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     **density.TEMPLATES,
     **coupling.TEMPLATES,
     **batch_norm.TEMPLATES,
+    **sampling.TEMPLATES,
 }
