@@ -63,6 +63,10 @@ class Scaling(nn.Module):
                 return x.sum(-1, keepdim=True) * 0 + x[..., :1] * scale, ladj
             case "logarithm":
                 return x * scale + 0 * torch.log(x.abs()), ladj
+            case "hole":
+                return x * scale * (x.sin() / x / x.sinc().detach()).detach(), ladj
+            case "numpy":
+                return torch.from_numpy(2 * x.detach().numpy()), ladj * 1.1
         return x * scale, ladj
 
     def inverse(self, z: Any) -> tuple[Any, Any]:
@@ -85,6 +89,36 @@ class Scaling(nn.Module):
 def scaling(factor: float = 2.0, defect: str = "") -> nn.Module:
     """A scaling of three features."""
     return Scaling(factor, defect)
+
+
+class Promising(nn.Module):
+    """A map of three features that promises what its defects break."""
+
+    event_shape = (3,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.volume_preserving = defect in ("", "volume")
+        self.constant_jacobian = defect in ("", "constant")
+        self.monotone = defect in ("", "order")
+        self.shift = nn.Parameter(torch.ones(3))
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        match self.defect:
+            case "volume":
+                return 2 * x + self.shift, x.new_full((len(x),), 3 * math.log(2))
+            case "constant":
+                return x + x**3 + self.shift, (1 + 3 * x**2).log().sum(-1)
+            case "order":
+                return self.shift - x, x.new_zeros(len(x))
+        return x + self.shift, x.new_zeros(len(x))
+
+
+def promising(defect: str = "") -> nn.Module:
+    """A map of three features."""
+    return Promising(defect)
 
 
 class Picky(Scaling):
@@ -129,6 +163,8 @@ class Density(nn.Module):
         if self.defect == "score-detached":
             z = z.detach() + 0 * z
         if self.defect == "other-constant":
+            ladj = ladj + 0.1
+        if self.defect == "trained-constant" and self.training:
             ladj = ladj + 0.1
         if self.defect == "not-summed":
             return self.base.base_dist.log_prob(z) + ladj[:, None] / 2

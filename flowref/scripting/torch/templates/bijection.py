@@ -97,7 +97,74 @@ print("shape", tuple(x[None].shape), "is mapped to", tuple(deep[0].shape))
 off = max((a - b[0]).abs().max().item() for a, b in zip(flat, deep))
 """
 
+BY_DIFFERENCES = """
+_, reported = forward(x)
+steps = 1e-4 * torch.eye($size).reshape($size, 1, $sizes)
+with torch.no_grad():
+    columns = [(forward(x + h)[0] - forward(x - h)[0]).reshape(-1) / 2e-4 for h in steps]
+expected = torch.linalg.slogdet(torch.stack(columns, 1)).logabsdet
+# The law: the log-det that forward reports is that of the map, as differences measure it.
+print("reported log-det:          ", reported$ladj)
+print("log|det| of its differences:", expected.item())
+off = abs(reported$ladj - expected.item())
+"""
+
+INVERSE_BY_DIFFERENCES = """
+z = $latents
+_, reported = inverse(z)
+steps = 1e-4 * torch.eye($size).reshape($size, 1, $sizes)
+with torch.no_grad():
+    columns = [(inverse(z + h)[0] - inverse(z - h)[0]).reshape(-1) / 2e-4 for h in steps]
+expected = torch.linalg.slogdet(torch.stack(columns, 1)).logabsdet
+# The law: the log-det that inverse reports is that of the map, as differences measure it.
+print("reported log-det:          ", reported$ladj)
+print("log|det| of its differences:", expected.item())
+off = abs(reported$ladj - expected.item())
+"""
+
+NO_VOLUME = """
+_, reported = forward(x)
+# The law: what is promised to preserve volume has a log-det of 0.
+print("reported log-det:", reported$ladj)
+off = abs(reported$ladj)
+"""
+
+CONSTANT = """
+_, reported = forward(torch.cat([x, 2 * x + 1, torch.zeros_like(x)]))
+# The law: the log-det of a linear map is the same everywhere.
+print("reported log-dets:", reported.tolist())
+wrong = (reported - reported[:1]).abs().max().item() > 1e-9
+"""
+
+ORDER = """
+ordered = x.sort(0).values
+y, _ = forward(ordered)
+# The law: an increasing map keeps the order of points.
+print("x:   ", ordered.tolist())
+print("f(x):", y.tolist())
+off = (y[:-1] - y[1:]).max().item()
+"""
+
+NUMBERS = """
+y, log_det = forward(x)
+# The law: value and log-det are numbers wherever those beside them are.
+print("x:      ", x.tolist())
+print("f(x):   ", y.tolist())
+print("log-det:", log_det.tolist())
+beside = [forward(x + step) for step in (1e-6, -1e-6)]
+print("beside: ", [(value.tolist(), ladj.tolist()) for value, ladj in beside])
+wrong = not (y.isfinite().all() and log_det.isfinite().all())
+"""
+
 TEMPLATES = {
+    "bijection/log-det-by-differences": (
+        Template(BY_DIFFERENCES),
+        Template(INVERSE_BY_DIFFERENCES),
+    ),
+    "bijection/volume-preserving": (Template(NO_VOLUME),),
+    "bijection/constant-jacobian": (Template(CONSTANT, whole=True),),
+    "bijection/monotone": (Template(ORDER, whole=True),),
+    "bijection/finite": (Template(NUMBERS),),
     "bijection/batch-dimensions": (Template(BATCHES),),
     "bijection/log-det": (Template(LOG_DET), Template(LOG_DET_OF_BATCH, whole=True)),
     "bijection/inverse-log-det": (Template(INVERSE_LOG_DET),),

@@ -64,7 +64,20 @@ print("expected:        ", expected.tolist())
 off = (density - expected).abs().max().item()
 """
 
+MODES = """
+$setup
+flow.eval()
+evaluated = $results
+$train
+trained = $results
+# The law: where the map is the same in both modes, so is the density.
+print("in eval mode: ", *(result.tolist() for result in evaluated))
+print("in train mode:", *(result.tolist() for result in trained))
+off = max((a - b).abs().max().item() for a, b in zip(evaluated, trained))
+"""
+
 TEMPLATES = {
+    "mode/train-density": (Template(MODES, which="log_prob"),),
     "density/change-of-variables": (Template(CHANGE),),
     "density/integrates-to-one": (
         Template(MASS_1D, within=3, size=1),
