@@ -31,7 +31,7 @@ from flowref.model import (
 
 # Rows that are picked, the seeds of what is measured there, and the coordinates and the rows times
 # operations of a round trip that one call takes.
-PICKED, ENTRIES, ROW_OPERATIONS = 512, 2**18, 4_000_000
+PICKED, ENTRIES, ROW_OPERATIONS = 512, 2**16, 4_000_000
 # The coordinates of one call of a law that may differentiate: at each of them.
 DIFFERENTIATED = 2**12
 # Axes of an event that are tried in other orders.
@@ -203,11 +203,14 @@ def level_of(subject: Subject) -> tuple[float, float]:
     return float(subject.promises.get("level") or 0.0), 1.0
 
 
-def data_batch(subject: Subject, data: Data, example: Example, region: str) -> Batch:
+def data_batch(
+    subject: Subject, data: Data, example: Example, region: str, most: int | None = None
+) -> Batch:
     """The batch of an example at data: as many rows as one of drawn points has, and where the law
-    speaks of latents those of the rows; none where the subject tells no latents.
+    speaks of latents those of the rows; none where the subject tells no latents. ``most``: as in
+    `points`.
     """
-    plain = points(subject, replace(example, reach="near"), region)
+    plain = points(subject, replace(example, reach="near"), region, most)
     count = min(len(plain.x), len(data.x))
     start = seed_of(example.seed, count) % len(data.x)
     chosen = (start + np.arange(count)) % len(data.x)

@@ -26,15 +26,17 @@ def described(target: Target, settings: Settings) -> tuple[str, ...]:
         return ()
     subject = loading.load(target)
     batch = all_rows(subject, data, ALL.seed, "data")
-    return (data.words, *filter(None, (_likely(subject, batch), _latents(subject, batch))))
+    which = "these rows" if len(batch.x) == len(data.x) else f"{len(batch.x)} of these rows"
+    told = (_likely(subject, batch, which), _latents(subject, batch))
+    return (data.words, *filter(None, told))
 
 
-def _likely(subject: Subject, batch: Batch) -> str:
+def _likely(subject: Subject, batch: Batch, which: str) -> str:
     """The mean log-likelihood of the data, in bits per dimension too where levels are told."""
     density = _finite(subject.log_prob, batch)
     if density is None:
         return ""
-    words = f"log p(x) of these rows: mean {density.mean():.4g} nats"
+    words = f"log p(x) of {which}: mean {density.mean():.4g} nats"
     (width, _), size = level_of(subject), math.prod(subject.density_shape)
     if width:
         bits = -(density.mean() / size + math.log(width)) / math.log(2)

@@ -169,8 +169,8 @@ class Search:
     def _points(self, subject: Subject, example: Example) -> Batch:
         """The batch of an example: drawn, or of the data."""
         if example.reach == "data" and self.data is not None:
-            batch = data_batch(subject, self.data, example, self.law.points)
-            return batch.rows(slice(0, self.layout.rows))
+            region, most = self.law.points, self.layout.rows
+            return data_batch(subject, self.data, example, region, most)
         return points(subject, example, self.law.points, self.layout.rows)
 
     def _recorded(self, judgement: Judgement, example: Example) -> Verdict:
@@ -234,6 +234,7 @@ class Search:
         if example.reach == "data" and self.data is not None:
             region, derived = self.law.points, self.law.local
             batch = all_rows(subject, self.data, example.seed, region, derived)
+            batch = batch.rows(slice(0, self.layout.rows))
         else:
             batch = scan(subject, self.law.points, example.seed)
         if not len(batch.x):
