@@ -88,7 +88,7 @@ def test_two_ways_back_that_disagree_are_refused_with_both() -> None:
     [
         ("TwoWaysBack?inverse=backward", "inverse: backward()"),
         ("TwoWaysBack?inverse=none", ""),
-        ("OneWayTwice", "inverse: backward()"),
+        ("OneWayTwice", "inverse: backward(), as reverse()"),
         ("Undone?inverse=undo", "inverse: undo()"),
         ("OneWord", "inverse: mode='inverse'"),
         ("ManyWords?inverse=mode:inverse", "inverse: mode='inverse'"),

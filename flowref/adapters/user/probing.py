@@ -17,6 +17,7 @@ from flowref.adapters.user.conventions.arrays import computes_in_arrays, through
 from flowref.adapters.user.conventions.asking import log_prob_column
 from flowref.adapters.user.conventions.directions import Chosen
 from flowref.adapters.user.conventions.encoding import encodes
+from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.samples import settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
 from flowref.model import (
@@ -88,6 +89,9 @@ def settle(
     if dialect.sample is not None:
         dialect, words = settle_sample(obj, dialect, x, context, chosen)
         settled = settled.saying(*words)
+    if "offset" in chosen:
+        dialect, said = without(dialect, chosen["offset"], math.prod(x.shape[1:]))
+        settled = settled.saying(said)
     return replace(settled, dialect=dialect)
 
 

@@ -117,6 +117,17 @@ def called_with_log_det(obj: Any, x: Any, context: Any, method: str, log_det: st
     return getattr(obj, method)(x), getattr(obj, log_det)(x)
 
 
+def without_offset(obj: Any, x: Any, context: Any, call: Any, offset: float) -> Any:
+    """A call whose log-det counts a declared constant besides."""
+    value, ladj = call(obj, x, context)
+    return value, None if ladj is None else ladj - offset
+
+
+def density_without(obj: Any, x: Any, context: Any, call: Any, offset: float) -> Any:
+    """A log-density that counts a declared constant besides."""
+    return call(obj, x, context) - offset
+
+
 def split(z: Any, shapes: Any) -> Any:
     """Flat latents as a list of tensors of given shapes."""
     import math

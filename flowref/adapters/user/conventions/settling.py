@@ -255,7 +255,9 @@ def _inverse(
             f"{' or '.join(_option(way) for way in (found[0][0], *others))}"
         )
     way, back, _ = found[0]
-    return back.function, [*filter(None, [way.words]), *back.words], []
+    agreeing = [other.words.removeprefix("inverse: ") for other, _, _ in found[1:]]
+    words = f"{way.words}, as {' and '.join(agreeing)}" if agreeing else way.words
+    return back.function, [*filter(None, [words]), *back.words], []
 
 
 def _option(way: Way) -> str:
