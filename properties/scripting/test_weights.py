@@ -1,0 +1,51 @@
+"""Programs for flows with weights from a file: they load them as a user does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+from flowref import checking, loading, registry, scripting
+from flowref.model import Status
+
+SOURCE = '''
+import torch
+from torch import nn
+
+
+class Slip(nn.Module):
+    """A scale whose log-det lacks the last feature."""
+
+    event_shape = (3,)
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.zeros(3))
+
+    def forward(self, x):
+        return x * self.scale.exp(), self.scale[:-1].sum().expand(len(x))
+
+
+def make():
+    return Slip()
+'''
+
+
+def test_a_program_loads_the_weights_of_its_case(tmp_path: Path) -> None:
+    """A slip that shows with trained weights alone is shown by a program that loads them from inside
+    the checkpoint, without the prefix of a larger model.
+    """
+    os.chdir(tmp_path)
+    Path("slips.py").write_text(SOURCE, encoding="utf-8")
+    state = {"flow.scale": torch.tensor([0.1, 0.2, 0.4]), "head.bias": torch.ones(2)}
+    torch.save({"epoch": 1, "state_dict": state}, "run.pt")
+    loading.forget()
+    target = registry.parse_target("slips.py:make?weights=run.pt")
+    verdict = checking.check(target, "bijection/log-det")
+    assert verdict.status is Status.VIOLATED and verdict.counterexample is not None
+    assert verdict.counterexample.condition.weights == loading.digest_of(target)
+    text = scripting.script(verdict)  # which runs it, and hands it out only if it shows the slip
+    assert 'torch.load("run.pt", weights_only=True)["state_dict"]' in text
+    assert "flow.load_state_dict(" in text and "removeprefix" in text
