@@ -55,7 +55,8 @@ def replay(verdicts: Iterable[Verdict], report: Report) -> Iterator[Replayed]:
                     now = remeasure(target, law, case, settings)
                     others = other_weights(target, case)
                 label, reason = _label(now)
-                reason = "; ".join(filter(None, (reason, others)))
+                if others not in reason:
+                    reason = "; ".join(filter(None, (reason, others)))
                 if law.version != recorded.law_version:
                     reason = "; ".join(
                         filter(None, (reason, f"the law is now in version {law.version}"))

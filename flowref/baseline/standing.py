@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 
 from flowref.baseline.entry import Baseline, Entry
-from flowref.model import KnownFailure, Standing, Status, Verdict
+from flowref.model import OTHER_WEIGHTS, KnownFailure, Standing, Status, Verdict
 from flowref.reporting.comparing import growth
 from flowref.reporting.numbers import rounded
 from flowref.reporting.outcomes import FAILING
@@ -96,7 +96,8 @@ def _by_case(
     if replayed.status is Status.HOLDS:
         if elsewhere:
             return Standing.CHANGED, "its pinned case passes, and another input fails"
-        return Standing.FIXED, "its pinned case passes"
+        others = replayed.reason if OTHER_WEIGHTS in replayed.reason else ""
+        return Standing.FIXED, "; ".join(filter(None, ("its pinned case passes", others)))
     if _outcome(replayed) is None:
         reason = replayed.reason or f"it is {replayed.status}"
         if elsewhere:

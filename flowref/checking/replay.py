@@ -16,6 +16,7 @@ from flowref.checking.settings import Settings
 from flowref.checking.targets import as_target
 from flowref.checking.tolerance import CONFIRM_REPLICAS, judge
 from flowref.model import (
+    OTHER_WEIGHTS,
     ROUNDING,
     Batch,
     Condition,
@@ -62,7 +63,8 @@ def remeasure(
         )
     decided = (judgement.outcome == HELD) | (judgement.outcome == TRIVIAL)
     status = Status.HOLDS if decided.any() else Status.INCONCLUSIVE
-    return replace(verdict, status=status, reason=judgement.reason)
+    reason = "; ".join(filter(None, (judgement.reason, other_weights(target, case))))
+    return replace(verdict, status=status, reason=reason)
 
 
 def other_weights(target: Target, case: Counterexample) -> str:
@@ -73,7 +75,7 @@ def other_weights(target: Target, case: Counterexample) -> str:
     if now == then:
         return ""
     before = f"sha256 {then} then" if then else "none were given then"
-    return f"its weights are others by now ({before}, {f'{now} now' if now else 'none now'})"
+    return f"{OTHER_WEIGHTS} ({before}, {f'{now} now' if now else 'none now'})"
 
 
 def batch_of(case: Counterexample) -> Batch:

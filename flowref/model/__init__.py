@@ -19,7 +19,7 @@ from flowref.model.errors import (
     one_line,
     place_of,
 )
-from flowref.model.known import KnownFailure, Standing
+from flowref.model.known import OTHER_WEIGHTS, KnownFailure, Standing
 from flowref.model.law import (
     ADVICE,
     BOUND,
@@ -53,7 +53,7 @@ from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verd
 
 __all__ = [
     "ADVICE", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "EXACT", "KINDS", "MASKS", "OBJECT",
-    "ORDERS", "PROMISES", "PUBLISHED", "REAL", "ROLES", "ROUNDING", "RUNNING", "SAMPLE", "STATISTICAL",
+    "ORDERS", "OTHER_WEIGHTS", "PROMISES", "PUBLISHED", "REAL", "ROLES", "ROUNDING", "RUNNING", "SAMPLE", "STATISTICAL",
     "UNCOUNTED", "USER", "Adapter", "Ambiguous", "Array", "BaselineError", "Batch", "Call",
     "CallCost", "Component", "Condition", "Cost", "Counterexample", "Counts", "Coupling",
     "DataError", "Dialect", "Evidence", "Facts", "FlowrefError", "History", "KnownFailure", "Law", "LawError",

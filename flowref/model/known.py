@@ -5,6 +5,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+# What is said of a case whose weights came from another file than they do now.
+OTHER_WEIGHTS = "its weights are others by now"
+
 
 class Standing(enum.StrEnum):
     """How a known failure stands. It overlays a verdict and never changes one."""
