@@ -18,8 +18,10 @@ from flowref.checking.judgement import Judgement
 from flowref.checking.tolerance import CONFIRM_REPLICAS, affordable, guess, judge
 from flowref.model import ADVICE, EXACT, ROUNDING, Array, Batch, Evidence, Law, Subject
 
-# Candidates that may be looked at in all, and in one batch.
+# Candidates that may be looked at in all, and in one batch; and entries of all of them together,
+# with the candidates that are granted in any case.
 EVALUATIONS, ROWS = 200, 48
+ENTRIES, LEAST_LOOKS = 2**15, 8
 # Of the candidates of a batch that look convincing, at most this many are judged surely.
 TRIES = 3
 # Candidates that may be judged surely, times the operations of a round trip; and those granted in
@@ -35,7 +37,10 @@ def shrink(judgement: Judgement) -> Judgement:
     law = judgement.measurement.law
     if law.tolerance not in (ROUNDING, EXACT):  # integrals and sample means have no simpler point
         return judgement
-    budget = Budget(EVALUATIONS, attempts(law, judgement.measurement.subject))
+    batch = judgement.measurement.batch
+    looks = max(LEAST_LOOKS, ENTRIES // max(1, batch.x[:1].size))
+    subject = judgement.measurement.subject
+    budget = Budget(min(EVALUATIONS, looks), attempts(law, subject))
     for simpler in reversed(list(_simpler(judgement, budget))):
         measurement = simpler.measurement
         confirmed = judge(measurement, affordable(CONFIRM_REPLICAS, measurement.subject))

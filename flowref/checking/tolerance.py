@@ -10,6 +10,7 @@ S/100), only a residual k times the *amplified* response accuses; otherwise noth
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -27,8 +28,9 @@ FINITE_REACH, FINITE_SCALE = 16.0, 1e6
 QUICK_REPLICAS, CONFIRM_REPLICAS, FINE_REPLICAS = 6, 32, 16
 # A point that is wrong alone is so by this factor, in no fewer runs, of noise that leaves it.
 ALONE, LEAST_AROUND, FINEST = 1000.0, 6, 16.0
-# Operations of a round trip from which on the runs that confirm are half as many.
-COSTLY = 10_000
+# Operations of a round trip from which on the runs that confirm are half as many, and entries of an
+# event from which on they are a quarter: what sums over so many varies little from run to run.
+COSTLY, VAST = 10_000, 1024
 # After the glance a batch is measured so many times at once (see `Response`).
 STACKED, STACKED_HIGH = 2, 3
 # A first glance: this many runs settle residuals that are this many times smaller than what they
@@ -74,7 +76,9 @@ def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str
 
 
 def affordable(replicas: int, subject: Subject) -> int:
-    """So many runs, or half as many where they are costly."""
+    """So many runs, or fewer where they are costly."""
+    if math.prod(subject.event_shape) > VAST:
+        return replicas // 4
     return replicas // 2 if subject.operations > COSTLY else replicas
 
 

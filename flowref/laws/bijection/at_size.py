@@ -21,10 +21,8 @@ from flowref.laws.common.structure import (
     whole,
 )
 from flowref.model import Array, Stage, Undecidable, seed_of
-from flowref.model.abilities import Pulling, Walked, offers
+from flowref.model.abilities import Flow, Pulling, Walked, offers
 
-# Events of more entries than this are taken apart.
-LARGE = 128
 # From so many entries on, halves are tried before the Jacobian is taken whole.
 COSTLY = 256
 # Lines along which autograd is doubted, and how many times the error of differences it may be off.
@@ -154,7 +152,7 @@ def log_det_of(flow: Walked, which: str, x: Array, context: Array | None) -> Tol
     return ledger.total()
 
 
-def in_steps(flow: Walked) -> bool:
+def in_steps(flow: Flow) -> bool:
     """Whether the inverse takes many times the work of forward."""
     there, back = (flow.facts.cost.of(name).work.of(1) for name in ("forward", "inverse"))
     return back > STEPS * there > 0

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from flowref.laws.bijection.at_size import in_steps
 from flowref.laws.bijection.oracles import (
     DIFFERENCE_FACTOR,
     against_autograd,
@@ -30,6 +31,7 @@ from flowref.laws.common.arithmetic import (
 )
 from flowref.laws.common.differences import derivative
 from flowref.laws.common.requirements import exact_log_det, forward_in_closed_form, true_gradients
+from flowref.laws.common.structure import LARGE
 from flowref.model import Array, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import (
     Bijection,
@@ -38,6 +40,7 @@ from flowref.model.abilities import (
     Invertible,
     Parametric,
     Pulling,
+    Walked,
     offers,
 )
 
@@ -50,6 +53,10 @@ class DifferentiableInvertible(Differentiable, Invertible, Protocol):
     """An invertible map whose Jacobians the framework gives."""
 
 
+class PulledBothWays(Differentiable, Invertible, Pulling, Walked, Protocol):
+    """An invertible map that pulls cotangents back, in both directions."""
+
+
 class PulledInverse(Invertible, Pulling, Protocol):
     """An invertible map whose gradients the framework gives."""
 
@@ -58,6 +65,8 @@ FORMULA = "change of variables; Rezende and Mohamed, Variational Inference with 
 # An inverse that comes back this close, relatively, is at the same point; beyond this condition
 # number a product of Jacobians says nothing.
 RETURNED, CONDITION = 1e-4, 1e8
+# Random cotangents that stand for an identity too large to be written down.
+PULLBACKS = 3
 # A product of differences that is known no better decides nothing.
 DECISIVE = 1e-3
 
@@ -185,6 +194,9 @@ def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Re
     y = flow.forward(batch.x, batch.context).value
     image, usable = inside(flow, y)
     back = flow.inverse(image, batch.context).value
+    if batch.x[0].size > LARGE and offers(flow, PulledBothWays):
+        usable &= brought_back(back, batch.x)
+        return inverse_pullbacks(flow, batch, image, usable)
     forward = square(flow.jacobian("forward", batch.x, batch.context))
     try:
         inverse = square(flow.jacobian("inverse", image, batch.context))
@@ -208,6 +220,33 @@ def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Re
             "J of inverse": inverse.astype(np.float64),
             "J of forward": forward.astype(np.float64),
         },
+    )
+
+
+def inverse_pullbacks(flow: PulledBothWays, batch: Batch, image: Array, usable: Array) -> Residual:
+    """The same of matrices too large to be made: what is pulled back by both is what it was, for
+    random cotangents.
+    """
+    if in_steps(flow):
+        raise Unsupported("its inverse takes too many steps to be differentiated at this size")
+    rng = np.random.default_rng(batch.seed)
+    rows, context = len(batch.x), batch.context
+    gaps, size = [], np.ones(rows)
+    for _ in range(PULLBACKS):
+        start = rng.standard_normal(batch.x.shape)
+        between = flow.vjp("inverse", image, context, start, None)
+        end = flow.vjp("forward", batch.x, context, between, None)
+        gaps.append(np.asarray(end - start, dtype=np.float64).reshape(rows, -1))
+        signs = rng.choice((-1.0, 1.0), np.shape(between)) * rows_max(between).reshape(
+            -1, *[1] * (np.ndim(between) - 1)
+        )
+        size = np.maximum(size, rows_max(flow.vjp("forward", batch.x, context, signs, None)))
+    gap = np.concatenate(gaps, 1)
+    return Residual(
+        gap,
+        scale=np.where(np.isfinite(size), size, 1.0),
+        decidable=usable & finite_rows(gap, size) & (size < CONDITION),
+        road=f"on {PULLBACKS} random cotangents",
     )
 
 

@@ -9,7 +9,18 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, log_abs_det, reported, resolvable
-from flowref.model import BOUND, Array, Batch, Mapped, Residual, Undecidable, law, requires
+from flowref.laws.common.structure import WHOLE
+from flowref.model import (
+    BOUND,
+    Array,
+    Batch,
+    Mapped,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+    requires,
+)
 from flowref.model.abilities import Differentiable, Flow, Living
 from flowref.model.steps import Eval, Run
 
@@ -52,6 +63,10 @@ def log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual:
 
     Eight standard errors are allowed beyond that.
     """
+    if batch.x[0].size > WHOLE:
+        raise Unsupported(
+            f"its events have {batch.x[0].size} entries, too many for a Jacobian", waits=True
+        )
     outs = drawn(flow, batch, FEW)
     if any((np.asarray(out.ladj) != np.asarray(outs[0].ladj)).any() for out in outs[1:]):
         outs = drawn(flow, batch, ESTIMATES)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.bijection.at_size import LARGE, log_det_of, pulled_truly
+from flowref.laws.bijection.at_size import log_det_of, pulled_truly
 from flowref.laws.common.arithmetic import (
     differences,
     finite_rows,
@@ -16,6 +16,7 @@ from flowref.laws.common.arithmetic import (
     resolvable,
     square,
 )
+from flowref.laws.common.structure import LARGE
 from flowref.model import Array, Batch, Mapped, Residual, Unsupported
 from flowref.model.abilities import Differentiable, Flow, Walked, offers
 

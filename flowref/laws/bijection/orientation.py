@@ -15,6 +15,7 @@ from flowref.laws.common.arithmetic import (
     square,
 )
 from flowref.laws.common.requirements import exact_log_det, true_gradients
+from flowref.laws.common.structure import WHOLE
 from flowref.model import EXACT, Array, Batch, Residual, Unsupported, draw, law
 from flowref.model.abilities import Bijection, Differentiable
 
@@ -62,8 +63,13 @@ def orientation(flow: Differentiable, batch: Batch) -> Residual:
 
 def derivative(flow: Differentiable, x: Array, context: Array | None) -> Array:
     """The Jacobians of forward; `Unsupported` where it writes into place what autograd needs, which
-    the law of its log-det reports.
+    the law of its log-det reports, and where events are too large.
     """
+    if x[0].size > WHOLE:
+        raise Unsupported(
+            f"its Jacobian has {x[0].size} x {x[0].size} entries; bijection/log-det judges it by parts",
+            waits=True,
+        )
     try:
         return flow.jacobian("forward", x, context)
     except RuntimeError as error:

@@ -17,6 +17,8 @@ import numpy as np
 
 from flowref.model import Array, Stage
 
+# Of events of more entries than this no Jacobian is made.
+LARGE = 128
 # Cotangents of a hypothesis: two that tell it, and two that verify it.
 PROBES = 4
 # The relative error up to which a prediction is met: rounding, amplified by noise.

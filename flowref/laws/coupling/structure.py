@@ -6,8 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.bijection.oracles import arbitrate_forward
+from flowref.laws.bijection.oracles import against_structure, arbitrate_forward
 from flowref.laws.common.arithmetic import TINY, finite_rows, reported
+from flowref.laws.common.structure import LARGE
 from flowref.laws.coupling.parts import (
     DINH,
     NICE,
@@ -18,11 +19,15 @@ from flowref.laws.coupling.parts import (
     parts,
 )
 from flowref.model import EXACT, REAL, Array, Batch, Residual, law, requires
-from flowref.model.abilities import Coupled, Differentiable
+from flowref.model.abilities import Coupled, Differentiable, Pulling, Walked, offers
 
 
 class DifferentiableCoupling(Coupled, Differentiable, Protocol):
     """A coupling whose Jacobian the framework gives."""
+
+
+class PulledCoupling(DifferentiableCoupling, Pulling, Protocol):
+    """A coupling that pulls cotangents back."""
 
 
 @requires("its kept entries pass a map of their own")
@@ -88,6 +93,8 @@ def conditioner_blind(flow: DifferentiableCoupling, batch: Batch) -> Residual:
     and $\partial y_a / \partial x_b = 0$.
     """
     kept, moved = parts(flow)
+    if len(kept) > LARGE and offers(flow, PulledCoupling):
+        return leaks_at_size(flow, batch)
     jacobian = np.asarray(flow.jacobian("forward", batch.x, batch.context))
     others = ~np.eye(len(kept), dtype=bool)
     # What is copied is the affair of coupling/identity-part; a map of its own hears of no other
@@ -110,6 +117,39 @@ def conditioner_blind(flow: DifferentiableCoupling, batch: Batch) -> Residual:
     )
 
 
+def leaks_at_size(flow: PulledCoupling, batch: Batch) -> Residual:
+    """The same of events too large for a Jacobian, with the same zeros: the entries of a part are
+    divided in two by each binary digit of their number, so that any two are told apart by one. What
+    is pulled back from one half, by random cotangents, must not reach the other.
+    """
+    kept, moved = parts(flow)
+    tests = [(kept, moved)]
+    for part, joint in ((kept, flow.coupling.copied), (moved, flow.coupling.kind == "joint")):
+        if joint:
+            continue
+        rank = np.cumsum(part) - 1
+        for digit in range(int(part.sum() - 1).bit_length()):
+            one = (rank >> digit) % 2 == 1
+            for half in (one, ~one):
+                tests.append((part & half, part & ~half))
+    rng = np.random.default_rng(batch.seed)
+    rows = np.zeros((len(batch.x), len(tests)))
+    for index, (pulled, silent) in enumerate(tests):
+        weights = rng.standard_normal((len(batch.x), len(kept))) * pulled
+        back = flat(
+            flow.vjp("forward", batch.x, batch.context, weights.reshape(batch.x.shape), None)
+        )
+        rows[:, index] = np.abs(np.where(silent, back, 0.0)).max(1)
+    note = "a transformed entry enters the parameters, or an entry that is kept"
+    return Residual(
+        rows,
+        decidable=finite_rows(rows),
+        note=note if np.nan_to_num(rows).any() else "",
+        observed={"largest entry off": rows.max(1)},
+        road=f"on {len(tests)} random cotangents, by binary digits",
+    )
+
+
 @law(
     "coupling/log-det-sum",
     effort=5,
@@ -121,6 +161,8 @@ def log_det_sum(flow: DifferentiableCoupling, batch: Batch) -> Residual:
     r"""The log-det is the sum over the transformed entries of $\log |\partial y_i / \partial x_i|$."""
     out = flow.forward(batch.x, batch.context)
     claimed = reported(flow, out, len(batch.x))
+    if batch.x[0].size > LARGE and offers(flow, Walked):
+        return against_structure(flow, "forward", batch.x, batch.context, out)
     diagonal = np.diagonal(
         np.asarray(flow.jacobian("forward", batch.x, batch.context)), axis1=1, axis2=2
     )
