@@ -29,3 +29,21 @@ def test_a_construction_is_recognized_as_what_it_is(library: str) -> None:
         if recognized != component.dialect:
             different.add(f"{library}:{name}")
     assert different == {spec for spec in UNRECOGNIZED if spec.startswith(f"{library}:")}
+
+
+@pytest.mark.parametrize(
+    ("spec", "steps"),
+    [
+        ("zuko:RealNVP", "transforms"),
+        ("torchflows:arch.RealNVP", "layers"),
+        ("glasflow:RealNVP[linear=None]", "n_transforms"),
+    ],
+)
+def test_one_coupling_promises_less_than_a_stack(spec: str, steps: str) -> None:
+    """A stack promises by its name that it transforms every entry; built with one coupling it does
+    not, and is held to nothing that it cannot do.
+    """
+    facts = registry.find_component(registry.parse_target(spec)).facts
+    assert callable(facts)
+    assert facts(**{steps: 2}).promises.get("transforms-all")
+    assert not facts(**{steps: 1}).promises.get("transforms-all")

@@ -18,6 +18,9 @@ Describe = Callable[[Any, Shape | None], Facts]
 # A builder; with the shape of its events where these are no vectors of its option ``features``.
 Construction = Build | tuple[Build, Shape]
 Constructions = dict[str, Construction]
+# A stack of couplings promises by its name that it transforms every entry; one coupling, as an option
+# may ask for, keeps some.
+ALL, STACKED = "transforms-all", ("transforms", "layers", "n_transforms")
 
 
 def components_of(
@@ -69,6 +72,8 @@ def _facts(
     if event is None and "features" in parameters:
         event = (int(options.get("features", parameters["features"].default)),)
     facts = describe(built, event)
+    if any(options.get(name) == 1 for name in STACKED):
+        promises = {name: value for name, value in promises.items() if name != ALL}
     wide = {"wide": True} if "features" in parameters else {}
     return replace(facts, promises={**facts.promises, **wide, **promises})
 
