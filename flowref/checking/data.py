@@ -78,8 +78,11 @@ def data_of(target: Target, settings: Settings) -> Data | None:
 
 
 def visits(law: Law) -> bool:
-    """Whether a law is measured at data: where it looks at the points that it is given."""
-    return law.points != "beyond" and law.tolerance != STATISTICAL and law.size > 1
+    """Whether a law is measured at data: where it looks at the points that it is given, and at the
+    weights as given (what is a statement about moved weights alone is one about structure).
+    """
+    looks = law.points != "beyond" and law.tolerance != STATISTICAL and law.size > 1
+    return looks and 0.0 in law.scales
 
 
 @functools.lru_cache(maxsize=16)

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from flowref import checking, loading, registry
 from flowref.checking import Settings, described
-from flowref.checking.data import data_of, picked
+from flowref.checking.data import data_of, picked, visits
 from flowref.cli import main
 from flowref.model import DataError, Status, Subject, Target, Verdict
 
@@ -214,3 +214,15 @@ def test_an_audit_says_what_it_looked_at() -> None:
     np.save("other.npy", np.zeros((10, 4)))
     unfit = runner.invoke(main, [*command, "other.npy"])
     assert unfit.exit_code == 2 and "takes events of shape (3,)" in unfit.stdout + unfit.stderr
+
+
+def test_laws_of_moved_weights_alone_see_no_data() -> None:
+    """A law that is silent about the weights as given, since many flows are the identity there, is
+    not measured at data either: zero-initialized couplings are not accused of moving nothing.
+    """
+    law = registry.find_law("coupling/transforms-all")
+    assert 0.0 not in law.scales and not visits(law)
+    spec = registry.parse_target("reference:RealNVP")
+    np.save("flat.npy", np.zeros((10, *loading.load(spec).density_shape)) + 0.5)
+    verdict = checking.check(spec, law, Settings(data="flat.npy", profile="quick"))
+    assert verdict.status is Status.HOLDS
