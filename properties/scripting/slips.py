@@ -176,6 +176,8 @@ class Density(nn.Module):
             case "mirrored":
                 half = torch.randn((n + 1) // 2, 2)
                 return self.inverse(torch.cat([half, -half])[:n])[0]
+            case "clamped":
+                return self.inverse(torch.randn(n, 2).clamp(-2.1, 2.1))[0]
             case "repeated":
                 return self.inverse(torch.randn(n // 4 + 1, 2).repeat(4, 1)[:n])[0]
             case "seeded":

@@ -82,6 +82,7 @@ PAIRS = (
     ("slips.py:promising?defect=order", "bijection/monotone"),
     (f"{DENSITY}trained-constant", "mode/train-density"),
     (f"{DENSITY}mirrored", "sampling/rows-independent"),
+    (f"{DENSITY}clamped", "sampling/no-piling-up"),
     (f"{DENSITY}repeated", "sampling/rows-differ"),
     (f"{DENSITY}seeded", "conduct/samples-differ"),
     (f"{DENSITY}squeezed", "sampling/sample-shape"),

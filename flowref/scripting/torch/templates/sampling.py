@@ -98,7 +98,21 @@ print("mass:", mass, " standard error:", error)
 wrong = mass - 1 > max(0.01, 7 * error)
 """
 
+PILED_UP = """
+torch.manual_seed(1)
+with torch.no_grad():
+    z = $normalizing(sample(8000))[0].reshape(8000, $size)
+ends = z.max(0).values, z.min(0).values
+most = max(((z - end).abs() <= 1e-9 * (1 + end.abs())).sum(0).max().item() for end in ends)
+# The law: latents are as many numbers as there are samples; none of them is drawn twice.
+print("largest latents: ", ends[0].tolist())
+print("smallest latents:", ends[1].tolist())
+print("latents at one end of their coordinate:", most)
+wrong = most > 2
+"""
+
 TEMPLATES = {
+    "sampling/no-piling-up": (Template(PILED_UP),),
     "sampling/sample-shape": (Template(SHAPE), Template(PRECISION)),
     "sampling/rows-differ": (Template(DIFFERENT_ROWS),),
     "sampling/rows-independent": (Template(INDEPENDENT_ROWS),),

@@ -1,0 +1,83 @@
+"""Samples that pile up at an end: noise that was cut off on its way, of which the density knows
+nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.density.balance import comparable
+from flowref.laws.density.base import normalizing_calls
+from flowref.laws.density.consistency import unconditional
+from flowref.laws.density.draws import number
+from flowref.model import BOUND, Array, Batch, Residual, Undecidable, Unsupported, law
+from flowref.model.abilities import Bijection, Density, Sampler
+
+
+class MappedDensity(Bijection, Density, Sampler, Protocol):
+    """A density that is sampled, with a map between samples and latents."""
+
+
+# Rows that are drawn at most, how many of them may meet at an end, and how near they are there.
+ROWS, FEW, SAME = 8000, 4, 1e-9
+# A number with so few binary digits after its point may be the end of the data, to which samples are
+# cut off on purpose.
+SHORT = 256.0
+
+
+@law(
+    "sampling/no-piling-up",
+    points="data",
+    tolerance=BOUND,
+    local=False,
+    scales=(0.0,),
+    size=1,
+    effort=2,
+    applies=comparable & unconditional,
+    source="a density gives no point a mass: noise that is clamped has atoms, and no tails",
+)
+def no_piling_up(flow: MappedDensity, batch: Batch) -> Residual:
+    """The latents of samples do not pile up at their largest or smallest value, as those of noise do
+    that is clamped.
+
+    Samples that are cut off at an end of the data, such as 0 or 1, are left out.
+    """
+    count = min(ROWS, number(flow))
+    x = np.asarray(flow.sample(count, batch.seed, None), dtype=np.float64)
+    if x.shape != (count, *flow.density_shape):
+        raise Unsupported("of the shape of its samples another law speaks", waits=False)
+    flat = x.reshape(count, -1)
+    cut = ends(flat) & (np.trunc(flat * SHORT) == flat * SHORT)
+    kept = np.isfinite(flat).all(1) & ~cut.any(1)
+    if kept.sum() < count // 2:
+        raise Undecidable("most of its samples lie at an end of the data")
+    most = count
+    for which in normalizing_calls(flow):  # either, where user code does not say which it is
+        out, error = attempt(flow.calls[which], x[kept], None)
+        if error:
+            raise Undecidable(f"{which} refuses samples ({error})")
+        latents = np.asarray(out.value, dtype=np.float64).reshape(int(kept.sum()), -1)
+        most = min(most, int(ends(latents).sum(0).max(initial=0)))
+    note = f"{most} of {count} latents lie at one of the two ends of their coordinate"
+    return Residual(
+        np.array([float(most)]),
+        allowed=float(FEW),
+        observed={"latents at an end": np.array([float(most)])},
+        note=note if most > FEW else "",
+    )
+
+
+def ends(values: Array) -> Array:
+    """Which entries lie at the largest or smallest value of their column, with others beside them
+    there; of columns that have few values, none.
+    """
+    low, high = values.min(0), values.max(0)
+    near = SAME * (1 + np.maximum(np.abs(low), np.abs(high)))
+    at = np.zeros(values.shape, dtype=bool)
+    for end in (low, high):
+        there = np.abs(values - end) <= near
+        at |= there & (there.sum(0) > 1)
+    return np.asarray(at & (at.mean(0) < 0.5))
