@@ -12,6 +12,9 @@ PROFILES = {"quick": 0.5, "standard": 1.0, "thorough": 3.0}
 # From this many operations on, as iterative inverses and solvers take them, fewer batches are
 # measured, down to a share.
 HEAVY, LEAST_SHARE = 800, 0.3
+# The most batches of the standard profile: on 520 constructions, of 272 violations none was found
+# later.
+MOST = 7
 # The share of the time of a pair that is planned for drawing batches: most pairs of large models
 # should end early, and the rest is for what turns out to be conspicuous.
 PLANNED = 0.025
@@ -51,4 +54,7 @@ class Settings:
         """Batches to measure for a law on a subject of which a round trip takes so many operations."""
         share = min(1.0, max(LEAST_SHARE, HEAVY / max(1, operations)))
         share = 1.0 if self.thorough else share
-        return max(2, round(law.effort * PROFILES[self.profile] * share)) if law.effort > 1 else 1
+        if law.effort <= 1:
+            return 1
+        batches = max(2, round(law.effort * PROFILES[self.profile] * share))
+        return batches if self.thorough else min(batches, MOST)

@@ -21,6 +21,12 @@ LAYERS = (
     "DenseSigmoidalForwardMaskedAutoregressive", "DeepDenseSigmoidalForwardMaskedAutoregressive",
     "UMNNMaskedAutoregressive", "ActNorm",
 )  # fmt: skip
+# Of which a round trip takes tens of thousands of operations for each feature: one bisection after
+# the other.
+SLOW = (
+    "DenseSigmoidalForwardMaskedAutoregressive",
+    "DeepDenseSigmoidalForwardMaskedAutoregressive",
+)
 MATRICES = (
     "IdentityMatrix", "LUMatrix", "QRMatrix", "HouseholderProductMatrix", "ReversePermutationMatrix",
     "RandomPermutationMatrix", "UpperTriangularInvertibleMatrix", "LowerTriangularInvertibleMatrix",
@@ -58,8 +64,8 @@ def flows() -> dict[str, Callable[..., Any]]:
     }
 
 
-def _vector(kind: Any, **fixed: Any) -> Callable[..., Any]:
-    def build(features: int = 4) -> Any:
+def _vector(kind: Any, width: int = 4, **fixed: Any) -> Callable[..., Any]:
+    def build(features: int = width) -> Any:
         return kind((features,), **fixed)
 
     return build
@@ -70,7 +76,7 @@ def _layers() -> Constructions:
     from torchflows.bijections.finite.autoregressive import layers
 
     return {
-        **{name: _vector(getattr(layers, name)) for name in LAYERS},
+        **{name: _vector(getattr(layers, name), 2 if name in SLOW else 4) for name in LAYERS},
         **{name: _vector(getattr(matrix, name)) for name in MATRICES},
     }
 

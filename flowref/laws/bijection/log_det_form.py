@@ -19,7 +19,7 @@ from flowref.model.steps import Eval, Learn, Train
 FEW = (1, 2, 3)
 
 
-@law("bijection/log-det-shape", tolerance=EXACT, effort=10, size=7, scales=(0.0,))
+@law("bijection/log-det-shape", tolerance=EXACT, effort=4, size=7, scales=(0.0,))
 def log_det_shape(flow: Bijection, batch: Batch) -> Residual:
     """A log-det comes back as one number per point, in the batch shape (plus the event axes of an
     elementwise transform), in either mode and after training steps.

@@ -40,7 +40,7 @@ def layouts_of(points: Array) -> tuple[Layout, ...]:
 @law(
     "conduct/strides-agree",
     former="hygiene/strides-agree",
-    effort=4,
+    effort=3,
     applies=not_estimator,
     source="a tensor's values are its meaning; strides are storage",
 )

@@ -83,7 +83,7 @@ def protocol(flow: Living, batch: Batch) -> Residual:
 
 @law(
     "mode/grad-modes-agree",
-    effort=6,
+    effort=4,
     applies=not_estimator,
     source="a module's mode is its .training flag, and whether a graph is recorded is no part of it",
 )

@@ -106,7 +106,7 @@ def reload_equals(flow: Living, batch: Batch) -> Residual:
 
 @law(
     "state/resume-equals-continue",
-    effort=3,
+    effort=2,
     applies=has_modules,
     source="first-call flags and counters are state: an ActNorm without them initializes itself again after loading",
 )
