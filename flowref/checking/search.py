@@ -85,7 +85,7 @@ def _check(target: Target, law: Law, settings: Settings) -> Verdict:
     layout = planned(law, subject, settings)
     if layout.silence:
         return Verdict(name, law.id, Status.INCONCLUSIVE, layout.silence)
-    with within(settings.means):
+    with within(settings.means if layout.rows is None else settings.reserved):
         return _searched(Search(target, law, settings, layout), subject, name)
 
 
@@ -207,7 +207,10 @@ class Search:
         if measurement is None:
             return
         try:
-            judgement = review(judge(measurement))
+            judgement = judge(measurement)
+            if judgement.accuses:
+                means().draw_on_reserve()
+            judgement = review(judgement)
         except Unsupported as reason:
             self.tally.refused(reason)
             return

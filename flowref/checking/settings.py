@@ -17,7 +17,9 @@ HEAVY, LEAST_SHARE = 800, 0.3
 MOST = 7
 # The share of the time of a pair that is planned for drawing batches: most pairs of large models
 # should end early, and the rest is for what turns out to be conspicuous.
-PLANNED = 0.025
+PLANNED = 0.02
+# So many times that, one law may take until it is cut short, if nothing is conspicuous.
+DRAWN = 15.0
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,16 @@ class Settings:
 
     @property
     def means(self) -> Means:
-        """What may be asked for in all, by a pair that is worth it."""
+        """What a pair may ask for in all."""
         memory = SHARE_OF_MEMORY * MEBIBYTE * self.memory
         return Means(memory, SHARE_OF_TIME * SECOND * self.seconds)
+
+    @property
+    def reserved(self) -> Means:
+        """The same, most of it for what turns out to be conspicuous."""
+        whole = self.means
+        drawn = min(whole.work, DRAWN * self.planned)
+        return Means(whole.memory, drawn, whole.work - drawn)
 
     @property
     def planned(self) -> float:

@@ -29,12 +29,18 @@ class Beyond(BaseException):
 @dataclass
 class Means:
     """What a pair may take: ``memory``, bytes of one call, and ``work``, nominal nanoseconds of all
-    of them. ``spent``: the work that was asked for so far.
+    of them; ``reserve``: more work, for what turns out to be conspicuous. ``spent``: the work that
+    was asked for so far.
     """
 
     memory: float = math.inf
     work: float = math.inf
+    reserve: float = 0.0
     spent: float = 0.0
+
+    def draw_on_reserve(self) -> None:
+        """From now on the reserve may be spent as well."""
+        self.work, self.reserve = self.work + self.reserve, 0.0
 
     def ask(self, what: str, memory: float, work: float) -> None:
         """Take so much. Raises `Beyond` where it is not there."""
@@ -42,9 +48,12 @@ class Means:
             raise Beyond(f"not judged: {what} {too_large(memory)}")
         if self.spent + work > self.work:
             raise Beyond(
-                f"not judged: {what}, with what came before, {too_long(self.spent + work)}"
+                f"not judged: {what}, with what came before, {self._too_long(self.spent + work)}"
             )
         self.spent += work
+
+    def _too_long(self, work: float) -> str:
+        return too_long(work, SHARE_OF_TIME * self.work / (self.work + self.reserve))
 
     @property
     def left(self) -> float:

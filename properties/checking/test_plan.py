@@ -153,6 +153,30 @@ def test_memory_that_cannot_be_had_is_no_refusal(monkeypatch: pytest.MonkeyPatch
     assert "needs more than 2048 MiB: --memory 4096" in verdict.reason
 
 
+def test_what_is_conspicuous_may_take_more() -> None:
+    """Until then most of the time is kept."""
+    reserved = Settings().reserved
+    assert reserved.work + reserved.reserve == Settings().means.work
+    with within(reserved), pytest.raises(Beyond, match="--timeout"):
+        means().ask("a call", 0.0, reserved.work * 2)
+    reserved.draw_on_reserve()
+    with within(reserved):
+        means().ask("a call", 0.0, reserved.work * 0.9)
+    with within(reserved), pytest.raises(Beyond, match="--timeout"):
+        means().ask("a call", 0.0, reserved.work * 0.9)
+
+
+@pytest.mark.parametrize("seconds", [20.0, 60.0, 300.0])
+def test_the_time_that_is_asked_for_is_enough(seconds: float) -> None:
+    """With the time-out that the sentence names, the work fits before anything is conspicuous."""
+    few = Settings(seconds=seconds).reserved
+    work = few.work * 3
+    with within(few), pytest.raises(Beyond) as refused:
+        means().ask("a call", 0.0, work)
+    asked = float(refused.value.reason.partition("--timeout ")[2].removesuffix("s"))
+    assert Settings(seconds=asked).reserved.work >= work
+
+
 def test_several_calls_of_a_law_share_what_there_is() -> None:
     """What is light is not counted."""
     heavy = replace(lasting(0.1), held=Line(0.0, 2**20))
