@@ -22,6 +22,7 @@ from flowref.backends.torch.reach import reached
 from flowref.backends.torch.sandbox import seed_torch
 from flowref.backends.torch.state import duplicate, modules, move, set_mode, trainable
 from flowref.model import Life, Mapped, Unsupported, derive, steps
+from flowref.model.cost import BACKWARD
 
 LEARNING_RATE = 1e-2
 
@@ -163,8 +164,11 @@ def negative_log_likelihood(stage: Stage, x: Any, context: Any) -> torch.Tensor:
     density.
     """
     live = stage.live
-    if live.dialect.log_prob is not None:
-        return -torch.as_tensor(live.dialect.log_prob(stage.obj, x, context)).mean()
+    likelihood = live.dialect.log_prob is not None
+    name = "log_prob" if likelihood else live.dialect.normalizing
+    live.afford(name, len(x), 1 + 2 * BACKWARD, graphed=True)
+    if likelihood:
+        return -torch.as_tensor(live.function(name)(stage.obj, x, context)).mean()
     which = live.dialect.normalizing if live.dialect.inverse is not None else "forward"
     z, ladj = live.function(which)(stage.obj, x, context)
     total = 0.5 * z.square().sum() / len(x)
