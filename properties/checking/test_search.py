@@ -18,6 +18,7 @@ from flowref.checking import Settings, check, remeasure, search
 from flowref.checking.examples import SCHEDULE
 from flowref.checking.points import points
 from flowref.checking.record import record
+from flowref.checking.settings import MOST
 from flowref.model import (
     Array,
     Batch,
@@ -107,12 +108,12 @@ def test_a_shrinker_that_changes_the_violation_is_caught(
 
 
 def test_every_batch_of_a_pass_is_counted(shelf: Shelf) -> None:
-    """As many batches as the effort says, at the weights that the law asks for, and one after
+    """As many batches as the effort says, and no more than the profile has, at the weights that the law asks for, and one after
     training.
     """
     verdict = check(TARGET, put(shelf, lambda batch: np.zeros(len(batch.x))))
     assert verdict.status is Status.HOLDS
-    assert verdict.counts.batches == 14 + 1
+    assert verdict.counts.batches == MOST + 1
     assert set(verdict.counts.scales) == {example.scale for example in SCHEDULE}
 
 
@@ -136,7 +137,8 @@ def test_a_violation_is_recorded_once(
 
     monkeypatch.setattr(search, "points", drawn)
     monkeypatch.setattr(search, "record", recording)
-    verdict = check(TARGET, put(shelf, lambda batch: np.full(len(batch.x), len(batches) >= last)))
+    law = put(shelf, lambda batch: np.full(len(batch.x), len(batches) >= last))
+    verdict = check(TARGET, law, Settings("thorough"))
     assert verdict.status is Status.VIOLATED
     assert verdict.counts.batches == last
     assert len(recorded) == 1
