@@ -21,7 +21,7 @@ from growth_page.rows import VARIABLE
 @dataclass(frozen=True)
 class Result:
     """What the audit of a point took: processor seconds, resident bytes at their highest, laws
-    judged and laws that apply; ``broken``: pairs that crashed or took too long; ``whole``: whether
+    judged and laws that apply; ``broken``: pairs that crashed, raised or took too long; ``whole``: whether
     every pair was started within the budget of the point.
     """
 
@@ -89,13 +89,14 @@ def measured(point: Point, profile: str, seconds: float, memory: int, timeout: f
     judged, about = put_to_the_test(report.verdicts)
     expense = next(iter(report.expenses.values()))
     counts = report.counts
+    errors = counts[Status.ERROR]
     return Result(
         point.name,
         round(expense.seconds, 2),
         expense.peak,
-        judged,
+        judged - errors,
         about,
-        broken=counts[Status.CRASHED] + counts[Status.TIMEOUT],
+        broken=counts[Status.CRASHED] + counts[Status.TIMEOUT] + errors,
         violated=counts[Status.VIOLATED],
         whole=not counts[Status.NOT_RUN],
         profile=profile,

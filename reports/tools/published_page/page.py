@@ -90,10 +90,11 @@ def _summary(groups: Mapping[str, Sequence[Verdict]]) -> str:
         shares[name] = judged / max(about, 1)
     least = min(shares, key=lambda name: shares[name])
     violated = sum(one.status is Status.VIOLATED for group in groups.values() for one in group)
+    every = len(registry.expand("published"))
     text = (
-        f"**{len(groups)} models; of the laws that apply {100 * shares[least]:.0f} % or more are "
-        f"judged in each** (least in {code(least)}), and {violated or 'none'} "
-        f"{'is' if violated == 1 else 'are'} violated."
+        f"**{len(groups)} of {every} models so far; of the laws that apply "
+        f"{100 * shares[least]:.0f} % or more are judged in each** (least in {code(least)}), and "
+        f"{violated or 'none'} {'is' if violated == 1 else 'are'} violated."
     )
     return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
