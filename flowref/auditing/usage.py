@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 # What a process is called that does nothing until it is woken.
 SLEEPING = "S"
-# The parameter of mallopt by its number, and bytes from which on a block is large.
-MMAP_THRESHOLD, BLOCK = -3, 2**20
+# The parameter of mallopt by its number, and bytes from which on a block is large: of heavy targets,
+# and of others.
+MMAP_THRESHOLD, BLOCK, LARGEST = -3, 2**20, 2**25
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,13 @@ def forget_peak() -> None:
         file.write("5")
 
 
-def give_back() -> None:
-    """Give large blocks of this process back to the system when they are freed, and what is free now.
+def give_back(block: int = BLOCK) -> None:
+    """Give blocks of such a size back to the system when they are freed, and what is free now.
 
     By default the C library learns to keep them among small ones, so that a call which writes
     gigabytes in sum, and holds a few megabytes of them at a time, takes them all.
     """
     with contextlib.suppress(Exception):  # it is another library, or none that is known
         library = ctypes.CDLL(None)
-        library.mallopt(MMAP_THRESHOLD, BLOCK)
+        library.mallopt(MMAP_THRESHOLD, block)
         library.malloc_trim(0)

@@ -8,6 +8,7 @@ that whatever a target prints or reads goes nowhere.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib
 import json
@@ -22,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import IO, Any
 
 from flowref import backends
-from flowref.auditing.usage import forget_peak, peak, resident
+from flowref.auditing.usage import LARGEST, forget_peak, give_back, peak, resident
 from flowref.backends import process
 from flowref.model import (
     USER,
@@ -86,6 +87,7 @@ def check_pair(target: Target, law: str | None, settings: Any) -> Verdict | Reco
     """
     from flowref import checking, loading
 
+    make_ready(target)
     if law is None:
         loading.load(target)
         data = () if settings is None else checking.described(target, settings)
@@ -93,6 +95,18 @@ def check_pair(target: Target, law: str | None, settings: Any) -> Verdict | Reco
     if isinstance(settings, Replay):
         return checking.remeasure(target, law, settings.case, settings.settings)
     return checking.check(target, law, settings)
+
+
+@functools.lru_cache(maxsize=1)
+def make_ready(target: Target) -> None:
+    """Let this process give back what a heavy target frees, from the first calls on, which show
+    whether it is one.
+    """
+    from flowref import loading
+
+    give_back()
+    if not loading.recipe_of(target).facts.cost.heavy:
+        give_back(LARGEST)
 
 
 def resolve(name: str) -> Entry:
