@@ -16,14 +16,14 @@ import torch
 
 import flowref
 from flowref import registry
-from flowref.auditing import usage, worker
+from flowref.auditing import worker
 from flowref.auditing.journal import Earlier, Journal
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.pool import Limits
 from flowref.auditing.running import conduct
 from flowref.auditing.schedule import MOST, STRIKES, Pair, Schedule, starved
 from flowref.auditing.selection import select, select_laws
-from flowref.auditing.usage import usage
+from flowref.auditing.usage import BLOCK, LARGEST, usage
 from flowref.checking import Settings
 from flowref.model import Recognized, Status, Target, Verdict
 from flowref.reporting.report import Report
@@ -433,13 +433,13 @@ def test_a_worker_is_ready_to_give_back_what_a_target_frees_before_it_is_called(
 ) -> None:
     """Once for each target, and as ever where its calls turn out to be light."""
     blocks: list[int] = []
-    monkeypatch.setattr(worker, "give_back", lambda block=usage.BLOCK: blocks.append(block))
+    monkeypatch.setattr(worker, "give_back", lambda block=BLOCK: blocks.append(block))
     worker.make_ready.cache_clear()
     target = registry.parse_target("nflows:AffineCouplingTransform")
     for law in (None, "bijection/log-det-shape"):
         worker.check_pair(target, law, Settings("quick"))
     worker.make_ready.cache_clear()
-    assert blocks == [usage.BLOCK, usage.LARGEST]
+    assert blocks == [BLOCK, LARGEST]
 
 
 def test_the_journal_holds_no_pickles(alone: Options, tmp_path: Path) -> None:
