@@ -57,11 +57,13 @@ class Plan:
 
     def enough(self, tally: Tally, spent: Means, settings: Settings) -> bool:
         """Whether another batch like those so far would take more than is planned; several times as
-        much where nothing was decided yet.
+        much where nothing was decided yet, which the second batch may do whatever it takes: it has
+        other weights.
         """
-        if self.rows is None or not tally.batches:
+        held = tally.points[HELD] > 0
+        if self.rows is None or tally.batches < (1 if held else 2):
             return False
-        times = 1.0 if tally.points[HELD] else UNDECIDED_YET
+        times = 1.0 if held else UNDECIDED_YET
         return spent.spent * (tally.batches + 1) / tally.batches > times * settings.planned
 
     def lighter(self, subject: Subject) -> Subject:

@@ -98,8 +98,10 @@ def test_no_batch_is_added_once_the_planned_work_is_spent() -> None:
     assert not layout.enough(tally, spent, Settings())
     spent.spent = work
     assert layout.enough(tally, spent, Settings())
-    tally.points["held"] = 0
+    tally.points["held"], spent.spent = 0, 10 * work
     assert not layout.enough(tally, spent, Settings())
+    tally.batches = 2
+    assert layout.enough(tally, spent, Settings())
 
 
 def test_what_does_not_fit_is_not_tried_and_says_what_it_needs() -> None:
