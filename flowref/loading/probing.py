@@ -22,6 +22,7 @@ from flowref.loading.initialization import INITIALIZED, initializes, made_ready
 from flowref.loading.instance import GIVE_SHAPE, Instance, Refusal
 from flowref.loading.recognition import Recognition
 from flowref.model import (
+    OBJECT,
     USER,
     Ambiguous,
     Array,
@@ -101,7 +102,7 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     condition = Condition(dtype=instance.dtype, history=history)
     resolve = recognition.adapter.recognizes
     cost = backend.cost(instance.copy(), dialect, facts, instance.dtype, LONGEST)
-    facts = replace(facts, cost=cost)
+    facts = replace(facts, cost=cost, built_here=target.adapter not in (USER, OBJECT))
     subject = backend.subject(str(target), instance.copy, dialect, facts, condition, resolve, 0)
     trip = round_trip(subject, backend)
     operations = trip.operations

@@ -99,6 +99,8 @@ class Facts:
     measured at a user's data, which lie in its domain by being given.
     ``multi_scale``: how its latents leave level by level, if they do. ``coupling``: its two parts,
     if it is a coupling. ``cost``: what its calls take, as far as they were counted.
+    ``built_here``: built by name in the precision that it is judged in, so that what it keeps in
+    single precision all the same is its own doing.
     """
 
     event_shape: Shape
@@ -119,6 +121,7 @@ class Facts:
     cost: Cost = UNCOUNTED
     given: bool = False
     at_data: bool = False
+    built_here: bool = False
 
     def __post_init__(self) -> None:
         promises = {canonical(name): value for name, value in self.promises.items()}

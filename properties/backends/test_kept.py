@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,12 @@ def test_calls_are_made_once(
     """
     made: list[int] = []
     size_of = kept.size_of
-    monkeypatch.setattr(kept, "size_of", lambda value: made.append(1) or size_of(value))
+
+    def sized(value: Any) -> int:
+        made.append(1)
+        return size_of(value)
+
+    monkeypatch.setattr(kept, "size_of", sized)
     assert subject.noise is not None
     forward = subject.calls["forward"]
 
@@ -106,7 +112,7 @@ def test_no_more_is_kept_than_fits() -> None:
         return Mapped(np.full(size, float(index)), None)
 
     for index in range(20):
-        some.get((index,), lambda index=index: result(index))
+        some.get((index,), partial(result, index))
         some.get((0,), lambda: result(0))
     assert some.size <= some.limit
     assert made == list(range(20))

@@ -12,7 +12,7 @@ import pytest
 
 from flowref.laws.density.balance import detailed_balance, overlap
 from flowref.laws.density.reach import log_prob_shape, rows_differ, support, tails
-from flowref.model import REAL, Array, Batch, Law, Support, Undecidable, Unsupported
+from flowref.model import REAL, UNCOUNTED, Array, Batch, Law, Support, Undecidable, Unsupported
 
 SEEDS = 20
 LOG_2_PI = math.log(2 * math.pi)
@@ -34,7 +34,7 @@ def density(
         operations=10,
         dtype="float64",
         promises={},
-        facts=SimpleNamespace(declared=within is not REAL),
+        facts=SimpleNamespace(declared=within is not REAL, cost=UNCOUNTED),
     )
 
 

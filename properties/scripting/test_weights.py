@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+import pytest
 import torch
 
 from flowref import checking, loading, registry, scripting
@@ -33,16 +33,18 @@ def make():
 '''
 
 
-def test_a_program_loads_the_weights_of_its_case(tmp_path: Path) -> None:
+def test_a_program_loads_the_weights_of_its_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A slip that shows with trained weights alone is shown by a program that loads them from inside
     the checkpoint, without the prefix of a larger model.
     """
-    os.chdir(tmp_path)
-    Path("slips.py").write_text(SOURCE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    Path("trained_slips.py").write_text(SOURCE, encoding="utf-8")
     state = {"flow.scale": torch.tensor([0.1, 0.2, 0.4]), "head.bias": torch.ones(2)}
     torch.save({"epoch": 1, "state_dict": state}, "run.pt")
     loading.forget()
-    target = registry.parse_target("slips.py:make?weights=run.pt")
+    target = registry.parse_target("trained_slips.py:make?weights=run.pt")
     verdict = checking.check(target, "bijection/log-det")
     assert verdict.status is Status.VIOLATED and verdict.counterexample is not None
     assert verdict.counterexample.condition.weights == loading.digest_of(target)

@@ -96,7 +96,9 @@ class Live:
     @functools.cached_property
     def cast_from_single(self) -> bool:
         """Whether the object holds constants of single precision in double precision."""
-        return self.dtype == torch.float64 and bool(rounded_before(constants(self.pristine)))
+        if self.facts.built_here or self.dtype != torch.float64:
+            return False
+        return bool(rounded_before(constants(self.pristine)))
 
     def _copied(self) -> Any:
         with sandbox(derive(self.seed, 17), self.default or self.dtype):
@@ -197,7 +199,8 @@ class Live:
             clean = self.clean_operations.get(what)
             budget = None if clean is None else BUDGET_FACTOR * clean + BUDGET_FLOOR
             own = derive(seed, stream)
-            rounding = RandomRounding(magnitude, own, budget=budget, meaning=seed)
+            single = not self.facts.built_here
+            rounding = RandomRounding(magnitude, own, budget=budget, meaning=seed, single=single)
             with rounding, arrays_rounded(rounding):
                 yield
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from flowref.backends.torch.operators import (
     BOUNDED,
@@ -59,19 +60,30 @@ class RandomRounding(TorchDispatchMode):
 
     ``magnitude``: half-width of the relative error. ``budget``: the number of operations after
     which `Undecidable` is raised (an iteration that does not settle under noise). ``meaning``: the
-    seed of what numbers in single precision stand for, which calls of one run share.
+    seed of what numbers in single precision stand for, which calls of one run share; ``single``:
+    whether they stand for others at all, and are rounded more coarsely.
     ``operations`` counts what was dispatched.
     """
 
     def __init__(
-        self, magnitude: float, seed: int, *, budget: int | None = None, meaning: int | None = None
+        self,
+        magnitude: float,
+        seed: int,
+        *,
+        budget: int | None = None,
+        meaning: int | None = None,
+        single: bool = True,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
         self.magnitude = magnitude
         # Noise that is below the rounding of single precision is noise for double precision.
-        self.double = magnitude < SINGLE
+        self.double = single and magnitude < SINGLE
         self.coarse = magnitude * FINER if self.double else magnitude
         self.meaning = seed if meaning is None else meaning
+        # What the code itself took from double precision to single, and what came of it; whether
+        # the operation at hand is about such.
+        self.narrowed: Any = WeakTensorKeyDictionary() if self.double else {}
+        self.narrowing = False
         self.budget = budget
         self.generator = np.random.Generator(np.random.SFC64(seed))
         self.pool = np.empty(0)
@@ -96,8 +108,11 @@ class RandomRounding(TorchDispatchMode):
         )
 
     def magnitude_of(self, array: Any) -> float:
-        """The half-width of the relative error of results of the dtype of an array."""
-        return self.coarse if array.dtype == np.float32 else self.magnitude
+        """The half-width of the relative error of results of the dtype of an array. What the code
+        takes to single precision by itself excuses nothing in double precision.
+        """
+        coarse = array.dtype == np.float32 and not self.narrowing
+        return self.coarse if coarse else self.magnitude
 
     def meant(self, array: Any) -> Any:
         """What an array in single precision stands for in this run; others as they are."""
@@ -151,8 +166,28 @@ class RandomRounding(TorchDispatchMode):
         if self.budget is not None and self.operations > self.budget:
             raise Undecidable("an iteration did not settle under random rounding")
         name, how = _rounding(func)
+        self.narrowing = False
         if self.double and any(map(_single, args)):
+            self.narrowing = any(map(self._was_narrowed, args))
             args = self._entering(func, name, args, kwargs)
+        elif self.double and (kwargs or {}).get("dtype") == torch.float32:
+            self.narrowing = any(map(_double, args))
+        out = self._run(func, name, how, args, kwargs)
+        if self.narrowing:
+            for value in out if isinstance(out, (tuple, list)) else (out,):
+                if _single(value):
+                    self.narrowed[value] = True
+        return out
+
+    def _run(
+        self,
+        func: Any,
+        name: str,
+        how: str,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any] | None,
+    ) -> Any:
+        """What an operator returns, rounded where it rounds."""
         if how == "exact":
             return func(*args, **(kwargs or {}))
         if how == "inside":
@@ -187,10 +222,18 @@ class RandomRounding(TorchDispatchMode):
             for value, alias in zip(args, written, strict=False)
         )
 
+    def _was_narrowed(self, value: Any) -> bool:
+        """Whether an argument came of what the code itself took to single precision."""
+        if not self.narrowed:
+            return False
+        if isinstance(value, (tuple, list)):
+            return any(map(self._was_narrowed, value))
+        return isinstance(value, torch.Tensor) and value in self.narrowed
+
     def _meant(self, value: Any) -> Any:
         if isinstance(value, (tuple, list)):
             return type(value)(map(self._meant, value))
-        if not _single(value) or not self.concerns(value):
+        if not _single(value) or not self.concerns(value) or value in self.narrowed:
             return value
         return torch.from_numpy(self.meant(_array(value)))
 
