@@ -2,13 +2,14 @@
 rarely correct code is accused.
 
 Usage: `python reports/tools/power.py`. It reads `reports/power/{kills,sizes}.json` and `soak.jsonl`,
-which these commands write (ten minutes, five minutes, and as long as one likes):
+which these commands write (half an hour with two processors, a quarter, and as long as one likes):
 
-    flowref selftest --kills reports/power/kills.json
+    flowref selftest --quick --kills reports/power/kills.json
     flowref selftest --sizes reports/power/sizes.json
     flowref selftest --quick --soak reports/power/soak.jsonl --points 10000000
 
-Exit code: 0, or 2 where one of the files is missing.
+Exit code: 0, or 2 where the first of the files is missing; what the others tell is left out where
+they are.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ PAGE_TEXT = """# How much flowref sees
 A test suite is as good as what it catches, and as what it leaves alone. Both are measured here.
 Defects are planted in healthy code: {mutants} *mutants*, each written for one law and put into a
 library's or the reference's component, and {specimens} *specimens*, slips in flows written as
-users write them. Every one of them is audited under every law, like a stranger's code.
+users write them. Every one of them is audited under every law, like a stranger's code, in the
+{profile} profile.
 `python reports/tools/power.py` writes this page; its first lines name the commands that measure
 what it shows.
 
@@ -55,13 +57,6 @@ all its pairs took in this run, on one core; ratios are meaningful, seconds depe
 
 ## How small a defect may be
 
-A mutant with a size is planted smaller and smaller, by factors of the square root of ten, until its
-law is silent. The size is whatever the mutant multiplies or adds; most are relative to the number that
-they spoil. A statistical law must tell under every one of {seeds} root seeds, so that the size shown is
-a bias that it sees with high probability.
-
-![The smallest size of each mutant that its law still catches](power/sizes.png)
-
 {sizes}
 
 ## The soak
@@ -75,19 +70,31 @@ code.
 {rounds}
 """
 
+SIZES_TEXT = """A mutant with a size is planted smaller and smaller, by factors of the square root of ten, until its
+law is silent. The size is whatever the mutant multiplies or adds; most are relative to the number that
+they spoil. A statistical law must tell under every one of {seeds} root seeds, so that the size shown is
+a bias that it sees with high probability.
+
+![The smallest size of each mutant that its law still catches](power/sizes.png)
+
+{sizes}"""
+NO_SIZES = "Not measured yet: the second of the commands measures it."
+
 
 def main() -> int:
     """Write the page."""
     folder = REPORTS / FOLDER
     try:
         kills = json.loads((folder / "kills.json").read_text(encoding="utf-8"))
-        sizes = json.loads((folder / "sizes.json").read_text(encoding="utf-8"))
     except OSError as error:
         print(f"{error.filename} is missing; {sys.argv[0]} says how to make it", file=sys.stderr)
         return 2
+    measured = folder / "sizes.json"
+    sizes = json.loads(measured.read_text(encoding="utf-8")) if measured.exists() else []
     rounds = soak.Soak(soak.read(folder / "soak.jsonl"))
     pictures.kills(folder / "kills.png", kills)
-    pictures.sizes(folder / "sizes.png", sizes)
+    if sizes:
+        pictures.sizes(folder / "sizes.png", sizes)
     (REPORTS / PAGE).write_text(page(kills, sizes, rounds), encoding="utf-8")
     return 0
 
@@ -99,12 +106,14 @@ def page(kills: dict[str, Any], sizes: list[dict[str, Any]], rounds: soak.Soak) 
         mutants=sum(defect["kind"] == "mutant" for defect in defects),
         specimens=sum(defect["kind"] == "specimen" for defect in defects),
         planted=len(defects),
+        profile=kills["profile"],
         caught=sum(tables.caught(defect) for defect in defects),
         soak=tables.silence(rounds),
         escaped=tables.escaped(defects),
         laws=tables.laws(kills["laws"]),
-        seeds=max((one["seeds"] for one in sizes), default=0),
-        sizes=tables.sizes(sizes),
+        sizes=SIZES_TEXT.format(seeds=max(one["seeds"] for one in sizes), sizes=tables.sizes(sizes))
+        if sizes
+        else NO_SIZES,
         rounds=tables.rounds(rounds),
     )
 
