@@ -32,11 +32,16 @@ def value_of(target: Target) -> Any:
     return value
 
 
-@functools.lru_cache(maxsize=256)
 def import_place(place: str, cells: str | None = None) -> ModuleType:
-    """Import a module by path or by dotted name; `TargetError` in one sentence if that fails.
-    ``cells``: those of a notebook.
+    """Import a module by path or by dotted name, once; `TargetError` in one sentence if that fails.
+    ``cells``: those of a notebook. A path is meant from the folder in which it is named.
     """
+    return imported_from(str(Path.cwd()), place, cells)
+
+
+@functools.lru_cache(maxsize=256)
+def imported_from(folder: str, place: str, cells: str | None) -> ModuleType:
+    """What `import_place` returns in a folder."""
     from flowref import registry
 
     try:

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from flowref.cli import main
 from flowref.loading.load_subject import forget
-from flowref.loading.user_code import import_place
+from flowref.loading.user_code import imported_from
 from flowref.model import Condition, Counterexample, Status, Verdict
 from flowref.reporting.contents import Environment
 from flowref.reporting.report import Report
@@ -53,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def put(folder: Path, ladj: str) -> None:
     """Write the flow with this log-det of its inverse."""
     (folder / "flows.py").write_text(FLOWS.replace("SLIP", ladj))
-    import_place.cache_clear()  # as another process sees it
+    imported_from.cache_clear()  # as another process sees it
     forget()
 
 

@@ -245,3 +245,16 @@ def test_a_live_object_is_judged_as_it_was_given() -> None:
     loading.forget()
     with pytest.raises(TargetError, match="another process"):
         loading.load(target)
+
+
+def test_a_path_is_meant_from_the_folder_in_which_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two files of one name in two folders are two modules, in one process too."""
+    found = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "same_name.py").write_text(f"NAME = {name!r}\n")
+        monkeypatch.chdir(tmp_path / name)
+        found.append(import_place("same_name.py").NAME)
+    assert found == ["one", "other"]
