@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,9 @@ from flowref.loading.factory import attributes, conflicts, overlaid, said_by
 from flowref.loading.instance import Instance
 from flowref.loading.ownership import libraries
 from flowref.model import USER, Adapter, Dialect, Facts, Shape, Target, TargetError
+
+# Methods that a refusal names, at most.
+SHOWN = 4
 
 
 @dataclass(frozen=True)
@@ -88,12 +92,29 @@ def _hint(obj: Any) -> str:
         return f"; it has {name}(x): if that is its map, say ?forward={name}{way}"
     name, drawn = _method(obj, DENSE), _method(obj, DRAWING, optional=True)
     if not name:
-        return ""
+        there = [f"{one}()" for one in taking_points(obj)]
+        if not there:
+            return ""
+        return (
+            f"; of its methods {', '.join(there[:SHOWN])} take one argument: if one is its map and "
+            "another its way back, say ?forward=NAME&inverse=NAME"
+        )
     sample = f", sample=d.{drawn}" if drawn else ""
     return (
         f"; it has {name}(x): if that is its log-density, name a factory that returns "
         f"types.SimpleNamespace(log_prob=d.{name}{sample})"
     )
+
+
+def taking_points(obj: Any) -> list[str]:
+    """The public methods of an object's own that take one argument, as they stand in its class."""
+    return [
+        name
+        for base in type(obj).__mro__
+        if base.__module__.partition(".")[0] not in sys.stdlib_module_names
+        for name in vars(base)
+        if not name.startswith("_") and own(obj, name) and len(required(obj, name)) == 1
+    ]
 
 
 def _method(obj: Any, names: tuple[str, ...], optional: bool = False) -> str:

@@ -24,8 +24,9 @@ def target_lines(
     known: Sequence[KnownFailure] = (),
 ) -> list[str]:
     """One line about a target, what is unusual about how it was taken, what keeps laws from being
-    put to the test, then its failures, of those that are ``known`` a line each; ``verbose`` adds
-    what decided, and what was not decided, advised or run, and why.
+    put to the test, then its failures, of those that are ``known`` a line each, and what was put to
+    the test without being decided; ``verbose`` adds what decided, what was advised, and why laws do
+    not apply.
     """
     seconds = sum(verdict.seconds for verdict in verdicts)
     kind = f"{clean(recognized.kind)}   " if recognized else ""
@@ -43,7 +44,7 @@ def target_lines(
     quiet = (
         (Status.INCONCLUSIVE, Status.ADVICE, Status.NOT_RUN, Status.NOT_APPLICABLE)
         if verbose
-        else (Status.NOT_RUN,)
+        else (Status.INCONCLUSIVE, Status.NOT_RUN)
     )
     for status in quiet:
         for reason, laws in reasons(verdicts, status):

@@ -25,6 +25,16 @@ class Analysis(nn.Module):
         return z / 2, torch.full((len(z),), -3 * 0.6931471805599453)
 
 
+class Unheard(nn.Module):
+    event_shape = (3,)
+
+    def straighten(self, obs):
+        return 2 * obs, torch.full((len(obs),), 3 * 0.6931471805599453)
+
+    def bend(self, lat):
+        return lat / 2, torch.full((len(lat),), -3 * 0.6931471805599453)
+
+
 class Frozen:
     def logpdf(self, x):
         return -0.5 * (x**2).sum(-1)
@@ -46,10 +56,15 @@ class Conditional(nn.Module):
 """
 SAYING = {
     "Analysis": "say ?forward=analyse&inverse=synthesise",
+    "Unheard": "methods straighten(), bend() take one argument",
     "Frozen": "types.SimpleNamespace(log_prob=d.logpdf, sample=d.rvs)",
     "Conditional": "forward wants cond too: if that is a context, give its shape as ?context=2",
 }
-TAKEN = {"Analysis": "forward=analyse&inverse=synthesise", "Conditional": "context=2"}
+TAKEN = {
+    "Analysis": "forward=analyse&inverse=synthesise",
+    "Unheard": "forward=straighten&inverse=bend",
+    "Conditional": "context=2",
+}
 
 
 @pytest.fixture(scope="module")

@@ -310,13 +310,17 @@ def test_the_terminal_cannot_be_steered() -> None:
 
 
 def test_only_failures_expand() -> None:
-    """A target where nothing failed is one line."""
-    fine = [
-        Verdict("t", f"l{n}", status)
-        for n, status in enumerate((Status.HOLDS, Status.ADVICE, Status.INCONCLUSIVE))
-    ]
+    """A target where nothing failed and all was decided is one line."""
+    fine = [Verdict("t", f"l{n}", status) for n, status in enumerate((Status.HOLDS, Status.ADVICE))]
     assert len(target_lines("t", fine, {})) == 1
     assert len(target_lines("t", [*fine, replace_status(fine[0], Status.CRASHED)], {})) > 1
+
+
+def test_what_was_not_decided_is_told_with_its_reason() -> None:
+    """A law that was put to the test and could say nothing is named without being asked for."""
+    open_ = Verdict("t", "bijection/log-det", Status.INCONCLUSIVE, "no structure was found")
+    _, line = target_lines("t", [open_], {})
+    assert line == "  inconclusive: bijection/log-det: no structure was found"
 
 
 def replace_status(verdict: Verdict, status: Status) -> Verdict:

@@ -32,7 +32,10 @@ LINES, DOUBTED = 3, 20.0
 STEPS, RETURNED = 8.0, 1e-9
 # Parts, one after the other, are the whole up to this, in what they give and what they pull back.
 ALIKE, CHAINED = 1e-6, 2
-TOO_LARGE = "its Jacobian has {0} x {0} entries, and no structure of it or of its parts was found"
+TOO_LARGE = (
+    "its Jacobian has {0} x {0} entries, and no structure of it or of its parts was found; build it "
+    "with at most a thousand, or of modules that return a value and a log-det"
+)
 
 
 @dataclass
