@@ -22,39 +22,9 @@ from flowref.backends.torch.derivatives import graphed_rows
 from flowref.backends.torch.levels import own_methods, wrapped
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.parts import listed_parts
+from flowref.backends.torch.stages import Asked, graphed, stage_of, tensor_like, zeros_for
 from flowref.backends.torch.state import trainable
 from flowref.model import Array, Dialect, Stage, Visitor
-
-# Rows of one backward pass, at most; more are pulled back in chunks.
-PULLED = 256
-# Up to so many cotangents are pulled back one after the other.
-FEW = 66
-
-
-class Asked(NamedTuple):
-    """A call of a map: a function of a tensor and further arguments, and these."""
-
-    function: Callable[..., Any]
-    args: tuple[Any, ...] = ()
-    keywords: Mapping[str, Any] = {}
-
-    def at(self, x: torch.Tensor, times: int = 1) -> torch.Tensor:
-        """The value at other points, of which each row stands for ``times`` that follow each other."""
-        batch = len(x) // times
-        args = [repeated(value, batch, times) for value in self.args]
-        keywords = {name: repeated(value, batch, times) for name, value in self.keywords.items()}
-        value: torch.Tensor = self.function(x, *args, **keywords)[0]
-        return value
-
-
-def repeated(value: Any, batch: int, times: int) -> Any:
-    """A further argument for rows that stand several times over, cut off from its graph."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    value = value.detach()
-    if times == 1 or not value.dim() or len(value) != batch:
-        return value
-    return value.repeat_interleave(times, 0)
 
 
 def walk(live: Live, name: str, x: Array, context: Array | None, visitor: Visitor) -> bool:
@@ -78,76 +48,6 @@ def frozen(obj: Any) -> Iterator[None]:
     finally:
         for parameter in held:
             parameter.requires_grad_(True)
-
-
-def stage_of(
-    name: str, asked: Asked, x: torch.Tensor, most: int, y: torch.Tensor | None = None
-) -> Stage:
-    """A map at points, where it gives ``y`` if that is known; a graph has ``most`` rows."""
-    if y is None:
-        with torch.no_grad():
-            y = asked.at(x.detach())
-    batch, event = len(x), tuple(x.shape[1:])
-
-    def pull(cotangents: Array) -> Array:
-        # A few are pulled back from one and the same call, however noise has rounded it.
-        together = 1 if cotangents.shape[1] <= FEW else max(1, min(PULLED, most) // max(1, batch))
-        if together == 1:
-            leaf, out = graph(1)
-            return np.concatenate(
-                [
-                    pulled_back(out, leaf, cotangents[:, probe : probe + 1])
-                    for probe in range(cotangents.shape[1])
-                ],
-                axis=1,
-            )
-        pieces = []
-        for start in range(0, cotangents.shape[1], together):
-            some = cotangents[:, start : start + together]
-            leaf, out = graph(some.shape[1])
-            pieces.append(pulled_back(out, leaf, some))
-        return np.concatenate(pieces, 1)
-
-    def graph(times: int) -> tuple[torch.Tensor, torch.Tensor]:
-        leaf = x.detach().repeat_interleave(times, 0).requires_grad_(True)
-        with torch.enable_grad():
-            return leaf, asked.at(leaf, times)
-
-    def value(points: Array) -> Array:
-        rows = torch.from_numpy(np.ascontiguousarray(points)).to(x.dtype)
-        with torch.no_grad():
-            return np.asarray(array(asked.at(rows.reshape(-1, *event)))).reshape(len(points), -1)
-
-    flat = np.asarray(array(x)).reshape(batch, -1)
-    return Stage(name, event, flat, np.asarray(array(y)).reshape(batch, -1), pull, value)
-
-
-def pulled_back(value: torch.Tensor, leaf: torch.Tensor, cotangents: Array) -> Array:
-    """What cotangents of a value ``(batch, probes, outputs)`` give for the leaf that it hangs on,
-    whose rows stand as many times over.
-    """
-    gradient = None
-    if graphed(value):
-        (gradient,) = torch.autograd.grad(
-            value, leaf, tensor_like(cotangents, value), retain_graph=True, allow_unused=True
-        )
-    rows = np.asarray(array(zeros_for(gradient, leaf)))
-    return rows.reshape(*cotangents.shape[:2], -1)
-
-
-def graphed(value: torch.Tensor) -> bool:
-    """Whether a value can be pulled back."""
-    return bool(value.requires_grad)
-
-
-def tensor_like(values: Array, like: torch.Tensor) -> torch.Tensor:
-    """Numbers in the shape and the dtype of a tensor."""
-    return torch.from_numpy(np.ascontiguousarray(values)).to(like.dtype).reshape(like.shape)
-
-
-def zeros_for(gradient: torch.Tensor | None, leaf: torch.Tensor) -> torch.Tensor:
-    """A gradient, which is zero where nothing was recorded."""
-    return torch.zeros_like(leaf) if gradient is None else gradient
 
 
 @dataclass
