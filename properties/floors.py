@@ -61,6 +61,9 @@ FOREIGN: dict[str, set[str]] = {
     "numpy": {"model", "laws", "checking", "backends", "adapters", "zoo", "loading", "scripting", "training"},
     "scipy": {"laws"},
     "click": {"cli"},
+    "jinja2": {"scorecard"},
+    "pytest": {"pytest"},
+    "distributed": {"auditing"},
     "rich": {"cli"},
 }  # fmt: skip
 
