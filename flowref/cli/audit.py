@@ -6,15 +6,13 @@ import math
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from flowref.cli.formats import format_options, printing, write_formats
 from flowref.cli.interruption import INTERRUPTED, terminable
-from flowref.cli.parameters import Duration, Output, jobs_option, profile_option
-
-if TYPE_CHECKING:
-    from flowref.reporting.report import Report
+from flowref.cli.parameters import Duration, Stream, jobs_option, profile_option
 
 
 @click.command()
@@ -65,24 +63,18 @@ if TYPE_CHECKING:
 @click.option(
     "--domain", metavar="SET", help="real, unit, positive, ordered, simplex or (low,high)."
 )
+@format_options
 @click.option(
-    "--json",
-    "json_path",
-    type=Output(),
-    metavar="PATH",
-    help="Write the report as JSON (- for standard output).",
-)
-@click.option(
-    "--markdown",
-    "markdown_path",
-    type=Output(),
-    metavar="PATH",
-    help="Write the report as Markdown (- for standard output).",
+    "--events",
+    type=Stream(),
+    metavar="PATH|-|N",
+    help="Write what happens as it happens, a JSON object a line: to a file or pipe, standard "
+    "output, or the open descriptor N.",
 )
 @click.option(
     "--brief",
     is_flag=True,
-    help="In these files count what holds or does not apply, without numbers and reasons.",
+    help="In JSON and Markdown count what holds or does not apply, without numbers and reasons.",
 )
 @click.option(
     "--resume/--fresh",
@@ -118,6 +110,7 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
     from flowref.baseline.entry import Baseline
     from flowref.baseline.reading import load
     from flowref.cli.audit_progress import AuditProgress
+    from flowref.cli.events import following
     from flowref.reporting.report import NOTHING, OK, STALE
     from flowref.reporting.terminal import summary_lines
 
@@ -140,12 +133,13 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
     )
     for hint in registry.renamings(glob for texts in laws for glob in texts.split(",")):
         click.echo(f"flowref: {hint}", err=True)
-    paths = choices["json_path"], choices["markdown_path"]
-    progress = AuditProgress(verbose=choices["verbose"], lines="-" not in paths)
-    with terminable(), progress:
-        report = conduct(specs or None, laws, options, progress)
-    progress.say(summary_lines(report))
-    _write(report.brief() if choices["brief"] else report, *paths)
+    taken = printing(choices)
+    progress = AuditProgress(verbose=choices["verbose"], lines=not taken)
+    with terminable(), progress, following(progress, choices["events"]) as listener:
+        report = conduct(specs or None, laws, options, listener)
+        progress.say(summary_lines(report))
+        listener.finished(report)
+    write_formats(report, choices)
     if not report.complete:
         resuming = shlex.join(["flowref", *(word for word in sys.argv[1:] if word != "--fresh")])
         click.echo("flowref: interrupted; the same command goes on from here:", err=True)
@@ -153,15 +147,3 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
         sys.exit(INTERRUPTED)
     stale = choices["strict"] and report.stale and report.exit_code in (OK, NOTHING)
     sys.exit(STALE if stale else report.exit_code)
-
-
-def _write(report: Report, json_path: str | None, markdown_path: str | None) -> None:
-    """Write the report in the formats that were asked for."""
-    from flowref.reporting.files import write
-    from flowref.reporting.markdown import to_markdown
-
-    for path, make in ((json_path, report.to_json), (markdown_path, lambda: to_markdown(report))):
-        if path == "-":
-            click.echo(make(), nl=False)
-        elif path:
-            write(Path(path), make())

@@ -17,6 +17,7 @@ from flowref.cli.diff import diff
 from flowref.cli.fit import fit, sample
 from flowref.cli.laws import explain, list_laws
 from flowref.cli.replay import replay, script
+from flowref.cli.report import report
 from flowref.cli.selftest import selftest
 
 # Commands whose reports tell what is wrong with the catalogue.
@@ -68,5 +69,8 @@ def main() -> None:
     """
 
 
-for command in (audit, baseline, list_laws, explain, replay, script, selftest, diff, fit, sample):
+COMMANDS = (
+    audit, report, baseline, list_laws, explain, replay, script, selftest, diff, fit, sample,
+)  # fmt: skip
+for command in COMMANDS:
     main.add_command(command)

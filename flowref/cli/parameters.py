@@ -59,10 +59,37 @@ class Output(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Read the path of a file whose folder exists."""
         path = Path(value)
-        if value != "-" and (path.is_dir() or not path.parent.is_dir()):
-            reason = "it is a folder" if path.is_dir() else f"no folder {path.parent}"
+        if value != "-" and (reason := _obstacle(path)):
             self.fail(f"{value} cannot be written: {reason}", param, ctx)
         return str(value)
+
+
+class Stream(Output):
+    """What `Output` takes, or the number of a descriptor that is open for writing."""
+
+    name = "stream"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read a path, - or a number."""
+        if not str(value).isdecimal():
+            return super().convert(value, param, ctx)
+        try:
+            os.fstat(int(value))
+        except (OSError, OverflowError):
+            self.fail(
+                f"descriptor {value} is not open; expected a path, - or an open one", param, ctx
+            )
+        return int(value)
+
+
+def _obstacle(path: Path) -> str:
+    """Why a file cannot be written, as far as that shows beforehand; empty where it may be."""
+    if path.is_dir():
+        return "it is a folder"
+    if not path.parent.is_dir():
+        return f"no folder {path.parent}"
+    there = path if path.exists() and not path.is_file() else path.parent
+    return "" if os.access(there, os.W_OK) else "writing there is not allowed"
 
 
 profile_option = click.option(

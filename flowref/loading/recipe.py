@@ -16,6 +16,7 @@ from flowref.loading.declared import Declared, declare
 from flowref.loading.instance import Refusal, instance_of
 from flowref.loading.kinds import kind_of
 from flowref.loading.options import event_option
+from flowref.loading.place import place_of
 from flowref.loading.probing import Probed, probe
 from flowref.loading.recognition import Recognition, recognize
 from flowref.loading.source import Source, source_of
@@ -120,7 +121,9 @@ def recipe_of(target: Target) -> Recipe:
         except (Refusal, UnknownShape) as refusal:
             refusals.append(refusal)
             continue
+        path, line = place_of(source)
         recognized = recognized_as(target, recognition, declared, probed)
+        recognized = replace(recognized, path=path, line=line)
         return Recipe(source, instance.backend, recognition.adapter, probed, recognized)
     first = refusals[0]
     if isinstance(first, UnknownShape):

@@ -17,7 +17,8 @@ class Recognized:
     ?inverse=reverse"). ``why``: what decided, ``conflicts``: where the spec overrides what the
     target says itself, a sentence each. ``event_source``: who told ``event_shape``; empty where the
     target did, by an attribute or by its construction. ``data``: which of a user's data it was
-    measured at, and what they look like to it, a phrase each.
+    measured at, and what they look like to it, a phrase each. ``path`` and ``line``: where its source
+    stands, from the root of the repository that was audited; empty and 0 where it is another's.
     """
 
     kind: str
@@ -28,6 +29,8 @@ class Recognized:
     why: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
+    path: str = ""
+    line: int = 0
 
     @property
     def event(self) -> str:

@@ -190,6 +190,11 @@ class Report:
         return cls.from_json(read(path), str(path))
 
 
+def to_json(report: Report) -> str:
+    """The report as JSON text."""
+    return report.to_json()
+
+
 def _counted(count: int, noun: str) -> str:
     """A number of things, in words.
 

@@ -80,7 +80,18 @@ def quick(*arguments: str) -> Result:
     return flowref("audit", "--in-process", "--profile", "quick", "--laws", LAW, *arguments)
 
 
-COMMANDS = ("audit", "laws", "explain", "replay", "script", "selftest", "diff", "fit", "sample")
+COMMANDS = (
+    "audit",
+    "report",
+    "laws",
+    "explain",
+    "replay",
+    "script",
+    "selftest",
+    "diff",
+    "fit",
+    "sample",
+)
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

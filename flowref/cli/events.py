@@ -1,0 +1,104 @@
+"""An audit followed by another program: what happens, written as it happens.
+
+Nothing that becomes of the reader is any affair of the audit: where it is gone, the events end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+import flowref
+from flowref.auditing.options import Listener
+from flowref.auditing.schedule import Pair
+from flowref.model import KnownFailure, Law, Problem, Recognized, ReportError, Target, Verdict
+from flowref.reporting.formats import events
+from flowref.reporting.report import Report
+
+
+class Followed(Listener):
+    """Passes everything on to another listener, and writes it down, where there is a stream."""
+
+    def __init__(self, other: Listener, stream: IO[str] | None) -> None:
+        self.other, self.stream = other, stream
+
+    def write(self, text: str) -> None:
+        """Write one line at once; a reader that is gone ends it."""
+        if self.stream is None:
+            return
+        try:
+            self.stream.write(text)
+            self.stream.flush()
+        except (OSError, ValueError) as error:
+            if self.stream is sys.stdout:  # what is left in it would be an error when Python ends
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self.stream = None
+            if not isinstance(error, BrokenPipeError):
+                self.other.notice(f"events end here: {error}")
+
+    def begin(self, targets: Sequence[Target], laws: Sequence[Law], earlier: int) -> None:
+        """The selection is made."""
+        self.other.begin(targets, laws, earlier)
+        ids = [law.id for law in laws]
+        self.write(events.started(flowref.__version__, list(map(str, targets)), ids, earlier))
+
+    def start(self, pair: Pair) -> None:
+        """A pair starts."""
+        self.other.start(pair)
+
+    def verdict(self, verdict: Verdict) -> None:
+        """A pair is done."""
+        self.other.verdict(verdict)
+        self.write(events.pair(verdict))
+
+    def problem(self, problem: Problem) -> None:
+        """A target cannot be audited."""
+        self.other.problem(problem)
+        self.write(events.problem(problem))
+
+    def target(
+        self,
+        target: Target,
+        verdicts: Sequence[Verdict],
+        recognized: Recognized | None = None,
+        known: Sequence[KnownFailure] = (),
+    ) -> None:
+        """All pairs of a target are done."""
+        self.other.target(target, verdicts, recognized, known)
+        self.write(events.target(str(target), verdicts, recognized, known))
+
+    def notice(self, text: str) -> None:
+        """Something that the user should know."""
+        self.other.notice(text)
+        self.write(events.notice(text))
+
+    def finished(self, report: Report) -> None:
+        """The audit is over."""
+        self.write(events.finished(report))
+
+
+@contextlib.contextmanager
+def following(listener: Listener, where: str | int | None) -> Iterator[Followed]:
+    """A listener that writes events to a path, standard output (-) or an open descriptor as well.
+
+    Raises: `ReportError` where it cannot be written.
+    """
+    if where is None:
+        yield Followed(listener, None)
+        return
+    if where == "-":
+        yield Followed(listener, sys.stdout)
+        return
+    try:
+        opened = os.dup(where) if isinstance(where, int) else where
+        stream = open(opened, "w", encoding="utf-8")  # noqa: SIM115  closed below
+    except OSError as error:
+        raise ReportError(f"events cannot be written to {where}: {error.strerror}") from None
+    try:
+        yield Followed(listener, stream)
+    finally:
+        with contextlib.suppress(OSError):  # what the reader did not take is lost
+            stream.close()

@@ -1,0 +1,81 @@
+"""Where the source of a user's target stands, so that a report can point at the line."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+from flowref.loading.live_objects import LIVE
+from flowref.loading.source import Source
+from flowref.loading.user_code import value_of
+from flowref.model import OBJECT, USER, Target
+
+NOWHERE = ("", 0)
+# What is installed is nobody's to mend here, even where it lies within the repository.
+INSTALLED = ("site-packages", "dist-packages")
+
+
+def place_of(source: Source) -> tuple[str, int]:
+    """The file and the line of a target's factory, class or object: the file from the root of the
+    repository in whose folder the audit runs; "" and 0 where it is outside, or cannot be told.
+    """
+    target = source.target
+    if target.adapter not in (USER, OBJECT):
+        return NOWHERE
+    with contextlib.suppress(
+        Exception
+    ):  # whatever a user's object answers, it is no reason to fail
+        file, line = _place(target)
+        path = Path(file).resolve().relative_to(root_of(Path.cwd()))
+        if not set(INSTALLED) & set(path.parts):
+            return path.as_posix(), line
+    return NOWHERE
+
+
+def root_of(folder: Path) -> Path:
+    """The root of the repository that a folder is in, else the folder itself."""
+    resolved = folder.resolve()
+    holding = (one for one in (resolved, *resolved.parents) if (one / ".git").exists())
+    return next(holding, resolved)
+
+
+def _place(target: Target) -> tuple[str, int]:
+    if target.adapter == OBJECT:
+        return _defined(type(LIVE[target]))
+    module, _, name = target.component.rpartition(":")
+    if module.endswith(".ipynb"):
+        return module, 1
+    value = value_of(target)
+    while isinstance(value, functools.partial):
+        value = value.func
+    if isinstance(value, type) or inspect.isroutine(value):
+        return _defined(value)
+    file = module if module.endswith(".py") else sys.modules[module].__file__
+    assert file is not None
+    line = _bound(Path(file), name)
+    return (file, line) if line else _defined(type(value))
+
+
+def _defined(value: Any) -> tuple[str, int]:
+    """Where a class or a function is written, decorators of others aside."""
+    plain = inspect.unwrap(value)
+    file = inspect.getsourcefile(plain)
+    assert file is not None
+    return file, inspect.getsourcelines(plain)[1]
+
+
+def _bound(file: Path, name: str) -> int:
+    """The line at the top of a file that last gives something a name; 0 where none does."""
+    lines = [
+        statement.lineno
+        for statement in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name
+    ]
+    return lines[-1] if lines else 0

@@ -1,0 +1,101 @@
+"""What happens in an audit, as JSON objects of one line each, for a program that follows it.
+
+Every object has ``event``: started, pair, target, problem, notice or finished. A reader passes over
+events and fields that it does not know.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from flowref.model import KnownFailure, Problem, Recognized, Status, Verdict
+from flowref.reporting.report import Report
+from flowref.reporting.words import measured
+
+VERSION = 1
+
+
+def line(event: str, **fields: Any) -> str:
+    r"""One event as a line of text; numbers that JSON has not become null.
+
+    >>> line("notice", text="a")
+    '{"event": "notice", "text": "a"}\n'
+    """
+    values = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in fields.items()
+    }
+    return json.dumps({"event": event, **values}, allow_nan=False) + "\n"
+
+
+def started(flowref: str, targets: Sequence[str], laws: Sequence[str], earlier: int) -> str:
+    """The selection is made; ``earlier``: pairs that an interrupted audit left."""
+    return line(
+        "started",
+        version=VERSION,
+        flowref=flowref,
+        targets=list(targets),
+        laws=list(laws),
+        pairs=len(targets) * len(laws),
+        earlier=earlier,
+    )
+
+
+def pair(verdict: Verdict) -> str:
+    """A pair is done."""
+    fields: dict[str, Any] = {"target": verdict.target, "law": verdict.law}
+    fields |= {"status": str(verdict.status), "seconds": round(verdict.seconds, 6)}
+    if verdict.reason:
+        fields["reason"] = verdict.reason
+    if verdict.evidence is not None:
+        fields["margin"] = verdict.evidence.margin
+    if verdict.status is Status.VIOLATED:
+        fields |= {"id": verdict.id, "seen": measured(verdict)}
+    return line("pair", **fields)
+
+
+def target(
+    name: str,
+    verdicts: Sequence[Verdict],
+    recognized: Recognized | None,
+    known: Sequence[KnownFailure],
+) -> str:
+    """All pairs of a target are done."""
+    fields: dict[str, Any] = {"target": name, "counts": _counts(verdicts)}
+    if recognized is not None:
+        fields["kind"] = recognized.kind
+        if recognized.path:
+            fields |= {"path": recognized.path, "line": recognized.line}
+    if known:
+        fields["known"] = dict(Counter(str(one.standing) for one in known))
+    return line("target", **fields)
+
+
+def problem(one: Problem) -> str:
+    """A target cannot be audited."""
+    return line("problem", target=one.spec, message=one.message)
+
+
+def notice(text: str) -> str:
+    """Something that a user should know."""
+    return line("notice", text=text)
+
+
+def finished(report: Report) -> str:
+    """The audit is over; no event follows."""
+    return line(
+        "finished",
+        complete=report.complete,
+        exit_code=report.exit_code,
+        counts=_counts(report.verdicts),
+        new=[verdict.id for verdict in report.new_failures],
+        seconds=round(report.environment.seconds, 3),
+    )
+
+
+def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    return dict(Counter(str(verdict.status) for verdict in verdicts))

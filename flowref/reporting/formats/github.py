@@ -1,0 +1,119 @@
+"""A report where GitHub shows it: a summary of the job, and a mark at the line of each failure."""
+
+from __future__ import annotations
+
+import html
+
+from flowref.model import Status
+from flowref.reporting import sections
+from flowref.reporting.formats.outlook import Failure, failures
+from flowref.reporting.judged import share
+from flowref.reporting.markup import block, code
+from flowref.reporting.outcomes import tally, violations
+from flowref.reporting.report import Report
+from flowref.reporting.text import clean
+
+# GitHub takes a summary of a mebibyte, and shows nothing of a longer one.
+ROOM = 900_000
+# Targets in a table; of more, those with failures.
+ROWS = 60
+
+
+def to_summary(report: Report) -> str:
+    """The summary of a job, as Markdown: what came of it, the targets, each new failure folded."""
+    found = list(failures(report))
+    new = [one for one in found if not one.accepted]
+    parts = [
+        _head(report),
+        sections.problems(report),
+        _targets(report),
+        *([["### Failures"]] if new else []),
+    ]
+    text = "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
+    for index, failure in enumerate(new):
+        more = "\n" + "\n".join(_folded(failure)) + "\n"
+        if len((text + more).encode()) > ROOM:
+            left = len(new) - index
+            return text + f"\n{left} more failures stand in the report; there is no room here.\n"
+        text += more
+    return text
+
+
+def _head(report: Report) -> list[str]:
+    verdict = violations(report.verdicts) if report.violations else "no law is violated"
+    if report.known:
+        new = sum(one.status is Status.VIOLATED for one in report.new_failures)
+        verdict += f", {new or 'none'} new" if report.violations else ""
+    number = len(report.targets)
+    lines = [
+        f"## flowref: {verdict} in {number} target{'' if number == 1 else 's'}",
+        "",
+        f"{tally(report.verdicts, report.known)}. {share(report.verdicts)} about such things as "
+        "the targets are were put to the test.",
+    ]
+    if report.complete:
+        return lines
+    return [*lines, "", "**This audit was interrupted**: not every pair was reached."]
+
+
+def _targets(report: Report) -> list[str]:
+    groups = report.by_target()
+    if len(groups) <= ROWS:
+        return sections.counted("target", groups, sections.used(report)) if groups else []
+    failing = {verdict.target for verdict in report.new_failures}
+    shown = {name: group for name, group in groups.items() if name in failing}
+    shown = dict(list(shown.items())[:ROWS])
+    lines = sections.counted("target", shown, sections.used(report)) if shown else []
+    left = len(groups) - len(shown)
+    kind = "" if len(shown) == len(failing) else f", {len(failing) - len(shown)} of them failing"
+    return [*lines, "", f"and {left} more targets{kind}."]
+
+
+def _folded(failure: Failure) -> list[str]:
+    """A failure that opens when it is asked for."""
+    verdict = failure.verdict
+    title = f"{verdict.status} {verdict.law} in {verdict.target}: {failure.headline}"
+    where = [f"Written in {code(f'{failure.path}:{failure.line}')}.", ""] if failure.path else []
+    return [
+        f"<details><summary>{html.escape(clean(title))}</summary>",
+        "",
+        *where,
+        *block(failure.details),
+        "",
+        "</details>",
+    ]
+
+
+def to_annotations(report: Report) -> str:
+    """A line for each new failure and each target that could not be audited, which GitHub shows
+    beside the source; those that another one explains are warnings.
+    """
+    lines = [f"::error title=flowref::{_data(problem.message)}" for problem in report.problems]
+    new = [failure for failure in failures(report) if not failure.accepted]
+    for failure in sorted(new, key=lambda failure: failure.cause is not None):
+        verdict = failure.verdict
+        level = "error" if failure.cause is None else "warning"
+        place = f"file={_property(failure.path)},line={failure.line}," if failure.path else ""
+        title = _property(f"flowref {verdict.status} {verdict.law}")
+        text = _data("\n".join([verdict.target, *failure.details]))
+        lines.append(f"::{level} {place}title={title}::{text}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _data(text: str) -> str:
+    r"""Text of a workflow command, which ends with the line.
+
+    >>> _data("50%\nmore")
+    '50%25%0Amore'
+    """
+    lines = "\n".join(clean(line) for line in text.split("\n"))
+    return lines.replace("%", "%25").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    """A property of a workflow command.
+
+    >>> _property("a:b,c")
+    'a%3Ab%2Cc'
+    """
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,87 @@
+"""What the formats for other programs share: where a target stands, which failures count, and a
+failure in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from flowref.model import KnownFailure, Standing, Status, Verdict
+from flowref.reporting.causes import Cause, by_target, explained
+from flowref.reporting.outcomes import FAILING
+from flowref.reporting.report import Report
+from flowref.reporting.text import clean, plain
+from flowref.reporting.words import again, circumstances, inputs, measured, remark
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A verdict that fails. ``path`` and ``line``: where its target's source stands, if that is
+    known; ``known``: how it stands among known failures; ``cause``: the violation that explains it.
+    """
+
+    verdict: Verdict
+    statement: str
+    path: str = ""
+    line: int = 0
+    known: KnownFailure | None = None
+    cause: Cause | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it fails as it is known to, which counts as no failure."""
+        return self.known is not None and self.known.standing is Standing.KNOWN
+
+    @property
+    def headline(self) -> str:
+        """What was seen against what was allowed, or how it broke: one line."""
+        verdict = self.verdict
+        seen = measured(verdict) if verdict.status is Status.VIOLATED else ""
+        return seen or clean(verdict.reason) or str(verdict.status)
+
+    @property
+    def details(self) -> list[str]:
+        """All that a maintainer needs, line by line: the law, the numbers, the case, what shows it
+        again.
+        """
+        verdict, case = self.verdict, self.verdict.counterexample
+        lines = [f"the law: {plain(self.statement)}"] if self.statement else []
+        lines.append(f"seen: {self.headline}")
+        if self.cause is not None:
+            lines.append(f"explained: violated {self.cause.because}")
+        text = remark(verdict)
+        if text and text != self.headline:
+            lines.append(f"remark: {text}")
+        if case is not None:
+            lines.append(f"input: {inputs(case)}")
+            lines.append(f"circumstances: {circumstances(case, verdict.part)}")
+        if self.known is not None:
+            told = (self.known.reason, self.known.issue, self.known.detail)
+            words = "; ".join(clean(text) for text in told if text)
+            lines.append(f"{str(self.known.standing).lower()}: {words}")
+        return [*lines, *(f"again: {command}" for command in again(verdict))]
+
+
+def failures(report: Report) -> Iterator[Failure]:
+    """The verdicts of a report that fail, known ones too, target by target."""
+    statements = {note.id: note.statement for note in report.laws}
+    known = {(one.target, one.law): one for one in report.known}
+    for target, verdicts in by_target(report.with_status(*FAILING)).items():
+        causes: Mapping[str, Cause] = explained(verdicts)
+        path, line = place(report, target)
+        for verdict in verdicts:
+            yield Failure(
+                verdict,
+                statements.get(verdict.law, ""),
+                path,
+                line,
+                known.get((target, verdict.law)),
+                causes.get(verdict.law),
+            )
+
+
+def place(report: Report, target: str) -> tuple[str, int]:
+    """The file and the line of a target's source; "" and 0 where the report does not tell."""
+    recognized = report.recognized.get(target)
+    return ("", 0) if recognized is None else (recognized.path, recognized.line)

@@ -1,0 +1,217 @@
+"""The commands that write what other programs read: formats of an audit and of a report, events."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flowref.cli import main
+from flowref.reporting.report import Report
+
+FLOWS = '''
+import torch
+
+
+class Scale:
+    """x -> 2 x."""
+
+    event_shape = (3,)
+
+    def forward(self, x):
+        return 2 * x, torch.full((len(x),), 3 * 2.0).log()
+
+    def inverse(self, z):
+        return z / 2, -torch.full((len(z),), 3 * 2.0).log()
+
+
+def make():
+    return Right()
+
+
+class Right(Scale):
+    def forward(self, x):
+        return 2 * x, 3 * torch.full((len(x),), 2.0, dtype=x.dtype).log()
+
+    def inverse(self, z):
+        return z / 2, -3 * torch.full((len(z),), 2.0, dtype=z.dtype).log()
+
+
+flow = Right()
+'''
+LAW = "bijection/log-det"
+LINES = {"flows.py:Scale": 5, "flows.py:make": 17, "flows.py:flow": 29}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with a file of flows in a subfolder, which is the working folder of the audit."""
+    root = tmp_path_factory.mktemp("faces")
+    (root / ".git").mkdir()
+    (root / "sub").mkdir()
+    (root / "sub" / "flows.py").write_text(FLOWS)
+    return root / "sub"
+
+
+@pytest.fixture(scope="module")
+def audited(folder: Path) -> Path:
+    """That folder, once the flows were audited in this process with every format and events."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("GITHUB_STEP_SUMMARY", str(folder / "job.md"))
+        (folder / "job.md").write_text("earlier\n")
+        written = [f"--{name}={name}" for name in FORMATS]
+        done = flowref(
+            *("audit", "--in-process", "--profile", "quick", "--laws", LAW, "--github"),
+            *("--events", "events", *written, *LINES, "flows.py:missing"),
+        )
+    assert done.exit_code == 2, done.output
+    (folder / "output").write_text(done.output)
+    return folder
+
+
+FORMATS = ("json", "markdown", "junit", "sarif", "summary", "badge")
+
+
+def flowref(*arguments: str) -> Result:
+    """Run a command in this process."""
+    return CliRunner().invoke(main, list(arguments))
+
+
+def test_the_source_of_each_target_is_on_record(audited: Path) -> None:
+    """A class, a factory and an object are found where they are written, from the root of the
+    repository.
+    """
+    taken = Report.load(audited / "json").recognized
+    assert {name: (one.path, one.line) for name, one in taken.items()} == {
+        name: ("sub/flows.py", line) for name, line in LINES.items()
+    }
+
+
+def test_an_audit_writes_every_format(audited: Path) -> None:
+    """Each file tells of the violation in its own way, and the marks point at its line; the summary
+    of the job is appended.
+    """
+    assert ET.parse(audited / "junit").getroot().attrib["failures"] == "1"
+    (result,) = json.loads((audited / "sarif").read_text())["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 5
+    assert json.loads((audited / "badge").read_text())["message"] == "1 violated"
+    job = (audited / "job.md").read_text()
+    assert job == "earlier\n" + (audited / "summary").read_text()
+    output = (audited / "output").read_text()
+    assert f"::error file=sub/flows.py,line=5,title=flowref VIOLATED {LAW}::" in output
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_report_gives_what_the_audit_wrote(
+    audited: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every format made from the report file is the one that the audit wrote."""
+    monkeypatch.chdir(audited)
+    done = flowref("report", "json", f"--{name}", "-")
+    assert done.exit_code == 0, done.output
+    assert done.output == (audited / name).read_text()
+
+
+def test_a_report_is_shown_as_the_audit_showed_it(
+    audited: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a format the last report appears on the screen: every line of the audit about its
+    targets.
+    """
+    monkeypatch.chdir(audited)
+    shown = flowref("report")
+    assert shown.exit_code == 0
+    said = (audited / "output").read_text()
+    assert "VIOLATED" in shown.stdout
+    assert set(shown.stdout.splitlines()) <= set(said.splitlines())
+
+
+def test_events_tell_the_audit_in_order(audited: Path) -> None:
+    """Started, then a pair each and the end of each target, a problem, and finished with the exit
+    code.
+    """
+    rows = [json.loads(line) for line in (audited / "events").read_text().splitlines()]
+    kinds = [row["event"] for row in rows]
+    assert kinds[0] == "started" and kinds[-1] == "finished"
+    assert sorted(kinds[1:-1]) == ["pair"] * 3 + ["problem"] + ["target"] * 3
+    assert rows[0]["targets"] == [*LINES, "flows.py:missing"]
+    (violated,) = [row for row in rows if row.get("status") == "VIOLATED"]
+    assert rows[-1]["new"] == [violated["id"]] and rows[-1]["exit_code"] == 2
+    (ended,) = [row for row in rows if row["event"] == "target" and row["target"].endswith("Scale")]
+    assert (ended["path"], ended["line"]) == ("sub/flows.py", 5)
+
+
+def test_a_reader_of_events_that_is_gone_ends_no_audit(folder: Path, tmp_path: Path) -> None:
+    """A pipe that nobody reads any more breaks no audit: every verdict is in the report."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "flowref", "audit", "--in-process", "--profile", "quick"]
+    command += ["--laws", LAW, "--events", str(writing), "--json", str(tmp_path / "o.json")]
+    done = subprocess.run(
+        [*command, "flows.py:make", "flows.py:flow"],
+        cwd=folder,
+        pass_fds=[writing],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(Report.load(tmp_path / "o.json").verdicts) == 2
+
+
+REFUSED = [
+    ("mixed on standard output", "audit", "--junit", "-", "--events", "-"),
+    ("mixed on standard output", "report", "--junit", "-", "--sarif", "-"),
+    ("no folder no/such/folder", "audit", "--sarif", "no/such/folder/out.sarif"),
+    ("no folder no/such/folder", "report", "--sarif", "no/such/folder/out.sarif"),
+    ("descriptor 99 is not open", "audit", "--events", "99"),
+    ("it is a folder", "report", "--badge", "."),
+]
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_cannot_be_written_is_refused_at_once(
+    audited: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two formats on one stream, a missing folder and a closed descriptor are refused before
+    anything is measured, with exit 2.
+    """
+    said, command, *options = words
+    monkeypatch.chdir(audited)
+    done = flowref(command, "json" if command == "report" else "flows.py:make", *options)
+    assert done.exit_code == 2
+    assert said in done.output
+    assert "hold" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("{", "is not JSON"), ("[]", "no flowref report"), ('{"flowref-report": 99}', "schema 99")],
+)
+def test_a_report_that_cannot_be_read_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    """A cut, a foreign and a newer report file: one sentence, exit 2."""
+    (tmp_path / "r.json").write_text(text)
+    done = flowref("report", str(tmp_path / "r.json"), "--junit", "-")
+    assert done.exit_code == 2
+    assert said in done.output
+    assert done.output.count("\n") == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_one_format_that_fails_keeps_no_other_from_being_written(audited: Path) -> None:
+    """A full disk under one format is one sentence and exit 2, and the others are there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(audited)
+        done = flowref("report", "json", "--junit", "/dev/full", "--badge", "late.json")
+    assert done.exit_code == 2
+    assert "/dev/full cannot be written" in done.output
+    assert json.loads((audited / "late.json").read_text())["schemaVersion"] == 1
