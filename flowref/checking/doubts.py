@@ -1,17 +1,24 @@
-"""Reasons to doubt an accusation that can be measured: float32 arithmetic within, and a kink at the
-point.
+"""Reasons to doubt an accusation that can be measured: float32 arithmetic within, a kink at the
+point, and what was rounded while the object was built.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from flowref.checking.judgement import UNDECIDED, Judgement
+from flowref.checking.judgement import HELD, UNDECIDED, Judgement
+from flowref.checking.measurement import measure
 from flowref.checking.tolerance import judge
 from flowref.model import Batch, Subject, seed_of
+from flowref.model.means import Beyond
 
 # How far beside a point a law of derivatives is measured again, relative to 1 + |x|.
 ASIDE = 2.0**-16
+# How often an object is built again under random rounding, and how often in any case; a residual that
+# is then this many times larger than what that explains is clear.
+BUILDS, FEWEST_BUILDS, CLEAR = 8, 3, 8.0
 
 
 def leaks(subject: Subject, batch: Batch) -> bool:
@@ -58,3 +65,37 @@ def beside(judgement: Judgement) -> Judgement:
     return judgement.with_outcome(
         outcome, "the map has a kink at the point, where no derivative exists"
     )
+
+
+def built_again(judgement: Judgement) -> Judgement:
+    """Keep violations that are larger than what rounding while the object is built makes of the
+    residual: an exponential and its inverse, computed once and kept, are off by errors that no noise
+    within a call shows. Each build is one of the same random states, with noise of its own.
+    """
+    measurement, violated = judgement.measurement, judgement.violated
+    rebuilt, precision = measurement.subject.rounded_build, measurement.precision
+    if rebuilt is None or not judgement.accuses:
+        return judgement
+    size, magnitude = measurement.size, precision.amplify * precision.unit
+    base = np.asarray(measurement.residual.value, dtype=np.float64).reshape(len(size), -1)
+    total, explained = np.zeros_like(base), np.zeros_like(size)
+    try:
+        for run in range(BUILDS):
+            with rebuilt(seed_of(measurement.seed, "built", run), magnitude) as differs:
+                if not differs:
+                    return judgement
+                again = measure(measurement.law, measurement.subject, measurement.batch)
+            with np.errstate(all="ignore"):
+                change = np.asarray(again.value, dtype=np.float64).reshape(base.shape) - base
+            total += np.where(np.isfinite(change), change, 0.0) ** 2
+            response = np.sqrt(total.max(1, initial=0.0) / (run + 1))
+            explained = precision.factor * response / precision.amplify
+            clear = size > CLEAR * (judgement.allowed + explained)
+            if run + 1 >= FEWEST_BUILDS and clear[violated].all():
+                break
+    except (Beyond, Exception):  # it cannot be measured then, and nothing is explained
+        return judgement
+    allowed = judgement.allowed + explained
+    outcome = np.where(violated & (size <= allowed), HELD, judgement.outcome)
+    grown = replace(judgement, allowed=allowed, explained=judgement.explained + explained)
+    return grown.with_outcome(outcome)

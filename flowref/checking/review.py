@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from flowref.checking.doubts import beside, leaks
+from flowref.checking.doubts import beside, built_again, leaks
 from flowref.checking.judgement import HELD, UNDECIDED, VIOLATED, Judgement
 from flowref.checking.measurement import DOUBLE, FINE, SINGLE
 from flowref.checking.tolerance import CONFIRM_REPLICAS, FINE_REPLICAS, affordable, judge
@@ -29,6 +29,10 @@ def review(judgement: Judgement) -> Judgement:
     show the violation by themselves and keep it, and on the whole batch otherwise.
     """
     measurement = judgement.measurement
+    if (
+        measurement.law.tolerance == ROUNDING
+    ):  # the whole batch at once: it is rarely another object
+        judgement = built_again(judgement)
     violating = np.flatnonzero(judgement.violated)
     few = len(measurement.batch.x) <= FOREMOST
     if measurement.law.tolerance != ROUNDING or not len(violating) or few:

@@ -74,6 +74,8 @@ class Subject:
     composite's parts; an expression is a part's index, "self", ("chain", e1, e2, ...) or
     ("inverse", e).
     ``noise(seed, magnitude)``: context manager under which all of this is randomly rounded.
+    ``rounded_build(seed, magnitude)``: context manager under which calls are those of an object that
+    was randomly rounded while it was built; it gives whether that is another object.
     ``usual()``: context manager under which calls are made in the float32 default dtype.
     ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their maps.
     ``scale``: how far its parameters were moved, by noise or by training.
@@ -99,6 +101,7 @@ class Subject:
     play: Callable[..., Life] | None = None
     arrange: Callable[..., Mapped] | None = None
     noise: Callable[[int, float], AbstractContextManager[None]] | None = None
+    rounded_build: Callable[[int, float], AbstractContextManager[bool]] | None = None
     usual: Callable[[], AbstractContextManager[None]] = nullcontext
     parts: Sequence[str] = ()
     part_maps: Sequence[Callable[..., Mapped]] = ()

@@ -73,6 +73,10 @@ class Live:
     observations: dict[tuple[Any, ...], Observation] = field(default_factory=dict)
     # Builds another object as its author does, with nothing put back; None of a part.
     build: Callable[[], Any] | None = None
+    # Builds it in its condition, with something around building and warming up; None of a part.
+    build_within: Callable[[Callable[[], contextlib.AbstractContextManager[Any]]], Any] | None = (
+        None
+    )
 
     def __post_init__(self) -> None:
         self.shelf = Shelf(self._copied, alone=self.facts.cost.state > LARGE_STATE)
@@ -87,6 +91,17 @@ class Live:
         if magnitude >= SINGLE or not self.cast_from_single:
             return self.shelf.lend()
         return self._meant(magnitude * FINER, seed)
+
+    @contextlib.contextmanager
+    def instead(self, obj: Any, rebuild: Callable[[], Any]) -> Iterator[None]:
+        """Have another object called in place of this one, that was built likewise."""
+        before = self.pristine, self.rebuild, self.shelf, self.number, self.observations
+        self.pristine, self.rebuild, self.observations = obj, rebuild, {}
+        self.__post_init__()
+        try:
+            yield
+        finally:
+            self.pristine, self.rebuild, self.shelf, self.number, self.observations = before
 
     @contextlib.contextmanager
     def _meant(self, magnitude: float, seed: int) -> Iterator[Any]:

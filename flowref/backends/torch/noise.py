@@ -90,6 +90,12 @@ class RandomRounding(TorchDispatchMode):
         self.factors = np.empty(0)
         self.operations: int = 0
         self.busy: int = 0
+        self.seed = seed
+
+    @property
+    def drawn(self) -> bool:
+        """Whether anything was rounded so far."""
+        return _state(self.generator) != _state(np.random.Generator(np.random.SFC64(self.seed)))
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -316,6 +322,12 @@ class RandomRounding(TorchDispatchMode):
         array[...] = np.where(
             linear, array + unsure / beta if name == "softplus" else array * (1 - unsure), array
         )
+
+
+def _state(generator: np.random.Generator) -> bytes:
+    """Where a generator stands."""
+    state: Any = generator.bit_generator.state["state"]
+    return bytes(state["state"].tobytes())
 
 
 def _single(value: Any) -> bool:

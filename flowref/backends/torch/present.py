@@ -27,6 +27,7 @@ from flowref.backends.torch.building import BUILDING
 from flowref.backends.torch.evaluation import evaluation
 from flowref.backends.torch.live import DTYPES, Live, noise, usual
 from flowref.backends.torch.numbers import numbers_of
+from flowref.backends.torch.rounded_builds import Around, rounded_build, transplanted
 from flowref.backends.torch.sandbox import sandbox
 from flowref.backends.torch.scenario import MODES
 from flowref.backends.torch.scenario_inside import INSIDE
@@ -74,21 +75,27 @@ def present(
             set_mode(obj, False)
             return obj
 
-    def lived() -> Any:
-        obj = cast(build(), dtype)
+    def lived(around: Around = contextlib.nullcontext) -> Any:
+        with around():
+            obj = cast(build(), dtype)
         if not facts.given:  # weights from a file have lived already
-            warm(obj, dialect, facts, dtype, condition.seed)
+            with around():
+                warm(obj, dialect, facts, dtype, condition.seed)
         return obj
 
     def training() -> Training:
         with sandbox(build_seed(condition.seed), dtype):
             return trained(key, build, lived, dialect, facts, dtype, condition.seed)
 
-    def load() -> Any:
+    def load(around: Around = contextlib.nullcontext) -> Any:
         if condition.history == "trained":
             return duplicate(training().obj)
         with sandbox(build_seed(condition.seed), dtype):
-            obj = lived() if condition.history == "warm" else cast(build(), dtype)
+            if condition.history == "warm":
+                obj = lived(around)
+            else:
+                with around():
+                    obj = cast(build(), dtype)
             if condition.scale and not facts.promises.get("fixed"):
                 move(obj, condition.scale, derive(condition.seed, 5))
                 if dialect.repair is not None:
@@ -97,9 +104,17 @@ def present(
             set_mode(obj, False)
             return obj
 
+    def within(around: Around) -> Any:
+        if condition.history != "trained":
+            return load(around)
+        with sandbox(build_seed(condition.seed), dtype):
+            clean = lived()
+        with sandbox(build_seed(condition.seed), dtype):
+            return transplanted(training().obj, clean, lived(around))
+
     pristine = load()
     loaded = Live(pristine, dialect, facts, dtype, condition.seed, load, fresh, resolve, training)
-    loaded.build = build
+    loaded.build, loaded.build_within = build, within
     if condition.part:
         name, loaded = parts.part_at(loaded, name, condition.part)
     return subject_of(loaded, name, condition)
@@ -163,6 +178,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         play=partial(scenario.play, live, ACTIONS),
         arrange=able((dialect.chain and dialect.parts and maps) or dialect.invert, parts.arrange),
         noise=partial(noise, live),
+        rounded_build=partial(rounded_build, live),
         usual=partial(usual, live),
         parts=part_names,
         part_maps=part_maps,

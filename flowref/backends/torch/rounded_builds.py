@@ -1,0 +1,106 @@
+"""Building an object under random rounding. What a constructor computes once and keeps (an
+exponential, an inverse, knots that were added up) is off by the rounding of its building, which no
+noise within a call can show.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+from flowref.backends.torch.array_noise import arrays_rounded
+from flowref.backends.torch.live import BUDGET_FACTOR, BUDGET_FLOOR, Live
+from flowref.backends.torch.narrowing import Watching
+from flowref.backends.torch.noise import RandomRounding
+from flowref.backends.torch.state import duplicate, tensors
+
+# What is put around the building of an object.
+Around = Callable[[], AbstractContextManager[Any]]
+# Objects that take more operations to build are not built again.
+MOST = 20_000
+
+
+@contextlib.contextmanager
+def rounded_build(live: Live, seed: int, magnitude: float) -> Iterator[bool]:
+    """Inside it, calls are those of an object that was built and warmed up under random rounding,
+    in the same random states; yields whether that makes another object.
+    """
+    other = _built(live, seed, magnitude)
+    if other is None:
+        yield False
+        return
+    obj, make = other
+    with live.instead(obj, make):
+        yield True
+
+
+def _built(live: Live, seed: int, magnitude: float) -> tuple[Any, Callable[[], Any]] | None:
+    """Another such object, and what builds it; None where building rounds nothing, or fails."""
+    make = live.build_within
+    if make is None:
+        return None
+    try:
+        budget = _budget(live, make)
+        noises: list[RandomRounding] = []
+
+        @contextlib.contextmanager
+        def around() -> Iterator[None]:
+            # In single precision is what the object keeps in that on purpose.
+            noise = RandomRounding(magnitude, seed + len(noises), budget=budget, single=False)
+            noises.append(noise)
+            with noise, arrays_rounded(noise):
+                yield
+
+        obj = make(around)
+    except Exception:  # too long, or refused under noise: then nothing is known
+        return None
+    if not noises[0].drawn and alike(obj, live.pristine):
+        return None
+    return obj, lambda: make(around)
+
+
+def _budget(live: Live, make: Callable[[Around], Any]) -> int:
+    """The operations after which building does not settle under noise. Raises where an object takes
+    many.
+    """
+    if "build" not in live.clean_operations:
+        counters: list[Watching] = []
+
+        def around() -> Watching:
+            counters.append(Watching())
+            return counters[-1]
+
+        make(around)
+        live.clean_operations["build"] = sum(counter.operations for counter in counters)
+    clean = live.clean_operations["build"]
+    if clean > MOST:
+        raise RuntimeError("it takes too long to build")
+    return BUDGET_FACTOR * clean + BUDGET_FLOOR
+
+
+def alike(obj: Any, other: Any) -> bool:
+    """Whether two objects hold the same tensors."""
+    ours, theirs = tensors(obj), tensors(other)
+    return len(ours) == len(theirs) and all(map(_same, ours, theirs))
+
+
+def transplanted(changed: Any, clean: Any, rounded: Any) -> Any:
+    """A copy of an object that has lived, with those of its tensors that it still has from its
+    building as another building gave them.
+    """
+    copy = duplicate(changed)
+    held = [tensors(one) for one in (copy, clean, rounded)]
+    if len({len(one) for one in held}) == 1:
+        with torch.no_grad():
+            for tensor, before, after in zip(*held, strict=True):
+                if _same(tensor, before) and tensor.shape == after.shape:
+                    tensor.copy_(after)
+    return copy
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
