@@ -178,6 +178,20 @@ class Stating(Flow, Protocol):
     def stated(self) -> Call[Array]: ...
 
 
+class Expanding(Flow, Protocol):
+    """Copies of a distribution in a batch: ``expanded(x, context)``, their log-densities."""
+
+    @property
+    def expanded(self) -> Call[Array]: ...
+
+
+class Signed(Flow, Protocol):
+    """A transform that says whether it increases: ``sign()``."""
+
+    @property
+    def sign(self) -> Call[Array]: ...
+
+
 class Estimating(Flow, Protocol):
     """Log-likelihoods estimated from draws: ``estimate(x, draws, seed, context)``."""
 

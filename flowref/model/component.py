@@ -44,6 +44,9 @@ class Dialect:
     beside them;
     ``estimate(obj, x, draws, context)``: the log-likelihood as estimated from so many draws of the
     latents.
+    ``expanded(obj, x, context)``: the log-density of points by several copies of a distribution of
+    torch.distributions that ``expand`` makes, ``(rows, copies)``; ``sign(obj)``: whether a transform
+    says that it increases (1) or decreases (-1), nan where it does not say.
     ``rescale(obj, factor)``: the density of data multiplied by a factor, made by the library's own
     means.
     ``bits_per_dim(obj, x, context)``; ``loss(obj, x, context, weight) -> (nll, penalty)``: what
@@ -68,6 +71,8 @@ class Dialect:
     cdf: Callable[..., Any] | None = None
     icdf: Callable[..., Any] | None = None
     stated: Callable[[Any], Any] | None = None
+    expanded: Callable[..., Any] | None = None
+    sign: Callable[[Any], Any] | None = None
     estimate: Callable[..., Any] | None = None
     rescale: Callable[[Any, float], Any] | None = None
     bits_per_dim: Callable[..., Any] | None = None

@@ -56,6 +56,8 @@ class Subject:
         beside them in place of log-dets;
         ``cdf(x)``, ``icdf(u)`` -> ``(batch,)``; ``stated()`` -> mean, variance and entropy as the
         distribution tells them, nan where it does not;
+        ``expanded(x, context)`` -> ``(batch, copies)``, log-densities by copies that it expands to;
+        ``sign()`` -> whether it says that it increases, 1, or decreases, -1;
         ``estimate(x, draws, seed, context)`` -> ``(batch,)``, log-likelihoods from draws;
         ``rescaled(x, factor, context)`` -> ``(batch,)``, the log-density of data times a factor;
         ``bits_per_dim(x, context)`` -> ``(batch,)`` or a number;
@@ -159,6 +161,16 @@ class Subject:
     def stated(self) -> Call[Array] | None:
         """Mean, variance and entropy as told."""
         return self.calls.get("stated")
+
+    @property
+    def expanded(self) -> Call[Array] | None:
+        """Log-densities by the copies that it expands to."""
+        return self.calls.get("expanded")
+
+    @property
+    def sign(self) -> Call[Array] | None:
+        """The sign of its slope, as told."""
+        return self.calls.get("sign")
 
     @property
     def estimate(self) -> Call[Array] | None:

@@ -37,6 +37,24 @@ def sample(obj: Any, n: int, context: Any = None) -> Any:
     return obj.sample((n,))
 
 
+def rsample(obj: Any, n: int, context: Any = None) -> Any:
+    return obj.rsample((n,))
+
+
+def expanded(obj: Any, x: Any, context: Any = None) -> Any:
+    several = obj.expand((2, *obj.batch_shape))
+    return several.log_prob(x.unsqueeze(1)).reshape(len(x), 2, -1).sum(-1)
+
+
+def sign(obj: Any) -> Any:
+    import torch
+
+    try:
+        return torch.as_tensor(obj.sign, dtype=torch.float64)
+    except (NotImplementedError, AttributeError):
+        return torch.tensor(float("nan"))
+
+
 def flow_forward(obj: Any, z: Any, context: Any = None) -> Any:
     from torch.distributions import ComposeTransform
 
@@ -78,7 +96,7 @@ def flow_chain(parts: Sequence[Any]) -> Any:
 
 # Each library composes and rescales with its own classes.
 TRANSFORM = Dialect(
-    forward=forward, inverse=inverse, parts=parts, invert=invert, normalizing="inverse"
+    forward=forward, inverse=inverse, parts=parts, invert=invert, sign=sign, normalizing="inverse"
 )
 DENSITY = Dialect(log_prob=log_prob, sample=sample)
 FLOW = Dialect(

@@ -35,10 +35,6 @@ def chain(parts: Sequence[Any]) -> Any:
     return compose(list(parts))
 
 
-def rsample(obj: Any, n: int, context: Any = None) -> Any:
-    return obj.rsample((n,))
-
-
 def rescale(obj: Any, factor: float) -> Any:
     from pyro.distributions import TransformedDistribution
     from torch.distributions import AffineTransform
@@ -62,9 +58,14 @@ CONDITIONAL = Dialect(
     forward=conditional_forward, inverse=conditional_inverse, normalizing="inverse"
 )
 CONDITIONAL_ONE_WAY = Dialect(forward=conditional_forward)
-DENSITY = replace(torch_dialects.DENSITY, rescale=rescale)
+DENSITY = replace(torch_dialects.DENSITY, expanded=torch_dialects.expanded, rescale=rescale)
 CONDITIONAL_DENSITY = Dialect(log_prob=conditional_log_prob, sample=conditional_sample)
-FLOW = replace(torch_dialects.FLOW, rsample=rsample, rescale=rescale)
+FLOW = replace(
+    torch_dialects.FLOW,
+    rsample=torch_dialects.rsample,
+    expanded=torch_dialects.expanded,
+    rescale=rescale,
+)
 
 
 def recognizes(obj: Any) -> Dialect | None:

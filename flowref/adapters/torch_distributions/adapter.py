@@ -88,10 +88,15 @@ def rescale(obj: Any, factor: float) -> Any:
 TRANSFORM = replace(torch_dialects.TRANSFORM, chain=chain)
 SIMPLEX = Dialect(forward=simplex_forward, inverse=simplex_inverse, normalizing="inverse")
 CHOLESKY = Dialect(forward=cholesky_forward, inverse=cholesky_inverse, normalizing="inverse")
-DENSITY = replace(torch_dialects.DENSITY, rescale=rescale)
+OFFERED: dict[str, Any] = {
+    "rsample": torch_dialects.rsample,
+    "expanded": torch_dialects.expanded,
+    "rescale": rescale,
+}
+DENSITY = replace(torch_dialects.DENSITY, **OFFERED)
 OF_NUMBERS = replace(DENSITY, stated=stated)
 UNIVARIATE = replace(OF_NUMBERS, cdf=cdf, icdf=icdf)
-FLOW = replace(torch_dialects.FLOW, rescale=rescale)
+FLOW = replace(torch_dialects.FLOW, **OFFERED)
 # Transforms whose codomain has fewer dimensions than its coordinates.
 SPECIAL = {"StickBreakingTransform": SIMPLEX, "CorrCholeskyTransform": CHOLESKY}
 
@@ -108,6 +113,11 @@ def recognizes(obj: Any) -> Dialect | None:
         return special or (TRANSFORM if obj.bijective else None)
     if not isinstance(obj, Distribution):
         return None
+    dialect = _of_distribution(obj)
+    return dialect if obj.has_rsample else replace(dialect, rsample=None)
+
+
+def _of_distribution(obj: Any) -> Dialect:
     if is_flow(obj):
         return FLOW
     if len(obj.event_shape) or len(obj.batch_shape):

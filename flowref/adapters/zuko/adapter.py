@@ -142,6 +142,7 @@ FLOW = Dialect(
 # Its inverse reaches no further than a bound, as its documentation says, so that samples beyond
 # would be clipped there.
 BOUNDED_FLOW = replace(FLOW, sample=None, sample_log_prob=None, base_sample=None, rsample=None)
+DENSITY = replace(torch_dialects.DENSITY, expanded=torch_dialects.expanded)
 LAZY_DENSITY = Dialect(log_prob=flow_log_prob, sample=flow_sample)
 
 
@@ -158,7 +159,7 @@ def recognizes(obj: Any) -> Dialect | None:
         return LAZY_DENSITY
     if isinstance(obj, Transform):
         return TRANSFORM if obj.bijective else None
-    return torch_dialects.DENSITY if isinstance(obj, Distribution) else None
+    return DENSITY if isinstance(obj, Distribution) else None
 
 
 def describe_users(obj: Any, event_shape: Shape | None) -> Facts:
@@ -172,7 +173,7 @@ def components() -> Mapping[str, Component]:
         **components_of(constructions.transforms(), TRANSFORM, describe),
         **components_of(constructions.lazy_transforms(), LAZY, describe),
         **components_of(constructions.flows(), _flow_dialect, describe, constructions.promised),
-        **components_of(bases.constructions(), torch_dialects.DENSITY, describe),
+        **components_of(bases.constructions(), DENSITY, describe),
     }
 
 

@@ -21,7 +21,8 @@ DRAWING = ("sample", "base_sample", "rsample", "sample_log_prob")
 
 def offered(dialect: Dialect) -> tuple[str, ...]:
     """The names of the methods that a dialect has."""
-    names = [*POINTWISE, *DRAWING, "cdf", "icdf", "stated", "estimate", "loss", "dequantize"]
+    names = [*POINTWISE, *DRAWING, "cdf", "icdf", "stated", "expanded", "sign", "estimate", "loss"]
+    names.append("dequantize")
     present = [name for name in names if getattr(dialect, name) is not None]
     if dialect.rescale is not None and dialect.log_prob is not None:
         present.append("rescaled")

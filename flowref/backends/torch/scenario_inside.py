@@ -13,9 +13,10 @@ from flowref.backends.torch.arrays import array
 from flowref.backends.torch.conditioners import bend, conditioner, outputs
 from flowref.backends.torch.derivatives import directional
 from flowref.backends.torch.levels import cut_after, running, traced
+from flowref.backends.torch.sandbox import seed_torch
 from flowref.backends.torch.scenario import Action, Stage
 from flowref.backends.torch.state import tensor_entries
-from flowref.model import ROLES, Array, Normalizer, Unsupported, steps
+from flowref.model import ROLES, Array, Normalizer, Unsupported, derive, steps
 
 
 def normalizer(stage: Stage) -> Normalizer:
@@ -149,6 +150,36 @@ def pathwise(stage: Stage, step: steps.Pathwise) -> steps.Drawn:
     return steps.Drawn(array(value), bool(value.requires_grad), slope)
 
 
+def carry(stage: Stage, step: steps.Carry) -> steps.Carried:
+    """Reparameterized samples of an object whose tensors require gradients, and with these moved."""
+    entries = [one for one in tensor_entries(stage.obj) if one[2].is_floating_point()]
+    leaves = [tensor.detach().clone().requires_grad_(True) for _, _, tensor in entries]
+    value = _redrawn(stage, step.n, entries, leaves)
+    largest, graph = 0.0, bool(value.requires_grad)
+    if graph:
+        weights = torch.randn(value.shape, dtype=value.dtype)
+        gradients = torch.autograd.grad((value * weights).sum(), leaves, allow_unused=True)
+        largest = max(
+            (float(g.abs().max()) for g in gradients if g is not None and g.numel()), default=0.0
+        )
+    shares = [1 + step.share * (2 * torch.rand_like(leaf) - 1) for leaf in leaves]
+    moved = [(leaf * share).detach() for leaf, share in zip(leaves, shares, strict=True)]
+    return steps.Carried(
+        array(value), array(_redrawn(stage, step.n, entries, moved)), graph, largest
+    )
+
+
+def _redrawn(stage: Stage, count: int, entries: list[Any], values: list[torch.Tensor]) -> Any:
+    """Reparameterized samples from the same noise, with other tensors in the places of those held."""
+    for (container, key, _), value in zip(entries, values, strict=True):
+        if isinstance(container, dict | list):
+            container[key] = value
+        elif not isinstance(container, tuple | set | frozenset) and key is not None:
+            object.__setattr__(container, key, value)
+    seed_torch(derive(stage.live.seed, 43))
+    return stage.live.function("rsample")(stage.obj, count, None)
+
+
 INSIDE: dict[type, Action] = {
     steps.Roles: lambda stage, step: {name: value_of(stage, name) for name in ROLES},
     steps.Assign: assign,
@@ -161,6 +192,7 @@ INSIDE: dict[type, Action] = {
     steps.Layers: layers,
     steps.Trace: trace,
     steps.Cut: cut,
+    steps.Carry: carry,
     steps.Draw: draw,
     steps.Pathwise: pathwise,
 }

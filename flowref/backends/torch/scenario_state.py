@@ -6,6 +6,7 @@ import copy
 import gc
 import io
 import pickle
+from typing import Any
 
 import torch
 
@@ -125,6 +126,28 @@ def to_meta(stage: Stage, step: steps.Meta) -> dict[str, str]:
     return {str(key): str(tensor.device) for _, key, tensor in tensor_entries(stage.obj)}
 
 
+def compare(stage: Stage, step: steps.Compare) -> steps.Likeness:
+    """Which strangers the object is equal to."""
+    kind: Any = type(stage.obj)
+    if kind.__eq__ is object.__eq__:
+        return steps.Likeness(False, ())
+    strangers = {
+        "a bare object": object(),
+        "the exponential": torch.distributions.ExpTransform(),
+        "a sigmoid": torch.distributions.SigmoidTransform(),
+    }
+    alike = tuple(name for name, other in strangers.items() if _equal(stage.obj, other))
+    return steps.Likeness(True, alike)
+
+
+def _equal(obj: object, other: object) -> bool:
+    """Whether an object says that it is equal to another; one that raises says nothing."""
+    try:
+        return (obj == other) is True
+    except Exception:
+        return False
+
+
 def count_tensors(stage: Stage, step: steps.CountTensors) -> int:
     """How many tensors are alive in the process."""
     gc.collect()
@@ -144,5 +167,6 @@ STATE: dict[type, Action] = {
     steps.Graphs: graphs,
     steps.Dtypes: dtypes,
     steps.Meta: to_meta,
+    steps.Compare: compare,
     steps.CountTensors: count_tensors,
 }

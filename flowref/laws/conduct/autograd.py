@@ -114,6 +114,8 @@ def clipped(probe: Probe, row: int, gradient: Array, of: str, support: Support) 
     slopes = np.abs(gradient.reshape(-1))
     entries = np.argsort(-slopes, kind="stable")[:ENTRIES]
     entries = entries[slopes[entries] > 0]
+    if not len(entries):  # no derivative is claimed at all
+        return False
     point = probe.points[row].reshape(-1)
     moves = np.zeros((len(entries), len(point)))
     moves[np.arange(len(entries)), entries] = 1 + np.abs(point[entries])

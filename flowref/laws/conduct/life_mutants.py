@@ -23,9 +23,13 @@ from flowref.laws.common.defects import (
 )
 from flowref.model import Life, Subject, mutant
 from flowref.model.steps import (
+    Carried,
+    Carry,
+    Compare,
     Construct,
     Construction,
     Drawn,
+    Likeness,
     Modes,
     Nudge,
     Overwrite,
@@ -118,6 +122,30 @@ def noise_of_default_dtype(subject: Subject, size: float = 1.0) -> Subject:
 def rsample_without_gradients(subject: Subject, size: float = 1.0) -> Subject:
     """rsample is sample under another name."""
     return at(subject, Pathwise, lambda out: Drawn(out.value, False, 0.0))
+
+
+@mutant("conduct/rsample-carries", host="torch:distributions.Kumaraswamy")
+def rsample_without_graph(subject: Subject, size: float = 1.0) -> Subject:
+    """rsample of a distribution records nothing."""
+    return at(subject, Carry, lambda out: Carried(out.value, out.moved, False, 0.0))
+
+
+@mutant("conduct/rsample-carries", host="torch:distributions.Normal")
+def rsample_of_another_graph(subject: Subject, size: float = 1.0) -> Subject:
+    """rsample of a distribution records something else than its tensors."""
+    return at(subject, Carry, lambda out: Carried(out.value, out.moved, True, 0.0))
+
+
+@mutant("conduct/equality", host="torch:AffineTransform")
+def equal_to_anything(subject: Subject, size: float = 1.0) -> Subject:
+    """It is equal to whatever it is compared with."""
+    return at(subject, Compare, lambda out: Likeness(True, ("a bare object", "a sigmoid")))
+
+
+@mutant("conduct/equality", host="torch:AffineTransform")
+def equal_to_transforms(subject: Subject, size: float = 1.0) -> Subject:
+    """It is equal to whatever is a transform."""
+    return at(subject, Compare, lambda out: Likeness(True, ("the exponential", "a sigmoid")))
 
 
 # Parameters

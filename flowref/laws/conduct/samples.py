@@ -10,11 +10,11 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import DRAWN, Probe, probe_of
-from flowref.laws.common.requirements import has_parameters, in_double
+from flowref.laws.common.requirements import in_double
 from flowref.laws.density.consistency import unconditional
 from flowref.model import ADVICE, EXACT, Batch, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Flow, Living, Sampler
-from flowref.model.steps import Eval, Nudge, Pathwise, Step, Train
+from flowref.model.steps import Carry, Eval, Nudge, Pathwise, Step, Train
 
 
 class LivingSampler(Living, Sampler, Protocol):
@@ -117,6 +117,12 @@ def reparameterizes(flow: Flow) -> bool:
     return "rsample" in flow.calls
 
 
+@requires("it has no trainable parameters")
+def parametric(flow: Flow) -> bool:
+    """Parameters of modules, or the tensors of what holds no modules."""
+    return flow.trainable or not flow.stateful
+
+
 @law(
     "conduct/rsample-carries",
     points="data",
@@ -124,13 +130,15 @@ def reparameterizes(flow: Flow) -> bool:
     effort=1,
     size=1,
     scales=(0.0, 0.3),
-    applies=reparameterizes & has_parameters & unconditional,
+    applies=reparameterizes & parametric & unconditional,
     source="torch.distributions: rsample is reparameterized, sample is not",
 )
 def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
     """Samples of rsample that move with the parameters carry gradients to them, in train mode at
-    least.
+    least; those of an object that holds no modules, to the tensors that it was made with.
     """
+    if not flow.trainable:
+        return carried(flow, batch)
     weights = np.random.default_rng(batch.seed).standard_normal((DRAWN, *flow.density_shape))
     path = Pathwise(DRAWN, weights, batch.seed)
     # Some record nothing for their parameters in eval mode, on purpose: in either mode will do.
@@ -148,6 +156,20 @@ def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
         lost &= not here.graph or here.slope == 0
     lost &= moves
     note = "samples of rsample move with the parameters, and carry no gradient to them"
+    return flags(lost, len(batch.x), note, trivial=np.full(len(batch.x), not moves))
+
+
+def carried(flow: LivingSampler, batch: Batch) -> Residual:
+    """The same of a distribution, whose parameters are the tensors that it holds."""
+    life, error = attempt(flow.play, [Carry(DRAWN, TINY)])
+    if error:
+        raise Unsupported(f"it refuses to sample ({error})")
+    seen = life[0]
+    moves = seen.value.shape == seen.moved.shape and not np.allclose(
+        seen.value, seen.moved, rtol=1e-9, atol=1e-9
+    )
+    lost = moves and not (seen.graph and seen.largest > 0)
+    note = "samples of rsample move with the tensors that it holds, and carry no gradient to them"
     return flags(lost, len(batch.x), note, trivial=np.full(len(batch.x), not moves))
 
 

@@ -33,7 +33,7 @@ from flowref.model.abilities import Density, Flow, offers
 
 # Points on random rays, how far they reach, in units of the spread, and the mass beyond which they
 # accuse, twice.
-RAYS, NEAR, REACH, MASS = 1_024, 0.1, 1e4, 1e3
+RAYS, NEAR, REACH, MASS = 1_024, 0.1, 1e8, 1e3
 # Samples gather at an end where more than this share of them lies within this share of their range.
 END, GATHERED = 0.01, 0.004
 # Points about the samples that look for mass outside the support, the largest weight of one, and
@@ -49,6 +49,7 @@ LOOKED, WEIGHT, ERRORS = 8_000, 20.0, 5.0
     size=1,
     effort=2,
     applies=comparable,
+    version=2,
     source="a density that stays up along rays does not integrate to one; Markov's inequality",
 )
 def tails(flow: Density, batch: Batch) -> Residual:
@@ -56,8 +57,8 @@ def tails(flow: Density, batch: Batch) -> Residual:
     with $\log r$ uniform, is not a thousand.
 
     The estimate has the mass as its mean, so that for a density it exceeds $10^3$ with probability
-    $10^{-3}$ at most, twice with $10^{-6}$: that much accuses. A density that stays at $e^{-5}$ in
-    two dimensions is seen for certain.
+    $10^{-3}$ at most, twice with $10^{-6}$: that much accuses. The rays reach so far that a density
+    is seen for certain that stays where a standard normal is at four in every dimension.
     """
     center, spread = _place(flow, batch.seed)
     logs = [_log_mass(flow, center, spread, batch, batch.seed + stage) for stage in range(2)]

@@ -21,15 +21,17 @@ from flowref.model.steps.calls import (
 from flowref.model.steps.inside import Bend, Cut, Layers, Parameters, Passed, Trace
 from flowref.model.steps.life import Life, Step
 from flowref.model.steps.normalizing import Assign, Normalize, Pullback, Pulled, Roles
-from flowref.model.steps.samples import Draw, Drawn, Pathwise
+from flowref.model.steps.samples import Carried, Carry, Draw, Drawn, Pathwise
 from flowref.model.steps.state import (
     Cast,
+    Compare,
     Construct,
     Construction,
     CountTensors,
     Deepcopy,
     Dtypes,
     Graphs,
+    Likeness,
     Meta,
     Pickle,
     Reload,
@@ -46,7 +48,10 @@ from flowref.model.steps.state import (
 __all__ = [
     "Assign",
     "Bend",
+    "Carried",
+    "Carry",
     "Cast",
+    "Compare",
     "Construct",
     "Construction",
     "CountTensors",
@@ -62,6 +67,7 @@ __all__ = [
     "Layers",
     "Learn",
     "Life",
+    "Likeness",
     "Meta",
     "ModeChange",
     "Modes",

@@ -28,6 +28,28 @@ class Draw(Step[Drawn]):
     n: int
 
 
+@dataclass(frozen=True)
+class Carried:
+    """Reparameterized samples with the tensors that an object holds as they are, and moved; whether
+    they carry a graph, and the largest gradient in it.
+    """
+
+    value: Array
+    moved: Array
+    graph: bool
+    largest: float
+
+
+@dataclass(frozen=True)
+class Carry(Step[Carried]):
+    """Reparameterized samples of an object that holds no modules while all floating tensors that it
+    holds require a gradient; and again, from the same noise, with these off by a small share.
+    """
+
+    n: int
+    share: float
+
+
 @dataclass(frozen=True, eq=False)
 class Pathwise(Step[Drawn]):
     """Reparameterized samples, and autograd's derivative of the sum of weights times samples in the

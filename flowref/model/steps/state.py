@@ -118,5 +118,20 @@ class Meta(Step[Mapping[str, str]]):
 
 
 @dataclass(frozen=True)
+class Likeness:
+    """Whether a class says itself what it is equal to, and which strangers an object of it is equal
+    to: a bare object, and transforms that do different things.
+    """
+
+    own: bool
+    strangers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Compare(Step[Likeness]):
+    """The object, compared with what it cannot be."""
+
+
+@dataclass(frozen=True)
 class CountTensors(Step[int]):
     """How many tensors are alive in the process, after a garbage collection."""

@@ -158,8 +158,9 @@ def _running(obj: Any, way: Way, x: Any, context: Any) -> Spoken | None:
     """A call that is fed a running log-det; None where it gives none back."""
     for column in (False, True):
         before = asking.running_numbers(x, column)
+        given = before.clone()
         try:
-            out = way.ask(obj, x, context, before.clone())
+            out = way.ask(obj, x, context, given)
         except Exception:
             if column:
                 raise
@@ -168,7 +169,8 @@ def _running(obj: Any, way: Way, x: Any, context: Any) -> Spoken | None:
             return None
         if tuple(out[1].shape) != tuple(before.shape):
             continue
-        return Spoken(way.speak(column=column), (running_words(obj, way),))
+        written = "" if bool((given == before).all()) else ", written to the tensor that came in"
+        return Spoken(way.speak(column=column), (running_words(obj, way) + written,))
     return None
 
 

@@ -99,6 +99,7 @@ SPECIMENS = (
             "cdf-sign": ("sampling/inverse-transform-galois",),
             "entropy": ("density/stated-moments",),
             "mean": ("density/stated-moments",),
+            "expand": ("density/expanded",),
         },
     ),
 )

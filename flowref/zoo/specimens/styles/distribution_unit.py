@@ -79,6 +79,7 @@ SPECIMENS = (
             "cdf-tail": ("sampling/inverse-transform-galois",),
             "no-log-b": ("density/integrates-to-one",),
             "var": ("density/stated-moments",),
+            "rsample-detach": ("conduct/rsample-carries",),
             "support": ("sampling/inverse-transform-galois",),
         },
     ),

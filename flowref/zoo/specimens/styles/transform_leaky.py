@@ -60,6 +60,8 @@ SPECIMENS = (
             "inverse-comparison": ("bijection/forward-roundtrip",),
             "at-zero": ("bijection/finite",),
             "event-sum": ("bijection/log-det-shape",),
+            "sign-attribute": ("bijection/declared-sign",),
+            "eq": ("conduct/equality",),
         },
     ),
 )

@@ -83,6 +83,8 @@ SPECIMENS = (
             "seed": ("conduct/no-global-settings",),
             "uniform": ("density/samples-consistent",),
             "temperature": ("density/samples-consistent",),
+            "clip": ("density/tails",),
+            "antithetic": ("sampling/rows-independent",),
             "default-dtype": ("conduct/no-global-settings",),
         },
     ),

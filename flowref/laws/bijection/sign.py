@@ -1,0 +1,59 @@
+"""Whether a transform increases, as it says."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from flowref.laws.common.arithmetic import finite_rows
+from flowref.model import EXACT, Batch, Residual, Unsupported, law
+from flowref.model.abilities import Bijection, Signed
+
+
+class SignedBijection(Bijection, Signed, Protocol):
+    """A map that says whether it increases."""
+
+
+# Steps relative to 1 + |x|, and images that are as close as this tell nothing.
+STEP, TOLD = 2.0**-6, 1e-6
+
+
+@law(
+    "bijection/declared-sign",
+    tolerance=EXACT,
+    effort=2,
+    size=16,
+    scales=(0.0, 0.3),
+    source="torch.distributions: Transform.sign, by which TransformedDistribution.cdf turns a cdf around",
+)
+def declared_sign(flow: SignedBijection, batch: Batch) -> Residual:
+    """A transform that says that it increases does, in each coordinate, and one that says that it
+    decreases does that.
+    """
+    told = np.asarray(flow.sign(), dtype=np.float64)
+    if not np.isfinite(told).all():
+        raise Unsupported("it does not say whether it increases", waits=False)
+    rows, shape = len(batch.x), batch.x.shape
+    if flow.latent_shape != flow.event_shape:
+        raise Unsupported("its outputs are other coordinates", waits=False)
+    told = np.broadcast_to(told, shape)
+    here = np.asarray(flow.forward(batch.x, batch.context).value, dtype=np.float64)
+    wrong, seen = np.zeros(rows), np.zeros(rows, dtype=bool)
+    flat = batch.x.reshape(rows, -1)
+    for entry in range(min(flat.shape[1], 8)):
+        moved = flat.copy()
+        moved[:, entry] += STEP * (1 + np.abs(flat[:, entry]))
+        x = moved.reshape(shape)
+        inside = flow.domain.holds(x)
+        x = np.where(inside.reshape(-1, *[1] * (x.ndim - 1)), x, batch.x)
+        there = np.asarray(flow.forward(x, batch.context).value, dtype=np.float64)
+        with np.errstate(invalid="ignore"):
+            rise = (there - here).reshape(rows, -1)[:, entry]
+            size = np.abs(here).reshape(rows, -1)[:, entry]
+            clear = inside & finite_rows(here, there) & (np.abs(rise) > TOLD * (1 + size))
+        seen |= clear
+        wrong = np.maximum(wrong, clear & (rise * told.reshape(rows, -1)[:, entry] < 0))
+    sense = "increases" if (told > 0).all() else "decreases" if (told < 0).all() else "goes"
+    note = f"it says that it {sense}, and it does the opposite" if wrong.any() else ""
+    return Residual(wrong, decidable=seen, note=note)

@@ -1,0 +1,27 @@
+"""What an object says that it is equal to."""
+
+from __future__ import annotations
+
+from flowref.laws.common.outcomes import flags
+from flowref.model import EXACT, Batch, Residual, Unsupported, law
+from flowref.model.abilities import Living
+from flowref.model.steps import Compare
+
+
+@law(
+    "conduct/equality",
+    tolerance=EXACT,
+    effort=1,
+    size=1,
+    scales=(0.0,),
+    source="torch.distributions.kl compares transforms to decide whether the divergence of their bases is that of the whole",
+)
+def equality(flow: Living, batch: Batch) -> Residual:
+    """An object is equal to nothing that does something else: neither to a bare object, nor to both
+    the exponential and the sigmoid of torch.distributions.
+    """
+    (seen,) = flow.play([Compare()])
+    if not seen.own:
+        raise Unsupported("it is equal to itself alone, as objects are", waits=False)
+    wrong = len(seen.strangers) > 1 or "a bare object" in seen.strangers
+    return flags(wrong, len(batch.x), f"it is equal to {' and to '.join(seen.strangers)}")

@@ -1,0 +1,46 @@
+"""Several copies of a distribution in one batch."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from flowref.laws.common.arithmetic import finite_rows
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.requirements import exact_density
+from flowref.model import Batch, Residual, Unsupported, law
+from flowref.model.abilities import Density, Expanding
+
+
+class ExpandingDensity(Density, Expanding, Protocol):
+    """A density that can be expanded."""
+
+
+@law(
+    "density/expanded",
+    points="data",
+    local=False,
+    effort=2,
+    size=7,
+    scales=(0.0, 0.3),
+    applies=exact_density,
+    source="torch.distributions: expand returns the same distribution with its batch dimensions expanded",
+)
+def expanded(flow: ExpandingDensity, batch: Batch) -> Residual:
+    """Each of the copies that a distribution is expanded to has the log-density of the distribution."""
+    several, error = attempt(flow.expanded, batch.x, batch.context)
+    if error:
+        raise Unsupported(f"it refuses to be expanded ({error})", waits=False)
+    rows = len(batch.x)
+    density = np.asarray(flow.log_prob(batch.x, batch.context), np.float64).reshape(rows)
+    several = np.asarray(several, np.float64)
+    if several.shape != (rows, 2):
+        note = f"two copies give {several.shape} log-densities for {rows} points"
+        return Residual(np.full(rows, np.inf), note=note)
+    return Residual(
+        several - density[:, None],
+        scale=4 + np.nan_to_num(np.abs(density), posinf=0.0),
+        decidable=finite_rows(density),
+        observed={"log p(x)": density, "of the first copy": several[:, 0]},
+    )
