@@ -166,6 +166,7 @@ def digest(
     laws: Sequence[Law],
     settings: Any,
     versions: Sequence[tuple[str, str]],
+    shard: str = "",
 ) -> str:
     """Of everything that the verdicts of an audit depend on, less what cannot be seen cheaply (data
     files, say).
@@ -188,6 +189,7 @@ def digest(
             if t.option("path")
         ],
         data.digest_of(settings.data),
+        shard,
     ):
         state.update(json.dumps(part).encode())
     return state.hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +22,8 @@ class Options:
     ``folder``: where the journal and the report are kept, or None. ``fresh``: do not go on with an
     interrupted audit. ``defaults``: options for targets that do not give them. ``baseline``:
     failures that are known. ``entry``: the function that checks a pair, as "module:name".
+    ``shard``: which part is to be run, as "1/4", empty for all; ``costs``: what targets took earlier,
+    by which the parts are balanced.
     """
 
     profile: str = "standard"
@@ -36,6 +38,8 @@ class Options:
     command: str = ""
     baseline: Baseline = field(default_factory=Baseline)
     entry: str = CHECK
+    shard: str = ""
+    costs: Mapping[str, float] = field(default_factory=dict)
 
 
 class Listener:
@@ -43,6 +47,9 @@ class Listener:
 
     def begin(self, targets: Sequence[Target], laws: Sequence[Law], earlier: int) -> None:
         """The selection is made; ``earlier`` verdicts come from an interrupted run."""
+
+    def share(self, pairs: int) -> None:
+        """Only so many pairs of these targets and laws are to be run."""
 
     def start(self, pair: Pair) -> None:
         """A pair starts."""

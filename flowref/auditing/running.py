@@ -15,6 +15,7 @@ from typing import Any
 
 import flowref
 from flowref import backends, registry
+from flowref.auditing import shards
 from flowref.auditing.journal import LAST, Earlier, Journal, digest
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.pool import Broken, Pool
@@ -33,6 +34,7 @@ from flowref.baseline.standing import ACCUSING, overlay
 from flowref.loading import data
 from flowref.model import (
     OBJECT,
+    KnownFailure,
     Law,
     Problem,
     Recognized,
@@ -43,7 +45,7 @@ from flowref.model import (
     nearest,
 )
 from flowref.model.means import OUT_OF_MEMORY
-from flowref.reporting.contents import FREE, Environment, Expense, LawNote
+from flowref.reporting.contents import FREE, Environment, Expense, LawNote, Shard
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
 
@@ -65,6 +67,8 @@ def conduct(
     chosen_laws = select_laws(laws)
     selection = select(targets, options.defaults)
     vet(options.baseline, selection.targets)
+    if options.shard:
+        shards.parsed(options.shard)
     return Audit(selection, chosen_laws, options, listener).run()
 
 
@@ -76,8 +80,10 @@ class Audit:
     ) -> None:
         from flowref.checking import Settings
 
-        self.targets, self.laws = selection.targets, laws
+        self.selected, self.laws = selection.targets, laws
         self.options, self.listener = options, listener
+        self.share = self._share()
+        self.targets = tuple(target for target in self.selected if self.share.get(str(target)))
         self.settings = Settings(
             options.profile,
             options.seed,
@@ -89,19 +95,30 @@ class Audit:
         self.verdicts: dict[tuple[str, str], Verdict] = {}
         self.done: dict[str, list[Verdict]] = {str(target): [] for target in self.targets}
         self.frameworks = frameworks(self.targets)
-        self.versions = library_versions(self.targets)
+        self.versions = library_versions(self.selected)
         self.recognized: dict[str, Recognized] = {}
         self.expenses: dict[str, Expense] = {}
         pins = options.baseline.pins(list(self.done), [law.id for law in laws])
         self.cases = {
             pair: verdict.counterexample
             for pair, verdict in pins.items()
-            if verdict.counterexample is not None
+            if verdict.counterexample is not None and pair[1] in self.share[pair[0]]
         }
         self.replayed: dict[tuple[str, str], Verdict] = {}
         self.journal: Journal | None = None
         self.began = time.monotonic()
         self.started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+    def _share(self) -> shards.Share:
+        """The laws of each target that are to be run."""
+        if not self.options.shard:
+            every = frozenset(law.id for law in self.laws)
+            return {str(target): every for target in self.selected}
+        index, count = shards.parsed(self.options.shard)
+        return shards.shares(self.selected, self.laws, count, self.options.costs)[index - 1]
+
+    def _laws_of(self, target: str) -> list[Law]:
+        return [law for law in self.laws if law.id in self.share[target]]
 
     def run(self) -> Report:
         """Run everything; always returns a report."""
@@ -109,13 +126,15 @@ class Audit:
         earlier, unloadable = left.verdicts, left.problems
         self.recognized, self.expenses = dict(left.recognized), dict(left.expenses)
         self.listener.begin(self.targets, self.laws, len(earlier))
+        if self.options.shard:
+            self.listener.share(sum(map(len, self.share.values())))
         for problem in self.problems:
             self.listener.problem(problem)
         without = {problem.spec for problem in unloadable}
         targets = [target for target in self.targets if str(target) not in without]
         earlier = tuple(verdict for verdict in earlier if verdict.target not in without)
         hurried = math.isfinite(self.options.budget)
-        self.schedule = Schedule(targets, self.laws, earlier, hurried, self.cases)
+        self.schedule = Schedule(targets, self.laws, earlier, hurried, self.cases, self.share)
         for problem in unloadable:
             self._drop(problem)
         for verdict in earlier:
@@ -137,7 +156,8 @@ class Audit:
         """What an interrupted run of this very audit left."""
         if self.options.folder is None:
             return Earlier()
-        name = digest(self.targets, self.laws, self.settings, self.versions)
+        shard = self.options.shard
+        name = digest(self.selected, self.laws, self.settings, self.versions, shard)
         journal = Journal(self.options.folder, name)
         left = Earlier() if self.options.fresh else journal.read()
         known = tuple(verdict for verdict in left.verdicts if verdict.target in self.done)
@@ -273,13 +293,13 @@ class Audit:
 
     def _end_of(self, name: str) -> None:
         """Say what came of a target, once all its pairs and recorded cases are in."""
-        if len(self.done.get(name, ())) < len(self.laws):
+        if len(self.done.get(name, ())) < len(self.share[name]):
             return
         target = next(target for target in self.targets if str(target) == name)
         if self.schedule.waits(target):
             return
-        verdicts = [self._final(name, law) for law in self.laws]
-        known = overlay(self.options.baseline, verdicts, self.replayed, self._exhausted)
+        verdicts = [self._final(name, law) for law in self._laws_of(name)]
+        known = self._overlay(verdicts)
         own = [one for one in known if one.target == name]
         ordered = sorted(verdicts, key=lambda verdict: verdict.law)
         self.listener.target(target, ordered, self.recognized.get(name), own)
@@ -302,13 +322,17 @@ class Audit:
         )
 
     def _exhausted(self, entry: Entry) -> bool:
-        return exhausted(entry, self.targets)
+        return exhausted(entry, self.selected)
+
+    def _overlay(self, verdicts: Sequence[Verdict]) -> tuple[KnownFailure, ...]:
+        part = bool(self.options.shard)
+        return overlay(self.options.baseline, verdicts, self.replayed, self._exhausted, part=part)
 
     def report(self, *, complete: bool) -> Report:
         """Everything so far, in the order of targets and laws."""
         names = [name for name in map(str, self.targets) if name in self.done]
-        verdicts = [self._final(name, law) for name in names for law in self.laws]
-        known = overlay(self.options.baseline, verdicts, self.replayed, self._exhausted)
+        verdicts = [self._final(name, law) for name in names for law in self._laws_of(name)]
+        known = self._overlay(verdicts)
         environment = Environment(
             flowref=flowref.__version__,
             python=platform.python_version(),
@@ -334,7 +358,13 @@ class Audit:
             recognized={name: self.recognized[name] for name in names if name in self.recognized},
             known=known,
             expenses={name: self.expenses[name] for name in names if name in self.expenses},
+            shard=self._shard(),
         )
+
+    def _shard(self) -> Shard | None:
+        if not self.options.shard:
+            return None
+        return shards.note(*shards.parsed(self.options.shard), self.selected)
 
 
 def not_run(target: str, law: Law, reason: str) -> Verdict:

@@ -11,7 +11,7 @@ again, so that what ends the audit starves no family.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flowref.model import Counterexample, Law, Status, Target, Verdict
@@ -120,7 +120,7 @@ def starved(verdicts: Iterable[Verdict]) -> dict[str, int]:
 class Schedule:
     """Hands out pairs to workers. A worker stays with its target while it has pairs, so that its
     caches are warm. ``cases``: what is measured again first, by target and law; ``hurried``: time
-    may run out.
+    may run out; ``share``: of each target the laws that are to be run, all where it is None.
     """
 
     def __init__(
@@ -130,6 +130,7 @@ class Schedule:
         done: Iterable[Verdict] = (),
         hurried: bool = False,
         cases: Mapping[tuple[str, str], Counterexample] | None = None,
+        share: Mapping[str, Collection[str]] | None = None,
     ) -> None:
         self.hurried = hurried
         self.laws = {law.id: law for law in laws}
@@ -145,7 +146,8 @@ class Schedule:
                 for law in laws
                 if (case := (cases or {}).get((str(target), law.id))) is not None
             ]
-            left = deque(law for law in laws if law.id not in skip)
+            wanted = self.laws if share is None else share.get(str(target), ())
+            left = deque(law for law in laws if law.id in wanted and law.id not in skip)
             group = _Group(target, left, deque(recorded))
             for verdict in earlier:
                 if verdict.law in self.laws:

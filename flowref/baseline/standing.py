@@ -16,6 +16,8 @@ ACCUSING = (Status.VIOLATED, Status.ADVICE)
 # By how much the margin of a pinned case may grow where no max-margin is given.
 FACTOR = 10.0
 Pair = tuple[str, str]
+# What is said of an entry about several targets in a part of an audit where none of them fails.
+NOWHERE = "it fails nowhere in this shard"
 
 
 def overlay(
@@ -24,9 +26,12 @@ def overlay(
     replayed: Mapping[Pair, Verdict],
     exhausted: Callable[[Entry], bool] = lambda entry: True,
     today: datetime.date | None = None,
+    *,
+    part: bool = False,
 ) -> tuple[KnownFailure, ...]:
     """How each entry about the verdicts stands. ``replayed``: the pinned cases, measured again, by
-    pair; ``exhausted``: whether the verdicts are about all that an entry matches.
+    pair; ``exhausted``: whether the verdicts are about all that an entry matches; ``part``: whether
+    they are of a part of an audit, in which nothing that is about several targets can be fixed.
 
     An entry about several targets stands for each that fails, and is fixed when none does.
     """
@@ -52,6 +57,9 @@ def overlay(
             listed += failing
         elif not entry.is_glob:
             listed += stands
+        elif part and exhausted(entry):
+            rest = ", and something is undecided" if open_ones else ""
+            listed.append(known(entry, entry.target, Standing.UNDECIDED, NOWHERE + rest))
         elif not open_ones and exhausted(entry):
             listed.append(known(entry, entry.target, Standing.FIXED, "it fails nowhere"))
     return tuple(sorted(listed, key=lambda one: (one.target, one.law)))

@@ -87,6 +87,17 @@ from flowref.cli.parameters import Duration, Stream, jobs_option, profile_option
     metavar="FILE",
     help="Known failures; by default flowref-baseline.toml and pyproject.toml of this folder.",
 )
+@click.option(
+    "--shard",
+    metavar="I/N",
+    help="Run one of N parts, for N machines; flowref merge puts their reports together.",
+)
+@click.option(
+    "--costs",
+    "costs_path",
+    metavar="REPORT.json",
+    help="Balance the parts by what targets took in this report.",
+)
 @click.option("--no-baseline", is_flag=True, help="Whatever is known counts as new.")
 @click.option("--strict", is_flag=True, help="Exit 4 where a known failure fails no more.")
 @click.option(
@@ -107,17 +118,21 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
     from flowref.auditing.options import Options
     from flowref.auditing.pool import Limits
     from flowref.auditing.running import conduct
+    from flowref.auditing.shards import costs_of
     from flowref.baseline.entry import Baseline
     from flowref.baseline.reading import load
     from flowref.cli.audit_progress import AuditProgress
     from flowref.cli.events import following
-    from flowref.reporting.report import NOTHING, OK, STALE
+    from flowref.reporting.report import NOTHING, OK, STALE, Report
     from flowref.reporting.terminal import summary_lines
 
     path, without = choices["baseline_path"], choices["no_baseline"]
     if path and without:
         raise click.UsageError("--baseline and --no-baseline exclude each other; give one")
+    if choices["costs_path"] and not choices["shard"]:
+        raise click.UsageError("--costs balances the parts of --shard, which is not given")
     baseline = Baseline() if without else load(Path(path) if path else None)
+    costs = costs_of(Report.load(Path(choices["costs_path"]))) if choices["costs_path"] else {}
     options = Options(
         profile=choices["profile"],
         seed=choices["seed"],
@@ -130,6 +145,8 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
         defaults={key: choices[key] for key in ("event", "dtype", "domain") if choices[key]},
         command=shlex.join(["flowref", *sys.argv[1:]]),
         baseline=baseline,
+        shard=choices["shard"] or "",
+        costs=costs,
     )
     for hint in registry.renamings(glob for texts in laws for glob in texts.split(",")):
         click.echo(f"flowref: {hint}", err=True)
@@ -146,4 +163,6 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
         click.echo(f"    {resuming}", err=True)
         sys.exit(INTERRUPTED)
     stale = choices["strict"] and report.stale and report.exit_code in (OK, NOTHING)
+    if report.shard is not None and report.exit_code == NOTHING:  # which the other parts decide
+        sys.exit(OK)
     sys.exit(STALE if stale else report.exit_code)

@@ -75,6 +75,11 @@ class AuditProgress(Listener):
                 "(--fresh starts anew)"
             )
 
+    def share(self, pairs: int) -> None:
+        """The audit is a part of one."""
+        self.total = pairs
+        self.bar.update(total=pairs)
+
     def start(self, pair: Pair) -> None:
         """Show the pair in hand."""
         self.bar.update(description=clean(str(pair))[-WIDTH:])

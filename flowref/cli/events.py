@@ -45,6 +45,11 @@ class Followed(Listener):
         ids = [law.id for law in laws]
         self.write(events.started(flowref.__version__, list(map(str, targets)), ids, earlier))
 
+    def share(self, pairs: int) -> None:
+        """The audit is a part of one."""
+        self.other.share(pairs)
+        self.write(events.line("share", pairs=pairs))
+
     def start(self, pair: Pair) -> None:
         """A pair starts."""
         self.other.start(pair)

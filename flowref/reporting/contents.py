@@ -56,3 +56,15 @@ class Expense:
 
 
 FREE = Expense()
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Which part of how many a report is on, from 1 on; ``targets``: those of the whole audit."""
+
+    index: int
+    count: int
+    targets: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flowref.model import FlowrefError, KnownFailure, Problem, Recognized, Standing, Status, Verdict
 from flowref.reporting import schema
-from flowref.reporting.contents import Environment, Expense, LawNote, Omitted
+from flowref.reporting.contents import Environment, Expense, LawNote, Omitted, Shard
 from flowref.reporting.files import read, write
 from flowref.reporting.outcomes import BROKEN, EXPLAINED, FAILING, labels
 from flowref.reporting.text import clean
@@ -30,7 +30,7 @@ class Report:
     NOT_RUN. ``omitted`` is what a brief report counts instead of listing it, None in full.
     ``recognized``: what each target was taken for, by its name.
     ``known`` tells how known failures stand; it changes no verdict. ``expenses``: what the pairs of
-    each target took.
+    each target took. ``shard``: of a part of an audit, which; pairs of other parts are not in it.
     """
 
     environment: Environment
@@ -43,6 +43,7 @@ class Report:
     recognized: Mapping[str, Recognized] = field(default_factory=dict)
     known: tuple[KnownFailure, ...] = ()
     expenses: Mapping[str, Expense] = field(default_factory=dict)
+    shard: Shard | None = None
 
     def __eq__(self, other: object) -> bool:
         """Reports are equal when their JSON is: nan equals nan there, and 0.0 is not -0.0."""

@@ -5,7 +5,7 @@ that do not apply, most of the pairs of an audit, share a line per target and re
 brief a target has one line with a letter per law, in the order of the laws: ``h`` it holds, ``-``
 it does not apply, ``w`` it does not apply and waits, ``.`` the pair is among the verdicts, or not in
 the report. ``known`` is there where known failures were compared with, ``expenses`` where anything
-was measured in a worker.
+was measured in a worker, ``shard`` where the report is on a part of an audit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from flowref.model import (
     Verdict,
     one_line,
 )
-from flowref.reporting.contents import Environment, Expense, LawNote, Omitted
+from flowref.reporting.contents import Environment, Expense, LawNote, Omitted, Shard
 from flowref.reporting.encoding import (
     hexed,
     recognized_from_json,
@@ -63,6 +63,8 @@ def text(fields: Mapping[str, Any]) -> str:
         ("problems", map(asdict, fields["problems"])),
         ("recognized", _recognized_rows(fields["recognized"])),
     ]
+    if fields["shard"] is not None:
+        head.append(("shard", asdict(fields["shard"])))
     if fields["known"]:
         rows.append(("known", map(asdict, fields["known"])))
     if fields["expenses"]:
@@ -105,6 +107,7 @@ def fields(text: str, origin: str) -> dict[str, Any]:
             "recognized": _recognized(data.get("recognized", ())),
             "known": tuple(map(_known, data.get("known", ()))),
             "expenses": _expenses(data.get("expenses", ())),
+            "shard": _shard(data["shard"]) if "shard" in data else None,
         }
     except ReportError as error:
         raise ReportError(f"{origin} is a damaged flowref report: {error}") from None
@@ -273,6 +276,13 @@ def _known(row: dict[str, Any]) -> KnownFailure:
     if any(type(value) is not str for value in row.values()):
         raise ReportError(f"a known failure was written as {row!r}; expected texts")
     return KnownFailure(**{**row, "standing": Standing(row["standing"])})
+
+
+def _shard(row: dict[str, Any]) -> Shard:
+    index, count = row["index"], row["count"]
+    if type(index) is not int or type(count) is not int or not 1 <= index <= count:
+        raise ReportError(f"its shard is {index!r} of {count!r}; expected whole numbers from 1 on")
+    return Shard(index, count, tuple(map(str, row["targets"])))
 
 
 def _dump(value: Any) -> str:

@@ -49,6 +49,11 @@ def head(report: Report) -> list[str]:
             "This report is brief: what holds and what does not apply is counted, and not listed.",
             "",
         ]
+    if report.shard is not None:
+        lines += [
+            f"This is shard {report.shard} of an audit: other pairs are in other reports.",
+            "",
+        ]
     if not report.complete:
         lines += [
             "**This audit was interrupted**: the pairs that it did not reach are listed as not",

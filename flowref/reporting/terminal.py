@@ -101,6 +101,10 @@ def summary_lines(report: Report) -> list[str]:
             f"{count} known failure{'' if count == 1 else 's'} fail{'s' if count == 1 else ''} no "
             "more; flowref baseline prune takes off what is pinned"
         )
-    if report.exit_code == 5:
+    if report.shard is not None:
+        lines.append(
+            f"this is shard {report.shard}; flowref merge puts the reports of all together"
+        )
+    elif report.exit_code == 5:
         lines.append("nothing meaningful was checked: no law held and none was violated")
     return lines

@@ -1,6 +1,6 @@
 """What happens in an audit, as JSON objects of one line each, for a program that follows it.
 
-Every object has ``event``: started, pair, target, problem, notice or finished. A reader passes over
+Every object has ``event``: started, share, pair, target, problem, notice or finished. A reader passes over
 events and fields that it does not know.
 """
 

@@ -1,0 +1,51 @@
+"""The command that makes one report of several: `flowref merge`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from flowref.cli.formats import format_options, printing, write_formats
+from flowref.cli.interruption import INTERRUPTED
+from flowref.cli.parameters import Output
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="A.json B.json ...")
+@click.option(
+    "-o",
+    "--output",
+    type=Output(),
+    metavar="PATH",
+    help="Write the merged report as JSON (- for standard output).",
+)
+@format_options
+@click.option(
+    "--brief",
+    is_flag=True,
+    help="In JSON and Markdown count what holds or does not apply, without numbers and reasons.",
+)
+def merge(paths: tuple[str, ...], output: str | None, **choices: Any) -> None:
+    """Put the reports on the shards of an audit together, or those on different targets.
+
+    They have to be made alike: the same version of flowref and of the libraries, profile and seed.
+    Where two have a verdict on the same pair, it has to be the same.
+
+    Exit codes: those of the audit that was not divided; 2 where they do not belong together.
+    """
+    from flowref.auditing.merging import merge as merged
+    from flowref.reporting.report import Report
+    from flowref.reporting.terminal import summary_lines
+
+    if output and choices["json_path"]:
+        raise click.UsageError("-o and --json name the same file twice; give one")
+    choices["json_path"] = output or choices["json_path"]
+    taken = printing(choices)
+    report = merged([(path, Report.load(Path(path))) for path in paths])
+    for line in summary_lines(report):
+        click.echo(line, err=taken)
+    write_formats(report, choices)
+    sys.exit(report.exit_code if report.complete else INTERRUPTED)
