@@ -17,9 +17,10 @@ class Stage:
     ``name``: of the part, empty for the whole call. ``shape``: of an event that goes in.
     ``x`` ``(batch, inputs)`` and ``y`` ``(batch, outputs)``: what goes in and what comes out.
     ``pull``: takes cotangents ``(batch, probes, outputs)`` to gradients ``(batch, probes, inputs)``.
-    ``value``: what comes out at other points ``(batch, inputs)``; None for what lies between parts:
-    there, inputs are what goes in and what the parts gave, and outputs what the parts were given
-    and what comes out in the end.
+    ``value``: what comes out at other points ``(batch, inputs)``; None where it cannot be asked alone.
+    ``between``: it is no part, but what lies between parts: inputs are what goes in and what the parts
+    gave, and outputs what the parts were given and what comes out in the end.
+    ``work``: of one call at one point, in nominal nanoseconds, 0 where that is not known.
     """
 
     name: str
@@ -28,6 +29,8 @@ class Stage:
     y: Array
     pull: Callable[[Array], Array]
     value: Callable[[Array], Array] | None = None
+    between: bool = False
+    work: float = 0.0
 
 
 class Visitor(Protocol):

@@ -75,11 +75,12 @@ def told(target: Any, which: str, scale: float = 0.0) -> tuple[Any, Any, Ledger,
 
 @pytest.mark.parametrize(
     ("between", "parts"),
-    [("", 1), ("scaling", 2), ("mixing", 1), ("argument", 1)],
+    [("", 1), ("scaling", 2), ("mixing", 7), ("argument", 4)],
 )
 def test_modules_are_parts_where_nothing_else_mixes_entries(between: str, parts: int) -> None:
     """What lies between the modules may move and scale entries; where it mixes them, or an argument
-    carries them past the points, the whole is taken as one. The log-det is right in any case.
+    carries them past the points, the call is cut where no more than an event is needed. The log-det
+    is right in any case.
     """
     flow, x, ledger, resolved = told(loading.snapshot(Stack(between)), "forward")
     assert resolved

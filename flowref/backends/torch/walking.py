@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from flowref.backends.torch.arrays import array
+from flowref.backends.torch.cuts import Piece, pieces, rest_of, runs_of, whole_of
 from flowref.backends.torch.derivatives import graphed_rows
 from flowref.backends.torch.levels import own_methods, wrapped
 from flowref.backends.torch.live import Live
@@ -88,7 +89,7 @@ class Scope:
             np.concatenate([array(one).reshape(batch, -1) for one in side], 1)
             for side in (self.sources, self.sinks)
         )
-        return Stage(name, given.shape[1:], given, taken, pull)
+        return Stage(name, given.shape[1:], given, taken, pull, between=True)
 
 
 @dataclass
@@ -118,6 +119,7 @@ class Walker:
             stage,
             lambda: self._parts(stage, obj, dialect, call, x, context),
             lambda: self._modules(name, obj, asked, x),
+            lambda: self._pieces(stage, asked, x),
         )
 
     def _resolved(self, stage: Stage, *roads: Callable[[], bool]) -> bool:
@@ -238,6 +240,10 @@ class Walker:
         if self._scope(name, asked, x):
             return True
         self.visitor.forget(mark)
+        with self._mute():
+            if self._pieces(stage, asked, x):
+                return True
+        self.visitor.forget(mark)
         return quiet.insist(stage)
 
     def _scope(self, name: str, asked: Asked, x: torch.Tensor) -> bool:
@@ -256,6 +262,29 @@ class Walker:
         scope.sinks.append(value)
         with self._mute():
             return self.visitor.told(scope.between(f"{name} (between its modules)".strip()))
+
+    def _pieces(self, whole: Stage, asked: Asked, x: torch.Tensor) -> bool:
+        """Visit what a call is made of, whatever it is written in."""
+        try:
+            found = pieces(asked, x)
+        except Exception:  # it does not run so
+            return False
+        if len(found) < 2:
+            return False
+        if not all(self._run(whole.name, run) for run in runs_of(found)):
+            return False
+        every = [whole_of(whole.name, [piece]) for piece in found]
+        return self.visitor.composed(whole, every)
+
+    def _run(self, name: str, run: Sequence[Piece]) -> bool:
+        """Visit pieces that follow each other, together if that tells, and otherwise in halves."""
+        stage = rest_of(name, run)
+        if stage is None or self.visitor.told(stage):
+            return True
+        if len(run) == 1:
+            return self.visitor.insist(stage)
+        half = len(run) // 2
+        return self._run(name, run[:half]) and self._run(name, run[half:])
 
     @contextlib.contextmanager
     def _mute(self) -> Iterator[None]:

@@ -52,7 +52,7 @@ class Ledger:
     def told(self, stage: Stage) -> bool:
         """See `Visitor`: elementwise, a coupling, or position by position."""
         rng = np.random.default_rng(seed_of(self.seed, stage.name, "structure") % 2**63)
-        if stage.value is None:
+        if stage.between:
             return self._written(stage, one_entry_each(stage, rng))
         return self._written(
             stage,
@@ -64,7 +64,7 @@ class Ledger:
     def insist(self, stage: Stage) -> bool:
         """See `Visitor`: couplings of usual halves, or the Jacobian entry by entry."""
         rng = np.random.default_rng(seed_of(self.seed, stage.name, "halves") % 2**63)
-        halves = stage.x.shape[1] > COSTLY and stage.value is not None
+        halves = stage.x.shape[1] > COSTLY and not stage.between
         return self._written(stage, (two_halves(stage, rng) if halves else None) or whole(stage))
 
     def mark(self) -> int:
@@ -96,7 +96,7 @@ class Ledger:
 
     def _written(self, stage: Stage, told: Told | None) -> bool:
         if told is not None:
-            self.entries.append((stage.value is not None, told))
+            self.entries.append((not stage.between, told))
         return told is not None
 
     def total(self) -> Told:

@@ -128,10 +128,11 @@ def _told(found: list[tuple[float, float] | None], how: str) -> Told | None:
 
 def copies(stage: Stage, rng: np.random.Generator) -> tuple[Array, Array] | None:
     """Which outputs are copies of an input, and which inputs are copied: bit for bit, here and
-    beside.
+    beside, where the map can be asked there.
     """
     if stage.value is None:
-        return None
+        same = (stage.x == stage.y).all(0) if stage.x.shape == stage.y.shape else np.zeros(1, bool)
+        return (same, same) if same.any() and not same.all() else None
     x = stage.x[:1]
     beside = x + ASIDE * (1 + np.abs(x)) * rng.uniform(-1, 1, x.shape)
     try:

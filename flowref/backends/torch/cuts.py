@@ -1,0 +1,197 @@
+"""A call as the maps that it is made of, whatever it is written in: it is cut wherever what is still
+needed are as many numbers as an event has.
+
+That these maps are the whole is not believed but verified: one after the other they have to pull
+cotangents back as the whole does (`Visitor.composed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from flowref.backends.torch.arrays import array
+from flowref.backends.torch.measuring import Measuring
+from flowref.backends.torch.stages import Asked, graphed, tensor_like, zeros_for
+from flowref.backends.torch.tape import Cut, Done, Tape
+from flowref.model import Array, Stage
+
+# More functions are not followed.
+LONGEST = 100_000
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What lies between two cuts: the numbers of what goes in and of what comes out, these tensors,
+    and the work of one call at all points. ``next``: whether it is one function only.
+    """
+
+    given: tuple[int, ...]
+    taken: tuple[int, ...]
+    sources: Sequence[torch.Tensor]
+    sinks: Sequence[torch.Tensor]
+    work: float
+    next: bool
+
+    def pull(self, cotangents: Array) -> Array:
+        """See `Stage.pull`, of all that goes in and comes out."""
+        sizes = np.cumsum([sink[0].numel() for sink in self.sinks])[:-1]
+        return np.stack(
+            [
+                pulled(self.sinks, self.sources, np.split(cotangents[:, probe], sizes, axis=1))
+                for probe in range(cotangents.shape[1])
+            ],
+            axis=1,
+        )
+
+
+def runs_of(found: Sequence[Piece]) -> list[list[Piece]]:
+    """The pieces, of which those that follow each other and are one function each stand together."""
+    runs: list[list[Piece]] = []
+    for index, piece in enumerate(found):
+        if index and piece.next and found[index - 1].next:
+            runs[-1].append(piece)
+        else:
+            runs.append([piece])
+    return runs
+
+
+def whole_of(name: str, run: Sequence[Piece]) -> Stage:
+    """Pieces that follow each other as one map."""
+    first, last = run[0], run[-1]
+    entries = sum(one[0].numel() for one in first.sources)
+    everything = np.ones(entries, dtype=bool)
+    return _stage(name, run, everything, everything, tuple(first.sources), tuple(last.sinks))
+
+
+def rest_of(name: str, run: Sequence[Piece]) -> Stage | None:
+    """What is left of the same where what passes as it is is held: a block triangular Jacobian has
+    the determinant of what remains. None where nothing remains.
+    """
+    first, last = run[0], run[-1]
+    passing = set(first.given) & set(last.taken)
+    into = [number not in passing for number in first.given]
+    out = [number not in passing for number in last.taken]
+    if not any(into):
+        return None
+    inputs = np.repeat(into, [one[0].numel() for one in first.sources])
+    outputs = np.repeat(out, [one[0].numel() for one in last.sinks])
+    sources = tuple(one for one, moves in zip(first.sources, into, strict=True) if moves)
+    sinks = tuple(one for one, moves in zip(last.sinks, out, strict=True) if moves)
+    return _stage(name, run, inputs, outputs, sources, sinks)
+
+
+def _stage(
+    name: str,
+    run: Sequence[Piece],
+    inputs: Array,
+    outputs: Array,
+    sources: Sequence[torch.Tensor],
+    sinks: Sequence[torch.Tensor],
+) -> Stage:
+    def pull(cotangents: Array) -> Array:
+        every = np.zeros((*cotangents.shape[:2], len(outputs)))
+        every[..., outputs] = cotangents
+        for piece in reversed(run):
+            every = piece.pull(every)
+        return every[..., inputs]
+
+    x, y = flat(sources), flat(sinks)
+    shape = tuple(sources[0].shape[1:]) if len(sources) == 1 else x.shape[1:]
+    return Stage(name, shape, x, y, pull, work=sum(piece.work for piece in run) / len(x))
+
+
+def pieces(asked: Asked, x: torch.Tensor) -> list[Piece]:
+    """The pieces of a call at points, in the order in which they are applied; none where it cannot
+    be cut.
+    """
+    leaf = x.detach().requires_grad_(True)
+    with torch.enable_grad(), Measuring() as measuring, Tape(leaf, (), measuring) as tape:
+        end = tape.value(asked.at(leaf))
+    if end is None or len(tape.done) > LONGEST:
+        return []
+    cuts = cuts_of(tape, end, leaf)
+    if not cuts:
+        return []
+    leaf = x.detach().requires_grad_(True)
+    with torch.enable_grad(), Tape(leaf, cuts) as again:
+        value = again.current(asked.at(leaf))
+    if [done.made for done in again.done] != [done.made for done in tape.done]:
+        return []  # another way was taken the second time
+    return list(_between(cuts, again, leaf, value, end, tape.done))
+
+
+def _between(
+    cuts: Sequence[Cut],
+    tape: Tape,
+    leaf: torch.Tensor,
+    value: torch.Tensor,
+    end: int,
+    done: Sequence[Done],
+) -> list[Piece]:
+    given: tuple[int, ...] = (0,)
+    sources, before, found = [leaf], 0, []
+    ends = [
+        (cut.values, stop.sinks, stop.sources) for cut, stop in zip(cuts, tape.ends, strict=True)
+    ]
+    stops = [cut.after for cut in cuts]
+    if cuts[-1].values != (end,):
+        ends.append(((end,), [value], []))
+        stops.append(len(done))
+    for (taken, sinks, following), after in zip(ends, stops, strict=True):
+        work = done[after - 1].work - (done[before - 1].work if before else 0.0)
+        found.append(Piece(given, taken, sources, sinks, work, after == before + 1))
+        given, sources, before = taken, following, after
+    return found
+
+
+def cuts_of(tape: Tape, end: int, x: torch.Tensor) -> list[Cut]:
+    """Where a call can be cut: as many numbers are still needed as go in, in tensors of which each
+    has a row per point.
+    """
+    batch, needed, last = len(x), {end}, {end: len(tape.done)}
+    matter = []
+    for index in range(len(tape.done) - 1, -1, -1):
+        done = tape.done[index]
+        if needed.intersection(done.made):
+            matter.append(index)
+            needed.update(done.read)
+            for number in done.read:
+                last.setdefault(number, index)
+    alive, found = {0} & needed, []
+    for index in reversed(matter):
+        done = tape.done[index]
+        alive |= needed.intersection(done.made)
+        alive = {number for number in alive if last[number] > index}
+        holders = [tape.holders[number] for number in sorted(alive)]
+        rows = all(holder.dim() and len(holder) == batch for holder in holders)
+        if rows and sum(holder.numel() for holder in holders) == x.numel():
+            found.append(Cut(index + 1, tuple(sorted(alive))))
+    if found and found[-1].values == (end,) and len(found) == 1:
+        return []  # nothing but the end
+    return found
+
+
+def flat(tensors: Sequence[torch.Tensor]) -> Array:
+    """The numbers of several tensors, ``(batch, numbers)``."""
+    return np.concatenate([np.asarray(array(one)).reshape(len(one), -1) for one in tensors], 1)
+
+
+def pulled(
+    sinks: Sequence[torch.Tensor], sources: Sequence[torch.Tensor], pieces: Sequence[Array]
+) -> Array:
+    """What one cotangent of several tensors gives for others that they hang on, ``(batch, inputs)``."""
+    moving = [pair for pair in zip(sinks, pieces, strict=True) if graphed(pair[0])]
+    gradients: Sequence[torch.Tensor | None] = [None] * len(sources)
+    if moving:
+        gradients = torch.autograd.grad(
+            [sink for sink, _ in moving],
+            list(sources),
+            [tensor_like(piece, sink) for sink, piece in moving],
+            retain_graph=True,
+            allow_unused=True,
+        )
+    return flat([zeros_for(one, source) for one, source in zip(gradients, sources, strict=True)])

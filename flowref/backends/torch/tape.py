@@ -1,0 +1,154 @@
+"""What a call does, function by function: which tensors hang on the points, and which are still needed.
+
+Where all that is still needed are as many numbers as an event has, everything that is to come hangs on
+these alone: the call can be cut there, and what lies between two cuts is a map of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from flowref.backends.torch.measuring import Measuring
+
+
+class Done(NamedTuple):
+    """A function that was called: the values that it read and those that it made, by number."""
+
+    read: tuple[int, ...]
+    made: tuple[int, ...]
+    work: float
+
+
+class Cut(NamedTuple):
+    """A moment: the calls made until then, and the numbers of the values that are still needed."""
+
+    after: int
+    values: tuple[int, ...]
+
+
+@dataclass
+class Ends:
+    """A cut of a call that was made again: what came out there, and what goes on from there."""
+
+    sinks: list[torch.Tensor]
+    sources: list[torch.Tensor]
+
+
+class Tape(TorchFunctionMode):
+    """Write down what a call does with a tensor that has a graph; with ``cuts``, take what is
+    needed after each of them for new inputs, of which each has a graph of its own.
+    """
+
+    def __init__(
+        self, x: torch.Tensor, cuts: Sequence[Cut] = (), measuring: Measuring | None = None
+    ) -> None:
+        super().__init__()
+        self.cuts = {cut.after: cut for cut in cuts}
+        self.measuring = measuring
+        self.done: list[Done] = []
+        self.ends: list[Ends] = []
+        self.holders: list[torch.Tensor] = []  # of each value, the tensor; none is freed
+        self.replaced: list[torch.Tensor] = []
+        self.number: dict[int, int] = {}
+        self.origin: dict[int, int] = {}
+        self.instead: dict[int, torch.Tensor] = {}
+        self._new(x)
+
+    def _key(self, tensor: torch.Tensor) -> int:
+        return self.origin.get(id(tensor), id(tensor))
+
+    def _new(self, tensor: torch.Tensor) -> int:
+        self.holders.append(tensor)
+        self.number[self._key(tensor)] = len(self.holders) - 1
+        return len(self.holders) - 1
+
+    def value(self, tensor: torch.Tensor) -> int | None:
+        """The number of what a tensor holds now; None where it does not hang on the points."""
+        return self.number.get(self._key(tensor))
+
+    def current(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What stands for a tensor after the last cut."""
+        return self.instead.get(self._key(tensor), tensor)
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        given = [one for one in leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
+        read = [self.number[self._key(one)] for one in given if self._key(one) in self.number]
+        if self.instead and read:
+            args, kwargs = self._exchanged(args), self._exchanged(kwargs)
+            given = [self.current(one) for one in given]
+        versions = [one._version for one in given]
+        out = func(*args, **kwargs)
+        made = [
+            self._new(one)
+            for one in leaves(out)
+            if isinstance(one, torch.Tensor)
+            and one.requires_grad
+            and self._key(one) not in self.number
+        ]
+        for one, version in zip(given, versions, strict=True):
+            if one._version != version and one.requires_grad:
+                before, after = self._written(one)
+                read, made = read + before, made + after
+        if made and read:
+            work = self.measuring.work if self.measuring else 0.0
+            self.done.append(Done(tuple(dict.fromkeys(read)), tuple(made), work))
+            cut = self.cuts.get(len(self.done))
+            if cut is not None:
+                self._cut(cut)
+        return out
+
+    def _written(self, tensor: torch.Tensor) -> tuple[list[int], list[int]]:
+        """The numbers of what shares memory with a tensor that was written to, before and after."""
+        where, before = tensor.untyped_storage().data_ptr(), []
+        holders = {self._key(tensor): tensor}
+        for key, number in self.number.items():
+            if self.holders[number].untyped_storage().data_ptr() == where:
+                holders[key] = self.holders[number]
+                before.append(number)
+        return before, [self._new(holder) for holder in holders.values()]
+
+    def _exchanged(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self.current(value)
+        if isinstance(value, dict):
+            return {name: self._exchanged(one) for name, one in value.items()}
+        if type(value) in (tuple, list):
+            return type(value)(self._exchanged(one) for one in value)
+        return value
+
+    def _cut(self, cut: Cut) -> None:
+        ends = Ends([], [])
+        for number in cut.values:
+            holder = self.holders[number]
+            now, key = self.current(holder), self._key(holder)
+            leaf = now.detach().clone().requires_grad_(True)
+            new = leaf.clone()  # which may be written to
+            self.origin[id(new)], self.instead[key], self.holders[number] = key, new, new
+            self.replaced.append(holder)
+            ends.sinks.append(now)
+            ends.sources.append(leaf)
+        self.ends.append(ends)
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """What containers hold, at any depth."""
+    if isinstance(value, dict):
+        for one in value.values():
+            yield from leaves(one)
+    elif isinstance(value, (tuple, list)):
+        for one in value:
+            yield from leaves(one)
+    else:
+        yield value
