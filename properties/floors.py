@@ -24,6 +24,7 @@ FLOORS: dict[str, set[str]] = {
     "registry": {"model", "backends"},
     "reporting": {"model"},
     "baseline": {"model", "registry", "reporting"},
+    "scorecard": {"model", "registry", "reporting"},
     "loading": {"model", "registry", "adapters", "backends"},
     "checking": {"model", "registry", "loading"},
     "auditing": {
@@ -47,6 +48,7 @@ FLOORS: dict[str, set[str]] = {
         "auditing",
         "scripting",
         "training",
+        "scorecard",
     },
     "__main__": {"cli"},
     "__init__": {"model", "checking", "reporting", "auditing"},
@@ -62,6 +64,7 @@ FOREIGN: dict[str, set[str]] = {
     "scipy": {"laws"},
     "click": {"cli"},
     "jinja2": {"scorecard"},
+    "markupsafe": {"scorecard"},
     "pytest": {"pytest"},
     "distributed": {"auditing"},
     "rich": {"cli"},

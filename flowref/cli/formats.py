@@ -50,6 +50,7 @@ class Format:
 FORMATS = (
     Format("json", "the report as JSON", "flowref.reporting.report:to_json", brief=True),
     Format("markdown", "the report as Markdown", "flowref.reporting.markdown:to_markdown", True),
+    Format("html", "a page for a browser: one file that loads nothing", "flowref.scorecard:page"),
     Format("junit", "JUnit XML", "flowref.reporting.formats.junit:to_junit"),
     Format("sarif", "SARIF 2.1.0", "flowref.reporting.formats.sarif:to_sarif"),
     Format("summary", "a short summary as Markdown", "flowref.reporting.formats.github:to_summary"),

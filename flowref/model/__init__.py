@@ -19,6 +19,7 @@ from flowref.model.errors import (
     one_line,
     place_of,
 )
+from flowref.model.figure import Figure
 from flowref.model.known import OTHER_WEIGHTS, KnownFailure, Standing
 from flowref.model.law import (
     ADVICE,
@@ -56,7 +57,7 @@ __all__ = [
     "ORDERS", "OTHER_WEIGHTS", "PROMISES", "PUBLISHED", "REAL", "ROLES", "ROUNDING", "RUNNING", "SAMPLE", "STATISTICAL",
     "UNCOUNTED", "USER", "Adapter", "Ambiguous", "Array", "BaselineError", "Batch", "Call",
     "CallCost", "Component", "Condition", "Cost", "Counterexample", "Counts", "Coupling",
-    "DataError", "Dialect", "Evidence", "Facts", "FlowrefError", "History", "KnownFailure", "Law", "LawError",
+    "DataError", "Dialect", "Evidence", "Facts", "Figure", "FlowrefError", "History", "KnownFailure", "Law", "LawError",
     "Life", "Line", "Manner", "Mapped", "MultiScale", "Mutant", "Normalizer", "Observation",
     "Preprocessing", "Problem", "Promise", "Recognized", "ReportError", "Requirement", "Residual",
     "Shape", "Silence", "SpecError", "Squeezing", "Stage", "Standing", "Status", "Subject", "Support",

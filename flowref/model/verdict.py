@@ -7,6 +7,7 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from flowref.model.figure import Figure
 from flowref.model.target import Condition
 
 
@@ -81,7 +82,7 @@ class Verdict:
     """The outcome of one pair.
 
     ``waits`` and ``remedy``: of a law that does not apply, of which kind its silence is (see
-    `Silence`).
+    `Silence`). ``figure``: of a violation, numbers for a picture of it.
     """
 
     target: str
@@ -97,6 +98,7 @@ class Verdict:
     force: str = "claim"
     waits: bool = False
     remedy: str = ""
+    figure: Figure | None = None
 
     @property
     def id(self) -> str:

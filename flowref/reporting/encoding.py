@@ -12,6 +12,7 @@ from flowref.model import (
     Counterexample,
     Counts,
     Evidence,
+    Figure,
     Recognized,
     ReportError,
     Status,
@@ -150,9 +151,14 @@ def _build(kind: type, row: Json, **special: Any) -> Any:
 def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
     """One verdict as a JSON object; fields at their defaults are left out."""
     row = _plain(
-        verdict, status=str(verdict.status), counts=None, evidence=None, counterexample=None
+        verdict,
+        status=str(verdict.status),
+        counts=None,
+        evidence=None,
+        counterexample=None,
+        figure=None,
     )
-    for name in ("counts", "evidence", "counterexample"):
+    for name in ("counts", "evidence", "counterexample", "figure"):
         del row[name]
     counts = _plain(verdict.counts, scales=[hexed(scale) for scale in verdict.counts.scales])
     if not counts["scales"]:
@@ -169,6 +175,11 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
             "condition": _plain(case.condition, part=list(case.condition.part)),
             "observed": packed(case.observed),
         }
+    if (shown := verdict.figure) is not None:
+        series = {name: " ".join(f"{v:g}" for v in values) for name, values in shown.series.items()}
+        row["figure"] = {"kind": shown.kind, "series": series}
+        if shown.note:
+            row["figure"]["note"] = shown.note
     return row
 
 
@@ -196,11 +207,22 @@ def verdict_from_json(row: Json) -> Verdict:
                 condition=condition,
                 observed=unpacked(case["observed"]),
             )
+        if "figure" in row:
+            special["figure"] = _figure(row["figure"])
         verdict = _build(Verdict, row, **special)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ReportError(f"a verdict cannot be read ({one_line(error)})") from None
     assert isinstance(verdict, Verdict)
     return verdict
+
+
+def _figure(row: Json) -> Figure:
+    """The figure that `verdict_to_json` wrote: its numbers have six digits, and are decimal."""
+    series = {
+        str(name): tuple(float(number) for number in text.split())
+        for name, text in row["series"].items()
+    }
+    return Figure(str(row["kind"]), series, str(row.get("note", "")))
 
 
 def recognized_to_json(recognized: Recognized) -> dict[str, Json]:

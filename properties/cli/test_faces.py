@@ -76,7 +76,7 @@ def audited(folder: Path) -> Path:
     return folder
 
 
-FORMATS = ("json", "markdown", "junit", "sarif", "summary", "badge")
+FORMATS = ("json", "markdown", "html", "junit", "sarif", "summary", "badge")
 
 
 def flowref(*arguments: str) -> Result:

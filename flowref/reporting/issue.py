@@ -1,0 +1,48 @@
+"""A violation as the text of an issue for the tracker of a library, in Markdown."""
+
+from __future__ import annotations
+
+from flowref.model import Verdict
+from flowref.reporting.markup import code, escaped, statement_text
+from flowref.reporting.numbers import rounded, shown
+from flowref.reporting.report import Report
+from flowref.reporting.text import clean
+from flowref.reporting.words import again, circumstances, inputs, measured, remark
+
+
+def issue(report: Report, verdict: Verdict) -> str:
+    """What breaks, what was seen and expected, on which input, with which versions, and how to see
+    it again. What comes from the target stands as text, whatever is in it.
+    """
+    note, case = report.note(verdict.law), verdict.counterexample
+    lines = [
+        f"### {code(verdict.target)}: {code(verdict.law)} is {str(verdict.status).lower()}",
+        "",
+    ]
+    if note is not None:
+        lines += [f"Expected: {statement_text(note.statement)}", ""]
+    if verdict.evidence is not None:
+        size = rounded(verdict.evidence.residual)
+        lines += [
+            f"Observed: off by {size}, where rounding allows {rounded(verdict.evidence.allowed)}.",
+            "",
+        ]
+    if text := remark(verdict):
+        lines += [escaped(text), ""]
+    if case is not None:
+        for name, value in case.observed.items():
+            lines.append(f"- {escaped(name)}: {code(shown(value))}")
+        lines.append(f"- input: {code(inputs(case))}")
+        lines.append(f"- circumstances: {escaped(circumstances(case, verdict.part))}")
+        lines.append("")
+    versions = ", ".join(
+        f"{clean(name)} {clean(number)}" for name, number in report.environment.versions
+    )
+    lines.append(
+        f"Versions: {escaped(versions or 'not recorded')}; Python {escaped(report.environment.python)}."
+    )
+    if commands := again(verdict):
+        lines += ["", "To see it again:", "", *(f"    {clean(command)}" for command in commands)]
+    elif seen := measured(verdict):
+        lines += ["", escaped(seen)]
+    return "\n".join(lines) + "\n"

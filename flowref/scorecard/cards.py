@@ -1,0 +1,192 @@
+"""A card for each failure: what the law says, what was seen, under which circumstances, and how to
+see it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from flowref.model import KnownFailure, Status, Verdict
+from flowref.reporting.causes import by_size, by_target, explained
+from flowref.reporting.contents import LawNote
+from flowref.reporting.issue import issue
+from flowref.reporting.numbers import bits, rounded
+from flowref.reporting.outcomes import FAILING
+from flowref.reporting.report import Report
+from flowref.reporting.text import clean
+from flowref.reporting.words import again, circumstances, measured, remark
+from flowref.scorecard.formulas import formula
+from flowref.scorecard.letters import BY_LETTER, Outcome, letters
+from flowref.scorecard.matrix import group_of
+from flowref.scorecard.plots.bits import strip
+from flowref.scorecard.tables import Table, compared, point
+from flowref.scorecard.views import views
+
+
+@dataclass(frozen=True)
+class Card:
+    """A failure as the page shows it: texts, and markup that was made here."""
+
+    anchor: str
+    name: str
+    outcome: Outcome
+    law: str
+    target: str
+    group: str
+    brief: str
+    size: float
+    statement: Markup
+    source: str
+    why: str
+    because: str
+    known: str
+    sight: tuple[tuple[str, str], ...]
+    strip: Markup
+    compared: tuple[Table, ...]
+    inputs: tuple[Table, ...]
+    circumstances: tuple[tuple[str, str], ...]
+    pictures: tuple[Markup, ...]
+    commands: tuple[str, ...]
+    issue: str
+
+
+def anchors(report: Report) -> dict[tuple[str, str], str]:
+    """Pair -> the id of its card, which is its short name; where two share one, the second is
+    numbered.
+    """
+    found: dict[tuple[str, str], str] = {}
+    times: dict[str, int] = {}
+    for verdict in report.with_status(*FAILING):
+        times[verdict.id] = count = times.get(verdict.id, 0) + 1
+        found[verdict.target, verdict.law] = verdict.id if count == 1 else f"{verdict.id}-{count}"
+    return found
+
+
+def cards(report: Report, names: Mapping[tuple[str, str], str]) -> Iterator[Card]:
+    """Target by target, causes before what they explain, the largest first."""
+    outcomes = {(v.target, v.law): BY_LETTER[letter] for v, letter in letters(report)}
+    notes = {note.id: note for note in report.laws}
+    known = {(one.target, one.law): one for one in report.known}
+    for verdicts in by_target(report.with_status(*FAILING)).values():
+        causes = explained(verdicts)
+        for verdict in sorted(by_size(verdicts), key=lambda verdict: verdict.law in causes):
+            pair = verdict.target, verdict.law
+            because = ""
+            if verdict.law in causes:
+                cause = causes[verdict.law]
+                because = f"Explained by {cause.law}: {cause.because.removeprefix('because ')}."
+            yield _card(
+                report,
+                verdict,
+                names[pair],
+                outcomes[pair],
+                notes.get(verdict.law),
+                because,
+                known.get(pair),
+            )
+
+
+def _card(
+    report: Report,
+    verdict: Verdict,
+    anchor: str,
+    outcome: Outcome,
+    note: LawNote | None,
+    because: str,
+    known: KnownFailure | None,
+) -> Card:
+    case, evidence = verdict.counterexample, verdict.evidence
+    standing = ""
+    if known is not None:
+        told = "; ".join(filter(None, (known.reason, known.issue, known.detail)))
+        standing = f"{str(known.standing).lower()}: {clean(told)}"
+    violated = verdict.status is Status.VIOLATED
+    return Card(
+        anchor=anchor,
+        name=verdict.id,
+        outcome=outcome,
+        law=clean(verdict.law),
+        target=clean(verdict.target),
+        group=clean(group_of(verdict.target)),
+        brief=_brief(verdict),
+        size=_order(verdict),
+        statement=formula(note.statement) if note is not None else Markup(""),
+        source=clean(note.source) if note is not None else "",
+        why=remark(verdict) if violated else clean(verdict.reason),
+        because=because,
+        known=standing,
+        sight=_sight(verdict),
+        strip=Markup("") if evidence is None else strip(evidence),
+        compared=() if case is None else tuple(compared(case.observed)),
+        inputs=() if case is None else tuple(point(case)),
+        circumstances=_circumstances(verdict),
+        pictures=tuple(filter(None, views(verdict))),
+        commands=tuple(again(verdict)),
+        issue=issue(report, verdict),
+    )
+
+
+def _brief(verdict: Verdict) -> str:
+    """What the closed card says: the size of the failure, or what broke."""
+    evidence = verdict.evidence
+    if verdict.status is not Status.VIOLATED:
+        return clean(verdict.reason)
+    if evidence is None or not evidence.allowed:
+        note = remark(verdict)
+        return note or measured(verdict, 60)
+    return f"off by {rounded(evidence.residual, 3)}, allowed {rounded(evidence.allowed, 2)}"
+
+
+def _order(verdict: Verdict) -> float:
+    """For sorting by size: the margin, the largest number for what has none."""
+    margin = verdict.evidence.margin if verdict.evidence is not None else float("inf")
+    return margin if margin == margin and margin < 1e300 else 1e300
+
+
+def _sight(verdict: Verdict) -> tuple[tuple[str, str], ...]:
+    """Off by, allowed, how many times, bits: name and number."""
+    evidence = verdict.evidence
+    if evidence is None:
+        return ()
+    off = rounded(evidence.residual, 6)
+    if not evidence.allowed:
+        return (("off by", off), ("allowed", "nothing: the law is exact"))
+    allowed = rounded(evidence.allowed)
+    if evidence.explained:
+        allowed += f", of which rounding explains {rounded(evidence.explained)}"
+    times = (
+        f", {rounded(evidence.margin, 3)} times what is allowed" if evidence.margin < 1e300 else ""
+    )
+    rows = [("off by", f"{off}{times}"), ("allowed", allowed)]
+    if (text := bits(evidence)) and not strip(evidence):
+        rows.append(("bits", text))
+    if evidence.replicas:
+        rows.append(("confirmed by", f"{evidence.replicas} runs with random rounding"))
+    return tuple(rows)
+
+
+def _circumstances(verdict: Verdict) -> tuple[tuple[str, str], ...]:
+    """Weights, precision, history, layer: name and words."""
+    case, counts = verdict.counterexample, verdict.counts
+    rows = []
+    if verdict.part:
+        rows.append(("offending layer", clean(verdict.part)))
+    if case is not None:
+        rows.append(("circumstances", circumstances(case)))
+        rows.append(("seed", str(case.seed)))
+    if counts.batches:
+        batches = f"{counts.batches} batch{'' if counts.batches == 1 else 'es'}"
+        points = f", {counts.held} points held before it" if counts.held else ""
+        rows.append(("found in", f"{batches}{points}"))
+    return tuple(rows)
+
+
+def listed(found: Sequence[Card]) -> dict[str, list[Card]]:
+    """Cards by target, in their order."""
+    groups: dict[str, list[Card]] = {}
+    for card in found:
+        groups.setdefault(card.target, []).append(card)
+    return groups

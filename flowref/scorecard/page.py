@@ -1,0 +1,111 @@
+"""The page: one file that loads nothing and sends nothing.
+
+A policy in its head allows its own script, by hash, and inline styles, and nothing else: neither a
+request nor a script that a target smuggled in would run. Everything else is escaped by the template.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import BaseLoader, Environment, StrictUndefined, TemplateNotFound
+from markupsafe import Markup
+
+from flowref.model import Status
+from flowref.reporting.report import Report
+from flowref.reporting.text import clean
+from flowref.reporting.words import measured
+from flowref.scorecard.cards import anchors, cards, listed
+from flowref.scorecard.letters import OUTCOMES
+from flowref.scorecard.matrix import group_of, packed
+from flowref.scorecard.panel import panel
+from flowref.scorecard.summary import summary
+
+
+class Templates(BaseLoader):
+    """The templates of this package, wherever it was installed."""
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Any]:
+        """The text of a template."""
+        try:
+            return resource(template), template, lambda: True
+        except FileNotFoundError:
+            raise TemplateNotFound(template) from None
+
+
+@cache
+def resource(name: str) -> str:
+    """A file beside the templates."""
+    return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
+
+
+@cache
+def environment() -> Environment:
+    """Templates that escape what they are given, and refuse what they are not."""
+    return Environment(
+        loader=Templates(),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def page(report: Report) -> str:
+    """A report as HTML."""
+    names = anchors(report)
+    found = list(cards(report, names))
+    script = resource("page.js")
+    advice = [
+        (clean(v.law), clean(v.target), measured(v, 90) or clean(v.reason))
+        for v in report.with_status(Status.ADVICE)
+    ]
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            summary=summary(report),
+            panel=panel(report),
+            outcomes=OUTCOMES,
+            groups=listed(found),
+            failures=len(found),
+            known=report.known,
+            advice=sorted(advice),
+            counted=_counted(report),
+            data=Markup(data(packed(report, names))),
+            style=Markup(resource("page.css")),
+            script=Markup(script),
+            hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        )
+    )
+
+
+def data(value: Any) -> str:
+    r"""JSON that no text in it can end.
+
+    >>> data(["</script>"])
+    '["\\u003c/script>"]'
+    """
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def _counted(report: Report) -> list[tuple[str, int, dict[str, int]]]:
+    """For readers without scripts and for paper: how many pairs of each library came out how."""
+    from flowref.scorecard.letters import letters
+
+    targets: dict[str, set[str]] = {}
+    counts: dict[str, dict[str, int]] = {}
+    for verdict, letter in letters(report):
+        group = clean(group_of(verdict.target))
+        targets.setdefault(group, set()).add(verdict.target)
+        row = counts.setdefault(group, {})
+        row[letter] = row.get(letter, 0) + 1
+    return [
+        (group, len(targets[group]), counts[group]) for group in sorted(counts, key=str.casefold)
+    ]

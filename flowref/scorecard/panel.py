@@ -1,0 +1,215 @@
+"""What was not judged and how far one looked: the part of a scorecard that keeps it honest."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from flowref import registry
+from flowref.model import SpecError, Status, Verdict
+from flowref.model.law import STATISTICAL, Law
+from flowref.reporting.contents import LawNote
+from flowref.reporting.judged import OPEN, concerns, put_to_the_test
+from flowref.reporting.numbers import rounded
+from flowref.reporting.report import Report
+from flowref.reporting.text import clean
+from flowref.scorecard.formulas import formula
+from flowref.scorecard.letters import FAILURES, letters
+
+# Abilities that are calls of a user's; what else a law needs is how they are looked at.
+CALLS = (
+    "forward", "inverse", "log_prob", "sample", "sample_log_prob", "base_log_prob", "base_sample", "cdf",
+    "icdf", "stated", "estimate", "rescaled", "bits_per_dim", "loss", "dequantize",
+)  # fmt: skip
+MANNERS = {
+    "play": "lives: steps on one object, as training and saving are",
+    "jacobian": "autodiff's Jacobians",
+    "vjp": "gradients",
+    "noise": "random rounding",
+}
+STATES = {
+    "warm": "after two train-mode batches, in eval mode",
+    "fresh": "as built",
+    "trained": "after steps of its own gradients",
+}
+BIAS = "smallest bias it could have seen"
+SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why pairs were not judged, and what would enable it."""
+
+    text: str
+    remedy: str
+    kind: str
+    pairs: int
+    laws: tuple[str, ...]
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LawRow:
+    """What became of one law, and what it is known to catch."""
+
+    id: str
+    family: str
+    statement: Markup
+    source: str
+    force: str
+    tolerance: str
+    judged: int
+    failed: int
+    unsure: int
+    waits: int
+    abstention: str
+    mutants: tuple[str, ...]
+    sizes: str
+    bias: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """All of it."""
+
+    reach: tuple[tuple[str, str], ...]
+    reasons: tuple[Reason, ...]
+    more: int
+    laws: tuple[LawRow, ...]
+
+
+def panel(report: Report) -> Panel:
+    """The honesty panel of a report."""
+    reasons = _reasons(report.verdicts)
+    return Panel(_reach(report), reasons[:SHOWN], max(0, len(reasons) - SHOWN), _laws(report))
+
+
+def _reach(report: Report) -> tuple[tuple[str, str], ...]:
+    """How far one looked: name and words."""
+    verdicts = report.verdicts
+    held = sum(verdict.counts.held for verdict in verdicts)
+    undecided = sum(verdict.counts.undecided for verdict in verdicts)
+    if report.omitted is not None:
+        held, undecided = held + report.omitted.points, undecided + report.omitted.undecided
+    judged, about = put_to_the_test(verdicts)
+    decided = [verdict for verdict in verdicts if verdict.status in (Status.HOLDS, Status.VIOLATED)]
+    laws = [law for law in map(_find, {verdict.law for verdict in decided}) if law is not None]
+    needs = Counter(need for law in laws for need in law.needs)
+    scales = sorted({scale for verdict in verdicts for scale in verdict.counts.scales})
+    states = Counter(law.history for law in laws)
+    rows = [
+        ("pairs put to the test", f"{judged} of {about} about such things as the targets are"),
+        ("points decided", f"{held}; {undecided} left undecided ({_share(undecided, held + undecided)})"),
+        ("dropped and trivial points", _idle(verdicts)),
+        ("parameter scales", ", ".join(f"{scale:g}" for scale in scales)),
+        ("states", "; ".join(f"{STATES.get(name, name)} ({count} laws)" for name, count in states.most_common())),
+        ("calls", ", ".join(f"{name} ({needs[name]} laws)" for name in CALLS if needs[name])),
+        ("looked at by", "; ".join(f"{words} ({needs[name]} laws)" for name, words in MANNERS.items() if needs[name])),
+    ]  # fmt: skip
+    return tuple((name, words) for name, words in rows if words)
+
+
+def _idle(verdicts: Iterable[Verdict]) -> str:
+    dropped = trivial = 0
+    for verdict in verdicts:
+        dropped += verdict.counts.dropped
+        trivial += verdict.counts.trivial
+    if not dropped and not trivial:
+        return ""
+    return f"{dropped} outside a domain or beyond what is finite; {trivial} where any flow passes"
+
+
+def _reasons(verdicts: Iterable[Verdict]) -> tuple[Reason, ...]:
+    """Why pairs that are about the targets were not judged; those of most pairs first."""
+    laws: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    targets: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
+    pairs: Counter[tuple[str, str, str]] = Counter()
+    kinds = {Status.INCONCLUSIVE: "inconclusive", Status.NOT_RUN: "not run"}
+    for verdict in verdicts:
+        if verdict.status not in (*OPEN, Status.NOT_RUN) or not concerns(verdict):
+            continue
+        kind = kinds.get(verdict.status, "waits")
+        key = kind, clean(verdict.reason) or "no reason given", clean(verdict.remedy)
+        laws[key].add(verdict.law)
+        targets[key][clean(verdict.target)] = None
+        pairs[key] += 1
+    order = {"inconclusive": 0, "waits": 1, "not run": 2}
+    keys = sorted(pairs, key=lambda key: (order[key[0]], -pairs[key], key))
+    return tuple(
+        Reason(key[1], key[2], key[0], pairs[key], tuple(sorted(laws[key])), tuple(targets[key]))
+        for key in keys
+    )
+
+
+def _laws(report: Report) -> tuple[LawRow, ...]:
+    """A row a law, by id."""
+    groups: dict[str, list[tuple[Verdict, str]]] = defaultdict(list)
+    for verdict, letter in letters(report):
+        groups[verdict.law].append((verdict, letter))
+    mutants = defaultdict(list)
+    for mutant in registry.mutants():
+        mutants[mutant.law].append(mutant)
+    rows = []
+    for note in report.laws:
+        verdicts = groups[note.id]
+        found = [letter for _, letter in verdicts]
+        points = sum(verdict.counts.held for verdict, _ in verdicts)
+        open_points = sum(verdict.counts.undecided for verdict, _ in verdicts)
+        sizes = sorted({size for mutant in mutants[note.id] for size in mutant.sizes})
+        rows.append(
+            LawRow(
+                id=clean(note.id),
+                family=clean(note.id.partition("/")[0]),
+                statement=formula(note.statement),
+                source=clean(note.source),
+                force=clean(note.force),
+                tolerance=clean(note.tolerance),
+                judged=sum(letter in "hVeka" for letter in found),
+                failed=sum(letter in FAILURES for letter in found),
+                unsure=found.count("i"),
+                waits=found.count("w"),
+                abstention=_share(open_points, points + open_points) if open_points else "",
+                mutants=tuple(f"{m.name}: {m.description}" for m in mutants[note.id]),
+                sizes=_between(sizes),
+                bias=_bias(note, verdicts),
+            )
+        )
+    return tuple(rows)
+
+
+def _bias(note: LawNote, verdicts: Iterable[tuple[Verdict, str]]) -> str:
+    """The smallest bias that a statistical law could have seen, where it said so."""
+    if note.tolerance != STATISTICAL:
+        return ""
+    seen = [
+        value
+        for verdict, _ in verdicts
+        if verdict.counterexample is not None
+        and isinstance(value := verdict.counterexample.observed.get(BIAS), float)
+        and math.isfinite(value)
+    ]
+    return rounded(min(seen), 2) if seen else ""
+
+
+def _between(sizes: list[float]) -> str:
+    if not sizes:
+        return ""
+    if len(sizes) == 1:
+        return f"of size {sizes[0]:g}"
+    return f"of sizes {sizes[0]:g} to {sizes[-1]:g}"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.2g} %" if whole else "none"
+
+
+def _find(law_id: str) -> Law | None:
+    """The law of this catalogue, if it is in it still."""
+    try:
+        return registry.find_law(law_id)
+    except SpecError:
+        return None

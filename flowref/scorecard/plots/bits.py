@@ -1,0 +1,58 @@
+"""How many bits were lost, beside how many rounding explains: one strip for every violation."""
+
+from __future__ import annotations
+
+import math
+
+from markupsafe import Markup
+
+from flowref.model import Evidence
+from flowref.reporting.numbers import rounded
+from flowref.scorecard.plots import svg
+from flowref.scorecard.plots.axes import Axis
+
+WIDTH, HEIGHT = 560, 84
+LEFT, RIGHT, TOP = 8, WIDTH - 8, 26
+BAR = 16
+
+
+def strip(evidence: Evidence) -> Markup:
+    """The residual, what is allowed and what rounding explains, on an axis of bits; nothing where
+    no unit of rounding was judged at.
+    """
+    whole = round(-math.log2(evidence.unit)) if 0 < evidence.unit < 1 else 0
+    floor = evidence.unit * evidence.scale
+    usable = math.isfinite(floor) and floor > 0 and math.isfinite(evidence.residual)
+    if not whole or not usable or evidence.residual <= 0 or evidence.allowed <= 0:
+        return Markup("")
+
+    def bits(size: float) -> float:
+        return min(float(whole), max(0.0, math.log2(size / floor))) if size > 0 else 0.0
+
+    lost, allowed, explained = map(bits, (evidence.residual, evidence.allowed, evidence.explained))
+    every = [k for k in range(0, whole + 1, 8 if whole > 30 else 4) if whole - k >= 3] + [whole]
+    axis = Axis(0, whole, LEFT, RIGHT, labels=tuple((k, str(k)) for k in every))
+    parts = [
+        svg.box(axis.at(0), TOP, axis.at(whole) - axis.at(0), BAR, "track"),
+        svg.box(axis.at(0), TOP, axis.at(lost) - axis.at(0), BAR, "fill bad"),
+        svg.box(axis.at(0), TOP + 5, axis.at(explained) - axis.at(0), BAR - 10, "fill good"),
+        svg.line(axis.at(allowed), TOP - 4, axis.at(allowed), TOP + BAR + 4, "limit"),
+    ]
+    foot = TOP + BAR + 8
+    for value, label in axis.ticks():
+        anchor = "tick" if value == 0 else "tick end" if value == whole else "tick middle"
+        parts.append(svg.line(axis.at(value), foot, axis.at(value), foot + 4, "rule"))
+        parts.append(svg.text(axis.at(value), foot + 17, label, anchor))
+    parts.append(svg.line(LEFT, foot, RIGHT, foot, "rule"))
+    words = [
+        ("box", "fill bad", f"lost {lost:.1f}"),
+        ("box", "fill good", f"rounding explains {explained:.1f}"),
+        ("line", "limit", f"allowed {allowed:.1f}"),
+    ]
+    parts.append(svg.legend(words, LEFT, 14))
+    parts.append(svg.text(RIGHT, 14, f"of {whole} bits", "tick end"))
+    told = (
+        f"{lost:.1f} of {whole} bits lost, off by {rounded(evidence.residual)}; rounding explains "
+        f"{explained:.1f}, allowed are {allowed:.1f}"
+    )
+    return svg.drawing("Bits lost", told, *parts, width=WIDTH, height=HEIGHT - 8)

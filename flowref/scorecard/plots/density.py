@@ -1,0 +1,102 @@
+"""A density in one or two dimensions, with its integral over what is shown."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from flowref.model.figure import Figure
+from flowref.scorecard.plots import svg
+from flowref.scorecard.plots.axes import Axis, linear, plain
+
+LEVELS = 9
+SIDE = 236
+
+
+def plot(shown: Figure) -> Markup:
+    """A curve over its area, or a map in nine steps from zero to the largest value."""
+    if len(shown.of("low")) == 1:
+        return _curve(shown)
+    return _map(shown)
+
+
+def _mass(shown: Figure) -> str:
+    (integral, *_) = shown.of("integral") or (math.nan,)
+    if not math.isfinite(integral):
+        return shown.note
+    return f"its integral over what is shown is {integral:.6g}"
+
+
+def _curve(shown: Figure) -> Markup:
+    values = [v if math.isfinite(v) else 0.0 for v in shown.of("density")]
+    low, high = shown.of("low")[0], shown.of("high")[0]
+    x = Axis(low, high, svg.LEFT, svg.RIGHT)
+    y = linear([0.0, *values], svg.BOTTOM, svg.TOP + 14, room=0.0)
+    width = (high - low) / len(values)
+    points = [(x.at(low + (k + 0.5) * width), y.at(v)) for k, v in enumerate(values)]
+    parts = [
+        svg.frame(x, y, "x", "density p(x)"),
+        svg.area(points, y.start, "allowed"),
+        svg.polyline(points, "course"),
+        svg.text(svg.RIGHT, svg.TOP + 2, _mass(shown), "tick end"),
+    ]
+    return svg.drawing("Density", _mass(shown), *parts)
+
+
+def _map(shown: Figure) -> Markup:
+    values = [v if math.isfinite(v) else 0.0 for v in shown.of("density")]
+    count = math.isqrt(len(values))
+    if count * count != len(values) or not count:
+        return Markup("")
+    (left, foot), (right, head) = shown.of("low"), shown.of("high")
+    x = Axis(left, right, svg.LEFT, svg.LEFT + SIDE)
+    y = Axis(foot, head, svg.TOP + SIDE, svg.TOP)
+    top = max(values) or 1.0
+    steps = [min(LEVELS, math.ceil(LEVELS * v / top - 1e-9)) for v in values]
+    cell = SIDE / count
+    parts = [svg.box(svg.LEFT, svg.TOP, SIDE, SIDE, "level l0")]
+    for level in range(1, LEVELS + 1):
+        if path := _cells(steps, level, count, cell):
+            parts.append(svg.element("path", d=path, class_=f"level l{level}"))
+    parts.append(svg.frame(x, y, "first coordinate", "second coordinate", most=(5, 5)))
+    bar = svg.LEFT + SIDE + 30
+    height = SIDE / (LEVELS + 1)
+    for level in range(LEVELS + 1):
+        at = svg.TOP + SIDE - (level + 1) * height
+        parts.append(svg.box(bar, at, 14, height + 0.4, f"level l{level}"))
+    for share in (0.0, 0.5, 1.0):
+        at = svg.TOP + SIDE * (1 - share) + (0 if share == 1 else 4) + (8 if share == 1 else 0)
+        parts.append(svg.text(bar + 20, at, plain(float(f"{share * top:.3g}")), "tick"))
+    parts.append(svg.text(bar + 82, svg.TOP + 10, "density p(x)", "label"))
+    for index, words in enumerate(_lines(_mass(shown))):
+        parts.append(svg.text(bar + 82, svg.TOP + 34 + 15 * index, words, "tick"))
+    told = f"a map of p(x), at most {top:.4g}; {_mass(shown)}"
+    return svg.drawing("Density", told, *parts, height=svg.TOP + SIDE + 46)
+
+
+def _lines(words: str) -> list[str]:
+    """A sentence in lines for the margin."""
+    lines = [""]
+    for word in words.split():
+        if len(lines[-1]) + len(word) > 22:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines
+
+
+def _cells(steps: Sequence[int], level: int, count: int, cell: float) -> str:
+    """All cells of one level as one path, runs along a row at once. The first row is the lowest."""
+    parts = []
+    for row in range(count):
+        cells = enumerate(steps[row * count : (row + 1) * count])
+        for key, run in itertools.groupby(cells, lambda pair: pair[1]):
+            if key == level:
+                columns = [column for column, _ in run]
+                x = svg.LEFT + columns[0] * cell
+                y = svg.TOP + (count - 1 - row) * cell
+                wide = len(columns) * cell
+                parts.append(f"M{x:.1f} {y:.1f}h{wide:.2f}v{cell:.2f}h-{wide:.2f}z")
+    return "".join(parts)

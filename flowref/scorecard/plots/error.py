@@ -1,0 +1,54 @@
+"""Error against input scale: how wrong a flow is along a ray through its counterexample, and how
+much of that rounding explains.
+"""
+
+from __future__ import annotations
+
+import math
+
+from markupsafe import Markup
+
+from flowref.model.figure import Figure
+from flowref.scorecard.plots import svg
+from flowref.scorecard.plots.axes import Axis, decades, plain
+
+
+def plot(shown: Figure) -> Markup:
+    """Errors as points over the line of what is allowed, both axes by decades; an error of zero
+    lies on the foot.
+    """
+    rows = list(zip(shown.of("scale"), shown.of("error"), shown.of("allowed"), strict=True))
+    drawable = [(s, e, a) for s, e, a in rows if math.isfinite(s) and s > 0 and math.isfinite(e)]
+    if len(drawable) < 2:
+        return Markup("")
+    x = decades([s for s, _, _ in drawable], svg.LEFT, svg.RIGHT)
+    every = [e for _, e, _ in drawable] + [a for _, _, a in drawable if math.isfinite(a) and a > 0]
+    y = decades(every, svg.BOTTOM, svg.TOP + 14)
+    y = _shortened(y)
+    limit = [(x.at(s), y.at(a)) for s, _, a in drawable if math.isfinite(a) and a > 0]
+    parts = [
+        svg.frame(x, y, "largest entry of the input", "error"),
+        svg.area(limit, y.start, "allowed"),
+        svg.polyline(limit, "limit"),
+    ]
+    over = 0
+    for scale, error, allowed in drawable:
+        bad = not error <= allowed
+        over += bad
+        tip = f"input {plain(scale)}: off by {plain(error)}, allowed {plain(allowed)}"
+        parts.append(svg.dot(x.at(scale), y.at(error), 3.5, "bad" if bad else "good", tip))
+    words = [("dot", "bad", "violates"), ("dot", "good", "holds"), ("line", "limit", "allowed")]
+    parts.append(svg.legend(words, svg.LEFT + 4, svg.TOP + 2))
+    lost = len(rows) - len(drawable)
+    told = (
+        f"{over} of {len(drawable)} points along a ray through the counterexample violate the law"
+        + (f"; {lost} more gave no finite number" if lost else "")
+    )
+    return svg.drawing("Error against input scale", told, *parts)
+
+
+def _shortened(axis: Axis) -> Axis:
+    """At most 40 decades: what is smaller lies at the foot."""
+    if math.log10(axis.high / axis.low) <= 40:
+        return axis
+    return Axis(axis.high * 1e-40, axis.high, axis.start, axis.end, log=True, zero=axis.zero)

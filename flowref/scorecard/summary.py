@@ -1,0 +1,148 @@
+"""The head of a scorecard: the verdict in a sentence, the counts, what was run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from flowref.model import Standing, Status
+from flowref.reporting.judged import put_to_the_test
+from flowref.reporting.outcomes import violations
+from flowref.reporting.report import Report
+from flowref.reporting.text import clean
+from flowref.reporting.words import examples
+from flowref.scorecard.letters import letters
+from flowref.scorecard.matrix import group_of
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A count. ``style``: as of an outcome; ``place``: the section that lists what was counted."""
+
+    label: str
+    count: str
+    style: str
+    place: str
+    more: str = ""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a reader sees first."""
+
+    title: str
+    sentence: str
+    good: bool
+    details: tuple[str, ...]
+    tiles: tuple[Tile, ...]
+    command: str
+    facts: tuple[tuple[str, str], ...]
+    problems: tuple[str, ...]
+
+
+def summary(report: Report) -> Summary:
+    """The head of the page."""
+    good = not report.new_failures and not report.problems
+    return Summary(
+        _title(report),
+        _sentence(report),
+        good,
+        _details(report),
+        _tiles(report),
+        clean(report.environment.command),
+        _facts(report),
+        tuple(clean(problem.message) for problem in report.problems),
+    )
+
+
+def _title(report: Report) -> str:
+    if len(report.targets) == 1:
+        return clean(report.targets[0])
+    groups = sorted({group_of(target) for target in report.targets}, key=str.casefold)
+    return ", ".join(map(clean, groups)) if len(groups) <= 10 else f"{len(groups)} libraries"
+
+
+def _sentence(report: Report) -> str:
+    """The verdict."""
+    targets, laws = _counted(len(report.targets), "target"), _counted(len(report.laws), "law")
+    where = f"in {targets} held to {laws}"
+    if report.exit_code == 5:
+        return f"Nothing meaningful was checked {where}."
+    if not report.violations:
+        broken = len(report.new_failures)
+        more = f"; {_counted(broken, 'check')} broke" if broken else ""
+        return f"No law is violated {where}{more}."
+    text = violations(report.verdicts)
+    if report.known:
+        new = sum(verdict.status is Status.VIOLATED for verdict in report.new_failures)
+        text += f", {new or 'none'} of them new"
+    return f"{text}, {where}."
+
+
+def _details(report: Report) -> tuple[str, ...]:
+    judged, about = put_to_the_test(report.verdicts)
+    told = [
+        f"Of {_number(about)} pairs in which the law is about such a target, {_number(judged)} were "
+        "put to the test; why the others were not stands below."
+    ]
+    if not report.complete:
+        told.append("This audit was interrupted: pairs that it did not reach are marked not run.")
+    if report.omitted is not None:
+        told.append(
+            "This report is brief: of pairs that hold or do not apply it keeps the outcome, and no "
+            "numbers or reasons."
+        )
+    return tuple(told)
+
+
+def _tiles(report: Report) -> tuple[Tile, ...]:
+    counts = Counter(letter for _, letter in letters(report))
+    standings = Counter(one.standing for one in report.known)
+    broken = counts["E"] + counts["T"] + counts["C"]
+    points = examples(report.verdicts)
+    if report.omitted is not None:
+        points += report.omitted.points + report.omitted.undecided
+    tiles = [
+        Tile("new violations", _number(counts["V"]), "violated", "failures", _also(counts["e"], "explained by them")),
+        Tile("known", _number(standings[Standing.KNOWN]), "known", "known"),
+        Tile("fixed", _number(standings[Standing.FIXED]), "fixed", "known"),
+        Tile("broke", _number(broken), "broken", "failures", "error, time-out, crash"),
+        Tile("advice", _number(counts["a"]), "advice", "advice" if counts["a"] else "matrix", "never counts"),
+        Tile("inconclusive", _number(counts["i"]), "unsure", "honesty", _also(counts["o"], "not run")),
+        Tile("hold", _number(counts["h"]), "holds", "matrix"),
+        Tile("not applicable", _number(counts["-"] + counts["w"]), "idle", "honesty", _also(counts["w"], "of them wait")),
+        Tile("examples", _number(points), "plain", "honesty", "points measured"),
+    ]  # fmt: skip
+    quiet = ("known", "fixed", "broke") if not report.known else ("broke",)
+    return tuple(tile for tile in tiles if tile.count != "0" or tile.label not in quiet)
+
+
+def _facts(report: Report) -> tuple[tuple[str, str], ...]:
+    environment = report.environment
+    versions = ", ".join(f"{name} {number}" for name, number in environment.versions)
+    rows = [
+        ("flowref", environment.flowref),
+        ("profile", f"{environment.profile}, seed {environment.seed}"),
+        ("Python", f"{environment.python}, {environment.platform}"),
+        ("versions", versions),
+        ("started", environment.started),
+        ("took", f"{environment.seconds:.0f} s" if environment.seconds else ""),
+    ]
+    return tuple((name, clean(text)) for name, text in rows if text)
+
+
+def _also(count: int, words: str) -> str:
+    return f"{_number(count)} {words}" if count else ""
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{_number(count)} {noun}{'' if count == 1 else 's'}"
+
+
+def _number(count: int) -> str:
+    """A count with thin spaces between thousands.
+
+    >>> _number(85711) == "85\N{NARROW NO-BREAK SPACE}711"
+    True
+    """
+    return f"{count:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")

@@ -1,0 +1,1 @@
+"""The scorecard: its page, its plots, and how a browser shows it."""

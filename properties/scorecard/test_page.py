@@ -1,0 +1,229 @@
+"""The page of a report: all of it is there, it is well formed, and nothing in it comes from a target
+but text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import json
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from flowref.model import Status, identity
+from flowref.reporting.outcomes import FAILING
+from flowref.reporting.report import Report
+from flowref.reporting.text import clean
+from flowref.scorecard import page
+from flowref.scorecard.letters import LETTERS
+from scorecard.samples import (
+    ENVIRONMENT,
+    FIGURES,
+    HOSTILE,
+    SCRIPT,
+    hostile,
+    large,
+    note,
+    small,
+    violated,
+)
+
+VOID = ("meta", "link", "input", "br", "img")
+OWN_SCRIPTS = 2
+# What a statement of a law, read as a formula, may become.
+MATHEMATICS = {"mo", "mn", "mi", "mtext", "mrow", "msub", "msup", "mspace"}
+
+
+class Page(HTMLParser):
+    """What a browser sees of a page: tags with attributes, texts, and the data of its script."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.scripts: list[str] = []
+        self.crossed = False
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """A tag that opens."""
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """A tag that opens and closes."""
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        """A tag that closes."""
+        self.crossed |= not self.open or self.open.pop() != tag
+
+    def handle_data(self, data: str) -> None:
+        """Text."""
+        if self.open and self.open[-1] in ("script", "style"):
+            self.scripts += [data] if self.open[-1] == "script" else []
+        else:
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        """All words."""
+        return " ".join(" ".join(self.texts).split())
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the script is given."""
+        read: dict[str, Any] = json.loads(self.scripts[0])
+        return read
+
+    def ids(self) -> list[str]:
+        """Every id."""
+        return [values["id"] for _, values in self.tags if "id" in values]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_what_a_target_says_stays_text(text: str) -> None:
+    """Whatever a target is called or says, the page has the tags and attributes of one that says
+    nothing special, and the words are there to read.
+    """
+    harmless, seen = Page(page(hostile("plain"))), Page(page(hostile(text)))
+    tags = {tag for tag, _ in harmless.tags} | MATHEMATICS
+    names = {name for _, values in harmless.tags for name in values} | {"stretchy"}
+    assert {tag for tag, _ in seen.tags} <= tags
+    assert {name for _, values in seen.tags for name in values} <= names
+    assert [tag for tag, _ in seen.tags].count("script") == OWN_SCRIPTS
+    assert not seen.crossed and not seen.open
+    assert clean(text) in seen.text
+
+
+@pytest.mark.parametrize("report", [small(), small().brief(), large(20, 30), Report(ENVIRONMENT)])
+def test_a_page_refers_to_nothing_outside(report: Report) -> None:
+    """Links lead within the page; nothing is loaded; the policy allows the page's own script, by its
+    hash, and no request.
+    """
+    seen = Page(page(report))
+    for tag, attributes in seen.tags:
+        assert "src" not in attributes and tag not in ("iframe", "object", "embed", "base", "form")
+        assert attributes.get("href", "#")[0] == "#" or attributes["href"] == "data:,"
+        assert not any(name.startswith("on") for name in attributes)
+    policy = next(a["content"] for t, a in seen.tags if a.get("http-equiv"))
+    digest = base64.b64encode(hashlib.sha256(seen.scripts[1].encode()).digest()).decode()
+    assert policy.startswith("default-src 'none'") and f"script-src 'sha256-{digest}'" in policy
+    links = {a["href"][1:] for t, a in seen.tags if t == "a"}
+    assert links <= set(seen.ids())
+
+
+def test_every_failure_has_a_card_of_its_own() -> None:
+    """Each failing pair has one card with law, target, numbers, input and commands, under an id that
+    nothing else has.
+    """
+    report = small()
+    seen = Page(page(report))
+    failing = report.with_status(*FAILING)
+    cards = [a for t, a in seen.tags if a.get("class", "").startswith("card ")]
+    pairs = {(a["data-target"], a["data-law"]) for a in cards}
+    assert pairs == {(clean(v.target), v.law) for v in failing} and len(cards) == len(failing)
+    assert len(set(seen.ids())) == len(seen.ids())
+    for verdict in report.violations:
+        assert verdict.id in seen.ids()
+        assert f"flowref replay {verdict.id}" in seen.text
+    for word in ("autograd", "-0.25", "+0.25", "part 2 of 3 (Layer)", "53 bits", "seed 2", "-2.5"):
+        assert word in seen.text
+
+
+def test_cards_of_one_name_are_told_apart() -> None:
+    """Two failures with one short name have two ids."""
+    names: dict[str, str] = {}
+    for number in itertools.count():
+        law = f"family/law-{number}"
+        if (other := names.setdefault(identity("t", law), law)) != law:
+            break
+    verdicts = (violated("t", other), violated("t", law))
+    seen = Page(page(Report(ENVIRONMENT, (note(other), note(law)), ("t",), verdicts)))
+    assert {verdicts[0].id, f"{verdicts[0].id}-2"} < set(seen.ids())
+    assert len(set(seen.ids())) == len(seen.ids())
+
+
+def test_the_matrix_holds_every_outcome() -> None:
+    """Each pair has the letter of its outcome, and its reason or its points are found by its place."""
+    report = small()
+    data = Page(page(report)).data
+    laws, rows = data["laws"], {row["name"]: row for row in data["targets"]}
+    for verdict in report.verdicts:
+        column = laws.index(verdict.law)
+        row = rows[clean(verdict.target)]
+        letter = row["letters"][column]
+        if report.known_failure(verdict):
+            assert letter == "k"
+        elif verdict.status is Status.NOT_APPLICABLE:
+            assert letter == ("w" if verdict.waits else "-")
+        else:
+            assert letter == LETTERS[verdict.status]
+        if verdict.status is Status.HOLDS:
+            assert row["held"].startswith("300/")
+        else:
+            told = [
+                data["reasons"][int(k)] for k, spans in row["why"].items() if str(column) in spans
+            ]
+            assert any(text.startswith(clean(verdict.reason)) for text in told)
+
+
+def test_what_was_not_judged_is_told() -> None:
+    """The panel names what was not decided, why, and what would enable it; how far one looked; and
+    which mutants each law catches.
+    """
+    seen = Page(page(small())).text
+    for words in (
+        "it offers no inverse", "say ?inverse=g", "rounding alone moves it", "not run", "parameter scales 0, 0.3",
+        "left undecided", "forward", "mutants", "The inverse is off by one part in a million",
+    ):  # fmt: skip
+        assert words in seen
+
+
+def test_the_verdict_stands_first() -> None:
+    """The head says what came of the audit, with the command, before anything else."""
+    text = Page(page(small())).text
+    assert "5 violations" in text.partition("Targets × laws")[0]
+    assert "flowref audit x" in text.partition("Targets × laws")[0]
+    healthy = replace(large(3, 9), verdicts=large(3, 9).with_status(Status.HOLDS))
+    assert "No law is violated" in Page(page(healthy)).text
+    assert "Nothing meaningful was checked" in Page(page(Report(ENVIRONMENT))).text
+
+
+def test_figures_survive_a_report_file() -> None:
+    """Figures are read back as they were written, and reports without them read as ever."""
+    report = small()
+    again = Report.from_json(report.to_json())
+    assert again == report and page(again).count("<svg") == page(report).count("<svg")
+    assert [v.figure for v in again.verdicts] == [v.figure for v in report.verdicts]
+    older = replace(report, verdicts=tuple(replace(v, figure=None) for v in report.verdicts))
+    assert '"figure"' not in older.to_json()
+    assert len(Page(page(older)).tags) < len(Page(page(report)).tags)
+
+
+def test_every_figure_is_drawn() -> None:
+    """Each kind of figure is a drawing with a title, and what it shows in words."""
+    text = page(small())
+    assert text.count("<svg") >= len(FIGURES) + 5
+    assert text.count("<svg") == text.count("<desc>") == text.count("</svg>")
+
+
+def test_all_libraries_weigh_little() -> None:
+    """Five hundred targets times 250 laws with three hundred failures are written in seconds and
+    stay below five megabytes.
+    """
+    report = large()
+    assert len(report.violations) > 300
+    began = time.process_time()
+    text = page(report)
+    assert time.process_time() - began < 5
+    assert len(text.encode()) < 5_000_000
+    assert SCRIPT not in text
