@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from flowref import pytest as pytest
     from flowref.auditing.front import audit as audit
     from flowref.auditing.front import check_flow as check_flow
     from flowref.checking import Settings as Settings
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from flowref.model import Verdict as Verdict
     from flowref.model import law as law
     from flowref.model import mutant as mutant
-    from flowref.reporting.report import FlowrefViolation as FlowrefViolation
+    from flowref.reporting.raising import FlowrefViolation as FlowrefViolation
+    from flowref.reporting.raising import FlowrefViolations as FlowrefViolations
     from flowref.reporting.report import Report as Report
 
 # Public name -> the module that defines it. No module bears the name of a public function, which it
@@ -56,7 +58,8 @@ _HOMES = {
         "flowref.model",
     ),
     **dict.fromkeys(("Target", "Verdict", "law", "mutant"), "flowref.model"),
-    "FlowrefViolation": "flowref.reporting.report",
+    "FlowrefViolation": "flowref.reporting.raising",
+    "FlowrefViolations": "flowref.reporting.raising",
     "Report": "flowref.reporting.report",
 }
 __all__ = [*_HOMES, "__version__"]
@@ -64,6 +67,8 @@ __all__ = [*_HOMES, "__version__"]
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
+    if name == "pytest":
+        return importlib.import_module("flowref.pytest")
     if name not in _HOMES:
         raise AttributeError(f"module 'flowref' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

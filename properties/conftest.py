@@ -10,9 +10,18 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from flowref.pytest import plugin
+
 # Before torch is imported: worker processes of pytest-xdist share few cores, and sums must not
 # depend on their number.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
+    """The plugin is that of this tree, also where flowref is not installed."""
+    if not pluginmanager.hasplugin("flowref"):
+        pluginmanager.register(plugin, "flowref")
+
 
 settings.register_profile(
     "properties", derandomize=True, database=None, deadline=None, print_blob=False

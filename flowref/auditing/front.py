@@ -15,7 +15,8 @@ from flowref.auditing.selection import select
 from flowref.baseline.entry import Baseline
 from flowref.baseline.reading import load
 from flowref.model import Law, Target
-from flowref.reporting.report import FlowrefViolation, Report
+from flowref.reporting.raising import FlowrefViolation
+from flowref.reporting.report import Report
 
 
 def audit(
@@ -62,9 +63,10 @@ def check_flow(
 
     Arguments: ``event_shape`` of one input without its batch axis, where the object does not tell;
     the rest as `audit`.
-    Raises: `FlowrefViolation`, an AssertionError, if a law is violated, or if nothing could be
-    checked.
+    Raises: `FlowrefViolations`, an AssertionError and a group of one exception for each violation,
+    if a law is violated; `FlowrefViolation` if nothing could be checked.
     """
+    __tracebackhide__ = True
     sizes = (event_shape,) if isinstance(event_shape, int) else tuple(event_shape or ())
     defaults = {"event": ",".join(str(size) for size in sizes)} if sizes else {}
     chosen = select([flow], defaults)

@@ -305,21 +305,10 @@ class Audit:
         self.listener.target(target, ordered, self.recognized.get(name), own)
 
     def _final(self, name: str, law: Law) -> Verdict:
-        """The verdict on a pair: where a recorded case fails that no search met, that is what is
-        known of it.
-        """
+        """The verdict on a pair, as far as this audit came."""
         missing = "the audit was interrupted before this pair was done"
         found = self.verdicts.get((name, law.id)) or not_run(name, law, missing)
-        replayed = self.replayed.get((name, law.id))
-        if replayed is None or replayed.status not in ACCUSING or found.status in FAILING:
-            return found
-        return replace(
-            replayed,
-            reason="; ".join(filter(None, (replayed.reason, "seen in the case on record"))),
-            counts=found.counts,
-            seconds=found.seconds,
-            law_version=law.version,
-        )
+        return final(found, self.replayed.get((name, law.id)), law)
 
     def _exhausted(self, entry: Entry) -> bool:
         return exhausted(entry, self.selected)
@@ -370,6 +359,21 @@ class Audit:
 def not_run(target: str, law: Law, reason: str) -> Verdict:
     """That a pair was not measured."""
     return Verdict(target, law.id, Status.NOT_RUN, reason, law_version=law.version, force=law.force)
+
+
+def final(found: Verdict, replayed: Verdict | None, law: Law) -> Verdict:
+    """The verdict on a pair: where a recorded case fails that no search met, that is what is known
+    of it.
+    """
+    if replayed is None or replayed.status not in ACCUSING or found.status in FAILING:
+        return found
+    return replace(
+        replayed,
+        reason="; ".join(filter(None, (replayed.reason, "seen in the case on record"))),
+        counts=found.counts,
+        seconds=found.seconds,
+        law_version=law.version,
+    )
 
 
 def settle(pair: Pair, outcome: Outcome | Broken, memory: int = 0) -> Verdict:

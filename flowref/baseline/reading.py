@@ -45,10 +45,16 @@ def load(file: Path | None = None, folder: Path = Path(), *, lenient: bool = Fal
 
 def _declared(path: Path) -> tuple[Entry, ...]:
     text = read_text(path)
+    settings = section(text, path)
+    return _entries(settings.get("known", []), "tool.flowref.known", text, path)
+
+
+def section(text: str, path: Path) -> dict[str, Any]:
+    """The table ``tool.flowref`` of a project file, given its text. Raises: `BaselineError`."""
     settings = _toml(text, path).get("tool", {}).get("flowref", {})
     if not isinstance(settings, dict):
         raise BaselineError(f"{path}: tool.flowref is {settings!r}; expected a table")
-    return _entries(settings.get("known", []), "tool.flowref.known", text, path)
+    return settings
 
 
 def _recorded(path: Path) -> tuple[tuple[Entry, ...], dict[str, Verdict]]:
@@ -79,6 +85,13 @@ def _toml(text: str, path: Path) -> dict[str, Any]:
 
 
 def _entries(rows: Any, name: str, text: str, path: Path) -> tuple[Entry, ...]:
+    return tuple(_entry(row, place) for row, place in located(rows, name, text, path))
+
+
+def located(rows: Any, name: str, text: str, path: Path) -> list[tuple[dict[str, Any], str]]:
+    """The tables of a list in a file, each with its file and line. Raises: `BaselineError` where it
+    is no list of tables.
+    """
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise BaselineError(f"{path}: {name} is no list of tables; expected [[{name}]]")
     lines = _lines(text, rf"\[\[\s*{re.escape(name)}\s*\]\]")
@@ -87,7 +100,7 @@ def _entries(rows: Any, name: str, text: str, path: Path) -> tuple[Entry, ...]:
         if len(lines) == len(rows)
         else [f"{path}, entry {number}" for number in range(1, len(rows) + 1)]
     )
-    return tuple(_entry(row, place) for row, place in zip(rows, places, strict=True))
+    return list(zip(rows, places, strict=True))
 
 
 def _lines(text: str, pattern: str) -> list[int]:

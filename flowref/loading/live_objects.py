@@ -15,11 +15,15 @@ ORIGINALS: weakref.WeakValueDictionary[Target, Any] = weakref.WeakValueDictionar
 HELD: dict[Target, Any] = {}
 
 
-def register(obj: Any) -> Target:
-    """The target of a live object, named after its state; it is copied now, before anything calls
-    it.
+def register(obj: Any, given: str = "") -> Target:
+    """The target of a live object, named after its state, or as ``given``; it is copied now, before
+    anything calls it.
     """
     backend = framework(obj)
+    if given:
+        target = Target(OBJECT, given)
+        LIVE[target] = backend.duplicate(obj)
+        return target
     name = f"{type(obj).__name__}#{backend.fingerprint(obj)[:8]}"
     target, others = Target(OBJECT, name), 0
     # Another object in the same state may differ in what is no array.

@@ -69,9 +69,9 @@ def forget() -> None:
     recipe_of.cache_clear()
 
 
-def snapshot(obj: Any) -> Target:
-    """Register a live object: copied once, now, before anything calls it. Returns its target, named
-    after its state.
+def snapshot(obj: Any, name: str = "") -> Target:
+    """Register a live object: copied once, now, before anything calls it. Returns its target, which
+    has this ``name``, or one after its state.
     """
     forget()
-    return register(obj)
+    return register(obj, name)

@@ -7,21 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from flowref.model import FlowrefError, KnownFailure, Problem, Recognized, Standing, Status, Verdict
+from flowref.model import KnownFailure, Problem, Recognized, Standing, Status, Verdict
 from flowref.reporting import schema
 from flowref.reporting.contents import Environment, Expense, LawNote, Omitted, Shard
 from flowref.reporting.files import read, write
-from flowref.reporting.outcomes import BROKEN, EXPLAINED, FAILING, labels
-from flowref.reporting.text import clean
-from flowref.reporting.words import failures
+from flowref.reporting.outcomes import BROKEN, FAILING
+from flowref.reporting.raising import FlowrefViolation, FlowrefViolations, group
 
+__all__ = ["FlowrefViolation", "FlowrefViolations", "Report"]
 OK, VIOLATION, USAGE, CRASH, STALE, NOTHING = range(6)
-
-
-class FlowrefViolation(FlowrefError, AssertionError):
-    """A law is violated, or a target broke; the message lists every failure. Test runners see an
-    AssertionError.
-    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,23 +115,14 @@ class Report:
         """Raise unless every target could be loaded and judged, and none is accused of anything
         that is not known.
 
-        Raises: `FlowrefViolation` naming every violation, crash and unloadable target, in words.
+        Raises: `FlowrefViolations`, an AssertionError and a group of one exception for each
+        violation, crash and unloadable target, in words.
         """
-        failed = self.new_failures
-        if not failed and not self.problems:
-            return
-        violated = sum(verdict.status is Status.VIOLATED for verdict in failed)
-        symptoms = labels(failed).count(EXPLAINED)
-        counts = [
-            (violated - symptoms, "violation"),
-            (symptoms, "violation that others explain"),
-            (len(failed) - violated, "broken check"),
-            (len(self.problems), "unloadable target"),
-        ]
-        nouns = [_counted(count, noun) for count, noun in counts if count]
-        lines = [", ".join(nouns), *(f"  {clean(problem.message)}" for problem in self.problems)]
-        lines += failures(failed, {note.id: note.statement for note in self.laws})
-        raise FlowrefViolation("\n".join(lines))
+        __tracebackhide__ = True
+        problems = [problem.message for problem in self.problems]
+        raised = group(self.new_failures, problems, {note.id: note.statement for note in self.laws})
+        if raised is not None:
+            raise raised
 
     def without_time(self) -> Report:
         """The report less its durations and date: what two runs of the same audit must agree on."""
@@ -194,13 +179,3 @@ class Report:
 def to_json(report: Report) -> str:
     """The report as JSON text."""
     return report.to_json()
-
-
-def _counted(count: int, noun: str) -> str:
-    """A number of things, in words.
-
-    >>> _counted(2, "violation that others explain")
-    '2 violations that others explain'
-    """
-    first, space, rest = noun.partition(" that ")
-    return f"{count} {first}{'' if count == 1 else 's'}{space}{rest}"

@@ -28,15 +28,7 @@ def target_lines(
     the test without being decided; ``verbose`` adds what decided, what was advised, and why laws do
     not apply.
     """
-    seconds = sum(verdict.seconds for verdict in verdicts)
-    kind = f"{clean(recognized.kind)}   " if recognized else ""
-    counted = f"{share(verdicts)}: {tally(verdicts, known)}"
-    examined = f"{examples(verdicts)} examples  {seconds:.1f}s"
-    lines = [f"{clean(target)}   {kind}{counted}   {examined}"]
-    if recognized is not None:
-        lines += [f"  {line}" for line in taken(recognized, verbose=verbose)]
-    hints = () if recognized is None else recognized.hints
-    lines += [f"  {line}" for line in waiting_lines(verdicts, hints)]
+    lines = head_lines(target, verdicts, recognized, verbose=verbose, known=known)
     accepted = {one.law for one in known if one.standing is Standing.KNOWN}
     new = [verdict for verdict in verdicts if verdict.law not in accepted]
     lines += [f"  {line}" for line in failing(new, statements)]
@@ -50,6 +42,27 @@ def target_lines(
         for reason, laws in reasons(verdicts, status):
             listed = ", ".join(laws) if verbose or len(laws) < 4 else f"{len(laws)} laws"
             lines.append(f"  {str(status).lower().replace('_', ' ')}: {listed}: {reason}")
+    return lines
+
+
+def head_lines(
+    target: str,
+    verdicts: Sequence[Verdict],
+    recognized: Recognized | None = None,
+    *,
+    verbose: bool = False,
+    known: Sequence[KnownFailure] = (),
+) -> list[str]:
+    """One line about a target, how it was taken, and what keeps laws from being put to the test."""
+    seconds = sum(verdict.seconds for verdict in verdicts)
+    kind = f"{clean(recognized.kind)}   " if recognized else ""
+    counted = f"{share(verdicts)}: {tally(verdicts, known)}"
+    examined = f"{examples(verdicts)} examples  {seconds:.1f}s"
+    lines = [f"{clean(target)}   {kind}{counted}   {examined}"]
+    if recognized is not None:
+        lines += [f"  {line}" for line in taken(recognized, verbose=verbose)]
+    hints = () if recognized is None else recognized.hints
+    lines += [f"  {line}" for line in waiting_lines(verdicts, hints)]
     return lines
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from flowref.model import OBJECT, Counterexample, Status, Verdict
-from flowref.reporting.causes import Cause, by_size, explained
+from flowref.reporting.causes import Cause
 from flowref.reporting.numbers import bits, contrast, rounded, shown
-from flowref.reporting.outcomes import FAILING
 from flowref.reporting.text import clean, command, plain
 
 
@@ -135,24 +134,3 @@ def symptom(verdict: Verdict, cause: Cause) -> str:
     """A violation that another one explains, on a line."""
     size = "" if verdict.evidence is None else f"   off by {rounded(verdict.evidence.residual)}"
     return f"{verdict.id}  {verdict.law}   violated {cause.because}{size}"
-
-
-def failures(verdicts: Iterable[Verdict], statements: Mapping[str, str]) -> list[str]:
-    """The failures among verdicts in words, below the target that they are about."""
-    groups: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        if verdict.status in FAILING:
-            groups.setdefault(verdict.target, []).append(verdict)
-    lines = []
-    for target, group in groups.items():
-        lines.append(clean(target))
-        causes = explained(group)
-        for verdict in sorted(by_size(group), key=lambda verdict: verdict.law in causes):
-            if verdict.law in causes:
-                lines.append(f"  {symptom(verdict, causes[verdict.law])}")
-                continue
-            text = failure(verdict, statements.get(verdict.law, ""), commands=False)
-            lines += [f"  {line}" for line in text]
-            if not live(verdict):
-                lines.append(f"        {command('audit', verdict.target, '--laws', verdict.law)}")
-    return lines

@@ -31,7 +31,8 @@ from flowref.reporting.encoding import packed, unpacked, verdict_from_json, verd
 from flowref.reporting.markdown import to_markdown
 from flowref.reporting.markup import code, escaped
 from flowref.reporting.numbers import bits, contrast
-from flowref.reporting.report import FlowrefViolation, Report
+from flowref.reporting.raising import FlowrefViolation, FlowrefViolations
+from flowref.reporting.report import Report
 from flowref.reporting.terminal import summary_lines, target_lines
 from flowref.reporting.text import clean
 
@@ -383,16 +384,21 @@ def test_exit_codes(statuses: tuple[Status, ...], expected: int) -> None:
 
 
 def test_raising_names_every_failure() -> None:
-    """raise_for_violations is silent on a clean report and names every failure on another."""
+    """raise_for_violations is silent on a clean report; of another it raises a group with one
+    exception for each failure, which counts as one failure and as an AssertionError.
+    """
     report_of(
         Verdict("t", "l", Status.HOLDS), Verdict("t", "m", Status.ADVICE)
     ).raise_for_violations()
     broken = report_of(VIOLATION, Verdict("t", "l", Status.TIMEOUT, "it took more than 60 s"))
-    with pytest.raises(FlowrefViolation, match=r"1 violation, 1 broken check") as caught:
+    with pytest.raises(FlowrefViolations, match=r"1 violation, 1 broken check") as caught:
         broken.raise_for_violations()
-    assert isinstance(caught.value, AssertionError)
-    assert VIOLATION.id in str(caught.value)
-    assert "more than 60 s" in str(caught.value)
+    assert isinstance(caught.value, AssertionError) and isinstance(caught.value, FlowrefViolation)
+    violated, late = caught.value.exceptions
+    assert VIOLATION.id in str(violated) and VIOLATION.law in str(caught.value)
+    assert isinstance(violated, FlowrefViolation) and violated.verdict == VIOLATION
+    assert "more than 60 s" in str(late)
+    assert str(violated) in caught.value.text and str(late) in caught.value.text
     report_of().raise_for_violations()
 
 

@@ -1,0 +1,116 @@
+"""Pairs judged one at a time in this process, as a test runner asks for them."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flowref import backends
+from flowref.auditing.deadline import OutOfTime, deadline
+from flowref.auditing.pool import Broken
+from flowref.auditing.running import final, not_run, settle
+from flowref.auditing.schedule import STRIKES, Pair
+from flowref.auditing.selection import frameworks
+from flowref.auditing.worker import Outcome, Replay, check_pair, guarded
+from flowref.baseline.entry import Baseline
+from flowref.baseline.standing import known, stand
+from flowref.checking import Settings
+from flowref.model import (
+    Counterexample,
+    KnownFailure,
+    Law,
+    Recognized,
+    Standing,
+    Status,
+    Target,
+    TargetError,
+    Verdict,
+)
+from flowref.reporting.outcomes import FAILING
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What came of a pair, and how it stands if it is a known failure."""
+
+    verdict: Verdict
+    known: KnownFailure | None = None
+
+    @property
+    def fails(self) -> bool:
+        """Whether it fails in a way that is not known."""
+        accepted = self.known is not None and self.known.standing is Standing.KNOWN
+        return self.verdict.status in FAILING and not accepted
+
+
+@dataclass
+class Judge:
+    """Checks pairs with the same settings, in the folder that paths are meant from. A target is
+    loaded first, and left alone once it has run out of time twice.
+    """
+
+    settings: Settings
+    folder: Path
+    recognized: dict[Target, Recognized] = field(default_factory=dict)
+    unloadable: dict[Target, str] = field(default_factory=dict)
+    strikes: Counter[Target] = field(default_factory=Counter)
+
+    def load(self, target: Target) -> None:
+        """Load a target, once. Raises `TargetError`, at each call, where that fails."""
+        if target not in self.recognized and target not in self.unloadable:
+            for name in frameworks([target]):  # before settings are saved around the first pair
+                with contextlib.suppress(ImportError):
+                    importlib.import_module(backends.find(name).requires)
+            outcome = self._run(target, None, None)
+            if isinstance(outcome, Broken):
+                self.unloadable[target] = f"{target} cannot be loaded: {outcome.reason}"
+            elif outcome.raised or outcome.recognized is None:
+                prefix = "" if str(target) in outcome.raised else f"{target} cannot be loaded: "
+                self.unloadable[target] = prefix + outcome.raised
+            else:
+                self.recognized[target] = outcome.recognized
+        if target in self.unloadable:
+            raise TargetError(self.unloadable[target])
+
+    def judge(self, target: Target, law: Law, baseline: Baseline | None = None) -> Judged:
+        """The verdict on a pair, and how it stands in a baseline. Raises `TargetError` where the
+        target cannot be loaded.
+        """
+        self.load(target)
+        if self.strikes[target] >= STRIKES:
+            return Judged(not_run(str(target), law, f"the target ran out of time {STRIKES} times"))
+        entry = None if baseline is None else baseline.entry(str(target), law.id)
+        if baseline is None or entry is None:
+            return Judged(self._settled(target, law))
+        pinned, replayed = baseline.pinned(entry), None
+        if pinned is not None and (pinned.target, pinned.law) != (str(target), law.id):
+            pinned = None
+        if pinned is not None and pinned.counterexample is not None:
+            replayed = self._settled(target, law, pinned.counterexample)
+        verdict = final(self._settled(target, law), replayed, law)
+        standing, detail = stand(entry, pinned, verdict, replayed)
+        if standing is Standing.FIXED and entry.is_glob:  # it may fail elsewhere
+            return Judged(verdict)
+        return Judged(verdict, known(entry, str(target), standing, detail))
+
+    def _settled(self, target: Target, law: Law, case: Counterexample | None = None) -> Verdict:
+        pair = Pair(target, law, case)
+        verdict = settle(pair, self._run(target, law.id, case))
+        self.strikes[target] += verdict.status is Status.TIMEOUT
+        return verdict
+
+    def _run(
+        self, target: Target, law: str | None, case: Counterexample | None
+    ) -> Outcome | Broken:
+        how = self.settings if case is None else Replay(case, self.settings)
+        seconds = self.settings.seconds
+        try:
+            with contextlib.chdir(self.folder), deadline(seconds):
+                return guarded(check_pair, target, law, how)
+        except OutOfTime:
+            return Broken(
+                Status.TIMEOUT, f"it took more than {seconds:g} s of processor time", seconds
+            )

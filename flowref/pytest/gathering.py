@@ -1,0 +1,127 @@
+"""What all tests of a session told, wherever they ran: one report, and a line a target."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from flowref.reporting.report import Report
+
+# So many targets have a line at the end of a session; of the others failures alone tell.
+SHOWN = 40
+
+
+class Gathering:
+    """A plugin of the process that sees every test's report."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.texts: list[str] = []
+        self.began = time.monotonic()
+        self.started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self.whole = True
+        self.trouble = ""
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Keep what a test told; one of which nothing is shown counts for the progress all the
+        same.
+        """
+        text = getattr(report, "flowref_text", None)
+        if text is not None:
+            self.texts.append(text)
+        if getattr(report, "flowref_quiet", False):
+            reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+            reported = getattr(reporter, "_progress_nodeids_reported", None)
+            if reported is not None:
+                reported.add(getattr(report, "id", report.nodeid))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the report, if there is to be one."""
+        self.whole = not (session.shouldstop or session.shouldfail)
+        path = self.config.option.flowref_report
+        if path is None or self.config.option.collectonly:
+            return
+        from flowref.model import FlowrefError
+
+        try:
+            self.report().save(Path(self.config.invocation_params.dir, path))
+        except FlowrefError as error:
+            self.trouble = str(error)
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """A line for each target, and what keeps its laws from being put to the test."""
+        if self.trouble:
+            terminalreporter.write_line(f"flowref: {self.trouble}", red=True)
+        if not self.texts or self.config.get_verbosity() < 0:
+            return
+        terminalreporter.section("flowref", sep="-")
+        for line in self.lines():
+            terminalreporter.write_line(line)
+
+    def lines(self) -> list[str]:
+        """The lines about targets."""
+        from flowref.pytest.messages import Read
+        from flowref.reporting.terminal import head_lines
+
+        read = Read(self.texts)
+        names = sorted({target for target, _ in read.verdicts})
+        lines: list[str] = []
+        for name in names[:SHOWN]:
+            own = [verdict for (target, _), verdict in read.verdicts.items() if target == name]
+            known = [one for (target, _), one in read.known.items() if target == name]
+            lines += head_lines(name, own, read.recognized.get(name), known=known)
+        if len(names) > SHOWN:
+            lines.append(f"and {len(names) - SHOWN} more targets")
+        path = self.config.option.flowref_report
+        if path is not None and not self.trouble:
+            lines.append(f"all of it: {path}")
+        return lines
+
+    def report(self) -> Report:
+        """Everything that was measured, as a report in the order of targets and laws."""
+        import platform
+
+        import flowref
+        from flowref import registry
+        from flowref.auditing.selection import library_versions
+        from flowref.model import Problem
+        from flowref.pytest.messages import Read
+        from flowref.pytest.session import PROFILES
+        from flowref.reporting.contents import Environment, LawNote
+        from flowref.reporting.report import Report
+
+        read = Read(self.texts)
+        pairs = sorted(read.verdicts)
+        names = list(dict.fromkeys(target for target, _ in pairs))
+        laws = [registry.find_law(law) for law in sorted({law for _, law in pairs})]
+        notes = [
+            LawNote(law.id, law.version, law.statement, law.force, law.tolerance, law.source)
+            for law in laws
+        ]
+        environment = Environment(
+            flowref=flowref.__version__,
+            python=platform.python_version(),
+            platform=f"{platform.system()} {platform.machine()}",
+            versions=library_versions([registry.parse_target(name) for name in names]),
+            command=shlex.join(["pytest", *map(str, self.config.invocation_params.args)]),
+            profile=PROFILES[self.config.option.flowref_profile],
+            seed=self.config.option.flowref_seed,
+            started=self.started,
+            seconds=time.monotonic() - self.began,
+        )
+        return Report(
+            environment,
+            tuple(notes),
+            tuple(names),
+            tuple(read.verdicts[pair] for pair in pairs),
+            tuple(Problem(spec, text) for spec, text in sorted(read.problems.items())),
+            self.whole,
+            recognized={name: read.recognized[name] for name in names if name in read.recognized},
+            known=tuple(read.known[pair] for pair in sorted(read.known)),
+        )

@@ -1,0 +1,190 @@
+"""The hooks of the plugin. Until a test of flowref is collected they look at names only."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flowref.pytest.conformance import ATTRIBUTE
+from flowref.pytest.gathering import Gathering
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from flowref.pytest.session import Session
+
+PROFILES = ("pr", "nightly", "quick", "standard", "thorough")
+PROJECT = "pyproject.toml"
+
+
+@dataclass
+class Desk:
+    """What the hooks share. ``session`` is there once a test is collected; ``collecting``: whether
+    garbage was looked for before.
+    """
+
+    session: Session | None = None
+    collecting: bool = True
+
+
+DESK = pytest.StashKey[Desk]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options."""
+    group = parser.getgroup("flowref", "laws of normalizing flows")
+    group.addoption(
+        "--flowref-profile",
+        choices=PROFILES,
+        default="standard",
+        help="How hard to look: pr (quick), standard, nightly (thorough).  [default: standard]",
+    )
+    group.addoption(
+        "--flowref-seed", type=int, default=0, metavar="N", help="Of everything that is drawn."
+    )
+    group.addoption(
+        "--flowref-report", metavar="PATH", help="Write what was measured to this file, as JSON."
+    )
+    group.addoption(
+        "--flowref-timeout",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="Processor time of one pair of a target and a law.  [default: 60]",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where ``testpaths`` says what to collect, targets of pyproject.toml are collected as well."""
+    config.stash[DESK] = Desk()
+    if not hasattr(config, "workerinput"):  # of pytest-xdist, whose controller gathers
+        config.pluginmanager.register(Gathering(config), "flowref-gathering")
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        project = config.rootpath / PROJECT
+        if _declares(project) and str(project) not in config.args:
+            config.args.append(str(project))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Refuse a project file that cannot be understood before anything is collected."""
+    config = session.config
+    desk, project = config.stash[DESK], config.rootpath / PROJECT
+    desk.collecting = gc.isenabled()
+    if not _declares(project):
+        return
+    from flowref.model import FlowrefError
+    from flowref.pytest import declared
+
+    try:
+        targets = declared.declared(project)
+        if targets and _collects(config, project):
+            declared.pairs(_session(config), project)
+    except FlowrefError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Look for garbage again."""
+    if session.config.stash[DESK].collecting:
+        gc.enable()
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """The targets that the project file declares."""
+    if file_path.name != PROJECT or file_path.parent != parent.config.rootpath:
+        return None
+    if not _declares(file_path):
+        return None
+    from flowref.pytest import declared, items
+
+    if not declared.declared(file_path):
+        return None
+    file = items.DeclaredFile.from_parent(parent, path=file_path)
+    file.flowref_pairs = declared.pairs(_session(parent.config), file_path)
+    return file
+
+
+def pytest_pycollect_makeitem(collector: Any, name: str, obj: object) -> list[pytest.Item] | None:
+    """The tests of a decorated function."""
+    if type(obj).__name__ != "function" or ATTRIBUTE not in vars(obj):
+        return None
+    from flowref.model import FlowrefError
+    from flowref.pytest import items
+
+    wanted = items.wanted(obj)
+    if wanted is None or not (collector.funcnamefilter(name) or collector.isnosetest(obj)):
+        return None
+    try:
+        home = f"{collector.nodeid}::{name}"
+        pairs = list(_session(collector.config).pairs(wanted, home))
+    except FlowrefError as error:
+        line = obj.__code__.co_firstlineno  # type: ignore[attr-defined]  # it is a function
+        raise collector.CollectError(f"{collector.path.name}:{line}: {error}") from None
+    return items.functions(collector, name, obj, pairs)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Send what was measured along with the report of a test, to whichever process gathers it."""
+    report = yield
+    pair = getattr(item, "flowref_pair", None)
+    if call.excinfo is not None and call.excinfo.typename == "FlowrefViolations":
+        from flowref.pytest import printing
+
+        report.longrepr = printing.longrepr(item, call.excinfo)
+    if pair is not None and call.when == "call":
+        from flowref.pytest import messages
+
+        vars(report).update(messages.of(pair))
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: Any, config: pytest.Config) -> tuple[str, str, str] | None:
+    """A law about something else than the target is not counted, and shown where tests are listed
+    one by one: the lines about the target tell.
+    """
+    if not getattr(report, "flowref_quiet", False):
+        return None
+    return ("", "-", "n/a") if config.get_verbosity() > 0 else ("", "", "")
+
+
+def _declares(project: Path) -> bool:
+    """Whether a project file may declare targets, read as fast as can be."""
+    try:
+        return b"tool.flowref" in project.read_bytes()
+    except OSError:
+        return False
+
+
+def _collects(config: pytest.Config, project: Path) -> bool:
+    """Whether the project file is among what is to be collected."""
+    folder = config.invocation_params.dir
+    for argument in config.args:
+        path = (folder / argument.partition("::")[0]).resolve()
+        if path in (project, *project.parents):
+            return True
+    return False
+
+
+def _session(config: pytest.Config) -> Session:
+    """What flowref keeps, from the first test of it on."""
+    desk = config.stash[DESK]
+    if desk.session is None:
+        from flowref.pytest.session import begun
+
+        option = config.option
+        desk.session = begun(
+            config.rootpath,
+            option.flowref_profile,
+            option.flowref_seed,
+            option.flowref_timeout,
+        )
+    return desk.session

@@ -1,0 +1,1 @@
+"""Projects of others, in which the plugin runs."""
