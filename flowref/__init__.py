@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flowref.auditing.front import audit as audit
     from flowref.auditing.front import check_flow as check_flow
     from flowref.checking import Settings as Settings
-    from flowref.checking import check as check
+    from flowref.diagnosing import check as check
     from flowref.model import Adapter as Adapter
     from flowref.model import Component as Component
     from flowref.model import Dialect as Dialect
@@ -41,7 +41,7 @@ _HOMES = {
     "audit": "flowref.auditing.front",
     "check_flow": "flowref.auditing.front",
     "Settings": "flowref.checking",
-    "check": "flowref.checking",
+    "check": "flowref.diagnosing",
     **dict.fromkeys(
         (
             "Adapter",

@@ -27,11 +27,13 @@ FLOORS: dict[str, set[str]] = {
     "scorecard": {"model", "registry", "reporting"},
     "loading": {"model", "registry", "adapters", "backends"},
     "checking": {"model", "registry", "loading"},
+    "diagnosing": {"model", "laws", "registry", "loading", "checking"},
     "auditing": {
         "model",
         "registry",
         "loading",
         "checking",
+        "diagnosing",
         "reporting",
         "baseline",
         "backends",
@@ -50,9 +52,18 @@ FLOORS: dict[str, set[str]] = {
         "training",
         "scorecard",
     },
-    "pytest": {"model", "registry", "loading", "checking", "reporting", "baseline", "auditing"},
+    "pytest": {
+        "model",
+        "registry",
+        "loading",
+        "checking",
+        "diagnosing",
+        "reporting",
+        "baseline",
+        "auditing",
+    },
     "__main__": {"cli"},
-    "__init__": {"model", "checking", "reporting", "auditing", "pytest"},
+    "__init__": {"model", "checking", "diagnosing", "reporting", "auditing", "pytest"},
 }
 # Packages of which only one folder of backends knows, which nobody else imports either.
 FRAMEWORKS = ("torch",)
@@ -61,7 +72,7 @@ BESIDE_FRAMEWORKS = ("backends", "scripting")
 FOREIGN: dict[str, set[str]] = {
     "torch": {"backends", "reference", "adapters", "zoo", "scripting", "training"},
     "hypothesis": {"checking"},
-    "numpy": {"model", "laws", "checking", "backends", "adapters", "zoo", "loading", "scripting", "training"},
+    "numpy": {"model", "laws", "checking", "diagnosing", "backends", "adapters", "zoo", "loading", "scripting", "training"},
     "scipy": {"laws"},
     "click": {"cli"},
     "jinja2": {"scorecard"},

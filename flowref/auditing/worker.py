@@ -85,7 +85,7 @@ def check_pair(target: Target, law: str | None, settings: Any) -> Verdict | Reco
     """Check one pair; without a law, only load the target and raise if that fails, else say what it
     was recognized as.
     """
-    from flowref import checking, loading
+    from flowref import checking, diagnosing, loading
 
     make_ready(target)
     if law is None:
@@ -94,7 +94,7 @@ def check_pair(target: Target, law: str | None, settings: Any) -> Verdict | Reco
         return replace(loading.recipe_of(target).recognized, data=data)
     if isinstance(settings, Replay):
         return checking.remeasure(target, law, settings.case, settings.settings)
-    return checking.check(target, law, settings)
+    return diagnosing.check(target, law, settings)
 
 
 @functools.lru_cache(maxsize=1)

@@ -82,7 +82,8 @@ class Verdict:
     """The outcome of one pair.
 
     ``waits`` and ``remedy``: of a law that does not apply, of which kind its silence is (see
-    `Silence`). ``figure``: of a violation, numbers for a picture of it.
+    `Silence`). ``diagnosis``: of a violation, which known slip explains its numbers.
+    ``figure``: of a violation, numbers for a picture of it.
     """
 
     target: str
@@ -98,6 +99,7 @@ class Verdict:
     force: str = "claim"
     waits: bool = False
     remedy: str = ""
+    diagnosis: str = ""
     figure: Figure | None = None
 
     @property

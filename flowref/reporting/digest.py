@@ -76,7 +76,8 @@ def _failures(report: Report) -> list[str]:
 def _failure(verdict: Verdict, cause: Cause | None) -> str:
     name = verdict.id if verdict.status is Status.VIOLATED else ""
     because = "" if cause is None else cause.because
-    seen = escaped("; ".join(filter(None, [because, measured(verdict, WIDTH), remark(verdict)])))
+    parts = [because, measured(verdict, WIDTH), remark(verdict), verdict.diagnosis]
+    seen = escaped("; ".join(filter(None, parts)))
     pair = f"{code(verdict.law)} | {code(verdict.target)}"
     return f"| {name} | {verdict.status} | {pair} | {seen} |"
 

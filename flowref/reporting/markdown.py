@@ -67,6 +67,8 @@ def _failure(
         lines.append(f"- explained: {because}")
     if text := remark(verdict):
         lines.append(f"- remark: {escaped(text)}")
+    if verdict.diagnosis:
+        lines.append(f"- diagnosis: {escaped(verdict.diagnosis)}")
     if (case := verdict.counterexample) is not None:
         lines.append(f"- input: {code(inputs(case))}")
         lines.append(f"- circumstances: {escaped(circumstances(case, verdict.part))}")

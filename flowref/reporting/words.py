@@ -120,6 +120,8 @@ def failure(verdict: Verdict, statement: str = "", *, commands: bool = True) -> 
             lines.append(f"      the law: {plain(statement)}")
         if text := remark(verdict):
             lines.append(f"      {text}")
+        if verdict.diagnosis:
+            lines.append(f"      diagnosis: {clean(verdict.diagnosis)}")
     else:
         lines = [f"{verdict.status}  {verdict.law}   {clean(verdict.reason)}".rstrip()]
     if (case := verdict.counterexample) is not None:

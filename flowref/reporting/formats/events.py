@@ -55,6 +55,8 @@ def pair(verdict: Verdict) -> str:
         fields["margin"] = verdict.evidence.margin
     if verdict.status is Status.VIOLATED:
         fields |= {"id": verdict.id, "seen": measured(verdict)}
+    if verdict.diagnosis:
+        fields["diagnosis"] = verdict.diagnosis
     return line("pair", **fields)
 
 

@@ -53,6 +53,8 @@ class Failure:
         text = remark(verdict)
         if text and text != self.headline:
             lines.append(f"remark: {text}")
+        if verdict.diagnosis:
+            lines.append(f"diagnosis: {clean(verdict.diagnosis)}")
         if case is not None:
             lines.append(f"input: {inputs(case)}")
             lines.append(f"circumstances: {circumstances(case, verdict.part)}")

@@ -1,0 +1,110 @@
+"""The diagnosis: which known slip explains the numbers of a violation, and a fresh set of points.
+
+It says what to look for, and is no part of the verdict: a slip is named only where it gives every
+wrong number to a thousandth of the error, at the recorded point and at fresh ones, with other weights
+too where there are some; where nothing fits, nothing is said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flowref import checking, registry
+from flowref.checking import Settings, as_target
+from flowref.diagnosing import densities, log_dets, normalizers, round_trips
+from flowref.diagnosing.generic import PAIRS, of_pair
+from flowref.diagnosing.scenes import Scene, scenes_of
+from flowref.model import Law, Status, Target, Verdict
+from flowref.model.means import Beyond, within
+
+__all__ = ["check", "diagnosis"]
+
+
+def check(target: Target | Any, law: Law | str, settings: Settings | None = None) -> Verdict:
+    """The verdict on one pair, with the slip that explains a violation. ``target`` may also be a
+    spec or a live object. Raises `TargetError` or `SpecError` where the target cannot be loaded at
+    all; whatever the target does inside a law becomes part of the verdict.
+    """
+    chosen = registry.find_law(law) if isinstance(law, str) else law
+    target = as_target(target)
+    verdict = checking.check(target, chosen, settings)
+    if verdict.status is not Status.VIOLATED:
+        return verdict
+    return replace(verdict, diagnosis=diagnosis(target, chosen, verdict, settings or Settings()))
+
+
+def diagnosis(target: Target, law: Law, verdict: Verdict, settings: Settings) -> str:
+    """The sentence; empty where no slip explains the violation, or where that cannot be told."""
+    case = verdict.counterexample
+    if case is None or verdict.evidence is None:
+        return ""
+    if not any(law.id in known for known in (KINDS, PAIRS, normalizers.VIEWS)):
+        return ""
+    with contextlib.suppress(Beyond), within(settings.means), np.errstate(all="ignore"):
+        try:
+            looked = list(scenes_of(target, law, case))
+            found = _of(law, looked) if looked else ""
+        except Exception:  # foreign code, in circumstances that no law needs
+            return ""
+        return f"{found} ({_tried(law, looked)} tried)" if found else ""
+    return ""
+
+
+def _tried(law: Law, looked: Sequence[Scene]) -> str:
+    """How much a slip has explained."""
+    points = f"{sum(len(one.batch.x) for one in looked)} points"
+    if law.id in normalizers.VIEWS:
+        points = "batches of several sizes"
+    return points if len(looked) == 1 else f"{points}, {len(looked)} sets of weights"
+
+
+def _of(law: Law, looked: Sequence[Scene]) -> str:
+    if law.id in normalizers.VIEWS:
+        return normalizers.diagnosed(law, looked)
+    if law.id in PAIRS:
+        return of_pair(law, looked)
+    kind = KINDS[law.id]
+    if kind == "log-det":
+        return log_dets.diagnosed(looked, "forward")
+    if kind == "inverse log-det":
+        return log_dets.diagnosed(looked, "inverse")
+    if kind == "both log-dets":
+        return _either(
+            lambda: log_dets.diagnosed(looked, "forward"),
+            lambda: log_dets.diagnosed(looked, "inverse"),
+        )
+    if kind == "density":
+        return densities.diagnosed(looked)
+    if kind == "mass":
+        return _either(lambda: densities.diagnosed(looked), lambda: densities.mass(law, looked))
+    return round_trips.diagnosed(looked, law.id)
+
+
+def _either(*tries: Callable[[], str]) -> str:
+    """The first that says something; one that cannot be tried says nothing."""
+    for one in tries:
+        try:
+            if found := one():
+                return found
+        except Exception:  # no map beside the density, or no integral
+            continue
+    return ""
+
+
+# What a law is about, where a slip may explain its violation.
+KINDS = {
+    "bijection/log-det": "log-det",
+    "bijection/inverse-log-det": "inverse log-det",
+    "bijection/log-det-antisymmetry": "both log-dets",
+    "density/change-of-variables": "density",
+    "density/samples-consistent": "density",
+    "density/mass-at-most-one": "density",
+    "density/integrates-to-one": "mass",
+    "bijection/inverse-roundtrip": "round trip",
+    "bijection/forward-roundtrip": "round trip",
+}

@@ -1,0 +1,122 @@
+"""Constants that slips leave behind, by their closed forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from flowref.diagnosing.comparison import LEAST, LEFT, Comparison
+from flowref.model import Array, Subject
+
+# A constant is a closed form if it agrees with it to this, relatively.
+SAME = {"float64": 1e-8, "float32": 1e-5}
+# Means over so many numbers are told by their factor.
+MEANS = 16
+LOG_2_PI = math.log(2 * math.pi)
+
+
+def sizes(subject: Subject) -> dict[str, int]:
+    """The numbers that log-dets are multiplied by: entries, and of images channels and positions."""
+    shape = subject.event_shape
+    named = {"D": math.prod(shape)}
+    if len(shape) == 3:
+        named |= {"C": shape[0], "H*W": shape[1] * shape[2]}
+    if len(shape) == 2:
+        named |= {"the first axis": shape[0], "the second axis": shape[1]}
+    return {name: size for name, size in named.items() if size > 1}
+
+
+def factors(subject: Subject) -> Iterator[tuple[str, float]]:
+    """Factors by which what was got may differ from what is right, with what they suggest."""
+    yield "twice the right one (counted twice, or log|det| of J^T J?)", 2.0
+    for name, size in sizes(subject).items():
+        yield f"1/{name} of the right one, {name} = {size} ({name} left out?)", 1 / size
+        yield f"{name} times the right one, {name} = {size}", float(size)
+    for count in range(2, min(math.prod(subject.event_shape), MEANS) + 1):
+        mean = f"a mean over {count} numbers instead of their sum?"
+        yield f"1/{count} of the right one ({mean})", 1 / count
+    yield "half of the right one", 0.5
+    yield "log 2 times the right one (nats where bits are meant?)", math.log(2)
+    yield "the right one over log 2 (bits instead of nats)", 1 / math.log(2)
+    yield "the right one over log 10 (a logarithm to base 10)", 1 / math.log(10)
+    yield "half of the right one, with the sign turned", -0.5
+    yield "twice the right one, with the sign turned", -2.0
+
+
+def offsets(subject: Subject) -> Iterator[tuple[str, float]]:
+    """Constants that are added where they should not be, or missing: their closed forms."""
+    entries = math.prod(subject.event_shape)
+    if entries > 1:
+        yield "(D/2) log 2 pi", entries / 2 * LOG_2_PI
+        yield (
+            "((D-1)/2) log 2 pi (counted once instead of D times, or the other way round)",
+            ((entries - 1) / 2 * LOG_2_PI),
+        )
+        yield "D log 2 pi", entries * LOG_2_PI
+        yield "D log 2", entries * math.log(2)
+        yield (
+            "(D-1) log 2 (counted once instead of D times, or the other way round)",
+            ((entries - 1) * math.log(2)),
+        )
+        yield "D log 256", entries * math.log(256)
+        yield "D log 255", entries * math.log(255)
+        yield "log D", math.log(entries)
+        yield "log D!", math.lgamma(entries + 1)
+        yield "D", float(entries)
+        yield "D/2", entries / 2
+    yield "(1/2) log 2 pi", 0.5 * LOG_2_PI
+    yield "log 2 pi", LOG_2_PI
+    yield "(1/2) log 2", 0.5 * math.log(2)
+    yield "log 2", math.log(2)
+    yield "log pi", math.log(math.pi)
+    yield "log 256", math.log(256)
+    yield "log 255", math.log(255)
+
+
+def named(value: float, forms: Iterator[tuple[str, float]], dtype: str) -> list[str]:
+    """The closed forms that a number has, those that coincide together."""
+    return [words for words, form in forms if abs(value - form) <= SAME[dtype] * abs(form)]
+
+
+def common_factor(seen: Sequence[Comparison]) -> float | None:
+    """The factor between what was got and what is right that all wrong points share; None where
+    there is none, or where nothing varies that would show it.
+    """
+    got, want, scale = _wrong(seen)
+    if len(got) < LEAST or not np.ptp(want) > 1e-3 * np.abs(want).max(initial=0.0):
+        return None
+    factor = float((got * want).sum() / (want * want).sum())
+    return factor if _left(seen, got - factor * want, got - want, scale) else None
+
+
+def common_offset(seen: Sequence[Comparison]) -> float | None:
+    """The same of a difference, which may stand at points of which nothing varies."""
+    got, want, scale = _wrong(seen)
+    if len(got) < LEAST:
+        return None
+    offset = float(np.median(got - want))
+    return offset if _left(seen, got - want - offset, got - want, scale) else None
+
+
+def _wrong(seen: Sequence[Comparison]) -> tuple[Array, Array, Array]:
+    """The numbers of the wrong points, flat."""
+    if not seen[0].wrong[: seen[0].cases].any():
+        return np.zeros(0), np.zeros(0), np.zeros(0)
+    rows = [
+        (
+            one.got[one.wrong],
+            one.want[one.wrong],
+            np.broadcast_to(one.scale, one.got.shape)[one.wrong],
+        )
+        for one in seen
+    ]
+    got, want, scale = (np.concatenate([row[at].reshape(-1) for row in rows]) for at in range(3))
+    return got, want, scale
+
+
+def _left(seen: Sequence[Comparison], gap: Array, error: Array, scale: Array) -> bool:
+    """Whether what is left of errors is nothing."""
+    most = np.minimum(1e-3 * np.abs(error).max(), LEFT[seen[0].subject.dtype] * scale)
+    return bool((np.abs(gap) <= most).all())

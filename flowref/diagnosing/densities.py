@@ -1,0 +1,117 @@
+"""Slips of log-densities: against the base, which is taken for standard normal where none is told,
+since numbers that fit it at every point leave no doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flowref.checking.measurement import measure
+from flowref.diagnosing.comparison import Comparison, compared
+from flowref.diagnosing.constants import offsets
+from flowref.diagnosing.scenes import Scene
+from flowref.diagnosing.slips import (
+    SIGN,
+    ZERO,
+    Slip,
+    any_constant,
+    first,
+    logarithms,
+    named_factors,
+    named_offsets,
+    narrowed,
+    term,
+    whole_batch,
+)
+from flowref.laws.common.arithmetic import finite_rows, reported
+from flowref.laws.density.base import normalizing_call, standard_normal
+from flowref.model import Array, Law
+
+# How exactly an integral by quadrature has to agree with a closed form.
+INTEGRATED = 1e-7
+
+
+def density_of(scene: Scene) -> Comparison:
+    """What is reported, against base and log-det."""
+    flow: Any = scene.subject
+    x, context, _ = scene.batch
+    out = normalizing_call(flow)(x + 0.0, context)
+    density = np.asarray(flow.log_prob(x, context), dtype=np.float64).reshape(len(x))
+    base, ladj = _base(flow, out.value, context), reported(flow, out, len(x))
+    usable = finite_rows(base, ladj)
+    # No single point accuses where samples or an integral do: then every one counts as the case.
+    comparison = compared(scene.subject, density, base + ladj, usable, len(x))
+
+    def at_x() -> Array:
+        return _base(flow, x + 0.0, context)
+
+    terms = {
+        "base": lambda: base,
+        "log-det": lambda: ladj,
+        "base minus log-det": lambda: base - ladj,
+        "log-det twice": lambda: base + 2 * ladj,
+        "half the log-det": lambda: base + ladj / 2,
+        "log-det minus base": lambda: ladj - base,
+        "mean of the base": lambda: base / comparison.entries + ladj,
+        "mean of the log-det": lambda: base + ladj / comparison.entries,
+        "base at x": lambda: at_x() + ladj,
+        "batch sum of the log-det": lambda: base + ladj.sum(),
+        "batch mean of the log-det": lambda: base + ladj.mean(),
+    }
+    return replace(comparison, terms=terms)
+
+
+def _base(flow: Any, z: Array, context: Array | None) -> Array:
+    if flow.base_log_prob is None:
+        return standard_normal(z).astype(np.float64)
+    return np.asarray(flow.base_log_prob(z, context), dtype=np.float64).reshape(len(z))
+
+
+def mass(law: Law, scenes: Sequence[Scene]) -> str:
+    """Whether a density misses one by a constant with a closed form."""
+    logs = []
+    for scene in scenes:
+        residual = measure(law, scene.subject, scene.batch.rows(slice(0, 1)))
+        logs.append(float(np.log(residual.observed["integral"][0])))
+    for words, value in offsets(scenes[0].subject):
+        for sign, what in ((1, "too many"), (-1, "missing")):
+            if all(abs(log - sign * value) <= INTEGRATED for log in logs):
+                return f"the log of the integral is {logs[0]:.8g} = {words}: that much is {what}"
+    return ""
+
+
+def diagnosed(scenes: Sequence[Scene]) -> str:
+    """Which slip made a log-density; empty where none explains it."""
+    seen = [density_of(scene) for scene in scenes]
+    found = first(seen, slips(seen)) or narrowed(seen) or any_constant(seen)
+    return f"the log-density is {found}" if found else ""
+
+
+def slips(seen: Sequence[Comparison]) -> Iterator[Slip]:
+    """What a log-density may be taken for."""
+    yield ZERO
+    yield term("that of the base alone: the log-det is left out", "base")
+    yield term("that of the base minus the log-det: its sign is turned", "base minus log-det")
+    yield term("the log-det alone: the base is left out", "log-det")
+    yield term("that with the log-det counted twice", "log-det twice")
+    yield term("that with half the log-det", "half the log-det")
+    yield term("that with the base subtracted", "log-det minus base")
+    yield replace(SIGN, words="the negative of the right one")
+    if seen[0].entries > 1:
+        yield term(
+            "that with the mean of the base's entries instead of their sum", "mean of the base"
+        )
+        yield term(
+            "that with the mean of the log-det's parts instead of their sum", "mean of the log-det"
+        )
+    yield term("that with the base evaluated at x instead of the latent", "base at x")
+    yield term("that with the log-dets summed over the batch", "batch sum of the log-det")
+    yield term("that with the log-dets averaged over the batch", "batch mean of the log-det")
+    yield from named_factors(seen)
+    yield from named_offsets(seen)
+    yield from whole_batch()
+    yield from logarithms()

@@ -1,0 +1,320 @@
+"""Slips of batch normalizers: what they return, and how their running statistics move. A point is
+here a whole batch, or a value of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from flowref.diagnosing.comparison import Comparison, compared
+from flowref.diagnosing.scenes import Scene
+from flowref.diagnosing.slips import Slip, first, narrowed, term
+from flowref.laws.batch_norm.arithmetic import moments, per_channel, wide
+from flowref.laws.batch_norm.averaging import History, constant, random_history
+from flowref.laws.batch_norm.channels_first import channels_first
+from flowref.laws.batch_norm.normalizer import (
+    Parameters,
+    epsilon,
+    freedom,
+    random_batch,
+)
+from flowref.model import Array, Law
+from flowref.model.steps import Eval, Normalize, Roles, Train
+
+Formulas = Mapping[str, Callable[[], Array]]
+BATCHES = 3
+UNBIASED = "that with the variance divided by n - 1 instead of n"
+BIASED = "that with the variance divided by n instead of n - 1"
+
+
+def diagnosed(law: Law, scenes: Sequence[Scene]) -> str:
+    """Which slip a batch normalizer shows, in what the law is about; empty where none explains it."""
+    for view in VIEWS.get(law.id, ()):
+        try:
+            looked = [view(scene) for scene in scenes]
+        except Exception:  # a role is missing, or the batch is refused
+            continue
+        seen, subject = [one for one, _ in looked], looked[0][1]
+        if found := first(seen, _slips(seen[0])) or narrowed(seen):
+            return f"{subject} is {found}"
+    return ""
+
+
+def _slips(one: Comparison) -> Iterator[Slip]:
+    for name in one.terms:
+        yield term(name, name)
+
+
+def trained_output(scene: Scene) -> tuple[Comparison, str]:
+    """The output in train mode."""
+    flow: Any = channels_first(scene.subject)
+    got, want, terms = [], [], []
+    for seed in range(BATCHES):
+        x = random_batch(flow, np.random.default_rng(500 + seed))
+        roles, _, y = flow.play([Roles(), Train(), Normalize(x)])
+        known = Parameters.of(flow, roles)
+        eps, less = epsilon(flow, known), freedom(flow, known)
+        got.append(y)
+        want.append(known.affine(_hat(x, *moments(x, less), eps)))
+        terms.append(standardizations(x, known, eps, less))
+    return _rows(scene, got, want, terms), "the output in train mode"
+
+
+def evaluated_output(scene: Scene) -> tuple[Comparison, str]:
+    """The output in eval mode."""
+    flow: Any = channels_first(scene.subject)
+    got, want, terms = [], [], []
+    for seed in range(BATCHES):
+        x = random_batch(flow, np.random.default_rng(600 + seed))
+        roles, _, y = flow.play([Roles(), Eval(), Normalize(x)])
+        known = Parameters.of(flow, roles)
+        eps, (mean, var) = epsilon(flow, known), known.running
+        got.append(y)
+        want.append(known.affine(_hat(x, mean, var, eps)))
+        terms.append(
+            {
+                "that of train mode: the batch's own statistics": _of(known, x, *moments(x), eps),
+                **outputs(known, x, mean, var, eps),
+                "that with the running mean of the batch's: only the variance is running": _of(
+                    known, x, moments(x)[0], var, eps
+                ),
+                "that with the variance of the batch: only the mean is running": _of(
+                    known, x, mean, moments(x)[1], eps
+                ),
+            }
+        )
+    return _rows(scene, got, want, terms), "the output in eval mode"
+
+
+def standardizations(
+    x: Array, known: Parameters, eps: float, less: int
+) -> dict[str, Callable[[], Array]]:
+    """What train mode may return instead."""
+    mean, var = moments(x, less)
+    rows = len(x)
+
+    def along(axes: tuple[int, ...]) -> Array:
+        m = x.mean(axes, keepdims=True)
+        return known.affine((x - m) / np.sqrt(x.var(axes, keepdims=True) + eps))
+
+    others = {
+        UNBIASED if not less else BIASED: _of(known, x, mean, moments(x, 1 - less)[1], eps),
+        **outputs(known, x, mean, var, eps),
+    }
+    if x.ndim > 2 and rows > 1:
+        others |= {
+            "that with statistics over the batch alone, another for each position": lambda: along(
+                (0,)
+            ),
+            "that with statistics of each row by itself": lambda: along(tuple(range(2, x.ndim))),
+        }
+    if known.running_mean is not None and known.running_var is not None:
+        others["that with the running statistics, as in eval mode"] = _of(
+            known, x, known.running_mean, known.running_var, eps
+        )
+    return others
+
+
+def outputs(
+    known: Parameters, x: Array, mean: Array, var: Array, eps: float
+) -> dict[str, Callable[[], Array]]:
+    """What a normalizer may return for a mean and a variance."""
+    m, v = wide(mean, x), wide(var, x)
+
+    def of(hat: Callable[[], Array]) -> Callable[[], Array]:
+        return lambda: known.affine(hat())
+
+    def weighted(weight: Array, bias: Array) -> Callable[[], Array]:
+        hat = _hat(x, mean, var, eps)
+        return lambda: wide(weight, x) * hat + wide(bias, x)
+
+    return {
+        "that with eps outside the square root": of(lambda: (x - m) / (np.sqrt(v) + eps)),
+        "that without eps": of(lambda: (x - m) / np.sqrt(v)),
+        "that with eps squared": of(lambda: (x - m) / np.sqrt(v + eps**2)),
+        "that divided by the variance instead of its root": of(lambda: (x - m) / (v + eps)),
+        "that with the mean not subtracted": of(lambda: x / np.sqrt(v + eps)),
+        "that with the mean added": of(lambda: (x + m) / np.sqrt(v + eps)),
+        "that not divided by the deviation": of(lambda: x - m),
+        "that multiplied by the deviation": of(lambda: (x - m) * np.sqrt(v + eps)),
+        "the input, unchanged": lambda: x,
+        "that without its weight": weighted(np.ones(known.channels), known.shift),
+        "that without its bias": weighted(known.scale, np.zeros(known.channels)),
+        "that with one plus the weight": weighted(1 + known.scale, known.shift),
+        "that with the bias subtracted": weighted(known.scale, -known.shift),
+        "that with the bias multiplied by the weight": weighted(
+            known.scale, known.scale * known.shift
+        ),
+        "that with weight and bias exchanged": weighted(known.shift, known.scale),
+        "that with the weight squared": weighted(known.scale**2, known.shift),
+    }
+
+
+def running_mean(scene: Scene) -> tuple[Comparison, str]:
+    """How batches enter the running mean."""
+    history, fraction = _history(scene)
+    got, want, terms = [], [], []
+    for old, new, x in _updates(history):
+        mean = moments(x)[0]
+        before = old.running.mean
+        got.append(new.running.mean[None])
+        want.append(_average(before, mean, fraction)[None])
+        terms.append(
+            _entering(before, mean, fraction)
+            | {
+                "moved by the sum of the batch instead of its mean": _late(
+                    before, per_channel(x).sum(1), fraction
+                ),
+                "moved by the first row of the batch alone": _late(
+                    before, per_channel(x[:1]).mean(1), fraction
+                ),
+            }
+        )
+    return _rows(scene, got, want, terms), "the running mean"
+
+
+def running_var(scene: Scene) -> tuple[Comparison, str]:
+    """How batches enter the running variance."""
+    history, fraction = _history(scene)
+    got, want, terms = [], [], []
+    for old, new, x in _updates(history):
+        mean, biased = moments(x)
+        unbiased = moments(x, 1)[1]
+        before, rows = old.running.var, len(x)
+        known = new if new.eps is not None else old
+        about = ((per_channel(x) - old.running.mean[:, None]) ** 2).mean(1)
+        instead = {
+            "the deviation, not the variance": np.sqrt(unbiased),
+            "the biased deviation, not the variance": np.sqrt(biased),
+            "the variance times N/(N-1) of the rows alone, not of all values of a channel": biased
+            * rows
+            / max(rows - 1, 1),
+            "the mean square: the mean is not subtracted": (per_channel(x) ** 2).mean(1),
+            "the variance about the running mean": about,
+            "the variance times (n-1)/n, the correction upside down": biased
+            * (per_channel(x).shape[1] - 1)
+            / per_channel(x).shape[1],
+            "the variance and eps": unbiased + (known.eps or 0.0),
+            "the biased variance and eps": biased + (known.eps or 0.0),
+            "the variance about the mean squared": np.abs(unbiased - mean**2),
+        }
+        got.append(new.running.var[None])
+        want.append(_average(before, unbiased, fraction)[None])
+        terms.append(
+            _entering(before, unbiased, fraction)
+            | {
+                f"moved by {name}": _late(before, value, fraction)
+                for name, value in instead.items()
+            }
+            | {
+                f"{name}, and by the biased variance": value
+                for name, value in _entering(before, biased, fraction).items()
+            }
+        )
+    return _rows(scene, got, want, terms), "the running variance"
+
+
+def _entering(before: Array, statistic: Array, fraction: float) -> dict[str, Callable[[], Array]]:
+    """Ways in which a statistic may enter an average."""
+    return {
+        "moved with the momentum turned round: the old value counts m, the new one 1 - m": _late(
+            before, statistic, 1 - fraction
+        ),
+        "not moved": lambda: before[None],
+        "the last batch's, with no average": lambda: np.asarray(statistic)[None],
+        "moved twice by each batch": _late(
+            _average(before, statistic, fraction), statistic, fraction
+        ),
+        "the old value and m times the new one: nothing is taken away": lambda: (
+            before + fraction * np.asarray(statistic)
+        )[None],
+        "moved with the momentum squared": _late(before, statistic, fraction**2),
+    }
+
+
+def _late(before: Array, statistic: Array, fraction: float) -> Callable[[], Array]:
+    return lambda: _average(before, np.asarray(statistic, dtype=np.float64), fraction)[None]
+
+
+def _average(before: Array, statistic: Array, fraction: float) -> Array:
+    return np.asarray((1 - fraction) * before + fraction * statistic)
+
+
+def _history(scene: Scene) -> tuple[History, float]:
+    """A few batches, and the momentum with which they enter; raises where none is known."""
+    flow: Any = channels_first(scene.subject)
+    history = random_history(flow, np.random.default_rng(700))
+    told = history.parameters[0].momentum
+    seen = constant(history)
+    fraction = seen if told is None else told
+    if told is not None and seen is not None and abs(seen - (1 - told)) < 1e-6:
+        fraction = 1 - told  # the other convention, which is none of the slips
+    if fraction is None or not 0 < fraction < 1:
+        raise ValueError("no momentum is known")
+    return history, fraction
+
+
+def _updates(history: History) -> Iterator[tuple[Parameters, Parameters, Array]]:
+    yield from zip(history.parameters[:-1], history.parameters[1:], history.batches, strict=True)
+
+
+def _hat(x: Array, mean: Array, var: Array, eps: float) -> Array:
+    return np.asarray((x - wide(mean, x)) / np.sqrt(wide(var, x) + eps))
+
+
+def _of(known: Parameters, x: Array, mean: Array, var: Array, eps: float) -> Callable[[], Array]:
+    return lambda: known.affine(_hat(x, mean, var, eps))
+
+
+def _rows(
+    scene: Scene, got: Sequence[Array], want: Sequence[Array], terms: Sequence[Formulas]
+) -> Comparison:
+    """Batches as rows of one number each, so that those of several sizes stand together."""
+
+    def flat(values: Sequence[Array]) -> Array:
+        return np.concatenate([np.asarray(value, dtype=np.float64).reshape(-1) for value in values])
+
+    one, other = flat(got), flat(want)
+    names = [name for name in terms[0] if all(name in more for more in terms)]
+    comparison = compared(scene.subject, one, other, np.ones(len(one), dtype=bool), len(one))
+
+    def formula(name: str) -> Array:
+        return flat([one[name]() for one in terms])
+
+    return replace(comparison, terms={name: partial(formula, name) for name in names})
+
+
+TRAINED, EVALUATED, MOVED = (trained_output,), (evaluated_output,), (running_mean, running_var)
+# Law -> what it is about.
+VIEWS: Mapping[str, Sequence[Callable[[Scene], tuple[Comparison, str]]]] = {
+    "batch-norm/matches-reference": TRAINED + EVALUATED,
+    **dict.fromkeys(
+        (
+            "batch-norm/moments",
+            "batch-norm/deviation",
+            "batch-norm/two-values",
+            "batch-norm/scale-law",
+            "batch-norm/shift-law",
+            "batch-norm/train-map",
+            "batch-norm/identity-recovery",
+            "batch-norm/positions-are-samples",
+        ),
+        TRAINED,
+    ),
+    **dict.fromkeys(("batch-norm/eval-affine-map", "batch-norm/eval-approaches-train"), EVALUATED),
+    **dict.fromkeys(
+        (
+            "batch-norm/running-update",
+            "batch-norm/statistics-follow",
+            "batch-norm/plain-average",
+            "batch-norm/average-warms-up",
+            "batch-norm/momentum-limits",
+        ),
+        MOVED,
+    ),
+}

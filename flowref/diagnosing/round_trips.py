@@ -1,0 +1,155 @@
+"""Slips of inverses: what came back instead of the point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flowref.diagnosing.comparison import Comparison, columns, compared, explains
+from flowref.diagnosing.scenes import LARGEST, Scene
+from flowref.diagnosing.slips import (
+    SIGN,
+    ZERO,
+    Slip,
+    any_constant,
+    first,
+    multiplied,
+    named_offsets,
+    narrowed,
+    term,
+    whole_batch,
+)
+from flowref.laws.common.arithmetic import finite_rows, latents
+from flowref.model import Array, Subject
+
+CALLS = {
+    "bijection/inverse-roundtrip": ("forward", "inverse"),
+    "bijection/forward-roundtrip": ("inverse", "forward"),
+}
+# A coordinate comes back from another one where they agree to this.
+SAME = 1e-8
+
+
+def round_trip_of(scene: Scene, law: str) -> Comparison:
+    """The points that come back, against those that went."""
+    subject: Any = scene.subject
+    there, back = CALLS[law]
+    x, context, _ = scene.batch
+    if there == "inverse":
+        x = latents(subject, x, context)
+    image = np.asarray(subject.calls[there](x + 0.0, context).value)
+    again = np.asarray(subject.calls[back](image + 0.0, context).value)
+    usable = finite_rows(image) & finite_rows(again)
+    comparison = compared(scene.subject, again, x, usable, scene.cases)
+
+    def once_more() -> Array:
+        return np.asarray(subject.calls[there](image + 0.0, context).value)
+
+    def transposed() -> Array:
+        return _transposed(subject, there, x, image, context)
+
+    terms = {
+        "image": lambda: image,
+        "there again": once_more,
+        "transposed": transposed,
+    }
+    return replace(comparison, terms=terms)
+
+
+def diagnosed(scenes: Sequence[Scene], law: str) -> str:
+    """Which slip made an inverse; empty where none explains it."""
+    seen = [round_trip_of(scene, law) for scene in scenes]
+    there, back = CALLS[law]
+    point = "x" if there == "forward" else "z"
+    found = (
+        first(seen, slips(seen, there, back))
+        or permuted(seen)
+        or narrowed(seen)
+        or some_coordinates(seen)
+        or any_constant(seen)
+        or shifted(seen)
+    )
+    return f"what {back} gives back for {there}({point}) is {found}" if found else ""
+
+
+def slips(seen: Sequence[Comparison], there: str, back: str) -> Iterator[Slip]:
+    """What an inverse may return instead."""
+    yield ZERO
+    yield term(f"what it was given: {back} changes nothing", "image")
+    yield term(f"{there} applied twice: {back} goes the same way", "there again")
+    yield replace(SIGN, words="the point with the sign turned")
+    yield Slip("twice the point", multiplied(2.0))
+    yield Slip("half the point", multiplied(0.5))
+    if 1 < seen[0].entries <= LARGEST:
+        yield term(f"the transpose of {there}'s matrix applied, not its inverse", "transposed")
+    yield from named_offsets(seen)
+    yield from whole_batch()
+
+
+def permuted(seen: Sequence[Comparison]) -> str:
+    """Whether the coordinates come back in another order, the same at all points."""
+    order = _order(seen[0])
+    if order is None or not explains(seen, lambda one: one.want[:, order]):
+        return ""
+    if order == list(reversed(range(len(order)))):
+        return "the point with its coordinates in reversed order"
+    listed = ", ".join(map(str, order)) if len(order) <= 12 else "a fixed permutation"
+    return f"the point with its coordinates in another order: {listed}"
+
+
+def _order(one: Comparison) -> list[int] | None:
+    got, want = one.got[one.usable], one.want[one.usable]
+    if not len(got) or got.shape[1] != want.shape[1] or got.shape[1] > LARGEST:
+        return None
+    order = []
+    for column in got.T:
+        gaps = np.abs(want - column[:, None]).max(0)
+        at = int(gaps.argmin())
+        if gaps[at] > SAME * (1 + np.abs(column).max()):
+            return None
+        order.append(at)
+    return order if len(set(order)) == len(order) else None
+
+
+def some_coordinates(seen: Sequence[Comparison]) -> str:
+    """Whether some coordinates alone come back wrong, the same ones at all wrong points."""
+    size = seen[0].got.shape[1]
+    if size < 2:
+        return ""
+    off = [np.abs(one.got - one.want)[one.wrong] > 1e-12 * one.scale[one.wrong] for one in seen]
+    rows = np.concatenate(off)
+    every = np.flatnonzero(rows.any(0))
+    if len(rows) < 6 or len(every) == size or not rows[:, every].mean() > 0.9:
+        return ""
+    listed = ", ".join(map(str, every[:8])) + (", ..." if len(every) > 8 else "")
+    noun = "coordinate" if len(every) == 1 else "coordinates"
+    return f"right but for {noun} {listed} of {size}"
+
+
+def shifted(seen: Sequence[Comparison]) -> str:
+    """Whether it is off by the same vector at all points of the case's weights."""
+    one = seen[0]
+    apart = (one.got - one.want)[one.usable]
+    if len(apart) < 6 or not one.wrong[: one.cases].any() or not np.abs(apart).max() > 0:
+        return ""
+    if np.ptp(apart, axis=0).max() <= 1e-9 * (1 + np.abs(one.want[one.usable]).max()):
+        return "off by the same vector at every point: a shift that is not taken back"
+    return ""
+
+
+def _transposed(
+    subject: Subject, there: str, x: Array, image: Array, context: Array | None
+) -> Array:
+    """What the transpose of an affine map's matrix makes of the images. Raises where there is no
+    such matrix.
+    """
+    if subject.jacobian is None:
+        raise LookupError("no Jacobian")
+    matrices = np.asarray(subject.jacobian(there, x, context), dtype=np.float64)
+    if np.abs(matrices - matrices[:1]).max() > SAME * (1 + np.abs(matrices).max()):
+        raise ValueError("not affine")
+    shift = columns(image)[0] - matrices[0] @ columns(x)[0]
+    return np.asarray((columns(image) - shift) @ matrices[0])

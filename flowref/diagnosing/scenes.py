@@ -1,0 +1,68 @@
+"""The points at which slips are tried: those of the case, fresh ones, and the same with other
+weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from flowref import loading
+from flowref.checking.examples import Example
+from flowref.checking.points import points
+from flowref.checking.replay import batch_of
+from flowref.model import Batch, Condition, Counterexample, Law, Subject, Target
+
+# Fresh points beside those of the case, and with other weights; how these were moved.
+FRESH = 15
+OTHERS = ((0.3, 101), (0.1, 102))
+# Events of which Jacobians are taken, and operations of a round trip.
+LARGEST, OPERATIONS = 64, 1500
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One set of weights and points; the first ``cases`` rows are those of the recorded case."""
+
+    subject: Subject
+    batch: Batch
+    cases: int
+
+
+def scenes_of(target: Target, law: Law, case: Counterexample) -> Iterator[Scene]:
+    """The case's own weights first. What cannot be loaded or drawn is left out."""
+    condition = replace(case.condition, dtype="float64", weights=loading.digest_of(target))
+    subject = loading.load(target, condition)
+    if case.x is None or subject.operations > OPERATIONS or subject.cost.heavy:
+        return
+    own = batch_of(case)
+    yield Scene(subject, _joined(own, _fresh(subject, law, own.seed)), len(own.x))
+    if not subject.trainable or subject.promises.get("fixed"):
+        return
+    for scale, seed in OTHERS:
+        moved = replace(condition, scale=scale, seed=condition.seed + seed)
+        other = _moved(target, moved)
+        if other is not None:
+            yield Scene(other, _fresh(other, law, own.seed + seed), 0)
+
+
+def _moved(target: Target, condition: Condition) -> Subject | None:
+    try:
+        return loading.load(target, condition)
+    except Exception:  # it cannot be built with these weights
+        return None
+
+
+def _fresh(subject: Subject, law: Law, seed: int) -> Batch:
+    region = "domain" if law.points == "beyond" else law.points
+    return points(subject, Example(0.0, FRESH, "near", 1_000 + seed), region)
+
+
+def _joined(own: Batch, fresh: Batch) -> Batch:
+    """The rows of both; of the case's at most as many as there are fresh ones."""
+    x = np.concatenate([own.x.reshape(-1, *fresh.x.shape[1:]), fresh.x])
+    if own.context is None or fresh.context is None:
+        return Batch(x, None, own.seed)
+    return Batch(x, np.concatenate([own.context, fresh.context]), own.seed)

@@ -1,0 +1,138 @@
+"""Slips that any number can suffer, and the order in which they are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from flowref.diagnosing.comparison import (
+    Comparison,
+    Predict,
+    compared,
+    everywhere,
+    explains,
+)
+from flowref.diagnosing.constants import (
+    common_factor,
+    common_offset,
+    factors,
+    named,
+    offsets,
+)
+from flowref.model import Array
+
+
+@dataclass(frozen=True)
+class Slip:
+    """A known mistake: ``words`` complete "what was got is ...", ``predict`` computes what it gives."""
+
+    words: str
+    predict: Predict
+
+
+def first(seen: Sequence[Comparison], slips: Iterator[Slip]) -> str:
+    """The words of the first slip that explains everything; empty where none does."""
+    for slip in slips:
+        if explains(seen, slip.predict):
+            return slip.words + ("" if everywhere(seen, slip.predict) else ", where it is wrong")
+    return ""
+
+
+def term(words: str, name: str, sign: float = 1.0) -> Slip:
+    """Another number in the place of the right one."""
+    return Slip(words, lambda comparison: sign * comparison.term(name))
+
+
+def multiplied(factor: float) -> Predict:
+    """The right number times a factor."""
+    return lambda comparison: factor * comparison.want
+
+
+def added(offset: float) -> Predict:
+    """The right number and a constant."""
+    return lambda comparison: comparison.want + offset
+
+
+ZERO = Slip("zero: nothing was computed, or it was lost", multiplied(0.0))
+SIGN = Slip("the right one with the sign turned", multiplied(-1.0))
+
+
+def named_factors(seen: Sequence[Comparison]) -> Iterator[Slip]:
+    """Factors with a closed form; those that coincide are told together."""
+    every = dict(factors(seen[0].subject))
+    for value in dict.fromkeys(every.values()):
+        words = named(value, iter(every.items()), seen[0].subject.dtype)
+        yield Slip(" = ".join(words), multiplied(value))
+
+
+def named_offsets(seen: Sequence[Comparison]) -> Iterator[Slip]:
+    """Constants with a closed form, too many or missing."""
+    every = dict(offsets(seen[0].subject))
+    for value in dict.fromkeys(every.values()):
+        words = " = ".join(named(value, iter(every.items()), seen[0].subject.dtype))
+        yield Slip(f"the right one plus {words}", added(value))
+        yield Slip(f"the right one minus {words}", added(-value))
+
+
+def whole_batch() -> Iterator[Slip]:
+    """Rows that were mixed up."""
+    yield Slip(
+        "the mean over the batch, in every row",
+        lambda one: np.broadcast_to(one.want.mean(0), one.got.shape),
+    )
+    yield Slip(
+        "the sum over the batch, in every row",
+        lambda one: np.broadcast_to(one.want.sum(0), one.got.shape),
+    )
+    yield Slip("that of the row before", lambda one: np.roll(one.want, 1, axis=0))
+    yield Slip("that of the row after", lambda one: np.roll(one.want, -1, axis=0))
+    yield Slip("that of the first row, in every row", lambda one: one.want[:1] + 0 * one.want)
+
+
+def logarithms() -> Iterator[Slip]:
+    """A logarithm too many or too few."""
+    yield Slip("its exponential: the logarithm was not taken", lambda one: np.exp(one.want))
+    yield Slip("its absolute value", lambda one: np.abs(one.want))
+
+
+def narrowed(seen: Sequence[Comparison]) -> str:
+    """Whether everything that was got is a number of single precision, and right as such."""
+    if seen[0].subject.dtype != "float64":
+        return ""
+
+    def rounded(one: Comparison) -> Array:
+        return one.want.astype(np.float32).astype(np.float64)
+
+    wrong = [(one.got[one.wrong], rounded(one)[one.wrong]) for one in seen]
+    got, single = (np.concatenate([row[at].reshape(-1) for row in wrong]) for at in range(2))
+    ulp = 2.0**-23 * (1 + np.abs(single))
+    exact = got.astype(np.float32).astype(np.float64) == got
+    if len(got) >= 6 and exact.all() and (np.abs(got - single) <= 16 * ulp).all():
+        return "a number of single precision: a cast to float32 on the way"
+    return ""
+
+
+def any_constant(seen: Sequence[Comparison]) -> str:
+    """A factor or a difference that all points share, and that has no closed form."""
+    factor = common_factor(seen)
+    if factor is not None:
+        return f"{factor:.10g} times the right one, at every point"
+    offset = common_offset(seen)
+    if offset is not None:
+        alike = ", whatever the weights" if len(seen) > 1 else ""
+        return f"off by the same {offset:.10g} at every point{alike}"
+    if len(seen) > 1 and all(one.wrong.any() for one in seen):
+        apart = [common_offset([_own(one)]) for one in seen]
+        if None not in apart:
+            return (
+                "off by the same amount at every point, another with other weights: "
+                "a term that does not depend on the input"
+            )
+    return ""
+
+
+def _own(one: Comparison) -> Comparison:
+    """A comparison whose wrong points all count as the case's."""
+    return compared(one.subject, one.got, one.want, one.usable, len(one.got))

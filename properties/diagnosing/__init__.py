@@ -1,0 +1,1 @@
+"""Slips, and the sentences that name them."""

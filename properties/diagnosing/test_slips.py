@@ -1,0 +1,124 @@
+"""Each slip is named by what it is, at points that the verdict has not seen; what no slip explains
+is left alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flowref import diagnosing
+from flowref.checking import Settings
+from flowref.model import Status, Verdict
+
+SLIPPED = Path(__file__).parent / "slipped.py"
+QUICK = Settings("quick")
+LOG_DETS = {
+    "mean": "1/D of the right one, D = 3",
+    "half": "half of the right one",
+    "sign": "that of the opposite map",
+    "zero": "zero",
+    "bits": "the right one over log 2",
+    "constant": "the right one plus (D/2) log 2 pi",
+    "log 2 once": "the right one plus (D-1) log 2",
+    "last left out": "that without the part of coordinate 2",
+    "matrix left out": "a term that does not depend on the input",
+    "at the output": "that at the output instead of the input",
+    "exponential": "the logarithm was not taken",
+    "batch mean": "the mean over the batch",
+    "row before": "that of the row before",
+    "odd factor": "0.73 times the right one",
+    "odd constant": "off by the same 0.1234 at every point, whatever the weights",
+    "nearly half": "0.5001 times the right one",
+}
+INVERSES = {
+    "shift stays": "off by the same vector at every point",
+    "identity": "what it was given: inverse changes nothing",
+    "again": "forward applied twice",
+    "reversed": "coordinates in reversed order",
+    "two of three": "right but for coordinate 2 of 3",
+    "doubled": "twice the point",
+}
+DENSITIES = {
+    "log-det left out": "that of the base alone",
+    "log-det subtracted": "that of the base minus the log-det",
+    "base left out": "the log-det alone",
+    "mean of the base": "the mean of the base's entries",
+    "base at x": "the base evaluated at x",
+    "no constant": "the right one plus (D/2) log 2 pi",
+    "constant once": "the right one plus ((D-1)/2) log 2 pi",
+    "log-dets averaged": "the log-dets averaged over the batch",
+}
+UPDATES = {
+    "deviation": "the running variance is moved by the deviation",
+    "rows only": "the variance times N/(N-1) of the rows alone",
+    "mean square": "the mean is not subtracted",
+    "momentum of the variance": "the momentum turned round",
+    "nothing taken away": "nothing is taken away",
+}
+OUTPUTS = {
+    "eval by the batch": "the output in eval mode is that of train mode",
+    "unbiased": "divided by n - 1 instead of n",
+    "eps outside": "eps outside the square root",
+    "no root": "divided by the variance instead of its root",
+    "mean stays": "the mean not subtracted",
+}
+CASES = [
+    *(("make", slip, "bijection/log-det", words) for slip, words in LOG_DETS.items()),
+    *(("make", slip, "bijection/inverse-roundtrip", words) for slip, words in INVERSES.items()),
+    ("make", "inverse's at z", "bijection/inverse-log-det", "minus that of forward at the same"),
+    ("linear", "transpose", "bijection/inverse-roundtrip", "the transpose of forward's matrix"),
+    *(("density", slip, "density/samples-consistent", words) for slip, words in DENSITIES.items()),
+    ("normal", "no constant", "density/integrates-to-one", "(1/2) log 2 pi: that much is too many"),
+    *(("normalizer", slip, "batch-norm/running-update", words) for slip, words in UPDATES.items()),
+    *(
+        ("normalizer", slip, "batch-norm/matches-reference", words)
+        for slip, words in OUTPUTS.items()
+    ),
+]
+
+
+def checked(factory: str, slip: str, law: str) -> Verdict:
+    """The verdict on something with a slip."""
+    return diagnosing.check(f"{SLIPPED}:{factory}?slip={slip}", law, QUICK)
+
+
+@pytest.mark.parametrize(("factory", "slip", "law", "words"), CASES, ids=lambda value: str(value))
+def test_a_slip_is_named(factory: str, slip: str, law: str, words: str) -> None:
+    """A violation that a known slip makes is accused, and its diagnosis is that slip."""
+    verdict = checked(factory, slip, law)
+    assert verdict.status is Status.VIOLATED
+    assert words in verdict.diagnosis
+
+
+@pytest.mark.parametrize(("factory", "slip", "law"), [("make", "bump", "bijection/log-det")])
+def test_what_nothing_explains_is_left_alone(factory: str, slip: str, law: str) -> None:
+    """A violation that no slip explains has no diagnosis."""
+    verdict = checked(factory, slip, law)
+    assert verdict.status is Status.VIOLATED
+    assert not verdict.diagnosis
+
+
+@pytest.mark.parametrize("factory", ["make", "density", "linear"])
+def test_what_holds_has_no_diagnosis(factory: str) -> None:
+    """A law that holds is not diagnosed."""
+    verdict = checked(factory, "", "bijection/log-det")
+    assert verdict.status is Status.HOLDS
+    assert not verdict.diagnosis
+
+
+def test_a_constant_that_is_no_closed_form_gets_none() -> None:
+    """A factor next to a closed form is told as the number that it is."""
+    assert "half" not in checked("make", "nearly half", "bijection/log-det").diagnosis
+
+
+def test_the_diagnosis_is_no_part_of_the_verdict() -> None:
+    """Status, evidence and case are those of the law alone."""
+    from dataclasses import replace
+
+    from flowref import checking
+
+    alone = checking.check(f"{SLIPPED}:make?slip=half", "bijection/log-det", QUICK)
+    told = checked("make", "half", "bijection/log-det")
+    assert replace(told, diagnosis="").without_time() == alone.without_time()
