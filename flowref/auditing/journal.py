@@ -178,21 +178,27 @@ def digest(
         repr(settings),
         list(versions),
         own_digest(),
-        [
-            (component, _source_digest(component))
-            for component in sorted({t.component for t in targets if t.adapter == USER})
-        ],
-        [_of_files([Path(t.option("weights") or "")]) for t in targets if t.option("weights")],
-        [
-            _of_files([Path(t.option("path") or "") / name for name in RUN])
-            for t in targets
-            if t.option("path")
-        ],
-        data.digest_of(settings.data),
+        file_digests(targets, settings.data),
         shard,
     ):
         state.update(json.dumps(part).encode())
     return state.hexdigest()
+
+
+def file_digests(targets: Sequence[Target], points: str) -> dict[str, str]:
+    """Of the files of the user's that verdicts depend on: sources, weights, runs and data, by how
+    they are named.
+    """
+    users = sorted({target.component for target in targets if target.adapter == USER})
+    digests = {component: _source_digest(component) for component in users}
+    for target in targets:
+        if weights := target.option("weights"):
+            digests[weights] = _of_files([Path(weights)])
+        if run := target.option("path"):
+            digests[run] = _of_files([Path(run) / name for name in RUN])
+    if points:
+        digests[points] = data.digest_of(points)
+    return digests
 
 
 @functools.cache

@@ -23,7 +23,8 @@ class Options:
     interrupted audit. ``defaults``: options for targets that do not give them. ``baseline``:
     failures that are known. ``entry``: the function that checks a pair, as "module:name".
     ``shard``: which part is to be run, as "1/4", empty for all; ``costs``: what targets took earlier,
-    by which the parts are balanced.
+    by which the parts are balanced. ``dask``: the address of a scheduler whose workers are used, in
+    place of processes of this machine.
     """
 
     profile: str = "standard"
@@ -40,6 +41,7 @@ class Options:
     entry: str = CHECK
     shard: str = ""
     costs: Mapping[str, float] = field(default_factory=dict)
+    dask: str = ""
 
 
 class Listener:

@@ -18,9 +18,9 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
-from flowref.auditing.schedule import Pair, Schedule
+from flowref.auditing.schedule import Pair
 from flowref.auditing.usage import peak, resident, usage
 from flowref.auditing.worker import MEBIBYTE, Outcome, Replay, Start, outcome_of
 from flowref.model import FlowrefError, Status, Target
@@ -91,9 +91,23 @@ class Worker:
     listener: threading.Thread | None = None
 
 
+class Pairs(Protocol):
+    """What hands out pairs."""
+
+    @property
+    def left(self) -> int:
+        """Pairs that were not handed out."""
+        ...
+
+    def next(self, last: Target | None = None) -> Pair | None:
+        """A pair for a worker whose last one was about ``last``; None where none can start now."""
+        ...
+
+
 class Pool:
     """Up to ``jobs`` workers that take pairs from a schedule. A context manager; leaving it ends
-    every worker.
+    every worker. ``path``: where they look for modules, and ``folder``: where they work; those of
+    this process by default.
     """
 
     def __init__(
@@ -103,6 +117,9 @@ class Pool:
         limits: Limits,
         entry: str = CHECK,
         frameworks: tuple[str, ...] = (),
+        *,
+        path: tuple[str, ...] | None = None,
+        folder: str | None = None,
     ) -> None:
         if not sys.executable:
             raise FlowrefError(
@@ -110,7 +127,7 @@ class Pool:
                 "in-process"
             )
         self.jobs, self.settings, self.limits, self.entry = jobs, settings, limits, entry
-        self.frameworks = frameworks
+        self.frameworks, self.path, self.folder = frameworks, path, folder
         self.workers: list[Worker] = []
         self.messages: queue.SimpleQueue[tuple[Worker, bytes]] = queue.SimpleQueue()
         self.failed_starts = 0
@@ -119,10 +136,14 @@ class Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every worker."""
         for worker in list(self.workers):
             self._end(worker)
 
-    def run(self, schedule: Schedule) -> Iterator[tuple[Pair, Outcome | Broken | None]]:
+    def run(self, schedule: Pairs) -> Iterator[tuple[Pair, Outcome | Broken | None]]:
         """Run what the schedule hands out: yields (pair, None) when a pair starts, and what came of
         it when it ends.
 
@@ -147,13 +168,14 @@ class Pool:
             for worker in list(self.workers):
                 yield from self._watch(worker)
 
-    def _staff(self, schedule: Schedule) -> None:
+    def _staff(self, schedule: Pairs) -> None:
         busy = sum(worker.pair is not None for worker in self.workers)
         while len(self.workers) < min(self.jobs, busy + schedule.left):
             self.workers.append(self._start())
 
     def _start(self) -> Worker:
-        start = Start(tuple(sys.path), self.entry, self.limits.memory, os.getpid(), self.frameworks)
+        path = tuple(sys.path) if self.path is None else self.path
+        start = Start(path, self.entry, self.limits.memory, os.getpid(), self.frameworks)
         process = subprocess.Popen(
             [sys.executable, "-c", BOOT, json.dumps(start.__dict__)],
             stdin=subprocess.PIPE,
@@ -163,6 +185,7 @@ class Pool:
             # starts.
             env={**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONHASHSEED": "0"},
             start_new_session=os.name == "posix",
+            cwd=self.folder,
         )
         worker = Worker(process, time.monotonic())
         worker.listener = threading.Thread(target=self._listen, args=(worker,), daemon=True)

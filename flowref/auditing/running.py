@@ -16,6 +16,7 @@ from typing import Any
 import flowref
 from flowref import backends, registry
 from flowref.auditing import shards
+from flowref.auditing.cluster import Cluster
 from flowref.auditing.journal import LAST, Earlier, Journal, digest
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.pool import Broken, Pool
@@ -180,15 +181,14 @@ class Audit:
             local = True
         if local:
             self._run_here()
-        else:
-            with Pool(
-                self.options.jobs,
-                self.settings,
-                self.options.limits,
-                self.options.entry,
-                self.frameworks,
-            ) as pool:
-                self._consume(pool.run(self.schedule))
+            return
+        how = (self.settings, self.options.limits, self.options.entry, self.frameworks)
+        with (
+            Cluster(self.options.dask, *how, self.targets)
+            if self.options.dask
+            else Pool(self.options.jobs, *how)
+        ) as workers:
+            self._consume(workers.run(self.schedule))
 
     def _run_here(self) -> None:
         for name in self.frameworks:  # so that settings are saved around the very first pair, too

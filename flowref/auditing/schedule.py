@@ -206,6 +206,21 @@ class Schedule:
         group.replaying += 1
         return group.cases.popleft()
 
+    def give_back(self, pair: Pair) -> None:
+        """A pair that was handed out did not start after all; it comes next."""
+        group = self.groups[pair.target]
+        if pair.law is None:
+            group.state = "new"
+            return
+        group.running = max(0, group.running - 1)
+        if pair.case is not None:
+            group.replaying = max(0, group.replaying - 1)
+            group.cases.appendleft(pair)
+            return
+        group.pending.appendleft(pair.law)
+        if self.hurried:
+            group.measured[pair.law.family] -= 1
+
     def replayed(self, target: Target) -> None:
         """A recorded case of a target was measured again."""
         group = self.groups[target]

@@ -98,6 +98,11 @@ from flowref.cli.parameters import Duration, Stream, jobs_option, profile_option
     metavar="REPORT.json",
     help="Balance the parts by what targets took in this report.",
 )
+@click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Run pairs on a dask.distributed cluster, by the address of its scheduler (tcp://host:8786).",
+)
 @click.option("--no-baseline", is_flag=True, help="Whatever is known counts as new.")
 @click.option("--strict", is_flag=True, help="Exit 4 where a known failure fails no more.")
 @click.option(
@@ -129,6 +134,8 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
     path, without = choices["baseline_path"], choices["no_baseline"]
     if path and without:
         raise click.UsageError("--baseline and --no-baseline exclude each other; give one")
+    if choices["dask"] and choices["in_process"]:
+        raise click.UsageError("--dask and --in-process exclude each other; give one")
     if choices["costs_path"] and not choices["shard"]:
         raise click.UsageError("--costs balances the parts of --shard, which is not given")
     baseline = Baseline() if without else load(Path(path) if path else None)
@@ -147,6 +154,7 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
         baseline=baseline,
         shard=choices["shard"] or "",
         costs=costs,
+        dask=choices["dask"] or "",
     )
     for hint in registry.renamings(glob for texts in laws for glob in texts.split(",")):
         click.echo(f"flowref: {hint}", err=True)

@@ -1,0 +1,307 @@
+"""An audit on a cluster of dask.distributed: the same pairs, mapped over its workers.
+
+The schedule stays here: each thread of a worker gets a batch of pairs of one target, measures as
+many as a slice of time allows, and hands the others back. What a worker that is lost had in hand is
+measured elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import pickle
+import queue
+import secrets
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flowref.auditing import remote
+from flowref.auditing.pool import Broken, Limits
+from flowref.auditing.remote import Order
+from flowref.auditing.schedule import Pair, Schedule
+from flowref.auditing.worker import Outcome
+from flowref.model import FlowrefError, Status, Target, one_line
+
+# The most pairs of a batch, and seconds after which it hands back what did not start.
+MOST, SLICE = 32, 1.0
+# Seconds between two looks at who works; to reach the scheduler; without any worker.
+LOOK, REACH, ALONE = 1.0, 5.0, 60.0
+# A pair on which so many workers were lost is taken for what ends them.
+LOST = 3
+TICK, NAP = 0.02, 0.1
+
+
+@dataclass(frozen=True)
+class Called:
+    """A call that is made where it is unpickled: the scheduler, which passes bytes on, needs none
+    of this package.
+    """
+
+    function: Any
+    arguments: tuple[Any, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.function, self.arguments
+
+
+@dataclass(eq=False)
+class Slot:
+    """One thread of a worker, and what it has in hand."""
+
+    address: str
+    pairs: tuple[Pair, ...] = ()
+    future: Any = None
+    last: Target | None = None
+
+
+@dataclass
+class Cluster:
+    """The workers behind a scheduler's address, in place of a `Pool`. A context manager."""
+
+    address: str
+    settings: Any
+    limits: Limits
+    entry: str
+    frameworks: tuple[str, ...]
+    targets: Sequence[Target]
+    audit: str = field(default_factory=lambda: secrets.token_hex(8))
+    slots: list[Slot] = field(default_factory=list)
+    checking: dict[str, Any] = field(default_factory=dict)
+    ended: queue.SimpleQueue[Slot] = field(default_factory=queue.SimpleQueue)
+    lost: Counter[str] = field(default_factory=Counter)
+    staffed: bool = False
+
+    def __enter__(self) -> Cluster:
+        self.client = _client(self.address)
+        self.looked, self.seen = 0.0, time.monotonic()
+        data = getattr(self.settings, "data", "")
+        self.own = remote.identity(self.targets, data)
+        self.known = (tuple(self.targets), data, tuple(sys.path), os.getcwd())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing of this audit is left running, whatever it ended with."""
+        with contextlib.suppress(Exception), _quiet():
+            self.client.cancel([slot.future for slot in self.slots if slot.future is not None])
+            self.client.run(remote.end, self.audit, on_error="ignore")
+        with contextlib.suppress(Exception), _quiet():
+            self.client.close()
+
+    def run(self, schedule: Schedule) -> Iterator[tuple[Pair, Outcome | Broken | None]]:
+        """Run what the schedule hands out, as `Pool.run` does.
+
+        Raises: `FlowrefError` where the cluster is lost, or is no match for this machine.
+        """
+        while True:
+            yield from self._staff(schedule)
+            for slot in self.slots:
+                if slot.future is None and (pairs := self._batch(schedule, slot.last)):
+                    self._send(slot, pairs)
+                    for pair in pairs:
+                        yield pair, None
+            if not schedule.left and not any(slot.future for slot in self.slots):
+                return
+            with contextlib.suppress(queue.Empty):
+                yield from self._hear(self.ended.get(timeout=TICK), schedule)
+
+    def _batch(self, schedule: Schedule, last: Target | None) -> tuple[Pair, ...]:
+        """Pairs of one target, fewer where few are left for all; a probe comes alone, and so does
+        what a worker was lost on.
+        """
+        fair = -(-schedule.left // (2 * len(self.slots)))
+        pairs: list[Pair] = []
+        while len(pairs) < max(1, min(MOST, fair)):
+            pair = schedule.next(last)
+            if pair is None:
+                break
+            if pairs and (pair.target != last or pair.law is None or self.lost[str(pair)]):
+                schedule.give_back(pair)
+                break
+            pairs.append(pair)
+            last = pair.target
+            if pair.law is None or pair.case is not None or self.lost[str(pair)]:
+                break
+        return tuple(pairs)
+
+    def _send(self, slot: Slot, pairs: tuple[Pair, ...]) -> None:
+        order = Order(
+            self.audit,
+            pairs,
+            SLICE,
+            self.settings,
+            self.limits,
+            self.entry,
+            self.frameworks,
+            self.known[2],
+            self.known[3],
+        )
+        slot.pairs, slot.last = pairs, pairs[0].target
+        slot.future = self._submit(slot.address, remote.work, order)
+        slot.future.add_done_callback(lambda _: self.ended.put(slot))
+
+    def _submit(self, address: str, function: Any, *arguments: Any) -> Any:
+        call = pickle.dumps(Called(function, arguments))
+        return self.client.submit(pickle.loads, call, workers=[address], pure=False)
+
+    def _hear(
+        self, slot: Slot, schedule: Schedule
+    ) -> Iterator[tuple[Pair, Outcome | Broken | None]]:
+        """What a batch gave; what it handed back is on the schedule again."""
+        future, pairs = slot.future, slot.pairs
+        if future is None or not future.done():  # its worker was given up meanwhile
+            return
+        slot.future, slot.pairs = None, ()
+        results = self._results(future)
+        if results is None:
+            yield from self._lose(pairs, schedule)
+            return
+        for pair in reversed(pairs[len(results) :]):
+            schedule.give_back(pair)
+        yield from zip(pairs, results, strict=False)
+
+    def _results(self, future: Any) -> list[Outcome | Broken] | None:
+        """What came of a batch; None where its worker was lost."""
+        from distributed import CancelledError, KilledWorker
+
+        try:
+            results: list[Outcome | Broken] = future.result()
+        except (CancelledError, KilledWorker):
+            self._vouch()
+            return None
+        except FlowrefError:
+            raise
+        except Exception as error:
+            raise FlowrefError(
+                f"a worker of {self.address} cannot run pairs: {one_line(error, 300)}"
+            ) from None
+        return results
+
+    def _vouch(self) -> None:
+        """That the scheduler is there still."""
+        if self.client.status != "running":
+            raise FlowrefError(
+                f"the scheduler at {self.address} is gone; start it, and the same command goes on"
+            )
+
+    def _lose(self, pairs: Sequence[Pair], schedule: Schedule) -> Iterator[tuple[Pair, Broken]]:
+        """A worker was lost with these in hand: they run again, one by one, a few times."""
+        for pair in reversed(pairs):
+            self.lost[str(pair)] += 1
+            if len(pairs) > 1 or self.lost[str(pair)] < LOST:
+                schedule.give_back(pair)
+            else:
+                yield pair, Broken(Status.CRASHED, f"{LOST} workers were lost on it", 0.0)
+
+    def _staff(self, schedule: Schedule) -> Iterator[tuple[Pair, Broken]]:
+        """Look who works: who is new is asked whether it matches, who is gone is given up.
+
+        Waits while nobody works.
+        """
+        while True:
+            now = time.monotonic()
+            if self.slots and now - self.looked < LOOK:
+                return
+            self.looked = now
+            threads = self._threads()
+            for slot in [slot for slot in self.slots if slot.address not in threads]:
+                self.slots.remove(slot)
+                pairs, future, slot.future, slot.pairs = slot.pairs, slot.future, None, ()
+                if future is not None:  # or it would run where a worker takes that address again
+                    future.cancel()
+                yield from self._lose(pairs, schedule)
+            here = {slot.address for slot in self.slots}
+            for address in set(threads) - here - set(self.checking):
+                self.checking[address] = self._submit(address, remote.identify, *self.known)
+            self._admit(threads)
+            if self.slots:
+                self.seen, self.staffed = now, True
+                return
+            if not self.checking and now - self.seen > (ALONE if self.staffed else REACH):
+                raise FlowrefError(
+                    f"the scheduler at {self.address} has no workers; start some with `dask worker "
+                    f"{self.address}`, and the same command goes on"
+                )
+            time.sleep(NAP)
+
+    def _threads(self) -> dict[str, int]:
+        """How many threads each worker has that is there."""
+        try:
+            with _quiet():
+                threads: dict[str, int] = dict(self.client.nthreads())
+        except Exception:
+            self._vouch()
+            raise FlowrefError(
+                f"the scheduler at {self.address} does not answer any more; the same command goes on"
+            ) from None
+        return threads
+
+    def _admit(self, threads: dict[str, int]) -> None:
+        """Take in the workers that say that they match. Raises `FlowrefError` for one that does not."""
+        for address, future in list(self.checking.items()):
+            if address not in threads:
+                del self.checking[address]
+            elif future.done():
+                del self.checking[address]
+                self._match(address, future)
+                self.slots += [Slot(address) for _ in range(threads[address])]
+
+    def _match(self, address: str, future: Any) -> None:
+        from distributed import CancelledError, KilledWorker
+
+        try:
+            theirs = future.result()
+        except (CancelledError, KilledWorker):
+            theirs = self.own  # it is gone, which the next look shows
+        except ModuleNotFoundError as error:
+            raise FlowrefError(
+                f"the worker {address} cannot import {error.name}; install flowref "
+                f"{self.own['flowref']} there, as it is here"
+            ) from None
+        except Exception as error:
+            told = str(error) if isinstance(error, FlowrefError) else one_line(error, 300)
+            raise FlowrefError(f"the worker {address} cannot audit: {told}") from None
+        for name, value in self.own.items():
+            if (other := theirs.get(name)) != value:
+                has = f"{name} {other}" if other else f"no {name}"
+                raise FlowrefError(
+                    f"the worker {address} has {has}, and this machine has {value}; make them alike, "
+                    "since verdicts depend on it"
+                )
+
+
+def _client(address: str) -> Any:
+    """A connection. Raises `FlowrefError` in one sentence."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise FlowrefError(
+            "--dask needs the package distributed: pip install 'flowref[dask]'"
+        ) from None
+    if "://" not in address:
+        raise FlowrefError(
+            f"{address!r} is no address of a scheduler; expected one such as tcp://host:8786"
+        )
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    try:
+        with _quiet():
+            return Client(address, timeout=REACH, set_as_default=False)  # type: ignore[no-untyped-call]  # of distributed
+    except Exception as error:
+        reason = one_line(error, 200) if isinstance(error, ValueError) else "nothing answers"
+        raise FlowrefError(
+            f"the scheduler at {address} cannot be reached ({reason}); start one with `dask "
+            "scheduler`, or check the address"
+        ) from None
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings of the cluster's package: what matters of them is compared here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,228 @@
+"""An audit on a cluster: the verdicts of one on this machine, whatever becomes of workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from flowref.auditing import cluster as client
+from flowref.auditing import remote
+from flowref.auditing.options import Listener, Options
+from flowref.auditing.pool import Limits
+from flowref.auditing.running import conduct
+from flowref.auditing.schedule import Pair
+from flowref.auditing.selection import select_laws
+from flowref.cli import main
+from flowref.model import FlowrefError, Status, Verdict
+
+distributed = pytest.importorskip("distributed")
+
+HERE = Path(__file__).parent
+LAWS = [law.id for law in select_laws("bijection/inverse-*,bijection/log-det*")]
+FATAL = {
+    "segfault": (Status.CRASHED, "SIGSEGV"),
+    "endless_in_c": (Status.TIMEOUT, "more than 3 s"),
+    "memory_bomb": (Status.INCONCLUSIVE, "more than 300 MiB: --memory 600"),
+    "unlimited_bomb": (Status.CRASHED, "memory limit"),
+}
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two workers, each a process with a nanny, which starts it again."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=60
+    ) as local:
+        yield local
+
+
+@pytest.fixture(scope="module")
+def options(cluster: Any) -> Iterator[Options]:
+    """Options under which a stand-in is called on the cluster instead of the check."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(HERE))
+        limits = Limits(seconds=3, memory=300)
+        yield Options(
+            jobs=2, limits=limits, entry="hostile.entry:check", dask=cluster.scheduler_address
+        )
+
+
+def spec(name: str) -> str:
+    """The spec of a stand-in's target."""
+    return f"hostile/entry.py:{name}"
+
+
+def at_home(options: Options) -> Options:
+    """The same in one process, one pair after the other."""
+    return replace(options, jobs=0, dask="")
+
+
+class After(Listener):
+    """Does something once so many verdicts are there."""
+
+    def __init__(self, number: int, deed: Any) -> None:
+        self.left, self.deed = number, deed
+
+    def verdict(self, verdict: Verdict) -> None:
+        """Count down."""
+        self.left -= 1
+        if self.left == 0:
+            self.deed()
+
+
+def processes(local: Any) -> list[psutil.Process]:
+    """The processes of flowref's that workers have started."""
+    return [
+        child
+        for nanny in local.workers.values()
+        for child in psutil.Process(nanny.pid).children(recursive=True)
+        if "flowref.auditing.worker" in " ".join(child.cmdline())
+    ]
+
+
+def test_a_cluster_gives_the_verdicts_of_one_process(cluster: Any) -> None:
+    """Real flows and laws: the report is that of the audit in this process, to the last bit."""
+    targets = ["torch:AffineTransform", "nflows:AffineCouplingTransform"]
+    options = Options(profile="quick", jobs=2, dask=cluster.scheduler_address)
+    there = conduct(targets, LAWS[:6], options, Listener())
+    here = conduct(targets, LAWS[:6], at_home(options), Listener())
+    assert here.counts[Status.HOLDS] > 5
+    assert there.without_time() == here.without_time()
+    assert all(there.expenses[target].seconds > 0 for target in targets)
+
+
+def test_limits_hold_on_a_cluster(options: Options) -> None:
+    """A segmentation fault, an endless loop and memory bombs cost their own pair one verdict, as in
+    the pool, and the workers of the cluster live on.
+    """
+    report = conduct([spec(name) for name in (*FATAL, "innocent")], LAWS, options, Listener())
+    for name, (status, reason) in FATAL.items():
+        first, *others = report.of(spec(name))
+        assert first.status is status
+        assert reason in first.reason
+        assert {verdict.status for verdict in others} == {Status.HOLDS}
+    assert {verdict.status for verdict in report.of(spec("innocent"))} == {Status.HOLDS}
+
+
+def test_a_worker_that_is_killed_loses_nothing(cluster: Any, options: Options) -> None:
+    """One of two workers dies with pairs in hand: they are measured on the other, and every verdict
+    arrives.
+    """
+    targets = [spec("naps"), *(spec(f"innocent_{n}") for n in range(6))]
+    started: Counter[str] = Counter()
+
+    class Killing(After):
+        def start(self, pair: Pair) -> None:
+            started[str(pair)] += 1
+
+    def kill() -> None:
+        at_work = [one for one in cluster.scheduler.workers.values() if one.processing]
+        os.kill(cluster.workers[at_work[0].name].pid, signal.SIGKILL)
+
+    report = conduct(targets, LAWS, options, Killing(len(LAWS) * 2, kill))
+    assert started[f"{spec('naps')} {LAWS[0]}"] == 2
+    here = conduct(targets, LAWS, at_home(options), Listener())
+    assert report.without_time() == here.without_time()
+
+
+def test_an_interrupted_audit_goes_on(cluster: Any, options: Options, tmp_path: Path) -> None:
+    """Ctrl-C ends it with a report that says so and leaves no process on any worker; the next run
+    measures what is missing, on the cluster or at home.
+    """
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    targets = [spec(f"innocent_{n}") for n in range(6)]
+    kept = replace(options, folder=tmp_path)
+    report = conduct(targets, LAWS, kept, After(2 * len(LAWS), interrupt))
+    assert not report.complete
+    assert report.counts[Status.NOT_RUN] > 0
+    until = time.monotonic() + 10
+    while processes(cluster) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert processes(cluster) == []
+    earlier: list[int] = []
+
+    class Begun(Listener):
+        def begin(self, targets: Any, laws: Any, number: int) -> None:
+            earlier.append(number)
+
+    again = conduct(targets, LAWS, at_home(kept), Begun())
+    assert again.complete
+    assert earlier[0] >= 2 * len(LAWS)
+    whole = conduct(targets, LAWS, at_home(options), Listener())
+    assert again.without_time() == whole.without_time()
+
+
+def test_a_pair_costs_little_more_than_in_the_pool(options: Options) -> None:
+    """Five milliseconds a pair at most, from the first verdict on, where pairs take no time."""
+    times: list[float] = []
+
+    class Clock(Listener):
+        def verdict(self, verdict: Verdict) -> None:
+            times.append(time.monotonic())
+
+    laws = [law.id for law in select_laws(())]
+    conduct([spec(f"innocent_{n}") for n in range(4)], laws, options, Clock())
+    assert len(times) == 4 * len(laws)
+    assert (times[-1] - times[0]) / len(times) < 0.005
+
+
+def refused(options: Options) -> str:
+    """The one sentence with which an audit is refused."""
+    with pytest.raises(FlowrefError) as caught:
+        conduct([spec("innocent")], LAWS, options, Listener())
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_workers_that_differ_are_refused(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version of a library, or none, another source of flowref, another file: verdicts
+    could differ, and the sentence says in what and where.
+    """
+    here = remote.identity((), "")
+    for name, said in (("numpy", "numpy 2"), ("absent", "no absent")):
+        own = {**here, name: "0.0"}
+        monkeypatch.setattr(remote, "identity", lambda *_, own=own: own)
+        text = refused(options)
+        assert f"has {said}" in text and "this machine has 0.0" in text
+
+
+def test_a_scheduler_that_cannot_be_reached_exits_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody listens, no address, no cluster package, two ways at once: one sentence, exit 2."""
+    monkeypatch.setattr(client, "REACH", 0.5)
+    run = CliRunner().invoke
+    for more, said in (
+        (("--dask", "tcp://127.0.0.1:9"), "cannot be reached (nothing answers)"),
+        (("--dask", "127.0.0.1:9"), "is no address of a scheduler"),
+        (("--dask", "foo://bar"), "cannot be reached"),
+        (("--dask", "tcp://127.0.0.1:9", "--in-process"), "exclude each other"),
+    ):
+        done = run(main, ["audit", "torch:AffineTransform", "--fresh", *more])
+        assert done.exit_code == 2
+        assert said in done.output, done.output
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    done = run(main, ["audit", "torch:AffineTransform", "--dask", "tcp://127.0.0.1:9"])
+    assert done.exit_code == 2
+    assert "pip install 'flowref[dask]'" in done.output
+
+
+def test_a_cluster_without_workers_is_one_sentence(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scheduler that nobody works for is no endless wait."""
+    monkeypatch.setattr(client, "REACH", 2.0)
+    with distributed.LocalCluster(n_workers=0, dashboard_address=":0") as empty:
+        assert "has no workers" in refused(replace(options, dask=empty.scheduler_address))
