@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flowref.adapters.user.calls import forward_single, sample_shape
+from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
 from flowref.adapters.user.probing import ROWS
@@ -91,6 +92,7 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     why: tuple[str, ...] = ()
     conventions: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
+    set_aside: dict[str, str] = {}
     if recognition.adapter.name == USER:
         facts, spoken, why = settled(instance, dialect, facts)
         dialect, conventions, hints = spoken.dialect, spoken.conventions, spoken.hints
@@ -108,11 +110,19 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     operations = trip.operations
     if recognition.adapter.name == USER:
         facts, found = iterating(facts, trip)
-        broken = {**spoken.broken, **refusing(subject)}
+        conventions += found
+        set_aside = spoken.broken
+    if recognition.adapter.name == USER or target.adapter in (USER, OBJECT):
+        broken = {**set_aside, **refusing(subject)}
         absent: dict[str, Any] = dict.fromkeys(broken)
+        if "inverse" in absent and dialect.normalizing == "inverse":
+            absent["normalizing"] = "forward"
         dialect = replace(dialect, **absent)
+        if signatures.refuses(instance.obj, "_inverse") and (why_not := broken.pop("inverse", "")):
+            # A transform whose way back is only that of its cache.
+            conventions, hints = (*conventions, "no inverse"), (*hints, f"no inverse: {why_not}")
         facts = replace(facts, broken=broken)
-        conventions += (*found, *(f"{name} raises, and is set aside" for name in broken))
+        conventions += tuple(f"{name} raises, and is set aside" for name in broken)
     runs = f"it runs in {instance.dtype}, and a round trip takes {operations} operations"
     return Probed(dialect, facts, instance.dtype, operations, (*why, runs), conventions, hints)
 
@@ -197,6 +207,9 @@ def settled(
         statistics_layers.refuse(obj, dialect, str(target), kept.dtype)
         if not facts.event_shape and facts.domain.coordinates:
             facts = replace(facts, event_shape=(len(facts.domain.coordinates),))
+        said: tuple[str, ...] = ()
+        if facts.context_shape is None and "context" not in options:
+            facts, said = with_context(instance, obj, dialect, facts, chosen)
         if not facts.event_shape:
             shape = (
                 facts.normalizer is None and normalizing.infer_shape(obj, dialect, kept.dtype, kind)
@@ -208,7 +221,7 @@ def settled(
         given = None if context is None else backend.tensor(context, instance.dtype)
         point = backend.tensor(x, instance.dtype), given
         asked = made_ready(obj, dialect, backend, point)
-        spoken = user.settle(obj, dialect, *point, facts, chosen)
+        spoken = user.settle(obj, dialect, *point, facts, chosen).saying(*said)
         shown: tuple[str, ...] = ()
         if facts.normalizer is None and (
             asked or initializes(instance.copy(), spoken.dialect, backend, point)
@@ -243,6 +256,23 @@ def settled(
                 "log-likelihoods, say ?returns=log_prob"
             )
     return facts, spoken, tuple(why)
+
+
+def with_context(
+    instance: Instance, obj: Any, dialect: Dialect, facts: Facts, chosen: dict[str, str]
+) -> tuple[Facts, tuple[str, ...]]:
+    """Facts with the shape of a context that the object cannot be called without, and what is said
+    of it; as they were where it asks for none.
+    """
+    from flowref.adapters.user import contexts
+
+    name = contexts.wanted(obj, dialect, chosen)
+    if not name:
+        return facts, ()
+    backend, dtype = instance.backend, instance.dtype
+    found = contexts.infer(obj, dialect, backend, dtype, facts, chosen, name)
+    shape = ", ".join(map(str, found.context_shape or ()))
+    return found, (f"context: {name} of shape ({shape},)",)
 
 
 def _inferred(

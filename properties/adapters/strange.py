@@ -336,3 +336,41 @@ class BoundedAutoencoder(Autoencoder):
         mean, log_variance = self.encode(x)
         gap = (x - self.decode(mean)) ** 2 * (-log_variance).exp() + log_variance
         return -0.5 * (gap + math.log(2 * math.pi)).sum(-1)
+
+
+class OfTheValue(Warped):
+    """The log-det is told of the value, under its name."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.onward(x)[0]
+
+    def log_det(self, z: Any) -> Any:
+        """The log-det of the way back."""
+        return self.back(z)[1]
+
+
+class Refusing(Forward):
+    """It has no way back, and says so."""
+
+    def inverse(self, z: Any) -> Any:
+        """Nothing."""
+        raise ValueError("there is no closed form")
+
+
+class OfTheCache(torch.distributions.Transform):
+    """A way back for what is in the cache, and for nothing else."""
+
+    event_shape = (3,)
+    domain = codomain = torch.distributions.constraints.real
+    bijective, sign = True, 1
+
+    def _call(self, x: Any) -> Any:
+        return torch.asinh(x)
+
+    def _inverse(self, y: Any) -> Any:
+        raise KeyError("it is not in the cache")
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """The log-det of each entry."""
+        return -torch.log(torch.cosh(y))

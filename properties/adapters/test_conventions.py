@@ -40,6 +40,10 @@ SAID = {
     "spoken_running:subtracting": "running log-det, subtracted (logpx)",
     "spoken_running:accumulating": "running log-det in a triple, added",
     "spoken_running:untouched": "inverse without log-det",
+    "spoken_beside:telling": "log-det: log_abs_det(x)",
+    "spoken_beside:leaving": "log-det: logdet, which each call leaves",
+    "spoken_beside:wrapped": "a tuple of one tensor in, and out",
+    "spoken_beside:asking": "context: y of shape (3,)",
     "spoken_forms:column": "log-det (B,1), squeezed",
     "spoken_forms:scaling": "one log-det for all rows",
     "spoken_forms:per_entry": "log-det per entry, summed",
@@ -129,10 +133,27 @@ def test_a_choice_that_says_nothing_is_refused() -> None:
         recipe("Accumulator?running=sideways")
 
 
-def test_what_wants_more_than_a_point_says_so() -> None:
-    """The object's own exception comes first, with its place."""
-    with pytest.raises(TargetError, match=r"objective.*"):
+def test_a_running_log_det_of_another_name_is_no_context() -> None:
+    """What the log-det is added to is told by two calls, and the option that decides is named."""
+    with pytest.raises(TargetError, match=r"adds its log-det to objective.*\?running=add"):
         recipe("Accumulator")
+
+
+def test_a_log_det_of_an_argument_of_another_name_is_not_taken() -> None:
+    """A method of `z` may speak of the value, and not of the input `x`."""
+    assert "no log-det was found: nothing about volume was checked" in said("OfTheValue")
+
+
+@pytest.mark.parametrize(
+    ("name", "raised"), [("Refusing", "ValueError"), ("OfTheCache", "KeyError")]
+)
+def test_a_way_back_that_only_raises_is_absent(name: str, raised: str) -> None:
+    """Whatever it raises, it is no broken ability."""
+    recognized = recipe(name).recognized
+    assert "no inverse" in recognized.conventions
+    assert any(raised in hint for hint in recognized.hints)
+    verdict = checking.check(registry.parse_target(f"{STRANGE}:{name}"), "conduct/abilities-work")
+    assert verdict.status is Status.HOLDS
 
 
 @pytest.mark.parametrize("name", ["Unsummed", "BatchMean"])

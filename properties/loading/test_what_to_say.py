@@ -53,17 +53,41 @@ class Conditional(nn.Module):
 
     def inverse(self, z, cond):
         return z - self.net(cond), z.new_zeros(len(z))
+
+
+class Shifted(nn.Module):
+    def forward(self, x, cond):
+        return x + cond.mean(-1, keepdim=True), x.new_zeros(len(x))
+
+    def inverse(self, z, cond):
+        return z - cond.mean(-1, keepdim=True), z.new_zeros(len(z))
+
+
+class Labeled(nn.Module):
+    event_shape = (3,)
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(10, 3)
+
+    def forward(self, x, label):
+        return x + self.table(label), x.new_zeros(len(x))
+
+    def inverse(self, z, label):
+        return z - self.table(label), z.new_zeros(len(z))
 """
 SAYING = {
     "Analysis": "say ?forward=analyse&inverse=synthesise",
     "Unheard": "methods straighten(), bend() take one argument",
     "Frozen": "types.SimpleNamespace(log_prob=d.logpdf, sample=d.rvs)",
-    "Conditional": "forward wants cond too: if that is a context, give its shape as ?context=2",
+    "Shifted": "say ?event=2&context=2 or ?event=2&context=3 or",
+    "Labeled": "asks for label besides points, and no context of up to 128 numbers was taken",
 }
 TAKEN = {
     "Analysis": "forward=analyse&inverse=synthesise",
     "Unheard": "forward=straighten&inverse=bend",
-    "Conditional": "context=2",
+    "Conditional": "",
+    "Shifted": "event=3&context=2",
 }
 
 
@@ -86,4 +110,4 @@ def test_a_refusal_says_what_to_type(name: str, file: Path) -> None:
 @pytest.mark.parametrize("name", TAKEN)
 def test_what_a_refusal_says_works(name: str, file: Path) -> None:
     """With the option that the sentence names the same class is a target."""
-    assert recipe_of(parse_target(f"{file}:{name}?{TAKEN[name]}")).facts.event_shape
+    assert recipe_of(parse_target(f"{file}:{name}?{TAKEN[name]}".rstrip("?"))).facts.event_shape

@@ -209,7 +209,7 @@ def infer_shape(
             if facts.context_shape is not None:
                 drawn = rng.standard_normal((ROWS, *facts.context_shape))
                 given = backend.tensor(drawn, dtype)
-            if _fits(obj, dialect, backend.tensor(x, dtype), given, facts, chosen):
+            if fits(obj, dialect, backend.tensor(x, dtype), given, facts, chosen):
                 return shape
         except NoWayBack as error:
             one_way.append(shape)
@@ -245,7 +245,7 @@ class NoWayBack(Exception):
         self.error = error
 
 
-def _fits(obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen) -> bool:
+def fits(obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen) -> bool:
     """Whether every call takes a batch of events and keeps the number of entries."""
     settled = settle(obj, dialect, x, context, facts, chosen, shaped=False)
     dialect, latent = settled.dialect, settled.latent

@@ -92,6 +92,12 @@ def called_on_several(
     return run(*x.split(list(sizes), -1), **dict(given))
 
 
+def called_on_tuple(obj: Any, x: Any, context: Any, method: str = "", given: Any = ()) -> Any:
+    """Call a method that takes a tuple of one tensor, and its contexts as a list."""
+    run = getattr(obj, method) if method else obj
+    return run((x,), **dict(given)) if context is None else run((x,), [context], **dict(given))
+
+
 def called_at(obj: Any, x: Any, context: Any, index: int) -> Any:
     """Call one of a pair of functions."""
     return obj[index](x) if context is None else obj[index](x, context)
@@ -115,6 +121,30 @@ def called_on_inverse(obj: Any, z: Any, context: Any, attribute: str) -> Any:
 def called_with_log_det(obj: Any, x: Any, context: Any, method: str, log_det: str) -> Any:
     """Call a method for the value, and another one, of the same input, for its log-det."""
     return getattr(obj, method)(x), getattr(obj, log_det)(x)
+
+
+def told_beside(
+    obj: Any, x: Any, context: Any, ask: Any, value: Any, log_det: str, arity: int
+) -> Any:
+    """A call that returns its value alone, and the log-det that another method tells of the input,
+    of the input and the value, or of the last call; an attribute tells that of the last call.
+    """
+    out = value(ask(obj, x, context))
+    return out, log_det_of(obj, log_det, (x, out)[:arity])
+
+
+def told_beside_back(
+    obj: Any, z: Any, context: Any, ask: Any, value: Any, log_det: str, arity: int
+) -> Any:
+    """The way back of such an object, whose log-det is minus that of the map."""
+    x = value(ask(obj, z, context))
+    return x, -log_det_of(obj, log_det, (x, z)[:arity])
+
+
+def log_det_of(obj: Any, name: str, inputs: Any) -> Any:
+    """What a method or an attribute tells."""
+    told = getattr(obj, name)
+    return told(*inputs) if callable(told) else told
 
 
 def without_offset(obj: Any, x: Any, context: Any, call: Any, offset: float) -> Any:
@@ -152,6 +182,12 @@ def entry(out: Any, index: Any) -> Any:
 def named(out: Any, name: str) -> Any:
     """One field of what came back."""
     return getattr(out, name)
+
+
+def only_of(out: Any) -> Any:
+    """The one tensor of the tuple that came back, or that came back first."""
+    value = out[0]
+    return value[0] if isinstance(value, (tuple, list)) else value
 
 
 def last_of(out: Any, index: Any) -> Any:
@@ -231,6 +267,11 @@ def sample_of(
     out = obj.sample(count) if context is None else obj.sample(count, context)
     out = out if at is None else out[at]
     return out if squeezed is None else out.squeeze(squeezed)
+
+
+def sample_at(obj: Any, n: int, context: Any) -> Any:
+    """Draw a point at each context, from an object that counts them itself."""
+    return obj.sample(context if len(context) == n else context.expand(n, *context.shape[1:]))
 
 
 def sample_after_a_call(obj: Any, n: int, context: Any, draw: Any, first: Any, shape: Any) -> Any:

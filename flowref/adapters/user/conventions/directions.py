@@ -23,7 +23,7 @@ class Way:
 
     ``method``: its name, empty for the object itself; ``given``: fixed keywords; ``sign``: what it
     does to a running log-det, "" where it takes none; ``form``: "plain", "running" (a second
-    argument), "triple", "several" (tensors of the ``sizes``), "pair" (a function of two, by its
+    argument), "triple", "wrapped" (a tuple of one), "several" (tensors of the ``sizes``), "pair" (a function of two, by its
     place), "array" (of numpy), "arrays" (the same, of an object that computes in numpy), "object"
     (another object that is the inverse) or "beside" (the log-det by another method); ``words``: what the
     target's line says of it, empty for what needs no words; ``usual``: whether it is forward and
@@ -64,6 +64,7 @@ class Way:
             "plain": asking.called,
             "running": asking.called_running,
             "triple": asking.called_triple,
+            "wrapped": asking.called_on_tuple,
         }[self.form]
         return partial(function, method=self.method, given=self.given)
 

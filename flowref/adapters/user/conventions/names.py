@@ -38,6 +38,16 @@ ADDED = frozenset(
 )  # fmt: skip
 # What else such a parameter is called: of a determinant, a Jacobian or a derivative.
 DETERMINANT = re.compile(r"log(abs)?(det|jac|d[fyz]d[xz])|ldj")
+# What a method or an attribute beside the map is called that tells its log-det.
+TELLING = re.compile(r"(forward)?(log(abs)?(det|jac)|ladj|s?ldj)(erminant)?(j|jac|jacobian|grad)?")
+# Attributes that tell how many numbers a context has.
+CONTEXTS = frozenset(
+    {
+        "contextfeatures", "contextdim", "contextsize", "ncontext", "numcontext", "dimcontext", "ctxdim",
+        "conddim", "condfeatures", "condsize", "ncond", "numcond", "numcondinputs", "dimcond", "cdim", "dimc",
+        "conditiondim", "conditionaldim", "conditionsize", "ydim", "dimy", "labeldim", "nlabels", "condchannels",
+    }
+)  # fmt: skip
 # Keys of a returned mapping that name a log-det.
 LOG_DETS = ADDED | {"logdetjacobians", "logabsdetj"}
 # Keys of a returned mapping that name a value.

@@ -20,6 +20,8 @@ def settle_sample(
         return dialect, ()
     if "sample" in chosen:
         return _chosen(dialect, chosen["sample"])
+    if context is not None and _draws(obj, asking.sample_at, context):
+        return replace(dialect, sample=asking.sample_at), ("sample takes the contexts alone",)
     for first in (None, dialect.forward or dialect.log_prob):
         for draw in (calls.sample_number, calls.sample_shape):
             if _draws(obj, draw, context):

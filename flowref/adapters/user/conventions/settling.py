@@ -13,6 +13,7 @@ from typing import Any
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import asking, signatures
 from flowref.adapters.user.conventions.arrays import computes_in_arrays
+from flowref.adapters.user.conventions.beside import Told, told_beside
 from flowref.adapters.user.conventions.directions import (
     Chosen,
     Way,
@@ -60,13 +61,14 @@ class Settled:
 @dataclass(frozen=True)
 class Spoken:
     """One call of an object as it is made and read: the function of the dialect, what its words
-    are, and how latents come as a list.
+    are, how latents come as a list, and what tells its log-det beside it.
     """
 
     function: Any
     words: tuple[str, ...] = ()
     parts: tuple[Shape, ...] = ()
     log_prob: Any = None
+    beside: Told | None = None
 
 
 def settle_map(
@@ -120,6 +122,8 @@ def _forward(
     obj: Any, way: Way, x: Any, context: Any, chosen: Chosen, volume: bool
 ) -> tuple[Way, Spoken]:
     """The forward call, made once."""
+    if way.form == "plain" and (wrapped := _wrapped(obj, way, x, context)):
+        return wrapped
     if way.form == "running":
         spoken = _running(obj, way, x, context)
         if spoken is not None:
@@ -132,13 +136,21 @@ def _forward(
         if other is None:
             raise
         return other
-    return way, _read(obj, way, out, x, chosen, volume)
+    return way, _read(obj, way, out, (x, context), chosen, volume)
 
 
-def _read(obj: Any, way: Way, out: Any, x: Any, chosen: Chosen, volume: bool) -> Spoken:
+def _read(
+    obj: Any, way: Way, out: Any, point: tuple[Any, Any], chosen: Chosen, volume: bool
+) -> Spoken:
     """The forward call as what it returned is read."""
+    x, context = point
     reading = read(out, len(x), _entries(x), chosen, "forward")
     alone = reading.ladj is asking.none
+    if alone and is_tensor(out) and not hasattr(obj, "log_abs_det_jacobian"):
+        told = told_beside(obj, way.ask, x, context)
+        if told is not None:
+            function = told.onward(way.ask, reading.value)
+            return Spoken(function, (told.words,), beside=told)
     if alone and volume and not hasattr(obj, "log_abs_det_jacobian"):
         return Spoken(
             partial(asking.zeros, ask=way.ask, value=reading.value), reading.words, reading.parts
@@ -211,6 +223,23 @@ def _several(obj: Any, way: Way, x: Any) -> tuple[Way, Spoken] | None:
     return None
 
 
+def _wrapped(obj: Any, way: Way, x: Any, context: Any) -> tuple[Way, Spoken] | None:
+    """A call that takes a tuple of one tensor and returns one, with the log-det beside it; None where
+    its signature does not say so, or it does not.
+    """
+    named = {one.name for one in signatures.parameters(obj, way.method or _named(obj))}
+    if not {"rev", "jac"} <= named:
+        return None
+    way = replace(way, form="wrapped", usual=False)
+    try:
+        out = way.ask(obj, x, context)
+    except Exception:
+        return None
+    if not isinstance(out, tuple) or len(out) != 2 or not isinstance(out[0], (tuple, list)):
+        return None
+    return way, Spoken(way.speak(asking.only_of), ("a tuple of one tensor in, and out",))
+
+
 def _named(obj: Any) -> str:
     return "forward" if hasattr(obj, "forward") else ""
 
@@ -227,10 +256,12 @@ def _inverse(
             way = replace(way, form="triple", sign="add", usual=False)
         if forward.form == "arrays" and way.form == "plain":
             way = replace(way, form="arrays", usual=False)
+        if forward.form == "wrapped" and way.form == "plain":
+            way = replace(way, form="wrapped", usual=False)
         if forward.form == "several":
             way = replace(way, form="several", sizes=forward.sizes, usual=False)
         try:
-            back = _back(obj, way, spoken.parts, point, chosen)
+            back = _back(obj, way, spoken, point, chosen)
             value = None if back is None else back.function(obj, *point[1:])[0]
         except NotImplementedError:
             return None, ["no inverse"], ["no inverse: it raises NotImplementedError"]
@@ -239,6 +270,8 @@ def _inverse(
         except (
             Exception
         ) as error:  # what inverse raises is the laws' affair; others may be for else
+            if way.method and signatures.refuses(obj, way.method):
+                return None, ["no inverse"], [f"no inverse: it raises {one_line(error, 80)}"]
             if way.usual or "inverse" in chosen:
                 return _as_it_is(obj, way, spoken), list(filter(None, [way.words])), []
             hints.append(f"{way.words.removeprefix('inverse: ')} raised {one_line(error, 80)}")
@@ -288,11 +321,21 @@ def _as_it_is(obj: Any, way: Way, spoken: Spoken) -> Any:
     return calls.inverse_single if single else calls.inverse_pair
 
 
+def _back_beside(obj: Any, way: Way, told: Told, latent: Any, context: Any) -> Spoken:
+    """A way back that returns its value alone, of an object that tells its log-det beside the map."""
+    if told.arity or told_beside(obj, way.ask, latent, context, back=True):
+        return Spoken(told.back(way.ask, asking.whole))
+    return Spoken(way.speak(asking.whole, asking.none), (BACK_ALONE,))
+
+
 def _back(
-    obj: Any, way: Way, parts: tuple[Shape, ...], point: tuple[Any, Any, Any], chosen: Chosen
+    obj: Any, way: Way, forward: Spoken, point: tuple[Any, Any, Any], chosen: Chosen
 ) -> Spoken | None:
-    """One way back, called once on a latent; None where it is nothing of the kind."""
+    """One way back, called once on a latent; None where it is nothing of the kind. ``forward``: how
+    the map was read.
+    """
     x, latent, context = point
+    parts = forward.parts
     if parts:
         out = way.on_parts(parts)(obj, latent, context)
         reading = read(out, len(x), _entries(x), {}, "inverse")
@@ -304,7 +347,11 @@ def _back(
         return Spoken(way.speak())
     if way.form in ("running", "triple"):
         return _back_running(obj, way, point, chosen)
+    if way.form == "wrapped":
+        return Spoken(way.speak(asking.only_of))
     out = way.ask(obj, latent, context)
+    if is_tensor(out) and forward.beside is not None:
+        return _back_beside(obj, way, forward.beside, latent, context)
     if way.usual and hasattr(obj, "log_abs_det_jacobian") and is_tensor(out):
         one = len(signatures.required(obj, "log_abs_det_jacobian")) == 1
         return Spoken(calls.inverse_single_of_input if one else calls.inverse_single)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -96,6 +98,21 @@ def own(obj: Any, name: str) -> bool:
             bare = isinstance(vars(base)[name], staticmethod | classmethod)
             return not foreign and not bare and inspect.isfunction(inspect.unwrap(vars(base)[name]))
     return False
+
+
+def refuses(obj: Any, method: str) -> bool:
+    """Whether all that a method does is to raise, as the way back does of a map that has none."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(getattr(type(obj), method))))
+    except Exception:  # compiled code tells nothing
+        return False
+    body = tree.body[0].body if isinstance(tree.body[0], ast.FunctionDef) else []
+    said = [one for one in body if not (isinstance(one, ast.Expr) and _is_text(one.value))]
+    return bool(said) and isinstance(said[0], ast.Raise)
+
+
+def _is_text(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def taken_by(obj: Any) -> bool:

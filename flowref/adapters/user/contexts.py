@@ -1,0 +1,135 @@
+"""Which shape a context has that a call asks for: as an attribute tells it, or the only one that
+every call takes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flowref.adapters.user import probing
+from flowref.adapters.user.conventions import signatures
+from flowref.adapters.user.conventions.directions import Chosen, forward_way
+from flowref.adapters.user.conventions.names import CONTEXTS, plain, sign_of
+from flowref.model import Ambiguous, Dialect, Facts, Shape, TargetError, draw, one_line, place_of
+
+# Numbers of entries of a context that are tried.
+SIZES = (*range(1, 13), 16, 20, 24, 32, 64, 128)
+# Features and sizes that are tried together, where the event shape is unknown as well.
+EVENTS, PAIRED = (2, 3, 4, 1, 5, 6, 8), (2, 3, 4, 1, 5, 6, 8, 10)
+
+
+def wanted(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
+    """The argument besides points that the map, or the log-density, cannot do without; empty where
+    there is none.
+    """
+    way = forward_way(obj, chosen) if dialect.forward is not None else None
+    if way is not None and way.form != "plain":
+        return ""
+    method = (way.method or "forward") if way is not None else "log_prob"
+    names = signatures.required(obj, method if hasattr(obj, method) else "")
+    return names[1] if len(names) == 2 and not sign_of(names[1]) else ""
+
+
+def infer(
+    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
+) -> Facts:
+    """Facts with the shape of the context that a call asks for as ``name``, and with that of an
+    event where only one pair of both is taken.
+
+    Raises `Ambiguous` where several are, `TargetError` where none is.
+    """
+    found: list[Facts] = []
+    first: Exception | None = None
+    for event, context in _pairs(obj, facts):
+        tried = replace(facts, event_shape=event, context_shape=context)
+        try:
+            fits = _fits(obj, dialect, backend, dtype, tried, chosen)
+        except _Running:
+            raise TargetError(
+                f"it adds its log-det to {name}, or takes it from that: say ?running=add or "
+                "?running=subtract"
+            ) from None
+        except Exception as error:  # the shape does not fit; what the first raised is told
+            first = first or error
+            continue
+        if fits:
+            found.append(tried)
+            if context == _told(obj) and facts.event_shape:
+                break
+    if len(found) > 1 and found[0].context_shape == (1,) != _told(obj):
+        del found[0]  # one number for all features is stretched
+    if len(found) == 1:
+        return found[0]
+    if found:
+        options = " or ".join(_option(one, facts) for one in found[:3])
+        raise Ambiguous(f"it asks for {name}, and takes contexts of several shapes: say {options}")
+    why = "" if first is None else f": it raised {one_line(first, 200)}{place_of(first)}"
+    raise TargetError(
+        f"it asks for {name} besides points, and no context of up to {SIZES[-1]} numbers was "
+        f"taken{why}. If it is a context, say ?context=2 (and ?event=); if it is a mask or a label, "
+        "name a factory that returns the object with it bound"
+    )
+
+
+def _option(found: Facts, facts: Facts) -> str:
+    event, context = (
+        ",".join(map(str, shape or ())) for shape in (found.event_shape, found.context_shape)
+    )
+    return f"?context={context}" if facts.event_shape else f"?event={event}&context={context}"
+
+
+def _told(obj: Any) -> Shape | None:
+    """The shape that an attribute tells."""
+    for name, value in getattr(obj, "__dict__", {}).items():
+        if plain(name) in CONTEXTS and type(value) is int and value > 0:
+            return (value,)
+    return None
+
+
+def _pairs(obj: Any, facts: Facts) -> Iterator[tuple[Shape, Shape]]:
+    """Event shapes with shapes of contexts, likeliest first."""
+    told = _told(obj)
+    sizes: Sequence[Shape] = [(size,) for size in SIZES]
+    if facts.event_shape:
+        yield from ((facts.event_shape, size) for size in dict.fromkeys([told or (1,), *sizes]))
+        return
+    for features in EVENTS:
+        for context in [told] if told else [(size,) for size in PAIRED]:
+            yield (features,), context
+
+
+def _fits(
+    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
+) -> bool:
+    rng = np.random.default_rng(0)
+    x = draw(facts.domain, (probing.ROWS, *facts.event_shape), rng)
+    context = rng.standard_normal((probing.ROWS, *(facts.context_shape or ())))
+    points = backend.tensor(x, dtype), backend.tensor(context, dtype)
+    if not probing.fits(obj, dialect, *points, facts, chosen):
+        return False
+    settled = probing.settle(obj, dialect, *points, facts, chosen).dialect
+    if settled.forward is None:
+        return True
+    ladj = settled.forward(obj, *points)[1]
+    if ladj is None:
+        return True
+    if _accumulates(settled.forward, obj, *points):
+        raise _Running
+    return math.prod(getattr(ladj, "shape", ())) in (1, probing.ROWS, x.size)
+
+
+class _Running(Exception):
+    """What is added to a log-det is no context."""
+
+
+def _accumulates(call: Any, obj: Any, x: Any, context: Any) -> bool:
+    """Whether the log-det moves by what the second argument moves by, and the value does not."""
+    (value, ladj), (other, moved) = call(obj, x, context), call(obj, x, context + 1)
+    if ladj.shape != moved.shape or not bool((value == other).all()):
+        return False
+    return bool(((moved - ladj).abs() - 1).abs().max() < 1e-4)

@@ -1,0 +1,114 @@
+"""Log-dets that are told beside the map: by a method of the input, or by what the last call left in
+an attribute.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from flowref.adapters.user.conventions import asking, signatures
+from flowref.adapters.user.conventions.names import TELLING, plain
+from flowref.model import Shape
+
+
+@dataclass(frozen=True)
+class Told:
+    """What tells a log-det. ``name``: of a method or an attribute; ``arity``: of what it is asked,
+    of nothing (what the last call left), of the input, or of the input and the value.
+    """
+
+    name: str
+    arity: int
+
+    @property
+    def words(self) -> str:
+        """What the target's line says of it."""
+        if self.arity:
+            return f"log-det: {self.name}({'x' if self.arity == 1 else 'x, z'})"
+        return f"log-det: {self.name}, which each call leaves"
+
+    def onward(self, ask: Any, value: Any) -> Any:
+        """The function of a dialect for the map."""
+        return partial(
+            asking.told_beside, ask=ask, value=value, log_det=self.name, arity=self.arity
+        )
+
+    def back(self, ask: Any, value: Any) -> Any:
+        """The same for the way back: what the last call left is of that call."""
+        call = asking.told_beside_back if self.arity else asking.told_beside
+        return partial(call, ask=ask, value=value, log_det=self.name, arity=self.arity)
+
+
+def told_beside(obj: Any, ask: Any, x: Any, context: Any, back: bool = False) -> Told | None:
+    """What tells the log-det of a call that returns its value alone; None where nothing does, or
+    more than one thing. ``back``: whether the call is the way back, whose log-det only an attribute
+    tells of itself.
+    """
+    found = [
+        told
+        for told in _candidates(obj)
+        if not (back and told.arity) and _of_input(obj, told) and _tells(obj, told, ask, x, context)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _candidates(obj: Any) -> Iterator[Told]:
+    """Methods and attributes that are named after a log-det."""
+    left = [name for name in getattr(obj, "__dict__", {}) if _named(name)]
+    yield from (Told(name, 0) for name in left if not callable(getattr(obj, name, None)))
+    for base in type(obj).__mro__:
+        for name, value in vars(base).items():
+            if not _named(name) or name in left:
+                continue
+            if isinstance(value, property):
+                yield Told(name, 0)
+            elif signatures.own(obj, name) and len(signatures.required(obj, name)) <= 2:
+                yield Told(name, len(signatures.required(obj, name)))
+
+
+def _named(name: str) -> bool:
+    return TELLING.fullmatch(plain(name)) is not None
+
+
+def _of_input(obj: Any, told: Told) -> bool:
+    """Whether a method of one argument calls it as the map calls its input: another name may be that
+    of its value.
+    """
+    if told.arity != 1:
+        return True
+    names = [signatures.required(obj, name)[:1] for name in (told.name, "forward")]
+    return names[0] == names[1]
+
+
+def _runs(obj: Any, told: Told, ask: Any, x: Any, context: Any) -> bool:
+    """Whether it gives numbers after a call."""
+    return bool(_seen(obj, told, ask, x, context))
+
+
+def _tells(obj: Any, told: Told, ask: Any, x: Any, context: Any) -> bool:
+    """Whether it tells as many numbers as there are points, one for each entry, or, asked of
+    them, one for all; what the last call left is another for another batch.
+    """
+    seen, counts = _seen(obj, told, ask, x, context), (len(x), len(x) - 1)
+    one = told.arity > 0 and all(math.prod(shape) == 1 for shape in seen)
+    return one or all(
+        shape in ((rows,), (rows, 1), (rows, *x.shape[1:]))
+        for shape, rows in zip(seen, counts, strict=True)
+    )
+
+
+def _seen(obj: Any, told: Told, ask: Any, x: Any, context: Any) -> list[Shape]:
+    """The shapes of what it gives for a batch and for one of a point less; none where it raises."""
+    try:
+        seen = []
+        for rows in (slice(None), slice(1, None)):
+            value = ask(obj, x[rows], None if context is None else context[rows])
+            log_det = asking.log_det_of(obj, told.name, (x[rows], value)[: told.arity])
+            seen.append(tuple(log_det.shape))
+    except Exception:  # which error is no affair of the map
+        return []
+    return seen
