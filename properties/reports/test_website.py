@@ -1,0 +1,94 @@
+"""The site: its pages say what the catalogue and the findings say, and its links lead somewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import causes
+import website
+from flowref import registry
+from site_pages import hooks, links, sources
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, without the dashboard, which has tests of its own."""
+    out = tmp_path_factory.mktemp("site")
+    assert website.build(out, with_dashboard=False) == []
+    return out
+
+
+def test_every_law_has_a_page(site: Path) -> None:
+    """Each law of the catalogue has a page with its mutants."""
+    for law in registry.laws():
+        text = (site / "laws" / f"{law.id}.html").read_text(encoding="utf-8")
+        for mutant in registry.mutants():
+            if mutant.law == law.id:
+                assert mutant.name in text
+
+
+def test_every_finding_has_a_page_with_its_program(site: Path) -> None:
+    """Each cause has a page, with its program and the text of an issue where there is one."""
+    for finding in causes.read(website.ROOT / "reports" / "findings.toml"):
+        text = (site / "findings" / f"{finding.id}.html").read_text(encoding="utf-8")
+        assert ("The program" in text) == bool(finding.script)
+        assert ("An issue" in text) == bool(finding.script)
+
+
+def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    """No page loads a script, a style or a picture from another place."""
+    assert list(links.foreign(site)) == []
+
+
+def test_formulas_are_drawn(site: Path) -> None:
+    """No TeX is left where a browser would show it."""
+    text = (site / "reports" / "batch-norm.html").read_text(encoding="utf-8")
+    assert "<math" in text
+    assert "arithmatex" not in text
+
+
+def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:
+    """A missing page and a missing anchor are broken links; an address elsewhere is none."""
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#there"></a><a href="b.html#not"></a><a href="c.html"></a>'
+        '<a href="https://example.org/x"></a>',
+        encoding="utf-8",
+    )
+    (tmp_path / "b.html").write_text('<h1 id="there"></h1>', encoding="utf-8")
+    assert links.broken(tmp_path) == ["a.html -> b.html#not", "a.html -> c.html"]
+
+
+def test_a_script_from_elsewhere_is_told(tmp_path: Path) -> None:
+    """What is loaded without a click from another place is named."""
+    (tmp_path / "a.html").write_text('<script src="https://cdn.org/x.js"></script>', "utf-8")
+    assert list(links.foreign(tmp_path)) == ["a.html loads https://cdn.org/x.js"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[a](power.md)", "[a](power.md)"),
+        ("[a](../README.md#x)", "[a](../about/README.md#x)"),
+        ("[a](https://x.org)", "[a](https://x.org)"),
+        ("[a](scripts/x.py)", "[a](../files/reports/scripts/x.py)"),
+    ],
+)
+def test_links_lead_to_where_things_stand(text: str, expected: str, tmp_path: Path) -> None:
+    """A link in a page of the repository leads to the same thing in the site."""
+    root, source = tmp_path / "root", tmp_path / "source"
+    (root / "reports" / "scripts").mkdir(parents=True)
+    (root / "reports" / "scripts" / "x.py").write_text("x = 1\n", encoding="utf-8")
+    (root / "docs").mkdir()
+    (root / "README.md").write_text("# x\n", encoding="utf-8")
+    (root / "reports" / "power.md").write_text(text, encoding="utf-8")
+    sources.copy(root, source)
+    assert (source / "reports" / "power.md").read_text(encoding="utf-8") == expected
+
+
+def test_a_formula_becomes_mathml() -> None:
+    """What arithmatex marks is drawn, entities and all."""
+    drawn = hooks.on_page_content(r'<span class="arithmatex">\(x &lt; y^2\)</span>')
+    assert drawn.startswith("<math")
+    assert "&#x0003C;" in drawn

@@ -1,0 +1,210 @@
+"""The catalogue: a page for each law, one for each family, and one for all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from causes import Finding
+from flowref import registry
+from flowref.model import Law, Mutant
+from flowref.reporting.catalogue import FORCES, HISTORIES, TOLERANCES
+from flowref.reporting.markup import escaped
+from site_pages.pieces import escape, inline, link, statement, table
+
+# What the family of a law is about, in the order of the catalogue.
+FAMILIES = {
+    "bijection": "Inverses and log-determinants",
+    "density": "Densities",
+    "sampling": "Samples, against the density",
+    "composition": "Chains, inverses of chains, layers",
+    "coupling": "Couplings and what goes through unchanged",
+    "autoregressive": "Autoregressive maps",
+    "squeeze": "Squeezes: positions become channels",
+    "multi-scale": "Latents that leave level by level",
+    "preprocessing": "Data on their way to the real line",
+    "batch-norm": "Batch normalization",
+    "sample-norm": "Instance, group and layer normalization",
+    "conduct": "What every call owes its caller",
+    "mode": "Train and eval mode",
+    "state": "Saving, loading, copying, resuming",
+}
+
+
+@dataclass(frozen=True)
+class Power:
+    """What is measured of the laws: how many planted defects each catches, and the smallest size of
+    each mutant that its law still sees.
+    """
+
+    kills: Mapping[str, int] = field(default_factory=dict)
+    alone: Mapping[str, int] = field(default_factory=dict)
+    smallest: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> Power:
+        """From the files of `flowref selftest --kills` and `--sizes`, as far as they are there."""
+        kills = _json(folder / "kills.json").get("laws", [])
+        sizes = _json(folder / "sizes.json").get("mutants", [])
+        return cls(
+            {row["law"]: row["kills"] for row in kills},
+            {row["law"]: row["alone"] for row in kills},
+            {row["mutant"]: row["smallest"] for row in sizes if row.get("smallest")},
+        )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    read: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return read
+
+
+def pages(findings: Sequence[Finding], power: Power) -> dict[str, str]:
+    """Path below the site -> Markdown."""
+    laws = registry.laws()
+    mutants: dict[str, list[Mutant]] = {}
+    for mutant in registry.mutants():
+        mutants.setdefault(mutant.law, []).append(mutant)
+    families: dict[str, list[Law]] = {}
+    for law in laws:
+        families.setdefault(law.family, []).append(law)
+    order = sorted(families, key=lambda name: [*FAMILIES, name].index(name))
+    made = {"laws/index.md": _catalogue({name: families[name] for name in order}, mutants, power)}
+    for name, members in families.items():
+        made[f"laws/{name}/index.md"] = _family(name, members, mutants, power)
+        for law in members:
+            about = [one for one in findings if law.id in one.laws]
+            made[f"laws/{law.id}.md"] = _law(law, mutants.get(law.id, []), about, power)
+    return made
+
+
+def title(family: str) -> str:
+    """A family in words."""
+    return FAMILIES.get(family, family)
+
+
+def _catalogue(
+    families: Mapping[str, Sequence[Law]], mutants: Mapping[str, Sequence[Mutant]], power: Power
+) -> str:
+    laws = sum(map(len, families.values()))
+    planted = sum(map(len, mutants.values()))
+    rows = [
+        (
+            f"[{title(name)}]({name}/index.md)",
+            f"`{name}/*`",
+            str(len(members)),
+            str(sum(len(mutants.get(law.id, ())) for law in members)),
+            str(sum(power.kills.get(law.id, 0) for law in members)),
+        )
+        for name, members in families.items()
+    ]
+    return "\n".join(
+        [
+            "# Laws",
+            "",
+            f"{laws} statements about flows and batch normalization, each with what it takes to judge it, the "
+            f"mutants that it must catch ({planted} in all), and its source. `flowref laws` lists them in a terminal, and "
+            "`flowref explain LAW` tells about one.",
+            "",
+            *table(("family", "ids", "laws", "mutants", "defects caught"), rows, "numbers"),
+            "A *claim* may be violated; a *contract* is judged only where the component promises it; *advice* never "
+            "counts. Defects caught: of all that are planted in the zoo and by mutants of other laws, summed over the laws; "
+            "[how much flowref sees](../reports/power.md) tells more.",
+            "",
+        ]
+    )
+
+
+def _family(
+    name: str,
+    members: Sequence[Law],
+    mutants: Mapping[str, Sequence[Mutant]],
+    power: Power,
+) -> str:
+    rows = [
+        (
+            link(law.id.partition("/")[2], f"{law.id.partition('/')[2]}.md"),
+            inline(law.statement),
+            law.force,
+            str(len(mutants.get(law.id, ()))),
+            str(power.kills.get(law.id, 0)),
+        )
+        for law in sorted(members, key=lambda law: law.id)
+    ]
+    header = (f"{name}/", "statement", "force", "mutants", "caught")
+    return "\n".join([f"# {title(name)}", "", *table(header, rows)])
+
+
+def _law(law: Law, mutants: Sequence[Mutant], findings: Sequence[Finding], power: Power) -> str:
+    scales = ", ".join(f"{scale:g}" for scale in law.scales if scale)
+    points = {
+        "domain": "points of the domain",
+        "latents": "points of the codomain, or what forward made of points",
+        "beyond": "points outside the declared domain",
+        "data": "points where the log-density lives",
+    }[law.points]
+    facts = [
+        ("force", FORCES[law.force]),
+        ("needs", ", ".join(f"`{need}`" for need in sorted(law.needs)) or "nothing"),
+        ("promise", f"`{law.promise}`" if law.promise else ""),
+        ("tolerance", TOLERANCES[law.tolerance]),
+        ("measured at", points + (", and along lines" if law.lines else "")),
+        ("history", HISTORIES[law.history]),
+        (
+            "weights",
+            f"as given, and moved by noise of standard deviation {scales}"
+            if len(law.scales) > 1
+            else "as given",
+        ),
+        ("profile", "thorough only" if law.thorough else ""),
+        ("source", escaped(law.source)),
+        ("formerly", f"`{law.former}`" if law.former else ""),
+    ]
+    lines = [
+        f"# {law.id}",
+        "",
+        statement(law.statement),
+        "",
+        *table(("", ""), [(name, text) for name, text in facts if text]),
+        "    flowref explain " + law.id,
+        f"    flowref audit mypackage.flows:make --laws {law.id}",
+        "",
+        "## Mutants that it must catch",
+        "",
+    ]
+    if mutants:
+        rows = [
+            (
+                f"`{mutant.name}`",
+                escape(mutant.description).replace("|", "&#124;"),
+                f"`{mutant.host}`",
+                _smallest(mutant, power),
+            )
+            for mutant in mutants
+        ]
+        lines += table(("name", "the defect", "planted in", "smallest size seen"), rows)
+    else:
+        lines += ["None is recorded.", ""]
+    caught, alone = power.kills.get(law.id), power.alone.get(law.id, 0)
+    if caught is not None:
+        only = f", {alone} of them by no other law" if alone else ""
+        lines += [
+            f"Of all planted defects it catches {caught}{only} ([how much flowref sees](../../reports/power.md)).",
+            "",
+        ]
+    if findings:
+        lines += ["## Found in libraries", ""]
+        lines += [f"- [{escaped(one.title)}](../../findings/{one.id}.md)" for one in findings]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _smallest(mutant: Mutant, power: Power) -> str:
+    if not mutant.sizes:
+        return "of one size"
+    size = power.smallest.get(mutant.id)
+    return f"{size:.1e}" if size else "not measured"

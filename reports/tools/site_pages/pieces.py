@@ -1,0 +1,63 @@
+"""Markdown that several pages share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from flowref.scorecard.formulas import formula
+
+__all__ = ["bar", "escape", "fenced", "link", "statement", "table", "tiles"]
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> list[str]:
+    """A table; ``kind``: a class for what holds it."""
+    lines = [
+        "| " + " | ".join(header) + " |",
+        "|" + "---|" * len(header),
+        *("| " + " | ".join(row) + " |" for row in rows),
+    ]
+    return [f'<div class="wide {kind}" markdown>', "", *lines, "", "</div>", ""]
+
+
+def statement(text: str) -> str:
+    """What a law states, as a block of its own, with its mathematics drawn."""
+    return f'<p class="statement">{formula(text)}</p>'
+
+
+def inline(text: str) -> str:
+    """The same within a line or a cell of a table."""
+    return str(formula(text)).replace("|", "&#124;")
+
+
+def link(text: str, to: str) -> str:
+    """A link whose text is code."""
+    return f"[`{text}`]({to})"
+
+
+def tiles(numbers: Iterable[tuple[str, str, bool]]) -> list[str]:
+    """Numbers side by side: the number, what it counts, whether it is bad news."""
+    kinds = {True: "bad", False: "plain"}
+    items = [
+        f'<div class="{kinds[bad]}"><b>{escape(number)}</b>{escape(words)}</div>'
+        for number, words, bad in numbers
+    ]
+    return ['<div class="tiles">', *items, "</div>", ""]
+
+
+def bar(holds: int, violated: int, waits: int) -> str:
+    """The shares of what holds, is violated and was not decided, as a bar with its numbers."""
+    total = max(1, holds + violated + waits)
+    words = f"{holds} hold, {violated} violated, {waits} not decided"
+    parts = "".join(
+        f'<i class="{name}" style="width:{100 * count / total:.2f}%"></i>'
+        for name, count in (("holds", holds), ("violated", violated), ("waits", waits))
+        if count
+    )
+    return f'<span class="bar" role="img" aria-label="{words}" title="{words}">{parts}</span>'
+
+
+def fenced(text: str, language: str = "") -> list[str]:
+    """Text as it is."""
+    fence = "```" if "```" not in text else "~~~~"
+    return [f"{fence}{language}", text.rstrip("\n"), fence, ""]

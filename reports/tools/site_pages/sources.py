@@ -1,0 +1,77 @@
+"""What the site takes from the repository as it is: docs/, the reports, and the files that they link
+to.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+# Markdown of the repository -> where it stands in the site.
+TAKEN = {
+    "reports/README.md": "reports/index.md",
+    "README.md": "about/README.md",
+    "ARCHITECTURE.md": "about/ARCHITECTURE.md",
+    "CONTRIBUTING.md": "about/CONTRIBUTING.md",
+    "CHANGELOG.md": "about/CHANGELOG.md",
+    "asv_bench/README.md": "about/benchmarks.md",
+    **{
+        f"reports/{name}.md": f"reports/{name}.md"
+        for name in (
+            "audit", "batch-norm", "benchmarks", "cluster", "excuses", "growth", "power", "published", "real-nvp",
+        )
+    },
+    "reports/findings.md": "findings/index.md",
+    "reports/audit.md": "reports/audit.md",
+}  # fmt: skip
+# Pages that are written anew for the site, and not copied.
+WRITTEN = ("reports/findings.md",)
+LINK = re.compile(r"\[([^\[\]]*)\]\(([^)\s]+)\)")
+
+
+def copy(root: Path, source: Path) -> None:
+    """Copy docs/ and what is taken as it is; their links lead to where things stand."""
+    shutil.copytree(root / "docs", source)
+    for name, place in TAKEN.items():
+        if name in WRITTEN or not (root / name).exists():
+            continue
+        target = source / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        text = (root / name).read_text(encoding="utf-8")
+        target.write_text(_led(text, root, Path(name), Path(place), source), encoding="utf-8")
+
+
+def copy_summary(root: Path, source: Path) -> None:
+    """Copy the summary of the benchmarks, a page of its own."""
+    summary = root / "asv_bench" / "summary.html"
+    if summary.exists():
+        _copied(summary, source / "files" / "asv_bench" / "summary.html")
+
+
+def _led(text: str, root: Path, name: Path, place: Path, source: Path) -> str:
+    """A text with its links leading to where things stand in the site. Files that are no pages are
+    copied below files/; where there is a folder and no page, the words stay without a link.
+    """
+
+    def led(match: re.Match[str]) -> str:
+        words, (address, hash_sign, anchor) = match[1], match[2].partition("#")
+        if not address or "://" in address or address.startswith("mailto:"):
+            return match[0]
+        meant = os.path.normpath((name.parent / address).as_posix())
+        meant = f"{meant}/README.md" if f"{meant}/README.md" in TAKEN else meant
+        to = TAKEN.get(meant)
+        if to is None and (root / meant).is_file():
+            to = f"files/{meant}"
+            _copied(root / meant, source / to)
+        if to is None:
+            return words if (root / meant).is_dir() else match[0]
+        return f"[{words}]({os.path.relpath(to, place.parent)}{hash_sign}{anchor})"
+
+    return LINK.sub(led, text)
+
+
+def _copied(there: Path, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(there, to)
