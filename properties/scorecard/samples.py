@@ -56,6 +56,7 @@ def violated(target: str, law: str, shown: Figure | None = None, **observed: obj
         Evidence(1e-3, 1e-12, 4.0, 2.0**-53, 5e-13, 32),
         case,
         part="part 2 of 3 (Layer)",
+        diagnosis=f"Half of it is missing in {target}.",
         figure=shown,
     )
 
