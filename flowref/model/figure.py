@@ -44,4 +44,6 @@ def figure(kind: str, note: str = "", digits: int = DIGITS, **series: Iterable[f
 
 def short(value: float, digits: int = DIGITS) -> float:
     """A number to a few digits."""
-    return float(f"{float(value):.{digits}g}") if math.isfinite(value) else float(value)
+    if math.isnan(value):
+        return math.nan  # always the same one, so that equal figures are equal
+    return float(f"{float(value):.{digits}g}")

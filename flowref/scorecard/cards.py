@@ -17,13 +17,14 @@ from flowref.reporting.numbers import bits, rounded
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
-from flowref.reporting.words import again, circumstances, measured, remark
+from flowref.reporting.words import again, circumstances, remark
 from flowref.scorecard.formulas import formula
 from flowref.scorecard.letters import BY_LETTER, Outcome, letters
 from flowref.scorecard.matrix import group_of
 from flowref.scorecard.plots.bits import strip
 from flowref.scorecard.tables import Table, compared, point
 from flowref.scorecard.views import views
+from flowref.scorecard.wording import brief
 
 # Margins beyond that say no more than that nothing is allowed.
 SAID = 1e300
@@ -43,6 +44,7 @@ class Card:
     size: float
     statement: Markup
     source: str
+    place: str
     why: str
     because: str
     diagnosis: str
@@ -55,6 +57,11 @@ class Card:
     pictures: tuple[Markup, ...]
     commands: tuple[str, ...]
     issue: str
+
+
+def law_place(law: str) -> str:
+    """The id of a law's row."""
+    return f"law-{clean(law).replace('/', '-')}"
 
 
 def anchors(report: Report) -> dict[tuple[str, str], str]:
@@ -116,10 +123,11 @@ def _card(
         law=clean(verdict.law),
         target=clean(verdict.target),
         group=clean(group_of(verdict.target)),
-        brief=_brief(verdict),
+        brief=brief(verdict),
         size=_order(verdict),
         statement=formula(note.statement) if note is not None else Markup(""),
         source=clean(note.source) if note is not None else "",
+        place="" if note is None else law_place(note.id),
         why=remark(verdict) if violated else clean(verdict.reason),
         because=because,
         diagnosis=clean(verdict.diagnosis),
@@ -133,17 +141,6 @@ def _card(
         commands=tuple(again(verdict)),
         issue=issue(report, verdict),
     )
-
-
-def _brief(verdict: Verdict) -> str:
-    """What the closed card says: the size of the failure, or what broke."""
-    evidence = verdict.evidence
-    if verdict.status is not Status.VIOLATED:
-        return clean(verdict.reason)
-    if evidence is None or not evidence.allowed:
-        note = remark(verdict)
-        return note or measured(verdict, 60)
-    return f"off by {rounded(evidence.residual, 3)}, allowed {rounded(evidence.allowed, 2)}"
 
 
 def _order(verdict: Verdict) -> float:

@@ -17,8 +17,10 @@ from flowref.reporting.judged import OPEN, concerns, put_to_the_test
 from flowref.reporting.numbers import rounded
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
+from flowref.scorecard.cards import law_place
 from flowref.scorecard.formulas import formula
 from flowref.scorecard.letters import FAILURES, letters
+from flowref.scorecard.wording import counted, number
 
 # Abilities that are calls of a user's; what else a law needs is how they are looked at.
 CALLS = (
@@ -57,6 +59,7 @@ class LawRow:
     """What became of one law, and what it is known to catch."""
 
     id: str
+    place: str
     family: str
     statement: Markup
     source: str
@@ -102,13 +105,13 @@ def _reach(report: Report) -> tuple[tuple[str, str], ...]:
     scales = sorted({scale for verdict in verdicts for scale in verdict.counts.scales})
     states = Counter(law.history for law in laws)
     rows = [
-        ("pairs put to the test", f"{judged} of {about} about such things as the targets are"),
-        ("points decided", f"{held}; {undecided} left undecided ({_share(undecided, held + undecided)})"),
+        ("pairs put to the test", f"{number(judged)} of {number(about)} about such things as the targets are"),
+        ("points decided", f"{number(held)}; {number(undecided)} left undecided ({_share(undecided, held + undecided)})"),
         ("dropped and trivial points", _idle(verdicts)),
         ("parameter scales", ", ".join(f"{scale:g}" for scale in scales)),
-        ("states", "; ".join(f"{STATES.get(name, name)} ({count} laws)" for name, count in states.most_common())),
-        ("calls", ", ".join(f"{name} ({needs[name]} laws)" for name in CALLS if needs[name])),
-        ("looked at by", "; ".join(f"{words} ({needs[name]} laws)" for name, words in MANNERS.items() if needs[name])),
+        ("states", "; ".join(f"{STATES.get(name, name)} ({counted(count, 'law')})" for name, count in states.most_common())),
+        ("calls", ", ".join(f"{name} ({counted(needs[name], 'law')})" for name in CALLS if needs[name])),
+        ("looked at by", "; ".join(f"{words} ({counted(needs[name], 'law')})" for name, words in MANNERS.items() if needs[name])),
     ]  # fmt: skip
     return tuple((name, words) for name, words in rows if words)
 
@@ -120,7 +123,7 @@ def _idle(verdicts: Iterable[Verdict]) -> str:
         trivial += verdict.counts.trivial
     if not dropped and not trivial:
         return ""
-    return f"{dropped} outside a domain or beyond what is finite; {trivial} where any flow passes"
+    return f"{number(dropped)} outside a domain or beyond what is finite; {number(trivial)} where any flow passes"
 
 
 def _reasons(verdicts: Iterable[Verdict]) -> tuple[Reason, ...]:
@@ -163,6 +166,7 @@ def _laws(report: Report) -> tuple[LawRow, ...]:
         rows.append(
             LawRow(
                 id=clean(note.id),
+                place=law_place(note.id),
                 family=clean(note.id.partition("/")[0]),
                 statement=formula(note.statement),
                 source=clean(note.source),

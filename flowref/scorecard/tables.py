@@ -114,7 +114,7 @@ def _cell(value: Any, *, exact: bool = True) -> str:
 
 
 def _signed(value: float) -> str:
-    return "0" if value == 0 else f"{value:+.3g}"
+    return "0" if value == 0 else "nan" if value != value else f"{value:+.3g}"
 
 
 def _depth(value: Any) -> int:
