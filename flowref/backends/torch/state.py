@@ -100,7 +100,8 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
         copied: dict[Any, Any] = kind()
         memo[id(value)] = copied
         for key, entry in value.items():
-            copied[key if type(key) in ATOMS else copy.deepcopy(key, memo)] = _copied(entry, memo)
+            at = key if type(key) in ATOMS else copy.deepcopy(key, memo)
+            copied[at] = entry if type(entry) in ATOMS else _copied(entry, memo)
         return copied
     if kind is list:
         entries: list[Any] = []
