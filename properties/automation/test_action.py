@@ -79,7 +79,7 @@ def test_the_action_passes_a_correct_flow(action: dict[str, Any], project: Path)
     folder = project / "flowref-report"
     assert json.loads((folder / "badge.json").read_text())["color"] == "brightgreen"
     assert {path.name for path in folder.iterdir()} == {
-        "report.json", "junit.xml", "report.sarif", "badge.json", "summary.md",
+        "report.json", "junit.xml", "report.sarif", "badge.json", "summary.md", "report.html",
     }  # fmt: skip
     assert (project / "job.md").read_text() == (folder / "summary.md").read_text()
 
