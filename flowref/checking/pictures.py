@@ -1,27 +1,33 @@
 """A picture of a violation: numbers measured beside its counterexample, once, when it is recorded.
 
 A law may bring its own (`Law.picture`). Without one, what a rounding law says of single points is
-measured along a ray through the counterexample, from very small inputs to very large ones.
+measured along a ray through the counterexample, from very small inputs to very large ones; and what
+it compares, where that is two numbers a point, at ordinary points.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from flowref.checking.examples import Example
 from flowref.checking.judgement import Judgement
 from flowref.checking.measurement import Measurement, measure
+from flowref.checking.points import points
 from flowref.checking.tolerance import judge
 from flowref.model import ROUNDING, Array, Batch, Figure, seed_of
-from flowref.model.figure import SCALE, figure
+from flowref.model.figure import SCALE, rounded
 from flowref.model.means import Beyond
 
 # Sizes of the input along the ray, of which one is the counterexample's own.
 SIZES = 10.0 ** (np.arange(-12, 13) / 2)
 # Calls of so many operations, on events of so many entries, are not repeated for a picture.
 OPERATIONS, ENTRIES = 5_000, 1024
+# Where two numbers of a law are compared.
+ORDINARY = Example(0.0, 40, "near", 50)
 
 
 def picture(judgement: Judgement) -> Figure | None:
@@ -37,25 +43,51 @@ def picture(judgement: Judgement) -> Figure | None:
         if law.picture is not None:
             return law.picture(subject, point)
         if law.tolerance == ROUNDING and law.size > 1:
-            return along_ray(measurement, point)
+            series, note = along_ray(measurement, point), ""
+            with contextlib.suppress(Exception):
+                note, compared = beside(measurement)
+                series |= compared
+            return Figure(SCALE, rounded(series), note) if series else None
     return None
 
 
-def along_ray(measurement: Measurement, point: Batch) -> Figure | None:
+Series = dict[str, Sequence[float]]
+
+
+def along_ray(measurement: Measurement, point: Batch) -> Series:
     """Errors, and what is allowed, at multiples of a point, or of a direction where it is zero."""
     subject, law = measurement.subject, measurement.law
     support, _ = subject.drawn(law.points)
     rows = ray(point.x[0], measurement.seed)
     rows = rows[support.holds(rows)]
     if len(rows) < 2:
-        return None
+        return {}
     context = None if point.context is None else np.repeat(point.context, len(rows), axis=0)
     found = list(_judged(measurement, Batch(rows, context, point.seed)))
     if len(found) < 2:
-        return None
+        return {}
     scale, error, allowed = zip(*found, strict=True)
     own = float(np.abs(point.x).max(initial=0.0))
-    return figure(SCALE, scale=scale, error=error, allowed=allowed, own=[own])
+    return {"scale": scale, "error": error, "allowed": allowed, "own": [own]}
+
+
+def beside(measurement: Measurement) -> tuple[str, Series]:
+    """The two numbers that a law compares at each point, with their names; nothing where it compares
+    anything else.
+    """
+    subject, law = measurement.subject, measurement.law
+    batch = points(subject, ORDINARY, law.points)
+    residual = measure(law, subject, batch)
+    named = [
+        (name, values.reshape(-1))
+        for name, value in residual.observed.items()
+        for values in [np.asarray(value)]
+        if values.size == len(batch.x) == len(residual.value) and values.dtype.kind == "f"
+    ]
+    if len(named) < 2:
+        return "", {}
+    (first, got), (second, expected) = named[:2]
+    return f"{first} against {second}", {"got": got.tolist(), "expected": expected.tolist()}
 
 
 def ray(point: Array, seed: int) -> Array:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 # Kinds of pictures, each with the names of its series.
-SCALE = "error against input scale"  # scale, error, allowed, own (the scale of the counterexample)
+SCALE = "error against input scale"  # scale, error, allowed, own (the scale of the counterexample);
+# beside them got, expected: the two numbers that a law compares, named in the note
 DENSITY = "density"  # low, high (of both axes, or of one), density (row by row), integral
 PIT = "probability integral transform"  # counts (per bin, of equal widths on [0, 1])
 JACOBIAN = "jacobian"  # reported, true (row by row), columns
@@ -36,10 +37,16 @@ def figure(kind: str, note: str = "", digits: int = DIGITS, **series: Iterable[f
     >>> figure(PIT, counts=[1 / 3, float("nan")]).series
     {'counts': (0.333333, nan)}
     """
-    rounded = {
+    return Figure(kind, rounded(series, digits), note)
+
+
+def rounded(
+    series: Mapping[str, Iterable[float]], digits: int = DIGITS
+) -> dict[str, tuple[float, ...]]:
+    """Series to a few digits."""
+    return {
         name: tuple(short(value, digits) for value in values) for name, values in series.items()
     }
-    return Figure(kind, rounded, note)
 
 
 def short(value: float, digits: int = DIGITS) -> float:

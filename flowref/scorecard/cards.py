@@ -137,7 +137,7 @@ def _card(
         compared=() if case is None else tuple(compared(case.observed)),
         inputs="" if case is None else point(case),
         circumstances=_circumstances(verdict),
-        pictures=tuple(filter(None, views(verdict))),
+        pictures=tuple(views(verdict)),
         commands=tuple(again(verdict)),
         issue=issue(report, verdict),
     )

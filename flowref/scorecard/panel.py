@@ -13,14 +13,15 @@ from flowref import registry
 from flowref.model import SpecError, Status, Verdict
 from flowref.model.law import STATISTICAL, Law
 from flowref.reporting.contents import LawNote
-from flowref.reporting.judged import OPEN, concerns, put_to_the_test
+from flowref.reporting.judged import DECIDED, OPEN, concerns, put_to_the_test
 from flowref.reporting.numbers import rounded
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
 from flowref.scorecard.cards import law_place
 from flowref.scorecard.formulas import formula
 from flowref.scorecard.letters import FAILURES, letters
-from flowref.scorecard.wording import counted, number
+from flowref.scorecard.matrix import group_of
+from flowref.scorecard.wording import counted, how, number
 
 # Abilities that are calls of a user's; what else a law needs is how they are looked at.
 CALLS = (
@@ -40,6 +41,8 @@ STATES = {
 }
 BIAS = "smallest bias it could have seen"
 SHOWN = 60
+# The level of each of the two stages of a statistical law.
+LEVEL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,9 @@ class LawRow:
 
 @dataclass(frozen=True)
 class Panel:
-    """All of it."""
+    """All of it. ``taken``: what targets were taken for, by their libraries: name, kind, how."""
 
+    taken: dict[str, list[tuple[str, str, str]]]
     reach: tuple[tuple[str, str], ...]
     reasons: tuple[Reason, ...]
     more: int
@@ -88,7 +92,16 @@ class Panel:
 def panel(report: Report) -> Panel:
     """The honesty panel of a report."""
     reasons = _reasons(report.verdicts)
-    return Panel(_reach(report), reasons[:SHOWN], max(0, len(reasons) - SHOWN), _laws(report))
+    more = max(0, len(reasons) - SHOWN)
+    return Panel(_taken(report), _reach(report), reasons[:SHOWN], more, _laws(report))
+
+
+def _taken(report: Report) -> dict[str, list[tuple[str, str, str]]]:
+    groups: dict[str, list[tuple[str, str, str]]] = {}
+    for target, one in report.recognized.items():
+        row = clean(target), clean(one.kind), clean("; ".join(how(one)))
+        groups.setdefault(clean(group_of(target)), []).append(row)
+    return groups
 
 
 def _reach(report: Report) -> tuple[tuple[str, str], ...]:
@@ -111,9 +124,23 @@ def _reach(report: Report) -> tuple[tuple[str, str], ...]:
         ("parameter scales", ", ".join(f"{scale:g}" for scale in scales)),
         ("states", "; ".join(f"{STATES.get(name, name)} ({counted(count, 'law')})" for name, count in states.most_common())),
         ("calls", ", ".join(f"{name} ({counted(needs[name], 'law')})" for name in CALLS if needs[name])),
+        ("false alarms", _budget(report)),
         ("looked at by", "; ".join(f"{words} ({counted(needs[name], 'law')})" for name, words in MANNERS.items() if needs[name])),
     ]  # fmt: skip
     return tuple((name, words) for name, words in rows if words)
+
+
+def _budget(report: Report) -> str:
+    """How many accusations of correct code are to be expected of statistical laws."""
+    chances = {note.id for note in report.laws if note.tolerance == STATISTICAL}
+    pairs = sum(v.law in chances and v.status in DECIDED for v in report.verdicts)
+    if not pairs:
+        return ""
+    return (
+        f"{counted(pairs, 'pair')} judged by chance, each accused only where two stages of level "
+        f"{LEVEL:g} agree: {rounded(pairs * LEVEL**2, 2)} are to be expected; what else accuses is "
+        "more than measured rounding explains"
+    )
 
 
 def _idle(verdicts: Iterable[Verdict]) -> str:

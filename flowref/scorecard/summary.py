@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from flowref.model import Standing, Status
+from flowref.reporting.contents import FREE
 from flowref.reporting.judged import put_to_the_test
 from flowref.reporting.outcomes import violations
 from flowref.reporting.report import Report
@@ -13,7 +14,7 @@ from flowref.reporting.text import clean
 from flowref.reporting.words import examples
 from flowref.scorecard.letters import letters
 from flowref.scorecard.matrix import group_of
-from flowref.scorecard.wording import counted, number
+from flowref.scorecard.wording import counted, how, number
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Summary:
     command: str
     facts: tuple[tuple[str, str], ...]
     problems: tuple[str, ...]
+    many: bool
 
 
 def summary(report: Report) -> Summary:
@@ -53,6 +55,7 @@ def summary(report: Report) -> Summary:
         clean(report.environment.command),
         _facts(report),
         tuple(clean(problem.message) for problem in report.problems),
+        len(report.targets) > 1,
     )
 
 
@@ -77,15 +80,18 @@ def _sentence(report: Report) -> str:
     if report.known:
         new = sum(verdict.status is Status.VIOLATED for verdict in report.new_failures)
         text += f", {new or 'none'} of them new"
-    return f"{text}, {where}."
+    return f"{text}{',' if ',' in text else ''} {where}."
 
 
 def _details(report: Report) -> tuple[str, ...]:
     judged, about = put_to_the_test(report.verdicts)
+    rest = "; why the others were not stands below" if judged < about else ""
     told = [
-        f"Of {number(about)} pairs in which the law is about such a target, {number(judged)} were "
-        "put to the test; why the others were not stands below."
+        f"Of {counted(about, 'pair')} in which the law is about such a target, {number(judged)} "
+        f"{'was' if judged == 1 else 'were'} put to the test{rest}."
     ]
+    if len(report.targets) == 1 and (one := report.recognized.get(report.targets[0])):
+        told.append(f"It was taken for: {clean('; '.join((one.kind, *how(one))))}.")
     if not report.complete:
         told.append("This audit was interrupted: pairs that it did not reach are marked not run.")
     if report.omitted is not None:
@@ -120,6 +126,7 @@ def _tiles(report: Report) -> tuple[Tile, ...]:
 
 def _facts(report: Report) -> tuple[tuple[str, str], ...]:
     environment = report.environment
+    spent = sum(report.expenses.values(), FREE)
     versions = ", ".join(f"{name} {version}" for name, version in environment.versions)
     rows = [
         ("flowref", environment.flowref),
@@ -128,6 +135,8 @@ def _facts(report: Report) -> tuple[tuple[str, str], ...]:
         ("versions", versions),
         ("started", environment.started),
         ("took", f"{environment.seconds:.0f} s" if environment.seconds else ""),
+        ("processor time", f"{spent.seconds:.0f} s in workers" if spent.seconds else ""),
+        ("memory", f"{spent.peak / 2**20:.0f} MiB in a worker at most" if spent.peak else ""),
     ]
     return tuple((name, clean(text)) for name, text in rows if text)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowref.model import Status, Verdict
+from flowref.model import Recognized, Status, Verdict
 from flowref.reporting.numbers import rounded
 from flowref.reporting.text import clean
 from flowref.reporting.words import measured, remark
@@ -24,6 +24,12 @@ def counted(count: int, noun: str) -> str:
     ('1 law', '2 laws')
     """
     return f"{number(count)} {noun}{'' if count == 1 else 's'}"
+
+
+def how(one: Recognized) -> tuple[str, ...]:
+    """How a target was taken, where that is not the usual way, and what a user can say."""
+    parts = (one.event, *one.conventions, *one.conflicts, *one.data, *one.hints)
+    return tuple(filter(None, parts))
 
 
 def brief(verdict: Verdict) -> str:

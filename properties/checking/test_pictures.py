@@ -39,6 +39,8 @@ def test_a_violation_has_the_picture_of_its_family(law: str) -> None:
         reach = np.array(shown.of("scale"))
         assert (error > allowed)[reach > 2e4].all() and not (error > allowed)[reach < 9e3].any()
         assert shown.of("own")[0] in shown.of("scale")
+        assert shown.note == "reported against autograd"
+        assert len(shown.of("got")) == len(shown.of("expected")) > 20
     if law == "density/integrates-to-one":
         assert len(shown.of("density")) == 40 * 40
         assert 0.9 < shown.of("integral")[0] < 1.0

@@ -13,6 +13,7 @@ from flowref.model import (
     Evidence,
     KnownFailure,
     Problem,
+    Recognized,
     Standing,
     Status,
     Verdict,
@@ -115,7 +116,12 @@ def small() -> Report:
     known = (KnownFailure("zuko:MAF", laws[3], Standing.KNOWN, SCRIPT, issue="#1"),)
     problems = (Problem("nope:X", f"there is no {SCRIPT}"),)
     notes = tuple(map(note, laws))
-    return Report(ENVIRONMENT, notes, targets, tuple(verdicts), problems, known=known)
+    taken = {
+        "zuko:NSF": Recognized("a density", (3,), f"told by {SCRIPT}", hints=("say ?event=3",))
+    }
+    return Report(
+        ENVIRONMENT, notes, targets, tuple(verdicts), problems, recognized=taken, known=known
+    )
 
 
 def hostile(text: str) -> Report:
@@ -129,6 +135,7 @@ def hostile(text: str) -> Report:
         (text,),
         (verdict, waiting),
         (Problem(text, text),),
+        recognized={text: Recognized(text, hints=(text,))},
         known=(KnownFailure(text, text, Standing.CHANGED, text, text, text, text),),
     )
 

@@ -195,6 +195,7 @@ def test_what_was_not_judged_is_told() -> None:
     for words in (
         "it offers no inverse", "say ?inverse=g", "rounding alone moves it", "not run", "parameter scales 0, 0.3",
         "left undecided", "forward", "mutants", "The inverse is off by one part in a million",
+            "What the targets were taken for", "say ?event=3",
     ):  # fmt: skip
         assert words in seen
 
