@@ -57,7 +57,7 @@ def quarantine(seed: int) -> Iterator[io.StringIO]:
     before = settings()
     state = random.getstate()
     printed = io.StringIO()
-    with numpy_apart():
+    with _numpy_apart():
         try:
             np.random.seed(seed % 2**32)
             random.seed(seed)
@@ -79,10 +79,9 @@ _ENTERED: list[None] = []
 
 
 @contextlib.contextmanager
-def numpy_apart() -> Iterator[None]:
+def _numpy_apart() -> Iterator[None]:
     """Put numpy's global random state back afterwards. Reading and writing it takes longer than
-    most calls, so that within, where it is ours already, another generator takes its place: what
-    makes many calls enters it once around them all.
+    most calls, so that within, where it is ours already, another generator takes its place.
     """
     depth = len(_ENTERED)
     kept = mtrand.get_bit_generator()

@@ -74,10 +74,11 @@ def explore(
     root_seed: int,
     visit: Callable[[Example], None],
     first: float | None = None,
+    near: bool = False,
 ) -> None:
     """Call ``visit`` with ``effort`` examples of at most ``largest`` points: the schedule, of which
-    what is to come ``first`` (a perturbation) may be the only one that is measured, then what
-    Hypothesis draws. ``visit`` may raise to stop, and is then called again with the same example.
+    what is to come ``first`` (a perturbation, and of ordinary points if ``near``) may be the only
+    one that is measured, then what Hypothesis draws. ``visit`` may raise to stop, and is then called again with the same example.
     """
     planned = [
         replace(example, batch=min(example.batch, largest))
@@ -86,7 +87,11 @@ def explore(
     ]
     planned = list(dict.fromkeys(planned))[:effort]
     for example in sorted(
-        planned, key=lambda example: example.scale != first and first is not None
+        planned,
+        key=lambda example: (
+            example.scale != first and first is not None,
+            near and example.reach != "near",
+        ),
     ):
         visit(example)
     remaining = effort - len(planned)

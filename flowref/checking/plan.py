@@ -21,7 +21,7 @@ CALLS, AGAIN = 3, 6
 FEWEST, FEWEST_JACOBIANS = 2, 1
 # A call is set aside by laws that can do without it where it takes this share of the work that is
 # planned for all; and laws that need it are not measured where it takes so many times as much.
-DEAR, DEAREST = 0.25, 1.5
+DEAR, DEAREST = 0.25, 6.0
 # What statistics of samples need at least, and may take of what is planned.
 COUNTING, SAMPLES, SAMPLING = (STATISTICAL, BOUND), 1000, 4.0
 # The perturbation that comes first, and how much more may be spent until anything is decided.
@@ -33,11 +33,13 @@ SMALL = 64
 @dataclass(frozen=True)
 class Plan:
     """``rows``: the most of a batch; None: as many as ever. ``aside``: calls that are not made, for
-    what they take. ``silence``: why the law is not measured at all.
+    what they take. ``dear``: whether a single call takes more than is planned. ``silence``: why the
+    law is not measured at all.
     """
 
     rows: int | None = None
     aside: frozenset[str] = frozenset()
+    dear: bool = False
     silence: str = ""
 
     @property
@@ -49,11 +51,12 @@ class Plan:
 
     def first(self, target: Target) -> float | None:
         """The perturbation that is measured first where there may be no second: what was trained is
-        measured as it is, and what was just built is often the identity.
+        measured as it is, and what was just built is often the identity. Maps of many steps are
+        measured as they are: moved weights of that many are often no bijection in this precision.
         """
         if self.rows is None:
             return None
-        return 0.0 if target.option("weights") else MOVED
+        return 0.0 if self.dear or target.option("weights") else MOVED
 
     def enough(self, tally: Tally, spent: Means, settings: Settings) -> bool:
         """Whether another batch like those so far would take more than is planned; several times as
@@ -114,10 +117,11 @@ def planned(law: Law, subject: Subject, settings: Settings) -> Plan:
     if not used:
         return Plan(aside=aside)
     line = max(used, key=lambda bulk: bulk.of(FEWEST))
-    fewest = FEWEST
+    single = line.of(1) > work
+    fewest = 1 if single else FEWEST
     if {"jacobian"} & law.needs:
         size = math.prod(subject.event_shape)
         line = Line(line.fixed * (1 + BACKWARD), line.per_row * size * (1 + BACKWARD))
         fewest = FEWEST_JACOBIANS
     times = CALLS * (1 + AGAIN if law.tolerance == ROUNDING else 1)
-    return Plan(rows=max(fewest, line.rows(work / times)), aside=aside)
+    return Plan(rows=max(fewest, line.rows(work / times)), aside=aside, dear=single)

@@ -12,7 +12,6 @@ import numpy as np
 
 from flowref.checking.judgement import Judgement
 from flowref.checking.parts import offending_part
-from flowref.checking.pictures import picture
 from flowref.checking.shrink import shrink
 from flowref.model import (
     ADVICE,
@@ -53,7 +52,6 @@ def record(target: Target, judgement: Judgement) -> Verdict:
             measurement.batch, replace(condition, dtype=measurement.subject.dtype), observed
         ),
         part=part,
-        figure=picture(judgement),
     )
 
 

@@ -93,7 +93,12 @@ class Walked(Bijection, Protocol):
 
 
 class Rounded(Flow, Protocol):
-    """A flow that can be randomly rounded: ``noise(seed, magnitude)``."""
+    """A flow that can be randomly rounded: ``noise(seed, magnitude)``; ``rounding()``: whether it is
+    now.
+    """
+
+    @property
+    def rounding(self) -> Callable[[], bool]: ...
 
     @property
     def noise(self) -> Callable[[int, float], AbstractContextManager[None]]: ...

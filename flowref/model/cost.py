@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 # The work of one dispatched operation, of one number that it writes, and of one product that it adds
 # up, in nominal nanoseconds: what they take on an ordinary processor, one thread in double precision.
 OPERATION, ENTRY, PRODUCT = 5000.0, 1.5, 0.05
+# That of reading an entry of a matrix that is multiplied, which is most of what few rows take.
+READ = 0.3
+# A call that takes so many times the work of another repeats it, step by step.
+STEPS = 8.0
 # Walking a graph back takes about so many times as long as making it.
 BACKWARD = 2.0
 # An ordinary batch, and the bytes and nominal nanoseconds from which on one is worth planning.
@@ -40,7 +44,8 @@ class CallCost:
     ``operations``: dispatched with one row; ``work``: nominal nanoseconds; ``written``: bytes of
     all results on the way, which a graph keeps; ``held``: the most bytes of them that are held at
     one time where no graph keeps them. ``complete``: False of a call that was cut short; then it
-    takes at least so much. ``walks``: whether it walks a graph itself.
+    takes at least so much. ``walks``: whether it walks a graph itself; ``repeats``: whether it takes
+    many steps with the same parameters, of which what comes of these alone is computed once.
     """
 
     operations: int = 0
@@ -49,6 +54,7 @@ class CallCost:
     held: Line = Line()
     complete: bool = True
     walks: bool = False
+    repeats: bool = False
 
     @property
     def dispatch(self) -> float:
@@ -87,6 +93,6 @@ class Cost:
 UNCOUNTED = Cost()
 
 
-def work(operations: float, entries: float, products: float) -> float:
-    """Operations, numbers written and products as nominal nanoseconds."""
-    return operations * OPERATION + entries * ENTRY + products * PRODUCT
+def work(operations: float, entries: float, products: float, read: float = 0.0) -> float:
+    """Operations, numbers written, products and entries of factors as nominal nanoseconds."""
+    return operations * OPERATION + entries * ENTRY + products * PRODUCT + read * READ

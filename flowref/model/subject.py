@@ -75,7 +75,8 @@ class Subject:
     ``arrange(expression, x, context, call)`` -> `Mapped`: the library's own composition of this
     composite's parts; an expression is a part's index, "self", ("chain", e1, e2, ...) or
     ("inverse", e).
-    ``noise(seed, magnitude)``: context manager under which all of this is randomly rounded.
+    ``noise(seed, magnitude)``: context manager under which all of this is randomly rounded;
+    ``rounding()``: whether it is now.
     ``rounded_build(seed, magnitude)``: context manager under which calls are those of an object that
     was randomly rounded while it was built; it gives whether that is another object.
     ``usual()``: context manager under which calls are made in the float32 default dtype.
@@ -104,6 +105,7 @@ class Subject:
     arrange: Callable[..., Mapped] | None = None
     noise: Callable[[int, float], AbstractContextManager[None]] | None = None
     rounded_build: Callable[[int, float], AbstractContextManager[bool]] | None = None
+    rounding: Callable[[], bool] = bool
     usual: Callable[[], AbstractContextManager[None]] = nullcontext
     parts: Sequence[str] = ()
     part_maps: Sequence[Callable[..., Mapped]] = ()

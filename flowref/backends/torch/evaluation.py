@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from flowref.backends.torch import linear_noise
 from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import DTYPES, Live
-from flowref.backends.torch.methods import method
+from flowref.backends.torch.methods import DRAWING, method, rows_of
 from flowref.model import Array, Mapped, Support
 
 # Methods of which results are kept.
@@ -37,6 +38,26 @@ def plain(live: Live, name: str, *inputs: Any, **named: Any) -> Any:
     """Call a method on a fresh copy: `Mapped` of those in `MAPPED`, a pair of numbers of a loss, an array
     of the others.
     """
+    if name in DRAWING and live.facts.cost.of(name).repeats and not named:
+        if live.rounding is not None and linear_noise.drawn_back(live):
+            context = next((one for one in inputs if isinstance(one, np.ndarray)), None)
+
+            def draw() -> Any:
+                return plain(live, name, *inputs)
+
+            return live.kept(
+                name,
+                inputs,
+                lambda stream: linear_noise.draw_rounded(live, CALLS, draw, context, stream),
+            )
+        if live.rounding is None:
+            live.afford(name, rows_of(inputs))
+            return live.kept(name, inputs, lambda _: plain_anew(live, name, inputs, named))
+    return plain_anew(live, name, inputs, named)
+
+
+def plain_anew(live: Live, name: str, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """The same, called anew."""
     function = method(live, name)
     with live.lend() as obj, live.calling(name):
         ready = tensors(live, (*inputs, *named.values()), support=live.support_of(name))
@@ -76,8 +97,20 @@ def evaluate(live: Live, name: str, x: Array, context: Array | None = None) -> M
     def anew(stream: int) -> Mapped:
         return evaluate_anew(live, name, x, context, stream)
 
+    dear = linear_noise.replaceable(live, name)
+    if dear and live.rounding is not None:
+
+        def beside(stream: int) -> Mapped:
+            with live.calling(name, stream=stream):
+                moved = np.asarray(array(live.tensor(x, support=live.support_of(name))))
+            return linear_noise.map_rounded(live, CALLS, x, moved, context, stream)
+
+        rounded: Mapped = live.kept(name, (x, context), beside)
+        return rounded
     live.afford(name, len(x))
     out: Mapped = live.kept(name, (x, context), anew)
+    if dear:
+        linear_noise.remember(live, x, context, out)
     return out
 
 
@@ -88,9 +121,11 @@ def evaluate_anew(
     live.count(name, lambda: evaluate_anew(live, name, x, context))
     function = method(live, name)
     with live.lend() as obj, live.calling(name, stream=stream):
-        return as_mapped(
-            name, function(obj, *tensors(live, (x, context), support=live.support_of(name)))
-        )
+        ready = tensors(live, (x, context), support=live.support_of(name))
+        return as_mapped(name, function(obj, *ready))
+
+
+CALLS = linear_noise.Calls(evaluate, evaluate_anew)
 
 
 def evaluate_log_prob(live: Live, x: Array, context: Array | None = None) -> Array:

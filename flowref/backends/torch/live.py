@@ -71,6 +71,8 @@ class Live:
     counting: bool = False
     clean_operations: dict[str, int] = field(default_factory=dict)
     observations: dict[tuple[Any, ...], Observation] = field(default_factory=dict)
+    # Results of a dear inverse that were computed plainly (see `linear_noise`).
+    plain_pairs: list[Any] = field(default_factory=list)
     # Builds another object as its author does, with nothing put back; None of a part.
     build: Callable[[], Any] | None = None
     # Builds it in its condition, with something around building and warming up; None of a part.

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from flowref.backends.torch.narrowing import Watching
-from flowref.model.cost import OPERATION, work
+from flowref.model.cost import work
 
 # Products of two matrices; of which arguments.
 MATRICES = {
@@ -36,18 +36,13 @@ class Measuring(Watching):
     def __init__(self, most: float = float("inf")) -> None:
         super().__init__()
         self.most = most
-        self.entries = self.products = 0.0
+        self.entries = self.products = self.factors = 0.0
         self.written = self.holding = self.held = 0
 
     @property
     def work(self) -> float:
         """The work so far, in nominal nanoseconds."""
-        return work(self.operations, self.entries, self.products)
-
-    @property
-    def dispatched(self) -> float:
-        """That of dispatching operations alone."""
-        return self.operations * OPERATION
+        return work(self.operations, self.entries, self.products, self.factors)
 
     def __torch_dispatch__(
         self,
@@ -61,7 +56,10 @@ class Measuring(Watching):
             for value in out if isinstance(out, (tuple, list)) else (out,):
                 if isinstance(value, torch.Tensor):
                     self._result(value, _writes(func))
-            self.products += _products(func.overloadpacket.__name__, args, out)
+            name = func.overloadpacket.__name__
+            self.products += _products(name, args, out)
+            if name in MATRICES:
+                self.factors += sum(args[index].numel() for index in MATRICES[name])
         if self.work > self.most:
             raise Enough
         return out

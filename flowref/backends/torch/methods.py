@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from flowref.backends.torch.folding import folded
 from flowref.backends.torch.graphs import ungraphed
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.sandbox import seed_torch
@@ -38,7 +39,8 @@ def method(live: Live, name: str) -> Callable[..., Any]:
 
 def affordable(live: Live, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """A heavy method that asks for what it takes, and keeps nothing for a way back: whoever walks
-    back calls the dialect's function itself.
+    back calls the dialect's function itself. One that repeats itself computes once what comes of its
+    parameters alone.
     """
     cost = live.facts.cost.of(name)
     if not cost.heavy:
@@ -46,10 +48,16 @@ def affordable(live: Live, name: str, function: Callable[..., Any]) -> Callable[
 
     def asked(obj: Any, *inputs: Any, **named: Any) -> Any:
         live.afford(name, rows_of(inputs))
-        with contextlib.nullcontext() if cost.walks else ungraphed():
-            return function(obj, *inputs, **named)
+        return sparingly(live, name, obj, lambda: function(obj, *inputs, **named))
 
     return asked
+
+
+def sparingly(live: Live, name: str, obj: Any, run: Callable[[], Any]) -> Any:
+    """What a heavy call of an object gives, whose graph nobody walks."""
+    cost = live.facts.cost.of(name)
+    with contextlib.nullcontext() if cost.walks else ungraphed():
+        return folded(obj, run) if cost.repeats and live.rounding is None else run()
 
 
 def rows_of(inputs: Sequence[Any]) -> int:

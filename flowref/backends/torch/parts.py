@@ -10,6 +10,7 @@ from typing import Any
 
 from flowref.backends.torch.arrays import as_mapped
 from flowref.backends.torch.live import Live
+from flowref.backends.torch.methods import sparingly
 from flowref.backends.torch.state import duplicate
 from flowref.model import Array, Dialect, Mapped, TargetError, Unsupported
 
@@ -44,8 +45,9 @@ def part_map(
     """One part of a composite, on a fresh copy of the whole."""
     assert live.dialect.parts is not None
     with live.lend() as obj, live.calling(f"part {index}"):
-        _, part = live.dialect.parts(obj)[index]
-        return _called(live, dialect, call, part, x, context)
+        listed = live.dialect.parts(obj)
+        live.afford(call, len(x), 1 / max(1, len(listed)))
+        return _called(live, dialect, call, listed[index][1], x, context)
 
 
 def arrange(
@@ -56,14 +58,20 @@ def arrange(
         obj = live.take()
         parts = [part for _, part in listed_parts(obj, live.dialect)]
         built = arranged(expression, obj, parts, live.dialect)
+        live.afford(call, len(x))
         return _called(live, live.resolve(built) or live.dialect, call, built, x, context)
 
 
 def _called(
     live: Live, dialect: Dialect, call: str, obj: Any, x: Array, context: Array | None
 ) -> Mapped:
-    out = getattr(dialect, call)(obj, live.tensor(x), live.tensor(context, jitter=1))
-    return as_mapped(call, out)
+    ready = live.tensor(x), live.tensor(context, jitter=1)
+
+    def run() -> Any:
+        return getattr(dialect, call)(obj, *ready)
+
+    heavy = live.facts.cost.of(call).heavy
+    return as_mapped(call, sparingly(live, call, obj, run) if heavy else run())
 
 
 def arranged(expression: Any, obj: Any, parts: Sequence[Any], dialect: Dialect) -> Any:

@@ -178,6 +178,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         play=partial(scenario.play, live, ACTIONS),
         arrange=able((dialect.chain and dialect.parts and maps) or dialect.invert, parts.arrange),
         noise=partial(noise, live),
+        rounding=lambda: live.rounding is not None,
         rounded_build=partial(rounded_build, live),
         usual=partial(usual, live),
         parts=part_names,

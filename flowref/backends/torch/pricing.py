@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from flowref.backends.torch.folding import Folding, folding_of
 from flowref.backends.torch.graphs import Ungraphed, ungraphed
 from flowref.backends.torch.measuring import Enough, Measuring
 from flowref.backends.torch.methods import offered
 from flowref.backends.torch.sandbox import sandbox
 from flowref.backends.torch.state import set_mode, tensors
 from flowref.model import CallCost, Cost, Dialect, Facts, Line, draw
+from flowref.model.cost import STEPS
 
 # Rows of the two calls.
 FEW, MORE = 1, 3
@@ -39,7 +41,8 @@ def cost_of(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, most: 
             y = _priced(calls, "forward", obj, dialect.forward, x, context, most)
             if y is not None and dialect.inverse is not None:
                 _priced(calls, "inverse", obj, dialect.inverse, y, context, most)
-                calls |= _extrapolated(calls, math.prod(facts.event_shape))
+                there = Again(dialect.forward, obj, x, context)
+                _repeating(calls, there, Again(dialect.inverse, obj, y, context))
         if dialect.log_prob is not None:
             data = x if dialect.normalizing == "forward" or dialect.forward is None else y
             if data is not None:
@@ -53,14 +56,56 @@ def cost_of(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, most: 
     return Cost(calls, sum(held.values()))
 
 
-def _extrapolated(calls: Mapping[str, CallCost], size: int) -> dict[str, CallCost]:
-    """An inverse that was cut short, as one that calls forward for each coordinate."""
-    there, back = calls["forward"], calls.get("inverse")
-    if back is None or back.complete:
-        return {}
-    fixed, row = max(back.work.fixed, size * there.work.fixed), size * there.work.per_row
-    written = Line(size * there.written.fixed, size * there.written.per_row)
-    return {"inverse": replace(back, work=Line(fixed, row), written=written)}
+def _repeating(calls: dict[str, CallCost], there: Again, back: Again) -> None:
+    """Mark an inverse that takes many times the work of forward: by what it takes where what comes of
+    parameters alone is computed once; one that was cut short, as one that calls forward for each
+    coordinate.
+    """
+    forward, inverse = calls["forward"], calls.get("inverse")
+    if inverse is None or not inverse.heavy or inverse.work.of(1) <= STEPS * forward.work.of(1):
+        return
+    if inverse.complete:
+        with contextlib.suppress(Exception), ungraphed(), Measuring() as measuring, back.folding:
+            back.call()
+            fixed = max(0.0, measuring.work - inverse.work.per_row)
+            inverse = replace(inverse, work=Line(fixed, inverse.work.per_row))
+    else:
+        size, fixed = back.size, forward.work.fixed
+        with contextlib.suppress(Exception), ungraphed(), Measuring() as measuring, there.folding:
+            there.call()
+            first = measuring.work
+            there.call()
+            fixed = max(0.0, measuring.work - first - forward.work.per_row)
+        inverse = replace(
+            inverse,
+            work=Line(forward.work.fixed + size * fixed, size * forward.work.per_row),
+            written=Line(size * forward.written.fixed, size * forward.written.per_row),
+        )
+    calls["inverse"] = replace(inverse, repeats=True)
+
+
+class Again(NamedTuple):
+    """A call with one row, and what folds it."""
+
+    function: Callable[..., Any]
+    obj: Any
+    x: torch.Tensor
+    context: torch.Tensor | None
+
+    @property
+    def folding(self) -> Folding:
+        """See `Folding`."""
+        return folding_of(self.obj)
+
+    @property
+    def size(self) -> int:
+        """The entries of a point."""
+        return self.x[0].numel()
+
+    def call(self) -> Any:
+        """The call."""
+        context = None if self.context is None else self.context[:1].clone()
+        return self.function(self.obj, self.x[:1].clone(), context)
 
 
 def _points(facts: Facts, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor | None]:

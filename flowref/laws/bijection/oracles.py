@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from flowref.laws.bijection.at_size import log_det_of, pulled_truly
+from flowref.laws.bijection.told_once import told_once
 from flowref.laws.common.arithmetic import (
     differences,
     finite_rows,
@@ -94,7 +95,7 @@ def against_structure(
     flow: Walked, which: str, x: Array, context: Array | None, out: Mapped
 ) -> Residual:
     """The same of an event too large for its Jacobian: by structure, or by parts."""
-    claimed, told = reported(flow, out, len(x)), log_det_of(flow, which, x, context)
+    claimed, told = reported(flow, out, len(x)), told_once(flow, which, x, context)
     decidable = finite_rows(out.value, told.log_det) & told.known & (told.error < WORTH)
     return Residual(
         np.where(decidable, claimed - told.log_det, 0.0),

@@ -43,12 +43,6 @@ class Told:
     known: Array
     how: str
 
-    def first_of(self, batch: int) -> Told:
-        """What is told of one point, as the first of several of which nothing else is known."""
-        rest = np.zeros(batch - 1)
-        columns = (np.append(one[:1], rest) for one in (self.log_det, self.error))
-        return Told(*columns, np.append(self.known[:1], rest > 0), self.how)
-
 
 @dataclass(frozen=True)
 class Monomial:
@@ -108,12 +102,26 @@ def monomial(probes: Array, pulled: Array, rows: Array, columns: Array | None) -
     return Monomial(column_of, entries, float(worst.sum()))
 
 
+def _ratios_met(probes: Array, pulled: Array) -> bool:
+    """Whether two cotangents, one of ones, come back in ratios that the other has, at some point."""
+    with np.errstate(all="ignore"):
+        ratios, known = pulled[:, 1] / pulled[:, 0], np.sort(probes[:, 1])
+    for row, values in zip(ratios, known, strict=True):
+        place = np.clip(np.searchsorted(values, row), 1, max(1, len(values) - 1))
+        near = np.minimum(*(np.abs(values[(place - back) % len(values)] - row) for back in (0, 1)))
+        if bool((near <= MET * np.abs(row)).all()):
+            return True
+    return False
+
+
 def one_entry_each(stage: Stage, rng: np.random.Generator) -> Told | None:
     """The log-det of what maps each entry by itself, to whatever place."""
     everything = np.ones(stage.y.shape[1], dtype=bool)
     if stage.x.shape[1] != len(everything):
         return None
     probes = cotangents(rng, everything, len(stage.x))
+    if stage.value is not None and not _ratios_met(probes[:, :2], stage.pull(probes[:, :2])):
+        return None  # most maps are told apart by two
     pulled = stage.pull(probes)
     found = [monomial(*pair, everything, None) for pair in zip(probes, pulled, strict=True)]
     return _told(

@@ -25,7 +25,6 @@ from flowref.laws.density.draws import (
     number,
     unsettled,
 )
-from flowref.laws.density.pictures import density_map
 from flowref.model import STATISTICAL, Array, Batch, Residual, Undecidable, law, requires
 from flowref.model.abilities import Flow
 
@@ -51,7 +50,6 @@ comparable = full_dimensional & continuous & exact_log_det & exact_density
 @law(
     "sampling/detailed-balance",
     points="data",
-    picture=density_map,
     tolerance=STATISTICAL,
     scales=(0.0, 0.3),
     size=1,
@@ -240,7 +238,6 @@ def _slope(gap: Array, forth: Array, back: Array, step: float) -> float:
 @law(
     "sampling/overlap",
     points="data",
-    picture=density_map,
     tolerance=STATISTICAL,
     scales=(0.0, 0.3),
     size=1,

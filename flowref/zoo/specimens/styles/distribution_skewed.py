@@ -100,7 +100,6 @@ SPECIMENS = (
             "entropy": ("density/stated-moments",),
             "mean": ("density/stated-moments",),
             "expand": ("density/expanded",),
-            "naive": ("density/far-log-prob",),
         },
     ),
 )

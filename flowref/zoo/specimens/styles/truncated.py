@@ -63,7 +63,6 @@ SPECIMENS = (
             "Z-unscaled": ("density/integrates-to-one",),
             "reject-one-side": ("density/samples-consistent",),
             "clamp-sample": ("density/samples-consistent",),
-            "outside": ("density/support",),
         },
     ),
 )

@@ -1,0 +1,230 @@
+r"""Random rounding of calls that are too dear to be made again: an inverse that takes one step after
+the other, and samples drawn by it.
+
+To first order an inverse that is stable answers to rounding as the map that it inverts does: near a
+pair $z = f(x)$ that was computed plainly, what comes back for $z + \delta$ is
+$x + J^{-1}(\delta - \epsilon)$, with $\epsilon$ the change of $f(x)$ under noise and J the Jacobian of f
+there. What the plain call is off by stays as it is, so that noise explains no error of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flowref.backends.torch import derivatives
+from flowref.backends.torch.live import Live
+from flowref.model import Array, Mapped, Undecidable, per_point
+
+# How near, relative to 1 + |z|, a point lies to one that was computed plainly.
+NEAR = 1e-6
+# Pairs of one object that are kept, and the largest event whose Jacobian is made for this.
+PAIRS, LARGEST = 4, 1024
+# Its noise is taken so many times as large: it stands for that of another algorithm.
+LOUDER = 4.0
+
+
+class Calls(NamedTuple):
+    """How a call is made: so that its result is kept, and anew, with noise of a stream."""
+
+    kept: Callable[..., Mapped]
+    anew: Callable[..., Mapped]
+
+
+@dataclass
+class Pair:
+    """What a call gave plainly, ``(rows, ...)``, and about the map that it goes back, at what it
+    gave: its value and log-det, its Jacobian, and the gradient of the log-det.
+    """
+
+    given: Array | None
+    context: Array | None
+    out: Array
+    beside: Any
+    there: Mapped | None = None
+    jacobian: Array | None = None
+    gradient: Array | None = None
+
+
+def replaceable(live: Live, name: str) -> bool:
+    """Whether noise of a call is that of the map that it goes back."""
+    if name != "inverse" or not live.facts.cost.of(name).repeats:
+        return False
+    alike = live.facts.latent_shape in (None, live.facts.event_shape)
+    return alike and math.prod(live.facts.event_shape) <= LARGEST
+
+
+def map_rounded(
+    live: Live, calls: Calls, z: Array, moved: Array, context: Array | None, stream: int
+) -> Mapped:
+    """An inverse under noise, which moved the points that it is asked about."""
+    pair = _nearest(live, calls, z, context)
+    assert pair.given is not None
+    x, there = _moved(live, calls, pair, moved - pair.given, stream)
+    if pair.beside is None or there.ladj is None:
+        return Mapped(x, pair.beside)
+    return Mapped(x, pair.beside - _turned(pair, x, there))
+
+
+def drawn_back(live: Live) -> bool:
+    """Whether noise of samples is that of the map that takes them to latents."""
+    return live.dialect.normalizing == "forward" and replaceable(live, "inverse")
+
+
+def draw_rounded(
+    live: Live,
+    calls: Calls,
+    draw: Callable[[], Any],
+    context: Array | None,
+    stream: int,
+) -> Any:
+    """Samples under noise: those of the plain call, and as far beside them as rounding takes them;
+    the log-densities beside them are those of the same latents.
+    """
+    with _plainly(live):
+        out = draw()
+    x = np.asarray(out.value if isinstance(out, Mapped) else out)
+    fits = x.shape[1:] == tuple(live.facts.event_shape)
+    if not fits or not np.isfinite(x).all() or (context is not None and len(context) != len(x)):
+        return out
+    pair = next((one for one in live.plain_pairs if np.array_equal(one.out, x)), None)
+    if pair is None:
+        pair = Pair(None, context, x, None)
+        _keep(live, pair)
+    moved, there = _moved(live, calls, pair, 0.0, stream)
+    if not isinstance(out, Mapped):
+        return moved
+    beside = out.ladj
+    if beside is not None and there.ladj is not None:
+        sign = -1.0 if live.facts.promises.get("ladj") == "inverse" else 1.0
+        beside = beside + sign * _turned(pair, moved, there)
+    return Mapped(moved, beside)
+
+
+def _moved(
+    live: Live, calls: Calls, pair: Pair, change: Array | float, stream: int
+) -> tuple[Array, Mapped]:
+    """What comes back where what went in changed by so much and the map back is rounded; and what
+    that map gives under this noise at the plain result.
+    """
+    _complete(live, calls, pair)
+    assert pair.there is not None and pair.jacobian is not None
+    there = calls.anew(live, "forward", pair.out, pair.context, stream)
+    rows = len(pair.out)
+    rounded = LOUDER * (there.value - pair.there.value)
+    total = np.asarray(change - rounded).reshape(rows, -1)
+    step = np.full(total.shape, np.nan)
+    for row in range(rows):
+        with contextlib.suppress(np.linalg.LinAlgError):
+            step[row] = np.linalg.solve(pair.jacobian[row], total[row])
+    return pair.out + step.reshape(pair.out.shape), there
+
+
+def _turned(pair: Pair, x: Array, there: Mapped) -> Array:
+    """By how much the log-det of the map back changed, with the point and by its own rounding."""
+    assert pair.there is not None and pair.gradient is not None
+    rows = len(x)
+    along = (pair.gradient * (x - pair.out)).reshape(rows, -1).sum(1)
+    own = per_point(there.ladj, rows) - per_point(pair.there.ladj, rows)
+    turned = LOUDER * own + along
+    return np.asarray(turned if np.size(pair.beside) in (1, rows) else turned[:, None])
+
+
+def _complete(live: Live, calls: Calls, pair: Pair) -> None:
+    """Fill in what is known of the map back, computed plainly."""
+    if pair.there is not None:
+        return
+    with _plainly(live):
+        pair.there = calls.kept(live, "forward", pair.out, pair.context)
+        pair.jacobian = derivatives.jacobian(live, "forward", pair.out, pair.context)
+        pair.gradient = np.zeros(pair.out.shape)
+        if pair.there.ladj is not None:
+            with contextlib.suppress(Exception):  # a log-det without a graph is constant
+                pair.gradient = derivatives.vjp(
+                    live, "forward", pair.out, pair.context, None, np.ones(len(pair.out))
+                )
+
+
+def _nearest(live: Live, calls: Calls, z: Array, context: Array | None) -> Pair:
+    """The pair that was computed plainly next to some points, row by row; computed now, if there is
+    none.
+    """
+    kept: list[Pair] = live.plain_pairs
+    for pair in reversed(kept):
+        chosen = _rows_of(pair, z, context)
+        if chosen is None:
+            continue
+        if len(chosen) == len(pair.out) and (chosen == np.arange(len(chosen))).all():
+            return pair
+        _complete(live, calls, pair)
+        return _part(pair, chosen)
+    with _plainly(live):
+        calls.kept(live, "inverse", z, context)
+    for pair in reversed(kept):
+        if _rows_of(pair, z, context) is not None:
+            return pair
+    raise Undecidable("its inverse gives no numbers that noise could be measured beside")
+
+
+def _rows_of(pair: Pair, z: Array, context: Array | None) -> Array | None:
+    """The rows of a pair next to some points, one each; None where one has none."""
+    if pair.given is None or (context is None) != (pair.context is None):
+        return None
+    flat, given = z.reshape(len(z), -1), pair.given.reshape(len(pair.given), -1)
+    if flat.shape[1] != given.shape[1]:
+        return None
+    with np.errstate(invalid="ignore"):
+        near = np.abs(flat[:, None] - given[None]) <= NEAR * (1 + np.abs(given[None]))
+    close = near.all(2)
+    if context is not None and pair.context is not None:
+        same = context.reshape(len(context), 1, -1) == pair.context.reshape(1, len(given), -1)
+        close &= same.all(2)
+    return np.asarray(close.argmax(1)) if close.any(1).all() else None
+
+
+def _part(pair: Pair, rows: Array) -> Pair:
+    """Some rows of a pair."""
+    there, ladj = pair.there, None
+    assert there is not None and pair.jacobian is not None and pair.gradient is not None
+    if there.ladj is not None:
+        ladj = np.asarray(there.ladj)[rows] if np.ndim(there.ladj) else there.ladj
+    beside = pair.beside
+    return Pair(
+        None if pair.given is None else pair.given[rows],
+        None if pair.context is None else pair.context[rows],
+        pair.out[rows],
+        np.asarray(beside)[rows] if np.ndim(beside) else beside,
+        Mapped(there.value[rows], ladj),
+        pair.jacobian[rows],
+        pair.gradient[rows],
+    )
+
+
+def remember(live: Live, z: Array, context: Array | None, out: Mapped) -> None:
+    """Enter what a call gave plainly."""
+    value = np.asarray(out.value)
+    if value.shape != z.shape or not np.isfinite(value).all():
+        return
+    if any(one.given is not None and np.array_equal(one.given, z) for one in live.plain_pairs):
+        return
+    _keep(live, Pair(z.copy(), context, value.copy(), out.ladj))
+
+
+def _keep(live: Live, pair: Pair) -> None:
+    live.plain_pairs.append(pair)
+    del live.plain_pairs[:-PAIRS]
+
+
+@contextlib.contextmanager
+def _plainly(live: Live) -> Iterator[None]:
+    """Without noise."""
+    before, live.rounding = live.rounding, None
+    try:
+        yield
+    finally:
+        live.rounding = before

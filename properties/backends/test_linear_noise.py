@@ -1,0 +1,72 @@
+"""Noise of an inverse that takes one step after the other is that of the map that it goes back."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import pytest
+
+from flowref import loading, registry
+from flowref.backends.torch import linear_noise
+from flowref.backends.torch.kept import KEPT
+from flowref.model import Array, Condition
+from flowref.model.abilities import Invertible, offers
+
+MAGNITUDE, RUNS = 2.0**-43, 24
+SPECS = ("zuko:MAF?features=6", "nflows:MaskedAffineAutoregressiveTransform?features=6")
+
+
+class Rounded(Invertible, Protocol):
+    """Under random rounding."""
+
+    noise: Any
+
+
+def subject(spec: str) -> Rounded:
+    """With moved weights, in which rounding is amplified; nothing is kept of it."""
+    KEPT.entries.clear()
+    flow = loading.load(registry.parse_target(spec), Condition(scale=0.3))
+    assert offers(flow, Rounded)
+    return flow
+
+
+def spread(flow: Rounded, z: Array) -> tuple[Array, Array]:
+    """How far values and log-dets of the inverse move under noise, at each point."""
+    clean = flow.inverse(z, None)
+    values, log_dets = [], []
+    for run in range(RUNS):
+        with flow.noise(run, MAGNITUDE):
+            out = flow.inverse(z + 0.0, None)
+        values.append(np.abs(out.value - clean.value).max(1))
+        log_dets.append(np.abs(np.asarray(out.ladj) - np.asarray(clean.ladj)))
+    rms = [np.sqrt(np.mean(np.square(one), axis=0)) for one in (values, log_dets)]
+    return rms[0], rms[1]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_it_answers_as_the_inverse_itself(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a factor, and not by less."""
+    x = np.random.default_rng(0).standard_normal((5, 6))
+    z = subject(spec).forward(x, None).value
+    true = spread(subject(spec), z)
+    monkeypatch.setattr(linear_noise, "replaceable", lambda live, name: name == "inverse")
+    replaced = spread(subject(spec), z)
+    for one, other in zip(true, replaced, strict=True):
+        assert (other > one).all() and (other < 100 * one).all(), (other / one).tolist()
+
+
+def test_what_the_inverse_is_off_by_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise moves nothing back to where it ought to be."""
+    monkeypatch.setattr(linear_noise, "replaceable", lambda live, name: name == "inverse")
+    flow = subject(SPECS[0])
+    x = np.random.default_rng(0).standard_normal((5, 6))
+    z = flow.forward(x, None).value
+    run: Any = flow.inverse.run
+    live = run.args[0]
+    live.plain_pairs.clear()
+    flow.inverse(z, None)
+    live.plain_pairs[0].out += 1e-3
+    with flow.noise(1, MAGNITUDE):
+        out = flow.inverse(z + 0.0, None)
+    assert np.allclose(out.value - x, 1e-3, atol=1e-6)

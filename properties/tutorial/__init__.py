@@ -1,1 +1,0 @@
-"""The pages of the tutorial, run as they are read."""

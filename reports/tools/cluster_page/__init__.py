@@ -1,1 +1,0 @@
-"""How the page on clusters is measured, drawn and told."""
