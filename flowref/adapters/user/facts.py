@@ -10,6 +10,7 @@ from typing import Any
 from flowref.adapters.common import batch_norms
 from flowref.adapters.common.bases import base_promises
 from flowref.adapters.common.torch_supports import declared_support
+from flowref.adapters.user import contributions
 from flowref.adapters.user.calls import BASES
 from flowref.adapters.user.structure import levels_of, preprocessing_of
 from flowref.model import PROMISES, REAL, Facts, Shape, Support
@@ -22,6 +23,7 @@ BOUNDS = (
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """What an object's attributes tell about it."""
+    contributions.refused(obj)
     shape = event_shape or getattr(obj, "event_shape", None)
     domain = _support(getattr(obj, "domain", getattr(obj, "support", None)))
     context = getattr(obj, "context_shape", None)
@@ -29,7 +31,8 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     normalizer, coupled = (
         batch_norms.normalizer_of(obj) if batch_norms.is_normalizer(obj) else (None, {})
     )
-    promises = {**coupled, **_base(obj), **_promises(obj)}
+    drawn = {"lower-bound": True} if contributions.bounds(obj) else {}
+    promises = {**coupled, **_base(obj), **drawn, **_promises(obj)}
     return Facts(
         event_shape=_sizes(shape),
         domain=domain or REAL,
