@@ -35,6 +35,8 @@ LOOK, REACH, ALONE = 1.0, 5.0, 60.0
 # A pair on which so many workers were lost is taken for what ends them.
 LOST = 3
 TICK, NAP = 0.02, 0.1
+# What they say of lost workers is told here in a sentence, or made good.
+LOGGERS = ("distributed", "distributed.client", "distributed.core", "distributed.comm")
 
 
 @dataclass(frozen=True)
@@ -287,7 +289,8 @@ def _client(address: str) -> Any:
         raise FlowrefError(
             f"{address!r} is no address of a scheduler; expected one such as tcp://host:8786"
         )
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         with _quiet():
             return Client(address, timeout=REACH, set_as_default=False)  # type: ignore[no-untyped-call]  # of distributed

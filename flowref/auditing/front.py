@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flowref.auditing.options import Listener, Options
+from flowref.auditing.options import Options
 from flowref.auditing.pool import Limits
+from flowref.auditing.progress import following
 from flowref.auditing.running import conduct
 from flowref.auditing.selection import select
 from flowref.baseline.entry import Baseline
@@ -31,6 +32,7 @@ def audit(
     budget: float = math.inf,
     baseline: str | Path | None = None,
     data: str | Path = "",
+    progress: bool | None = None,
 ) -> Report:
     """Check every law on every target: specs such as "zuko:NSF?features=3", libraries, or live
     objects.
@@ -39,8 +41,9 @@ def audit(
     ``jobs`` worker processes, 0 for this process; ``timeout`` seconds of processor time and
     ``memory`` MiB for each pair, in workers only; ``budget`` seconds after which no pair starts;
     ``baseline`` a file of known failures, which then raise nothing; ``data`` a file of points, or a
-    data set as "module:name", at which laws are measured as well. Live objects are copied
-    first and stay in this process.
+    data set as "module:name", at which laws are measured as well; ``progress`` whether to show how
+    far it is, by default on a terminal and in a notebook. Live objects are copied first and stay in
+    this process.
     Raises: `SpecError` for laws or options that do not exist, `BaselineError` for known failures
     that cannot be read. Targets that cannot be loaded are in
     ``report.problems``.
@@ -52,7 +55,8 @@ def audit(
     known = Baseline() if baseline is None else load(Path(baseline))
     limits = Limits(timeout, memory)
     options = Options(profile, seed, jobs, limits, budget, str(data), baseline=known)
-    return conduct(targets, laws, options, Listener())
+    with following(progress) as listener:
+        return conduct(targets, laws, options, listener)
 
 
 def check_flow(

@@ -28,7 +28,7 @@ from flowref.auditing.selection import (
     select,
     select_laws,
 )
-from flowref.auditing.worker import Outcome, Replay, guarded, resolve
+from flowref.auditing.worker import Outcome, Replay, guarded, name_of, resolve
 from flowref.baseline.entry import Entry
 from flowref.baseline.matching import exhausted, vet
 from flowref.baseline.standing import ACCUSING, overlay
@@ -179,6 +179,14 @@ class Audit:
                 "live objects cannot travel to workers: everything runs in this process"
             )
             local = True
+        own = [law.id for law in self.laws if name_of(law) is law]
+        if not local and own:
+            listed = f"{', '.join(own[:3])}{' and others' if len(own) > 3 else ''}"
+            self.listener.notice(
+                f"laws that are in no catalogue cannot travel to workers ({listed}): everything "
+                "runs in this process"
+            )
+            local = True
         if local:
             self._run_here()
             return
@@ -201,7 +209,7 @@ class Audit:
         last, entry = None, resolve(self.options.entry)
         while (pair := self.schedule.next(last)) is not None:
             yield pair, None
-            last, law = pair.target, pair.law.id if pair.law else None
+            last, law = pair.target, name_of(pair.law) if pair.law else None
             how = self.settings if pair.case is None else Replay(pair.case, self.settings)
             yield pair, guarded(entry, pair.target, law, how)
 

@@ -98,12 +98,12 @@ class Judge:
 
     def _settled(self, target: Target, law: Law, case: Counterexample | None = None) -> Verdict:
         pair = Pair(target, law, case)
-        verdict = settle(pair, self._run(target, law.id, case))
+        verdict = settle(pair, self._run(target, law, case))
         self.strikes[target] += verdict.status is Status.TIMEOUT
         return verdict
 
     def _run(
-        self, target: Target, law: str | None, case: Counterexample | None
+        self, target: Target, law: Law | None, case: Counterexample | None
     ) -> Outcome | Broken:
         how = self.settings if case is None else Replay(case, self.settings)
         seconds = self.settings.seconds

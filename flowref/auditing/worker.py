@@ -29,6 +29,7 @@ from flowref.model import (
     USER,
     Counterexample,
     FlowrefError,
+    Law,
     Recognized,
     Target,
     Verdict,
@@ -44,7 +45,8 @@ from flowref.reporting.encoding import (
 )
 
 MEBIBYTE = 2**20
-Entry = Callable[[Target, str | None, Any], Verdict | Recognized | None]
+# A law is named by its id where it comes from another process.
+Entry = Callable[[Target, str | Law | None, Any], Verdict | Recognized | None]
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Replay:
     settings: Any
 
 
-def check_pair(target: Target, law: str | None, settings: Any) -> Verdict | Recognized:
+def check_pair(target: Target, law: str | Law | None, settings: Any) -> Verdict | Recognized:
     """Check one pair; without a law, only load the target and raise if that fails, else say what it
     was recognized as.
     """
@@ -95,6 +97,13 @@ def check_pair(target: Target, law: str | None, settings: Any) -> Verdict | Reco
     if isinstance(settings, Replay):
         return checking.remeasure(target, law, settings.case, settings.settings)
     return diagnosing.check(target, law, settings)
+
+
+def name_of(law: Law) -> str | Law:
+    """A law by its id, or itself if no catalogue has it, as while it is being written."""
+    from flowref import registry
+
+    return law.id if any(listed is law for listed in registry.laws()) else law
 
 
 @functools.lru_cache(maxsize=1)
@@ -116,7 +125,7 @@ def resolve(name: str) -> Entry:
     return entry
 
 
-def metered(entry: Entry, target: Target, law: str | None, settings: Any) -> Outcome:
+def metered(entry: Entry, target: Target, law: str | Law | None, settings: Any) -> Outcome:
     """What `guarded` gives, with what it took; the peak is that of this whole process."""
     forget_peak()
     began = time.process_time()
@@ -124,7 +133,7 @@ def metered(entry: Entry, target: Target, law: str | None, settings: Any) -> Out
     return replace(outcome, expense=Expense(time.process_time() - began, peak(os.getpid())))
 
 
-def guarded(entry: Entry, target: Target, law: str | None, settings: Any) -> Outcome:
+def guarded(entry: Entry, target: Target, law: str | Law | None, settings: Any) -> Outcome:
     """Run ``entry`` and take whatever it raises."""
     began = time.perf_counter()
     try:

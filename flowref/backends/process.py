@@ -57,7 +57,7 @@ def quarantine(seed: int) -> Iterator[io.StringIO]:
     before = settings()
     state = random.getstate()
     printed = io.StringIO()
-    with _numpy_apart():
+    with numpy_apart():
         try:
             np.random.seed(seed % 2**32)
             random.seed(seed)
@@ -79,9 +79,10 @@ _ENTERED: list[None] = []
 
 
 @contextlib.contextmanager
-def _numpy_apart() -> Iterator[None]:
+def numpy_apart() -> Iterator[None]:
     """Put numpy's global random state back afterwards. Reading and writing it takes longer than
-    most calls, so that within, where it is ours already, another generator takes its place.
+    most calls, so that within, where it is ours already, another generator takes its place: what
+    makes many calls enters it once around them all.
     """
     depth = len(_ENTERED)
     kept = mtrand.get_bit_generator()

@@ -51,8 +51,11 @@ def _quoted(value: str) -> str:
 
 
 def _literal(case: Verdict) -> str:
-    """A case as JSON within a TOML literal string, in which no quote and no escape is needed."""
-    return "'" + json.dumps(verdict_to_json(case)).replace("'", "\\u0027") + "'"
+    """A case as JSON within a TOML literal string, in which no quote and no escape is needed; less its
+    picture.
+    """
+    plain = verdict_to_json(replace(case, figure=None))
+    return "'" + json.dumps(plain).replace("'", "\\u0027") + "'"
 
 
 @dataclass

@@ -62,6 +62,13 @@ def lacking(missing: Sequence[str], subject: Subject) -> Silence:
     return Silence(f"it offers no {', no '.join(missing)}", waits, remedy)
 
 
+def resembled(law: Law, target: Target) -> Target | None:
+    """The target that tells what calls of its wider version would show; None where that is asked
+    itself, since it costs little.
+    """
+    return target if law.rebuild is not None and not law.features else None
+
+
 def rebuilt(
     target: Target, subject: Subject, law: Law, settings: Settings
 ) -> tuple[Target, Subject] | Silence:
@@ -83,7 +90,7 @@ def rebuilt(
     if subject.facts.given:
         return Silence("its weights are given, and fit this number of features only")
     try:
-        return wider, loading.load(wider, Condition(history=law.history))
+        return wider, loading.load(wider, Condition(history=law.history), resembled(law, target))
     except Exception as error:
         if not law.features:
             raise

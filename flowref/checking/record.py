@@ -12,6 +12,7 @@ import numpy as np
 
 from flowref.checking.judgement import Judgement
 from flowref.checking.parts import offending_part
+from flowref.checking.pictures import picture
 from flowref.checking.shrink import shrink
 from flowref.model import (
     ADVICE,
@@ -52,6 +53,7 @@ def record(target: Target, judgement: Judgement) -> Verdict:
             measurement.batch, replace(condition, dtype=measurement.subject.dtype), observed
         ),
         part=part,
+        figure=picture(judgement),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from flowref import loading, registry
-from flowref.checking.applicability import not_applicable, rebuilt
+from flowref.checking.applicability import not_applicable, rebuilt, resembled
 from flowref.checking.bisection import Split, bisect
 from flowref.checking.data import ALL, DATA, Data, all_rows, data_batch, data_of, visits
 from flowref.checking.examples import TRAINED, Example, explore
@@ -64,7 +64,8 @@ def check(target: Target | Any, law: Law | str, settings: Settings | None = None
     target = as_target(target)
     began = time.perf_counter()
     try:
-        verdict = _check(target, chosen, settings or Settings())
+        with loading.numpy_apart():
+            verdict = _check(target, chosen, settings or Settings())
     except Beyond as end:
         verdict = Verdict(str(target), chosen.id, Status.INCONCLUSIVE, end.reason)
     return replace(
@@ -78,6 +79,7 @@ def _check(target: Target, law: Law, settings: Settings) -> Verdict:
     built = rebuilt(target, subject, law, settings)
     if isinstance(built, Silence):
         return silent(name, law, built)
+    like = resembled(law, target)
     target, subject = built
     silence = not_applicable(law, subject, settings)
     if silence is not None:
@@ -86,7 +88,7 @@ def _check(target: Target, law: Law, settings: Settings) -> Verdict:
     if layout.silence:
         return Verdict(name, law.id, Status.INCONCLUSIVE, layout.silence)
     with within(settings.means if layout.rows is None else settings.reserved):
-        return _searched(Search(target, law, settings, layout), subject, name)
+        return _searched(Search(target, law, settings, layout, like), subject, name)
 
 
 def _searched(search: Search, subject: Subject, name: str) -> Verdict:
@@ -144,12 +146,15 @@ class Violated(Exception):
 
 @dataclass
 class Search:
-    """The search for a violation of a law by a target, and what it has seen so far."""
+    """The search for a violation of a law by a target, and what it has seen so far. ``like``: see
+    `loading.load`.
+    """
 
     target: Target
     law: Law
     settings: Settings
     layout: Plan = LIGHT
+    like: Target | None = None
     tally: Tally = field(default_factory=Tally)
     violation: Verdict | None = None
     data: Data | None = None
@@ -270,7 +275,7 @@ class Search:
     def _subject(self, condition: Condition, example: Example) -> Subject | None:
         """The target in a condition; None, and counted, where it can be built in others only."""
         try:
-            return self.layout.lighter(loading.load(self.target, condition))
+            return self.layout.lighter(loading.load(self.target, condition, self.like))
         except Unsupported:
             if not example.trained:
                 raise

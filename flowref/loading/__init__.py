@@ -2,6 +2,7 @@
 ones: source, instance, recognition, declared, probing, recipe.
 """
 
+from flowref.backends.process import numpy_apart
 from flowref.loading.data import Rows, open_rows
 from flowref.loading.live_objects import LIVE
 from flowref.loading.load_subject import digest_of, forget, load, snapshot
@@ -16,6 +17,7 @@ __all__ = [
     "digest_of",
     "forget",
     "load",
+    "numpy_apart",
     "open_rows",
     "recipe_of",
     "snapshot",

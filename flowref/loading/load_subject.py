@@ -6,31 +6,33 @@ from collections import OrderedDict
 from typing import Any
 
 from flowref.loading.live_objects import register
-from flowref.loading.recipe import recipe_of
+from flowref.loading.recipe import Recipe, recipe_like, recipe_of
 from flowref.loading.weights import weights_of
 from flowref.model import Condition, Subject, Target
 
 
-def load(target: Target, condition: Condition | None = None) -> Subject:
+def load(target: Target, condition: Condition | None = None, like: Target | None = None) -> Subject:
     """The subject of a target in a condition; judged in float32 where the component cannot run in
-    float64.
+    float64. ``like``: a target that is the same construction with other options, which tells what
+    calls of this one would show.
 
     The mutation of a target, if it names one, comes last. Recent subjects are kept: each copies
     what it is made of at each call, so that no use of one shows in the next.
     """
-    return _mutated(target, condition or Condition())
+    return _mutated(target, condition or Condition(), like)
 
 
 # Subjects that are kept, and the bytes that they may hold together.
 KEPT, BYTES = 24, 384 * 2**20
-_KEPT: OrderedDict[tuple[Target, Condition], Subject] = OrderedDict()
+_KEPT: OrderedDict[tuple[Target, Condition, Target | None], Subject] = OrderedDict()
 
 
-def _mutated(target: Target, condition: Condition) -> Subject:
-    key = (target, condition)
+def _mutated(target: Target, condition: Condition, like: Target | None) -> Subject:
+    key = (target, condition, like)
     if key not in _KEPT:
-        _make_room(recipe_of(target).facts.cost.state)
-        _KEPT[key] = _made(target, condition)
+        recipe = recipe_of(target) if like is None else recipe_like(target, like)
+        _make_room(recipe.facts.cost.state)
+        _KEPT[key] = _made(recipe, target, condition)
     _KEPT.move_to_end(key)
     return _KEPT[key]
 
@@ -43,10 +45,10 @@ def _make_room(state: int) -> None:
         held.pop(0)
 
 
-def _made(target: Target, condition: Condition) -> Subject:
+def _made(recipe: Recipe, target: Target, condition: Condition) -> Subject:
     from flowref import registry
 
-    subject = recipe_of(target).subject(condition)
+    subject = recipe.subject(condition)
     mutation = target.option("mutant")
     if mutation is None:
         return subject
@@ -67,6 +69,7 @@ def forget() -> None:
     """Drop what was loaded (files may have changed)."""
     _KEPT.clear()
     recipe_of.cache_clear()
+    recipe_like.cache_clear()
 
 
 def snapshot(obj: Any, name: str = "") -> Target:

@@ -131,6 +131,28 @@ def recipe_of(target: Target) -> Recipe:
     raise TargetError(first.sentence(target)) from first.error
 
 
+@functools.lru_cache(maxsize=16)
+def recipe_like(target: Target, like: Target) -> Recipe:
+    """The recipe of a construction that another target is, too, with other options: what calls of
+    that one showed is not asked again, nor what they cost, since calls with several hundred features
+    may take seconds.
+    """
+    known = recipe_of(like)
+    if known.adapter.name == USER:  # whose conventions are known by calls alone
+        return recipe_of(target)
+    source, event = source_of(target), event_option(dict(target.options))
+    try:
+        instance = instance_of(source, known.dtype)
+        recognition = recognize(instance, event)
+        declared = declare(instance, recognition)
+    except Refusal as refusal:
+        raise TargetError(refusal.sentence(target)) from refusal.error
+    facts = replace(declared.facts, built_here=known.facts.built_here)
+    probed = replace(known.probed, dialect=recognition.dialect, facts=facts)
+    recognized = recognized_as(target, recognition, declared, probed)
+    return Recipe(source, instance.backend, recognition.adapter, probed, recognized)
+
+
 def recognized_as(
     target: Target, recognition: Recognition, declared: Declared, probed: Probed
 ) -> Recognized:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 # Kinds of pictures, each with the names of its series.
-SCALE = "error against input scale"  # scale, error, allowed
+SCALE = "error against input scale"  # scale, error, allowed, own (the scale of the counterexample);
+# beside them got, expected: the two numbers that a law compares, named in the note
 DENSITY = "density"  # low, high (of both axes, or of one), density (row by row), integral
 PIT = "probability integral transform"  # counts (per bin, of equal widths on [0, 1])
 JACOBIAN = "jacobian"  # reported, true (row by row), columns
@@ -17,7 +18,7 @@ DIGITS = 6
 
 @dataclass(frozen=True)
 class Figure:
-    """Named series of numbers, of six digits each. ``kind`` says what they are, ``note`` which of
+    """Named series of numbers, of six digits at most. ``kind`` says what they are, ``note`` which of
     several things is shown, in words.
     """
 
@@ -30,16 +31,26 @@ class Figure:
         return tuple(self.series.get(name, ()))
 
 
-def figure(kind: str, note: str = "", **series: Iterable[float]) -> Figure:
+def figure(kind: str, note: str = "", digits: int = DIGITS, **series: Iterable[float]) -> Figure:
     """A figure of any numbers, rounded to what a picture needs.
 
     >>> figure(PIT, counts=[1 / 3, float("nan")]).series
     {'counts': (0.333333, nan)}
     """
-    rounded = {name: tuple(map(short, values)) for name, values in series.items()}
-    return Figure(kind, rounded, note)
+    return Figure(kind, rounded(series, digits), note)
 
 
-def short(value: float) -> float:
-    """A number to six digits."""
-    return float(f"{float(value):.{DIGITS}g}") if math.isfinite(value) else float(value)
+def rounded(
+    series: Mapping[str, Iterable[float]], digits: int = DIGITS
+) -> dict[str, tuple[float, ...]]:
+    """Series to a few digits."""
+    return {
+        name: tuple(short(value, digits) for value in values) for name, values in series.items()
+    }
+
+
+def short(value: float, digits: int = DIGITS) -> float:
+    """A number to a few digits."""
+    if math.isnan(value):
+        return math.nan  # always the same one, so that equal figures are equal
+    return float(f"{float(value):.{digits}g}")

@@ -12,6 +12,7 @@ import numpy as np
 from flowref.model.abilities import needed
 from flowref.model.call import Array
 from flowref.model.errors import LawError, nearest
+from flowref.model.figure import Figure
 from flowref.model.promises import canonical
 from flowref.model.requirement import Requirement
 from flowref.model.subject import Batch, Subject
@@ -105,6 +106,7 @@ class Law:
     ``features``: that number, 0 for several hundred. A target that refuses to be built so is not
     judged. ``lines``: measured on a line scan as well (see `checking.lines`), for laws of single
     points that are cheap on a thousand of them. ``former``: the id it had in the last release, which is still accepted.
+    ``picture(subject, point)``: a figure of a violation, measured once when it is recorded.
     """
 
     id: str
@@ -130,6 +132,7 @@ class Law:
     source: str = ""
     version: int = 1
     former: str = ""
+    picture: Callable[[Any, Batch], Figure] | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():

@@ -20,7 +20,7 @@ class Stage:
     ``value``: what comes out at other points ``(batch, inputs)``; None where it cannot be asked alone.
     ``between``: it is no part, but what lies between parts: inputs are what goes in and what the parts
     gave, and outputs what the parts were given and what comes out in the end.
-    ``work``: of one call at one point, in nominal nanoseconds, 0 where that is not known.
+    ``work``: tells the work of pulling one of many cotangents of one point back, in nominal nanoseconds.
     """
 
     name: str
@@ -30,11 +30,16 @@ class Stage:
     pull: Callable[[Array], Array]
     value: Callable[[Array], Array] | None = None
     between: bool = False
-    work: float = 0.0
+    work: Callable[[], float] = float
 
 
 class Visitor(Protocol):
-    """Who is led through a call, from the whole to its parts, and told of each stage."""
+    """Who is led through a call, from the whole to its parts, and told of each stage.
+
+    ``steady``: it is led through the call as it is without noise, once for each point.
+    """
+
+    steady: bool
 
     def told(self, stage: Stage) -> bool:
         """Whether a stage tells what is asked; where it does not, it is taken apart."""
@@ -47,6 +52,12 @@ class Visitor(Protocol):
 
     def forget(self, mark: Any) -> None:
         """Drop what was told since."""
+
+    def notes(self) -> Any:
+        """What was written down."""
+
+    def recall(self, notes: Any) -> None:
+        """Write the same down again."""
 
     def composed(self, whole: Stage, parts: list[Stage]) -> bool:
         """Whether parts, in the order in which they are applied, are the whole."""

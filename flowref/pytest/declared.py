@@ -42,7 +42,7 @@ def pairs(session: Session, path: Path) -> list[Pair]:
                 found.setdefault(pair.id, pair)
         except FlowrefError as error:
             raise SpecError(f"{where}: {error}") from None
-    return sorted(found.values(), key=lambda pair: (pair.target.casefold(), pair.id))
+    return sorted(found.values(), key=lambda pair: (pair.target.casefold(), pair.target, pair.law))
 
 
 def _wanted(row: dict[str, Any], where: str) -> Conformance:

@@ -99,11 +99,12 @@ class Gathering:
         read = Read(self.texts)
         pairs = sorted(read.verdicts)
         names = list(dict.fromkeys(target for target, _ in pairs))
-        laws = [registry.find_law(law) for law in sorted({law for _, law in pairs})]
+        laws = {law.id: law for law in registry.laws()}
         notes = [
             LawNote(law.id, law.version, law.statement, law.force, law.tolerance, law.source)
-            for law in laws
+            for law in (laws[name] for name in sorted({name for _, name in pairs} & set(laws)))
         ]
+        notes = sorted([*notes, *read.notes.values()], key=lambda note: note.id)
         environment = Environment(
             flowref=flowref.__version__,
             python=platform.python_version(),

@@ -9,6 +9,7 @@ from typing import Any
 
 from flowref.model import KnownFailure, Recognized, Standing, Verdict
 from flowref.pytest.pair import Pair
+from flowref.reporting.contents import LawNote
 from flowref.reporting.encoding import (
     recognized_from_json,
     recognized_to_json,
@@ -29,6 +30,10 @@ def of(pair: Pair) -> dict[str, Any]:
             "known": None if known is None else asdict(known),
             "recognized": None if recognized is None else recognized_to_json(recognized),
         }
+        law = pair.own_law
+        if law is not None:
+            note = LawNote(law.id, law.version, law.statement, law.force, law.tolerance, law.source)
+            data["note"] = asdict(note)
         attributes[TEXT] = json.dumps(data)
     elif pair.problem:
         attributes[TEXT] = json.dumps({"spec": pair.target, "problem": pair.problem})
@@ -43,6 +48,7 @@ class Read:
         self.known: dict[tuple[str, str], KnownFailure] = {}
         self.recognized: dict[str, Recognized] = {}
         self.problems: dict[str, str] = {}
+        self.notes: dict[str, LawNote] = {}
         for text in texts:
             self._read(json.loads(text))
 
@@ -53,6 +59,8 @@ class Read:
         verdict = verdict_from_json(data["verdict"])
         pair = verdict.target, verdict.law
         self.verdicts[pair] = verdict
+        if "note" in data:
+            self.notes[verdict.law] = LawNote(**data["note"])
         if data["known"] is not None:
             known = {**data["known"], "standing": Standing(data["known"]["standing"])}
             self.known[pair] = KnownFailure(**known)

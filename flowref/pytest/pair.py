@@ -73,6 +73,13 @@ class Pair:
         return self._law.id
 
     @property
+    def own_law(self) -> Law | None:
+        """The law itself, if no catalogue has it."""
+        from flowref.auditing.worker import name_of
+
+        return None if isinstance(name_of(self._law), str) else self._law
+
+    @property
     def verdict(self) -> Verdict:
         """What came of the law, measured when it is first asked for. Raises `TargetError` where the
         target cannot be loaded.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from flowref.pytest.gathering import Gathering
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from flowref.pytest.pair import Pair
     from flowref.pytest.session import Session
 
 PROFILES = ("pr", "nightly", "quick", "standard", "thorough")
@@ -23,11 +24,12 @@ PROJECT = "pyproject.toml"
 
 @dataclass
 class Desk:
-    """What the hooks share. ``session`` is there once a test is collected; ``collecting``: whether
-    garbage was looked for before.
+    """What the hooks share. ``session`` is there once a test is collected; ``pairs``: those of the
+    project file, where it is collected; ``collecting``: whether garbage was looked for before.
     """
 
     session: Session | None = None
+    pairs: list[Pair] = field(default_factory=list)
     collecting: bool = True
 
 
@@ -83,7 +85,7 @@ def pytest_collection(session: pytest.Session) -> None:
     try:
         targets = declared.declared(project)
         if targets and _collects(config, project):
-            declared.pairs(_session(config), project)
+            desk.pairs = declared.pairs(_session(config), project)
     except FlowrefError as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -98,14 +100,13 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     """The targets that the project file declares."""
     if file_path.name != PROJECT or file_path.parent != parent.config.rootpath:
         return None
-    if not _declares(file_path):
+    desk = parent.config.stash[DESK]
+    if not desk.pairs:
         return None
-    from flowref.pytest import declared, items
+    from flowref.pytest.items import DeclaredFile
 
-    if not declared.declared(file_path):
-        return None
-    file = items.DeclaredFile.from_parent(parent, path=file_path)
-    file.flowref_pairs = declared.pairs(_session(parent.config), file_path)
+    file = DeclaredFile.from_parent(parent, path=file_path)
+    file.flowref_pairs = desk.pairs
     return file
 
 

@@ -219,7 +219,7 @@ def verdict_from_json(row: Json) -> Verdict:
 def _figure(row: Json) -> Figure:
     """The figure that `verdict_to_json` wrote: its numbers have six digits, and are decimal."""
     series = {
-        str(name): tuple(float(number) for number in text.split())
+        str(name): tuple(math.nan if number == "nan" else float(number) for number in text.split())
         for name, text in row["series"].items()
     }
     return Figure(str(row["kind"]), series, str(row.get("note", "")))

@@ -27,6 +27,8 @@ def issue(report: Report, verdict: Verdict) -> str:
             f"Observed: off by {size}, where rounding allows {rounded(verdict.evidence.allowed)}.",
             "",
         ]
+    if verdict.diagnosis:
+        lines += [escaped(verdict.diagnosis), ""]
     if text := remark(verdict):
         lines += [escaped(text), ""]
     if case is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,8 +12,11 @@ from flowref.model import KnownFailure, Problem, Recognized, Standing, Status, V
 from flowref.reporting import schema
 from flowref.reporting.contents import Environment, Expense, LawNote, Omitted, Shard
 from flowref.reporting.files import read, write
+from flowref.reporting.lines import target_line
+from flowref.reporting.notebook import folded
 from flowref.reporting.outcomes import BROKEN, FAILING
 from flowref.reporting.raising import FlowrefViolation, FlowrefViolations, group
+from flowref.reporting.text import clean
 
 __all__ = ["FlowrefViolation", "FlowrefViolations", "Report"]
 OK, VIOLATION, USAGE, CRASH, STALE, NOTHING = range(6)
@@ -123,6 +127,25 @@ class Report:
         raised = group(self.new_failures, problems, {note.id: note.statement for note in self.laws})
         if raised is not None:
             raise raised
+
+    def summary(self) -> str:
+        """A line for each target, and one for each that could not be audited."""
+        lines = []
+        for target, verdicts in self.by_target().items():
+            known = [one for one in self.known if one.target == target]
+            lines.append(target_line(target, verdicts, self.recognized.get(target), known))
+        lines += [f"cannot be audited: {clean(problem.message)}" for problem in self.problems]
+        return "\n".join(lines)
+
+    def to_html(self) -> str:
+        """The scorecard: one page that needs nothing else, for a browser."""
+        # By name, since pages are made in a room above this one.
+        scorecard = importlib.import_module("flowref.scorecard")
+        return str(scorecard.page(self))
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return folded(self)
 
     def without_time(self) -> Report:
         """The report less its durations and date: what two runs of the same audit must agree on."""

@@ -8,6 +8,7 @@ from flowref.model import KnownFailure, Recognized, Standing, Status, Verdict, i
 from flowref.reporting.causes import by_size, deepest, explained
 from flowref.reporting.judged import lines as waiting_lines
 from flowref.reporting.judged import share
+from flowref.reporting.lines import target_line
 from flowref.reporting.outcomes import FAILING, tally
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
@@ -54,11 +55,7 @@ def head_lines(
     known: Sequence[KnownFailure] = (),
 ) -> list[str]:
     """One line about a target, how it was taken, and what keeps laws from being put to the test."""
-    seconds = sum(verdict.seconds for verdict in verdicts)
-    kind = f"{clean(recognized.kind)}   " if recognized else ""
-    counted = f"{share(verdicts)}: {tally(verdicts, known)}"
-    examined = f"{examples(verdicts)} examples  {seconds:.1f}s"
-    lines = [f"{clean(target)}   {kind}{counted}   {examined}"]
+    lines = [target_line(target, verdicts, recognized, known)]
     if recognized is not None:
         lines += [f"  {line}" for line in taken(recognized, verbose=verbose)]
     hints = () if recognized is None else recognized.hints

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from flowref.model import KnownFailure, Status, Verdict
+from flowref.model import ROUNDING, KnownFailure, Status, Verdict
 from flowref.reporting.causes import by_size, by_target, explained
 from flowref.reporting.contents import LawNote
 from flowref.reporting.issue import issue
@@ -17,13 +17,17 @@ from flowref.reporting.numbers import bits, rounded
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
-from flowref.reporting.words import again, circumstances, measured, remark
+from flowref.reporting.words import again, circumstances, remark
 from flowref.scorecard.formulas import formula
 from flowref.scorecard.letters import BY_LETTER, Outcome, letters
 from flowref.scorecard.matrix import group_of
 from flowref.scorecard.plots.bits import strip
 from flowref.scorecard.tables import Table, compared, point
 from flowref.scorecard.views import views
+from flowref.scorecard.wording import brief
+
+# Margins beyond that say no more than that nothing is allowed.
+SAID = 1e300
 
 
 @dataclass(frozen=True)
@@ -40,17 +44,24 @@ class Card:
     size: float
     statement: Markup
     source: str
+    place: str
     why: str
     because: str
+    diagnosis: str
     known: str
     sight: tuple[tuple[str, str], ...]
     strip: Markup
     compared: tuple[Table, ...]
-    inputs: tuple[Table, ...]
+    inputs: str
     circumstances: tuple[tuple[str, str], ...]
     pictures: tuple[Markup, ...]
     commands: tuple[str, ...]
     issue: str
+
+
+def law_place(law: str) -> str:
+    """The id of a law's row."""
+    return f"law-{clean(law).replace('/', '-')}"
 
 
 def anchors(report: Report) -> dict[tuple[str, str], str]:
@@ -104,6 +115,7 @@ def _card(
         told = "; ".join(filter(None, (known.reason, known.issue, known.detail)))
         standing = f"{str(known.standing).lower()}: {clean(told)}"
     violated = verdict.status is Status.VIOLATED
+    rounding = note is None or note.tolerance == ROUNDING
     return Card(
         anchor=anchor,
         name=verdict.id,
@@ -111,33 +123,24 @@ def _card(
         law=clean(verdict.law),
         target=clean(verdict.target),
         group=clean(group_of(verdict.target)),
-        brief=_brief(verdict),
+        brief=brief(verdict),
         size=_order(verdict),
         statement=formula(note.statement) if note is not None else Markup(""),
         source=clean(note.source) if note is not None else "",
+        place="" if note is None else law_place(note.id),
         why=remark(verdict) if violated else clean(verdict.reason),
         because=because,
+        diagnosis=clean(verdict.diagnosis),
         known=standing,
-        sight=_sight(verdict),
-        strip=Markup("") if evidence is None else strip(evidence),
+        sight=_sight(verdict, rounding=rounding),
+        strip=Markup("") if evidence is None or not rounding else strip(evidence),
         compared=() if case is None else tuple(compared(case.observed)),
-        inputs=() if case is None else tuple(point(case)),
+        inputs="" if case is None else point(case),
         circumstances=_circumstances(verdict),
-        pictures=tuple(filter(None, views(verdict))),
+        pictures=tuple(views(verdict)),
         commands=tuple(again(verdict)),
         issue=issue(report, verdict),
     )
-
-
-def _brief(verdict: Verdict) -> str:
-    """What the closed card says: the size of the failure, or what broke."""
-    evidence = verdict.evidence
-    if verdict.status is not Status.VIOLATED:
-        return clean(verdict.reason)
-    if evidence is None or not evidence.allowed:
-        note = remark(verdict)
-        return note or measured(verdict, 60)
-    return f"off by {rounded(evidence.residual, 3)}, allowed {rounded(evidence.allowed, 2)}"
 
 
 def _order(verdict: Verdict) -> float:
@@ -146,25 +149,25 @@ def _order(verdict: Verdict) -> float:
     return margin if margin == margin and margin < 1e300 else 1e300
 
 
-def _sight(verdict: Verdict) -> tuple[tuple[str, str], ...]:
-    """Off by, allowed, how many times, bits: name and number."""
+def _sight(verdict: Verdict, *, rounding: bool) -> tuple[tuple[str, str], ...]:
+    """How far off it is, and what is allowed: name and words."""
     evidence = verdict.evidence
     if evidence is None:
         return ()
     off = rounded(evidence.residual, 6)
     if not evidence.allowed:
         return (("off by", off), ("allowed", "nothing: the law is exact"))
-    allowed = rounded(evidence.allowed)
+    times = ""
+    if evidence.margin < SAID:
+        times = f", {rounded(evidence.margin, 3)} times what is allowed"
+    allowed = [rounded(evidence.allowed)]
     if evidence.explained:
-        allowed += f", of which rounding explains {rounded(evidence.explained)}"
-    times = (
-        f", {rounded(evidence.margin, 3)} times what is allowed" if evidence.margin < 1e300 else ""
-    )
-    rows = [("off by", f"{off}{times}"), ("allowed", allowed)]
-    if (text := bits(evidence)) and not strip(evidence):
-        rows.append(("bits", text))
+        allowed.append(f"of which rounding explains {rounded(evidence.explained)}")
     if evidence.replicas:
-        rows.append(("confirmed by", f"{evidence.replicas} runs with random rounding"))
+        allowed.append(f"in {evidence.replicas} runs with random rounding")
+    rows = [("off by", f"{off}{times}"), ("allowed", ", ".join(allowed))]
+    if rounding and (text := bits(evidence)) and not strip(evidence):
+        rows.append(("bits", text))
     return tuple(rows)
 
 
@@ -175,12 +178,10 @@ def _circumstances(verdict: Verdict) -> tuple[tuple[str, str], ...]:
     if verdict.part:
         rows.append(("offending layer", clean(verdict.part)))
     if case is not None:
-        rows.append(("circumstances", circumstances(case)))
-        rows.append(("seed", str(case.seed)))
-    if counts.batches:
-        batches = f"{counts.batches} batch{'' if counts.batches == 1 else 'es'}"
-        points = f", {counts.held} points held before it" if counts.held else ""
-        rows.append(("found in", f"{batches}{points}"))
+        batches = f"batch {counts.batches}" if counts.batches else ""
+        points = f"after {counts.held} points that held" if counts.held else ""
+        told = (circumstances(case), batches, points, f"seed {case.seed}")
+        rows.append(("seen with", ", ".join(filter(None, told))))
     return tuple(rows)
 
 

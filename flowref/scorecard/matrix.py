@@ -14,6 +14,7 @@ from flowref.reporting.numbers import rounded
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
 from flowref.scorecard.letters import ABSENT, OUTCOMES, letters
+from flowref.scorecard.wording import brief
 
 
 def group_of(target: str) -> str:
@@ -47,7 +48,7 @@ def packed(report: Report, anchors: Mapping[tuple[str, str], str]) -> dict[str, 
         rows[verdict.target][index] = letter
         if verdict.status is Status.HOLDS and verdict.counts.held:
             held[verdict.target][index] = _examined(verdict)
-        elif text := _told(verdict):
+        elif text := brief(verdict):
             number = reasons.setdefault(text, len(reasons))
             why[verdict.target].setdefault(number, []).append(index)
     return {
@@ -66,12 +67,6 @@ def packed(report: Report, anchors: Mapping[tuple[str, str], str]) -> dict[str, 
         "reasons": list(reasons),
         "cards": _cards(targets, column, anchors),
     }
-
-
-def _told(verdict: Verdict) -> str:
-    """The reason of a verdict with what a user can do about it."""
-    reason = clean(verdict.reason)
-    return f"{reason}; {clean(verdict.remedy)}" if verdict.remedy else reason
 
 
 def _examined(verdict: Verdict) -> str:

@@ -21,7 +21,7 @@ from flowref.reporting.report import Report
 from flowref.reporting.text import clean
 from flowref.reporting.words import measured
 from flowref.scorecard.cards import anchors, cards, listed
-from flowref.scorecard.letters import OUTCOMES
+from flowref.scorecard.letters import OUTCOMES, Outcome, letters
 from flowref.scorecard.matrix import group_of, packed
 from flowref.scorecard.panel import panel
 from flowref.scorecard.summary import summary
@@ -72,6 +72,7 @@ def page(report: Report) -> str:
             summary=summary(report),
             panel=panel(report),
             outcomes=OUTCOMES,
+            columns=_columns(report),
             groups=listed(found),
             failures=len(found),
             known=report.known,
@@ -95,10 +96,14 @@ def data(value: Any) -> str:
     return text.replace("<", "\\u003c")
 
 
+def _columns(report: Report) -> list[Outcome]:
+    """The outcomes that occur."""
+    found = {letter for _, letter in letters(report)}
+    return [one for one in OUTCOMES if one.letter in found]
+
+
 def _counted(report: Report) -> list[tuple[str, int, dict[str, int]]]:
     """For readers without scripts and for paper: how many pairs of each library came out how."""
-    from flowref.scorecard.letters import letters
-
     targets: dict[str, set[str]] = {}
     counts: dict[str, dict[str, int]] = {}
     for verdict, letter in letters(report):

@@ -13,12 +13,15 @@ from flowref import registry
 from flowref.model import SpecError, Status, Verdict
 from flowref.model.law import STATISTICAL, Law
 from flowref.reporting.contents import LawNote
-from flowref.reporting.judged import OPEN, concerns, put_to_the_test
+from flowref.reporting.judged import DECIDED, OPEN, concerns, put_to_the_test
 from flowref.reporting.numbers import rounded
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
+from flowref.scorecard.cards import law_place
 from flowref.scorecard.formulas import formula
 from flowref.scorecard.letters import FAILURES, letters
+from flowref.scorecard.matrix import group_of
+from flowref.scorecard.wording import counted, how, number
 
 # Abilities that are calls of a user's; what else a law needs is how they are looked at.
 CALLS = (
@@ -38,6 +41,8 @@ STATES = {
 }
 BIAS = "smallest bias it could have seen"
 SHOWN = 60
+# The level of each of the two stages of a statistical law.
+LEVEL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,7 @@ class LawRow:
     """What became of one law, and what it is known to catch."""
 
     id: str
+    place: str
     family: str
     statement: Markup
     source: str
@@ -74,8 +80,9 @@ class LawRow:
 
 @dataclass(frozen=True)
 class Panel:
-    """All of it."""
+    """All of it. ``taken``: what targets were taken for, by their libraries: name, kind, how."""
 
+    taken: dict[str, list[tuple[str, str, str]]]
     reach: tuple[tuple[str, str], ...]
     reasons: tuple[Reason, ...]
     more: int
@@ -85,7 +92,16 @@ class Panel:
 def panel(report: Report) -> Panel:
     """The honesty panel of a report."""
     reasons = _reasons(report.verdicts)
-    return Panel(_reach(report), reasons[:SHOWN], max(0, len(reasons) - SHOWN), _laws(report))
+    more = max(0, len(reasons) - SHOWN)
+    return Panel(_taken(report), _reach(report), reasons[:SHOWN], more, _laws(report))
+
+
+def _taken(report: Report) -> dict[str, list[tuple[str, str, str]]]:
+    groups: dict[str, list[tuple[str, str, str]]] = {}
+    for target, one in report.recognized.items():
+        row = clean(target), clean(one.kind), clean("; ".join(how(one)))
+        groups.setdefault(clean(group_of(target)), []).append(row)
+    return groups
 
 
 def _reach(report: Report) -> tuple[tuple[str, str], ...]:
@@ -102,15 +118,29 @@ def _reach(report: Report) -> tuple[tuple[str, str], ...]:
     scales = sorted({scale for verdict in verdicts for scale in verdict.counts.scales})
     states = Counter(law.history for law in laws)
     rows = [
-        ("pairs put to the test", f"{judged} of {about} about such things as the targets are"),
-        ("points decided", f"{held}; {undecided} left undecided ({_share(undecided, held + undecided)})"),
+        ("pairs put to the test", f"{number(judged)} of {number(about)} about such things as the targets are"),
+        ("points decided", f"{number(held)}; {number(undecided)} left undecided ({_share(undecided, held + undecided)})"),
         ("dropped and trivial points", _idle(verdicts)),
         ("parameter scales", ", ".join(f"{scale:g}" for scale in scales)),
-        ("states", "; ".join(f"{STATES.get(name, name)} ({count} laws)" for name, count in states.most_common())),
-        ("calls", ", ".join(f"{name} ({needs[name]} laws)" for name in CALLS if needs[name])),
-        ("looked at by", "; ".join(f"{words} ({needs[name]} laws)" for name, words in MANNERS.items() if needs[name])),
+        ("states", "; ".join(f"{STATES.get(name, name)} ({counted(count, 'law')})" for name, count in states.most_common())),
+        ("calls", ", ".join(f"{name} ({counted(needs[name], 'law')})" for name in CALLS if needs[name])),
+        ("false alarms", _budget(report)),
+        ("looked at by", "; ".join(f"{words} ({counted(needs[name], 'law')})" for name, words in MANNERS.items() if needs[name])),
     ]  # fmt: skip
     return tuple((name, words) for name, words in rows if words)
+
+
+def _budget(report: Report) -> str:
+    """How many accusations of correct code are to be expected of statistical laws."""
+    chances = {note.id for note in report.laws if note.tolerance == STATISTICAL}
+    pairs = sum(v.law in chances and v.status in DECIDED for v in report.verdicts)
+    if not pairs:
+        return ""
+    return (
+        f"{counted(pairs, 'pair')} judged by chance, each accused only where two stages of level "
+        f"{LEVEL:g} agree: {rounded(pairs * LEVEL**2, 2)} are to be expected; what else accuses is "
+        "more than measured rounding explains"
+    )
 
 
 def _idle(verdicts: Iterable[Verdict]) -> str:
@@ -120,7 +150,7 @@ def _idle(verdicts: Iterable[Verdict]) -> str:
         trivial += verdict.counts.trivial
     if not dropped and not trivial:
         return ""
-    return f"{dropped} outside a domain or beyond what is finite; {trivial} where any flow passes"
+    return f"{number(dropped)} outside a domain or beyond what is finite; {number(trivial)} where any flow passes"
 
 
 def _reasons(verdicts: Iterable[Verdict]) -> tuple[Reason, ...]:
@@ -163,6 +193,7 @@ def _laws(report: Report) -> tuple[LawRow, ...]:
         rows.append(
             LawRow(
                 id=clean(note.id),
+                place=law_place(note.id),
                 family=clean(note.id.partition("/")[0]),
                 statement=formula(note.statement),
                 source=clean(note.source),

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from flowref.model import Standing, Status
+from flowref.reporting.contents import FREE
 from flowref.reporting.judged import put_to_the_test
 from flowref.reporting.outcomes import violations
 from flowref.reporting.report import Report
@@ -13,6 +14,7 @@ from flowref.reporting.text import clean
 from flowref.reporting.words import examples
 from flowref.scorecard.letters import letters
 from flowref.scorecard.matrix import group_of
+from flowref.scorecard.wording import counted, how, number
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Summary:
     command: str
     facts: tuple[tuple[str, str], ...]
     problems: tuple[str, ...]
+    many: bool
 
 
 def summary(report: Report) -> Summary:
@@ -52,6 +55,7 @@ def summary(report: Report) -> Summary:
         clean(report.environment.command),
         _facts(report),
         tuple(clean(problem.message) for problem in report.problems),
+        len(report.targets) > 1,
     )
 
 
@@ -64,27 +68,30 @@ def _title(report: Report) -> str:
 
 def _sentence(report: Report) -> str:
     """The verdict."""
-    targets, laws = _counted(len(report.targets), "target"), _counted(len(report.laws), "law")
+    targets, laws = counted(len(report.targets), "target"), counted(len(report.laws), "law")
     where = f"in {targets} held to {laws}"
     if report.exit_code == 5:
         return f"Nothing meaningful was checked {where}."
     if not report.violations:
         broken = len(report.new_failures)
-        more = f"; {_counted(broken, 'check')} broke" if broken else ""
+        more = f"; {counted(broken, 'check')} broke" if broken else ""
         return f"No law is violated {where}{more}."
     text = violations(report.verdicts)
     if report.known:
         new = sum(verdict.status is Status.VIOLATED for verdict in report.new_failures)
         text += f", {new or 'none'} of them new"
-    return f"{text}, {where}."
+    return f"{text}{',' if ',' in text else ''} {where}."
 
 
 def _details(report: Report) -> tuple[str, ...]:
     judged, about = put_to_the_test(report.verdicts)
+    rest = "; why the others were not stands below" if judged < about else ""
     told = [
-        f"Of {_number(about)} pairs in which the law is about such a target, {_number(judged)} were "
-        "put to the test; why the others were not stands below."
+        f"Of {counted(about, 'pair')} in which the law is about such a target, {number(judged)} "
+        f"{'was' if judged == 1 else 'were'} put to the test{rest}."
     ]
+    if len(report.targets) == 1 and (one := report.recognized.get(report.targets[0])):
+        told.append(f"It was taken for: {clean('; '.join((one.kind, *how(one))))}.")
     if not report.complete:
         told.append("This audit was interrupted: pairs that it did not reach are marked not run.")
     if report.omitted is not None:
@@ -103,15 +110,15 @@ def _tiles(report: Report) -> tuple[Tile, ...]:
     if report.omitted is not None:
         points += report.omitted.points + report.omitted.undecided
     tiles = [
-        Tile("new violations", _number(counts["V"]), "violated", "failures", _also(counts["e"], "explained by them")),
-        Tile("known", _number(standings[Standing.KNOWN]), "known", "known"),
-        Tile("fixed", _number(standings[Standing.FIXED]), "fixed", "known"),
-        Tile("broke", _number(broken), "broken", "failures", "error, time-out, crash"),
-        Tile("advice", _number(counts["a"]), "advice", "advice" if counts["a"] else "matrix", "never counts"),
-        Tile("inconclusive", _number(counts["i"]), "unsure", "honesty", _also(counts["o"], "not run")),
-        Tile("hold", _number(counts["h"]), "holds", "matrix"),
-        Tile("not applicable", _number(counts["-"] + counts["w"]), "idle", "honesty", _also(counts["w"], "of them wait")),
-        Tile("examples", _number(points), "plain", "honesty", "points measured"),
+        Tile("new violations", number(counts["V"]), "violated", "failures", _also(counts["e"], "explained by them")),
+        Tile("known", number(standings[Standing.KNOWN]), "known", "known"),
+        Tile("fixed", number(standings[Standing.FIXED]), "fixed", "known"),
+        Tile("broke", number(broken), "broken", "failures", "error, time-out, crash"),
+        Tile("advice", number(counts["a"]), "advice", "advice" if counts["a"] else "matrix", "never counts"),
+        Tile("inconclusive", number(counts["i"]), "unsure", "honesty", _also(counts["o"], "not run")),
+        Tile("hold", number(counts["h"]), "holds", "matrix"),
+        Tile("not applicable", number(counts["-"] + counts["w"]), "idle", "honesty", _also(counts["w"], "of them wait")),
+        Tile("examples", number(points), "plain", "honesty", "points measured"),
     ]  # fmt: skip
     quiet = ("known", "fixed", "broke") if not report.known else ("broke",)
     return tuple(tile for tile in tiles if tile.count != "0" or tile.label not in quiet)
@@ -119,7 +126,8 @@ def _tiles(report: Report) -> tuple[Tile, ...]:
 
 def _facts(report: Report) -> tuple[tuple[str, str], ...]:
     environment = report.environment
-    versions = ", ".join(f"{name} {number}" for name, number in environment.versions)
+    spent = sum(report.expenses.values(), FREE)
+    versions = ", ".join(f"{name} {version}" for name, version in environment.versions)
     rows = [
         ("flowref", environment.flowref),
         ("profile", f"{environment.profile}, seed {environment.seed}"),
@@ -127,22 +135,11 @@ def _facts(report: Report) -> tuple[tuple[str, str], ...]:
         ("versions", versions),
         ("started", environment.started),
         ("took", f"{environment.seconds:.0f} s" if environment.seconds else ""),
+        ("processor time", f"{spent.seconds:.0f} s in workers" if spent.seconds else ""),
+        ("memory", f"{spent.peak / 2**20:.0f} MiB in a worker at most" if spent.peak else ""),
     ]
     return tuple((name, clean(text)) for name, text in rows if text)
 
 
 def _also(count: int, words: str) -> str:
-    return f"{_number(count)} {words}" if count else ""
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{_number(count)} {noun}{'' if count == 1 else 's'}"
-
-
-def _number(count: int) -> str:
-    """A count with thin spaces between thousands.
-
-    >>> _number(85711) == "85\N{NARROW NO-BREAK SPACE}711"
-    True
-    """
-    return f"{count:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return f"{number(count)} {words}" if count else ""

@@ -58,20 +58,20 @@ def _numbers(values: Mapping[str, Any]) -> Table:
 
 
 def _vectors(values: Mapping[str, Any]) -> Table:
-    size = len(next(iter(values.values())))
+    """A row an entry, a column a name."""
+    names, size = list(values), len(next(iter(values.values())))
     kept = min(size, ENTRIES)
-    rows = [
-        (clean(name), tuple(_cell(entry) for entry in value[:kept]))
-        for name, value in values.items()
-    ]
-    floats = [value for value in values.values() if all(isinstance(e, float) for e in value)]
-    names = list(values)
-    if len(floats) == len(values) > 1:
-        first, last = floats[0], floats[-1]
-        gaps = tuple(_signed(b - a) for a, b in zip(first[:kept], last[:kept], strict=True))
-        rows.append((f"{clean(names[-1])} minus {clean(names[0])}", gaps))
+    columns = [[_cell(entry) for entry in value[:kept]] for value in values.values()]
+    head = ["", *map(clean, names)]
+    # There and back again, or two of a kind; other numbers stand beside each other alone.
+    comparable = len(names) == 2 or (len(names) > 2 and f"({names[0]})" in names[-1])
+    ends = values[names[0]][:kept], values[names[-1]][:kept]
+    if comparable and all(isinstance(entry, float) for end in ends for entry in end):
+        columns.append([_signed(b - a) for a, b in zip(*ends, strict=True)])
+        head.append("last minus first")
     more = f"{size - kept} more entries are in the JSON report" if size > kept else ""
-    return Table(("", *(str(index) for index in range(kept))), tuple(rows), more)
+    rows = [(str(index), cells) for index, cells in enumerate(zip(*columns, strict=True))]
+    return Table(tuple(head), tuple(rows), more)
 
 
 def _matrix(name: str, value: Any) -> Table:
@@ -87,28 +87,24 @@ def _matrix(name: str, value: Any) -> Table:
     return Table((clean(name), *(str(index) for index in range(wide))), rows, more)
 
 
-def point(case: Counterexample) -> Iterator[Table]:
-    """The exact input: rows of x, and of the context."""
+def point(case: Counterexample) -> str:
+    """The exact input as lists that can be pasted, a row a line, long ones cut."""
+    lines = []
     for name, value in (("x", case.x), ("context", case.context)):
         if value is None:
             continue
-        if _depth(value) == 2 and value and value[0]:
-            rows, width = value[:ROWS], min(len(value[0]), ENTRIES)
-            left = len(value) - len(rows), len(value[0]) - width
-            more = " and ".join(
-                f"{count} more {what}"
-                for count, what in zip(left, ("rows", "entries"), strict=True)
-                if count
-            )
-            numbered = len(rows) > 1
-            table = tuple(
-                (f"{name}[{index}]" if numbered else name, tuple(map(_cell, row[:width])))
-                for index, row in enumerate(rows)
-            )
-            told = f"{more}: in the JSON report" if more else ""
-            yield Table(("", *(str(index) for index in range(width))), table, told)
-        else:
-            yield Table(("", "value"), ((name, (shown(value),)),))
+        rows = value if _depth(value) > 1 and len(value) > 1 else [value]
+        texts = [shown(_only(row)) for row in rows[:ROWS]]
+        left = f"  # and {len(rows) - ROWS} more rows" if len(rows) > ROWS else ""
+        text = texts[0] if len(rows) == 1 else "[" + ",\n     ".join(texts) + "]"
+        lines.append(f"{name} = {text}{left}")
+    return "\n".join(lines)
+
+
+def _only(row: Any) -> Any:
+    """The point of a batch of one."""
+    alone = isinstance(row, list) and len(row) == 1 and isinstance(row[0], list)
+    return row[0] if alone else row
 
 
 def _cell(value: Any, *, exact: bool = True) -> str:
@@ -118,7 +114,7 @@ def _cell(value: Any, *, exact: bool = True) -> str:
 
 
 def _signed(value: float) -> str:
-    return "0" if value == 0 else f"{value:+.3g}"
+    return "0" if value == 0 else "nan" if value != value else f"{value:+.3g}"
 
 
 def _depth(value: Any) -> int:

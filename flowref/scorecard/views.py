@@ -18,10 +18,10 @@ LARGEST = 24
 def views(verdict: Verdict) -> Iterator[Markup]:
     """Every picture that there is."""
     if verdict.figure is not None:
-        yield drawn(verdict.figure)
+        yield from drawn(verdict.figure)
     case = verdict.counterexample
     if case is not None and (product := _product(case.observed)) is not None:
-        yield drawn(product)
+        yield from drawn(product)
 
 
 def _product(observed: dict[str, Any]) -> Figure | None:

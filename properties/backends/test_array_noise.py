@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy import special
+from scipy import special, stats
 
 from flowref.backends.torch.array_noise import RoundedArray, arrays_rounded
 from flowref.backends.torch.noise import RandomRounding
@@ -40,6 +40,9 @@ ROUNDED: dict[str, tuple[Callable[[Any], Any], float]] = {
     "exp": (np.exp, 1),
     "arsinh": (np.arcsinh, 1),
     "normal-cdf": (special.ndtr, 10),
+    "student-cdf": (stats.t(5).cdf, 10),
+    "quantiles-of-a-student": (lambda a: stats.norm.ppf(stats.t(5).cdf(a)), 400),
+    "log-density-of-a-gamma": (lambda a: stats.gamma.logpdf(np.abs(a), 2.5), 10),
     "sum-of-squares": (lambda a: np.sum(a * a), 4),
     "product": (lambda a: (a * a).reshape(2, -1) @ (a * a).reshape(-1, 2), 5),
     "contracted": (lambda a: np.einsum("i,i->", a * a, a * a), 8),
@@ -62,6 +65,14 @@ def noised(call: Callable[[Any], Any], magnitude: float = MAGNITUDE, seed: int =
 def clean(call: Callable[[Any], Any]) -> Any:
     """The same without noise."""
     return torch.as_tensor(np.asarray(call(values().numpy())))
+
+
+def test_distributions_are_left_as_they_were() -> None:
+    """After the noise they tell plain arrays, from the methods of their own."""
+    before = stats.rv_continuous.cdf
+    noised(stats.norm.cdf)
+    assert stats.rv_continuous.cdf is before
+    assert type(stats.norm.cdf(values().numpy())) is np.ndarray
 
 
 @pytest.mark.parametrize("name", EXACT)

@@ -311,3 +311,27 @@ def test_copying_the_inverse_of_a_transform_is_left_as_torch_does_it() -> None:
     """What an object's own copies and pickles do is not touched."""
     duplicate(ExpTransform().inv)
     assert type(ExpTransform().inv) not in copyreg.dispatch_table
+
+
+class Handing(nn.Linear):
+    """It copies itself by handing on what it holds."""
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        """The same parameters in another object."""
+        copied = Handing.__new__(Handing)
+        nn.Module.__init__(copied)
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+
+@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: nn.Sequential(one, nn.Tanh())])
+def test_a_copy_has_parameters_of_its_own(wrap: Callable[[Any], Any]) -> None:
+    """Whatever an object's own way of copying does, so that no call reaches another's object."""
+    original = wrap(Handing(2, 2))
+    copied = duplicate(original)
+    kept = [parameter.detach().clone() for parameter in original.parameters()]
+    with torch.no_grad():
+        for parameter in copied.parameters():
+            parameter.add_(1.0)
+    assert len(kept) == 2 and all(map(torch.equal, kept, original.parameters()))
+    assert type(next(iter(copied.modules()))) is type(original)

@@ -23,12 +23,14 @@ from flowref.model import (
     Condition,
     Counterexample,
     Evidence,
+    Figure,
     KnownFailure,
     Standing,
     Status,
     Target,
     Verdict,
 )
+from flowref.model.figure import PIT
 from flowref.reporting.comparing import compare
 from flowref.reporting.contents import Environment
 from flowref.reporting.encoding import verdict_to_json
@@ -200,6 +202,14 @@ def test_a_baseline_is_what_was_written(tmp_path: Path) -> None:
     stands = overlay(read, failures, {})
     again = updated(read, report(*failures, known=stands))
     assert (again.baseline, again.added, again.renewed) == (read, [], [])
+
+
+def test_pictures_stay_in_reports() -> None:
+    """A baseline keeps what a case is measured again by, and no figure."""
+    seen = replace(PINNED, figure=Figure(PIT, {"counts": (1.0, 2.0)}))
+    content = text(Baseline(recorded=(ENTRY,), cases={PINNED.id: seen}))
+    plain = text(Baseline(recorded=(ENTRY,), cases={PINNED.id: PINNED}))
+    assert content == plain and "counts" not in content
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters()))

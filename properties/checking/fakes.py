@@ -23,7 +23,9 @@ class Shelf:
         self.builders[target] = build
         return target
 
-    def load(self, target: Target, condition: Condition | None = None) -> Subject:
+    def load(
+        self, target: Target, condition: Condition | None = None, like: Target | None = None
+    ) -> Subject:
         """The subject of a target in a condition."""
         self.loaded.append(condition or Condition())
         return self.builders[target](condition or Condition())

@@ -258,3 +258,22 @@ def test_a_path_is_meant_from_the_folder_in_which_it_is_named(
         monkeypatch.chdir(tmp_path / name)
         found.append(import_place("same_name.py").NAME)
     assert found == ["one", "other"]
+
+
+def test_a_wider_construction_is_known_by_the_narrow_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With several hundred features nothing is called to find out how it is called and what calls
+    cost: it is loaded as the narrow one, and maps its own number of features.
+    """
+    narrow = registry.parse_target("nflows:AffineCouplingTransform")
+    wide = narrow.with_options(features="300")
+    known = loading.recipe_of(narrow)
+
+    def probe(*_: object) -> None:
+        raise AssertionError("it was called")
+
+    monkeypatch.setattr("flowref.loading.recipe.probe", probe)
+    subject = loading.load(wide, like=narrow)
+    assert subject.event_shape == (300,)
+    assert subject.operations == known.operations
+    assert subject.forward is not None
+    assert subject.forward(np.zeros((2, 300))).value.shape == (2, 300)

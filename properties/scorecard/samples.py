@@ -13,6 +13,7 @@ from flowref.model import (
     Evidence,
     KnownFailure,
     Problem,
+    Recognized,
     Standing,
     Status,
     Verdict,
@@ -56,6 +57,7 @@ def violated(target: str, law: str, shown: Figure | None = None, **observed: obj
         Evidence(1e-3, 1e-12, 4.0, 2.0**-53, 5e-13, 32),
         case,
         part="part 2 of 3 (Layer)",
+        diagnosis=f"Half of it is missing in {target}.",
         figure=shown,
     )
 
@@ -114,7 +116,12 @@ def small() -> Report:
     known = (KnownFailure("zuko:MAF", laws[3], Standing.KNOWN, SCRIPT, issue="#1"),)
     problems = (Problem("nope:X", f"there is no {SCRIPT}"),)
     notes = tuple(map(note, laws))
-    return Report(ENVIRONMENT, notes, targets, tuple(verdicts), problems, known=known)
+    taken = {
+        "zuko:NSF": Recognized("a density", (3,), f"told by {SCRIPT}", hints=("say ?event=3",))
+    }
+    return Report(
+        ENVIRONMENT, notes, targets, tuple(verdicts), problems, recognized=taken, known=known
+    )
 
 
 def hostile(text: str) -> Report:
@@ -128,6 +135,7 @@ def hostile(text: str) -> Report:
         (text,),
         (verdict, waiting),
         (Problem(text, text),),
+        recognized={text: Recognized(text, hints=(text,))},
         known=(KnownFailure(text, text, Standing.CHANGED, text, text, text, text),),
     )
 

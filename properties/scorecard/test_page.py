@@ -135,7 +135,16 @@ def test_every_failure_has_a_card_of_its_own() -> None:
     for verdict in report.violations:
         assert verdict.id in seen.ids()
         assert f"flowref replay {verdict.id}" in seen.text
-    for word in ("autograd", "-0.25", "+0.25", "part 2 of 3 (Layer)", "53 bits", "seed 2", "-2.5"):
+    for word in (
+        "autograd",
+        "-0.25",
+        "+0.25",
+        "part 2 of 3 (Layer)",
+        "53 bits",
+        "seed 2",
+        "-2.5",
+        "Half of it is missing in zuko:NSF.",
+    ):
         assert word in seen.text
 
 
@@ -173,7 +182,9 @@ def test_the_matrix_holds_every_outcome() -> None:
             told = [
                 data["reasons"][int(k)] for k, spans in row["why"].items() if str(column) in spans
             ]
-            assert any(text.startswith(clean(verdict.reason)) for text in told)
+            violated = verdict.status is Status.VIOLATED
+            reason = "off by 0.001" if violated else clean(verdict.reason)
+            assert any(text.startswith(reason) for text in told)
 
 
 def test_what_was_not_judged_is_told() -> None:
@@ -184,6 +195,7 @@ def test_what_was_not_judged_is_told() -> None:
     for words in (
         "it offers no inverse", "say ?inverse=g", "rounding alone moves it", "not run", "parameter scales 0, 0.3",
         "left undecided", "forward", "mutants", "The inverse is off by one part in a million",
+            "What the targets were taken for", "say ?event=3",
     ):  # fmt: skip
         assert words in seen
 

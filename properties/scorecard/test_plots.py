@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flowref import registry
 from flowref.model import Evidence
-from flowref.model.figure import COURSE, DENSITY, JACOBIAN, PIT, SCALE, Figure
+from flowref.model.figure import COURSE, DENSITY, JACOBIAN, PIT, SCALE, Figure, figure
 from flowref.scorecard.formulas import formula
 from flowref.scorecard.plots import drawn
 from flowref.scorecard.plots.axes import decades, linear
@@ -20,7 +20,7 @@ from scorecard.samples import FIGURES
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
 SERIES = ("scale", "error", "allowed", "low", "high", "density", "integral", "counts",
-    "reported", "true", "columns", "recorded", "expected")  # fmt: skip
+    "reported", "true", "columns", "recorded", "expected", "got")  # fmt: skip
 
 
 @given(
@@ -29,15 +29,18 @@ SERIES = ("scale", "error", "allowed", "low", "high", "density", "integral", "co
 )
 def test_no_numbers_break_a_drawing(kind: str, series: dict[str, tuple[float, ...]]) -> None:
     """Whatever numbers a figure has, it is drawn well formed, or not at all."""
-    text = str(drawn(Figure(kind, series, "a note")))
-    assert not text or ElementTree.fromstring(text).tag == "svg"
-    assert "nan" not in text.replace("finance", "") or "nan" in text.partition("<g")[0]
+    for picture in drawn(Figure(kind, series, "a note")):
+        root = ElementTree.fromstring(str(picture))
+        assert root.tag == "svg"
+        values = [value for one in root.iter() for value in one.attrib.values()]
+        assert not any("nan" in value.split() or "inf" in value.split() for value in values)
 
 
 @pytest.mark.parametrize("kind", FIGURES)
 def test_a_figure_is_drawn(kind: str) -> None:
     """Each kind has a drawing with axes, a title and words, all of it within its frame."""
-    root = ElementTree.fromstring(str(drawn(FIGURES[kind])))
+    (picture,) = drawn(FIGURES[kind])
+    root = ElementTree.fromstring(str(picture))
     assert root.find("title") is not None and root.find("desc") is not None
     width, height = float(root.get("width", "0")), float(root.get("height", "0"))
     for one in root.iter():
@@ -50,9 +53,20 @@ def test_a_figure_is_drawn(kind: str) -> None:
 
 def test_errors_over_what_is_allowed_are_marked() -> None:
     """The plot of errors tells points that violate from those that hold, in color, fill and words."""
-    text = str(drawn(FIGURES[SCALE]))
+    text = str(drawn(FIGURES[SCALE])[0])
     assert text.count('class="bad"') == 8 + 1 and text.count('class="good"') == 5 + 1
     assert "8 of 13 points along a ray" in text
+
+
+def test_what_is_compared_is_drawn_where_it_differs() -> None:
+    """Half of the right value lies on a line of half the slope, all points off; where both agree, there
+    is no plot.
+    """
+    right = (-2.0, 0.5, 1.0, 4.0)
+    halved = figure(SCALE, "reported against autograd", got=[v / 2 for v in right], expected=right)
+    text = str(drawn(halved)[0])
+    assert "4 of 4 points lie off the line" in text and "autograd" in text
+    assert drawn(figure(SCALE, got=right, expected=right)) == []
 
 
 @given(NUMBERS, NUMBERS, NUMBERS, NUMBERS)
@@ -92,6 +106,4 @@ def test_any_statement_is_well_formed(text: str) -> None:
 
 def test_a_figure_keeps_six_digits() -> None:
     """Numbers of figures are short."""
-    from flowref.model.figure import figure
-
     assert figure(PIT, counts=[math.pi]).of("counts") == (3.14159,)

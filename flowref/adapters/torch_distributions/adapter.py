@@ -11,7 +11,7 @@ from typing import Any
 from flowref.adapters.common import batch_norms, torch_dialects
 from flowref.adapters.common.described import components_of, lineage
 from flowref.adapters.torch_distributions import constructions
-from flowref.adapters.torch_distributions.facts import describe, is_flow
+from flowref.adapters.torch_distributions.facts import describe, is_flow, onto_simplex
 from flowref.model import Adapter, Component, Dialect
 
 
@@ -110,6 +110,8 @@ def recognizes(obj: Any) -> Dialect | None:
     if isinstance(obj, Transform):
         names = lineage(obj)
         special = next((SPECIAL[name] for name in SPECIAL if name in names), None)
+        if special is None and onto_simplex(obj):
+            return SIMPLEX
         return special or (TRANSFORM if obj.bijective else None)
     if not isinstance(obj, Distribution):
         return None

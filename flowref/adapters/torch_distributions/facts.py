@@ -30,6 +30,7 @@ PROMISES: dict[str, frozenset[str]] = {
     "ReshapeTransform": VOLUME | CONSTANT,
 }
 # Onto the interior of a simplex or a ball, which no support describes.
+VECTORS = "IndependentConstraint(Real(), 1)"
 ONTO_INTERIORS = frozenset({"StickBreakingTransform", "CorrCholeskyTransform"})
 
 
@@ -65,7 +66,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         return (
             flow_facts(obj, facts.event_shape, traits) if is_flow(obj) else _with_rate(obj, facts)
         )
-    if names & ONTO_INTERIORS:
+    if names & ONTO_INTERIORS or onto_simplex(obj):
         if event_shape is None:
             raise unknown_shape(obj)
         return facts_of(Traits(promises=frozenset({"batch-dims"})), event_shape, event_shape)
@@ -73,6 +74,15 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     # The inverse of a sigmoid, which maps data to latents, is the logit of numbers between zero and
     # one.
     return replace(facts, preprocessing=Preprocessing()) if "SigmoidTransform" in names else facts
+
+
+def onto_simplex(transform: Any) -> bool:
+    """Whether a transform takes vectors to those of a simplex, which have one number more."""
+    import torch
+
+    if (str(transform.domain), str(transform.codomain)) != (VECTORS, "Simplex()"):
+        return False
+    return tuple(transform.forward_shape(torch.Size((4,)))) == (5,)
 
 
 def _with_rate(obj: Any, facts: Facts) -> Facts:

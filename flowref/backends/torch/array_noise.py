@@ -11,6 +11,8 @@ is all that excuses it.
 from __future__ import annotations
 
 import contextlib
+import functools
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
@@ -40,6 +42,9 @@ SUMS, PRODUCTS, QUOTIENTS = {"add", "subtract"}, {"multiply"}, {"divide", "true_
 INSIDE = frozenset(
     "dot vdot inner outer tensordot einsum convolve correlate trapezoid interp".split()
 )
+
+# What a continuous distribution of `scipy.stats` tells of an array.
+TOLD = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
 
 
 class Rounding(Protocol):
@@ -132,12 +137,44 @@ def arrays_rounded(rounding: Rounding) -> Iterator[None]:
 
     torch.Tensor.numpy = numpy  # type: ignore[method-assign, assignment]  # for a while
     try:
-        yield
+        with _distributions_rounded(rounding):
+            yield
     finally:
         if before is torch._C.TensorBase.numpy:
             del torch.Tensor.numpy
         else:
             torch.Tensor.numpy = before  # type: ignore[method-assign]  # an outer one
+
+
+@contextlib.contextmanager
+def _distributions_rounded(rounding: Rounding) -> Iterator[None]:
+    """While it is on, distributions of scipy round what they tell of arrays that round: they work on
+    plain memory inside.
+    """
+    owner: Any = getattr(sys.modules.get("scipy.stats"), "rv_continuous", None)
+    names = [name for name in TOLD if name in vars(owner)] if owner is not None else []
+    before = {name: getattr(owner, name) for name in names}
+
+    def rounded(method: Any) -> Any:
+        @functools.wraps(method)
+        def told(self: Any, *inputs: Any, **named: Any) -> Any:
+            plain = [_plain(one) for one in inputs]
+            out = method(self, *plain, **{key: _plain(one) for key, one in named.items()})
+            rounds = any(isinstance(one, RoundedArray) for one in (*inputs, *named.values()))
+            if not rounds or rounding.busy or not _floating(out):
+                return out
+            rounding.operations += 1
+            return _given(_rounded(method.__name__, plain, np.array(out), rounding), rounding)
+
+        return told
+
+    for name, method in before.items():
+        setattr(owner, name, rounded(method))
+    try:
+        yield
+    finally:
+        for name, method in before.items():
+            setattr(owner, name, method)
 
 
 def _given(value: Any, rounding: Rounding | None) -> Any:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import operator
 import types
 import weakref
@@ -29,6 +30,7 @@ from flowref.backends.torch.state import OPAQUE
 PATIENCE = 3
 CACHED = type(functools.cache(lambda: None))
 SEQUENCES = (list, tuple, set, frozenset)
+VALUES = operator.methodcaller("values")
 # Values that nothing can change, or that all copies share; generators of random numbers are
 # neither.
 FIXED = (*(kind for kind in OPAQUE if kind is not torch.Generator), slice, range, np.generic)
@@ -88,9 +90,12 @@ class Inventory:
     """
 
     def __init__(self, obj: Any) -> None:
-        self.holders: list[tuple[Any, type, Any]] = []
-        self.mappings: list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = []
-        self.sequences: list[tuple[Any, tuple[Any, ...]]] = []
+        # Objects, their classes and what their attributes are kept in.
+        self.holders: tuple[list[Any], list[type], list[Any]] = ([], [], [])
+        # Containers: those that are empty, all others, and the mappings among these.
+        self.empty: list[Any] = []
+        self.containers: list[Any] = []
+        self.mappings: list[Any] = []
         self.tensors: list[tuple[torch.Tensor, torch.Tensor, tuple[Any, ...]]] = []
         self.arrays: list[tuple[Any, Any]] = []
         seen: set[int] = set()
@@ -101,6 +106,9 @@ class Inventory:
                 continue
             seen.add(id(item))
             stack += self._enter(item)
+        self.lengths = list(map(len, self.containers))
+        self.entries = list(_entries(self.containers))
+        self.values = list(_values(self.mappings))
 
     def _enter(self, item: Any) -> tuple[Any, ...]:
         """Take an item down; returns what it holds."""
@@ -111,12 +119,15 @@ class Inventory:
                 raise Unknown
             self.tensors.append((item, item.detach().clone(), marks))
             return ()
-        if kind in (dict, OrderedDict):
-            self.mappings.append((item, tuple(item), tuple(item.values())))
+        if kind in (dict, OrderedDict) or kind in SEQUENCES:
+            if not item:
+                self.empty.append(item)
+                return ()
+            self.containers.append(item)
+            if kind not in (dict, OrderedDict):
+                return tuple(item)
+            self.mappings.append(item)
             return (*item, *item.values())
-        if kind in SEQUENCES:
-            self.sequences.append((item, tuple(item)))
-            return tuple(item)
         if kind is np.ndarray and item.dtype != object:
             self.arrays.append((item, item.copy()))
             return ()
@@ -125,7 +136,10 @@ class Inventory:
         if kind is functools.partial:
             return (item.func, item.args, item.keywords, vars(item))
         if _transparent(kind):
-            self.holders.append((item, kind, vars(item)))
+            items, kinds, attributes = self.holders
+            items.append(item)
+            kinds.append(kind)
+            attributes.append(vars(item))
             return (vars(item),)
         raise Unknown
 
@@ -133,20 +147,8 @@ class Inventory:
         """Whether everything is where it was, with the values that it had."""
         try:
             return (
-                all(
-                    type(item) is kind and vars(item) is attributes
-                    for item, kind, attributes in self.holders
-                )
-                and all(
-                    len(mapping) == len(keys)
-                    and all(map(operator.is_, mapping, keys))
-                    and all(map(operator.is_, mapping.values(), values))
-                    for mapping, keys, values in self.mappings
-                )
-                and all(
-                    len(sequence) == len(values) and all(map(operator.is_, sequence, values))
-                    for sequence, values in self.sequences
-                )
+                not any(self.empty)
+                and self._all_the_same()
                 and all(
                     _marks(tensor) == marks and torch.equal(tensor, value)
                     for tensor, value, marks in self.tensors
@@ -155,6 +157,28 @@ class Inventory:
             )
         except Exception:  # tensors of two devices, say, cannot be compared: something did change
             return False
+
+    def _all_the_same(self) -> bool:
+        """Whether objects are of their classes, and containers hold the very entries that they held:
+        there are hundreds, so that loops are those of `map`.
+        """
+        items, kinds, attributes = self.holders
+        return (
+            all(map(operator.is_, map(type, items), kinds))
+            and all(map(operator.is_, map(vars, items), attributes))
+            and list(map(len, self.containers)) == self.lengths
+            and all(map(operator.is_, _entries(self.containers), self.entries))
+            and all(map(operator.is_, _values(self.mappings), self.values))
+        )
+
+
+def _entries(containers: list[Any]) -> Iterator[Any]:
+    """What sequences hold, and the keys of mappings."""
+    return itertools.chain.from_iterable(containers)
+
+
+def _values(mappings: list[Any]) -> Iterator[Any]:
+    return itertools.chain.from_iterable(map(VALUES, mappings))
 
 
 def _marks(tensor: torch.Tensor) -> tuple[Any, ...]:

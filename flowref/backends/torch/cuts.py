@@ -7,6 +7,7 @@ cotangents back as the whole does (`Visitor.composed`).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,18 +16,19 @@ import torch
 
 from flowref.backends.torch.arrays import array
 from flowref.backends.torch.measuring import Measuring
-from flowref.backends.torch.stages import Asked, graphed, tensor_like, zeros_for
+from flowref.backends.torch.stages import FEW, Asked, graphed, tensor_like
 from flowref.backends.torch.tape import Cut, Done, Tape
 from flowref.model import Array, Stage
+from flowref.model.cost import BACKWARD
 
-# More functions are not followed.
-LONGEST = 100_000
+# More functions are not followed; cotangents that are pulled back together where they are many.
+LONGEST, TOGETHER = 100_000, 64
 
 
 @dataclass(frozen=True)
 class Piece:
     """What lies between two cuts: the numbers of what goes in and of what comes out, these tensors,
-    and the work of one call at all points. ``next``: whether it is one function only.
+    and the work of one cotangent of one point. ``next``: whether it is one function only.
     """
 
     given: tuple[int, ...]
@@ -38,14 +40,42 @@ class Piece:
 
     def pull(self, cotangents: Array) -> Array:
         """See `Stage.pull`, of all that goes in and comes out."""
-        sizes = np.cumsum([sink[0].numel() for sink in self.sinks])[:-1]
-        return np.stack(
-            [
-                pulled(self.sinks, self.sources, np.split(cotangents[:, probe], sizes, axis=1))
-                for probe in range(cotangents.shape[1])
-            ],
-            axis=1,
-        )
+        if cotangents.shape[1] > FEW:
+            with contextlib.suppress(Exception):  # a function that cannot be asked for many at once
+                return np.concatenate(
+                    [
+                        self._pulled(cotangents[:, start : start + TOGETHER], True)
+                        for start in range(0, cotangents.shape[1], TOGETHER)
+                    ],
+                    axis=1,
+                )
+        rows = [
+            self._pulled(cotangents[:, probe : probe + 1]) for probe in range(len(cotangents[0]))
+        ]
+        return np.concatenate(rows, 1)
+
+    def _pulled(self, cotangents: Array, together: bool = False) -> Array:
+        """The same for one cotangent, or for several ``together``."""
+        pieces = np.split(cotangents, np.cumsum([sink[0].numel() for sink in self.sinks])[:-1], 2)
+        moving = [pair for pair in zip(self.sinks, pieces, strict=True) if graphed(pair[0])]
+        gradients: Sequence[torch.Tensor | None] = [None] * len(self.sources)
+        if moving:
+            gradients = torch.autograd.grad(
+                [sink for sink, _ in moving],
+                list(self.sources),
+                [given(piece, sink, together) for sink, piece in moving],
+                retain_graph=True,
+                allow_unused=True,
+                is_grads_batched=together,
+            )
+        batch, count = cotangents.shape[:2]
+        flat = [
+            np.zeros((batch, count, source[0].numel()))
+            if one is None
+            else np.asarray(array(one)).reshape(count, batch, -1).swapaxes(0, 1)
+            for one, source in zip(gradients, self.sources, strict=True)
+        ]
+        return np.concatenate(flat, 2)
 
 
 def runs_of(found: Sequence[Piece]) -> list[list[Piece]]:
@@ -101,7 +131,7 @@ def _stage(
 
     x, y = flat(sources), flat(sinks)
     shape = tuple(sources[0].shape[1:]) if len(sources) == 1 else x.shape[1:]
-    return Stage(name, shape, x, y, pull, work=sum(piece.work for piece in run) / len(x))
+    return Stage(name, shape, x, y, pull, work=lambda: sum(piece.work for piece in run))
 
 
 def pieces(asked: Asked, x: torch.Tensor) -> list[Piece]:
@@ -142,10 +172,17 @@ def _between(
         ends.append(((end,), [value], []))
         stops.append(len(done))
     for (taken, sinks, following), after in zip(ends, stops, strict=True):
-        work = done[after - 1].work - (done[before - 1].work if before else 0.0)
+        work = work_between(done, before, after, len(leaf))
         found.append(Piece(given, taken, sources, sinks, work, after == before + 1))
         given, sources, before = taken, following, after
     return found
+
+
+def work_between(done: Sequence[Done], before: int, after: int, batch: int) -> float:
+    """The work of pulling one of many cotangents of one point back through functions."""
+    some = done[before:after]
+    bulk, dispatched = sum(one.bulk for one in some), sum(one.dispatched for one in some)
+    return BACKWARD * (bulk / batch + dispatched / TOGETHER)
 
 
 def cuts_of(tape: Tape, end: int, x: torch.Tensor) -> list[Cut]:
@@ -180,18 +217,9 @@ def flat(tensors: Sequence[torch.Tensor]) -> Array:
     return np.concatenate([np.asarray(array(one)).reshape(len(one), -1) for one in tensors], 1)
 
 
-def pulled(
-    sinks: Sequence[torch.Tensor], sources: Sequence[torch.Tensor], pieces: Sequence[Array]
-) -> Array:
-    """What one cotangent of several tensors gives for others that they hang on, ``(batch, inputs)``."""
-    moving = [pair for pair in zip(sinks, pieces, strict=True) if graphed(pair[0])]
-    gradients: Sequence[torch.Tensor | None] = [None] * len(sources)
-    if moving:
-        gradients = torch.autograd.grad(
-            [sink for sink, _ in moving],
-            list(sources),
-            [tensor_like(piece, sink) for sink, piece in moving],
-            retain_graph=True,
-            allow_unused=True,
-        )
-    return flat([zeros_for(one, source) for one, source in zip(gradients, sources, strict=True)])
+def given(piece: Array, sink: torch.Tensor, together: bool) -> torch.Tensor:
+    """Cotangents ``(batch, probes, numbers)`` of a tensor, one or several together, in its shape."""
+    if not together:
+        return tensor_like(piece[:, 0], sink)
+    probes = torch.from_numpy(np.ascontiguousarray(piece.swapaxes(0, 1))).to(sink.dtype)
+    return probes.reshape(-1, *sink.shape)

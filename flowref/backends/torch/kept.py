@@ -32,9 +32,11 @@ class Kept:
         self.limit, self.size = limit, 0
         self.entries: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
-    def get(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        """What is kept under a key, or what ``make`` gives; arrays in memory of their own."""
-        if key in self.entries:
+    def get(self, key: tuple[Any, ...], make: Callable[[], Any], anew: bool = False) -> Any:
+        """What is kept under a key, or what ``make`` gives, in any case where it is made ``anew``;
+        arrays in memory of their own.
+        """
+        if key in self.entries and not anew:
             self.entries.move_to_end(key)
             return copied(self.entries[key])
         made = make()

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from flowref.backends.torch.arrays import as_mapped
+from flowref.backends.torch.compilers import uncompiled
 from flowref.backends.torch.evaluation import KEPT, evaluate, tensors
 from flowref.backends.torch.live import DTYPES, Live
 from flowref.backends.torch.methods import dispatched, method
@@ -97,16 +98,19 @@ def _inference_mode(obj: Any, function: Callable[..., Any], inputs: list[Any]) -
 
 
 def _checkpoint(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
-    from torch.utils.checkpoint import checkpoint
+    from torch.utils import checkpoint
 
     first, *others = inputs
     if not isinstance(first, torch.Tensor):
         raise Unsupported("it takes no points that gradients could flow to")
-    return checkpoint(
-        lambda points: function(obj, points, *others),
-        first.requires_grad_(True),
-        use_reentrant=False,
-    )
+    # A wrapper keeps the compiler out, which it imports for that.
+    run = getattr(checkpoint.checkpoint, "__wrapped__", checkpoint.checkpoint)
+    with uncompiled():
+        return run(
+            lambda points: function(obj, points, *others),
+            first.requires_grad_(True),
+            use_reentrant=False,
+        )
 
 
 def _functional_call(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:

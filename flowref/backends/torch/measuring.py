@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from flowref.backends.torch.narrowing import Watching
-from flowref.model.cost import work
+from flowref.model.cost import OPERATION, work
 
 # Products of two matrices; of which arguments.
 MATRICES = {
@@ -43,6 +43,11 @@ class Measuring(Watching):
     def work(self) -> float:
         """The work so far, in nominal nanoseconds."""
         return work(self.operations, self.entries, self.products, self.factors)
+
+    @property
+    def dispatched(self) -> float:
+        """That of dispatching operations alone."""
+        return self.operations * OPERATION
 
     def __torch_dispatch__(
         self,

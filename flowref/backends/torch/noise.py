@@ -15,10 +15,9 @@ Source: Parker, Pierce and Eggert, Monte Carlo Arithmetic (2000); Verificarlo (a
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -51,6 +50,8 @@ BLOCK, PERIOD = 2048, 65521
 # Operators that are exact for some operands, and those whose error is more than that of a product.
 SOMETIMES = SUMS | PRODUCTS | QUOTIENTS | {"sum"}
 MORE = {*BOUNDED, "softplus", "softplus_backward", "_log_softmax", "log_sigmoid_forward"}
+# Arguments that hold no tensor.
+PLAIN = frozenset((int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout))
 # Mantissas, between a half and one, of powers of two and of zero.
 POWERS = (0.5, -0.5, 0.0)
 
@@ -109,8 +110,8 @@ class RandomRounding(TorchDispatchMode):
         return (
             isinstance(value, torch.Tensor)
             and value.dtype in FLOATS
+            and value.is_cpu
             and value.numel() > 0
-            and value.device.type == "cpu"
         )
 
     def magnitude_of(self, array: Any) -> float:
@@ -141,16 +142,16 @@ class RandomRounding(TorchDispatchMode):
 
     def factor(self, like: Any) -> Any:
         """Factors of one plus a relative error, of the shape and dtype of an array."""
-        size = like.size
-        magnitude = self.magnitude_of(like)
+        size, double = like.size, like.dtype == np.float64
+        magnitude = self.magnitude if double else self.magnitude_of(like)
         if size > BLOCK or magnitude != self.magnitude:
             return 1 + magnitude * self.uniform(like)
         if size > len(self.factors):
             self.factors = self.generator.random(BLOCK)
             self.factors *= 2 * self.magnitude
             self.factors += 1 - self.magnitude
-        drawn, self.factors = self.factors[:size], self.factors[size:]
-        return drawn.reshape(like.shape).astype(like.dtype, copy=False)
+        drawn, self.factors = self.factors[:size].reshape(like.shape), self.factors[size:]
+        return drawn if double else drawn.astype(like.dtype)
 
     def __torch_dispatch__(
         self,
@@ -159,58 +160,47 @@ class RandomRounding(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        self.busy += 1  # its own arrays are not those of the code that is rounded
-        try:
-            return self._dispatched(func, args, kwargs)
-        finally:
-            self.busy -= 1
-
-    def _dispatched(
-        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None
-    ) -> Any:
         self.operations += 1
         if self.budget is not None and self.operations > self.budget:
             raise Undecidable("an iteration did not settle under random rounding")
-        name, how = _rounding(func)
+        rule, kwargs = RULES.get(id(func)) or _rule(func), kwargs or {}
         self.narrowing = False
-        if self.double and any(map(_single, args)):
-            self.narrowing = any(map(self._was_narrowed, args))
-            args = self._entering(func, name, args, kwargs)
-        elif self.double and (kwargs or {}).get("dtype") == torch.float32:
-            self.narrowing = any(map(_double, args))
-        out = self._run(func, name, how, args, kwargs)
-        if self.narrowing:
-            for value in out if isinstance(out, (tuple, list)) else (out,):
-                if _single(value):
-                    self.narrowed[value] = True
-        return out
+        self.busy += 1  # its own arrays are not those of the code that is rounded
+        try:
+            if self.double:
+                if _any_single(args):
+                    self.narrowing = any(map(self._was_narrowed, args))
+                    args = self._entering(func, rule.name, args, kwargs)
+                elif kwargs and kwargs.get("dtype") is torch.float32:
+                    self.narrowing = any(map(_double, args))
+            out = func(*args, **kwargs) if rule.exact else self._run(func, rule, args, kwargs)
+            if self.narrowing:
+                for value in out if isinstance(out, (tuple, list)) else (out,):
+                    if _single(value):
+                        self.narrowed[value] = True
+            return out
+        finally:
+            self.busy -= 1
 
-    def _run(
-        self,
-        func: Any,
-        name: str,
-        how: str,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any] | None,
-    ) -> Any:
-        """What an operator returns, rounded where it rounds."""
-        if how == "exact":
-            return func(*args, **(kwargs or {}))
-        if how == "inside":
-            kept = WRITTEN.get(name, ())
+    def _run(self, func: Any, rule: Rule, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """What an operator returns that rounds."""
+        if rule.inside:
+            kept = WRITTEN.get(rule.name, ())
             args = tuple(
-                value if index in kept else self._rounded_input(value)
-                for index, value in enumerate(args)
+                [
+                    value if index in kept else self._rounded_input(value)
+                    for index, value in enumerate(args)
+                ]
             )
-        elif how == "normwise":
-            args = tuple(self._normwise(value) for value in args)
-        out = func(*args, **(kwargs or {}))
+        elif rule.normwise:
+            args = tuple([self._normwise(value) for value in args])
+        out = func(*args, **kwargs)
         if isinstance(out, torch.Tensor):
-            return self._rounded(name, args, out)
+            return self._rounded(rule, args, out)
         if isinstance(out, (tuple, list)):
-            exact = EXACT_RESULTS.get(name)
+            exact = EXACT_RESULTS.get(rule.name)
             return type(out)(
-                value if index == exact else self._rounded(name, args, value)
+                value if index == exact else self._rounded(rule, args, value)
                 for index, value in enumerate(out)
             )
         return out
@@ -277,7 +267,7 @@ class RandomRounding(TorchDispatchMode):
         magnitude = NORMWISE_CONSTANT * self.magnitude_of(array)
         return torch.from_numpy(array + magnitude * largest * self.uniform(array))
 
-    def _rounded(self, name: str, args: tuple[Any, ...], out: Any) -> Any:
+    def _rounded(self, rule: Rule, args: tuple[Any, ...], out: Any) -> Any:
         """A result with its error. What is not exact writes to memory of its own, so the error is
         put in there.
         """
@@ -285,19 +275,25 @@ class RandomRounding(TorchDispatchMode):
             return out
         array = _array(out)
         # inf times a factor is inf, nan stays nan: noise never makes a finite value of either.
-        exact = _exact(name, args, array) if name in SOMETIMES else None
+        exact = _exact(rule.name, args, array) if rule.sometimes else None
         if exact is True:
             return out
-        special = name in SPECIAL
-        units = self.magnitude_of(array) * (SPECIAL_CONSTANT if special else 1.0)
-        if _large(array):
-            self._tiled(units, array, array, exact)
-        elif exact is None:
-            array *= 1 + units * self.uniform(array) if special else self.factor(array)
+        if rule.special or array.size > PERIOD:
+            units = self.magnitude_of(array) * (SPECIAL_CONSTANT if rule.special else 1.0)
+            if _large(array):
+                self._tiled(units, array, array, exact)
+                factor = None
+            else:
+                factor = 1 + units * self.uniform(array) if rule.special else self.factor(array)
         else:
-            factor = 1 + units * self.uniform(array) if special else self.factor(array)
-            np.multiply(array, factor, out=array, where=~exact)
-        if name in MORE:
+            factor = self.factor(array)
+        if factor is not None:
+            if exact is None:
+                array *= factor
+            else:
+                np.multiply(array, factor, out=array, where=~exact)
+        if rule.more:
+            name = rule.name
             if name in ("softplus", "softplus_backward"):
                 self._softplus(name, args, array)
             elif name in BOUNDED:
@@ -330,6 +326,18 @@ def _state(generator: np.random.Generator) -> bytes:
     return bytes(state["state"].tobytes())
 
 
+def _any_single(values: Any) -> bool:
+    """Whether a tensor in single precision is among arguments, or within them."""
+    for value in values:
+        kind = type(value)
+        if kind is torch.Tensor or kind is torch.nn.Parameter:
+            if value.dtype is torch.float32:
+                return True
+        elif kind not in PLAIN and _single(value):
+            return True
+    return False
+
+
 def _single(value: Any) -> bool:
     """Whether an argument is a tensor in single precision, or holds one."""
     if isinstance(value, (tuple, list)):
@@ -348,17 +356,38 @@ def _large(array: Any) -> bool:
     return bool(array.size > PERIOD and array.flags.c_contiguous)
 
 
-@functools.cache
-def _rounding(func: Any) -> tuple[str, str]:
-    """The name of an operator, and where it rounds."""
+class Rule(NamedTuple):
+    """What is known of an operator: where it rounds, and whether it is exact for some operands.
+    ``func`` is kept so that its id stays its own.
+    """
+
+    func: Any
+    name: str
+    exact: bool
+    inside: bool
+    normwise: bool
+    sometimes: bool
+    special: bool
+    more: bool
+
+
+# By the ids of operators, whose own hashes are computed in Python.
+RULES: dict[int, Rule] = {}
+
+
+def _rule(func: Any) -> Rule:
+    """What is known of an operator, found out once."""
     name = func.overloadpacket.__name__
     views = any(
         result.alias_info is not None and not result.alias_info.is_write
         for result in func._schema.returns
     )
-    if name in EXACT or views:
-        return name, "exact"
-    return name, "inside" if name in INSIDE else "normwise" if name in NORMWISE else "result"
+    exact, inside = name in EXACT or views, name in INSIDE
+    normwise = name in NORMWISE and not inside
+    RULES[id(func)] = Rule(
+        func, name, exact, inside, normwise, name in SOMETIMES, name in SPECIAL, name in MORE
+    )
+    return RULES[id(func)]
 
 
 def _array(value: torch.Tensor) -> Any:

@@ -16,6 +16,7 @@ from flowref.backends.torch.scenario import Action, Stage
 from flowref.backends.torch.state import (
     duplicate,
     modules,
+    move,
     named_state,
     set_mode,
     tensor_entries,
@@ -70,6 +71,11 @@ def rounded(stage: Stage, step: steps.Rounded) -> None:
 def deepcopy(stage: Stage, step: steps.Deepcopy) -> None:
     """The deep copy lives on."""
     stage.obj = copy.deepcopy(stage.obj)
+
+
+def branch(stage: Stage, step: steps.Branch) -> None:
+    """A deep copy is moved."""
+    move(copy.deepcopy(stage.obj), step.scale, step.seed)
 
 
 def through_pickle(stage: Stage, step: steps.Pickle) -> None:
@@ -161,6 +167,7 @@ STATE: dict[type, Action] = {
     steps.Save: save,
     steps.Restore: restore,
     steps.Rounded: rounded,
+    steps.Branch: branch,
     steps.Deepcopy: deepcopy,
     steps.Pickle: through_pickle,
     steps.TorchSave: through_file,

@@ -9,12 +9,16 @@ import numpy as np
 import torch
 
 from flowref.backends.torch.arrays import array
+from flowref.backends.torch.measuring import Measuring
 from flowref.model import Array, Stage
+from flowref.model.cost import BACKWARD
 
 # Rows of one backward pass, at most; more are pulled back in chunks.
 PULLED = 256
 # Up to so many cotangents are pulled back one after the other.
 FEW = 66
+# So many times a batch is measured as well, to tell what rows take from what parameters take.
+MORE = 3
 
 
 class Asked(NamedTuple):
@@ -43,20 +47,44 @@ def repeated(value: Any, batch: int, times: int) -> Any:
     return value.repeat_interleave(times, 0)
 
 
+class Graphs:
+    """The graph that was made last of a map at points, of whichever stage: what is pulled back next is
+    often pulled back through the same.
+    """
+
+    owner: object = None
+    graph: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def of(
+        self, owner: object, make: Callable[[], tuple[torch.Tensor, torch.Tensor]]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The graph of an owner, made if it is not there."""
+        if self.graph is None or self.owner is not owner:
+            self.owner = self.graph = None
+            self.owner, self.graph = owner, make()
+        return self.graph
+
+
 def stage_of(
-    name: str, asked: Asked, x: torch.Tensor, most: int, y: torch.Tensor | None = None
+    name: str,
+    asked: Asked,
+    x: torch.Tensor,
+    most: int,
+    y: torch.Tensor | None = None,
+    graphs: Graphs | None = None,
 ) -> Stage:
     """A map at points, where it gives ``y`` if that is known; a graph has ``most`` rows."""
     if y is None:
         with torch.no_grad():
             y = asked.at(x.detach())
     batch, event = len(x), tuple(x.shape[1:])
+    together = max(1, min(PULLED, most) // max(1, batch))
+    last = graphs or Graphs()
 
     def pull(cotangents: Array) -> Array:
         # A few are pulled back from one and the same call, however noise has rounded it.
-        together = 1 if cotangents.shape[1] <= FEW else max(1, min(PULLED, most) // max(1, batch))
-        if together == 1:
-            leaf, out = graph(1)
+        if cotangents.shape[1] <= FEW or together == 1:
+            leaf, out = last.of(pull, lambda: graph(1))
             return np.concatenate(
                 [
                     pulled_back(out, leaf, cotangents[:, probe : probe + 1])
@@ -81,8 +109,18 @@ def stage_of(
         with torch.no_grad():
             return np.asarray(array(asked.at(rows.reshape(-1, *event)))).reshape(len(points), -1)
 
+    def work() -> float:
+        spent: list[float] = []
+        for times in (1, MORE):
+            with torch.no_grad(), Measuring() as measuring:
+                asked.at(x.detach().repeat_interleave(times, 0), times)
+            spent.append(measuring.work)
+        row = max(0.0, spent[1] - spent[0]) / (MORE - 1)
+        return (1 + BACKWARD) * (row + max(0.0, spent[0] - row) / together) / batch
+
     flat = np.asarray(array(x)).reshape(batch, -1)
-    return Stage(name, event, flat, np.asarray(array(y)).reshape(batch, -1), pull, value)
+    there = np.asarray(array(y)).reshape(batch, -1)
+    return Stage(name, event, flat, there, pull, value, work=work)
 
 
 def pulled_back(value: torch.Tensor, leaf: torch.Tensor, cotangents: Array) -> Array:

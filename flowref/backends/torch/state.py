@@ -100,7 +100,8 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
         copied: dict[Any, Any] = kind()
         memo[id(value)] = copied
         for key, entry in value.items():
-            copied[key if type(key) in ATOMS else copy.deepcopy(key, memo)] = _copied(entry, memo)
+            at = key if type(key) in ATOMS else copy.deepcopy(key, memo)
+            copied[at] = entry if type(entry) in ATOMS else _copied(entry, memo)
         return copied
     if kind is list:
         entries: list[Any] = []
@@ -122,7 +123,22 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
         make, arguments, *more = value.__reduce_ex__(4)
         if make is copyreg.__newobj__ and len(arguments) == 1 and not any(more[1:]):  # type: ignore[attr-defined]  # typeshed leaves it out
             return _instance(value, kind, more[0] if more else None, memo)
-    return copy.deepcopy(value, memo)
+    made = copy.deepcopy(value, memo)
+    if isinstance(value, nn.Module) and shares(made, value):
+        # Its own way of copying hands on the parameters: then field by field, as torch would.
+        made = kind.__new__(kind)
+        memo[id(value)] = made
+        vars(made).update(_copied(vars(value), {id(value): made}))
+    return made
+
+
+def shares(first: nn.Module, second: nn.Module) -> bool:
+    """Whether two modules have trainable parameters in the same memory."""
+    pointers = [
+        {p.data_ptr() for p in one.parameters() if p.requires_grad and p.numel()}
+        for one in (first, second)
+    ]
+    return bool(pointers[0] & pointers[1])
 
 
 def _instance(value: Any, kind: Any, state: Any, memo: dict[int, Any]) -> Any:

@@ -17,11 +17,14 @@ from flowref.backends.torch.measuring import Measuring
 
 
 class Done(NamedTuple):
-    """A function that was called: the values that it read and those that it made, by number."""
+    """A function that was called: the values that it read and those that it made, by number, and its
+    work apart from that of dispatching operations.
+    """
 
     read: tuple[int, ...]
     made: tuple[int, ...]
-    work: float
+    bulk: float
+    dispatched: float
 
 
 class Cut(NamedTuple):
@@ -59,6 +62,12 @@ class Tape(TorchFunctionMode):
         self.instead: dict[int, torch.Tensor] = {}
         self._new(x)
 
+    def _spent(self) -> tuple[float, float]:
+        if self.measuring is None:
+            return 0.0, 0.0
+        dispatched = self.measuring.dispatched
+        return self.measuring.work - dispatched, dispatched
+
     def _key(self, tensor: torch.Tensor) -> int:
         return self.origin.get(id(tensor), id(tensor))
 
@@ -88,7 +97,7 @@ class Tape(TorchFunctionMode):
         if self.instead and read:
             args, kwargs = self._exchanged(args), self._exchanged(kwargs)
             given = [self.current(one) for one in given]
-        versions = [one._version for one in given]
+        versions, before = [one._version for one in given], self._spent()
         out = func(*args, **kwargs)
         made = [
             self._new(one)
@@ -99,11 +108,11 @@ class Tape(TorchFunctionMode):
         ]
         for one, version in zip(given, versions, strict=True):
             if one._version != version and one.requires_grad:
-                before, after = self._written(one)
-                read, made = read + before, made + after
+                old, new = self._written(one)
+                read, made = read + old, made + new
         if made and read:
-            work = self.measuring.work if self.measuring else 0.0
-            self.done.append(Done(tuple(dict.fromkeys(read)), tuple(made), work))
+            took = [now - then for now, then in zip(self._spent(), before, strict=True)]
+            self.done.append(Done(tuple(dict.fromkeys(read)), tuple(made), *took))
             cut = self.cuts.get(len(self.done))
             if cut is not None:
                 self._cut(cut)

@@ -21,10 +21,11 @@ from torch import nn
 from flowref.backends.torch.arrays import array
 from flowref.backends.torch.cuts import Piece, pieces, rest_of, runs_of, whole_of
 from flowref.backends.torch.derivatives import graphed_rows
+from flowref.backends.torch.kept import KEPT, digest_of
 from flowref.backends.torch.levels import own_methods, wrapped
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.parts import listed_parts
-from flowref.backends.torch.stages import Asked, graphed, stage_of, tensor_like, zeros_for
+from flowref.backends.torch.stages import Asked, Graphs, graphed, stage_of, tensor_like, zeros_for
 from flowref.backends.torch.state import trainable
 from flowref.model import Array, Dialect, Stage, Visitor
 from flowref.model.cost import BACKWARD
@@ -35,7 +36,30 @@ WALKED, WHOLE = 30.0, 1024
 
 
 def walk(live: Live, name: str, x: Array, context: Array | None, visitor: Visitor) -> bool:
-    """Lead a visitor through one call; whether it told everything."""
+    """Lead a visitor through one call; whether it told everything. Where it did not without noise,
+    it does not with it.
+    """
+    if not visitor.steady:
+        key = (live.number, None, live.default, digest_of(f"resolved {name}", x, context))
+        if live.rounding is None:
+            return bool(KEPT.get(key, lambda: led(live, name, x, context, visitor), anew=True))
+        return KEPT.entries.get(key) is not False and led(live, name, x, context, visitor)
+
+    def anew() -> tuple[bool, Any]:
+        before, live.rounding = live.rounding, None
+        try:
+            return led(live, name, x, context, visitor), visitor.notes()
+        finally:
+            live.rounding = before
+
+    key = (live.number, None, live.default, digest_of(f"walk {name}", x, context))
+    resolved, notes = KEPT.get(key, anew)
+    visitor.recall(notes)
+    return bool(resolved)
+
+
+def led(live: Live, name: str, x: Array, context: Array | None, visitor: Visitor) -> bool:
+    """The same, under the noise that is on."""
     with live.lend() as obj, frozen(obj), live.calling(f"walk {name}"):
         points = live.tensor(x, support=live.support_of(name))
         assert points is not None
@@ -110,6 +134,7 @@ class Walker:
     most: int
     scopes: list[Scope] = field(default_factory=list)
     muted: bool = False
+    graphs: Graphs = field(default_factory=Graphs)
 
     def visit(
         self,
@@ -123,7 +148,7 @@ class Walker:
         """Visit a call of an object, or what it is made of."""
         function = getattr(dialect, call)
         asked = Asked(lambda points, ctx: function(obj, points, ctx), (context,))
-        stage = stage_of(name, asked, x, self.most)
+        stage = stage_of(name, asked, x, self.most, graphs=self.graphs)
         if self.live.facts.cost.heavy and listed_parts(obj, dialect):
             mark = self.visitor.mark()  # a composite of several parts seldom tells as a whole
             if self._parts(stage, obj, dialect, call, x, context):
@@ -167,7 +192,7 @@ class Walker:
                 return False
             asked = Asked(lambda p, ctx, f=function, o=part: f(o, p, ctx), (context,))
             try:
-                stages.append(stage_of(name, asked, x, self.most))
+                stages.append(stage_of(name, asked, x, self.most, graphs=self.graphs))
                 if not self.visit(name, part, own, call, x, context):
                     return False
                 with torch.no_grad():
@@ -235,7 +260,7 @@ class Walker:
         asked = Asked(method, tuple(others), keywords)
         with self._mute():
             out = method(x, *others, **keywords)
-            stage = stage_of(name, asked, x, self.most, out[0])
+            stage = stage_of(name, asked, x, self.most, out[0], self.graphs)
         if not scope.failed:
             scope.failed = not (
                 apart(out[0], x, (*others, *keywords.values()))

@@ -32,6 +32,7 @@ from flowref.laws.batch_norm.normalizer import (
     Running,
     random_batch,
 )
+from flowref.laws.batch_norm.pictures import course
 from flowref.laws.common.outcomes import flags
 from flowref.laws.common.requirements import as_built
 from flowref.model import EXACT, Array, Batch, Residual, Unsupported, requires
@@ -43,6 +44,7 @@ TORCH = "torch.nn.BatchNorm1d: running statistics, momentum and num_batches_trac
 
 @batch_norm_law(
     "batch-norm/running-update",
+    picture=course,
     applies=averages,
     scales=(0.0, 0.3),
     source=f"{TORCH}; Keras calls momentum what torch calls one minus it, and both kinds of variance are kept by some",
@@ -70,6 +72,7 @@ def running_update(flow: BatchNormal, batch: Batch) -> Residual:
 
 @batch_norm_law(
     "batch-norm/momentum-limits",
+    picture=course,
     applies=averages & takes_momentum,
     effort=3,
     scales=(0.0,),
@@ -130,6 +133,7 @@ def averages_plainly(flow: BatchNormal) -> bool:
 
 @batch_norm_law(
     "batch-norm/plain-average",
+    picture=course,
     applies=averages & averages_plainly,
     effort=3,
     scales=(0.0,),
@@ -149,6 +153,7 @@ def plain_average(flow: BatchNormal, batch: Batch) -> Residual:
 
 @batch_norm_law(
     "batch-norm/average-warms-up",
+    picture=course,
     applies=averages & as_built,
     effort=2,
     scales=(0.0,),

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, rows_max
 from flowref.laws.common.differences import derivative
+from flowref.laws.common.entries import entry_by_entry, refusal
 from flowref.laws.common.structure import (
+    WHOLE,
     Told,
     copies,
     in_two_steps,
@@ -33,20 +36,22 @@ STEPS, RETURNED = 8.0, 1e-9
 # Parts, one after the other, are the whole up to this, in what they give and what they pull back.
 ALIKE, CHAINED = 1e-6, 2
 TOO_LARGE = (
-    "its Jacobian has {0} x {0} entries, and no structure of it or of its parts was found; build it "
-    "with at most a thousand, or of modules that return a value and a log-det"
+    "its Jacobian has {0} x {0} entries, and no structure of it or of its parts was found; {1}"
 )
+SMALLER = "build it with at most a thousand, or of modules that return a value and a log-det"
 
 
 @dataclass
 class Ledger:
     """A visitor that writes down the log-det of every stage. ``kept``: the entries that a coupling is
-    declared to keep.
+    declared to keep. ``steady``: Jacobians of more than a thousand entries are made, at one point.
     """
 
     rows: int
     kept: Array | None = None
     seed: int = 0
+    steady: bool = False
+    refused: str = ""
     entries: list[tuple[bool, Told]] = field(default_factory=list)
 
     def told(self, stage: Stage) -> bool:
@@ -65,7 +70,15 @@ class Ledger:
         """See `Visitor`: couplings of usual halves, or the Jacobian entry by entry."""
         rng = np.random.default_rng(seed_of(self.seed, stage.name, "halves") % 2**63)
         halves = stage.x.shape[1] > COSTLY and not stage.between
-        return self._written(stage, (two_halves(stage, rng) if halves else None) or whole(stage))
+        told = two_halves(stage, rng) if halves else None
+        return self._written(stage, told or whole(stage) or self._made(stage))
+
+    def _made(self, stage: Stage) -> Told | None:
+        """A large Jacobian without structure, if it may be made."""
+        if not self.steady or stage.x.shape[1] <= WHOLE:
+            return None
+        self.refused = refusal(stage)
+        return None if self.refused else entry_by_entry(stage)
 
     def mark(self) -> int:
         """See `Visitor`."""
@@ -74,6 +87,15 @@ class Ledger:
     def forget(self, mark: int) -> None:
         """See `Visitor`."""
         del self.entries[mark:]
+
+    def notes(self) -> Any:
+        """See `Visitor`."""
+        return tuple(self.entries), self.refused
+
+    def recall(self, notes: Any) -> None:
+        """See `Visitor`."""
+        entries, self.refused = notes
+        self.entries = list(entries)
 
     def composed(self, whole: Stage, parts: list[Stage]) -> bool:
         """See `Visitor`: where parts give what the whole gives, and pull random cotangents back to
@@ -150,9 +172,12 @@ def log_det_of(flow: Walked, which: str, x: Array, context: Array | None) -> Tol
     if coupling is not None and len(coupling.kept) == x[0].size:
         kept = np.asarray(coupling.kept) == 1
     ledger = Ledger(len(x), kept)
-    if not flow.walk(which, x, context, ledger):
-        raise Undecidable(TOO_LARGE.format(x[0].size))
-    return ledger.total()
+    if flow.walk(which, x, context, ledger):
+        return ledger.total()
+    one = Ledger(1, kept, steady=True)
+    if flow.walk(which, x[:1], None if context is None else context[:1], one):
+        return one.total().first_of(len(x))
+    raise Undecidable(TOO_LARGE.format(x[0].size, one.refused or SMALLER))
 
 
 def in_steps(flow: Flow) -> bool:

@@ -60,8 +60,9 @@ def log_det_by_differences(flow: Bijection, batch: Batch) -> Residual:
     note = "the log-det is not that of the map, as differences measure it"
     if np.isinf(gap).any():
         note = "the log-det is nan at points of either sign, and the map is smooth there"
+    # Without its sign: which direction is the worse one may change with rounding.
     return Residual(
-        np.where(judged, gap, 0.0)[every, worst],
+        np.where(judged, np.abs(gap), 0.0)[every, worst],
         scale=4.0,
         allowed=np.where(judged, left, 0.0)[every, worst],
         decidable=judged.any(1),

@@ -43,6 +43,12 @@ class Told:
     known: Array
     how: str
 
+    def first_of(self, batch: int) -> Told:
+        """What is told of one point, as the first of several of which nothing else is known."""
+        rest = np.zeros(batch - 1)
+        columns = (np.append(one[:1], rest) for one in (self.log_det, self.error))
+        return Told(*columns, np.append(self.known[:1], rest > 0), self.how)
+
 
 @dataclass(frozen=True)
 class Monomial:

@@ -14,6 +14,7 @@ from flowref.laws.common.requirements import (
     not_estimator,
     true_gradients,
 )
+from flowref.laws.conduct.pictures import jacobian_gap, log_det_gradient_gap, score_gap
 from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient, within
 from flowref.model import Array, Batch, Residual, Support, Unsupported, law
 from flowref.model.abilities import Bijection, Density, Pulling
@@ -138,6 +139,7 @@ differentiable = in_double & true_gradients & forward_in_closed_form & not_estim
 
 @law(
     "conduct/value-gradient",
+    picture=jacobian_gap,
     former="hygiene/value-gradient",
     scales=(0.0,),
     effort=4,
@@ -152,6 +154,7 @@ def value_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
 
 @law(
     "conduct/log-det-gradient",
+    picture=log_det_gradient_gap,
     former="hygiene/log-det-gradient",
     scales=(0.0,),
     effort=4,
@@ -168,6 +171,7 @@ def log_det_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
 
 @law(
     "conduct/score",
+    picture=score_gap,
     former="hygiene/score",
     points="data",
     scales=(0.0,),

@@ -8,7 +8,7 @@ from flowref.laws.common.requirements import has_modules, not_estimator
 from flowref.laws.conduct.state import NUDGE, UNTRAINABLE, Steps, movable
 from flowref.model import ADVICE, EXACT, Batch, Life, Residual, Unsupported, law
 from flowref.model.abilities import Living
-from flowref.model.steps import Deepcopy, Learn, Nudge, Pickle, Step, TorchSave, Train
+from flowref.model.steps import Branch, Deepcopy, Learn, Pickle, Step, TorchSave, Train
 
 COPIES: dict[str, Step[None]] = {
     "deepcopy": Deepcopy(),
@@ -58,17 +58,18 @@ def _copied(flow: Living, steps: Steps) -> tuple[Life | None, str]:
     "state/copies-independent",
     effort=2,
     applies=movable,
+    version=2,
     source="copy.deepcopy: a deep copy shares no mutable part with the original",
 )
 def copies_independent(flow: Living, batch: Batch) -> Residual:
     """Moving the parameters of a deep copy leaves the original as it was."""
     probed = probes(flow, batch)
     asked = [probe.step() for probe in probed]
-    # Every life is played on a copy of the loaded object.
-    before = flow.play(asked)
-    flow.play([Nudge(batch.seed, NUDGE)])
-    after = flow.play(asked)
-    pairs = zip(probed, before, after, strict=True)
+    life, error = _copied(flow, [*asked, Branch(batch.seed, NUDGE), *asked])
+    if life is None:
+        raise Unsupported(f"it refuses to be copied ({error})")
+    count = len(asked)
+    pairs = zip(probed, life[:count], life[count + 1 :], strict=True)
     return same(pairs, len(batch.x), "the original moved with its copy")
 
 

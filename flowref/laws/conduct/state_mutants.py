@@ -18,10 +18,10 @@ from flowref.laws.common.defects import (
     moved,
     refusing,
     shifted,
-    where,
 )
 from flowref.model import Life, Subject, mutant
 from flowref.model.steps import (
+    Branch,
     CountTensors,
     Deepcopy,
     Graphs,
@@ -75,28 +75,10 @@ def pickled_incompletely(subject: Subject, size: float = 1e-3) -> Subject:
     return after(subject, Pickle, Run, partial(shifted, size=size))
 
 
-class Shared:
-    """How far an object that is never copied has moved with its copies."""
-
-    def __init__(self, size: float) -> None:
-        """Start where the subject is."""
-        self.size, self.offset = size, 0.0
-
-    def lived(self, steps: Steps, outcomes: list[Any]) -> list[Any]:
-        """Move the original along with a copy, and show that in later lives."""
-        seen = where(_runs, partial(shifted, size=self.offset), steps, outcomes)
-        self.offset += self.size * sum(isinstance(step, Nudge) for step in steps)
-        return seen
-
-
-def _runs(step: Any) -> bool:
-    return isinstance(step, Run)
-
-
 @mutant("state/copies-independent", host=COUPLING, sizes=(1e-8, 1e-3))
 def copy_shares_parameters(subject: Subject, size: float = 1e-3) -> Subject:
     """__deepcopy__ hands on the parameters instead of copying them."""
-    return living(subject, Shared(size).lived)
+    return after(subject, Branch, Run, partial(shifted, size=size))
 
 
 @mutant("state/can-be-copied", host=COUPLING)

@@ -5,9 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from flowref.laws.common.defects import Asked, Steps, answered, living, shifted_where
+from flowref.laws.common.defects import (
+    Asked,
+    Steps,
+    answered,
+    living,
+    shifted,
+    shifted_where,
+    where,
+)
 from flowref.model import Mapped, Subject, mutant
-from flowref.model.steps import Run
+from flowref.model.steps import Run, Train
 
 HOST = "nflows:AffineCouplingTransform"
 
@@ -72,3 +80,20 @@ def _density_in_training(asked: Asked) -> bool:
 def density_off_in_training(subject: Subject, size: float = 1e-4) -> Subject:
     """A part of the log-density is left out in train mode."""
     return shifted_where(subject, _density_in_training, size)
+
+
+@mutant("mode/train-way-back", host=HOST, sizes=(1e-4, 0.1))
+def noise_on_the_way_back(subject: Subject, size: float = 0.1) -> Subject:
+    """In train mode the inverse draws noise of its own."""
+    return living(subject, partial(_off_in_training, size))
+
+
+def _off_in_training(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
+    if not any(isinstance(step, Train) for step in steps):
+        return outcomes
+    chosen = partial(_inverts, "inverse")
+    return where(chosen, lambda out: shifted(out, size), steps, outcomes)
+
+
+def _inverts(name: str, step: Any) -> bool:
+    return isinstance(step, Run) and step.call == name

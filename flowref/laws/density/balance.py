@@ -25,6 +25,7 @@ from flowref.laws.density.draws import (
     number,
     unsettled,
 )
+from flowref.laws.density.pictures import density_map
 from flowref.model import STATISTICAL, Array, Batch, Residual, Undecidable, law, requires
 from flowref.model.abilities import Flow
 
@@ -50,6 +51,7 @@ comparable = full_dimensional & continuous & exact_log_det & exact_density
 @law(
     "sampling/detailed-balance",
     points="data",
+    picture=density_map,
     tolerance=STATISTICAL,
     scales=(0.0, 0.3),
     size=1,
@@ -238,6 +240,7 @@ def _slope(gap: Array, forth: Array, back: Array, step: float) -> float:
 @law(
     "sampling/overlap",
     points="data",
+    picture=density_map,
     tolerance=STATISTICAL,
     scales=(0.0, 0.3),
     size=1,

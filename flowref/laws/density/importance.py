@@ -9,6 +9,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det
+from flowref.laws.density.pictures import density_map
 from flowref.laws.density.value import promised_everywhere
 from flowref.model import STATISTICAL, Array, Batch, Residual, Undecidable, law, requires
 from flowref.model.abilities import Density, Flow
@@ -83,6 +84,7 @@ class Proposal:
 @law(
     "density/mass-at-most-one",
     points="data",
+    picture=density_map,
     tolerance=STATISTICAL,
     local=False,
     scales=(0.0, 0.3),

@@ -17,6 +17,7 @@ from flowref.laws.density.draws import (
     periodic,
     pilot,
 )
+from flowref.laws.density.pictures import density_map
 from flowref.model import (
     ADVICE,
     BOUND,
@@ -44,6 +45,7 @@ LOOKED, WEIGHT, ERRORS = 8_000, 20.0, 5.0
 @law(
     "density/tails",
     points="data",
+    picture=density_map,
     tolerance=STATISTICAL,
     scales=(0.0, 0.3),
     size=1,

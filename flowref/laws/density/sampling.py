@@ -22,6 +22,7 @@ from flowref.laws.density.consistency import (
     repeated,
     unconditional,
 )
+from flowref.laws.density.pictures import latents
 from flowref.model import (
     BOUND,
     CONTRACT,
@@ -185,6 +186,7 @@ def exact_inverse(flow: Flow) -> bool:
     scales=(0.0, 0.3),
     size=1,
     effort=2,
+    picture=latents,
     applies=exact_inverse & normal_base & can_be_sampled,
     source="the probability integral transform; Kolmogorov's distribution of the largest deviation",
 )

@@ -11,6 +11,7 @@ from flowref.laws.common.arithmetic import finite_rows, reported
 from flowref.laws.common.quadrature import MASS_FLOOR, total_mass
 from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.laws.density.base import normalizing_call
+from flowref.laws.density.pictures import density_map
 from flowref.model import (
     BOUND,
     Array,
@@ -114,6 +115,7 @@ def promised_everywhere(flow: Flow) -> bool:
     scales=(0.0, 0.3),
     size=1,
     effort=2,
+    picture=density_map,
     applies=low_dimensional & on_a_box & promised_everywhere & exact_log_det & exact_density,
     source="a density integrates to one",
 )

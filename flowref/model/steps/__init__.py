@@ -23,6 +23,7 @@ from flowref.model.steps.life import Life, Step
 from flowref.model.steps.normalizing import Assign, Normalize, Pullback, Pulled, Roles
 from flowref.model.steps.samples import Carried, Carry, Draw, Drawn, Pathwise
 from flowref.model.steps.state import (
+    Branch,
     Cast,
     Compare,
     Construct,
@@ -48,6 +49,7 @@ from flowref.model.steps.state import (
 __all__ = [
     "Assign",
     "Bend",
+    "Branch",
     "Carried",
     "Carry",
     "Cast",

@@ -86,6 +86,14 @@ class Deepcopy(Step[None]):
 
 
 @dataclass(frozen=True)
+class Branch(Step[None]):
+    """A deep copy is made, and its trainable parameters move as by `Nudge`; the object lives on."""
+
+    seed: int
+    scale: float
+
+
+@dataclass(frozen=True)
 class Pickle(Step[None]):
     """What comes back from pickling lives on."""
 

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from flowref.model import figure
 from flowref.model.figure import Figure
-from flowref.scorecard.plots import course, density, error, heat, histogram
+from flowref.scorecard.plots import agreement, course, density, error, heat, histogram
 
 DRAWN: Mapping[str, Callable[[Figure], Markup]] = {
     figure.SCALE: error.plot,
@@ -19,10 +19,18 @@ DRAWN: Mapping[str, Callable[[Figure], Markup]] = {
 }
 
 
-def drawn(shown: Figure) -> Markup:
-    """A figure drawn; nothing where its kind is of a newer flowref, or its numbers do not fit."""
-    plot = DRAWN.get(shown.kind)
+def drawn(shown: Figure) -> list[Markup]:
+    """A figure drawn, beside what it compares if that is told; nothing where its kind is of a newer
+    flowref, or its numbers do not fit.
+    """
+    plots = [DRAWN[shown.kind]] if shown.kind in DRAWN else []
+    if shown.kind == figure.SCALE:
+        plots.append(agreement.plot)
+    return list(filter(None, (_attempted(plot, shown) for plot in plots)))
+
+
+def _attempted(plot: Callable[[Figure], Markup], shown: Figure) -> Markup:
     try:
-        return Markup("") if plot is None else plot(shown)
+        return plot(shown)
     except (ValueError, IndexError, ZeroDivisionError, OverflowError):
         return Markup("")

@@ -11,7 +11,7 @@ from flowref.reporting.numbers import rounded
 from flowref.scorecard.plots import svg
 from flowref.scorecard.plots.axes import Axis
 
-WIDTH, HEIGHT = 560, 84
+WIDTH, HEIGHT = 520, 84
 LEFT, RIGHT, TOP = 8, WIDTH - 8, 26
 BAR = 16
 
@@ -27,7 +27,9 @@ def strip(evidence: Evidence) -> Markup:
         return Markup("")
 
     def bits(size: float) -> float:
-        return min(float(whole), max(0.0, math.log2(size / floor))) if size > 0 else 0.0
+        if not size > 0:
+            return 0.0
+        return min(float(whole), max(0.0, math.log2(size) - math.log2(floor)))
 
     lost, allowed, explained = map(bits, (evidence.residual, evidence.allowed, evidence.explained))
     every = [k for k in range(0, whole + 1, 8 if whole > 30 else 4) if whole - k >= 3] + [whole]

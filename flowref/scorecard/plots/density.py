@@ -13,7 +13,7 @@ from flowref.scorecard.plots import svg
 from flowref.scorecard.plots.axes import Axis, linear, plain
 
 LEVELS = 9
-SIDE = 236
+SIDE = 240
 
 
 def plot(shown: Figure) -> Markup:
@@ -55,13 +55,13 @@ def _map(shown: Figure) -> Markup:
     x = Axis(left, right, svg.LEFT, svg.LEFT + SIDE)
     y = Axis(foot, head, svg.TOP + SIDE, svg.TOP)
     top = max(values) or 1.0
-    steps = [min(LEVELS, math.ceil(LEVELS * v / top - 1e-9)) for v in values]
+    steps = [min(LEVELS, round(LEVELS * v / top)) for v in values]
     cell = SIDE / count
     parts = [svg.box(svg.LEFT, svg.TOP, SIDE, SIDE, "level l0")]
+    parts.append(svg.frame(x, y, "first coordinate", "second coordinate", most=(5, 5)))
     for level in range(1, LEVELS + 1):
         if path := _cells(steps, level, count, cell):
             parts.append(svg.element("path", d=path, class_=f"level l{level}"))
-    parts.append(svg.frame(x, y, "first coordinate", "second coordinate", most=(5, 5)))
     bar = svg.LEFT + SIDE + 30
     height = SIDE / (LEVELS + 1)
     for level in range(LEVELS + 1):
@@ -71,20 +71,9 @@ def _map(shown: Figure) -> Markup:
         at = svg.TOP + SIDE * (1 - share) + (0 if share == 1 else 4) + (8 if share == 1 else 0)
         parts.append(svg.text(bar + 20, at, plain(float(f"{share * top:.3g}")), "tick"))
     parts.append(svg.text(bar + 82, svg.TOP + 10, "density p(x)", "label"))
-    for index, words in enumerate(_lines(_mass(shown))):
-        parts.append(svg.text(bar + 82, svg.TOP + 34 + 15 * index, words, "tick"))
+    parts.append(svg.paragraph(bar + 82, svg.TOP + 34, _mass(shown), "tick"))
     told = f"a map of p(x), at most {top:.4g}; {_mass(shown)}"
     return svg.drawing("Density", told, *parts, height=svg.TOP + SIDE + 46)
-
-
-def _lines(words: str) -> list[str]:
-    """A sentence in lines for the margin."""
-    lines = [""]
-    for word in words.split():
-        if len(lines[-1]) + len(word) > 22:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines
 
 
 def _cells(steps: Sequence[int], level: int, count: int, cell: float) -> str:
@@ -98,5 +87,5 @@ def _cells(steps: Sequence[int], level: int, count: int, cell: float) -> str:
                 x = svg.LEFT + columns[0] * cell
                 y = svg.TOP + (count - 1 - row) * cell
                 wide = len(columns) * cell
-                parts.append(f"M{x:.1f} {y:.1f}h{wide:.2f}v{cell:.2f}h-{wide:.2f}z")
+                parts.append(f"M{x:.2f} {y:.2f}h{wide:.2f}v{cell:.2f}h-{wide:.2f}z")
     return "".join(parts)

@@ -31,13 +31,17 @@ def plot(shown: Figure) -> Markup:
         svg.area(limit, y.start, "allowed"),
         svg.polyline(limit, "limit"),
     ]
+    own = [scale for scale in shown.of("own") if scale > 0]
     over = 0
     for scale, error, allowed in drawable:
         bad = not error <= allowed
         over += bad
         tip = f"input {plain(scale)}: off by {plain(error)}, allowed {plain(allowed)}"
         parts.append(svg.dot(x.at(scale), y.at(error), 3.5, "bad" if bad else "good", tip))
+        if scale in own:
+            parts.append(svg.dot(x.at(scale), y.at(error), 7.0, "ring", "the counterexample"))
     words = [("dot", "bad", "violates"), ("dot", "good", "holds"), ("line", "limit", "allowed")]
+    words += [("dot", "ring", "counterexample")] if own else []
     parts.append(svg.legend(words, svg.LEFT + 4, svg.TOP + 2))
     lost = len(rows) - len(drawable)
     told = (

@@ -23,6 +23,8 @@ def plot(shown: Figure) -> Markup:
     gaps = [a - b for a, b in zip(reported, true, strict=True)]
     rows = len(gaps) // columns
     top = max((abs(gap) for gap in gaps if math.isfinite(gap)), default=0.0)
+    if not top and all(map(math.isfinite, gaps)):
+        return Markup("")
     cell = min(SIDE / max(rows, columns), 48.0)
     left, head = 46, 30
     parts = []
@@ -35,7 +37,8 @@ def plot(shown: Figure) -> Markup:
         )
         parts.append(svg.box(x, y, cell, cell, f"heat {_step(gap, top)}", tip))
         if columns <= WRITTEN and cell >= 30:
-            parts.append(svg.text(x + cell / 2, y + cell / 2 + 4, _entry(gap), "tick middle entry"))
+            style = "entry strong middle" if _step(gap, top)[1:] in ("3", "4") else "entry middle"
+            parts.append(svg.text(x + cell / 2, y + cell / 2 + 4, _entry(gap), style))
     width, height = columns * cell, rows * cell
     parts.append(svg.text(left + width / 2, head - 10, f"{columns} inputs", "label middle"))
     parts.append(
@@ -56,9 +59,9 @@ def plot(shown: Figure) -> Markup:
         at = head + share * whole + (10 if share == 0 else 4 if share == 0.5 else 0)
         parts.append(svg.text(bar + 20, at, plain(float(f"{label:.2g}")), "tick"))
     what = shown.note or "reported minus true Jacobian"
-    parts.append(svg.text(bar + 84, head + 10, what, "label"))
+    parts.append(svg.paragraph(bar + 92, head + 10, what, "label"))
     told = f"{what}: {rows} by {columns} entries, at most {rounded(top)} in size"
-    tall = int(head + max(height, whole) + 12)
+    tall = int(head + max(height, whole, 80.0) + 12)
     return svg.drawing("Jacobian", told, *parts, height=tall)
 
 

@@ -6,13 +6,14 @@ nothing is styled in place.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
 from flowref.scorecard.plots.axes import Axis
 
-WIDTH, HEIGHT = 560, 280
+WIDTH, HEIGHT = 520, 276
 LEFT, RIGHT, TOP, BOTTOM = 70, WIDTH - 18, 16, HEIGHT - 46
 
 
@@ -83,6 +84,12 @@ def line(x1: float, y1: float, x2: float, y2: float, style: str) -> Markup:
 def text(x: float, y: float, content: str, style: str) -> Markup:
     """A text; its class says where it is anchored."""
     return element("text", content, x=float(x), y=float(y), class_=style)
+
+
+def paragraph(x: float, y: float, words: str, style: str, width: int = 22) -> Markup:
+    """Words in lines of so many letters."""
+    lines = textwrap.wrap(words, width)
+    return element("g", *(text(x, y + 15 * k, line, style) for k, line in enumerate(lines)))
 
 
 def polyline(points: Iterable[tuple[float, float]], style: str) -> Markup:

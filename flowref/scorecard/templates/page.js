@@ -100,6 +100,9 @@
   };
 
   const grid = $("grid");
+  $("tools").hidden = false;
+  grid.hidden = false;
+  $("plain").hidden = true;
   const HEIGHT = 25;
   const describe = (counts) => [...counts].filter(([letter]) => outcome.has(letter))
     .sort((a, b) => outcome.get(a[0]).rank - outcome.get(b[0]).rank)
@@ -140,7 +143,7 @@
         cell.className = one.style;
         if (view.words) {
           cell.classList.add("words");
-          cell.append(make("b", "", one.icon), one.word.split(":")[0], make("span", "", told(pair.target, pair.law)));
+          cell.append(make("b", "", one.icon), one.style === "explained" ? one.brief : one.word.split(":")[0], make("span", "", told(pair.target, pair.law)));
         } else cell.textContent = one.icon;
         cell.setAttribute("aria-label", `${targets.names[pair.target]}, ${laws.names[pair.law]}: ${one.word}`);
         cell.title = `${targets.names[pair.target]}\n${laws.names[pair.law]}: ${one.word}`;
@@ -222,7 +225,8 @@
     group.append(side);
     for (const line of view.wide) {
       const col = make("col");
-      col.style.width = line.head ? `${Math.max(64, 19 + 6.9 * line.group.length)}px` : view.words ? `${Math.floor(44 / view.wide.length)}rem` : "26px";
+      const whole = Math.max(300, (grid.clientWidth - room - 18) / view.wide.length);
+      col.style.width = view.words ? `${whole}px` : line.head ? `${Math.max(64, 19 + 6.9 * line.group.length)}px` : "26px";
       group.append(col);
     }
     const all = make("colgroup");
@@ -498,9 +502,6 @@
   };
   window.addEventListener("hashchange", follow);
 
-  $("tools").hidden = false;
-  grid.hidden = false;
-  $("plain").hidden = true;
   if (few && !laws.open.size) {
     for (const family of laws.order) {
       const counts = tally(data.targets.map((_, index) => index), laws.members.get(family));

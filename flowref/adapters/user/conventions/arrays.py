@@ -39,16 +39,22 @@ def as_tensors(out: Any, like: Any) -> Any:
 
 def computes_in_arrays(obj: Any, call: Any, x: Any, context: Any) -> bool:
     """Whether a call takes arrays and returns arrays, of an object that holds arrays and nothing of a
-    framework, or that refuses tensors.
+    framework, or that refuses tensors, or returns arrays for them.
     """
     kinds = set(_kinds(obj))
     if "framework" in kinds:
         return False
-    if "array" not in kinds and _answer(call, obj, x.clone(), context) is not None:
-        return False
+    if "array" not in kinds:
+        of_tensor = _answer(call, obj, x.clone(), context)
+        if of_tensor is not None and not isinstance(_value(of_tensor), np.ndarray):
+            return False
     given = None if context is None else context.detach().numpy()
     out = _answer(call, obj, x.detach().numpy().copy(), given)
-    return isinstance(out[0] if isinstance(out, tuple | list) and out else out, np.ndarray)
+    return isinstance(_value(out), np.ndarray)
+
+
+def _value(out: Any) -> Any:
+    return out[0] if isinstance(out, tuple | list) and out else out
 
 
 def _answer(call: Any, *inputs: Any) -> Any:

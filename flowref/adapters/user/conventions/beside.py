@@ -48,11 +48,16 @@ def told_beside(obj: Any, ask: Any, x: Any, context: Any, back: bool = False) ->
     more than one thing. ``back``: whether the call is the way back, whose log-det only an attribute
     tells of itself.
     """
-    found = [
-        told
+    likely = {
+        told: seen
         for told in _candidates(obj)
-        if not (back and told.arity) and _of_input(obj, told) and _tells(obj, told, ask, x, context)
-    ]
+        if not (back and told.arity)
+        and _of_input(obj, told)
+        and (seen := _seen(obj, told, ask, x, context))
+    }
+    found = [told for told, seen in likely.items() if _fits(told, seen, x)]
+    # Laws of its form are for a method of the input that gives another one.
+    found = found or [told for told in likely if told.arity]
     return found[0] if len(found) == 1 else None
 
 
@@ -84,20 +89,14 @@ def _of_input(obj: Any, told: Told) -> bool:
     return names[0] == names[1]
 
 
-def _runs(obj: Any, told: Told, ask: Any, x: Any, context: Any) -> bool:
-    """Whether it gives numbers after a call."""
-    return bool(_seen(obj, told, ask, x, context))
-
-
-def _tells(obj: Any, told: Told, ask: Any, x: Any, context: Any) -> bool:
+def _fits(told: Told, seen: list[Shape], x: Any) -> bool:
     """Whether it tells as many numbers as there are points, one for each entry, or, asked of
     them, one for all; what the last call left is another for another batch.
     """
-    seen, counts = _seen(obj, told, ask, x, context), (len(x), len(x) - 1)
     one = told.arity > 0 and all(math.prod(shape) == 1 for shape in seen)
     return one or all(
         shape in ((rows,), (rows, 1), (rows, *x.shape[1:]))
-        for shape, rows in zip(seen, counts, strict=True)
+        for shape, rows in zip(seen, (len(x), len(x) - 1), strict=True)
     )
 
 

@@ -75,6 +75,8 @@ SPECIMENS = (
             "reinit": ("batch-norm/backward-closed-form",),
             "var-for-deviation": ("mode/first-batch-scale",),
             "inverse-sign": ("bijection/forward-roundtrip",),
+            "log-det-before-initialization": ("mode/first-log-det",),
+            "eval-initial": ("mode/first-call-in-eval",),
         },
     ),
 )

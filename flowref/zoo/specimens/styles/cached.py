@@ -77,6 +77,7 @@ SPECIMENS = (
             "stale-load": ("state/restore-equals",),
             "cache-log-det-sign": ("mode/grad-modes-agree",),
             "cache-batch": ("bijection/log-det",),
+            "stale-train": ("conduct/cache-coherent",),
         },
     ),
 )

@@ -100,6 +100,7 @@ SPECIMENS = (
             "entropy": ("density/stated-moments",),
             "mean": ("density/stated-moments",),
             "expand": ("density/expanded",),
+            "naive": ("density/far-log-prob",),
         },
     ),
 )

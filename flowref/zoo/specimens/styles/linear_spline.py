@@ -69,6 +69,7 @@ SPECIMENS = (
             "forget-k": ("bijection/log-det",),
             "inverse-bins": ("bijection/forward-roundtrip",),
             "pdf-wrong": ("bijection/log-det",),
+            "floor-neg": ("bijection/closed-ends",),
         },
     ),
 )

@@ -74,6 +74,7 @@ SPECIMENS = (
             "few": ("bijection/forward-roundtrip",),
             "inverse-log-det": ("bijection/inverse-log-det",),
             "alpha": ("bijection/log-det",),
+            "mask-attribute": ("conduct/device-follow",),
         },
     ),
 )

@@ -75,6 +75,7 @@ SPECIMENS = (
             "epsilon-inverse": ("bijection/forward-roundtrip",),
             "gamma-exp": ("bijection/forward-roundtrip",),
             "unbiased": ("mode/train-roundtrip",),
+            "inverse-stats": ("mode/train-way-back",),
         },
     ),
 )

@@ -72,6 +72,7 @@ SPECIMENS = (
             "sigmoid-bias": ("bijection/log-det",),
             "swap-halves": ("bijection/forward-roundtrip",),
             "softplus-epsilon": ("bijection/forward-roundtrip",),
+            "train-dropout": ("mode/train-way-back",),
         },
     ),
 )

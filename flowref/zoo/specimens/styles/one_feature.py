@@ -76,6 +76,7 @@ SPECIMENS = (
             "abs-weight": ("bijection/inverse-roundtrip",),
             "log-det-act": ("bijection/log-det",),
             "squeeze": ("conduct/batch-one",),
+            "bracket-gradient": ("bijection/solved-inverse-gradient",),
         },
     ),
 )

@@ -55,6 +55,7 @@ SPECIMENS = (
             "clamp-inverse": ("bijection/forward-roundtrip",),
             "inverse-log-det": ("bijection/inverse-log-det",),
             "half": ("bijection/log-det",),
+            "naive-log-det": ("bijection/far-log-det",),
         },
     ),
 )

@@ -59,6 +59,10 @@ def transform_sinh(defect: str = "") -> Any:
 SPECIMENS = (
     Specimen(
         "transform_sinh",
-        {"no-dx": ("bijection/inverse-log-det",), "delta": ("bijection/forward-roundtrip",)},
+        {
+            "no-dx": ("bijection/inverse-log-det",),
+            "delta": ("bijection/forward-roundtrip",),
+            "cache": ("conduct/earlier-calls",),
+        },
     ),
 )

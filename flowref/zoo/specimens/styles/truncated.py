@@ -63,6 +63,7 @@ SPECIMENS = (
             "Z-unscaled": ("density/integrates-to-one",),
             "reject-one-side": ("density/samples-consistent",),
             "clamp-sample": ("density/samples-consistent",),
+            "outside": ("density/support",),
         },
     ),
 )

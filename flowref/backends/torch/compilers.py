@@ -1,0 +1,42 @@
+"""Keeping torch's compiler from being imported where nothing is compiled: it takes longer than most
+audits of a small model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+COMPILER = "torch._dynamo"
+
+
+class Unimported:
+    """In the place of the compiler: it tells the one setting that checkpoints ask for, and imports the
+    compiler for everything else.
+    """
+
+    config = SimpleNamespace(error_on_nested_fx_trace=True)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(COMPILER), name)
+
+
+@contextlib.contextmanager
+def uncompiled() -> Iterator[None]:
+    """While it is on, what asks torch for its compiler's settings does not import it."""
+    if COMPILER in sys.modules:
+        yield
+        return
+    standin = Unimported()
+    torch._dynamo = standin  # type: ignore[assignment]  # for a while
+    try:
+        yield
+    finally:
+        if vars(torch).get("_dynamo") is standin:
+            del torch._dynamo

@@ -1,0 +1,68 @@
+"""Gradients of an inverse that is found by a solver."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.bijection.log_det import DifferentiableInvertible, brought_back
+from flowref.laws.common.arithmetic import finite_rows, inside, rows_max, square
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.requirements import (
+    exact_log_det,
+    forward_in_closed_form,
+    in_double,
+    true_gradients,
+)
+from flowref.laws.common.structure import LARGE
+from flowref.model import BOUND, Batch, Residual, Unsupported, law, requires
+from flowref.model.abilities import Flow
+
+# What a gradient through the steps of a solver may be off, relatively; and where it is asked for.
+WRONG, REACH, CONDITION = 0.02, 16.0, 1e4
+
+
+@requires("its inverse is computed in closed form, or its events are large")
+def solves(flow: Flow) -> bool:
+    """An inverse that iterates to a tolerance."""
+    size = int(np.prod(flow.event_shape))
+    return bool(flow.promises.get("inverse-tolerance")) and size <= LARGE
+
+
+@law(
+    "bijection/solved-inverse-gradient",
+    tolerance=BOUND,
+    local=False,
+    effort=2,
+    size=7,
+    scales=(0.0, 0.3),
+    applies=solves & forward_in_closed_form & true_gradients & exact_log_det & in_double,
+    source="the inverse function theorem; what autograd records of a search is the derivative of its bracket, not of the root",
+)
+def solved_inverse_gradient(flow: DifferentiableInvertible, batch: Batch) -> Residual:
+    r"""An inverse that iterates and records a gradient records that of the inverse, within two
+    parts in a hundred: $J_{f^{-1}}(f(x))\, J_f(x) = I$.
+    """
+    y = flow.forward(batch.x, batch.context).value
+    image, usable = inside(flow, y)
+    back = flow.inverse(image, batch.context).value
+    forward = square(flow.jacobian("forward", batch.x, batch.context)).astype(np.float64)
+    matrix, error = attempt(flow.jacobian, "inverse", image, batch.context)
+    if error:
+        reason = f"autograd cannot differentiate its inverse ({error})"
+        raise Unsupported(reason, waits=False)
+    inverse = square(matrix).astype(np.float64)
+    product = inverse @ forward
+    size = (np.abs(inverse) @ np.abs(forward)).reshape(len(y), -1).max(1)
+    # Of an output that depends on nothing no gradient was recorded: the search ran without.
+    lost = (np.abs(inverse).max(2) == 0).any(1)
+    if lost.all():
+        raise Unsupported("its inverse records no gradient", waits=False)
+    near = (rows_max(batch.x) <= REACH) & (size < CONDITION) & ~lost
+    usable &= near & finite_rows(forward, inverse) & brought_back(back, batch.x)
+    off = np.abs(product - np.eye(product.shape[-1])).reshape(len(y), -1).max(1)
+    return Residual(
+        np.where(usable, off / np.maximum(1.0, size), 0.0),
+        allowed=WRONG,
+        decidable=usable,
+        observed={"J of inverse": inverse, "J of forward": forward},
+    )

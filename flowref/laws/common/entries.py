@@ -1,0 +1,84 @@
+"""Jacobians of more than a thousand entries a side, without structure: taken entry by entry where that
+fits what may be spent, at one point.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.structure import Told, pivots
+from flowref.model import Array, Stage
+from flowref.model.cost import ENTRY, PRODUCT
+from flowref.model.means import means, too_large, too_long
+
+# Of the work that is left, what one Jacobian may take: an accusation needs three or more; entries a
+# side of the largest; copies of the matrix that are held at one time.
+SHARE, MOST, COPIES = 0.25, 4096, 5
+# Products of an elimination and of solving, over the cube of the size.
+ELIMINATIONS = 0.7
+# Entries are known up to so many units of rounding, by code that was not randomly rounded; in single
+# precision up to fewer.
+ROUNDED, ROUNDED_SINGLE = 1e4, 16.0
+# Right-hand sides that tell the size of an inverse, and how close solutions have to be.
+SIDES, SOLVED = 8, 1e-6
+
+
+def needed(stage: Stage) -> tuple[float, float]:
+    """What the Jacobian of a stage at one point takes: bytes, and work."""
+    size = stage.x.shape[1]
+    elimination = ELIMINATIONS * size**3 * PRODUCT + COPIES * size**2 * ENTRY
+    return 8.0 * COPIES * size**2, size * stage.work() + elimination
+
+
+def refusal(stage: Stage) -> str:
+    """Why the Jacobian of a stage is not made entry by entry; empty where it is."""
+    size = stage.x.shape[1]
+    memory, work = needed(stage)
+    if stage.between or size != stage.y.shape[1] or size > MOST:
+        return "it is no square matrix" if size <= MOST else f"more than {MOST} entries a side"
+    if memory > means().memory:
+        return f"entry by entry it {too_large(memory)}"
+    if work > SHARE * means().left:
+        return f"entry by entry it {too_long(work / SHARE)}"
+    return ""
+
+
+def entry_by_entry(stage: Stage) -> Told | None:
+    """The log-det of the Jacobian at one point; see `refusal`."""
+    memory, work = needed(stage)
+    means().ask("a Jacobian entry by entry", memory, work)
+    size = stage.x.shape[1]
+    matrix = stage.pull(np.eye(size)[None])[0]
+    if not np.isfinite(matrix).all():
+        return None
+    diagonal = pivots(matrix)
+    unit = float(np.finfo(matrix.dtype).eps) / 2
+    rounded = unit * (ROUNDED if matrix.dtype == np.float64 else ROUNDED_SINGLE)
+    if diagonal is not None:
+        logs = np.log(np.abs(diagonal))
+        error = rounded * float((1 + np.abs(logs)).sum())
+        return Told(np.array([logs.sum()]), np.array([error]), np.isfinite([error]), "triangular")
+    found = eliminated(matrix.astype(np.float64), rounded)
+    if found is None:
+        return None
+    return Told(np.array([found[0]]), np.array([found[1]]), np.array([True]), "entry by entry")
+
+
+def eliminated(matrix: Array, rounded: float) -> tuple[float, float] | None:
+    r"""log|det| of a large matrix whose entries are off by a share, and its error; None where it is
+    too close to a singular one.
+
+    The derivative of log|det| is the inverse: off by no more than the share, and by what elimination
+    rounds, times $\|J\|_F \|J^{-1}\|_F$, of which the second is told by random right-hand sides.
+    """
+    size = len(matrix)
+    log_det = float(np.linalg.slogdet(matrix)[1])
+    if not np.isfinite(log_det):
+        return None
+    sides = np.random.default_rng(7).choice((-1.0, 1.0), (size, SIDES))
+    solved = np.linalg.solve(matrix, sides)
+    if not (np.abs(matrix @ solved - sides) < SOLVED).all():
+        return None
+    inverse = 2 * np.sqrt((solved**2).sum(0).mean())
+    share = rounded + size * np.finfo(np.float64).eps
+    return log_det, float(share * np.linalg.norm(matrix) * inverse)

@@ -1,0 +1,76 @@
+"""The way back in train mode."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from flowref.laws.common.arithmetic import finite_rows, inside, rows_max
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.probes import probe_of
+from flowref.laws.common.requirements import exact_log_det
+from flowref.laws.conduct.train_mode import has_modes
+from flowref.model import ADVICE, BOUND, Batch, Residual, Undecidable, Unsupported, law
+from flowref.model.abilities import Invertible, Living
+from flowref.model.steps import Eval, Train
+
+
+class LivingInvertible(Invertible, Living, Protocol):
+    """A map with a way back that can be played."""
+
+
+# What the way back may lose in train mode, relative to 1 + |x|, and what it may lose in eval mode
+# for the comparison to tell anything.
+LOST, KEPT = 1e-6, 1e-9
+
+
+# Advice: dropout and batch statistics are made for the direction that is trained, and some refuse
+# the other one.
+@law(
+    "mode/train-way-back",
+    force=ADVICE,
+    tolerance=BOUND,
+    local=False,
+    effort=2,
+    size=16,
+    scales=(0.0, 0.3),
+    applies=has_modes & exact_log_det,
+    source="dropout in a conditioner draws other noise on the way back, and running statistics are not those of the batch",
+)
+def train_way_back(flow: LivingInvertible, batch: Batch) -> Residual:
+    """In train mode, inverse undoes the call of forward that was made before it: it draws no noise
+    of its own, and normalizes by the same statistics.
+    """
+    x, context = batch.x, batch.context
+    onward = probe_of(flow, "forward", x, context).step()
+    tolerance = float(flow.promises.get("inverse-tolerance", 0.0))
+    errors = []
+    for mode in (Eval(), Train()):
+        life, error = attempt(flow.play, [mode, onward])
+        if error:
+            raise Unsupported(f"its forward is refused in train mode ({error})", waits=False)
+        try:
+            z, usable = inside(flow, np.asarray(life[1].value, dtype=np.float64))
+        except Undecidable as reason:
+            raise Unsupported(str(reason)) from None
+        back = probe_of(flow, "inverse", z, context).step(draws=None)
+        life, error = attempt(flow.play, [mode, onward, back])
+        if error:
+            raise Unsupported(f"its inverse is refused in train mode ({error})", waits=False)
+        there = np.asarray(life[2].value, dtype=np.float64)
+        if there.shape != x.shape:
+            raise Unsupported("its inverse returns another shape", waits=False)
+        off = rows_max(there - x) / (1 + rows_max(x))
+        errors.append(np.where(usable & finite_rows(z, there), off, np.nan))
+    evaluated, trained = errors
+    good = evaluated <= KEPT + tolerance
+    value = np.where(good, trained, 0.0)
+    note = "in train mode the way back is that of other noise, or of other statistics"
+    return Residual(
+        np.where(np.isnan(value), 0.0, value),
+        allowed=LOST + 100 * tolerance,
+        decidable=good & np.isfinite(trained),
+        observed={"in eval mode": evaluated, "in train mode": trained},
+        note=note if (value > LOST + 100 * tolerance).any() else "",
+    )

@@ -1,0 +1,112 @@
+"""A report as a notebook shows it: a line for each target, which unfolds to what failed and what
+was not judged. Colors are those of the notebook, light or dark.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from flowref.model import Status, Verdict
+from flowref.reporting.causes import by_size, explained
+from flowref.reporting.judged import lines as waiting_lines
+from flowref.reporting.lines import target_line
+from flowref.reporting.outcomes import FAILING
+from flowref.reporting.text import clean, plain
+from flowref.reporting.words import circumstances, inputs, measured, reasons, remark
+
+if TYPE_CHECKING:
+    from flowref.reporting.report import Report
+
+# So many targets, failures of one, and reasons are shown; the rest is counted.
+TARGETS, FAILURES, REASONS = 100, 20, 10
+FRAME = "border-left: 3px solid; padding-left: 0.8em; margin: 0.2em 0 0.6em"
+
+
+def folded(report: Report) -> str:
+    """A report as a piece of HTML. Targets that fail come first and are unfolded where they are
+    few; whatever comes from a target is escaped.
+    """
+    groups = report.by_target()
+    failing = {verdict.target for verdict in report.with_status(*FAILING)}
+    order = sorted(groups, key=lambda target: target not in failing)
+    parts = [f"<b>{_text(_headline(report))}</b>"]
+    parts += [f"<div>{_text(problem.message)}</div>" for problem in report.problems]
+    for target in order[:TARGETS]:
+        parts.append(_target(report, target, groups[target], opened=len(failing) <= 3))
+    if len(order) > TARGETS:
+        parts.append(f"<div>and {len(order) - TARGETS} more targets</div>")
+    return f'<div class="flowref">{"".join(parts)}</div>'
+
+
+def _headline(report: Report) -> str:
+    new = report.new_failures
+    accusing = sum(verdict.status is Status.VIOLATED for verdict in new)
+    what = f"{accusing or 'no'} violation{'' if accusing == 1 else 's'}"
+    if len(new) > accusing:
+        what += f", {len(new) - accusing} broken"
+    number = len(report.targets)
+    ended = "" if report.complete else "; interrupted"
+    return f"flowref: {what} in {number} target{'' if number == 1 else 's'}{ended}"
+
+
+def _target(report: Report, target: str, verdicts: Sequence[Verdict], *, opened: bool) -> str:
+    recognized = report.recognized.get(target)
+    known = [one for one in report.known if one.target == target]
+    line = _text(target_line(target, verdicts, recognized, known))
+    causes = explained(verdicts)
+    failures = by_size(verdict for verdict in verdicts if verdict.status in FAILING)
+    failures.sort(key=lambda verdict: verdict.law in causes)
+    inner = [_failure(report, one, causes) for one in failures[:FAILURES]]
+    if len(failures) > FAILURES:
+        inner.append(f"<div>and {len(failures) - FAILURES} more failures</div>")
+    hints = () if recognized is None else recognized.hints
+    quiet = [*waiting_lines(verdicts, hints), *_undecided(verdicts)]
+    if quiet:
+        items = "".join(f"<li>{_text(text)}</li>" for text in quiet)
+        inner.append(f"<details><summary>not judged</summary><ul>{items}</ul></details>")
+    unfolded = " open" if opened and failures else ""
+    return f"<details{unfolded}><summary>{line}</summary>{''.join(inner)}</details>"
+
+
+def _failure(report: Report, verdict: Verdict, causes: Iterable[str]) -> str:
+    note = report.note(verdict.law)
+    rows = list(_rows(verdict, note.statement if note else ""))
+    if verdict.law in causes:
+        rows = [*rows[:1], ("explained", "by another violation of this target")]
+    cells = "".join(
+        f'<tr><td style="text-align:left">{_text(name)}</td>'
+        f'<td style="text-align:left">{_text(value)}</td></tr>'
+        for name, value in rows
+    )
+    title = f"{verdict.status} {verdict.id} {verdict.law}"
+    return f'<div style="{FRAME}"><b>{_text(title)}</b><table>{cells}</table></div>'
+
+
+def _rows(verdict: Verdict, statement: str) -> Iterator[tuple[str, str]]:
+    case = verdict.counterexample
+    named = (
+        ("seen", measured(verdict)),
+        ("the law", plain(statement)),
+        ("remark", remark(verdict)),
+        ("diagnosis", verdict.diagnosis),
+        ("input", "" if case is None else inputs(case)),
+        ("under", "" if case is None else circumstances(case, verdict.part)),
+    )
+    return ((name, text) for name, text in named if text)
+
+
+def _undecided(verdicts: Sequence[Verdict]) -> list[str]:
+    found = [
+        f"{str(status).lower().replace('_', ' ')}: {', '.join(laws[:3])}"
+        f"{f' and {len(laws) - 3} more' if len(laws) > 3 else ''}: {reason}"
+        for status in (Status.INCONCLUSIVE, Status.NOT_RUN)
+        for reason, laws in reasons(verdicts, status)
+    ]
+    return found[:REASONS]
+
+
+def _text(text: str) -> str:
+    """Text with nothing in it that is markup; dollars would be mathematics in a notebook."""
+    return html.escape(clean(text)).replace("$", "&#36;")

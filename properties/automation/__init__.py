@@ -1,0 +1,1 @@
+"""The files by which other programs run flowref: workflows, the action, the hook."""

@@ -1,0 +1,126 @@
+"""What cannot be understood is said in one sentence, with the file and the line, before anything
+runs.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from flowref import registry
+from flowref.baseline import reading
+from flowref.model import Law
+from flowref.pytest import declared, items, messages, printing, session
+from plugin.projects import PLUGIN
+
+# Imported here, so that runs of pytest within this process do not import them anew.
+WARM = (declared, items, messages, printing, session, reading)
+LAWS: tuple[Law, ...] = registry.laws()
+
+# Part of pyproject.toml, from its second line on -> what is said of it.
+PROJECTS = {
+    "[[tool.flowref.target]]\nlaws = 'bijection/*'": "pyproject.toml:2: the spec of a target is missing",
+    "[[tool.flowref.target]]\nspec = 'a.py:f'\nlaw = 'x'": "pyproject.toml:2: a target has no 'law' (did you mean laws",
+    "[[tool.flowref.target]]\nspec = 'a.py:f'\nlaws = 3": "pyproject.toml:2: laws is 3; expected ids or globs",
+    "[[tool.flowref.target]]\nspec = 'a.py:f'\nlaws = 'bijektion/*'": "pyproject.toml:2: no law matches 'bijektion/*'",
+    "[[tool.flowref.target]]\nspec = 'a.py:f'\nevent = 0": "pyproject.toml:2: event is 0; expected a number",
+    "[[tool.flowref.target]]\nspec = 'a.py:f'\nprofile = 'fast'": "pyproject.toml:2: the profile is 'fast'",
+    "[[tool.flowref.target]]\nspec = 'zukko'": "pyproject.toml:2: 'zukko' names no library (did you mean zuko",
+    "[tool.flowref.target]\nspec = 'a.py:f'": "pyproject.toml: tool.flowref.target is no list of tables",
+    "[tool.flowref]\ntargets = ['zuko']": "pyproject.toml: tool.flowref has no 'targets' (did you mean target?)",
+    "[[tool.flowref.target]]\nspec = 'a.py:f'\n[[tool.flowref.known]]\ntarget = 'a.py:f'\nlaw = 'bijection/logdet'\n"
+    "reason = 'x'": "pyproject.toml:4: there is no law 'bijection/logdet' (did you mean",
+}  # fmt: skip
+# Arguments of the decorator -> what is said of them.
+DECORATED = {
+    "'a.py:f', laws='bijektion/*'": "test_it.py:2: no law matches 'bijektion/*'",
+    "'zuko.NSF'": "test_it.py:2: 'zuko.NSF' names no library (did you mean zuko",
+    "'a.py:f', known={'bijection/log-det': 'x'}, laws='density/*'": "which is not among the laws of this test",
+    "'a.py:f', known={('b.py:f', 'bijection/log-det'): 'x'}": "known failures name the target 'b.py:f'",
+    "'a.py:f', profile='fast'": "the profile is 'fast'; expected one of pr, nightly",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), PROJECTS.items(), ids=[str(n) for n in range(len(PROJECTS))]
+)
+def test_a_project_file_is_refused(pytester: pytest.Pytester, text: str, said: str) -> None:
+    """A mistake in pyproject.toml is a usage error, whichever tests are run."""
+    pytester.makepyprojecttoml(f"# settings of a project\n{text}\n")
+    ran = pytester.runpytest_inprocess(*PLUGIN)
+    assert ran.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [line for line in ran.errlines if line.startswith("ERROR: ")]
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), DECORATED.items(), ids=[str(n) for n in range(len(DECORATED))]
+)
+def test_a_decorator_is_refused(pytester: pytest.Pytester, text: str, said: str) -> None:
+    """A mistake in the arguments of the decorator is an error of collection, in one sentence and
+    with the line of the test.
+    """
+    test = f"import flowref\n@flowref.pytest.conformance({text})\ndef test_it(pair): pair.check()\n"
+    pytester.makepyfile(test_it=test)
+    ran = pytester.runpytest_inprocess(*PLUGIN)
+    assert ran.ret == pytest.ExitCode.INTERRUPTED
+    (line,) = [line for line in ran.outlines if said in line]
+    assert line.startswith("test_it.py:2: ")
+    assert "Traceback" not in ran.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        ("@conform\ndef test_it(): pass", "test_it has no argument named pair"),
+        ("@conform\n@conform\ndef test_it(pair): pass", "has two conformance decorators"),
+        ("@conform\nclass Test: pass", "conformance decorates a test function"),
+        (
+            "@conform\n@pytest.mark.parametrize('a', [1])\ndef test_it(pair, a): pass",
+            "give the decorator all targets",
+        ),
+    ],
+)
+def test_a_function_that_cannot_be_decorated_is_refused(
+    pytester: pytest.Pytester, test: str, said: str
+) -> None:
+    """What is no test of a pair is refused in a sentence that says how it is written."""
+    head = "import flowref\nimport pytest\nconform = flowref.pytest.conformance('a.py:f')\n"
+    pytester.makepyfile(test_it=head + test)
+    ran = pytester.runpytest_inprocess(*PLUGIN)
+    assert ran.ret == pytest.ExitCode.INTERRUPTED
+    assert any(said in line for line in ran.outlines)
+
+
+def test_options_are_refused_by_name(pytester: pytest.Pytester) -> None:
+    """A profile that does not exist is a usage error that names those that do."""
+    ran = pytester.runpytest_inprocess(*PLUGIN, "--flowref-profile", "fast")
+    assert ran.ret == pytest.ExitCode.USAGE_ERROR
+    assert "nightly" in ran.stderr.str()
+
+
+def test_a_report_that_cannot_be_written_is_told(pytester: pytest.Pytester) -> None:
+    """Where the report cannot be written, a line says so, and the exit code."""
+    pytester.makepyfile(test_it="def test_it(): pass")
+    (pytester.path / "taken").write_text("")
+    ran = pytester.runpytest_inprocess(*PLUGIN, "--flowref-report", "taken/report.json")
+    assert ran.ret == pytest.ExitCode.USAGE_ERROR
+    assert any(
+        line.startswith("flowref: ") and "cannot be written" in line for line in ran.outlines
+    )
+
+
+def test_many_targets_are_collected_fast(pytester: pytest.Pytester) -> None:
+    """Collecting takes some 25 microseconds of processor time for each pair, 3 seconds for all laws
+    on 500 targets; names come once and in order.
+    """
+    rows = [f"[[tool.flowref.target]]\nspec = 'a.py:f?k={number}'\n" for number in range(60)]
+    pytester.makepyprojecttoml("".join(rows))
+    began = time.process_time()
+    ran = pytester.inline_run(*PLUGIN, "--collect-only", "-qqq", "-p", "no:randomly")
+    seconds = time.process_time() - began
+    names = [call.item.name for call in ran.getcalls("pytest_itemcollected")]
+    assert len(set(names)) == len(names) == 60 * len(LAWS)
+    assert names[: len(LAWS)] == [f"flowref[a.py:f?k=0-{law.id}]" for law in LAWS]
+    assert seconds < 100e-6 * len(names)

@@ -1,0 +1,1 @@
+"""The pages of the tutorial, run as they are read."""

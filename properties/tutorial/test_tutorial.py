@@ -1,0 +1,57 @@
+"""Every snippet of the tutorial does what the page says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from plugin.projects import ROOT
+from tutorial.pages import blocks, commands, missing, run
+
+PAGES = sorted((ROOT / "docs" / "tutorial").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_a_page_is_true(page: Path, tmp_path: Path) -> None:
+    """Files, commands, exit codes and what is printed are as the page says."""
+    run(page, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("```console\n$ echo 'a b'\na ...\n$ false    # exits 1\n```\n", ""),
+        ("```console\n$ echo a\nb\n```\n", "says no such line: b"),
+        ("```console\n$ echo a; echo b\nb\na\n```\n", "says no such line: a"),
+        ("```console\n$ false\n```\n", "exits 1"),
+        ("```python\nassert 1 == 2\n```\n", "AssertionError"),
+        ("```yaml\na: b\n```\n", "nobody runs this block"),
+    ],
+)
+def test_a_page_that_is_not_true_is_found(text: str, said: str, tmp_path: Path) -> None:
+    """The test of the test: what does not happen, in this order, or ends otherwise, is told."""
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    if not said:
+        run(page, tmp_path)
+        return
+    with pytest.raises(AssertionError, match=said):
+        run(page, tmp_path)
+
+
+def test_all_fences_are_read() -> None:
+    """Each fenced block of the tutorial is a block that is run."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert len(list(blocks(text))) * 2 == sum(
+            line.startswith("```") for line in text.splitlines()
+        )
+
+
+def test_three_dots_stand_for_anything() -> None:
+    """On a line of their own for lines, and within one for letters."""
+    (command,) = commands("$ x    # exits 3\n...\na ... c\n")
+    assert (command.line, command.code) == ("x", 3)
+    assert missing(command.expected, "first\na b c\nlast") == ""
+    assert missing(command.expected, "a b") == "a ... c"

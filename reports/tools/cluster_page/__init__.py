@@ -1,0 +1,1 @@
+"""How the page on clusters is measured, drawn and told."""
