@@ -25,7 +25,7 @@ from flowref.checking.lines import conspicuous, scan
 from flowref.checking.measurement import Measurement, measure, precision_of
 from flowref.checking.plan import LIGHT, Plan, planned, trainable
 from flowref.checking.points import points
-from flowref.checking.record import counterexample, record
+from flowref.checking.record import accusing, counterexample, record
 from flowref.checking.review import review
 from flowref.checking.settings import Settings
 from flowref.checking.tally import Tally, conclude, silent
@@ -55,17 +55,20 @@ TRAINED_FROM, TRAINED_OPERATIONS, SCANNED = 3, 2500, 20
 SCANNED_OPERATIONS = 1000
 
 
-def check(target: Target | Any, law: Law | str, settings: Settings | None = None) -> Verdict:
+def check(
+    target: Target | Any, law: Law | str, settings: Settings | None = None, written: bool = True
+) -> Verdict:
     """The verdict on one pair. ``target`` may also be a spec or a live object. Raises `TargetError`
     or `SpecError` where the target cannot be loaded at all; whatever the target does inside a law
-    becomes part of the verdict.
+    becomes part of the verdict. ``written``: whether a violation is made simple and written down,
+    which takes longer than to find it.
     """
     chosen = registry.find_law(law) if isinstance(law, str) else law
     target = as_target(target)
     began = time.perf_counter()
     try:
         with loading.numpy_apart():
-            verdict = _check(target, chosen, settings or Settings())
+            verdict = _check(target, chosen, settings or Settings(), written)
     except Beyond as end:
         verdict = Verdict(str(target), chosen.id, Status.INCONCLUSIVE, end.reason)
     return replace(
@@ -73,7 +76,7 @@ def check(target: Target | Any, law: Law | str, settings: Settings | None = None
     )
 
 
-def _check(target: Target, law: Law, settings: Settings) -> Verdict:
+def _check(target: Target, law: Law, settings: Settings, written: bool) -> Verdict:
     name = str(target)
     subject = loading.load(target, Condition(history=law.history))
     built = rebuilt(target, subject, law, settings)
@@ -88,7 +91,7 @@ def _check(target: Target, law: Law, settings: Settings) -> Verdict:
     if layout.silence:
         return Verdict(name, law.id, Status.INCONCLUSIVE, layout.silence)
     with within(settings.means if layout.rows is None else settings.reserved):
-        return _searched(Search(target, law, settings, layout, like), subject, name)
+        return _searched(Search(target, law, settings, layout, like, written), subject, name)
 
 
 def _searched(search: Search, subject: Subject, name: str) -> Verdict:
@@ -147,7 +150,7 @@ class Violated(Exception):
 @dataclass
 class Search:
     """The search for a violation of a law by a target, and what it has seen so far. ``like``: see
-    `loading.load`.
+    `loading.load`; ``written``: see `check`.
     """
 
     target: Target
@@ -155,6 +158,7 @@ class Search:
     settings: Settings
     layout: Plan = LIGHT
     like: Target | None = None
+    written: bool = True
     tally: Tally = field(default_factory=Tally)
     violation: Verdict | None = None
     data: Data | None = None
@@ -182,6 +186,8 @@ class Search:
 
     def _recorded(self, judgement: Judgement, example: Example) -> Verdict:
         """A violation written down, with the row that showed it."""
+        if not self.written:
+            return Verdict(str(self.target), self.law.id, accusing(self.law))
         verdict = record(self.target, judgement)
         case = verdict.counterexample
         if example.reach != "data" or self.data is None or case is None:

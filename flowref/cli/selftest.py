@@ -33,7 +33,8 @@ MILLION = 1_000_000
     "--sizes",
     type=Output(),
     metavar="PATH",
-    help="Instead: the smallest size of every mutant that its law still catches, as JSON.",
+    help="Instead: the smallest size of every mutant that its law still catches; a line of JSON each, "
+    "and a later call goes on.",
 )
 @click.option(
     "--soak",
@@ -123,18 +124,13 @@ def _kills(path: str, options: Options) -> int:
 
 def _sizes(path: str, options: Options) -> int:
     """The smallest sizes."""
-    import json
-    from dataclasses import asdict
-
     from flowref.auditing.power import sizes
-    from flowref.reporting.files import write
 
     def show(one: sizes.Threshold, number: int, total: int) -> None:
         size = "ESCAPED" if one.smallest is None else f"{one.smallest:.1e}"
         click.echo(f"{number:4d}/{total}  {size}  {one.mutant}")
 
-    every = list(sizes.thresholds(options.profile, options.seed, show))
-    write(Path(path), json.dumps([asdict(one) for one in every], indent=1) + "\n")
+    every = sizes.thresholds(Path(path), options.profile, options.seed, show)
     return 1 if any(one.smallest is None for one in every) else 0
 
 

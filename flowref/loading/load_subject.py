@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Any
 
 from flowref.loading.live_objects import register
-from flowref.loading.recipe import Recipe, recipe_like, recipe_of
+from flowref.loading.recipe import MUTATION, forget_recipes, recipe_like, recipe_of
 from flowref.loading.weights import weights_of
 from flowref.model import Condition, Subject, Target
 
@@ -30,9 +30,7 @@ _KEPT: OrderedDict[tuple[Target, Condition, Target | None], Subject] = OrderedDi
 def _mutated(target: Target, condition: Condition, like: Target | None) -> Subject:
     key = (target, condition, like)
     if key not in _KEPT:
-        recipe = recipe_of(target) if like is None else recipe_like(target, like)
-        _make_room(recipe.facts.cost.state)
-        _KEPT[key] = _made(recipe, target, condition)
+        _KEPT[key] = _made(target, condition, like)
     _KEPT.move_to_end(key)
     return _KEPT[key]
 
@@ -45,13 +43,18 @@ def _make_room(state: int) -> None:
         held.pop(0)
 
 
-def _made(recipe: Recipe, target: Target, condition: Condition) -> Subject:
+def _made(target: Target, condition: Condition, like: Target | None) -> Subject:
+    mutation = target.option(MUTATION)
+    if mutation is None:
+        recipe = recipe_of(target) if like is None else recipe_like(target, like)
+        _make_room(recipe.facts.cost.state)
+        return recipe.subject(condition)
     from flowref import registry
 
-    subject = recipe.subject(condition)
-    mutation = target.option("mutant")
-    if mutation is None:
-        return subject
+    # Mutants of one host share it, and with it the results of calls that they leave alone.
+    narrow = None if like is None else like.without(MUTATION)
+    subject = _mutated(target.without(MUTATION), condition, narrow)
+    _make_room(0)
     name, _, size = mutation.partition("@")
     mutant = registry.find_mutant(name)
     return mutant.apply(subject, float(size)) if size else mutant.apply(subject)
@@ -68,8 +71,7 @@ def digest_of(target: Target) -> str:
 def forget() -> None:
     """Drop what was loaded (files may have changed)."""
     _KEPT.clear()
-    recipe_of.cache_clear()
-    recipe_like.cache_clear()
+    forget_recipes()
 
 
 def snapshot(obj: Any, name: str = "") -> Target:

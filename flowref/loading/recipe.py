@@ -40,6 +40,8 @@ DTYPES = ("float64", "float32")
 # What a user's object draws while it is built, and does not save, is lost when it is loaded in
 # another process.
 SAME_SEED, OTHER_SEED = 3, 4
+# The option that names a mutation.
+MUTATION = "mutant"
 
 
 @dataclass(frozen=True)
@@ -104,12 +106,22 @@ class Recipe:
         return replace(subject, operations=self.operations)
 
 
-@functools.lru_cache(maxsize=64)
 def recipe_of(target: Target) -> Recipe:
-    """The recipe of a target. Raises `TargetError` or `SpecError` in one sentence.
-
-    The object is built once, in float64; where a call of it fails in that, once more in float32.
+    """The recipe of a target. Raises `TargetError` or `SpecError` in one sentence. A mutation damages
+    subjects, and changes no recipe.
     """
+    return _recipe_of(target.without(MUTATION))
+
+
+def forget_recipes() -> None:
+    """Drop all recipes (files may have changed)."""
+    _recipe_of.cache_clear()
+    recipe_like.cache_clear()
+
+
+@functools.lru_cache(maxsize=64)
+def _recipe_of(target: Target) -> Recipe:
+    """The object is built once, in float64; where a call of it fails in that, once more in float32."""
     source, event = source_of(target), event_option(dict(target.options))
     refusals: list[Refusal | UnknownShape] = []
     for dtype in dtypes(target):

@@ -76,6 +76,10 @@ class Target:
         """This target with options added or replaced."""
         return replace(self, options=tuple(sorted({**dict(self.options), **options}.items())))
 
+    def without(self, name: str) -> Target:
+        """This target without one option."""
+        return replace(self, options=tuple(one for one in self.options if one[0] != name))
+
     def __str__(self) -> str:
         head = self.component if self.adapter == USER else f"{self.adapter}:{self.component}"
         query = "&".join(f"{key}={value}" for key, value in self.options)

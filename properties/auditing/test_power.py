@@ -12,7 +12,7 @@ from flowref.auditing.journal import own_digest
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.power import kills, sizes, soak
 from flowref.auditing.power.damage import MUTANT, Damage, damages
-from flowref.model import ReportError, Status, Verdict
+from flowref.model import Mutant, ReportError, Status, Verdict
 from flowref.reporting.contents import Environment, LawNote
 from flowref.reporting.report import Report
 
@@ -90,6 +90,56 @@ def test_the_smallest_size_is_caught_and_a_smaller_one_is_not() -> None:
     assert one.smallest <= min(mutant.sizes)
     assert sizes.caught(mutant, law, one.smallest, "quick", 0)
     assert not sizes.caught(mutant, law, one.smallest / sizes.STEP, "quick", 0)
+
+
+@pytest.mark.parametrize("guess", range(1, 24, 3))
+@pytest.mark.parametrize("last", [0, 3, 11, 22, 23])
+def test_the_last_step_is_found_in_few_trials(guess: int, last: int) -> None:
+    """From wherever the search starts, it ends at the last step at which something is told, in
+    several times fewer trials than there are steps where it starts nearby.
+    """
+    tried: list[int] = []
+
+    def tells(step: int) -> bool:
+        tried.append(step)
+        return step <= last
+
+    assert sizes.last_step(tells, 0, guess, 24) == last
+    assert len(set(tried)) == len(tried) <= 9
+    assert len(tried) <= 5 or abs(last - guess) > 3
+
+
+def test_sizes_go_on_where_they_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a file holds of the same source, profile and seed is not measured again; the last line of
+    a mutant counts.
+    """
+    sized = [mutant for mutant in registry.mutants() if mutant.sizes]
+    done, missing = sized[:-2], [mutant.id for mutant in sized[-2:]]
+    path, made = tmp_path / "sizes.jsonl", []
+    for mutant in (sized[-1], *done):
+        digest = "another" if mutant is sized[-1] else own_digest()
+        sizes._append(
+            path, sizes.Threshold(mutant.id, mutant.law, (1.0,), 0.5, 1, 0, "quick", digest)
+        )
+
+    def threshold(mutant: Mutant, profile: str, seed: int) -> sizes.Threshold:
+        made.append(mutant.id)
+        return sizes.Threshold(mutant.id, mutant.law, (1.0,), None, 1, seed, profile, own_digest())
+
+    monkeypatch.setattr(sizes, "threshold", threshold)
+    for _ in range(2):
+        every = sizes.thresholds(path, "quick", 0, lambda *_: None)
+        assert [one.mutant for one in every] == [mutant.id for mutant in sized]
+    assert made == missing
+    assert {one.mutant for one in sizes.read(path) if one.smallest is None} == set(missing)
+
+
+def test_a_line_that_is_no_size_is_named(tmp_path: Path) -> None:
+    """A file of something else is refused in one sentence that names the line."""
+    path = tmp_path / "sizes.jsonl"
+    path.write_text("[]\n")
+    with pytest.raises(ReportError, match="line 1, is no smallest size"):
+        sizes.read(path)
 
 
 def test_silence_bounds_the_rate() -> None:

@@ -5,7 +5,7 @@ Usage: `python reports/tools/power.py`. It reads `reports/power/{kills,sizes}.js
 which these commands write (half an hour with two processors, a quarter, and as long as one likes):
 
     flowref selftest --quick --kills reports/power/kills.json
-    flowref selftest --sizes reports/power/sizes.json
+    flowref selftest --sizes reports/power/sizes.jsonl
     flowref selftest --quick --soak reports/power/soak.jsonl --points 10000000
 
 Exit code: 0, or 2 where the first of the files is missing; what the others tell is left out where
@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from flowref.auditing.power import sizes as thresholds
 from flowref.auditing.power import soak
 from power_page import pictures, tables
 
@@ -89,8 +91,7 @@ def main() -> int:
     except OSError as error:
         print(f"{error.filename} is missing; {sys.argv[0]} says how to make it", file=sys.stderr)
         return 2
-    measured = folder / "sizes.json"
-    sizes = json.loads(measured.read_text(encoding="utf-8")) if measured.exists() else []
+    sizes = [asdict(one) for one in thresholds.read(folder / "sizes.jsonl")]
     rounds = soak.Soak(soak.read(folder / "soak.jsonl"))
     pictures.kills(folder / "kills.png", kills)
     if sizes:

@@ -1,20 +1,43 @@
-"""How small a planted defect may be: the smallest size at which its law still tells."""
+"""How small a planted defect may be: the smallest size at which its law still tells.
+
+Sizes form a ladder that falls by a constant factor. A law that tells of a defect is taken to tell of
+larger ones, so that the last step at which it does is searched for and not walked to: from a step that
+is sensible for such laws, by growing strides, then by halves. A step that a law misses costs all its
+batches, one that it tells costs the first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
-from flowref import registry
-from flowref.auditing.worker import check_pair, guarded
+from flowref import checking, registry
+from flowref.auditing.journal import own_digest
+from flowref.auditing.worker import guarded
 from flowref.checking import Settings
-from flowref.model import ADVICE, STATISTICAL, Law, Mutant, Status
+from flowref.model import (
+    ADVICE,
+    ROUNDING,
+    STATISTICAL,
+    Law,
+    Mutant,
+    ReportError,
+    Status,
+    Target,
+    Verdict,
+)
 
 # Sizes fall by this factor until the law is silent.
 STEP = 10.0**0.5
 SMALLEST = 1e-18
-# Root seeds that a size must be caught under; a statistical law may be lucky once.
-SEEDS, STATISTICAL_SEEDS = 1, 10
+# Root seeds that a size must be caught under; a statistical law may be lucky once. While its step is
+# searched for, a few of them tell.
+SEEDS, STATISTICAL_SEEDS, FEW = 1, 10, 2
+# Where laws that are judged against rounding mostly end.
+ROUNDED = 3e-14
 
 
 @dataclass(frozen=True)
@@ -22,7 +45,8 @@ class Threshold:
     """The smallest size of a mutant that was caught under every seed.
 
     ``smallest``: None where not even the largest declared size was; ``declared``: the sizes that
-    the mutant promises; ``seeds``: how many roots each size was tried under.
+    the mutant promises; ``seeds``: how many roots each size was tried under; ``seed``: the first of
+    them; ``digest``: of flowref's source.
     """
 
     mutant: str
@@ -30,34 +54,77 @@ class Threshold:
     declared: tuple[float, ...]
     smallest: float | None
     seeds: int
+    seed: int = 0
+    profile: str = "standard"
+    digest: str = ""
 
 
 def thresholds(
-    profile: str, seed: int, show: Callable[[Threshold, int, int], None]
-) -> Iterator[Threshold]:
-    """The threshold of every mutant that has sizes. ``show`` is given each, its number, and how
-    many there are.
+    path: Path, profile: str, seed: int, show: Callable[[Threshold, int, int], None]
+) -> list[Threshold]:
+    """The threshold of every mutant that has sizes. Each is appended to a file of JSON lines; what
+    the same source found out stands in it, so that a later call goes on where one ended. ``show`` is
+    given each that is new, its number, and how many there are.
     """
+    known = {
+        one.mutant: one
+        for one in read(path)
+        if (one.digest, one.profile, one.seed) == (own_digest(), profile, seed)
+    }
     sized = [mutant for mutant in registry.mutants() if mutant.sizes]
     for number, mutant in enumerate(sized, 1):
-        one = threshold(mutant, profile, seed)
-        show(one, number, len(sized))
-        yield one
+        if mutant.id not in known:
+            known[mutant.id] = one = threshold(mutant, profile, seed)
+            _append(path, one)
+            show(one, number, len(sized))
+    return [known[mutant.id] for mutant in sized]
 
 
 def threshold(mutant: Mutant, profile: str = "standard", seed: int = 0) -> Threshold:
-    """The smallest size of a mutant at which its law tells, by falling sizes."""
+    """The smallest size of a mutant at which its law tells."""
     law = registry.find_law(mutant.law)
-    seeds = STATISTICAL_SEEDS if law.tolerance == STATISTICAL else SEEDS
-    roots = range(seed, seed + seeds)
-    smallest = None
-    for size in falling(mutant.sizes):
-        if not all(caught(mutant, law, size, profile, root) for root in roots):
-            if smallest is not None:
-                break
-            continue  # a larger declared size may still be caught
-        smallest = size
-    return Threshold(mutant.id, mutant.law, mutant.sizes, smallest, seeds)
+    statistical = law.tolerance == STATISTICAL
+    seeds = STATISTICAL_SEEDS if statistical else SEEDS
+    ladder = list(falling(mutant.sizes))
+    first = len(mutant.sizes) - 1  # the smallest declared size
+    guess = first + 1
+    if law.tolerance == ROUNDING:
+        guess = max(guess, sum(size > ROUNDED for size in ladder))
+
+    def tells(step: int, roots: int) -> bool:
+        every = range(seed, seed + roots)
+        return all(caught(mutant, law, ladder[step], profile, root) for root in every)
+
+    # Of the declared sizes the smallest is tried first: where that is caught, so are the others.
+    last = next((step for step in range(first, -1, -1) if tells(step, seeds)), None)
+    if last == first:
+        roots = FEW if statistical else SEEDS
+        last = last_step(lambda step: tells(step, roots), first, guess, len(ladder))
+        while statistical and last > first and not tells(last, seeds):
+            last -= 1
+    smallest = None if last is None else ladder[last]
+    return Threshold(
+        mutant.id, mutant.law, mutant.sizes, smallest, seeds, seed, profile, own_digest()
+    )
+
+
+def last_step(tells: Callable[[int], bool], low: int, guess: int, end: int) -> int:
+    """The last step below ``end`` at which something is told, which it is at ``low``, from a guess
+    on.
+
+    >>> [last_step(lambda step: step <= 7, 0, guess, 20) for guess in (1, 5, 8, 19)]
+    [7, 7, 7, 7]
+    """
+    high, stride, step = end, 1, min(guess, end - 1)
+    while high - low > 1:
+        if tells(step):
+            low, step = step, step + stride
+        else:
+            high, step = step, step - stride
+        stride *= 2
+        if not low < step < high:
+            step = (low + high) // 2
+    return low
 
 
 def falling(declared: tuple[float, ...]) -> Iterator[float]:
@@ -74,6 +141,46 @@ def caught(mutant: Mutant, law: Law, size: float, profile: str, seed: int) -> bo
     host = registry.parse_target(mutant.host)
     target = host.with_options(mutant=f"{mutant.id}@{size!r}")
     settings = Settings("thorough" if law.thorough else profile, seed)
-    verdict = guarded(check_pair, target, law.id, settings).verdict
+    verdict = guarded(_unwritten, target, law.id, settings).verdict
     wanted = Status.ADVICE if law.force == ADVICE else Status.VIOLATED
     return verdict is not None and verdict.status is wanted
+
+
+def _unwritten(target: Target, law: str | None, settings: Any) -> Verdict:
+    assert law is not None
+    return checking.check(target, law, settings, written=False)
+
+
+def read(path: Path) -> Sequence[Threshold]:
+    """The thresholds of a file, the last of each mutant; none where there is no file.
+
+    Raises: `ReportError` naming the line that is none.
+    """
+    if not path.exists():
+        return ()
+    found: dict[str, Threshold] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line.strip():
+            one = _threshold(path, number, line)
+            found[one.mutant] = one
+    return tuple(found.values())
+
+
+def _threshold(path: Path, number: int, line: str) -> Threshold:
+    try:
+        fields = json.loads(line)
+        return Threshold(**{**fields, "declared": tuple(fields["declared"])})
+    except (ValueError, TypeError, KeyError) as error:
+        raise ReportError(
+            f"{path}, line {number}, is no smallest size of a mutant ({error}); remove the line, or "
+            "name another file"
+        ) from None
+
+
+def _append(path: Path, one: Threshold) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(one)) + "\n")
+    except OSError as error:
+        raise ReportError(f"{path} cannot be written: {error.strerror}") from None

@@ -10,6 +10,7 @@ from typing import Any
 
 from causes import Finding
 from flowref import registry
+from flowref.auditing.power import sizes
 from flowref.model import Law, Mutant
 from flowref.reporting.catalogue import FORCES, HISTORIES, TOLERANCES
 from flowref.reporting.markup import escaped
@@ -48,11 +49,11 @@ class Power:
     def read(cls, folder: Path) -> Power:
         """From the files of `flowref selftest --kills` and `--sizes`, as far as they are there."""
         kills = _json(folder / "kills.json").get("laws", [])
-        sizes = _json(folder / "sizes.json").get("mutants", [])
+        measured = sizes.read(folder / "sizes.jsonl")
         return cls(
             {row["law"]: row["kills"] for row in kills},
             {row["law"]: row["alone"] for row in kills},
-            {row["mutant"]: row["smallest"] for row in sizes if row.get("smallest")},
+            {one.mutant: one.smallest for one in measured if one.smallest},
         )
 
 
