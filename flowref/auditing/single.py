@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,9 +62,7 @@ class Judge:
     def load(self, target: Target) -> None:
         """Load a target, once. Raises `TargetError`, at each call, where that fails."""
         if target not in self.recognized and target not in self.unloadable:
-            for name in frameworks([target]):  # before settings are saved around the first pair
-                with contextlib.suppress(ImportError):
-                    importlib.import_module(backends.find(name).requires)
+            _import_frameworks(target)
             outcome = self._run(target, None, None)
             if isinstance(outcome, Broken):
                 self.unloadable[target] = f"{target} cannot be loaded: {outcome.reason}"
@@ -114,3 +113,14 @@ class Judge:
             return Broken(
                 Status.TIMEOUT, f"it took more than {seconds:g} s of processor time", seconds
             )
+
+
+def _import_frameworks(target: Target) -> None:
+    """Import what a target needs before settings are saved around the first pair; what a framework
+    warns of is its affair, also where warnings are errors.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in frameworks([target]):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(backends.find(name).requires)

@@ -25,6 +25,7 @@ class Gathering:
         self.began = time.monotonic()
         self.started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.whole = True
+        self.part = False
         self.trouble = ""
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -43,6 +44,7 @@ class Gathering:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the report, if there is to be one."""
         self.whole = not (session.shouldstop or session.shouldfail)
+        self._demand(session)
         path = self.config.option.flowref_report
         if path is None or self.config.option.collectonly:
             return
@@ -53,6 +55,26 @@ class Gathering:
         except FlowrefError as error:
             self.trouble = str(error)
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """That only some of the tests were wanted."""
+        self.part = self.part or bool(items)
+
+    def _demand(self, session: pytest.Session) -> None:
+        """No session is green in which a target is listed and no law was put to the test on it."""
+        part = self.part or any("::" in argument for argument in self.config.args)
+        if not self.texts or part or not self.whole or session.exitstatus != pytest.ExitCode.OK:
+            return
+        from flowref.pytest.messages import Read
+        from flowref.reporting.judged import put_to_the_test
+        from flowref.reporting.text import clean
+
+        verdicts = Read(self.texts).by_target()
+        idle = [target for target, own in verdicts.items() if not put_to_the_test(own)[0]]
+        if idle:
+            names = ", ".join(map(clean, idle[:3])) + (" and others" if len(idle) > 3 else "")
+            self.trouble = f"nothing meaningful was checked: no law was put to the test on {names}"
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """A line for each target, and what keeps its laws from being put to the test."""
@@ -70,14 +92,13 @@ class Gathering:
         from flowref.reporting.terminal import head_lines
 
         read = Read(self.texts)
-        names = sorted({target for target, _ in read.verdicts})
+        verdicts = read.by_target()
         lines: list[str] = []
-        for name in names[:SHOWN]:
-            own = [verdict for (target, _), verdict in read.verdicts.items() if target == name]
+        for name, own in list(verdicts.items())[:SHOWN]:
             known = [one for (target, _), one in read.known.items() if target == name]
             lines += head_lines(name, own, read.recognized.get(name), known=known)
-        if len(names) > SHOWN:
-            lines.append(f"and {len(names) - SHOWN} more targets")
+        if len(verdicts) > SHOWN:
+            lines.append(f"and {len(verdicts) - SHOWN} more targets")
         path = self.config.option.flowref_report
         if path is not None and not self.trouble:
             lines.append(f"all of it: {path}")

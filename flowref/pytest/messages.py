@@ -52,6 +52,13 @@ class Read:
         for text in texts:
             self._read(json.loads(text))
 
+    def by_target(self) -> dict[str, list[Verdict]]:
+        """The verdicts in groups, sorted by target."""
+        groups: dict[str, list[Verdict]] = {}
+        for (target, _), verdict in sorted(self.verdicts.items(), key=lambda item: item[0]):
+            groups.setdefault(target, []).append(verdict)
+        return groups
+
     def _read(self, data: dict[str, Any]) -> None:
         if "problem" in data:
             self.problems.setdefault(data["spec"], data["problem"])

@@ -122,7 +122,7 @@ def pytest_pycollect_makeitem(collector: Any, name: str, obj: object) -> list[py
         return None
     try:
         home = f"{collector.nodeid}::{name}"
-        pairs = list(_session(collector.config).pairs(wanted, home))
+        pairs = _session(collector.config).pairs(wanted, home)
     except FlowrefError as error:
         line = obj.__code__.co_firstlineno  # type: ignore[attr-defined]  # it is a function
         raise collector.CollectError(f"{collector.path.name}:{line}: {error}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,8 +63,9 @@ class Session:
         self.told.add(candidate)
         return before
 
-    def pairs(self, wanted: Conformance, home: str) -> Iterator[Pair]:
-        """The pairs of a test function whose id is ``home``, sorted by target and law.
+    def pairs(self, wanted: Conformance, home: str) -> list[Pair]:
+        """The pairs of a test function whose id is ``home``, sorted by target and law. What
+        libraries warn of when a glob imports them is their affair.
 
         Raises: `SpecError` for targets, laws and known failures that do not exist.
         """
@@ -74,15 +76,19 @@ class Session:
                 f"the profile is {wanted.profile!r}{nearest(wanted.profile, PROFILES)}; expected "
                 f"one of {', '.join(PROFILES)}"
             )
-        laws = select_laws(wanted.laws)
-        chosen = _distinct(self._candidates(wanted))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            laws = select_laws(wanted.laws)
+            chosen = _distinct(self._candidates(wanted))
         for one in chosen:
             one.title = self._title(one.id, home)
         baseline = self._with_own(chosen, laws, wanted.known)
         profile = PROFILES.get(wanted.profile, "")
-        for candidate in sorted(chosen, key=lambda one: (one.id.casefold(), one.id)):
-            for law in laws:
-                yield Pair(self, candidate, law, baseline, profile)
+        return [
+            Pair(self, candidate, law, baseline, profile)
+            for candidate in sorted(chosen, key=lambda one: (one.id.casefold(), one.id))
+            for law in laws
+        ]
 
     def _judge(self, profile: str) -> Judge:
         from flowref.auditing.single import Judge

@@ -223,3 +223,12 @@ def test_a_project_without_flowref_pays_nothing(tmp_path: Path) -> None:
     ran = run(tmp_path, "-p", "no:randomly")
     assert ran.code == 0, ran.text
     assert "flowref" not in ran.text.split("collected")[1]
+
+
+def test_a_target_on_which_nothing_is_checked_is_not_green(tmp_path: Path) -> None:
+    """Where no law that was asked for is about a target, the session fails and says so."""
+    test = TEST.replace('"bijection/*"', '"batch-norm/*"')
+    write(tmp_path, {"flows.py": FLOWS, "test_flows.py": test, "pyproject.toml": SETTINGS})
+    ran = run(tmp_path)
+    assert ran.code == 1
+    assert "nothing meaningful was checked: no law was put to the test on object:Shift" in ran.text
