@@ -26,8 +26,8 @@ from flowref.model.means import Beyond
 SIZES = 10.0 ** (np.arange(-12, 13) / 2)
 # Calls of so many operations, on events of so many entries, are not repeated for a picture.
 OPERATIONS, ENTRIES = 5_000, 1024
-# Where two numbers of a law are compared.
-ORDINARY = Example(0.0, 40, "near", 50)
+# Where two numbers of a law are compared; digits of what is drawn on logarithmic axes, or as points.
+ORDINARY, DIGITS = Example(0.0, 40, "near", 50), 4
 
 
 def picture(judgement: Judgement) -> Figure | None:
@@ -47,7 +47,7 @@ def picture(judgement: Judgement) -> Figure | None:
             with contextlib.suppress(Exception):
                 note, compared = beside(measurement)
                 series |= compared
-            return Figure(SCALE, rounded(series), note) if series else None
+            return Figure(SCALE, rounded(series, DIGITS), note) if series else None
     return None
 
 
@@ -72,8 +72,8 @@ def along_ray(measurement: Measurement, point: Batch) -> Series:
 
 
 def beside(measurement: Measurement) -> tuple[str, Series]:
-    """The two numbers that a law compares at each point, with their names; nothing where it compares
-    anything else.
+    """The two numbers of which a law's residual is the difference, or the sum, at each point, with
+    their names; nothing where it is anything else.
     """
     subject, law = measurement.subject, measurement.law
     batch = points(subject, ORDINARY, law.points)
@@ -87,7 +87,12 @@ def beside(measurement: Measurement) -> tuple[str, Series]:
     if len(named) < 2:
         return "", {}
     (first, got), (second, expected) = named[:2]
-    return f"{first} against {second}", {"got": got.tolist(), "expected": expected.tolist()}
+    for sign, words in ((1.0, "against"), (-1.0, "against minus")):
+        gap = np.abs(got - sign * expected)
+        if np.allclose(gap, residual.per_row(), rtol=1e-6, atol=1e-12, equal_nan=True):
+            compared = {"got": got.tolist(), "expected": (sign * expected).tolist()}
+            return f"{first} {words} {second}", compared
+    return "", {}
 
 
 def ray(point: Array, seed: int) -> Array:

@@ -74,6 +74,33 @@ def test_a_picture_that_fails_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     assert without.without_time() == replace(seen, figure=None).without_time()
 
 
+@pytest.mark.parametrize(
+    ("law", "mutant", "note", "slope"),
+    [
+        ("bijection/log-det", "log-det-sign", "reported against autograd", -1.0),
+        (
+            "bijection/log-det-antisymmetry",
+            "inverse-log-det-offset",
+            "forward's log-det against minus inverse's log-det",
+            1.0,
+        ),
+        ("bijection/inverse-roundtrip", "inverse-scaled", "", 0.0),
+    ],
+)
+def test_what_is_compared_shows_its_slip(law: str, mutant: str, note: str, slope: float) -> None:
+    """Where a law's residual is the difference of two numbers, or their sum, these lie on a line of
+    the slope of the slip; of vectors nothing is compared.
+    """
+    host = "nflows:AffineCouplingTransform"
+    target = registry.parse_target(host).with_options(mutant=f"{law}#{mutant}")
+    shown = check(target, law).figure
+    assert shown is not None and shown.note == note
+    if slope:
+        got, expected = (np.array(shown.of(name)) for name in ("got", "expected"))
+        assert np.allclose(np.polyfit(expected, got, 1)[0], slope, atol=1e-2)
+        assert np.ptp(expected) > 0.1
+
+
 @pytest.mark.parametrize("point", [np.array([3.0, -4.0]), np.zeros(3), np.array([[1e-300]])])
 def test_a_ray_leads_through_the_point(point: np.ndarray) -> None:
     """The points of a ray are multiples of one, from small to large, and the point itself, bit for
