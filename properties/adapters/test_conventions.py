@@ -44,6 +44,7 @@ SAID = {
     "spoken_beside:leaving": "log-det: logdet, which each call leaves",
     "spoken_beside:wrapped": "a tuple of one tensor in, and out",
     "spoken_beside:asking": "context: y of shape (3,)",
+    "spoken_packed:packed": "columns as declared",
     "spoken_forms:column": "log-det (B,1), squeezed",
     "spoken_forms:scaling": "one log-det for all rows",
     "spoken_forms:per_entry": "log-det per entry, summed",
@@ -233,3 +234,22 @@ def test_an_autoencoder_with_a_density_is_a_density() -> None:
     """Its encoder is left alone."""
     dialect = recipe("BoundedAutoencoder").dialect
     assert dialect.forward is None and dialect.log_prob is not None
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "said"),
+    [
+        ("z:0-4,ladj:5", TargetError, "5 columns; an event has 4"),
+        ("z:0-3,ladj:6", TargetError, "no columns z:0-3,ladj:6"),
+        ("z:0-3,ladj", SpecError, "as in z:0-1,ladj:2"),
+        ("q:0-3", SpecError, "names among z, x, ladj"),
+        ("ladj:4", SpecError, "the columns of the value"),
+    ],
+)
+def test_columns_that_cannot_be_are_refused(
+    columns: str, error: type[Exception], said: str
+) -> None:
+    """In a sentence that says what was expected."""
+    spec = f"{ZOO}.spoken_packed:packed?columns={columns}"
+    with pytest.raises(error, match=said):
+        recipe_of(registry.parse_target(spec))

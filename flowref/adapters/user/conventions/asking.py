@@ -179,6 +179,16 @@ def entry(out: Any, index: Any) -> Any:
     return out[index]
 
 
+def columns(out: Any, first: int, last: int) -> Any:
+    """Some columns of the tensor that came back."""
+    return out[:, first : last + 1]
+
+
+def column(out: Any, index: int) -> Any:
+    """One column of the tensor that came back."""
+    return out[:, index]
+
+
 def named(out: Any, name: str) -> Any:
     """One field of what came back."""
     return getattr(out, name)

@@ -14,6 +14,7 @@ from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import asking, signatures
 from flowref.adapters.user.conventions.arrays import computes_in_arrays
 from flowref.adapters.user.conventions.beside import Told, told_beside
+from flowref.adapters.user.conventions.columns import packed
 from flowref.adapters.user.conventions.directions import (
     Chosen,
     Way,
@@ -144,6 +145,9 @@ def _read(
 ) -> Spoken:
     """The forward call as what it returned is read."""
     x, context = point
+    if "columns" in chosen:
+        reading = packed(out, len(x), _entries(x), chosen["columns"], "forward")
+        return Spoken(way.speak(reading.value, reading.ladj), reading.words)
     reading = read(out, len(x), _entries(x), chosen, "forward")
     alone = reading.ladj is asking.none
     if alone and is_tensor(out) and not hasattr(obj, "log_abs_det_jacobian"):
@@ -350,6 +354,9 @@ def _back(
     if way.form == "wrapped":
         return Spoken(way.speak(asking.only_of))
     out = way.ask(obj, latent, context)
+    if "columns" in chosen and is_tensor(out) and tuple(out.shape) != tuple(x.shape):
+        reading = packed(out, len(x), _entries(x), chosen["columns"], "inverse")
+        return Spoken(way.speak(reading.value, reading.ladj))
     if is_tensor(out) and forward.beside is not None:
         return _back_beside(obj, way, forward.beside, latent, context)
     if way.usual and hasattr(obj, "log_abs_det_jacobian") and is_tensor(out):
