@@ -33,6 +33,7 @@ def audit(
     baseline: str | Path | None = None,
     data: str | Path = "",
     progress: bool | None = None,
+    dask: str = "",
 ) -> Report:
     """Check every law on every target: specs such as "zuko:NSF?features=3", libraries, or live
     objects.
@@ -42,7 +43,8 @@ def audit(
     ``memory`` MiB for each pair, in workers only; ``budget`` seconds after which no pair starts;
     ``baseline`` a file of known failures, which then raise nothing; ``data`` a file of points, or a
     data set as "module:name", at which laws are measured as well; ``progress`` whether to show how
-    far it is, by default on a terminal and in a notebook. Live objects are copied first and stay in
+    far it is, by default on a terminal and in a notebook; ``dask`` the address of a scheduler whose
+    cluster is used in place of ``jobs``. Live objects are copied first and stay in
     this process.
     Raises: `SpecError` for laws or options that do not exist, `BaselineError` for known failures
     that cannot be read. Targets that cannot be loaded are in
@@ -54,7 +56,7 @@ def audit(
         targets = [targets]
     known = Baseline() if baseline is None else load(Path(baseline))
     limits = Limits(timeout, memory)
-    options = Options(profile, seed, jobs, limits, budget, str(data), baseline=known)
+    options = Options(profile, seed, jobs, limits, budget, str(data), baseline=known, dask=dask)
     with following(progress) as listener:
         return conduct(targets, laws, options, listener)
 

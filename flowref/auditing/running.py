@@ -4,8 +4,6 @@ together as a report.
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import math
 import platform
 import time
@@ -14,12 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 import flowref
-from flowref import backends, registry
+from flowref import registry
 from flowref.auditing import shards
-from flowref.auditing.cluster import Cluster
 from flowref.auditing.journal import LAST, Earlier, Journal, digest
 from flowref.auditing.options import Listener, Options
-from flowref.auditing.pool import Broken, Pool
+from flowref.auditing.places import place
+from flowref.auditing.pool import Broken
 from flowref.auditing.schedule import Pair, Schedule, starved
 from flowref.auditing.selection import (
     Selection,
@@ -28,10 +26,11 @@ from flowref.auditing.selection import (
     select,
     select_laws,
 )
-from flowref.auditing.worker import Outcome, Replay, guarded, name_of, resolve
+from flowref.auditing.settling import final, not_run, settle
+from flowref.auditing.worker import Outcome, name_of
 from flowref.baseline.entry import Entry
 from flowref.baseline.matching import exhausted, vet
-from flowref.baseline.standing import ACCUSING, overlay
+from flowref.baseline.standing import overlay
 from flowref.loading import data
 from flowref.model import (
     OBJECT,
@@ -41,13 +40,10 @@ from flowref.model import (
     Recognized,
     ReportError,
     SpecError,
-    Status,
     Verdict,
     nearest,
 )
-from flowref.model.means import OUT_OF_MEMORY
 from flowref.reporting.contents import FREE, Environment, Expense, LawNote, Shard
-from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
 
 
@@ -107,6 +103,7 @@ class Audit:
         }
         self.replayed: dict[tuple[str, str], Verdict] = {}
         self.journal: Journal | None = None
+        self.spent = False
         self.began = time.monotonic()
         self.started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
@@ -173,45 +170,22 @@ class Audit:
 
     def _run(self) -> None:
         """Pairs of live objects here, and the others in workers if there are to be any."""
-        local = self.options.jobs == 0
-        if not local and any(target.adapter == OBJECT for target in self.targets):
+        options = self.options
+        if (options.jobs or options.dask) and any(one.adapter == OBJECT for one in self.targets):
             self.listener.notice(
                 "live objects cannot travel to workers: everything runs in this process"
             )
-            local = True
+            options = replace(options, jobs=0, dask="")
         own = [law.id for law in self.laws if name_of(law) is law]
-        if not local and own:
+        if (options.jobs or options.dask) and own:
             listed = f"{', '.join(own[:3])}{' and others' if len(own) > 3 else ''}"
             self.listener.notice(
                 f"laws that are in no catalogue cannot travel to workers ({listed}): everything "
                 "runs in this process"
             )
-            local = True
-        if local:
-            self._run_here()
-            return
-        how = (self.settings, self.options.limits, self.options.entry, self.frameworks)
-        with (
-            Cluster(self.options.dask, *how, self.targets)
-            if self.options.dask
-            else Pool(self.options.jobs, *how)
-        ) as workers:
+            options = replace(options, jobs=0, dask="")
+        with place(options, self.settings, self.frameworks, self.targets) as workers:
             self._consume(workers.run(self.schedule))
-
-    def _run_here(self) -> None:
-        for name in self.frameworks:  # so that settings are saved around the very first pair, too
-            with contextlib.suppress(ImportError):
-                importlib.import_module(backends.find(name).requires)
-        self._consume(self._here())
-
-    def _here(self) -> Iterator[tuple[Pair, Outcome | Broken | None]]:
-        """What `Pool.run` yields, from this process."""
-        last, entry = None, resolve(self.options.entry)
-        while (pair := self.schedule.next(last)) is not None:
-            yield pair, None
-            last, law = pair.target, name_of(pair.law) if pair.law else None
-            how = self.settings if pair.case is None else Replay(pair.case, self.settings)
-            yield pair, guarded(entry, pair.target, law, how)
 
     def _consume(self, events: Iterator[tuple[Pair, Outcome | Broken | None]]) -> None:
         for pair, outcome in events:
@@ -238,15 +212,17 @@ class Audit:
 
     def _settled(self, pair: Pair, outcome: Outcome | Broken) -> Verdict:
         """The verdict on a pair, within the limits of this audit."""
-        return settle(pair, outcome, self.options.limits.memory if self.options.jobs else 0)
+        limited = self.options.jobs or self.options.dask
+        return settle(pair, outcome, self.options.limits.memory if limited else 0)
 
     def _out_of_time(self) -> None:
         """The pairs left are not run; the families of laws that were not reached are named."""
         budget = f"the budget of {self.options.budget:g} s"
         self._enter_all(self.schedule.abandon_all(f"{budget} was spent before this pair"))
         families = starved(self.verdicts.values())
-        if families:
+        if families and not self.spent:  # what a cluster hands back later is not told again
             told = [f"{family} ({count} targets)" for family, count in sorted(families.items())]
+            self.spent = True
             self.listener.notice(
                 f"{budget} was spent before the first law of these families: {', '.join(told)}"
             )
@@ -362,38 +338,3 @@ class Audit:
         if not self.options.shard:
             return None
         return shards.note(*shards.parsed(self.options.shard), self.selected)
-
-
-def not_run(target: str, law: Law, reason: str) -> Verdict:
-    """That a pair was not measured."""
-    return Verdict(target, law.id, Status.NOT_RUN, reason, law_version=law.version, force=law.force)
-
-
-def final(found: Verdict, replayed: Verdict | None, law: Law) -> Verdict:
-    """The verdict on a pair: where a recorded case fails that no search met, that is what is known
-    of it.
-    """
-    if replayed is None or replayed.status not in ACCUSING or found.status in FAILING:
-        return found
-    return replace(
-        replayed,
-        reason="; ".join(filter(None, (replayed.reason, "seen in the case on record"))),
-        counts=found.counts,
-        seconds=found.seconds,
-        law_version=law.version,
-    )
-
-
-def settle(pair: Pair, outcome: Outcome | Broken, memory: int = 0) -> Verdict:
-    """The verdict on a pair. A failed allocation is the memory limit's doing: it accuses nobody, and
-    the process goes on. ``memory``: the limit in mebibytes, 0 where there is none.
-    """
-    if isinstance(outcome, Broken):
-        return pair.verdict(outcome.status, outcome.reason, outcome.seconds)
-    verdict = outcome.verdict or pair.verdict(
-        Status.ERROR, outcome.raised or "it gave no verdict", outcome.seconds
-    )
-    if verdict.status in (Status.ERROR, Status.VIOLATED) and OUT_OF_MEMORY.search(verdict.reason):
-        way_out = f"more than {memory} MiB: --memory {2 * memory}" if memory else "more memory"
-        return pair.verdict(Status.INCONCLUSIVE, f"not judged: it needs {way_out}", verdict.seconds)
-    return verdict

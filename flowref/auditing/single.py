@@ -12,9 +12,9 @@ from pathlib import Path
 from flowref import backends
 from flowref.auditing.deadline import OutOfTime, deadline
 from flowref.auditing.pool import Broken
-from flowref.auditing.running import final, not_run, settle
 from flowref.auditing.schedule import STRIKES, Pair
 from flowref.auditing.selection import frameworks
+from flowref.auditing.settling import final, not_run, settle
 from flowref.auditing.worker import Outcome, Replay, check_pair, guarded
 from flowref.baseline.entry import Baseline
 from flowref.baseline.standing import known, stand

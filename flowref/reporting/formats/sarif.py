@@ -26,6 +26,8 @@ SCHEMA = (
 )
 ROOT = "%SRCROOT%"
 FINGERPRINT = "flowrefPair/v1"
+# The one fingerprint by which GitHub knows an alert again; without it, that of the line's text.
+LINE_HASH = "primaryLocationLineHash"
 # The first sentence of a statement, at most so long, is the title of its rule.
 TITLE = 120
 Json = dict[str, Any]
@@ -125,7 +127,10 @@ def _result(failure: Failure, level: str, ranks: dict[str, int]) -> Json:
         "level": level,
         "message": {"text": "\n".join(lines)},
         "locations": [_location(failure)],
-        "partialFingerprints": {FINGERPRINT: fingerprint(verdict)},
+        "partialFingerprints": {
+            FINGERPRINT: fingerprint(verdict),
+            LINE_HASH: f"{fingerprint(verdict)}:1",
+        },
         "properties": {"target": clean(verdict.target), "status": str(verdict.status)},
     }
     if verdict.law in ranks:

@@ -1,0 +1,58 @@
+"""Where the pairs of an audit run: in this process, in processes of a pool, or on a cluster. All three
+take pairs from a schedule and yield what came of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flowref import backends
+from flowref.auditing.cluster import Cluster
+from flowref.auditing.options import Options
+from flowref.auditing.pool import Broken, Pool
+from flowref.auditing.schedule import Pair, Schedule
+from flowref.auditing.worker import Outcome, Replay, guarded, name_of, resolve
+from flowref.model import Target
+
+
+@dataclass(frozen=True)
+class Here:
+    """This process: no time-out, no memory limit, no protection from what targets do."""
+
+    settings: Any
+    entry: str
+    frameworks: tuple[str, ...]
+
+    def __enter__(self) -> Here:
+        for name in self.frameworks:  # so that settings are saved around the very first pair, too
+            with contextlib.suppress(ImportError):
+                importlib.import_module(backends.find(name).requires)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left."""
+
+    def run(self, schedule: Schedule) -> Iterator[tuple[Pair, Outcome | Broken | None]]:
+        """What `Pool.run` yields."""
+        last, entry = None, resolve(self.entry)
+        while (pair := schedule.next(last)) is not None:
+            yield pair, None
+            last, law = pair.target, name_of(pair.law) if pair.law else None
+            how = self.settings if pair.case is None else Replay(pair.case, self.settings)
+            yield pair, guarded(entry, pair.target, law, how)
+
+
+def place(
+    options: Options, settings: Any, frameworks: tuple[str, ...], targets: Sequence[Target]
+) -> Here | Pool | Cluster:
+    """Where an audit runs, by its options: a context manager, whose end ends every process."""
+    if options.dask:
+        how = (settings, options.limits, options.entry, frameworks)
+        return Cluster(options.dask, *how, targets)
+    if options.jobs:
+        return Pool(options.jobs, settings, options.limits, options.entry, frameworks)
+    return Here(settings, options.entry, frameworks)

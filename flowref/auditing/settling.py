@@ -1,0 +1,48 @@
+"""From what came of a pair to its verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flowref.auditing.pool import Broken
+from flowref.auditing.schedule import Pair
+from flowref.auditing.worker import Outcome
+from flowref.baseline.standing import ACCUSING
+from flowref.model import Law, Status, Verdict
+from flowref.model.means import OUT_OF_MEMORY
+from flowref.reporting.outcomes import FAILING
+
+
+def not_run(target: str, law: Law, reason: str) -> Verdict:
+    """That a pair was not measured."""
+    return Verdict(target, law.id, Status.NOT_RUN, reason, law_version=law.version, force=law.force)
+
+
+def final(found: Verdict, replayed: Verdict | None, law: Law) -> Verdict:
+    """The verdict on a pair: where a recorded case fails that no search met, that is what is known
+    of it.
+    """
+    if replayed is None or replayed.status not in ACCUSING or found.status in FAILING:
+        return found
+    return replace(
+        replayed,
+        reason="; ".join(filter(None, (replayed.reason, "seen in the case on record"))),
+        counts=found.counts,
+        seconds=found.seconds,
+        law_version=law.version,
+    )
+
+
+def settle(pair: Pair, outcome: Outcome | Broken, memory: int = 0) -> Verdict:
+    """The verdict on a pair. A failed allocation is the memory limit's doing: it accuses nobody, and
+    the process goes on. ``memory``: the limit in mebibytes, 0 where there is none.
+    """
+    if isinstance(outcome, Broken):
+        return pair.verdict(outcome.status, outcome.reason, outcome.seconds)
+    verdict = outcome.verdict or pair.verdict(
+        Status.ERROR, outcome.raised or "it gave no verdict", outcome.seconds
+    )
+    if verdict.status in (Status.ERROR, Status.VIOLATED) and OUT_OF_MEMORY.search(verdict.reason):
+        way_out = f"more than {memory} MiB: --memory {2 * memory}" if memory else "more memory"
+        return pair.verdict(Status.INCONCLUSIVE, f"not judged: it needs {way_out}", verdict.seconds)
+    return verdict
