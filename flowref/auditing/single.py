@@ -61,6 +61,7 @@ class Judge:
 
     def load(self, target: Target) -> None:
         """Load a target, once. Raises `TargetError`, at each call, where that fails."""
+        __tracebackhide__ = True
         if target not in self.recognized and target not in self.unloadable:
             _import_frameworks(target)
             outcome = self._run(target, None, None)
@@ -78,6 +79,7 @@ class Judge:
         """The verdict on a pair, and how it stands in a baseline. Raises `TargetError` where the
         target cannot be loaded.
         """
+        __tracebackhide__ = True
         self.load(target)
         if self.strikes[target] >= STRIKES:
             return Judged(not_run(str(target), law, f"the target ran out of time {STRIKES} times"))

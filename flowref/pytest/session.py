@@ -12,7 +12,7 @@ from flowref import registry
 from flowref.baseline.entry import Baseline, Entry
 from flowref.baseline.reading import load
 from flowref.model import OBJECT, USER, SpecError, Target, TargetError, nearest, one_line
-from flowref.pytest.conformance import Conformance, is_factory, name_of
+from flowref.pytest.conformance import Conformance, is_factory, name_of, wants
 from flowref.pytest.pair import Candidate, Pair
 
 if TYPE_CHECKING:
@@ -146,6 +146,7 @@ class Session:
 
     def _target(self, candidate: Candidate) -> Target:
         """The target of a candidate; live objects are copied now, and factories called."""
+        __tracebackhide__ = True
         if candidate.found is None:
             if isinstance(candidate.what, Target):
                 candidate.found = candidate.what
@@ -163,10 +164,17 @@ def begun(folder: Path, profile: str, seed: int, seconds: float) -> Session:
 
 def _registered(candidate: Candidate) -> Target:
     """A live object as a target under its name."""
+    __tracebackhide__ = True
     from flowref import loading
     from flowref.auditing.worker import undisturbed
 
     what = candidate.what
+    wanted = wants(what)
+    if wanted:
+        raise TargetError(
+            f"{candidate.id} is a factory that wants {', '.join(wanted)}; give one that can be "
+            f"called without arguments, as lambda: {candidate.id}(...), by a name in a mapping"
+        )
     try:
         with undisturbed():
             obj = what() if is_factory(what) else what

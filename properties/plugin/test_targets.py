@@ -1,0 +1,114 @@
+"""What a test may list as targets, what each is called, and when it is made."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowref import reference
+from flowref.model import Status, TargetError
+from flowref.pytest.conformance import Conformance, is_factory, name_of, wants
+from flowref.pytest.session import Session
+
+LAW = "bijection/log-det"
+made: list[str] = []
+
+
+class Wants:
+    """A class that cannot be made without being told something."""
+
+    def __init__(self, features: int) -> None:
+        self.features = features
+
+
+def make() -> Any:
+    """A factory."""
+    made.append("made")
+    return reference.Affine(0.5, -2.0)
+
+
+def breaks() -> Any:
+    """A factory that raises."""
+    raise ValueError("no weights here")
+
+
+def reversible(x: Any, reverse: bool = False) -> Any:
+    """A map itself."""
+    return x
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    """A session in an empty folder."""
+    return Session(tmp_path, "quick")
+
+
+def listed(session: Session, *targets: Any, home: str = "test_a.py::test") -> list[Any]:
+    """The pairs of a test that lists these, with one law."""
+    named = tuple(target if isinstance(target, tuple) else ("", target) for target in targets)
+    return session.pairs(Conformance(named, LAW, "4"), home)
+
+
+@pytest.mark.parametrize(
+    ("value", "factory", "wanted"),
+    [
+        (make, True, []),
+        (Wants, True, ["features"]),
+        (functools.partial(Wants, 3), True, []),
+        (reversible, False, []),
+        (functools.partial, True, []),
+        (3, False, []),
+    ],
+    ids=str,
+)
+def test_a_factory_is_what_can_be_called(value: Any, factory: bool, wanted: list[str]) -> None:
+    """Classes and functions without arguments make what is meant; a function of one argument is a
+    map itself.
+    """
+    assert is_factory(value) is factory
+    assert wants(value) == wanted
+    assert name_of(value)
+
+
+def test_names_are_told_apart_and_sorted(session: Session) -> None:
+    """Things of one name are counted, specs are listed once, and two tests share no name."""
+    first = listed(session, "reference:Exp", make, ("b", make), make, "reference:Exp", ("A", make))
+    assert [pair.target for pair in first] == ["A", "b", "make", "make-2", "reference:Exp"]
+    other = listed(session, make, home="test_b.py::test")
+    titles = [pair.candidate.title for pair in (*first, *other)]
+    assert len(set(titles)) == len(titles)
+    assert other[0].target == "make"
+
+
+def test_nothing_is_made_before_it_is_judged(session: Session) -> None:
+    """A factory is called once, when the first of its pairs is measured."""
+    made.clear()
+    (pair,) = listed(session, make)
+    assert made == []
+    assert pair.verdict.status is Status.HOLDS
+    assert pair.verdict.target == "object:make?event=4"
+    assert made == ["made"]
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (Wants, "Wants is a factory that wants features; give one"),
+        (breaks, "breaks cannot be made: it raises ValueError: no weights here"),
+        (Wants(3), "which is no bijection"),
+    ],
+    ids=["wants", "breaks", "other"],
+)
+def test_what_cannot_be_made_is_said(session: Session, target: Any, said: str) -> None:
+    """A target that cannot be made fails its first test with a sentence, and the others are not
+    run.
+    """
+    first, second = session.pairs(Conformance((("", target),), "bijection/log-det*", "4"), "t")[:2]
+    with pytest.raises(TargetError, match=said):
+        first.check()
+    with pytest.raises(pytest.skip.Exception, match="cannot be loaded"):
+        second.check()
+    assert second.quiet
