@@ -73,7 +73,7 @@ FOREIGN: dict[str, set[str]] = {
     "torch": {"backends", "reference", "adapters", "zoo", "scripting", "training"},
     "hypothesis": {"checking"},
     "numpy": {"model", "laws", "checking", "diagnosing", "backends", "adapters", "zoo", "loading", "scripting", "training"},
-    "scipy": {"laws"},
+    "scipy": {"laws", "zoo"},
     "click": {"cli"},
     "jinja2": {"scorecard"},
     "markupsafe": {"scorecard"},

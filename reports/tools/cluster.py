@@ -40,7 +40,8 @@ eight transforms of nflows under the laws of bijections and modes, quick profile
 
 Start a cluster with `dask scheduler` and, on each machine, `dask worker tcp://host:8786 --nworkers N --nthreads 1`; flowref and the
 audited libraries have to be there in the same versions, and the folder of your files under the same path. Both are looked at
-before the first pair. A worker that is lost costs no verdict: what it had in hand runs elsewhere. `python reports/tools/cluster.py`
+before the first pair. A worker that is lost costs no verdict: what it had in hand runs elsewhere. Whoever reaches a scheduler can
+run code on its workers: keep it in a network of your own, or use dask's TLS (`tls://`). `python reports/tools/cluster.py`
 measures again.
 """
 
