@@ -8,20 +8,40 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import pytest
+
 ATTRIBUTE = "__flowref__"
+PARAMETER = type(pytest.param(None))
 PAIR = "pair"
 Test = TypeVar("Test", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One target of a test: its id, or none, what it is, and the marks of its tests."""
+
+    id: str
+    what: Any
+    marks: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, what: Any, name: str = "") -> Listed:
+        """A target as somebody lists it; `pytest.param` gives an id and marks."""
+        if not isinstance(what, PARAMETER):
+            return cls(name, what)
+        (value,) = what.values
+        return cls(name or str(what.id or ""), value, tuple(what.marks))
 
 
 @dataclass(frozen=True)
 class Conformance:
     """What a test function is to be run with; nothing of it is loaded yet.
 
-    ``targets``: specs, live objects and factories by their ids, empty for one that is named after
-    itself; ``known``: reasons of known failures, by law, or by id of the target and law.
+    ``targets``: specs, live objects and factories with their ids, empty for one that is named after
+    itself, and marks; ``known``: reasons of known failures, by law, or by id of the target and law.
     """
 
-    targets: tuple[tuple[str, Any], ...]
+    targets: tuple[Listed, ...]
     laws: Any = ()
     event: str = ""
     profile: str = ""
@@ -43,21 +63,21 @@ def conformance(
             pair.check()
 
     Arguments: ``targets`` a spec, a live object or a factory without arguments, or several in a
-    list, or by the names that they have in ids of tests; ``laws`` ids or globs, all by default;
+    list, or by the names that they have in ids of tests (``pytest.param`` gives names and marks,
+    too); ``laws`` ids or globs, all by default;
     ``event_shape`` of one input, for targets that do not tell; ``profile`` in place of
     ``--flowref-profile``; ``known`` failures: the reason by the id of a law, or by the name of a
     target and the id of a law. They become strict xfails.
     Objects are copied when the first of their tests runs.
     """
-    named: Iterable[tuple[str, Any]]
     if isinstance(targets, Mapping):
-        named = ((str(name), target) for name, target in targets.items())
-    elif isinstance(targets, list | tuple | set | frozenset):
-        named = (("", target) for target in targets)
+        listed = [Listed.of(target, str(name)) for name, target in targets.items()]
+    elif isinstance(targets, list | tuple | set | frozenset) and not isinstance(targets, PARAMETER):
+        listed = [Listed.of(target) for target in targets]
     else:
-        named = [("", targets)]
+        listed = [Listed.of(targets)]
     sizes = (event_shape,) if isinstance(event_shape, int) else tuple(event_shape or ())
-    wanted = Conformance(tuple(named), laws, ",".join(map(str, sizes)), profile, dict(known or {}))
+    wanted = Conformance(tuple(listed), laws, ",".join(map(str, sizes)), profile, dict(known or {}))
 
     def decorate(test: Test) -> Test:
         if not inspect.isfunction(test):

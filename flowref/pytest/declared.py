@@ -7,7 +7,7 @@ from typing import Any
 
 from flowref.baseline.reading import located, section
 from flowref.model import BaselineError, FlowrefError, SpecError, nearest
-from flowref.pytest.conformance import Conformance
+from flowref.pytest.conformance import Conformance, Listed
 from flowref.pytest.pair import Pair
 from flowref.pytest.session import Session
 
@@ -64,7 +64,7 @@ def _wanted(row: dict[str, Any], where: str) -> Conformance:
     profile = row.get("profile", "")
     if not isinstance(profile, str):
         raise SpecError(f"{where}: profile is {profile!r}; expected text")
-    return Conformance((("", spec),), laws, _event(row.get("event", []), where), profile)
+    return Conformance((Listed("", spec),), laws, _event(row.get("event", []), where), profile)
 
 
 def _event(event: Any, where: str) -> str:

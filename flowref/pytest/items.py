@@ -89,6 +89,8 @@ def functions(collector: Any, name: str, test: Any, pairs: list[Pair]) -> list[p
         )
         item.originalname = name
         item.flowref_pair = pair
+        for mark in pair.candidate.marks:
+            item.add_marker(mark)
         items.append(item)
     return items
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from flowref.auditing.single import Judged
     from flowref.baseline.entry import Baseline
     from flowref.model import Law, Target, Verdict
@@ -18,10 +20,10 @@ class Candidate:
     factory, which becomes one when its first test runs.
     """
 
-    __slots__ = ("event", "found", "id", "title", "what")
+    __slots__ = ("event", "found", "id", "marks", "title", "what")
 
-    def __init__(self, name: str, what: Any, event: str = "") -> None:
-        self.id, self.what, self.event = name, what, event
+    def __init__(self, name: str, what: Any, event: str = "", marks: Iterable[Any] = ()) -> None:
+        self.id, self.what, self.event, self.marks = name, what, event, tuple(marks)
         self.title = name  # of a live object: what its target is called
         self.found: Target | None = None
 

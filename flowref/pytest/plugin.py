@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Gathering(config), "flowref-gathering")
     if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         project = config.rootpath / PROJECT
-        if _declares(project) and str(project) not in config.args:
+        if _declares(project) and not _collects(config, project):
             config.args.append(str(project))
 
 

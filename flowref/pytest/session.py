@@ -100,14 +100,17 @@ class Session:
         return self.judges[profile]
 
     def _candidates(self, wanted: Conformance) -> Iterator[Candidate]:
-        for name, what in wanted.targets:
+        for one in wanted.targets:
+            what, marks = one.what, one.marks
             if isinstance(what, Target):
-                yield Candidate(name or str(what), with_event(what, wanted.event))
+                target = with_event(what, wanted.event)
+                yield Candidate(one.id or str(what), target, marks=marks)
             elif isinstance(what, str):
                 for target in registry.expand(what):
-                    yield Candidate(name or str(target), with_event(target, wanted.event))
+                    meant = with_event(target, wanted.event)
+                    yield Candidate(one.id or str(target), meant, marks=marks)
             else:
-                yield Candidate(name or name_of(what), what, wanted.event)
+                yield Candidate(one.id or name_of(what), what, wanted.event, marks)
 
     def _title(self, name: str, home: str) -> str:
         """What the target of a live object is called, of which there is one in the session."""

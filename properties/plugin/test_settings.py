@@ -124,3 +124,20 @@ def test_many_targets_are_collected_fast(pytester: pytest.Pytester) -> None:
     assert len(set(names)) == len(names) == 60 * len(LAWS)
     assert names[: len(LAWS)] == [f"flowref[a.py:f?k=0-{law.id}]" for law in LAWS]
     assert seconds < 100e-6 * len(names)
+
+
+def test_marks_of_targets_are_marks_of_tests(pytester: pytest.Pytester) -> None:
+    """What `pytest.param` marks is skipped, whatever else is marked; nothing of it is loaded."""
+    test = (
+        "import flowref\nimport pytest\n"
+        "slow = pytest.param('a.py:f', id='slow', marks=pytest.mark.skip)\n"
+        "@flowref.pytest.conformance([slow], laws='bijection/log-det')\n"
+        "def test_it(pair): pair.check()\n"
+        "@pytest.mark.skip\n"
+        "@flowref.pytest.conformance('a.py:f', laws='bijection/log-det')\n"
+        "def test_other(pair): pair.check()\n"
+    )
+    pytester.makepyfile(test_it=test)
+    ran = pytester.runpytest_inprocess(*PLUGIN, "-v")
+    ran.assert_outcomes(skipped=2)
+    assert any("test_it[slow-bijection/log-det] SKIPPED" in line for line in ran.outlines)

@@ -10,7 +10,7 @@ import pytest
 
 from flowref import reference
 from flowref.model import Status, TargetError
-from flowref.pytest.conformance import Conformance, is_factory, name_of, wants
+from flowref.pytest.conformance import Conformance, Listed, is_factory, name_of, wants
 from flowref.pytest.session import Session
 
 LAW = "bijection/log-det"
@@ -48,7 +48,7 @@ def session(tmp_path: Path) -> Session:
 
 def listed(session: Session, *targets: Any, home: str = "test_a.py::test") -> list[Any]:
     """The pairs of a test that lists these, with one law."""
-    named = tuple(target if isinstance(target, tuple) else ("", target) for target in targets)
+    named = tuple(map(Listed.of, targets))
     return session.pairs(Conformance(named, LAW, "4"), home)
 
 
@@ -75,7 +75,15 @@ def test_a_factory_is_what_can_be_called(value: Any, factory: bool, wanted: list
 
 def test_names_are_told_apart_and_sorted(session: Session) -> None:
     """Things of one name are counted, specs are listed once, and two tests share no name."""
-    first = listed(session, "reference:Exp", make, ("b", make), make, "reference:Exp", ("A", make))
+    first = listed(
+        session,
+        "reference:Exp",
+        make,
+        pytest.param(make, id="b"),
+        make,
+        "reference:Exp",
+        pytest.param(make, id="A"),
+    )
     assert [pair.target for pair in first] == ["A", "b", "make", "make-2", "reference:Exp"]
     other = listed(session, make, home="test_b.py::test")
     titles = [pair.candidate.title for pair in (*first, *other)]
@@ -106,9 +114,18 @@ def test_what_cannot_be_made_is_said(session: Session, target: Any, said: str) -
     """A target that cannot be made fails its first test with a sentence, and the others are not
     run.
     """
-    first, second = session.pairs(Conformance((("", target),), "bijection/log-det*", "4"), "t")[:2]
+    first, second = session.pairs(
+        Conformance((Listed.of(target),), "bijection/log-det*", "4"), "t"
+    )[:2]
     with pytest.raises(TargetError, match=said):
         first.check()
     with pytest.raises(pytest.skip.Exception, match="cannot be loaded"):
         second.check()
     assert second.quiet
+
+
+def test_a_target_may_have_marks(session: Session) -> None:
+    """Marks of a target are those of its tests, and of no other's."""
+    marked, plain = listed(session, pytest.param(make, id="a", marks=pytest.mark.skip), make)
+    assert [mark.name for mark in marked.candidate.marks] == ["skip"]
+    assert plain.candidate.marks == ()
