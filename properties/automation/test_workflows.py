@@ -114,14 +114,15 @@ def test_unsound_workflows_are_seen(said: str) -> None:
 
 
 def commands() -> list[tuple[str, list[str]]]:
-    """Every command of a workflow, as words."""
+    """Every call of a program by a workflow, as words."""
     lines = [
         (path.stem, line)
         for path in WORKFLOWS
         for step in steps(read(path))
         for line in step.get("run", "").splitlines()
     ]
-    return [(name, shlex.split(line.partition("||")[0])) for name, line in lines if line.strip()]
+    called = [(name, shlex.split(line.partition("||")[0])) for name, line in lines]
+    return [(name, words) for name, words in called if words and words[0] in ("tox", "python")]
 
 
 @pytest.mark.parametrize(("name", "words"), commands(), ids=lambda value: str(value)[:40])
