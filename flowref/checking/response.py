@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from flowref.checking.measurement import Measurement
@@ -46,6 +48,7 @@ class Response:
         self.sum, self.squares = np.zeros_like(self.base), np.zeros_like(self.base)
         self.finite = np.zeros(len(self.base), dtype=np.int64)
         self.replicas = self.runs_made = 0
+        self.echo = self._echo()
 
     @property
     def size(self) -> Array:
@@ -76,6 +79,9 @@ class Response:
         is the same.
         """
         law, subject = self.measurement.law, self.measurement.subject
+        if self.echo is not None:
+            self._echoes(replicas)
+            return
         fits = fold > 1 and fold * len(self.base) <= STACKED_ROWS and not subject.cost.heavy
         stacked = self._stacked(fold) if fits else None
         stack, clean = stacked or (self.measurement.batch, self.base[None])
@@ -99,6 +105,37 @@ class Response:
                 self.squares += (there**2).sum(0)
             self.finite += np.isfinite(noisy).all(2).sum(0)
             self.replicas += fold
+            self.runs_made += 1
+
+    def _echo(self) -> Callable[[], Array] | None:
+        """What tells how the residual moves without measuring it; None where it has to be measured:
+        there is no such thing, or a residual in question is not finite.
+        """
+        law, batch = self.measurement.law, self.measurement.batch
+        if law.echo is None or not np.isfinite(self.base[self.rows]).all():
+            return None
+        try:
+            with np.errstate(all="ignore"):
+                return law.echo(self.measurement.subject, batch._replace(x=batch.x.copy()))
+        except Exception:  # then the law itself is measured
+            return None
+
+    def _echoes(self, replicas: int) -> None:
+        """So many runs of the echo."""
+        subject, precision = self.measurement.subject, self.measurement.precision
+        assert self.echo is not None
+        assert subject.noise is not None
+        for _ in range(replicas):
+            seed = seed_of(self.digest, self.runs_made)
+            magnitude = precision.amplify * precision.unit
+            with subject.noise(seed, magnitude), np.errstate(all="ignore"):
+                moved = np.asarray(self.echo(), dtype=np.float64)[:, None]
+            there = np.where(np.isfinite(moved), moved, 0.0)
+            self.total += there**2
+            self.sum += there
+            self.squares += there**2
+            self.finite += np.isfinite(moved[:, 0])
+            self.replicas += 1
             self.runs_made += 1
 
     def _stacked(self, fold: int) -> tuple[Batch, Array] | None:

@@ -81,6 +81,9 @@ CHOICES = {
 }
 # The first argument is a `Subject`, which has at run time what its annotation asks for.
 Measure = Callable[[Any, Batch], Residual]
+# Asked without noise, it gives what tells under noise how far the residual of each point moves,
+# ``(batch,)``; nan where that cannot be told.
+Echo = Callable[[Any, Batch], Callable[[], Array]]
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,8 @@ class Law:
     judged. ``lines``: measured on a line scan as well (see `checking.lines`), for laws of single
     points that are cheap on a thousand of them. ``former``: the id it had in the last release, which is still accepted.
     ``picture(subject, point)``: a figure of a violation, measured once when it is recorded.
+    ``echo``: of a law that compares a call with itself, made in another manner: how the call alone
+    answers to noise is how the residual does, and costs a fraction.
     """
 
     id: str
@@ -133,6 +138,7 @@ class Law:
     version: int = 1
     former: str = ""
     picture: Callable[[Any, Batch], Figure] | None = None
+    echo: Echo | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():

@@ -6,6 +6,7 @@ A law that speaks of every call is a statement about a `Probe`, judged for all t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +27,7 @@ from flowref.model import (
 )
 from flowref.model.abilities import Flow, Living, offers
 from flowref.model.call import How, Layout
+from flowref.model.law import Echo
 from flowref.model.steps import Run, Step
 
 # After so many refused points in a row, a call counts as refusing all.
@@ -300,6 +302,53 @@ def _where(good: Array, out: Mapped) -> Mapped:
         return out
     shape = (-1, *[1] * (out.value.ndim - 1))
     return Mapped(np.where(good.reshape(shape), out.value, 0.0), None)
+
+
+def echo_of(calls: Sequence[str], complete: bool = True) -> Echo:
+    """The echo (`Law.echo`) of a law that compares some calls with themselves: how far each is from
+    itself under noise, times the root of two, since under noise both that it compares would move.
+    """
+
+    def echo(flow: Flow, batch: Batch) -> Callable[[], Array]:
+        rows = len(batch.x)
+        probed = probes(flow, batch, complete, calls)
+        clean = [probe() for probe in probed]
+
+        def moved() -> Array:
+            columns = [np.zeros(rows)]
+            for probe, before in zip(probed, clean, strict=True):
+                columns.append(_moved(probe, before, rows))
+            return np.asarray(math.sqrt(2) * np.stack(columns).max(0))
+
+        return moved
+
+    return echo
+
+
+def _moved(probe: Probe, before: Mapped, rows: int) -> Array:
+    """How far a call is now from what it returned before, ``(rows,)``; nan at points that it refuses
+    now. A point of which it returned nothing finite is not looked at.
+    """
+    out, refused = attempt(probe)
+    if refused and (rows == 1 or not probe.pointwise or len(before.value) != rows):
+        return np.full(rows, np.nan)
+    if refused:
+        halves = np.array_split(np.arange(rows), 2)
+        return np.concatenate(
+            [_moved(probe.rows(half), _rows(before, half, rows), len(half)) for half in halves]
+        )
+    if probe.name not in MAPS:
+        before, out = (_spread(one, rows, probe.pointwise) for one in (before, out))
+    apart = gap(before, out, rows, probe.tolerance)
+    return np.asarray(np.nan_to_num(apart, nan=0.0, posinf=np.nan).max(1))
+
+
+def _rows(out: Mapped, index: Array, rows: int) -> Mapped:
+    """Some rows of an outcome."""
+    ladj = out.ladj
+    if ladj is not None and np.ndim(ladj) and len(np.asarray(ladj)) == rows:
+        ladj = np.asarray(ladj)[index]
+    return Mapped(out.value[index], ladj)
 
 
 def absent(seen: Sequence[str], rows: int, note: str, **details: Any) -> Residual:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt, finite, gap
-from flowref.laws.common.probes import POINTWISE, Probe, probes, random
+from flowref.laws.common.probes import POINTWISE, Probe, echo_of, probes, random
 from flowref.laws.common.requirements import not_estimator
 from flowref.model import Array, Batch, Mapped, Residual, law
 from flowref.model.abilities import Flow
@@ -23,6 +23,7 @@ APART = 1e-9
 @law(
     "mode/batch-content",
     effort=2,
+    echo=echo_of(POINTWISE, complete=False),
     size=5,
     scales=(0.0, 0.3),
     applies=not_estimator,

@@ -16,6 +16,7 @@ from flowref.laws.common.probes import (
     Probe,
     absent,
     agree,
+    echo_of,
     probe_of,
     probes,
     random,
@@ -41,6 +42,7 @@ def layouts_of(points: Array) -> tuple[Layout, ...]:
     "conduct/strides-agree",
     former="hygiene/strides-agree",
     effort=3,
+    echo=echo_of(POINTED, complete=False),
     applies=not_estimator,
     source="a tensor's values are its meaning; strides are storage",
 )

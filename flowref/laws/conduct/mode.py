@@ -22,6 +22,7 @@ from flowref.laws.common.probes import (
     Probe,
     absent,
     agree,
+    echo_of,
     lived,
     normalizing_probe,
     probes,
@@ -214,6 +215,7 @@ def first_call_in_eval(flow: Living, batch: Batch) -> Residual:
 @law(
     "mode/rows-independent",
     effort=6,
+    echo=echo_of(POINTWISE),
     applies=not_estimator,
     source="Ioffe and Szegedy 2015, section 3.1: at inference the output depends on the input alone",
 )
