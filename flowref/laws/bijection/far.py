@@ -13,7 +13,7 @@ from flowref.model.support import Support
 # How far out, and at how many points on the way; in how many coordinates.
 NEAREST, FARTHEST, STEPS, ENTRIES = 4.0, 1e4, 48, 4
 # A log-density that has fallen so low goes on: it has not come to the end of a support; nor, above the
-# second, to that of the numbers.
+# second, to that of the numbers. A log-det so low is that of a slope which ends there.
 LOW, LOWEST = -300.0, -1e8
 
 
@@ -68,7 +68,7 @@ def rays(
 )
 def far_log_det(flow: Bijection, batch: Batch) -> Residual:
     """At points of the domain up to ten thousand the log-det is a finite number wherever the value is
-    one, as it is near the origin.
+    one, as it is near the origin, unless it has come to -300, where slopes underflow.
     """
     lost: list[tuple[float, float, float]] = []
     seen = False
@@ -80,7 +80,7 @@ def far_log_det(flow: Bijection, batch: Batch) -> Residual:
         ladj = log_det(out, STEPS)
         good = np.isfinite(value).all(1)
         seen |= bool(good.any())
-        lost += first_lost(x, np.where(good, ladj, 0.0))
+        lost += [one for one in first_lost(x, np.where(good, ladj, 0.0)) if one[2] > LOW]
     if not seen:
         raise Unsupported("it is refused, or not finite, far out", waits=False)
     return told(lost, len(batch.x), "the log-det")
