@@ -25,6 +25,15 @@ class Detached(Normal):
         return super().rsample(sample_shape).detach()
 
 
+class Halved(Normal):
+    """rsample that takes the scale by its value."""
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """With a graph of the place alone."""
+        noise = torch.randn(self._extended_shape(torch.Size(sample_shape)), dtype=self.loc.dtype)
+        return self.loc + self.scale.detach() * noise
+
+
 def normal(kind: Any = Normal) -> Any:
     """One whose tensors are of one number each."""
     return kind(torch.tensor(0.3), torch.tensor(1.7))
@@ -44,9 +53,10 @@ def test_samples_that_carry_gradients_hold(build: Any) -> None:
     assert check(build(), "conduct/rsample-carries", QUICK).status is Status.HOLDS
 
 
-def test_samples_that_carry_none_are_found() -> None:
-    """Though nothing that the object holds was made to require one."""
-    assert check(normal(Detached), "conduct/rsample-carries", QUICK).status is Status.VIOLATED
+@pytest.mark.parametrize("kind", [Detached, Halved])
+def test_samples_that_carry_none_are_found(kind: Any) -> None:
+    """For one of the tensors as well, though none was made to require one."""
+    assert check(normal(kind), "conduct/rsample-carries", QUICK).status is Status.VIOLATED
 
 
 def test_who_has_no_rsample_is_not_asked() -> None:

@@ -150,23 +150,28 @@ def pathwise(stage: Stage, step: steps.Pathwise) -> steps.Drawn:
     return steps.Drawn(array(value), bool(value.requires_grad), slope)
 
 
+# So many tensors of an object are moved one by one.
+MOVED = 8
+
+
 def carry(stage: Stage, step: steps.Carry) -> steps.Carried:
-    """Reparameterized samples of an object whose tensors require gradients, and with these moved."""
-    entries = [one for one in tensor_entries(stage.obj) if one[2].is_floating_point()]
+    """Reparameterized samples of an object whose tensors require gradients, and with each moved."""
+    entries = [one for one in tensor_entries(stage.obj) if one[2].is_floating_point()][:MOVED]
     leaves = [tensor.detach().clone().requires_grad_(True) for _, _, tensor in entries]
     value = _redrawn(stage, step.n, entries, leaves)
-    largest, graph = 0.0, bool(value.requires_grad)
+    graph, largest = bool(value.requires_grad), [0.0] * len(leaves)
     if graph:
         weights = torch.randn(value.shape, dtype=value.dtype)
         gradients = torch.autograd.grad((value * weights).sum(), leaves, allow_unused=True)
-        largest = max(
-            (float(g.abs().max()) for g in gradients if g is not None and g.numel()), default=0.0
-        )
-    shares = [1 + step.share * (2 * torch.rand_like(leaf) - 1) for leaf in leaves]
-    moved = [(leaf * share).detach() for leaf, share in zip(leaves, shares, strict=True)]
-    return steps.Carried(
-        array(value), array(_redrawn(stage, step.n, entries, moved)), graph, largest
-    )
+        largest = [0.0 if g is None or not g.numel() else float(g.abs().max()) for g in gradients]
+    moved = []
+    for index, leaf in enumerate(leaves):
+        share = 1 + step.share * (2 * torch.rand_like(leaf) - 1)
+        values = [one.detach() for one in leaves]
+        values[index] = (leaf * share).detach()
+        moved.append(array(_redrawn(stage, step.n, entries, values)))
+    names = tuple(str(key) for _, key, _ in entries)
+    return steps.Carried(array(value), graph, names, tuple(moved), tuple(largest))
 
 
 def _redrawn(stage: Stage, count: int, entries: list[Any], values: list[torch.Tensor]) -> Any:

@@ -23,7 +23,6 @@ from flowref.laws.common.defects import (
 )
 from flowref.model import Life, Subject, mutant
 from flowref.model.steps import (
-    Carried,
     Carry,
     Compare,
     Construct,
@@ -127,13 +126,15 @@ def rsample_without_gradients(subject: Subject, size: float = 1.0) -> Subject:
 @mutant("conduct/rsample-carries", host="torch:distributions.Kumaraswamy")
 def rsample_without_graph(subject: Subject, size: float = 1.0) -> Subject:
     """rsample of a distribution records nothing."""
-    return at(subject, Carry, lambda out: Carried(out.value, out.moved, False, 0.0))
+    return at(
+        subject, Carry, lambda out: replace(out, graph=False, largest=(0.0,) * len(out.names))
+    )
 
 
 @mutant("conduct/rsample-carries", host="torch:distributions.Normal")
-def rsample_of_another_graph(subject: Subject, size: float = 1.0) -> Subject:
-    """rsample of a distribution records something else than its tensors."""
-    return at(subject, Carry, lambda out: Carried(out.value, out.moved, True, 0.0))
+def rsample_without_one_tensor(subject: Subject, size: float = 1.0) -> Subject:
+    """One of the tensors that it holds is taken by its value."""
+    return at(subject, Carry, lambda out: replace(out, largest=(*out.largest[:-1], 0.0)))
 
 
 @mutant("conduct/equality", host="torch:AffineTransform")

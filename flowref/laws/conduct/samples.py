@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from flowref.laws.common.outcomes import attempt, flags
+from flowref.laws.common.outcomes import attempt, flags, listed
 from flowref.laws.common.probes import DRAWN, Probe, probe_of
 from flowref.laws.common.requirements import in_double
 from flowref.laws.density.consistency import unconditional
@@ -135,7 +135,7 @@ def parametric(flow: Flow) -> bool:
 )
 def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
     """Samples of rsample that move with the parameters carry gradients to them, in train mode at
-    least; those of an object that holds no modules, to the tensors that it was made with.
+    least; those of an object that holds no modules, to each tensor that it holds.
     """
     if not flow.trainable:
         return carried(flow, batch)
@@ -165,12 +165,16 @@ def carried(flow: LivingSampler, batch: Batch) -> Residual:
     if error:
         raise Unsupported(f"it refuses to sample ({error})")
     seen = life[0]
-    moves = seen.value.shape == seen.moved.shape and not np.allclose(
-        seen.value, seen.moved, rtol=1e-9, atol=1e-9
-    )
-    lost = moves and not (seen.graph and seen.largest > 0)
-    note = "samples of rsample move with the tensors that it holds, and carry no gradient to them"
-    return flags(lost, len(batch.x), note, trivial=np.full(len(batch.x), not moves))
+    shares = [
+        name
+        for name, moved in zip(seen.names, seen.moved, strict=True)
+        if seen.value.shape == moved.shape
+        and not np.allclose(seen.value, moved, rtol=1e-9, atol=1e-9)
+    ]
+    gradients = dict(zip(seen.names, seen.largest, strict=True))
+    lost = [name for name in shares if not gradients[name]]
+    note = f"samples of rsample move with {listed(lost)}, and carry no gradient to it"
+    return flags(bool(lost), len(batch.x), note, trivial=np.full(len(batch.x), not shares))
 
 
 def drawing(flow: Flow, batch: Batch, which: str) -> Probe:

@@ -30,20 +30,21 @@ class Draw(Step[Drawn]):
 
 @dataclass(frozen=True)
 class Carried:
-    """Reparameterized samples with the tensors that an object holds as they are, and moved; whether
-    they carry a graph, and the largest gradient in it.
+    """Reparameterized samples, whether they carry a graph, and of each tensor that an object holds its
+    name, the samples from the same noise where it alone is off, and the largest gradient for it.
     """
 
     value: Array
-    moved: Array
     graph: bool
-    largest: float
+    names: tuple[str, ...]
+    moved: tuple[Array, ...]
+    largest: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Carry(Step[Carried]):
     """Reparameterized samples of an object that holds no modules while all floating tensors that it
-    holds require a gradient; and again, from the same noise, with these off by a small share.
+    holds require a gradient; and again, from the same noise, with each of these off by a small share.
     """
 
     n: int
