@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flowref.laws.common.defects import ladj_changed, wrapped
+from flowref.laws.common.defects import ladj_added, ladj_changed, wrapped
 from flowref.model import Array, Subject, mutant
 
 COUPLING, GLOW = "flowref.zoo.specimens.wide:coupling", "flowref.zoo.specimens.wide:glow"
+PLAIN = "flowref.zoo.specimens.wide_plain:image"
+MATRIX, CIRCULAR = (f"flowref.zoo.specimens.wide_dense:{name}" for name in ("matrix", "circular"))
 
 
 def _in_single(ladj: Array, x: Array) -> Array:
@@ -35,6 +37,24 @@ def log_det_in_single(subject: Subject, size: float = 1.0) -> Subject:
 def product_before_the_logarithm(subject: Subject, size: float = 1.0) -> Subject:
     """The scales of 392 entries are multiplied before their logarithm is taken."""
     return ladj_changed(subject, "forward", _underflowing)
+
+
+@mutant("bijection/log-det", host=PLAIN, sizes=(1e-8, 1.0))
+def plain_functions_off(subject: Subject, size: float = 1e-6) -> Subject:
+    """The log-det of a thousand entries of plain functions is off by little."""
+    return ladj_added(subject, "forward", size)
+
+
+@mutant("bijection/log-det", host=MATRIX, sizes=(1e-6, 1.0))
+def dense_matrix_off(subject: Subject, size: float = 1e-3) -> Subject:
+    """The log-det of a matrix of a thousand entries a side is off by little."""
+    return ladj_added(subject, "forward", size)
+
+
+@mutant("bijection/log-det", host=CIRCULAR, sizes=(1000.0,))
+def estimate_missed(subject: Subject, size: float = 1000.0) -> Subject:
+    """The log-det of five thousand entries without structure is off by half of it."""
+    return ladj_added(subject, "forward", size)
 
 
 @mutant("bijection/inverse-log-det", host=GLOW)

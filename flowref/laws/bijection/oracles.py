@@ -17,8 +17,8 @@ from flowref.laws.common.arithmetic import (
     resolvable,
     square,
 )
-from flowref.laws.common.structure import LARGE
-from flowref.model import Array, Batch, Mapped, Residual, Unsupported
+from flowref.laws.common.structure import LARGE, Told
+from flowref.model import Array, Batch, Mapped, Residual, Undecidable, Unsupported
 from flowref.model.abilities import Differentiable, Flow, Walked, offers
 
 # Differences accuse only beyond this many times their own error estimate, and never alone.
@@ -34,6 +34,8 @@ IN_PLACE = ("inplace operation", "in-place operation", "overwrites what autograd
 DIFFERENCED, SMALL = 12, 16
 # Differences that are known no better say nothing.
 WORTH = 1e-2
+# An estimate says something where less than this share of it is left open.
+POWER = 0.5
 
 
 def in_place(error: BaseException) -> bool:
@@ -96,15 +98,36 @@ def against_structure(
 ) -> Residual:
     """The same of an event too large for its Jacobian: by structure, or by parts."""
     claimed, told = reported(flow, out, len(x)), told_once(flow, which, x, context)
-    decidable = finite_rows(out.value, told.log_det) & told.known & (told.error < WORTH)
+    decidable = finite_rows(out.value, told.log_det) & told.known
+    road = told.how
+    if told.estimated:
+        decidable &= powerful(claimed, told, decidable)
+        road += f", within {told.error[0]:.2g} nats: what is off by less is not seen"
+    else:
+        decidable &= told.error < WORTH
     return Residual(
         np.where(decidable, claimed - told.log_det, 0.0),
         scale=4 + np.abs(told.log_det),
         allowed=told.error + log_det_tolerance(flow, told.log_det),
         decidable=decidable,
-        observed={"reported": claimed, "autograd": told.log_det},
-        road=told.how,
+        observed={"reported": claimed, "estimate" if told.estimated else "autograd": told.log_det},
+        road=road,
     )
+
+
+def powerful(claimed: Array, told: Told, known: Array) -> Array:
+    """Where an estimate says something: where it contradicts, or would contradict the opposite sign,
+    and twice or half of what is reported. Raises `Undecidable` where it says nothing at all.
+    """
+    contradicts = np.abs(claimed - told.log_det) > told.error
+    tells = contradicts | (told.error < POWER * np.abs(told.log_det))
+    if known.any() and not tells[known].any():
+        left = told.error[known].max()
+        raise Undecidable(
+            f"an estimate of its log-det leaves {left:.2g} nats open where it is "
+            f"{told.log_det[known][0]:.2g}; with a larger --timeout its Jacobian may be made"
+        )
+    return np.asarray(tells)
 
 
 def log_det_tolerance(flow: Flow, log_det: Array) -> Array:
@@ -170,8 +193,9 @@ def arbitrated_at_size(
     """The same of an event too large for differences in every coordinate: they are taken along a
     few lines.
     """
-    truth = float(log_det_of(flow, which, x, context).log_det[0])
-    observed = {"reported": claimed, "autograd": truth}
+    told = log_det_of(flow, which, x, context)
+    truth = "estimate" if told.estimated else "autograd"
+    observed = {"reported": claimed, truth: float(told.log_det[0])}
     if pulled_truly(flow, which, x, context):
         return observed, ""
     return observed, "autograd's Jacobian disagrees with differences along a line"

@@ -35,19 +35,20 @@ ASIDE = 2.0**-7
 @dataclass(frozen=True)
 class Told:
     """log|det| of a stage at each point, its error, and where it is known, all ``(batch,)``;
-    ``how``: by which structure.
+    ``how``: by which structure. ``estimated``: the error is large, and all that is claimed.
     """
 
     log_det: Array
     error: Array
     known: Array
     how: str
+    estimated: bool = False
 
     def first_of(self, batch: int) -> Told:
         """What is told of one point, as the first of several of which nothing else is known."""
         rest = np.zeros(batch - 1)
         columns = (np.append(one[:1], rest) for one in (self.log_det, self.error))
-        return Told(*columns, np.append(self.known[:1], rest > 0), self.how)
+        return Told(*columns, np.append(self.known[:1], rest > 0), self.how, self.estimated)
 
 
 @dataclass(frozen=True)
