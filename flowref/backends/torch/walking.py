@@ -9,7 +9,6 @@ it was given, so that what lies between the modules can be seen by itself.
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -28,11 +27,10 @@ from flowref.backends.torch.parts import listed_parts
 from flowref.backends.torch.stages import Asked, Graphs, graphed, stage_of, tensor_like, zeros_for
 from flowref.backends.torch.state import trainable
 from flowref.model import Array, Dialect, Stage, Visitor
-from flowref.model.cost import BACKWARD
 
-# So many times the work of a call a walk takes, whatever it finds; and the entries of the largest
-# event of which it may take the Jacobian whole.
-WALKED, WHOLE = 30.0, 1024
+# So many times the work of a call a walk takes, whatever it finds; Jacobians are asked for as they are
+# made.
+WALKED = 30.0
 
 
 def walk(live: Live, name: str, x: Array, context: Array | None, visitor: Visitor) -> bool:
@@ -64,8 +62,6 @@ def led(live: Live, name: str, x: Array, context: Array | None, visitor: Visitor
         points = live.tensor(x, support=live.support_of(name))
         assert points is not None
         live.afford(name, len(x), WALKED, graphed=True)
-        if math.prod(x.shape[1:]) <= WHOLE:
-            live.afford(name, len(x) * math.prod(x.shape[1:]), 1 + BACKWARD)
         ctx = live.tensor(context, jitter=1)
         walker = Walker(live, visitor, graphed_rows(live.facts.cost, name))
         return walker.visit("", obj, live.dialect, name, points, ctx)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flowref.model import Array, Stage
+from flowref.model.means import means
 
 # Of events of more entries than this no Jacobian is made.
 LARGE = 128
@@ -25,6 +26,8 @@ PROBES = 4
 MET = 1e-6
 # Channels of which the block of a position may consist, and entries of a Jacobian taken whole.
 CHANNELS, WHOLE = 64, 1024
+# Entries from which on such a Jacobian is asked for, by what it takes.
+ASKED = 128
 # Unit roundoff; how far, times its size, a matrix times its inverse may be from one, for the
 # inverse to be believed.
 UNIT, INVERTED = 2.0**-53, 1e-3
@@ -47,8 +50,13 @@ class Told:
     def first_of(self, batch: int) -> Told:
         """What is told of one point, as the first of several of which nothing else is known."""
         rest = np.zeros(batch - 1)
-        columns = (np.append(one[:1], rest) for one in (self.log_det, self.error))
-        return Told(*columns, np.append(self.known[:1], rest > 0), self.how, self.estimated)
+        return Told(
+            np.append(self.log_det[:1], rest),
+            np.append(self.error[:1], rest),
+            np.append(self.known[:1], rest > 0),
+            self.how,
+            self.estimated,
+        )
 
 
 @dataclass(frozen=True)
@@ -309,6 +317,10 @@ def whole(stage: Stage) -> Told | None:
     if size != stage.y.shape[1] or size > WHOLE:
         return None
     batch = len(stage.x)
+    if size > ASKED:
+        means().ask(
+            "a Jacobian entry by entry", 24.0 * batch * size**2, batch * size * stage.work()
+        )
     matrices = stage.pull(np.broadcast_to(np.eye(size), (batch, size, size)).copy())
     found: list[tuple[float, float] | None] = []
     hows = set()
