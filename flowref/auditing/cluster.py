@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flowref.auditing import remote
+from flowref.auditing.journal import file_digests
 from flowref.auditing.pool import Broken, Limits
 from flowref.auditing.remote import Order
 from flowref.auditing.schedule import Pair, Schedule
@@ -84,6 +85,7 @@ class Cluster:
         self.looked, self.seen = 0.0, time.monotonic()
         data = getattr(self.settings, "data", "")
         self.own = remote.identity(self.targets, data)
+        self.files = {"source of flowref", *file_digests(self.targets, data)}
         self.known = (tuple(self.targets), data, tuple(sys.path), os.getcwd())
         return self
 
@@ -269,12 +271,17 @@ class Cluster:
             told = str(error) if isinstance(error, FlowrefError) else one_line(error, 300)
             raise FlowrefError(f"the worker {address} cannot audit: {told}") from None
         for name, value in self.own.items():
-            if (other := theirs.get(name)) != value:
-                has = f"{name} {other}" if other else f"no {name}"
-                raise FlowrefError(
-                    f"the worker {address} has {has}, and this machine has {value}; make them alike, "
-                    "since verdicts depend on it"
+            if (other := theirs.get(name)) == value:
+                continue
+            if name in self.files:
+                told = f"another {name} than this machine, or none"
+            else:
+                told = (
+                    f"{f'{name} {other}' if other else f'no {name}'}, and this machine has {value}"
                 )
+            raise FlowrefError(
+                f"the worker {address} has {told}; make them alike, since verdicts depend on it"
+            )
 
 
 def _client(address: str) -> Any:

@@ -164,11 +164,13 @@ def end(audit: str) -> None:
 
 
 def identity(targets: Sequence[Target], data: str) -> dict[str, str]:
-    """All that verdicts depend on and that is installed or lies on a machine: what, and which."""
+    """All that verdicts depend on and that is installed or lies on a machine: what, and which
+    version; of files a digest.
+    """
     return {
         "Python": ".".join(platform.python_version_tuple()[:2]),
         "flowref": flowref.__version__,
-        "the source of flowref": own_digest()[:12],
+        "source of flowref": own_digest()[:12],
         **dict(library_versions(targets)),
         **{name: digest[:12] for name, digest in file_digests(targets, data).items()},
     }

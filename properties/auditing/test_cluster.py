@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import time
@@ -9,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -23,7 +25,7 @@ from flowref.auditing.running import conduct
 from flowref.auditing.schedule import Pair
 from flowref.auditing.selection import select_laws
 from flowref.cli import main
-from flowref.model import FlowrefError, Status, Verdict
+from flowref.model import FlowrefError, Status, Target, Verdict
 
 distributed = pytest.importorskip("distributed")
 
@@ -193,11 +195,48 @@ def test_workers_that_differ_are_refused(options: Options, monkeypatch: pytest.M
     could differ, and the sentence says in what and where.
     """
     here = remote.identity((), "")
-    for name, said in (("numpy", "numpy 2"), ("absent", "no absent")):
+    for name, said in (
+        ("numpy", "has numpy 2"),
+        ("absent", "has no absent, and this machine has 0.0"),
+        (spec("innocent"), "has another hostile/entry.py:innocent than this machine"),
+    ):
         own = {**here, name: "0.0"}
         monkeypatch.setattr(remote, "identity", lambda *_, own=own: own)
-        text = refused(options)
-        assert f"has {said}" in text and "this machine has 0.0" in text
+        assert said in refused(options)
+
+
+def test_a_machine_without_the_folder_says_so(tmp_path: Path) -> None:
+    """The folder in which an audit runs has to be there; where it is, a process in it tells the
+    versions that this one sees, and the digests of its files.
+    """
+    target = Target("user", "flows.py:make")
+    with pytest.raises(FlowrefError, match=r"there is no folder .*gone"):
+        remote.identify([target], "", (), str(tmp_path / "gone"))
+    (tmp_path / "flows.py").write_text("make = 3")
+    there = remote.identify([target], "", (), str(tmp_path))
+    here = remote.identity([target], "")
+    differing = {name for name in there if there[name] != here[name]}
+    assert differing == {"flows.py:make"}
+
+
+def test_pools_that_nobody_uses_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed audit left on a worker ends by itself, and what is in use does not."""
+    monkeypatch.setattr(remote, "IDLE", 0.05)
+    pools, order = remote.Pools(), SimpleNamespace(audit="a", pairs=(SimpleNamespace(target=None),))
+    old, new = (SimpleNamespace(workers=[], closed=False) for _ in range(2))
+    for pool in (old, new):
+        pool.close = functools.partial(setattr, pool, "closed", True)
+        pools.busy.setdefault("a", []).append(pool)  # type: ignore[arg-type]  # a stand-in
+    pools.give_back("a", old)  # type: ignore[arg-type]  # a stand-in
+    until = time.monotonic() + 5
+    while not old.closed and time.monotonic() < until:
+        time.sleep(0.01)
+    assert (old.closed, new.closed) == (True, False)
+    monkeypatch.setattr(remote, "IDLE", 600.0)
+    pools.give_back("a", new)  # type: ignore[arg-type]  # a stand-in
+    assert pools.borrow(order) is new  # type: ignore[arg-type, comparison-overlap]  # stand-ins
+    pools.end("a")
+    assert new.closed
 
 
 def test_a_scheduler_that_cannot_be_reached_exits_2(monkeypatch: pytest.MonkeyPatch) -> None:
