@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from flowref.pytest.messages import Read
     from flowref.reporting.report import Report
 
 # So many targets have a line at the end of a session; of the others failures alone tell.
@@ -56,6 +59,13 @@ class Gathering:
             self.trouble = str(error)
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
+    @cached_property
+    def read(self) -> Read:
+        """What the tests told, once they all have."""
+        from flowref.pytest.messages import Read
+
+        return Read(self.texts)
+
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """That only some of the tests were wanted."""
         self.part = self.part or bool(items)
@@ -65,11 +75,10 @@ class Gathering:
         part = self.part or any("::" in argument for argument in self.config.args)
         if not self.texts or part or not self.whole or session.exitstatus != pytest.ExitCode.OK:
             return
-        from flowref.pytest.messages import Read
         from flowref.reporting.judged import put_to_the_test
         from flowref.reporting.text import clean
 
-        verdicts = Read(self.texts).by_target()
+        verdicts = self.read.by_target()
         idle = [target for target, own in verdicts.items() if not put_to_the_test(own)[0]]
         if idle:
             names = ", ".join(map(clean, idle[:3])) + (" and others" if len(idle) > 3 else "")
@@ -88,10 +97,9 @@ class Gathering:
 
     def lines(self) -> list[str]:
         """The lines about targets."""
-        from flowref.pytest.messages import Read
         from flowref.reporting.terminal import head_lines
 
-        read = Read(self.texts)
+        read = self.read
         verdicts = read.by_target()
         lines: list[str] = []
         for name, own in list(verdicts.items())[:SHOWN]:
@@ -99,10 +107,26 @@ class Gathering:
             lines += head_lines(name, own, read.recognized.get(name), known=known)
         if len(verdicts) > SHOWN:
             lines.append(f"and {len(verdicts) - SHOWN} more targets")
+        lines += self._strays(list(verdicts))
         path = self.config.option.flowref_report
         if path is not None and not self.trouble:
             lines.append(f"all of it: {path}")
         return lines
+
+    def _strays(self, targets: list[str]) -> Iterator[str]:
+        """Known failures about a target that looks like a misspelt one of these."""
+        from flowref.baseline.reading import load
+        from flowref.model import FlowrefError, nearest
+
+        try:
+            entries = () if self.part else load(None, self.config.rootpath).entries
+        except FlowrefError:  # told when it was collected
+            return
+        names = {target.partition("?")[0] for target in targets}
+        for entry in entries:
+            near = nearest(entry.target, names)
+            if near and not any(map(entry.covers, targets)):
+                yield f"{entry.where}: {entry.target} matches no target of this session{near}"
 
     def report(self) -> Report:
         """Everything that was measured, as a report in the order of targets and laws."""
@@ -112,12 +136,11 @@ class Gathering:
         from flowref import registry
         from flowref.auditing.selection import library_versions
         from flowref.model import Problem
-        from flowref.pytest.messages import Read
         from flowref.pytest.session import PROFILES
         from flowref.reporting.contents import Environment, LawNote
         from flowref.reporting.report import Report
 
-        read = Read(self.texts)
+        read = self.read
         pairs = sorted(read.verdicts)
         names = list(dict.fromkeys(target for target, _ in pairs))
         laws = {law.id: law for law in registry.laws()}

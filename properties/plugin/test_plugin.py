@@ -82,6 +82,11 @@ target = "flows.py:wrong"
 law = "bijection/log-det-antisymmetry"
 reason = "planted"
 expires = 2001-01-01
+
+[[tool.flowref.known]]
+target = "flows.py:wrnog"
+law = "bijection/log-det"
+reason = "misspelt"
 """
 
 
@@ -179,6 +184,9 @@ def test_known_failures_are_strict(distributed: tuple[Ran, Report]) -> None:
     assert standings["object:fixed?event=3", LAW] is Standing.FIXED
     assert standings["flows.py:wrong?event=3", SYMPTOM] is Standing.EXPIRED
     assert "accepted until 2001-01-01" in ran.text
+    assert (
+        "flows.py:wrnog matches no target of this session (did you mean flows.py:wrong" in ran.text
+    )
 
 
 def test_targets_of_the_project_need_no_test_file(distributed: tuple[Ran, Report]) -> None:
