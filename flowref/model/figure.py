@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 # Kinds of pictures, each with the names of its series.
 SCALE = "error against input scale"  # scale, error, allowed, own (the scale of the counterexample);
 # beside them got, expected: the two numbers that a law compares, named in the note
-DENSITY = "density"  # low, high (of both axes, or of one), density (row by row), integral
+DENSITY = "density"  # low, high (of both axes, or of one), density (row by row), integral; sampled: the height of bars on one
+# axis, points on two
 PIT = "probability integral transform"  # counts (per bin, of equal widths on [0, 1])
 JACOBIAN = "jacobian"  # reported, true (row by row), columns
 COURSE = "running statistics"  # recorded, expected

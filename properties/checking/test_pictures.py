@@ -17,7 +17,7 @@ from flowref.model.figure import COURSE, DENSITY, JACOBIAN, PIT, SCALE
 SHOWN = {
     "bijection/log-det": ("nflows:AffineCouplingTransform", "log-det-wrong-in-the-tail", SCALE),
     "density/integrates-to-one": ("zuko:NSF?features=2", "mass-missing", DENSITY),
-    "density/samples-consistent": ("zuko:MAF", "samples-too-narrow", DENSITY),
+    "density/samples-consistent": ("zuko:MAF", "samples-too-narrow", PIT),
     "sampling/pit-uniform": ("reference:Flow[VectorRealNVP]", "too-narrow", PIT),
     "batch-norm/running-update": ("torch:BatchNorm1d", "running-variance-off", COURSE),
     "conduct/log-det-gradient": ("nflows:AffineCouplingTransform", "log-det-detached", JACOBIAN),
@@ -44,6 +44,7 @@ def test_a_violation_has_the_picture_of_its_family(law: str) -> None:
     if law == "density/integrates-to-one":
         assert len(shown.of("density")) == 40 * 40
         assert 0.9 < shown.of("integral")[0] < 1.0
+        assert len(shown.of("sampled")) == 2 * 150
     if kind == PIT:
         counts = np.array(shown.of("counts"))
         assert counts.sum() == 8000 and counts[[0, -1]].mean() < 0.9 * counts[8:12].mean()
@@ -52,6 +53,29 @@ def test_a_violation_has_the_picture_of_its_family(law: str) -> None:
         assert recorded[0] == expected[0] and (recorded[1:] != expected[1:]).all()
     if kind == JACOBIAN:
         assert not any(shown.of("reported")) and any(shown.of("true"))
+
+
+def test_samples_lie_on_their_density() -> None:
+    """In one dimension the bars of samples that are too narrow have less variance than the density, and
+    in all they hold as much.
+    """
+    law = "density/samples-consistent"
+    host = registry.parse_target("zuko:MAF?features=1")
+    shown = check(host.with_options(mutant=f"{law}#samples-too-narrow"), law).figure
+    assert shown is not None and shown.kind == DENSITY
+    bars, curve = np.array(shown.of("sampled")), np.array(shown.of("density"))
+    low, high = shown.of("low")[0], shown.of("high")[0]
+
+    def mass_and_variance(heights: np.ndarray) -> tuple[float, float]:
+        width = (high - low) / len(heights)
+        x = low + width * (np.arange(len(heights)) + 0.5)
+        weights = heights * width
+        middle = (weights * x).sum()
+        return float(weights.sum()), float((weights * (x - middle) ** 2).sum())
+
+    (held, narrow), (mass, variance) = mass_and_variance(bars), mass_and_variance(curve)
+    assert abs(held - 1) < 0.01 and abs(mass - 1) < 0.01
+    assert narrow < 0.9 * variance
 
 
 def test_what_holds_has_no_picture() -> None:

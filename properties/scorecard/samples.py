@@ -79,6 +79,7 @@ FIGURES = {
             for x in [k / 3 - 3 for k in range(18)]
         ],
         integral=[6.28],
+        sampled=[0.5, -0.5, 1.0, 2.0, math.nan],
     ),
     PIT: figure(PIT, counts=[50.0, 61.0, 40.0, 90.0, 9.0]),
     JACOBIAN: figure(JACOBIAN, reported=[1.0, 0.0, 0.5, 1.0], true=[1.0, 0.0, 0.0, 1.0], columns=[2]),

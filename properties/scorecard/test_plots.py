@@ -20,7 +20,7 @@ from scorecard.samples import FIGURES
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
 SERIES = ("scale", "error", "allowed", "low", "high", "density", "integral", "counts",
-    "reported", "true", "columns", "recorded", "expected", "got")  # fmt: skip
+    "reported", "true", "columns", "recorded", "expected", "got", "sampled")  # fmt: skip
 
 
 @given(

@@ -58,6 +58,8 @@ def course(flow: Any, batch: Batch) -> Figure:
     if not courses:
         raise Unsupported("it keeps no running statistics")
     name, channel, values = max(courses, key=lambda one: _apart(one[2]))
+    if _apart(values) < EXPLAINS:
+        raise Unsupported("what is wrong is not seen in the course of the statistics")
     return figure(
         COURSE,
         f"{name}, channel {channel}",

@@ -25,7 +25,7 @@ from flowref.laws.density.draws import (
     number,
     unsettled,
 )
-from flowref.laws.density.pictures import density_map
+from flowref.laws.density.pictures import samples_beside
 from flowref.model import STATISTICAL, Array, Batch, Residual, Undecidable, law, requires
 from flowref.model.abilities import Flow
 
@@ -51,7 +51,7 @@ comparable = full_dimensional & continuous & exact_log_det & exact_density
 @law(
     "sampling/detailed-balance",
     points="data",
-    picture=density_map,
+    picture=samples_beside,
     tolerance=STATISTICAL,
     scales=(0.0, 0.3),
     size=1,
@@ -240,7 +240,7 @@ def _slope(gap: Array, forth: Array, back: Array, step: float) -> float:
 @law(
     "sampling/overlap",
     points="data",
-    picture=density_map,
+    picture=samples_beside,
     tolerance=STATISTICAL,
     scales=(0.0, 0.3),
     size=1,

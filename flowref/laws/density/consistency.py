@@ -10,7 +10,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det
-from flowref.laws.density.pictures import density_map
+from flowref.laws.density.pictures import samples_beside
 from flowref.model import (
     STATISTICAL,
     Array,
@@ -77,7 +77,7 @@ can_be_sampled = few_entries & full_dimensional & exact_log_det & exact_density
     scales=(0.0, 0.3),
     size=1,
     effort=2,
-    picture=density_map,
+    picture=samples_beside,
     applies=can_be_sampled,
     source="importance sampling: if x ~ p then E[r(x) / p(x)] = 1 for every normalized r supported where p is positive",
 )

@@ -4,6 +4,7 @@ scale on which they should be uniform.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -17,6 +18,9 @@ CELLS = {1: 121, 2: 40}
 # How far beyond the samples, in parts of their range; digits of a density; draws and bins.
 BEYOND, DIGITS = 0.15, 3
 DRAWS, BINS = 8_000, 20
+# Bars of samples beside a curve, and samples as dots on a map; how far a bin shows that something is off,
+# in deviations.
+BARS, DOTS, FAR = 30, 150, 4.0
 
 
 def density_map(flow: Any, batch: Batch) -> Figure:
@@ -43,6 +47,14 @@ def density_map(flow: Any, batch: Batch) -> Figure:
     log_p = np.asarray(flow.log_prob(x.reshape(-1, *flow.density_shape), context), dtype=np.float64)
     p = np.exp(log_p.reshape(-1))
     cell = float(np.prod((high - low) / count))
+    shown_too = {}
+    if size <= 2 and "sample" in flow.calls and flow.context_shape is None:
+        if size == 1:
+            drawn = np.asarray(flow.sample(DRAWS, batch.seed, None), dtype=np.float64)
+            heights, _ = np.histogram(drawn.reshape(-1), BARS, (low[0], high[0]))
+            shown_too["sampled"] = heights * BARS / (DRAWS * (high[0] - low[0]))
+        else:
+            shown_too["sampled"] = samples[:DOTS].ravel()
     slice_ = "a slice through the median of its samples, in two of {} coordinates"
     return figure(
         DENSITY,
@@ -52,7 +64,22 @@ def density_map(flow: Any, batch: Batch) -> Figure:
         high=high,
         density=p,
         integral=[float(np.nansum(p) * cell)] if size <= 2 else [],
+        **shown_too,
     )
+
+
+def samples_beside(flow: Any, batch: Batch) -> Figure:
+    """Samples and density together: in one and two dimensions on each other, else by the latents of
+    samples where these show it, or as a slice of the density.
+    """
+    if math.prod(flow.density_shape) > 2:
+        with contextlib.suppress(Exception):
+            shown = latents(flow, batch)
+            counts = np.array(shown.of("counts"))
+            mean = counts.mean()
+            if (np.abs(counts - mean) > FAR * np.sqrt(mean)).any():
+                return shown
+    return density_map(flow, batch)
 
 
 def latents(flow: Any, batch: Batch) -> Figure:

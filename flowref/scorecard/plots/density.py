@@ -34,16 +34,31 @@ def _curve(shown: Figure) -> Markup:
     values = [v if math.isfinite(v) else 0.0 for v in shown.of("density")]
     low, high = shown.of("low")[0], shown.of("high")[0]
     x = Axis(low, high, svg.LEFT, svg.RIGHT)
-    y = linear([0.0, *values], svg.BOTTOM, svg.TOP + 14, room=0.0)
+    bars = shown.of("sampled")
+    y = linear([0.0, *values, *bars], svg.BOTTOM, svg.TOP + 14, room=0.0)
     width = (high - low) / len(values)
     points = [(x.at(low + (k + 0.5) * width), y.at(v)) for k, v in enumerate(values)]
     parts = [
         svg.frame(x, y, "x", "density p(x)"),
+        *_bars(bars, x, y),
         svg.area(points, y.start, "allowed"),
         svg.polyline(points, "course"),
         svg.text(svg.RIGHT, svg.TOP + 2, _mass(shown), "tick end"),
     ]
+    if bars:
+        words = [("line", "course", "density"), ("box", "sampled", "samples")]
+        parts.append(svg.legend(words, svg.LEFT + 4, svg.TOP + 2))
     return svg.drawing("Density", _mass(shown), *parts)
+
+
+def _bars(heights: Sequence[float], x: Axis, y: Axis) -> list[Markup]:
+    """A histogram of samples behind the curve."""
+    wide = (x.end - x.start) / max(1, len(heights))
+    return [
+        svg.box(x.start + k * wide, y.at(h), wide - 1, y.start - y.at(h), "sampled")
+        for k, h in enumerate(heights)
+        if h > 0
+    ]
 
 
 def _map(shown: Figure) -> Markup:
@@ -62,6 +77,10 @@ def _map(shown: Figure) -> Markup:
     for level in range(1, LEVELS + 1):
         if path := _cells(steps, level, count, cell):
             parts.append(svg.element("path", d=path, class_=f"level l{level}"))
+    dots = shown.of("sampled")
+    for across, up in zip(dots[::2], dots[1::2], strict=False):
+        if math.isfinite(across) and math.isfinite(up):
+            parts.append(svg.dot(x.at(across), y.at(up), 1.6, "sample"))
     bar = svg.LEFT + SIDE + 30
     height = SIDE / (LEVELS + 1)
     for level in range(LEVELS + 1):
@@ -71,7 +90,9 @@ def _map(shown: Figure) -> Markup:
         at = svg.TOP + SIDE * (1 - share) + (0 if share == 1 else 4) + (8 if share == 1 else 0)
         parts.append(svg.text(bar + 20, at, plain(float(f"{share * top:.3g}")), "tick"))
     parts.append(svg.text(bar + 82, svg.TOP + 10, "density p(x)", "label"))
-    parts.append(svg.paragraph(bar + 82, svg.TOP + 34, _mass(shown), "tick"))
+    parts.append(svg.paragraph(bar + 82, svg.TOP + 34, _mass(shown), "tick", 17))
+    if dots:
+        parts.append(svg.legend([("dot", "sample", "samples")], bar + 82, svg.TOP + 130))
     told = f"a map of p(x), at most {top:.4g}; {_mass(shown)}"
     return svg.drawing("Density", told, *parts, height=svg.TOP + SIDE + 46)
 
