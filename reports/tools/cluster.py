@@ -128,7 +128,7 @@ def bounds(points: Sequence[Point], where: dict[str, Any]) -> str:
     start = min(at["0", CLUSTER, n].before - at["0", POOL, n].before for n in WORKERS)
     two, four = gains["50"]
     flows_two, flows_four = gains[REAL]
-    fast = at["0", CLUSTER, most].throughput
+    fast = max(at["0", CLUSTER, n].throughput for n in WORKERS)
     return "\n".join(
         [
             f"- **The cores.** With pairs of 50 ms two workers do {two:.1f} times what one does, and "
@@ -136,7 +136,7 @@ def bounds(points: Sequence[Point], where: dict[str, Any]) -> str:
             f"has {where['cores']} cores.",
             f"- **The way to a worker.** A pair that takes no time takes {idle:.1f} ms on a cluster "
             f"with one worker, {here:.1f} ms in the pool. More workers cannot make such pairs faster "
-            f"than the one schedule hands them out: {fast:,.0f} a second with {most}. So many pairs "
+            f"than the one schedule hands them out: {fast:,.0f} a second at best. So many pairs "
             f"of 50 ms would keep {fast * 0.05:.0f} workers busy.",
             f"- **Batches.** With flows two workers of the cluster do {100 * share:.0f} % of what two "
             "of the pool do: targets differ in cost, each process loads its targets itself, and what "
