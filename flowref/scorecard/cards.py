@@ -26,6 +26,9 @@ from flowref.scorecard.tables import Table, compared, point
 from flowref.scorecard.views import views
 from flowref.scorecard.wording import brief
 
+# So many cards are complete; the rest have no pictures and no text for an issue, so that a page of
+# thousands opens, too.
+COMPLETE = 400
 # Margins beyond that say no more than that nothing is allowed.
 SAID = 1e300
 
@@ -81,6 +84,7 @@ def cards(report: Report, names: Mapping[tuple[str, str], str]) -> Iterator[Card
     outcomes = {(v.target, v.law): BY_LETTER[letter] for v, letter in letters(report)}
     notes = {note.id: note for note in report.laws}
     known = {(one.target, one.law): one for one in report.known}
+    left = COMPLETE
     for verdicts in by_target(report.with_status(*FAILING)).values():
         causes = explained(verdicts)
         for verdict in sorted(by_size(verdicts), key=lambda verdict: verdict.law in causes):
@@ -97,7 +101,9 @@ def cards(report: Report, names: Mapping[tuple[str, str], str]) -> Iterator[Card
                 notes.get(verdict.law),
                 because,
                 known.get(pair),
+                complete=left > 0,
             )
+            left -= 1
 
 
 def _card(
@@ -108,6 +114,8 @@ def _card(
     note: LawNote | None,
     because: str,
     known: KnownFailure | None,
+    *,
+    complete: bool,
 ) -> Card:
     case, evidence = verdict.counterexample, verdict.evidence
     standing = ""
@@ -133,13 +141,13 @@ def _card(
         diagnosis=clean(verdict.diagnosis),
         known=standing,
         sight=_sight(verdict, rounding=rounding),
-        strip=Markup("") if evidence is None or not rounding else strip(evidence),
+        strip=strip(evidence) if evidence is not None and rounding and complete else Markup(""),
         compared=() if case is None else tuple(compared(case.observed)),
         inputs="" if case is None else point(case),
         circumstances=_circumstances(verdict),
-        pictures=tuple(views(verdict)),
+        pictures=tuple(views(verdict)) if complete else (),
         commands=tuple(again(verdict)),
-        issue=issue(report, verdict),
+        issue=issue(report, verdict) if complete else "",
     )
 
 

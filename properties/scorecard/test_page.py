@@ -8,18 +8,22 @@ import base64
 import hashlib
 import itertools
 import json
+import re
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 
-from flowref.model import Status, identity
+from flowref.model import ReportError, Status, identity
+from flowref.model.figure import SCALE
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
 from flowref.scorecard import page
+from flowref.scorecard.cards import COMPLETE
 from flowref.scorecard.letters import LETTERS
 from scorecard.samples import (
     ENVIRONMENT,
@@ -219,6 +223,54 @@ def test_figures_survive_a_report_file() -> None:
     older = replace(report, verdicts=tuple(replace(v, figure=None) for v in report.verdicts))
     assert '"figure"' not in older.to_json()
     assert len(Page(page(older)).tags) < len(Page(page(report)).tags)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda row: row["figure"].pop("kind"),
+        lambda row: row["figure"].update(series={"scale": "1 two"}),
+        lambda row: row["figure"].update(series={"scale": [1.0]}),
+        lambda row: row.update(figure=[1]),
+    ],
+)
+def test_a_damaged_figure_is_one_sentence(damage: Callable[[Any], Any]) -> None:
+    """A figure that cannot be read is told with the name of its file; one of a kind that is not known
+    here, or whose series do not fit each other, is not drawn.
+    """
+    data = json.loads(small().to_json())
+    damage(data["verdicts"][0])
+    with pytest.raises(ReportError, match=r"^R\.json is a damaged flowref report"):
+        Report.from_json(json.dumps(data), "R.json")
+    for figure in ({"kind": "hologram", "series": {}}, {"kind": SCALE, "series": {"scale": "1 2"}}):
+        data["verdicts"][0]["figure"] = figure
+        assert page(Report.from_json(json.dumps(data)))
+
+
+def test_a_page_of_thousands_of_failures_opens() -> None:
+    """Beyond so many cards the pictures are left out, and the failures are all there."""
+    laws = [f"family/law-{k}" for k in range(40)]
+    targets = tuple(f"library:{k}" for k in range(60))
+    verdicts = tuple(violated(t, law, FIGURES[SCALE]) for t in targets for law in laws)
+    text = page(Report(ENVIRONMENT, tuple(map(note, laws)), targets, verdicts))
+    assert text.count('<details class="card') == len(verdicts) == 2400
+    assert text.count("<svg") == 2 * COMPLETE
+    assert len(text.encode()) < 12_000_000
+
+
+def test_it_is_read_aloud() -> None:
+    """Headings follow each other level by level, fields have labels, tables have headers, pictures
+    have words.
+    """
+    seen = Page(page(small()))
+    levels = [int(tag[1]) for tag, _ in seen.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(later - earlier <= 1 for earlier, later in itertools.pairwise(levels))
+    assert "label" in {tag for tag, _ in seen.tags}
+    assert all(a.get("role") == "img" and a["aria-label"] for t, a in seen.tags if t == "svg")
+    assert all(a.get("scope") for t, a in seen.tags if t == "th")
+    labelled = {a["aria-labelledby"] for t, a in seen.tags if t == "section"}
+    assert labelled <= set(seen.ids())
 
 
 def test_every_figure_is_drawn() -> None:
