@@ -5,14 +5,14 @@ was not judged. Colors are those of the notebook, light or dark.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from flowref.model import Status, Verdict
-from flowref.reporting.causes import by_size, explained
+from flowref.reporting.causes import Cause, by_size, explained
 from flowref.reporting.judged import lines as waiting_lines
 from flowref.reporting.lines import target_line
-from flowref.reporting.outcomes import FAILING
+from flowref.reporting.outcomes import FAILING, violations
 from flowref.reporting.text import clean, plain
 from flowref.reporting.words import circumstances, inputs, measured, reasons, remark
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # So many targets, failures of one, and reasons are shown; the rest is counted.
 TARGETS, FAILURES, REASONS = 100, 20, 10
 FRAME = "border-left: 3px solid; padding-left: 0.8em; margin: 0.2em 0 0.6em"
+CELL = "text-align: left; vertical-align: top; padding: 0 0.8em 0 0; color: inherit"
 
 
 def folded(report: Report) -> str:
@@ -42,10 +43,10 @@ def folded(report: Report) -> str:
 
 def _headline(report: Report) -> str:
     new = report.new_failures
-    accusing = sum(verdict.status is Status.VIOLATED for verdict in new)
-    what = f"{accusing or 'no'} violation{'' if accusing == 1 else 's'}"
-    if len(new) > accusing:
-        what += f", {len(new) - accusing} broken"
+    broken = sum(verdict.status is not Status.VIOLATED for verdict in new)
+    what = violations(new) if len(new) > broken else "no violation"
+    if broken:
+        what += f", {broken} broken"
     number = len(report.targets)
     ended = "" if report.complete else "; interrupted"
     return f"flowref: {what} in {number} target{'' if number == 1 else 's'}{ended}"
@@ -54,7 +55,7 @@ def _headline(report: Report) -> str:
 def _target(report: Report, target: str, verdicts: Sequence[Verdict], *, opened: bool) -> str:
     recognized = report.recognized.get(target)
     known = [one for one in report.known if one.target == target]
-    line = _text(target_line(target, verdicts, recognized, known))
+    line = _text(target_line(target, verdicts, recognized, known), " · ")
     causes = explained(verdicts)
     failures = by_size(verdict for verdict in verdicts if verdict.status in FAILING)
     failures.sort(key=lambda verdict: verdict.law in causes)
@@ -70,18 +71,17 @@ def _target(report: Report, target: str, verdicts: Sequence[Verdict], *, opened:
     return f"<details{unfolded}><summary>{line}</summary>{''.join(inner)}</details>"
 
 
-def _failure(report: Report, verdict: Verdict, causes: Iterable[str]) -> str:
+def _failure(report: Report, verdict: Verdict, causes: Mapping[str, Cause]) -> str:
     note = report.note(verdict.law)
     rows = list(_rows(verdict, note.statement if note else ""))
     if verdict.law in causes:
-        rows = [*rows[:1], ("explained", "by another violation of this target")]
+        rows = [*rows[:1], ("explained", causes[verdict.law].because)]
     cells = "".join(
-        f'<tr><td style="text-align:left">{_text(name)}</td>'
-        f'<td style="text-align:left">{_text(value)}</td></tr>'
+        f'<tr><td style="{CELL}">{_text(name)}</td><td style="{CELL}">{_text(value)}</td></tr>'
         for name, value in rows
     )
     title = f"{verdict.status} {verdict.id} {verdict.law}"
-    return f'<div style="{FRAME}"><b>{_text(title)}</b><table>{cells}</table></div>'
+    return f'<div style="{FRAME}"><b>{_text(title)}</b><table style="color: inherit">{cells}</table></div>'
 
 
 def _rows(verdict: Verdict, statement: str) -> Iterator[tuple[str, str]]:
@@ -107,6 +107,9 @@ def _undecided(verdicts: Sequence[Verdict]) -> list[str]:
     return found[:REASONS]
 
 
-def _text(text: str) -> str:
-    """Text with nothing in it that is markup; dollars would be mathematics in a notebook."""
-    return html.escape(clean(text)).replace("$", "&#36;")
+def _text(text: str, between: str = " ") -> str:
+    """Text with nothing in it that is markup; dollars would be mathematics in a notebook.
+    ``between``: what stands where the text has columns.
+    """
+    parts = map(clean, filter(None, text.split("   ")))
+    return html.escape(between.join(parts)).replace("$", "&#36;")

@@ -87,7 +87,7 @@ def test_what_fails_comes_first_and_much_is_counted(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(notebook, "TARGETS", 2)
     fine = [Verdict(name, "l", Status.HOLDS) for name in ("a", "b", "c")]
     text = report(*fine, FAILURE)._repr_html_()
-    assert text.index("script") < text.index("<summary>a ")
+    assert text.index("script") < text.index("<summary>a · ")
     assert "and 2 more targets" in text
 
 
