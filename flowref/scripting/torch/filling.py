@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -9,13 +10,16 @@ import torch
 
 from flowref.model import USER, Support
 from flowref.scripting.case import Case
-from flowref.scripting.torch.building import paths
+from flowref.scripting.names import Unwritable
+from flowref.scripting.torch.building import paths, random_points
 from flowref.scripting.torch.calling import example
 from flowref.scripting.torch.numbers import number
 
 # Where the mass of a density is looked for on an axis without an end.
 REACH = 40.0
 SAMPLES = 8
+# Rows of an ordinary batch.
+ORDINARY = 16
 COPYING = {
     "deepcopy": "copy.deepcopy(flow)",
     "pickle": "pickle.dumps(flow)",
@@ -70,10 +74,16 @@ def filling(case: Case, which: str, rows: int) -> dict[str, str]:
         "loss": _loss(case, data),
         "steps": STEPS.replace("$batch", batch),
         "train": _each(case, "train()"),
+        "eval": _each(case, "eval()"),
+        "wide_copies": ", ".join(["300", *["1"] * len(shape)]),
         "meta": _each(case, 'to("meta")'),
         "float": _each(case, "float()"),
         "copying": COPYING.get(case.verdict.reason.partition(":")[0], COPYING["deepcopy"]),
     }
+    with contextlib.suppress(Unwritable):
+        names["ordinary"] = random_points(facts.domain, (ORDINARY, *shape))
+    if (other := case.recorded.observed.get("x'")) is not None:
+        names["other"] = f"torch.tensor([{other!r}])"
     if facts.coupling is not None:
         mask = facts.coupling.kept
         names["kept"] = str([place for place, kept in enumerate(mask) if kept])

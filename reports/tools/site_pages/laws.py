@@ -132,12 +132,14 @@ def _family(
             inline(law.statement),
             law.force,
             str(len(mutants.get(law.id, ()))),
-            str(power.kills.get(law.id, 0)),
+            str(power.kills.get(law.id, "")),
         )
         for law in sorted(members, key=lambda law: law.id)
     ]
     header = (f"{name}/", "statement", "force", "mutants", "caught")
-    return "\n".join([f"# {title(name)}", "", *table(header, rows)])
+    # The statements need the width more than a table of contents with one entry does.
+    head = ["---", "hide:", "  - toc", "---", "", f"# {title(name)}", ""]
+    return "\n".join([*head, *table(header, rows, "laws")])
 
 
 def _law(law: Law, mutants: Sequence[Mutant], findings: Sequence[Finding], power: Power) -> str:

@@ -63,7 +63,8 @@ def _led(text: str, root: Path, name: Path, place: Path, source: Path) -> str:
         meant = f"{meant}/README.md" if f"{meant}/README.md" in TAKEN else meant
         to = TAKEN.get(meant)
         if to is None and (root / meant).is_file():
-            to = f"files/{meant}"
+            # What begins with a dot is not published.
+            to = re.sub(r"(^|/)\.", r"\1dot-", f"files/{meant}")
             _copied(root / meant, source / to)
         if to is None:
             return words if (root / meant).is_dir() else match[0]

@@ -11,6 +11,7 @@ from flowref.scripting.torch.templates import (
     conduct,
     coupling,
     density,
+    lives,
     mode,
     sampling,
 )
@@ -19,6 +20,7 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     **bijection.TEMPLATES,
     **conduct.TEMPLATES,
     **mode.TEMPLATES,
+    **lives.TEMPLATES,
     **density.TEMPLATES,
     **coupling.TEMPLATES,
     **batch_norm.TEMPLATES,

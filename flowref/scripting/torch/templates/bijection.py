@@ -156,7 +156,42 @@ print("beside: ", [(value.tolist(), ladj.tolist()) for value, ladj in beside])
 wrong = not (y.isfinite().all() and log_det.isfinite().all())
 """
 
+FOLDED = f"""
+points = torch.cat([x, $ordinary, 3 * $ordinary, 10 * $ordinary])
+dets = [
+    torch.linalg.det({JACOBIAN}(lambda v: forward(v[None])[0][0], point)$square).item()
+    for point in points
+]
+# The law: the determinant of a bijection vanishes nowhere, and keeps its sign.
+least, most = min(range(len(dets)), key=dets.__getitem__), max(range(len(dets)), key=dets.__getitem__)
+print("det J at", points[least].tolist(), "is", dets[least])
+print("det J at", points[most].tolist(), "is", dets[most])
+wrong = dets[least] < 0 < dets[most]
+"""
+
+NO_ZERO = f"""
+_, log_det = forward(x)
+jacobian = {JACOBIAN}(lambda v: forward(v[None])[0][0], x[0])$square
+# The law: where an input does not move the output, or an output does not move, det J is zero.
+print("Jacobian:        ", jacobian.tolist())
+print("reported log-det:", log_det$ladj)
+idle = min(jacobian.abs().amax(0).min().item(), jacobian.abs().amax(1).min().item())
+wrong = idle == 0 and log_det.isfinite().all().item()
+"""
+
+SAME_IMAGE = """
+other = $other
+y, image = forward(x)[0], forward(other)[0]
+# The law: two points have two images.
+print("x: ", x.tolist(), " f(x): ", y.tolist())
+print("x':", other.tolist(), " f(x'):", image.tolist())
+wrong = torch.equal(y, image) and not torch.equal(x, other)
+"""
+
 TEMPLATES = {
+    "bijection/orientation": (Template(FOLDED),),
+    "bijection/honest-zero": (Template(NO_ZERO),),
+    "bijection/injective": (Template(SAME_IMAGE),),
     "bijection/log-det-by-differences": (
         Template(BY_DIFFERENCES),
         Template(INVERSE_BY_DIFFERENCES),

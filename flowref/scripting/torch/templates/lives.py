@@ -1,0 +1,280 @@
+"""Lives: what batches, saving, casting and earlier calls leave behind in an object."""
+
+from __future__ import annotations
+
+from flowref.scripting.template import Template
+from flowref.scripting.torch.templates.conduct import APART
+
+# Follows a train-mode batch whose spread is zero.
+DEGENERATE = """
+ordinary = $ordinary
+$train
+$normalizing($batch_without_spread)
+spoilt = [name for name, one in flow.state_dict().items() if not one.isfinite().all()]
+print("after a batch $kind, not finite:", spoilt)
+$eval
+y = $normalizing(ordinary)[0]
+# The law: such a batch is refused, or leaves an object that is fit for the next one.
+print("an ordinary batch then comes back finite:", y.isfinite().all().item())
+wrong = bool(spoilt) or not y.isfinite().all().item()
+"""
+
+
+def degenerate(kind: str, batch: str) -> Template:
+    """The template of one kind of batch."""
+    text = DEGENERATE.replace("$batch_without_spread", batch).replace("$kind", kind)
+    return Template(text, when=f"a train batch {kind}")
+
+
+FIRST_LOG_DET = """
+$train
+value, first = forward(x)
+$eval
+again, then = forward(x)
+# The law: where the value is the same, so is the log-det.
+print("value at first and then apart by:", (value - again).abs().max().item())
+print("log-det at first:", first.tolist(), " then:", then.tolist())
+off = (first - then).abs().max().item()
+"""
+
+TRAIN_ROUNDTRIP = """
+x = $ordinary
+$train
+forward($ordinary)
+back = inverse(forward(x)[0].detach())[0]
+axes = [0, *range(2, x.dim())]
+# The law: in train mode an inverse that gives back the mean of a batch gives back its spread.
+print("spread of the batch:   ", x.std(axes).flatten()[:4].tolist())
+print("spread of what is back:", back.std(axes).flatten()[:4].tolist())
+wrong = (back - x).abs().max().item() > 1e-6 * x.abs().max().item()
+"""
+
+MODES_KEPT = """
+$setup
+moved = []
+for mode in (True, False):
+    flow.train(mode)
+    before = {name: part.training for name, part in flow.named_modules()}
+    try:
+        $which($at)
+    except Exception as error:
+        print("in this mode it raises", type(error).__name__)
+    moved += [(mode, name) for name, part in flow.named_modules() if part.training != before[name]]
+# The law: a call leaves every part in the mode in which it found it.
+print("train mode before, part that left it or came to it:", moved)
+wrong = bool(moved)
+"""
+
+MOVE = """for parameter in flow.parameters():
+    parameter.data += 0.25"""
+
+RESTORED = f"""
+$setup
+first, saved = $results, copy.deepcopy(flow.state_dict())
+$train
+{MOVE}
+flow.load_state_dict(saved)
+$eval
+second = $results
+# The law: given back its state_dict, it returns what it returned when it was saved.
+print("saved:     ", *(result.tolist() for result in first))
+print("given back:", *(result.tolist() for result in second))
+off = {APART}
+"""
+
+RESTORED_WARM = f"""
+$setup
+torch.set_grad_enabled(False)
+first, saved = $results, copy.deepcopy(flow.state_dict())
+{MOVE}
+$results  # a call with other parameters
+flow.load_state_dict(saved)
+second = $results
+# The law: given back its state_dict, it returns what it returned when it was saved.
+print("saved:     ", *(result.tolist() for result in first))
+print("given back:", *(result.tolist() for result in second))
+off = {APART}
+"""
+
+CAST_AND_BACK = f"""
+$setup
+original = flow
+flow = copy.deepcopy(original).float().double()
+first = $results
+flow = original
+$results  # a call before the cast
+flow.float()
+flow.double()
+second = $results
+# The law: a cast to float32 and back rounds parameters and buffers, and does nothing else.
+print("rounded:          ", *(result.tolist() for result in first))
+print("called, then cast:", *(result.tolist() for result in second))
+off = {APART}
+"""
+
+REGISTERED = """
+registered = {id(parameter) for parameter in flow.parameters()}
+hidden, seen, stack = [], set(), [("flow", flow)]
+while stack:
+    path, one = stack.pop()
+    seen.add(id(one))
+    if isinstance(one, torch.Tensor):
+        hidden += [path] if one.requires_grad and one.is_leaf and id(one) not in registered else []
+        continue
+    inside = dict(enumerate(one)) if isinstance(one, (list, tuple)) else one
+    inside = inside if isinstance(inside, dict) else getattr(inside, "__dict__", {})
+    for name, value in inside.items():
+        held = isinstance(value, torch.nn.Module) or not callable(value)
+        stack += [(f"{path}.{name}", value)] if held and id(value) not in seen else []
+# The law: what requires a gradient is among parameters(), to be trained, saved and moved.
+print("requires a gradient, and is not among parameters():", hidden)
+wrong = bool(hidden)
+"""
+
+EARLIER = f"""
+$setup
+others, original = $at.roll(1, 0), flow
+flow = copy.deepcopy(original)
+first = $over(others$end
+flow = original
+$earlier
+second = $over(others$end
+# The law: what a call returns does not depend on calls that were made before.
+print("alone:            ", *(result.tolist() for result in first))
+print("after other calls:", *(result.tolist() for result in second))
+off = {APART}
+"""
+
+SAME_TENSOR = f"""
+$setup
+others, original = $at.roll(1, 0).clone(), flow
+flow = copy.deepcopy(original)
+first = $over(others$end
+flow, held = original, $at.clone()
+$over(held$end
+held.copy_(others)  # in place, as data loaders do
+second = $over(held$end
+# The law: a call is answered for the values that its tensor has now.
+print("these values:                  ", *(result.tolist() for result in first))
+print("the same, written into a tensor:", *(result.tolist() for result in second))
+off = {APART}
+"""
+
+SAME_TENSOR_STEP = f"""
+$setup
+original = flow
+flow = copy.deepcopy(original)
+{MOVE}
+first = $results
+flow = original
+$results
+{MOVE}
+second = $results
+# The law: a call is answered with the parameters that the object has now.
+print("with these parameters:             ", *(result.tolist() for result in first))
+print("with the same, after another call:", *(result.tolist() for result in second))
+off = {APART}
+"""
+
+CONTENT = f"""
+$setup
+first = [result[:1] for result in $results]
+others = [torch.cat([$at, 30.0 * (1 + $at[:1].abs())]), $at[:1].repeat($copies)]
+found = []
+for batch in others:
+    second = [result[:1] for result in $over(batch$end]
+    print("the first point in another batch:", *(result.tolist() for result in second))
+    found.append({APART})
+# The law: what a point maps to does not depend on what else is in its batch.
+print("in its own batch:                ", *(result.tolist() for result in first))
+off = max(found)
+"""
+
+GRADIENTS = """
+$loss
+flow.zero_grad()
+value = nll($batch)
+value.backward()
+gradients = {name: one.grad for name, one in flow.named_parameters() if one.grad is not None}
+broken = [name for name, gradient in gradients.items() if not gradient.isfinite().all()]
+# The law: where the loss is finite, so is its gradient.
+print("loss:", value.item(), " gradients that are not finite:", broken)
+wrong = value.isfinite().item() and bool(broken)
+"""
+
+GLOBALS = """
+$setup
+def settings():
+    return {
+        "default dtype": torch.get_default_dtype(),
+        "gradients": torch.is_grad_enabled(),
+        "threads": torch.get_num_threads(),
+        "seed": torch.initial_seed(),
+    }
+
+wrong = False
+for default in (torch.float64, torch.float32):
+    torch.set_default_dtype(default)
+    before = settings()
+    $which($at)
+    after = settings()
+    # The law: these belong to the process, and no call sets them.
+    changed = {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+    print("set by $which:", changed)
+    wrong |= bool(changed)
+"""
+
+# The same of a call that takes no points.
+SAMPLING = ("$which($at)", "sample(8)")
+ANY = 1e9  # residuals of exact laws are flags
+
+TEMPLATES = {
+    "state/degenerate-batch": (
+        degenerate("of one row", "ordinary[:1]"),
+        degenerate("of equal rows", "ordinary[:1].expand_as(ordinary).clone()"),
+        degenerate(
+            "with a constant feature",
+            "torch.cat([ordinary[:1, ..., :1].expand_as(ordinary[..., :1]), ordinary[..., 1:]], -1)",
+        ),
+    ),
+    "mode/first-log-det": (
+        Template(FIRST_LOG_DET, which="forward", whole=True, within=ANY),
+        Template(FIRST_LOG_DET, which="forward", within=ANY),
+    ),
+    "mode/train-roundtrip": (Template(TRAIN_ROUNDTRIP, which="forward"),),
+    "mode/kept": (
+        Template(MODES_KEPT.replace(*SAMPLING), when="by sample"),
+        Template(MODES_KEPT),
+    ),
+    "mode/batch-content": (
+        Template(CONTENT.replace("$copies", "$wide_copies"), whole=True, within=ANY),
+    ),
+    "state/restore-equals": (
+        Template(RESTORED, within=ANY),
+        Template(RESTORED_WARM, within=ANY),
+        Template(RESTORED, whole=True, within=ANY),
+    ),
+    "state/cast-and-back": (Template(CAST_AND_BACK, within=ANY),),
+    "state/registered": (Template(REGISTERED),),
+    "conduct/earlier-calls": (
+        Template(EARLIER.replace("$earlier", "$over($at$end"), whole=True, within=ANY),
+        Template(
+            EARLIER.replace("$earlier", "forward(x)"), whole=True, which="inverse", within=ANY
+        ),
+        Template(
+            EARLIER.replace("$earlier", "inverse(forward(x)[0].detach())"),
+            whole=True,
+            which="forward",
+            within=ANY,
+        ),
+    ),
+    "conduct/same-tensor": (
+        Template(SAME_TENSOR, whole=True, within=ANY, when="other values"),
+        Template(SAME_TENSOR_STEP, whole=True, within=ANY, when="optimizer"),
+    ),
+    "conduct/gradients-finite": (Template(GRADIENTS), Template(GRADIENTS, whole=True)),
+    "conduct/no-global-settings": (
+        Template(GLOBALS.replace(*SAMPLING).replace("$which", "sample"), when="by sample"),
+        Template(GLOBALS),
+    ),
+}
