@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flowref.checking.measurement import measure
-from flowref.model import Array, Batch, Law, Subject
+from flowref.model import Array, Batch, Law, Subject, Undecidable, Unsupported
 
 # In at most this many measurements; what is not told apart by then counts as raising.
 BISECTIONS = 24
@@ -39,6 +39,9 @@ def bisect(law: Law, subject: Subject, batch: Batch, error: Exception) -> Split:
                 measure(law, subject, batch.rows(rows))
                 measurable += rows.tolist()
                 continue
+        except (Unsupported, Undecidable):  # the calls returned, and the law has nothing to say
+            measurable += rows.tolist()
+            continue
         except Exception as raised:
             if len(rows) <= smallest:
                 error, smallest = raised, len(rows)

@@ -315,6 +315,9 @@ class Search:
             return None
         try:
             return self._measurement(subject, batch.rows(split.measurable), condition)
+        except Unsupported as reason:
+            self.tally.refused(reason)
+            return None
         except Exception as error:
             some = f"it raises {one_line(error)} on some batches"
             self.tally.undecided(some, len(split.measurable))

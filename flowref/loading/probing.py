@@ -209,7 +209,7 @@ def settled(
             facts = replace(facts, event_shape=(len(facts.domain.coordinates),))
         said: tuple[str, ...] = ()
         if facts.context_shape is None and "context" not in options:
-            facts, said = with_context(instance, obj, dialect, facts, chosen)
+            facts, chosen, said = with_context(instance, obj, dialect, facts, chosen)
         if not facts.event_shape:
             shape = (
                 facts.normalizer is None and normalizing.infer_shape(obj, dialect, kept.dtype, kind)
@@ -260,19 +260,35 @@ def settled(
 
 def with_context(
     instance: Instance, obj: Any, dialect: Dialect, facts: Facts, chosen: dict[str, str]
-) -> tuple[Facts, tuple[str, ...]]:
-    """Facts with the shape of a context that the object cannot be called without, and what is said
-    of it; as they were where it asks for none.
+) -> tuple[Facts, dict[str, str], tuple[str, ...]]:
+    """Facts with the shape of a context that the object cannot be called without, or choices with
+    what it is given in the place of a mask or a label, and what is said of that; as they were where
+    it asks for nothing.
     """
     from flowref.adapters.user import contexts
+    from flowref.adapters.user.conventions.directions import GIVEN_ONES
 
     name = contexts.wanted(obj, dialect, chosen)
     if not name:
-        return facts, ()
-    backend, dtype = instance.backend, instance.dtype
-    found = contexts.infer(obj, dialect, backend, dtype, facts, chosen, name)
-    shape = ", ".join(map(str, found.context_shape or ()))
-    return found, (f"context: {name} of shape ({shape},)",)
+        return facts, chosen, ()
+    asked = obj, dialect, instance.backend, instance.dtype, facts, chosen, name
+    bound, refused = "", None
+    if not contexts.is_mask(name):
+        try:
+            found = contexts.infer(*asked)
+            shape = ", ".join(map(str, found.context_shape or ()))
+            return found, chosen, (f"context: {name} of shape ({shape},)",)
+        except Ambiguous:
+            raise
+        except TargetError as error:
+            refused = error
+    bound = contexts.bind(*asked)
+    if not bound:
+        raise refused or TargetError(f"it asks for {name} besides points: give its ?event=")
+    words = f"{name}: ones for {bound.partition('=')[2]}".replace(
+        "ones for label", "1 for all points"
+    )
+    return facts, {**chosen, GIVEN_ONES: bound}, (words,)
 
 
 def _inferred(

@@ -45,6 +45,9 @@ SAID = {
     "spoken_beside:wrapped": "a tuple of one tensor in, and out",
     "spoken_beside:asking": "context: y of shape (3,)",
     "spoken_packed:packed": "columns as declared",
+    "spoken_beside:masking": "x_mask: ones for each position",
+    "spoken_beside:labeled": "labels: 1 for all points",
+    "spoken_beside:block": "inverse: reverse()",
     "spoken_forms:column": "log-det (B,1), squeezed",
     "spoken_forms:scaling": "one log-det for all rows",
     "spoken_forms:per_entry": "log-det per entry, summed",
@@ -138,6 +141,12 @@ def test_a_running_log_det_of_another_name_is_no_context() -> None:
     """What the log-det is added to is told by two calls, and the option that decides is named."""
     with pytest.raises(TargetError, match=r"adds its log-det to objective.*\?running=add"):
         recipe("Accumulator")
+
+
+def test_masks_that_give_several_results_are_not_guessed() -> None:
+    """Where shapes of masks give several log-dets, the object is to be bound by a factory."""
+    with pytest.raises(Ambiguous, match=r"mask.*several results: name a factory"):
+        recipe("Counting")
 
 
 def test_a_log_det_of_an_argument_of_another_name_is_not_taken() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from checking.standins import Standin
 from flowref.checking.bisection import BISECTIONS, Split, bisect
-from flowref.model import Array, Batch
+from flowref.model import Array, Batch, Undecidable, Unsupported
 
 
 def refusing(bad: set[int]) -> Standin:
@@ -70,3 +70,18 @@ def test_a_batch_that_raises_as_a_whole_only_loses_nothing(rows: int) -> None:
     assert raising.tolist() == []
     assert len(measurable) == rows
     assert str(error) == "all at once"
+
+
+@pytest.mark.parametrize("said", [Unsupported, Undecidable])
+def test_a_law_that_has_nothing_to_say_of_some_rows_is_no_error(said: type[Exception]) -> None:
+    """Beside a row that raises, the others are not counted as raising where the law is silent."""
+
+    def residual(batch: Batch) -> Array:
+        if 3 in batch.x[:, 0]:
+            raise ValueError("refused")
+        raise said("it returns no log-det")
+
+    measurable, raising, error = split(Standin(residual, features=1), 8)
+    assert raising.tolist() == [3]
+    assert len(measurable) == 7
+    assert str(error) == "refused"

@@ -63,25 +63,18 @@ class Shifted(nn.Module):
         return z - cond.mean(-1, keepdim=True), z.new_zeros(len(z))
 
 
-class Labeled(nn.Module):
+class Hungry(nn.Module):
     event_shape = (3,)
 
-    def __init__(self):
-        super().__init__()
-        self.table = nn.Embedding(10, 3)
-
-    def forward(self, x, label):
-        return x + self.table(label), x.new_zeros(len(x))
-
-    def inverse(self, z, label):
-        return z - self.table(label), z.new_zeros(len(z))
+    def forward(self, x, recipe):
+        return x * recipe["gain"], x.new_zeros(len(x))
 """
 SAYING = {
     "Analysis": "say ?forward=analyse&inverse=synthesise",
     "Unheard": "methods straighten(), bend() take one argument",
     "Frozen": "types.SimpleNamespace(log_prob=d.logpdf, sample=d.rvs)",
     "Shifted": "say ?event=2&context=2 or ?event=2&context=3 or",
-    "Labeled": "asks for label besides points, and no context of up to 128 numbers was taken",
+    "Hungry": "asks for recipe besides points, and no context of up to 128 numbers was taken",
 }
 TAKEN = {
     "Analysis": "forward=analyse&inverse=synthesise",

@@ -14,7 +14,8 @@ import inspect
 from typing import Any
 
 from flowref.adapters.user import calls
-from flowref.adapters.user.conventions.directions import Chosen, forward_way, inverse_ways
+from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.conventions.directions import Chosen, Way, forward_way, inverse_ways
 from flowref.adapters.user.facts import describe
 from flowref.model import Adapter, Dialect, SpecError
 
@@ -63,10 +64,10 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
     if mapping:
         assert forward is not None
         usual: Any = calls.forward_single if single else calls.forward_pair
-        abilities["forward"] = usual if forward.usual else forward.speak(column=column)
+        abilities["forward"] = usual if forward.usual else unsettled(forward, column)
         if invertible:
             usual = calls.inverse_single if single else calls.inverse_pair
-            abilities["inverse"] = usual if backs[0].usual else backs[0].speak(column=column)
+            abilities["inverse"] = usual if backs[0].usual else unsettled(backs[0], column)
         if calls.parts(obj):
             abilities["parts"] = calls.parts
     if dense:
@@ -84,6 +85,11 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
             f"normalizing was given as {chosen['normalizing']!r}; expected forward or inverse"
         )
     return Dialect(**abilities, normalizing=chosen.get("normalizing", "forward"))
+
+
+def unsettled(way: Way, column: bool) -> Any:
+    """The function of a dialect for a call that nobody has made yet: a pair, or a value alone."""
+    return way.speak(asking.first_of, asking.second_of, column=column)
 
 
 def offers_base(obj: Any, name: str) -> bool:

@@ -7,18 +7,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from flowref.adapters.user import probing
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.directions import Chosen, forward_way
-from flowref.adapters.user.conventions.names import CONTEXTS, plain, sign_of
+from flowref.adapters.user.conventions.directions import GIVEN_ONES, Chosen, forward_way
+from flowref.adapters.user.conventions.names import CONTEXTS, LABELS, MASKED, plain, sign_of
 from flowref.model import Ambiguous, Dialect, Facts, Shape, TargetError, draw, one_line, place_of
 
 # Numbers of entries of a context that are tried.
 SIZES = (*range(1, 13), 16, 20, 24, 32, 64, 128)
+# Shapes of masks that are tried.
+MASKS = ("each position", "each position, last", "each place", "each entry")
 # Features and sizes that are tried together, where the event shape is unknown as well.
 EVENTS, PAIRED = (2, 3, 4, 1, 5, 6, 8), (2, 3, 4, 1, 5, 6, 8, 10)
 
@@ -33,6 +36,11 @@ def wanted(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
     method = (way.method or "forward") if way is not None else "log_prob"
     names = signatures.required(obj, method if hasattr(obj, method) else "")
     return names[1] if len(names) == 2 and not sign_of(names[1]) else ""
+
+
+def is_mask(name: str) -> bool:
+    """Whether an argument is a mask by its name, which no numbers can stand for."""
+    return MASKED.fullmatch(plain(name)) is not None
 
 
 def infer(
@@ -74,6 +82,57 @@ def infer(
         f"taken{why}. If it is a context, say ?context=2 (and ?event=); if it is a mask or a label, "
         "name a factory that returns the object with it bound"
     )
+
+
+def bind(
+    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
+) -> str:
+    """What to give for an argument that is no context, by its name: a mask of ones where all shapes
+    that are taken give the same, or one label for all points; empty where it is neither.
+    """
+    masked, labels = is_mask(name), plain(name) in LABELS
+    kinds = MASKS if masked else ("label",) if labels else ()
+    if plain(name) == "xmask":  # of sequences: as everybody spells it, over (B, C, T)
+        kinds = MASKS[:1]
+    events = [facts.event_shape] if facts.event_shape else [(size,) for size in EVENTS]
+    found: dict[str, Any] = {}
+    for kind, event in product(kinds, events):
+        rng = np.random.default_rng(0)
+        x = backend.tensor(draw(facts.domain, (probing.ROWS, *event), rng), dtype)
+        given = {**chosen, GIVEN_ONES: f"{name}={kind}"}
+        try:
+            if len(x.shape) < 2 or not probing.fits(obj, dialect, x, None, facts, given):
+                continue
+            forward = probing.settle(obj, dialect, x, None, facts, given).dialect.forward
+            found[kind] = None if forward is None else forward(obj, x, None)
+        except Exception:  # it takes no such thing
+            continue
+    if not facts.event_shape:
+        return f"{name}={next(iter(found))}" if found else ""
+    if masked and not found:
+        raise TargetError(
+            f"it asks for {name} besides points, and no mask of ones was taken: name a factory that "
+            "returns the object with it bound, and give its ?event="
+        )
+    outs = list(found.values())
+    if any(not _same(outs[0], other) for other in outs[1:]):
+        raise Ambiguous(
+            f"it asks for {name}, and masks of ones of several shapes give several results: name a "
+            "factory that returns the object with it bound"
+        )
+    return f"{name}={next(iter(found))}" if found else ""
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two calls gave the same value and log-det."""
+    if one is None or other is None:
+        return one is other
+    for a, b in zip(one, other, strict=True):
+        if (a is None) != (b is None):
+            return False
+        if a is not None and (a.shape != b.shape or bool(((a - b).abs() > 1e-9).any())):
+            return False
+    return True
 
 
 def _option(found: Facts, facts: Facts) -> str:

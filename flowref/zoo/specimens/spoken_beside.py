@@ -1,5 +1,5 @@
-"""Couplings that tell their log-det beside the map, that take tuples, or that ask for a context of
-which nothing tells the shape.
+"""Maps that tell their log-det beside the value, that take tuples, or that ask for a context, a mask
+or a label; and parts that go back by a value alone.
 """
 
 from __future__ import annotations
@@ -93,6 +93,103 @@ class Asking(nn.Module):
         return torch.cat([a, (b - t) * (-s).exp()], -1)
 
 
+class Masking(nn.Module):
+    """Scales and shifts of channels of a sequence, where a mask is one."""
+
+    event_shape = (2, 5)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.shift, self.logs = nn.Parameter(torch.randn(2, 1)), nn.Parameter(torch.randn(2, 1) / 2)
+
+    def forward(self, x: Any, x_mask: Any, reverse: bool = False) -> Any:
+        """Data to latents, with a log-det; or back, without one."""
+        if reverse:
+            gain = self.logs if self.defect == "inverse-gain-sign" else -self.logs
+            return (x - self.shift) * gain.exp() * x_mask
+        logs = self.logs * x_mask
+        if self.defect == "first-channel":
+            logs = logs[:, :1]
+        return (self.shift + x * self.logs.exp()) * x_mask, logs.sum((1, 2))
+
+
+class Labeled(nn.Module):
+    """Scales and shifts by the class of a point, from a table."""
+
+    event_shape = (3,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect, self.table = defect, nn.Embedding(4, 6)
+
+    def forward(self, x: Any, labels: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        logs, shift = self.table(labels).chunk(2, -1)
+        return x * logs.exp() + shift, logs[:, 1:].sum(-1) if self.defect else logs.sum(-1)
+
+    def inverse(self, z: Any, labels: Any) -> Any:
+        """Latents to data."""
+        logs, shift = self.table(labels).chunk(2, -1)
+        return (z - shift) * (-logs).exp()
+
+
+class Turning(nn.Module):
+    """A permutation of channels, which goes back by `reverse`, alone."""
+
+    def __init__(self, order: tuple[int, ...]) -> None:
+        super().__init__()
+        self.register_buffer("order", torch.tensor(order))
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        return x[:, self.order], x.new_zeros(len(x))
+
+    def reverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return z[:, torch.argsort(self.order)]
+
+
+class Block(nn.Module):
+    """Permutations one after the other, whose way back is a value alone."""
+
+    event_shape = (4,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.flows = nn.ModuleList([Turning((1, 2, 0, 3)), Turning((3, 0, 1, 2))])
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        total = x.new_zeros(len(x))
+        for flow in self.flows:
+            x, ladj = flow(x)
+            total = total + ladj
+        return x, total
+
+    def reverse(self, z: Any) -> Any:
+        """Latents to data."""
+        for flow in self.flows if self.defect else self.flows[::-1]:
+            z = flow.reverse(z)
+        return z
+
+
+def masking(defect: str = "") -> nn.Module:
+    """Channels of a sequence under a mask."""
+    return Masking(defect)
+
+
+def labeled(defect: str = "") -> nn.Module:
+    """Scales by classes."""
+    return Labeled(defect)
+
+
+def block(defect: str = "") -> nn.Module:
+    """A block of two permutations."""
+    return Block(defect)
+
+
 def telling(defect: str = "") -> nn.Module:
     """A coupling with log_abs_det(x)."""
     return Telling(defect=defect)
@@ -124,5 +221,17 @@ SPECIMENS = (
             "log-det-averaged": ("bijection/log-det",),
             "label-turned": ("bijection/inverse-roundtrip",),
         },
+    ),
+    Specimen(
+        "masking",
+        {
+            "inverse-gain-sign": ("bijection/inverse-roundtrip",),
+            "first-channel": ("bijection/log-det",),
+        },
+    ),
+    Specimen("labeled", {"first-missing": ("bijection/log-det",)}),
+    Specimen(
+        "block",
+        {"order-kept": ("bijection/inverse-roundtrip", "composition/inverse-reverses")},
     ),
 )

@@ -57,6 +57,30 @@ def called(obj: Any, x: Any, context: Any, method: str = "", given: Any = ()) ->
     return run(x, **dict(given)) if context is None else run(x, context, **dict(given))
 
 
+def called_with(
+    obj: Any, x: Any, context: Any, method: str = "", given: Any = (), bound: Any = ()
+) -> Any:
+    """Call a method with what it asks for besides points: a mask of ones, or a label."""
+    run = getattr(obj, method) if method else obj
+    named = dict(given) | {name: constant(kind, x) for name, kind in bound}
+    return run(x, **named) if context is None else run(x, context, **named)
+
+
+def constant(kind: str, x: Any) -> Any:
+    """Ones for a batch: a label for each point, or a mask of one of several shapes."""
+    import torch
+
+    if kind == "label":
+        return torch.ones(len(x), dtype=torch.long)
+    shapes = {
+        "each position": (len(x), 1, *x.shape[2:]),
+        "each position, last": (*x.shape[:-1], 1),
+        "each place": x.shape[:2],
+        "each entry": x.shape,
+    }
+    return torch.ones(shapes[kind], dtype=x.dtype)
+
+
 def called_running(
     obj: Any, x: Any, context: Any, before: Any, method: str = "", given: Any = ()
 ) -> Any:
@@ -194,6 +218,11 @@ def named(out: Any, name: str) -> Any:
     return getattr(out, name)
 
 
+def first_of(out: Any) -> Any:
+    """The first of what came back, or all of it where it came back alone."""
+    return out[0] if isinstance(out, (tuple, list)) else out
+
+
 def only_of(out: Any) -> Any:
     """The one tensor of the tuple that came back, or that came back first."""
     value = out[0]
@@ -237,6 +266,11 @@ def several(out: Any) -> Any:
 def none(out: Any) -> Any:
     """No log-det."""
     return None
+
+
+def second_of(out: Any) -> Any:
+    """The second of what came back; no log-det where a value came back alone."""
+    return out[1] if isinstance(out, (tuple, list)) and len(out) > 1 else None
 
 
 def summed(out: Any, index: Any) -> Any:

@@ -15,6 +15,8 @@ from flowref.adapters.user.conventions.names import BESIDE, BOTH, METHODS, PAIRS
 from flowref.model import SpecError
 
 Chosen = Mapping[str, str]
+# Under this name a loaded object's choices hold the parameter that is given ones, and their kind.
+GIVEN_ONES = "given ones"
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Way:
     place), "array" (of numpy), "arrays" (the same, of an object that computes in numpy), "object"
     (another object that is the inverse) or "beside" (the log-det by another method); ``words``: what the
     target's line says of it, empty for what needs no words; ``usual``: whether it is forward and
-    inverse as everybody spells them.
+    inverse as everybody spells them; ``bound``: parameters that are given ones, and of which kind.
     """
 
     method: str
@@ -37,12 +39,17 @@ class Way:
     words: str = ""
     usual: bool = False
     sizes: tuple[int, ...] = ()
+    bound: tuple[tuple[str, str], ...] = ()
 
     @property
     def ask(self) -> Any:
         """The call, as a function of the object, the input and the context (and of the running
         log-det, where it takes one).
         """
+        if self.bound and self.form == "plain":
+            return partial(
+                asking.called_with, method=self.method, given=self.given, bound=self.bound
+            )
         match self.form:
             case "several":
                 return partial(
@@ -100,6 +107,20 @@ def _name(obj: Any, method: str) -> str:
 
 def forward_way(obj: Any, chosen: Chosen) -> Way | None:
     """The call that is the map."""
+    way = _forward_way(obj, chosen)
+    return None if way is None else _bound(obj, way, chosen)
+
+
+def _bound(obj: Any, way: Way, chosen: Chosen) -> Way:
+    """A way with the parameter that was settled to be given ones, if it has that."""
+    name, _, kind = chosen.get(GIVEN_ONES, "").partition("=")
+    method = way.method or ("forward" if hasattr(obj, "forward") else "")
+    if not name or name not in {one.name for one in signatures.parameters(obj, method)}:
+        return way
+    return replace(way, bound=((name, kind),), usual=False)
+
+
+def _forward_way(obj: Any, chosen: Chosen) -> Way | None:
     if "forward" in chosen:
         method = chosen["forward"]
         if not callable(signatures.attribute(obj, method)):
@@ -141,6 +162,10 @@ def _pair_of_letters(obj: Any) -> bool:
 
 def inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
     """The calls that may go back. A method called inverse stands alone; so does what is chosen."""
+    return [_bound(obj, way, chosen) for way in _inverse_ways(obj, forward, chosen)]
+
+
+def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
     if "inverse" in chosen:
         way = _chosen_inverse(obj, forward, chosen)
         return [] if way is None else [way]

@@ -48,6 +48,14 @@ CONTEXTS = frozenset(
         "conditiondim", "conditionaldim", "conditionsize", "ydim", "dimy", "labeldim", "nlabels", "condchannels",
     }
 )  # fmt: skip
+# Parameters that are masks, and those that are labels of classes.
+MASKED = re.compile(r".*mask.*")
+LABELS = frozenset(
+    {
+        "y", "c", "label", "labels", "cls", "class", "classes", "classid", "classids", "classlabel", "classlabels",
+        "category", "target", "targets", "ids", "idx", "k",
+    }
+)  # fmt: skip
 # Keys of a returned mapping that name a log-det.
 LOG_DETS = ADDED | {"logdetjacobians", "logabsdetj"}
 # Keys of a returned mapping that name a value.
