@@ -78,6 +78,7 @@ def run(page: Path, folder: Path) -> None:
     """
     for block in blocks(page.read_text(encoding="utf-8")):
         if block.title:
+            (folder / block.title).parent.mkdir(parents=True, exist_ok=True)
             (folder / block.title).write_text(block.text, encoding="utf-8")
         elif block.kind == "python":
             _done(folder, [sys.executable, "-c", block.text], 0, block.text)
