@@ -79,7 +79,7 @@ def functions(collector: Any, name: str, test: Any, pairs: list[Pair]) -> list[p
             f"{name} has a conformance decorator and pytest.mark.parametrize; give the decorator "
             "all targets instead"
         )
-    first = pytest.Function.from_parent(collector, name=name)
+    first = pytest.Function.from_parent(collector, name=name, callobj=test)
     items: list[pytest.Item] = []
     for pair in pairs:
         item = PairFunction.from_parent(
