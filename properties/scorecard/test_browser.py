@@ -125,6 +125,8 @@ def test_the_matrix_filters_and_sorts(visit: Any) -> None:
     given = rows.all_inner_texts()
     seen.tab.select_option("#sort", "fail")
     assert rows.first.inner_text() == "Broken" != given[0]
+    seen.tab.select_option("#show", "i")
+    assert "5 of 6 laws" in count.inner_text()  # one is about none of what is left
     seen.tab.fill("#filter", "nothing is called so")
     assert "Nothing matches" in count.inner_text()
 

@@ -58,6 +58,11 @@
       const wanted = state.show === "fail" ? FAILING : new Set(state.show);
       rows = rows.filter((row) => countOf(row, wanted, columns));
     }
+    const filtered = words.length > 0 || state.show !== "all";
+    if (filtered) {  // laws about none of what is left would be columns of dashes
+      const about = columns.filter((law) => rows.some((row) => !"-.".includes(letterAt(row, law))));
+      if (about.length) columns = about;
+    }
     return { rows, columns, filtered: words.length > 0 };
   };
   const sorted = (rows, columns) => {
@@ -91,7 +96,7 @@
     const over = state.turned ? targets : laws;
     const some = state.turned ? columns : sorted(rows, columns);
     const others = state.turned ? sorted(rows, columns) : columns;
-    const tall = lines(down, some, filtered && some.length <= 60);
+    const tall = lines(down, some, filtered);
     const wide = lines(over, others, filtered && others.length <= 40)
       .filter((line) => !(line.head && line.open));
     view = { tall, wide, down, over, rows, columns, words: state.turned && others.length <= 3 };
@@ -226,7 +231,8 @@
     for (const line of view.wide) {
       const col = make("col");
       const whole = Math.max(300, (grid.clientWidth - room - 18) / view.wide.length);
-      col.style.width = view.words ? `${whole}px` : line.head ? `${Math.max(64, 19 + 6.9 * line.group.length)}px` : "26px";
+      const leaf = view.tall.some((one) => one.head && !one.open) ? "46px" : "34px";
+      col.style.width = view.words ? `${whole}px` : line.head ? `${Math.max(64, 19 + 6.9 * line.group.length)}px` : leaf;
       group.append(col);
     }
     const all = make("colgroup");
