@@ -144,8 +144,13 @@ class RandomRounding(TorchDispatchMode):
         """Factors of one plus a relative error, of the shape and dtype of an array."""
         size, double = like.size, like.dtype == np.float64
         magnitude = self.magnitude if double else self.magnitude_of(like)
-        if size > BLOCK or magnitude != self.magnitude:
+        if magnitude != self.magnitude or (size > BLOCK and not double):
             return 1 + magnitude * self.uniform(like)
+        if size > BLOCK:
+            drawn = self.generator.random(min(size, PERIOD))
+            drawn *= 2 * magnitude
+            drawn += 1 - magnitude
+            return (drawn if size <= PERIOD else np.resize(drawn, size)).reshape(like.shape)
         if size > len(self.factors):
             self.factors = self.generator.random(BLOCK)
             self.factors *= 2 * self.magnitude

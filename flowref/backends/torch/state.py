@@ -37,6 +37,7 @@ OPAQUE: tuple[type, ...] = (
 ATOMS = frozenset(
     (bool, int, float, complex, str, bytes, type(None), type, torch.dtype, torch.device, torch.Size)
 )
+CONTAINERS = frozenset((dict, OrderedDict, list, set))
 # The flag of classes that are written in Python.
 WRITTEN = 1 << 9
 # How a class says that its copies are made in another way than field by field.
@@ -101,13 +102,21 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
         memo[id(value)] = copied
         for key, entry in value.items():
             at = key if type(key) in ATOMS else copy.deepcopy(key, memo)
-            copied[at] = entry if type(entry) in ATOMS else _copied(entry, memo)
+            of: Any = type(entry)
+            if of in ATOMS:
+                copied[at] = entry
+            elif of in CONTAINERS and not entry and id(entry) not in memo:
+                copied[at] = memo[id(entry)] = of()  # a module has a dozen of them
+            else:
+                copied[at] = _copied(entry, memo)
         return copied
     if kind is list:
         entries: list[Any] = []
         memo[id(value)] = entries
         entries.extend(_copied(entry, memo) for entry in value)
         return entries
+    if kind is tuple and all(type(entry) in ATOMS for entry in value):
+        return value
     if kind is nn.Parameter and not vars(value):
         # As its own __deepcopy__ does.
         parameter = nn.Parameter(value.data.clone(), value.requires_grad)
