@@ -70,12 +70,19 @@ def conformance(
     target and the id of a law. They become strict xfails.
     Objects are copied when the first of their tests runs.
     """
+    if inspect.isfunction(targets) and PAIR in inspect.signature(targets).parameters:
+        name = targets.__name__
+        raise TypeError(f"conformance of {name} has no targets; expected @conformance([my_flow])")
+    if not isinstance(known or {}, Mapping):
+        raise TypeError(f"known is {known!r}; expected the reason by the id of each law")
     if isinstance(targets, Mapping):
         listed = [Listed.of(target, str(name)) for name, target in targets.items()]
     elif isinstance(targets, list | tuple | set | frozenset) and not isinstance(targets, PARAMETER):
         listed = [Listed.of(target) for target in targets]
     else:
         listed = [Listed.of(targets)]
+    if not listed:
+        raise TypeError("conformance has no targets: the list is empty")
     sizes = (event_shape,) if isinstance(event_shape, int) else tuple(event_shape or ())
     wanted = Conformance(tuple(listed), laws, ",".join(map(str, sizes)), profile, dict(known or {}))
 

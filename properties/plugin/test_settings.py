@@ -75,6 +75,12 @@ def test_a_decorator_is_refused(pytester: pytest.Pytester, text: str, said: str)
     [
         ("@conform\ndef test_it(): pass", "test_it has no argument named pair"),
         ("@conform\n@conform\ndef test_it(pair): pass", "has two conformance decorators"),
+        ("@flowref.pytest.conformance\ndef test_it(pair): pass", "has no targets; expected"),
+        ("@flowref.pytest.conformance([])\ndef test_it(pair): pass", "the list is empty"),
+        (
+            "@flowref.pytest.conformance('a.py:f', known=['x'])\ndef test_it(pair): pass",
+            "known is ['x']; expected the reason",
+        ),
         ("@conform\nclass Test: pass", "conformance decorates a test function"),
         (
             "@conform\n@pytest.mark.parametrize('a', [1])\ndef test_it(pair, a): pass",
