@@ -112,8 +112,8 @@ def _lines(text: str, pattern: str) -> list[int]:
 def _entry(row: dict[str, Any], where: str) -> Entry:
     if unknown := sorted(set(row) - set(KEYS)):
         raise BaselineError(
-            f"{where}: a known failure has no {unknown[0]!r}{nearest(unknown[0], KEYS)}; "
-            f"expected {', '.join(KEYS)}"
+            f"{where}: a known failure has no key named {unknown[0]!r}"
+            f"{nearest(unknown[0], KEYS)}; its keys are {', '.join(KEYS)}"
         )
     texts = {key: row.get(key, "") for key in ("target", "law", "reason", "issue", "case")}
     for key, value in texts.items():

@@ -32,9 +32,13 @@ def factors(subject: Subject) -> Iterator[tuple[str, float]]:
     """Factors by which what was got may differ from what is right, with what they suggest."""
     yield "twice the right one (counted twice, or log|det| of J^T J?)", 2.0
     for name, size in sizes(subject).items():
-        yield f"1/{name} of the right one, {name} = {size} ({name} left out?)", 1 / size
+        why = "a mean instead of a sum?" if name == "D" else f"{name} left out?"
+        yield f"1/{name} of the right one, {name} = {size} ({why})", 1 / size
         yield f"{name} times the right one, {name} = {size}", float(size)
+    named_sizes = set(sizes(subject).values())
     for count in range(2, min(math.prod(subject.event_shape), MEANS) + 1):
+        if count in named_sizes:
+            continue
         mean = f"a mean over {count} numbers instead of their sum?"
         yield f"1/{count} of the right one ({mean})", 1 / count
     yield "half of the right one", 0.5

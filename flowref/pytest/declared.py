@@ -49,7 +49,8 @@ def _wanted(row: dict[str, Any], where: str) -> Conformance:
     for key in row:
         if key not in KEYS:
             raise SpecError(
-                f"{where}: a target has no {key!r}{nearest(key, KEYS)}; expected {', '.join(KEYS)}"
+                f"{where}: an entry [[tool.flowref.target]] has no key named {key!r}"
+                f"{nearest(key, KEYS)}; its keys are {', '.join(KEYS)}"
             )
     spec, laws = row.get("spec"), row.get("laws", [])
     if not isinstance(spec, str) or not spec.strip():

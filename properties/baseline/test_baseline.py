@@ -257,7 +257,7 @@ def test_live_objects_are_left_out() -> None:
 
 SPOILT = {
     "no such table": (entry_text() + "[[[", "pyproject.toml is not TOML: .*line 5"),
-    "unknown key": (entry_text(exipres="2027-01-01"), "pyproject.toml:1: .* no 'exipres' .*expires"),
+    "unknown key": (entry_text(exipres="2027-01-01"), "pyproject.toml:1: .* named 'exipres' .*expires"),
     "no reason": (entry_text(reason='" "'), "toml:1: the reason of a known failure is ' '"),
     "no target": (entry_text(target=""), "toml:1: the target of a known failure is missing"),
     "unknown law": (entry_text(law='"bijection/log-dett"'), "toml:1: .*did you mean bijection/log-det"),
