@@ -117,6 +117,7 @@ def promised_everywhere(flow: Flow) -> bool:
     effort=2,
     picture=density_map,
     applies=low_dimensional & on_a_box & promised_everywhere & exact_log_det & exact_density,
+    version=2,
     source="a density integrates to one",
 )
 def normalizes(flow: Density, batch: Batch) -> Residual:
