@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -117,23 +117,31 @@ def test_limits_hold_on_a_cluster(options: Options) -> None:
     assert {verdict.status for verdict in report.of(spec("innocent"))} == {Status.HOLDS}
 
 
-def test_a_worker_that_is_killed_loses_nothing(cluster: Any, options: Options) -> None:
-    """One of two workers dies with pairs in hand: they are measured on the other, and every verdict
+def test_a_worker_that_is_killed_loses_nothing(
+    cluster: Any, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two workers dies with pairs in hand: they are measured again, and every verdict
     arrives.
     """
     targets = [spec("naps"), *(spec(f"innocent_{n}") for n in range(6))]
-    started: Counter[str] = Counter()
+    slow, addresses = f"{spec('naps')} {LAWS[0]}", []
+    send = client.Cluster._send
 
-    class Killing(After):
-        def start(self, pair: Pair) -> None:
-            started[str(pair)] += 1
+    def kill(address: str) -> None:
+        (nanny,) = [one for one in cluster.workers.values() if one.worker_address == address]
+        os.kill(nanny.pid, signal.SIGKILL)
 
-    def kill() -> None:
-        at_work = [one for one in cluster.scheduler.workers.values() if one.processing]
-        os.kill(cluster.workers[at_work[0].name].pid, signal.SIGKILL)
+    def spied(self: client.Cluster, slot: client.Slot, pairs: tuple[Pair, ...]) -> None:
+        send(self, slot, pairs)
+        if slow in map(str, pairs):
+            addresses.append(slot.address)
+            if len(addresses) == 1:  # which naps for four seconds
+                threading.Timer(1.0, kill, [slot.address]).start()
 
-    report = conduct(targets, LAWS, options, Killing(len(LAWS) * 2, kill))
-    assert started[f"{spec('naps')} {LAWS[0]}"] == 2
+    monkeypatch.setattr(client.Cluster, "_send", spied)
+    report = conduct(targets, LAWS, options, Listener())
+    assert len(addresses) == 2
+    assert addresses[0] != addresses[1]
     here = conduct(targets, LAWS, at_home(options), Listener())
     assert report.without_time() == here.without_time()
 

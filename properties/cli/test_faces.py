@@ -211,6 +211,18 @@ def test_what_cannot_be_written_is_refused_at_once(
     assert "hold" not in done.output
 
 
+def test_a_folder_that_is_read_only_is_refused_at_once(
+    audited: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where writing is not allowed, that is said before anything is measured, with exit 2."""
+    monkeypatch.chdir(audited)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    for words in (("report", "json"), ("audit", "flows.py:make"), ("merge", "json")):
+        done = flowref(*words, "--sarif", "new.sarif")
+        assert (done.exit_code, "hold" in done.output) == (2, False)
+        assert "new.sarif cannot be written: writing there is not allowed" in done.output
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [("{", "is not JSON"), ("[]", "no flowref report"), ('{"flowref-report": 99}', "schema 99")],
