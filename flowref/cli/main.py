@@ -17,7 +17,7 @@ from flowref.cli.diff import diff
 from flowref.cli.fit import fit, sample
 from flowref.cli.laws import explain, list_laws
 from flowref.cli.merge import merge
-from flowref.cli.replay import replay, script
+from flowref.cli.replay import issue, replay, script
 from flowref.cli.report import report
 from flowref.cli.selftest import selftest
 
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 COMMANDS = (
-    audit, report, merge, baseline, list_laws, explain, replay, script, selftest, diff, fit, sample,
+    audit, report, merge, baseline, list_laws, explain, replay, script, issue, selftest, diff, fit, sample,
 )  # fmt: skip
 for command in COMMANDS:
     main.add_command(command)

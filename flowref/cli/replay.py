@@ -1,4 +1,4 @@
-"""The commands that show a recorded violation again: `flowref replay` and `flowref script`."""
+"""The commands that show a recorded violation again: `flowref replay`, `script` and `issue`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from flowref.model import Verdict
     from flowref.reporting.report import Report
 
 report_option = click.option(
@@ -60,16 +61,45 @@ def script(identity: str, path: str | None) -> None:
     framework, and has been run. Where none shows it, a sentence says so (exit code 2).
     """
     from flowref import scripting
+
+    click.echo(scripting.script(_one(_report(path), identity)))
+
+
+@click.command()
+@click.argument("identity", metavar="ID")
+@report_option
+@click.option("--no-script", is_flag=True, help="Without the program, which is run to be written.")
+def issue(identity: str, path: str | None, no_script: bool) -> None:
+    """Print a violation as the text of an issue, in Markdown: what was expected and seen, the input,
+    the versions, and the program of `flowref script` where there is one.
+    """
+    from flowref import scripting
+    from flowref.model import FlowrefError
+    from flowref.reporting.issue import issue
+
+    report = _report(path)
+    verdict = _one(report, identity)
+    program = ""
+    if not no_script:
+        try:
+            program = scripting.script(verdict)
+        except FlowrefError as error:
+            click.echo(f"flowref: without a program: {error}", err=True)
+    click.echo(issue(report, verdict, program), nl=False)
+
+
+def _one(report: Report, identity: str) -> Verdict:
+    """The violation of a short name, which seldom means two."""
     from flowref.auditing import replaying
 
-    verdicts = replaying.violation(_report(path), identity)
+    verdicts = replaying.violation(report, identity)
     if len(verdicts) > 1:
         pairs = "; ".join(f"{verdict.law} in {verdict.target}" for verdict in verdicts)
         click.echo(
             f"flowref: {identity} names {len(verdicts)} violations ({pairs}); this is the first",
             err=True,
         )
-    click.echo(scripting.script(verdicts[0]))
+    return verdicts[0]
 
 
 def _report(path: str | None) -> Report:

@@ -10,9 +10,10 @@ from flowref.reporting.text import clean
 from flowref.reporting.words import again, circumstances, inputs, measured, remark
 
 
-def issue(report: Report, verdict: Verdict) -> str:
+def issue(report: Report, verdict: Verdict, program: str = "") -> str:
     """What breaks, what was seen and expected, on which input, with which versions, and how to see
-    it again. What comes from the target stands as text, whatever is in it.
+    it again. What comes from the target stands as text, whatever is in it. ``program``: one that
+    shows it, to be part of the text.
     """
     note, case = report.note(verdict.law), verdict.counterexample
     lines = [
@@ -28,7 +29,7 @@ def issue(report: Report, verdict: Verdict) -> str:
             "",
         ]
     if verdict.diagnosis:
-        lines += [escaped(verdict.diagnosis), ""]
+        lines += [f"Diagnosis: {escaped(verdict.diagnosis)}", ""]
     if text := remark(verdict):
         lines += [escaped(text), ""]
     if case is not None:
@@ -43,7 +44,11 @@ def issue(report: Report, verdict: Verdict) -> str:
     lines.append(
         f"Versions: {escaped(versions or 'not recorded')}; Python {escaped(report.environment.python)}."
     )
-    if commands := again(verdict):
+    if program:
+        fence = "~~~" if "```" in program else "```"
+        lines += ["", "To reproduce (it ends with exit code 1 while the error is there):", ""]
+        lines += [f"{fence}python", *program.rstrip().splitlines(), fence]
+    elif commands := again(verdict):
         lines += ["", "To see it again:", "", *(f"    {clean(command)}" for command in commands)]
     elif seen := measured(verdict):
         lines += ["", escaped(seen)]

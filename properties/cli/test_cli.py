@@ -87,6 +87,7 @@ COMMANDS = (
     "explain",
     "replay",
     "script",
+    "issue",
     "selftest",
     "diff",
     "fit",
@@ -193,6 +194,7 @@ def test_mistakes_are_sentences_and_others_are_audited(folder: Path) -> None:
         (("replay", "missing.json"), "cannot be read"),
         (("replay", "flows.py"), "not JSON"),
         (("script", "K7Q2"), "no .flowref"),
+        (("issue", "K7Q2"), "no .flowref"),
         (("laws", "--for", "flows.py:nope"), "'nope'"),
     ],
 )
