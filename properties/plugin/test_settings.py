@@ -21,7 +21,7 @@ LAWS: tuple[Law, ...] = registry.laws()
 # Part of pyproject.toml, from its second line on -> what is said of it.
 PROJECTS = {
     "[[tool.flowref.target]]\nlaws = 'bijection/*'": "pyproject.toml:2: the spec of a target is missing",
-    "[[tool.flowref.target]]\nspec = 'a.py:f'\nlaw = 'x'": "pyproject.toml:2: an entry [[tool.flowref.target]] has no key named 'law' (did you mean laws",
+    "[[tool.flowref.target]]\nspec = 'a.py:f'\nlaw = 'x'": "has no key named 'law' (did you mean laws",
     "[[tool.flowref.target]]\nspec = 'a.py:f'\nlaws = 3": "pyproject.toml:2: laws is 3; expected ids or globs",
     "[[tool.flowref.target]]\nspec = 'a.py:f'\nlaws = 'bijektion/*'": "pyproject.toml:2: no law matches 'bijektion/*'",
     "[[tool.flowref.target]]\nspec = 'a.py:f'\nevent = 0": "pyproject.toml:2: event is 0; expected a number",
