@@ -16,7 +16,7 @@ from flowref.auditing.selection import select
 from flowref.baseline.entry import Baseline
 from flowref.baseline.reading import load
 from flowref.model import Law, Target
-from flowref.reporting.raising import FlowrefViolation
+from flowref.reporting.raising import FlowrefViolation, FlowrefViolations
 from flowref.reporting.report import Report
 
 
@@ -78,7 +78,10 @@ def check_flow(
     chosen = select([flow], defaults)
     report = audit(list(chosen.targets), laws=laws, **options)
     report = replace(report, problems=(*chosen.problems, *report.problems))
-    report.raise_for_violations()
+    try:
+        report.raise_for_violations()
+    except FlowrefViolations as raised:  # with the caller's line, and as few of ours as can be
+        raise raised.with_traceback(None) from None
     if report.exit_code:
         reasons = (verdict.reason for verdict in report.verdicts if verdict.reason)
         reason = next(reasons, "no law applies")
