@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from flowref.checking.judgement import HELD
 from flowref.checking.settings import Settings
 from flowref.checking.tally import Tally
-from flowref.model import BOUND, ROUNDING, STATISTICAL, Law, Subject, Target
+from flowref.model import ROUNDING, STATISTICAL, Law, Subject, Target
 from flowref.model.cost import BACKWARD, Line
 from flowref.model.means import SECOND, Means, too_long
 
@@ -23,7 +23,7 @@ FEWEST, FEWEST_JACOBIANS = 2, 1
 # planned for all; and laws that need it are not measured where it takes so many times as much.
 DEAR, DEAREST = 0.25, 6.0
 # What statistics of samples need at least, and may take of what is planned.
-COUNTING, SAMPLES, SAMPLING = (STATISTICAL, BOUND), 1000, 4.0
+SAMPLES, SAMPLING = 400, 7.0
 # The perturbation that comes first, and how much more may be spent until anything is decided.
 MOVED, UNDECIDED_YET = 0.3, 4.0
 # Entries of an event from which on batches are as full as fits; smaller ones have other limits.
@@ -108,8 +108,9 @@ def planned(law: Law, subject: Subject, settings: Settings) -> Plan:
         name = needed[0]
         share = DEAREST * work / (SECOND * settings.seconds)
         return Plan(silence=f"not judged: one call of {name} {too_long(dear[name], share)}")
+    counts = law.tolerance == STATISTICAL and "sample" in law.needs
     drawn = cost.of("sample").work.of(SAMPLES)
-    if law.tolerance in COUNTING and "sample" in law.needs and drawn > SAMPLING * work:
+    if counts and drawn > SAMPLING * work:
         share = SAMPLING * work / (SECOND * settings.seconds)
         return Plan(silence=f"not judged: drawing {SAMPLES} samples {too_long(drawn, share)}")
     aside = frozenset(dear.keys() - law.needs) if len(dear) < len(subject.calls) else frozenset()
@@ -117,7 +118,7 @@ def planned(law: Law, subject: Subject, settings: Settings) -> Plan:
     if not used:
         return Plan(aside=aside)
     line = max(used, key=lambda bulk: bulk.of(FEWEST))
-    single = line.of(1) > work
+    single = max(line.of(1), drawn if counts else 0.0) > work
     fewest = 1 if single else FEWEST
     if {"jacobian"} & law.needs:
         size = math.prod(subject.event_shape)

@@ -19,7 +19,7 @@ MOST = 7
 # should end early, and the rest is for what turns out to be conspicuous.
 PLANNED = 0.02
 # So many times that, one law may take until it is cut short, if nothing is conspicuous.
-DRAWN = 15.0
+DRAWN = 22.0
 
 
 @dataclass(frozen=True)

@@ -99,12 +99,15 @@ def no_room() -> str:
     return f"needs more than {allowed:.0f} MiB: --memory {2 * allowed:.0f}"
 
 
-def fitting(cost: CallCost) -> int:
-    """How many rows one call of several may have; as many as there are where calls are light."""
+def fitting(cost: CallCost, graphed: bool = False) -> int:
+    """How many rows one call of several may have, with its graph or without; as many as there are
+    where calls are light.
+    """
     if not cost.heavy:
         return 2**31
     now = means()
-    return min(cost.bulk.rows(now.left / 20), cost.held.rows(now.memory / 4), 2**31)
+    kept = cost.written if graphed else cost.held
+    return min(cost.bulk.rows(now.left / 20), kept.rows(now.memory / 4), 2**31)
 
 
 _MEANS: list[Means] = [Means()]

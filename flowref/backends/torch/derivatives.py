@@ -224,6 +224,7 @@ def along(
     live: Live, name: str, x: Array, context: Array | None, seed: int, t: float, only: str = ""
 ) -> Mapped:
     """The call with every trainable parameter, or ``only`` one, moved by t times a seeded direction."""
+    live.afford(name, len(x))
     with live.calling(name):
         obj = live.take()
         move(obj, t, seed, only)

@@ -13,10 +13,12 @@ from flowref.backends.torch.arrays import array
 from flowref.backends.torch.conditioners import bend, conditioner, outputs
 from flowref.backends.torch.derivatives import directional
 from flowref.backends.torch.levels import cut_after, running, traced
+from flowref.backends.torch.methods import sparingly
 from flowref.backends.torch.sandbox import seed_torch
 from flowref.backends.torch.scenario import Action, Stage
 from flowref.backends.torch.state import tensor_entries
 from flowref.model import ROLES, Array, Normalizer, Unsupported, derive, steps
+from flowref.model.cost import BACKWARD
 
 
 def normalizer(stage: Stage) -> Normalizer:
@@ -142,9 +144,15 @@ def draw(stage: Stage, step: steps.Draw) -> steps.Drawn:
 
 def pathwise(stage: Stage, step: steps.Pathwise) -> steps.Drawn:
     """Reparameterized samples and their derivative along a direction in the parameters."""
-    value = stage.live.function("rsample")(stage.obj, step.n, None)
-    slope = 0.0
-    if value.requires_grad:
+    live, slope = stage.live, 0.0
+    live.afford("rsample", step.n, 1.0 if step.alone else 1 + BACKWARD)
+
+    def run() -> Any:
+        return live.function("rsample")(stage.obj, step.n, None)
+
+    heavy = live.facts.cost.of("rsample").heavy
+    value = sparingly(live, "rsample", stage.obj, run) if step.alone and heavy else run()
+    if value.requires_grad and not step.alone:
         weights = torch.from_numpy(np.array(step.weights)).to(value.dtype).reshape(value.shape)
         slope = directional((value * weights).sum(), stage.obj, step.seed)
     return steps.Drawn(array(value), bool(value.requires_grad), slope)

@@ -73,7 +73,8 @@ def against_autograd(flow: Differentiable, which: str, x: Array, context: Array 
     call = flow.calls[which]
     out = call(x, context)
     claimed = reported(flow, out, len(x))
-    if x[0].size > LARGE and offers(flow, Walked):
+    stepwise = flow.facts.cost.of(which).repeats
+    if (x[0].size > LARGE or stepwise) and offers(flow, Walked):
         return against_structure(flow, which, x, context, out)
     matrices, errors = jacobians(flow, which, x, context)
     square(matrices[:0])

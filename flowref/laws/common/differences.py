@@ -6,11 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-EXPONENTS = (-8, -11, -14, -17)
+# Steps, as powers of two; and those of wide networks, whose kinks lie closer together.
+EXPONENTS, FINE = (-8, -11, -14, -17), (-17, -20, -23, -26)
 
 
 def derivative(
-    total_at: Callable[[float], float], claimed: float, factor: float
+    total_at: Callable[[float], float],
+    claimed: float,
+    factor: float,
+    exponents: tuple[int, ...] = EXPONENTS,
 ) -> tuple[float, float]:
     """The derivative at 0, and its error: Richardson-extrapolated central differences at several
     steps, of which the two that agree best are taken.
@@ -19,7 +23,7 @@ def derivative(
     derivative that is ``claimed``, within ``factor`` times its error, is believed.
     """
     estimates = []
-    for exponent in EXPONENTS:
+    for exponent in exponents:
         step = 2.0**exponent
         values = [total_at(t) for t in (step, -step, step / 2, -step / 2)]
         estimates.append(

@@ -161,7 +161,8 @@ def empty_is_identity(flow: Arranged, batch: Batch) -> Residual:
     except Unsupported:
         raise
     except Exception as error:  # a library may refuse an empty chain; that is no wrong value
-        raise Unsupported(f"its library refuses an empty chain: {type(error).__name__}") from error
+        reason = f"its library refuses an empty chain: {type(error).__name__}"
+        raise Unsupported(reason, waits=False) from error
     return differing(out, Mapped(batch.x, np.zeros(len(batch.x))), batch.x)
 
 

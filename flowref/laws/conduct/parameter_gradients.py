@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from flowref.laws.common.differences import derivative
+from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.outcomes import attempt, finite
 from flowref.laws.common.probes import Probe, probes
 from flowref.laws.common.requirements import has_parameters
@@ -85,7 +85,8 @@ class Slope:
         slope, refused = attempt(self.recorded)
         if refused:
             raise Unsupported(f"it cannot be differentiated here ({refused})")
-        estimate, error = derivative(self.total_at, slope, DOUBT)
+        exponents = FINE if self.flow.facts.cost.heavy else EXPONENTS
+        estimate, error = derivative(self.total_at, slope, DOUBT, exponents)
         scale = 1 + abs(slope) + self.size
         allowed = DOUBT * error + APPROXIMATE * scale
         decides = bool(np.isfinite(allowed) and error < SHARP * scale)

@@ -22,6 +22,7 @@ from flowref.model import (
     law,
 )
 from flowref.model.abilities import Living
+from flowref.model.means import fitting
 from flowref.model.steps import Eval, Learn, Nudge, Step, Train, Trained
 
 # Perturbations and steps after which a parameter without any gradient is called dead.
@@ -90,6 +91,8 @@ def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
     modes: list[list[Step[Any]]] = [[Train()], [Eval()]] if flow.stateful else [[]]
     for mode in modes:
         train(*mode)
+        if flow.facts.cost.heavy and names and not names - alive:
+            break
     if names - alive and not flow.promises.get("fixed"):
         # A tensor that stays at zero gradient only for the weights as given (units that happen to
         # be off) is spared.
@@ -100,7 +103,7 @@ def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
 
 # Training steps within which every parameter is reached, and how far all of them are moved to see
 # whether one that was not can be.
-PATIENCE, TOUCH, POINTS = 8, 1e-3, 48
+PATIENCE, FIRST, TOUCH, POINTS = 8, 2, 1e-3, 48
 
 
 @law(
@@ -120,20 +123,29 @@ def no_dead_start(flow: Living, batch: Batch) -> Residual:
     """
     # Points without special values, enough of them for every unit to see some.
     rng = np.random.default_rng(batch.seed)
-    points = draw(flow.domain, (POINTS, *flow.event_shape), rng)
+    called = "log_prob" if "log_prob" in flow.calls else flow.normalizing
+    count = max(2, min(POINTS, fitting(flow.facts.cost.of(called), graphed=True)))
+    points = draw(flow.domain, (count, *flow.event_shape), rng)
     shape = flow.context_shape
-    context = None if shape is None else rng.standard_normal((POINTS, *shape))
+    context = None if shape is None else rng.standard_normal((count, *shape))
     step = Learn(data(flow, Batch(points, context, batch.seed)), context)
     alive: set[str] = set()
     names: set[str] = set()
     modes: list[list[Step[Any]]] = [[Train()], [Eval()]] if flow.stateful else [[]]
-    for mode in modes:
-        life, error = attempt(flow.play, [*mode, *([step] * PATIENCE)])
+    # Of what is dear few steps are made first, which reach everything as a rule.
+    plans = [[*mode, *([step] * PATIENCE)] for mode in modes]
+    if flow.facts.cost.heavy:
+        plans.insert(0, [*modes[0], *([step] * FIRST)])
+    for plan in plans:
+        mode = [one for one in plan if one is not step]
+        life, error = attempt(flow.play, plan)
         for outcome in [] if error else life[len(mode) :]:
             if not np.isfinite(outcome.loss):
                 raise Undecidable("its loss is not finite at ordinary points")
             names.update(outcome.gradients)
             alive.update(reached(outcome))
+        if flow.facts.cost.heavy and names and not names - alive:
+            break
     if not names:
         raise Unsupported("it refuses to be trained here")
     revived: set[str] = set()

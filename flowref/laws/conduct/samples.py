@@ -140,7 +140,7 @@ def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
     if not flow.trainable:
         return carried(flow, batch)
     weights = np.random.default_rng(batch.seed).standard_normal((DRAWN, *flow.density_shape))
-    path = Pathwise(DRAWN, weights, batch.seed)
+    path, alone = (Pathwise(DRAWN, weights, batch.seed, only) for only in (False, True))
     # Some record nothing for their parameters in eval mode, on purpose: in either mode will do.
     modes: list[list[Step[Any]]] = [[Eval()], [Train()]] if flow.stateful else [[]]
     moves, lost = False, True
@@ -149,7 +149,7 @@ def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
         if error:
             raise Unsupported(f"it refuses to sample ({error})")
         here = life.of(path)
-        moved = flow.play([*mode, Nudge(batch.seed, TINY), path]).of(path)
+        moved = flow.play([*mode, Nudge(batch.seed, TINY), alone]).of(alone)
         moves |= here.value.shape == moved.value.shape and not np.allclose(
             here.value, moved.value, rtol=1e-9, atol=1e-9
         )

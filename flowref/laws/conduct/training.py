@@ -29,8 +29,12 @@ def trains(flow: Living, batch: Batch) -> Residual:
     """Some thirty steps of Adam on its own log-likelihood run through, from finite losses to finite
     gradients, and leave every parameter and buffer finite.
     """
-    if flow.operations > AFFORDABLE:
-        raise Unsupported(f"a round trip takes {flow.operations} operations: training takes long")
+    operations = flow.operations
+    if flow.facts.cost.heavy:  # of what training calls alone
+        called = "log_prob" if "log_prob" in flow.calls else flow.normalizing
+        operations = 2 * flow.facts.cost.of(called).operations
+    if operations > AFFORDABLE:
+        raise Unsupported(f"a round trip takes {operations} operations: training takes long")
     life, error = attempt(flow.play, [Fit(), State()])
     if error:
         raise Unsupported(f"it refuses to be trained here ({error})")

@@ -22,6 +22,8 @@ class SampledDensity(Density, Sampler, Protocol):
 # operations and entries; and how many more confirm an accusation.
 CONTEXTS = 8
 PILOT, COUNT, LEAST = 2_000, 16_000, 1_000
+# So many at least where each is solved step by step: means of so many terms are normal.
+FEWEST = 400
 OPERATIONS, ENTRIES, MORE = 200, 80_000, 4
 # Larger events are scaled entry by entry, since their covariance would be all noise.
 CORRELATED = 64
@@ -73,7 +75,9 @@ def number(flow: SampledDensity) -> int:
     """How many samples a first look takes."""
     size = max(1, math.prod(flow.density_shape))
     affordable = COUNT * OPERATIONS // max(OPERATIONS, flow.operations)
-    return max(LEAST, min(affordable, ENTRIES // size, fitting(flow.facts.cost.of("sample"))))
+    cost = flow.facts.cost.of("sample")
+    least = FEWEST if cost.repeats else LEAST
+    return max(least, min(affordable, ENTRIES // size, fitting(cost)))
 
 
 def pilot(flow: SampledDensity) -> int:

@@ -137,6 +137,7 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
     seed = batch.seed
     weights = np.random.default_rng(seed).standard_normal((PATHS, *flow.density_shape))
     draw, reparameterized = Draw(PATHS), Pathwise(PATHS, weights, seed)
+    alone = Pathwise(PATHS, weights, seed, alone=True)
     plain = flow.play([draw]).of(draw)
     path = flow.play([reparameterized]).of(reparameterized)
     if not np.isfinite(path.value).all():
@@ -148,7 +149,7 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
         return Residual(np.array([np.inf]), allowed=1.0, note=note)
 
     def moved(t: float) -> float:
-        samples = flow.play([Nudge(seed, t), reparameterized]).of(reparameterized)
+        samples = flow.play([Nudge(seed, t), alone]).of(alone)
         return float((weights * samples.value).sum())
 
     slopes = [(moved(t) - moved(-t)) / (2 * t) for t in STEPS]

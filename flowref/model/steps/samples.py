@@ -54,9 +54,10 @@ class Carry(Step[Carried]):
 @dataclass(frozen=True, eq=False)
 class Pathwise(Step[Drawn]):
     """Reparameterized samples, and autograd's derivative of the sum of weights times samples in the
-    direction in which `Nudge` of the same seed moves.
+    direction in which `Nudge` of the same seed moves. ``alone``: the samples alone.
     """
 
     n: int
     weights: Any
     seed: int
+    alone: bool = False
