@@ -41,7 +41,8 @@ class Observation(NamedTuple):
     names of the process-wide settings that changed; ``mutated``: names of the arguments that were
     written to; ``dtypes``: of value and log-det as returned; ``float32``: whether float32
     arithmetic feeds the float64 outputs; ``operations``: how many operators were dispatched;
-    ``graded``: names of the parameters that were left with a gradient.
+    ``graded``: names of the parameters that were left with a gradient; ``written``: bytes of all
+    results on the way.
     """
 
     printed: str
@@ -52,6 +53,7 @@ class Observation(NamedTuple):
     float32: bool
     operations: int
     graded: tuple[str, ...] = ()
+    written: int = 0
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ import torch
 from flowref.backends.torch.arrays import as_mapped, key_of
 from flowref.backends.torch.evaluation import tensors
 from flowref.backends.torch.live import DTYPES, Live
+from flowref.backends.torch.measuring import Measuring
 from flowref.backends.torch.methods import DRAWING, bare, dispatched, method, rows_of
-from flowref.backends.torch.narrowing import Narrowing, Watching
+from flowref.backends.torch.narrowing import Narrowing
 from flowref.backends.torch.sandbox import GENERATORS, random_state, sandbox, settings
 from flowref.backends.torch.state import set_mode, trainable
 from flowref.model import Observation, derive
@@ -71,7 +72,7 @@ def _observed(
     copies = [tensor.clone() for tensor in arguments]
     with _lent(live, training) as obj, sandbox(derive(live.seed, 17), DTYPES[default]) as printed:
         before, states = settings(), random_state()
-        with filters() as heard, Watching() as counter:
+        with filters() as heard, Measuring() as counter:
             out = function(obj, *ready)
         ended = random_state()
         changed = tuple(name for name, value in settings().items() if value != before[name])
@@ -105,6 +106,7 @@ def _observed(
         and feeds_float32(live, name, inputs, DTYPES[default]),
         operations=counter.operations,
         graded=graded,
+        written=counter.written,
     )
 
 

@@ -1,0 +1,153 @@
+"""Laws of sizes: what was kept from a call with another number of points, or at events of another size;
+and what grows with the square of a batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt, flags, gap
+from flowref.laws.common.probes import POINTWISE, Probe, probes, same
+from flowref.laws.common.requirements import not_estimator
+from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Unsupported, law
+from flowref.model.abilities import Flow, Living
+from flowref.model.steps import Eval, Run
+
+# Rows of the smallest of three batches, each twice the one before, and of three others; and bytes for
+# each pair of points from which on a call is said to write one number for it.
+FIRST, SECOND, PAIR = 12, 18, 4.0
+# Outcomes that are further apart are not the same by rounding.
+ALIKE = 1e-9
+# Entries of a batch in which pairs are counted.
+ENTRIES = 2**18
+
+
+@law(
+    "conduct/earlier-sizes",
+    effort=2,
+    size=6,
+    scales=(0.0, 0.3),
+    history="fresh",
+    applies=not_estimator,
+    source="masks, constants and workspaces are kept from one call to the next by their shape alone",
+)
+def earlier_sizes(flow: Living, batch: Batch) -> Residual:
+    """In eval mode, what a call returns does not depend on calls that were made before it with another
+    number of points, or at events of another size where it takes these.
+    """
+    rows = len(batch.x)
+    if rows < 2:
+        raise Unsupported("there is one point only", waits=False)
+    probed, error = attempt(probes, flow, batch, calls=POINTWISE)
+    if error:
+        raise Unsupported(f"as it is built it refuses to be called ({error})", waits=False)
+    begin = [Eval()] if flow.stateful else []
+    asked = [probe.step() for probe in probed]
+    alone, error = attempt(lambda: [flow.play([*begin, one])[-1] for one in asked])
+    if alone is None:
+        raise Unsupported(f"it refuses to be called so ({error})")
+    # As many others, of other statistics: what starts by its first batch differs after these as well.
+    others = [probe.rows(np.arange(rows) // 2).step() for probe in probed]
+    started, error = attempt(flow.play, [*begin, *others, *asked])
+    if started is None or not unchanged(zip(alone, started[-len(asked) :], strict=True), rows):
+        raise Unsupported("what it returns depends on the points that it is called at first")
+    seen, refused = [], ""
+    for others in beforehand(probed, rows):
+        taken = [one for one in others if not attempt(flow.play, [*begin, one])[1]]
+        if not taken:
+            continue
+        after, error = attempt(flow.play, [*begin, *taken, *asked])
+        if after is None:
+            # What is built by its first call may be built for events of that size.
+            resized = taken[0].inputs[0].shape[1:] != probed[0].points.shape[1:]
+            refused = refused or ("" if resized else error)
+            continue
+        seen += list(zip(probed, alone, after[-len(asked) :], strict=True))
+    if refused:  # it took each of these calls alone
+        note = f"after calls at other sizes it raises {refused}"
+        return Residual(np.full(rows, np.inf), note=note)
+    if not seen:
+        raise Unsupported("it takes batches of one size only")
+    return same(seen, rows, "calls made before at other sizes change the result")
+
+
+def unchanged(pairs: Iterable[tuple[Mapped, Mapped]], rows: int) -> bool:
+    """Whether outcomes are the same up to rounding."""
+    return all(np.nan_to_num(gap(one, other, rows), nan=0.0).max() <= ALIKE for one, other in pairs)
+
+
+def beforehand(probed: Sequence[Probe], rows: int) -> Iterator[list[Run]]:
+    """Calls at one point, at more points, and at events that lie on their side or are half as large."""
+    yield [probe.rows([0]).step() for probe in probed]
+    yield [probe.rows([*range(rows), 0]).step() for probe in probed]
+    for change in (turned, halved):
+        changed = [(probe, change(probe.points)) for probe in probed]
+        yield [probe.at(points).step() for probe, points in changed if points is not None]
+
+
+def turned(points: Array) -> Array | None:
+    """Images on their side, if that is another size."""
+    if points.ndim != 4 or points.shape[2] == points.shape[3]:
+        return None
+    return np.ascontiguousarray(points.swapaxes(2, 3))
+
+
+def halved(points: Array) -> Array | None:
+    """The upper halves of images."""
+    if points.ndim != 4 or points.shape[2] % 4:
+        return None
+    return np.ascontiguousarray(points[:, :, : points.shape[2] // 2])
+
+
+@law(
+    "conduct/memory-by-row",
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    size=4,
+    scales=(0.0,),
+    local=False,
+    source="what is computed for each pair of points does not fit where batches are large",
+)
+def memory_by_row(flow: Flow, batch: Batch) -> Residual:
+    """The memory that a call writes grows with the number of points, and not with its square.
+
+    Counted for three batches of the same points, each twice as large as the one before, and for
+    three others.
+    """
+    rows = len(batch.x)
+    if 4 * SECOND * math.prod(batch.x.shape[1:]) > ENTRIES:
+        raise Unsupported("its events are too large for batches of several dozen", waits=True)
+    worst, named = 0.0, ""
+    counted = False
+    for probe in probes(flow, batch, complete=False, calls=POINTWISE):
+        found = [pairs(probe, first) for first in (FIRST, SECOND)]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found):
+            continue
+        counted = True
+        if min(known) > max(worst, PAIR) and max(known) <= 2 * min(known):
+            worst, named = min(known), probe.name
+    if not counted:
+        raise Unsupported("it takes no batches of several dozen")
+    note = f"{named} writes {worst:.0f} bytes for each pair of points of a batch" if named else ""
+    return flags(bool(named), rows, note)
+
+
+def pairs(probe: Probe, first: int) -> float | None:
+    """How many bytes a call writes for each pair of points; None where it refuses such batches.
+
+    Of a + b n + c n^2 at n, 2 n and 4 n, the second difference is 6 c n^2.
+    """
+    rows = len(probe.points)
+    written = []
+    for count in (first, 2 * first, 4 * first):
+        seen, refused = attempt(probe.rows(np.arange(count) % rows).observe)
+        if refused:
+            return None
+        written.append(seen.written)
+    one, two, four = written
+    return float(four - two - 2 * (two - one)) / (6 * first**2)
