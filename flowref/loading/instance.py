@@ -20,6 +20,9 @@ from flowref.model import (
     place_of,
 )
 
+# What an object says of points outside its domain, and what to say to it.
+OUTSIDE = re.compile(r"\[0|\(0|between|positive|negative|domain|range|interval|support")
+GIVE_DOMAIN = ", or the domain, as in ?domain=unit, ?domain=positive or ?domain=(-1,1)"
 GIVE_SHAPE = "the shape of one event as ?event=3 or ?event=2,4,4 (or --event 3)"
 
 
@@ -37,6 +40,7 @@ class Refusal(Exception):
         return (
             f"{target} raised {one_line(self.error, 200)}{place_of(self.error)}, so it cannot be "
             f"called on a batch of events of shape {self.shape}. Give {GIVE_SHAPE}"
+            f"{GIVE_DOMAIN if OUTSIDE.search(str(self.error).casefold()) else ''}"
         )
 
 

@@ -388,3 +388,24 @@ class Counting(nn.Module):
     def forward(self, x: Any, mask: Any) -> Any:
         """Data to latents."""
         return x * self.log_gain.exp(), self.log_gain * mask.reshape(len(x), -1).sum(-1)
+
+
+class BackwardsByDefault(Warped):
+    """It goes back unless it is told not to."""
+
+    def forward(self, x: Any, sldj: Any = None, reverse: bool = True) -> Any:
+        """Latents to data, or data to latents."""
+        if reverse:
+            return self.back(x)[0], sldj
+        z, ladj = self.onward(x)
+        return z, ladj if sldj is None else sldj + ladj
+
+
+class OfShares(Warped):
+    """It refuses what is no share of a whole."""
+
+    def forward(self, x: Any) -> Any:
+        """Shares to their log-odds."""
+        if bool((x <= 0).any()) or bool((x >= 1).any()):
+            raise ValueError("x must be in (0, 1)")
+        return torch.logit(x), -(torch.log(x) + torch.log1p(-x)).sum(-1)

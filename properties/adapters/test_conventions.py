@@ -43,6 +43,7 @@ SAID = {
     "spoken_beside:telling": "log-det: log_abs_det(x)",
     "spoken_beside:leaving": "log-det: logdet, which each call leaves",
     "spoken_beside:wrapped": "a tuple of one tensor in, and out",
+    "spoken_beside:backwards": "forward: reverse=False",
     "spoken_beside:asking": "context: y of shape (3,)",
     "spoken_packed:packed": "columns as declared",
     "spoken_beside:masking": "x_mask: ones for each position",
@@ -141,6 +142,21 @@ def test_a_running_log_det_of_another_name_is_no_context() -> None:
     """What the log-det is added to is told by two calls, and the option that decides is named."""
     with pytest.raises(TargetError, match=r"adds its log-det to objective.*\?running=add"):
         recipe("Accumulator")
+
+
+def test_what_goes_back_by_default_is_turned_around() -> None:
+    """The map is the call with the flag off, and its log-det is that of this call."""
+    assert {"forward: reverse=False", "inverse: reverse=True"} <= {*said("BackwardsByDefault")}
+    target = registry.parse_target(f"{STRANGE}:BackwardsByDefault")
+    for law in ("bijection/log-det", "bijection/inverse-roundtrip"):
+        assert checking.check(target, law).status is Status.HOLDS
+
+
+def test_what_refuses_points_is_asked_for_its_domain() -> None:
+    """A refusal that speaks of a range names the option that declares it."""
+    with pytest.raises(TargetError, match=r"must be in \(0, 1\).*\?domain=unit"):
+        recipe("OfShares")
+    assert recipe("OfShares?domain=unit").facts.event_shape == (3,)
 
 
 def test_masks_that_give_several_results_are_not_guessed() -> None:

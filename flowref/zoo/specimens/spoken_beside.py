@@ -60,6 +60,17 @@ class Wrapped(Coupled):
         return (y,), ladj if jac else None
 
 
+class Backwards(Coupled):
+    """It goes back unless it is told not to, and adds to a running log-det only there."""
+
+    def forward(self, x: Any, sldj: Any = None, reverse: bool = True) -> Any:
+        """Latents to data, or data to latents."""
+        if reverse:
+            return self.back(x)[0], sldj
+        z, ladj = self.onward(x)
+        return z, ladj if sldj is None else sldj + ladj
+
+
 class Asking(nn.Module):
     r"""$z_a = x_a$, $z_b = x_b \odot e^{s(x_a, c)} + t(x_a, c)$ with the logarithm of the scale and the
     shift from a net of five numbers, of which two are the point's.
@@ -200,6 +211,11 @@ def leaving(defect: str = "") -> nn.Module:
     return Leaving(defect=defect)
 
 
+def backwards(defect: str = "") -> nn.Module:
+    """A coupling whose default is the way back."""
+    return Backwards(defect=defect)
+
+
 def wrapped(defect: str = "") -> nn.Module:
     """A coupling of tuples."""
     return Wrapped(defect=defect)
@@ -213,6 +229,7 @@ def asking(defect: str = "") -> nn.Module:
 SPECIMENS = (
     Specimen("telling", {**SLIPS, "log-det-of-the-value": ("bijection/log-det",)}),
     Specimen("leaving", {name: laws for name, laws in SLIPS.items() if "batch" not in name}),
+    Specimen("backwards", SLIPS),
     Specimen("wrapped", {**SLIPS, "jacobian-of-the-other-way": ("bijection/inverse-log-det",)}),
     Specimen(
         "asking",

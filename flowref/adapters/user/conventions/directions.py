@@ -133,7 +133,11 @@ def _forward_way(obj: Any, chosen: Chosen) -> Way | None:
     if signatures.taken_by(obj) and signatures.own(obj, BESIDE["forward"]):
         return Way("forward", form="beside", words=f"log-det: {BESIDE['forward']}()")
     if signatures.taken_by(obj):
-        return _running(obj, Way(_name(obj, "forward"), usual=True), "forward", chosen)
+        way = Way(_name(obj, "forward"), usual=True)
+        if turned := signatures.flag(obj, "forward", default=True):  # it goes back unless told
+            words = f"forward: {turned}=False"
+            way = replace(way, given=((turned, False),), usual=False, words=words)
+        return _running(obj, way, "forward", chosen)
     if inspect.isfunction(obj):
         return _running(obj, Way("", words="forward: the function"), "", chosen)
     if _pair_of_letters(obj):
@@ -193,7 +197,7 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
     ways: list[Way] = []
     named = forward.method or "forward"
     named = named if hasattr(obj, named) else ""
-    if turned := signatures.flag(obj, named):
+    if turned := signatures.flag(obj, named) or signatures.flag(obj, named, default=True):
         ways.append(
             replace(forward, given=((turned, True),), usual=False, words=f"inverse: {turned}=True")
         )

@@ -45,10 +45,10 @@ def second(obj: Any, method: str) -> str:
     return places[1] if len(places) > 1 else ""
 
 
-def flag(obj: Any, method: str) -> str:
-    """The parameter that turns a method around, or nothing."""
+def flag(obj: Any, method: str, default: bool = False) -> str:
+    """The parameter of that default that turns a method around, or nothing."""
     for one in parameters(obj, method):
-        if plain(one.name) in FLAGS and one.default is False:
+        if plain(one.name) in FLAGS and one.default is default:
             return one.name
     return ""
 
