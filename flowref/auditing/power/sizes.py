@@ -8,14 +8,14 @@ batches, one that it tells costs the first.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flowref import checking, registry
 from flowref.auditing.journal import own_digest
+from flowref.auditing.power.lines import append_line, read_lines
 from flowref.auditing.worker import guarded
 from flowref.checking import Settings
 from flowref.model import (
@@ -24,7 +24,6 @@ from flowref.model import (
     STATISTICAL,
     Law,
     Mutant,
-    ReportError,
     Status,
     Target,
     Verdict,
@@ -75,7 +74,7 @@ def thresholds(
     for number, mutant in enumerate(sized, 1):
         if mutant.id not in known:
             known[mutant.id] = one = threshold(mutant, profile, seed)
-            _append(path, one)
+            append_line(path, one)
             show(one, number, len(sized))
     return [known[mutant.id] for mutant in sized]
 
@@ -146,7 +145,7 @@ def caught(mutant: Mutant, law: Law, size: float, profile: str, seed: int) -> bo
     return verdict is not None and verdict.status is wanted
 
 
-def _unwritten(target: Target, law: str | None, settings: Any) -> Verdict:
+def _unwritten(target: Target, law: str | Law | None, settings: Any) -> Verdict:
     assert law is not None
     return checking.check(target, law, settings, written=False)
 
@@ -156,31 +155,9 @@ def read(path: Path) -> Sequence[Threshold]:
 
     Raises: `ReportError` naming the line that is none.
     """
-    if not path.exists():
-        return ()
-    found: dict[str, Threshold] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if line.strip():
-            one = _threshold(path, number, line)
-            found[one.mutant] = one
-    return tuple(found.values())
+    records = read_lines(path, _threshold, "smallest size of a mutant")
+    return tuple({one.mutant: one for one in records}.values())
 
 
-def _threshold(path: Path, number: int, line: str) -> Threshold:
-    try:
-        fields = json.loads(line)
-        return Threshold(**{**fields, "declared": tuple(fields["declared"])})
-    except (ValueError, TypeError, KeyError) as error:
-        raise ReportError(
-            f"{path}, line {number}, is no smallest size of a mutant ({error}); remove the line, or "
-            "name another file"
-        ) from None
-
-
-def _append(path: Path, one: Threshold) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(one)) + "\n")
-    except OSError as error:
-        raise ReportError(f"{path} cannot be written: {error.strerror}") from None
+def _threshold(fields: dict[str, Any]) -> Threshold:
+    return Threshold(**{**fields, "declared": tuple(fields["declared"])})

@@ -6,16 +6,17 @@ No accusation in n pairs bounds the rate of false accusations per pair by 3/n wi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from flowref.auditing.journal import own_digest
 from flowref.auditing.options import Listener, Options
+from flowref.auditing.power.lines import append_line, read_lines
 from flowref.auditing.running import conduct
 from flowref.auditing.selftest import alarms, healthy_specs
-from flowref.model import ReportError, Status
+from flowref.model import Status
 from flowref.reporting.outcomes import BROKEN
 
 # The rule of three.
@@ -87,7 +88,7 @@ def soak(
     while done.points < points:
         if seed not in {one.seed for one in done.rounds}:
             one = round_of(seed, options, listener)
-            _append(path, one)
+            append_line(path, one)
             done = Soak((*done.rounds, one))
             show(one, done)
             if not one.pairs:
@@ -121,27 +122,8 @@ def read(path: Path) -> tuple[Round, ...]:
 
     Raises: `ReportError` naming the line that is no round.
     """
-    if not path.exists():
-        return ()
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return tuple(_round(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
+    return tuple(read_lines(path, _round, "round of a soak"))
 
 
-def _round(path: Path, number: int, line: str) -> Round:
-    try:
-        fields = json.loads(line)
-        return Round(**{**fields, "accused": tuple(fields["accused"])})
-    except (ValueError, TypeError, KeyError) as error:
-        raise ReportError(
-            f"{path}, line {number}, is no round of a soak ({error}); remove the line, or name "
-            "another file"
-        ) from None
-
-
-def _append(path: Path, one: Round) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(one)) + "\n")
-    except OSError as error:
-        raise ReportError(f"{path} cannot be written: {error.strerror}") from None
+def _round(fields: dict[str, Any]) -> Round:
+    return Round(**{**fields, "accused": tuple(fields["accused"])})
