@@ -12,6 +12,7 @@ from flowref.auditing.journal import own_digest
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.power import kills, sizes, soak
 from flowref.auditing.power.damage import MUTANT, Damage, damages
+from flowref.auditing.power.lines import append_line
 from flowref.model import Mutant, ReportError, Status, Verdict
 from flowref.reporting.contents import Environment, LawNote
 from flowref.reporting.report import Report
@@ -118,7 +119,7 @@ def test_sizes_go_on_where_they_ended(tmp_path: Path, monkeypatch: pytest.Monkey
     path, made = tmp_path / "sizes.jsonl", []
     for mutant in (sized[-1], *done):
         digest = "another" if mutant is sized[-1] else own_digest()
-        sizes.append_line(
+        append_line(
             path, sizes.Threshold(mutant.id, mutant.law, (1.0,), 0.5, 1, 0, "quick", digest)
         )
 
@@ -159,7 +160,7 @@ def test_a_soak_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(soak, "round_of", round_of)
     path, options = tmp_path / "soak.jsonl", Options(profile="quick")
-    soak.append_line(path, ROUND)
+    append_line(path, ROUND)
     for points, total in ((1500, 2), (3500, 4)):
         done = soak.soak(path, points, options, Listener(), lambda *_: None)
         assert len(done.rounds) == total
@@ -170,7 +171,7 @@ def test_a_soak_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_line_that_is_no_round_is_named(tmp_path: Path, line: str) -> None:
     """A file that holds something else is refused in one sentence that names the line."""
     path = tmp_path / "soak.jsonl"
-    soak.append_line(path, ROUND)
+    append_line(path, ROUND)
     path.write_text(path.read_text() + line + "\n")
     with pytest.raises(ReportError, match="line 2, is no round"):
         soak.read(path)
