@@ -95,6 +95,8 @@ class Support:
 
     def holds(self, x: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         """Whether each point of ``x`` ``(batch, *event)`` lies strictly inside. Shape ``(batch,)``."""
+        if not len(x):
+            return np.zeros(0, dtype=bool)
         flat, (low, high) = x.reshape(len(x), -1), self.ends
         inside: Any = np.isfinite(flat).all(1) & (flat > low).all(1) & (flat < high).all(1)
         if self.kind == "ordered":

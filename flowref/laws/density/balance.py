@@ -169,6 +169,8 @@ def _scores(flow: SampledDensity, count: int, seed: int) -> Iterator[Score]:
     signs = _signs(draws.context, rng)
     maps = list(_maps(draws.flat.shape[1], rng))
     rows, part, start = np.flatnonzero(usable), max(1, int(SHARE * count)), 0
+    if not len(rows):
+        return
     for index, chosen in enumerate(maps):
         taken = rows if not index else np.take(rows, range(start, start + part), mode="wrap")
         start += part if index else 0

@@ -200,6 +200,8 @@ def unsettled(
     """The share of points where rounding alone may move the log-density: of terms that are at most
     one, by so much a mean may be off.
     """
+    if not len(flat):
+        return 0.0
     rng = np.random.default_rng(len(flat))
     size = np.abs(flat).max(1, keepdims=True)
     moved = flat + JITTER[flow.dtype] * size * rng.uniform(-1, 1, flat.shape)

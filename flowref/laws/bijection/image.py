@@ -1,0 +1,53 @@
+"""Where the images of a map lie."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.arithmetic import finite_rows
+from flowref.model import EXACT, Batch, Residual, law, requires
+from flowref.model.abilities import Bijection, Flow
+
+# By how much rounding may take an image over an end, relative to 1 + |end|, and over the sum of a
+# simplex.
+EDGE = {"float64": 1e-6, "float32": 1e-3}
+
+
+@requires("its codomain is not declared, or is the whole space")
+def has_codomain(flow: Flow) -> bool:
+    """A set that images may lie outside of."""
+    return flow.codomain is not None and (
+        flow.codomain.bounded or flow.codomain.kind in ("ordered", "simplex")
+    )
+
+
+@law(
+    "bijection/image-in-codomain",
+    tolerance=EXACT,
+    local=False,
+    effort=3,
+    size=48,
+    scales=(0.0, 0.3),
+    applies=has_codomain,
+    source="torch.distributions: Transform.codomain, by which supports of densities are known",
+)
+def image_in_codomain(flow: Bijection, batch: Batch) -> Residual:
+    """Images of points of the domain lie in the codomain that is declared, or on its edge."""
+    codomain = flow.codomain
+    assert codomain is not None
+    rows = len(batch.x)
+    out = np.asarray(flow.forward(batch.x, batch.context).value, dtype=np.float64)
+    known = finite_rows(out) & flow.domain.holds(batch.x)
+    flat, (low, high) = out.reshape(rows, -1), codomain.ends
+    with np.errstate(invalid="ignore"):
+        margins = [EDGE[flow.dtype] * (1 + np.abs(np.nan_to_num(end))) for end in (low, high)]
+        wrong = ((flat < low - margins[0]) | (flat > high + margins[1])).any(1)
+        if codomain.kind == "ordered":
+            steps = np.diff(out, axis=-1).reshape(rows, -1)
+            wrong |= (steps < -EDGE[flow.dtype] * (1 + np.abs(flat).max(1, keepdims=True))).any(1)
+    note = ""
+    if (known & wrong).any():
+        row = int(np.flatnonzero(known & wrong)[0])
+        values = ", ".join(f"{value:.4g}" for value in flat[row][:4])
+        note = f"an image is ({values}), outside of the declared codomain {codomain}"
+    return Residual((known & wrong).astype(float), decidable=known, note=note)
