@@ -99,7 +99,7 @@ def _weighted(source: Source) -> Source:
 
 def _construction(target: Target) -> Source:
     component = registry.find_component(target)
-    options = registry.builder_options(target)
+    options = registry.builder_options(target) | _context_of(target, component.build)
     _refuse_unknown(target, options, component.build)
     try:
         facts = component.facts(**options) if callable(component.facts) else component.facts
@@ -108,6 +108,14 @@ def _construction(target: Target) -> Source:
     adapter = registry.adapters()[target.adapter]
     statement = Statement(adapter, component.dialect, facts)
     return Source(target, functools.partial(component.build, **options), statement)
+
+
+def _context_of(target: Target, build: Callable[..., Any]) -> dict[str, Any]:
+    """The size of contexts, which states their shape, for a builder that takes it as well."""
+    text = target.option("context")
+    if text is None or not text.isdigit() or "context" not in inspect.signature(build).parameters:
+        return {}
+    return {"context": int(text)}
 
 
 def _refuse_unknown(target: Target, options: dict[str, Any], build: Callable[..., Any]) -> None:

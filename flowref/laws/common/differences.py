@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 # Steps, as powers of two; and those of wide networks, whose kinks lie closer together.
-EXPONENTS, FINE = (-8, -11, -14, -17), (-17, -20, -23, -26)
+EXPONENTS, FINE = (-8, -11, -14, -17), (-17, -20, -23)
 
 
 def derivative(
