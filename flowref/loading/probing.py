@@ -195,6 +195,7 @@ def settled(
     calls return, its latent shape; and why.
     """
     from flowref.adapters.common import batch_norm_shapes, normalizing, statistics_layers
+    from flowref.adapters.user import contexts
     from flowref.adapters.user import probing as user
 
     target, backend, why = instance.source.target, instance.backend, []
@@ -222,6 +223,9 @@ def settled(
         point = backend.tensor(x, instance.dtype), given
         asked = made_ready(obj, dialect, backend, point)
         spoken = user.settle(obj, dialect, *point, facts, chosen).saying(*said)
+        if not said and "context" not in options:
+            hint = contexts.unheard(obj, spoken.dialect, backend, instance.dtype, facts, chosen)
+            spoken = replace(spoken, hints=(*spoken.hints, *filter(None, [hint])))
         shown: tuple[str, ...] = ()
         if facts.normalizer is None and (
             asked or initializes(instance.copy(), spoken.dialect, backend, point)

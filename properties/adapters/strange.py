@@ -409,3 +409,23 @@ class OfShares(Warped):
         if bool((x <= 0).any()) or bool((x >= 1).any()):
             raise ValueError("x must be in (0, 1)")
         return torch.logit(x), -(torch.log(x) + torch.log1p(-x)).sum(-1)
+
+
+class Unconditioned(Warped):
+    """A context shifts the points, if there is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = nn.Linear(5, 3)
+
+    def forward(self, x: Any, cond: Any = None) -> Any:
+        """Data to latents."""
+        return self.onward(x if cond is None else x + self.shift(cond))
+
+
+class Indifferent(Warped):
+    """A context is accepted, and nothing is done with it."""
+
+    def forward(self, x: Any, cond: Any = None) -> Any:
+        """Data to latents."""
+        return self.onward(x)

@@ -144,6 +144,13 @@ def test_a_running_log_det_of_another_name_is_no_context() -> None:
         recipe("Accumulator")
 
 
+@pytest.mark.parametrize(("name", "told"), [("Unconditioned", True), ("Indifferent", False)])
+def test_a_context_that_was_not_given_is_told(name: str, told: bool) -> None:
+    """Its shape stands in the hint, where one shape alone fits."""
+    hints = recipe_of(registry.parse_target(f"{STRANGE}:{name}")).recognized.hints
+    assert any("say ?context=5 to judge it" in hint for hint in hints) is told
+
+
 def test_what_goes_back_by_default_is_turned_around() -> None:
     """The map is the call with the flag off, and its log-det is that of this call."""
     assert {"forward: reverse=False", "inverse: reverse=True"} <= {*said("BackwardsByDefault")}

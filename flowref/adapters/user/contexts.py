@@ -4,6 +4,7 @@ every call takes.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,7 +16,14 @@ import numpy as np
 from flowref.adapters.user import probing
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.directions import GIVEN_ONES, Chosen, forward_way
-from flowref.adapters.user.conventions.names import CONTEXTS, LABELS, MASKED, plain, sign_of
+from flowref.adapters.user.conventions.names import (
+    CONTEXTS,
+    LABELS,
+    MASKED,
+    OPTIONAL,
+    plain,
+    sign_of,
+)
 from flowref.model import Ambiguous, Dialect, Facts, Shape, TargetError, draw, one_line, place_of
 
 # Numbers of entries of a context that are tried.
@@ -36,6 +44,27 @@ def wanted(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
     method = (way.method or "forward") if way is not None else "log_prob"
     names = signatures.required(obj, method if hasattr(obj, method) else "")
     return names[1] if len(names) == 2 and not sign_of(names[1]) else ""
+
+
+def unheard(
+    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
+) -> str:
+    """What to say of a context that is None by default, and so was not judged: where one shape
+    alone fits it; empty otherwise.
+    """
+    way = forward_way(obj, chosen) if dialect.forward is not None else None
+    if way is None or way.form != "plain" or facts.context_shape is not None:
+        return ""
+    given = signatures.parameters(obj, way.method or "forward")[1:2]
+    if not given or given[0].default is not None or plain(given[0].name) not in OPTIONAL:
+        return ""
+    name = given[0].name
+    try:
+        found = infer(copy.deepcopy(obj), dialect, backend, dtype, facts, chosen, name)
+    except Exception:  # it takes none, or any, and then does nothing with it
+        return ""
+    option = ",".join(map(str, found.context_shape or ()))
+    return f"judged without {name}, which is None by default: say ?context={option} to judge it"
 
 
 def is_mask(name: str) -> bool:

@@ -148,6 +148,8 @@ class Labeled(nn.Module):
 class Turning(nn.Module):
     """A permutation of channels, which goes back by `reverse`, alone."""
 
+    order: Any
+
     def __init__(self, order: tuple[int, ...]) -> None:
         super().__init__()
         self.register_buffer("order", torch.tensor(order))
@@ -181,7 +183,8 @@ class Block(nn.Module):
 
     def reverse(self, z: Any) -> Any:
         """Latents to data."""
-        for flow in self.flows if self.defect else self.flows[::-1]:
+        flows: list[Any] = list(self.flows)
+        for flow in flows if self.defect else flows[::-1]:
             z = flow.reverse(z)
         return z
 

@@ -48,6 +48,23 @@ CONTEXTS = frozenset(
         "conditiondim", "conditionaldim", "conditionsize", "ydim", "dimy", "labeldim", "nlabels", "condchannels",
     }
 )  # fmt: skip
+# Parameters with a default of None that are contexts.
+OPTIONAL = frozenset(
+    {
+        "context",
+        "cond",
+        "condition",
+        "conditions",
+        "conditioning",
+        "condinputs",
+        "condy",
+        "y",
+        "c",
+        "h",
+        "g",
+        "ctx",
+    }
+)
 # Parameters that are masks, and those that are labels of classes.
 MASKED = re.compile(r".*mask.*")
 LABELS = frozenset(
