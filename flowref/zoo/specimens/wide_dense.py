@@ -14,19 +14,21 @@ FEATURES, IMAGE = 1056, (3, 40, 44)
 
 
 class WideMatrix(nn.Module):
-    """A matrix over all entries, whose log-det is that of its factors."""
+    r"""$z = (\mathrm{diag}(d) + u u^\top) x$, and $\log\det = \sum \log d + \log(1 + u^\top d^{-1} u)$."""
 
     def __init__(self, defect: str = "") -> None:
         super().__init__()
         self.event_shape, self.defect = (FEATURES,), defect
-        mixed = torch.randn(FEATURES, FEATURES) / FEATURES**0.5
-        self.weight = nn.Parameter(2 * torch.eye(FEATURES) + 0.5 * mixed)
+        self.log_scale = nn.Parameter(0.3 * torch.randn(FEATURES))
+        self.direction = nn.Parameter(torch.randn(FEATURES) / FEATURES**0.5)
 
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Data to latents."""
-        logs = torch.linalg.lu_factor(self.weight)[0].diagonal().abs().log()
-        total = logs[: -1 if self.defect == "last-entry" else None].sum()
-        return functional.linear(x, self.weight), total.expand(len(x))
+        scale, direction = self.log_scale.exp(), self.direction
+        logs = self.log_scale[: -1 if self.defect == "last-entry" else None]
+        total = logs.sum() + torch.log1p((direction**2 / scale).sum())
+        mixed = torch.diag(scale) + torch.outer(direction, direction)
+        return functional.linear(x, mixed), total.expand(len(x))
 
 
 class CircularConvolution(nn.Module):
