@@ -66,7 +66,7 @@ SPECIMENS = (
     Specimen(
         "trapezoids",
         {
-            "area-of-rectangles": ("bijection/into-codomain", "bijection/back-into-domain"),
+            "area-of-rectangles": ("bijection/image-in-codomain", "bijection/back-into-domain"),
             "half-the-rise": ("bijection/inverse-roundtrip",),
         },
     ),

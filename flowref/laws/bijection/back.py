@@ -1,4 +1,4 @@
-"""A map goes where it says: from its domain into its codomain, and back."""
+"""What a map is onto comes back to where its domain is."""
 
 from __future__ import annotations
 
@@ -7,15 +7,9 @@ import numpy as np
 from flowref.laws.bijection.roundtrip import inverse_tolerance, unit
 from flowref.laws.common.arithmetic import EDGED, rows_max
 from flowref.model import Array, Batch, Residual, Support, law, requires
-from flowref.model.abilities import Bijection, Flow, Invertible
+from flowref.model.abilities import Flow, Invertible
 
 DEFINITION = "definition of a bijection between two sets"
-
-
-@requires("its codomain has no ends")
-def ends_of_image(flow: Flow) -> bool:
-    """Its images have bounds."""
-    return flow.codomain is not None and flow.codomain.kind in EDGED
 
 
 @requires("its domain has no ends, or it is onto no declared set")
@@ -33,30 +27,6 @@ def beyond(support: Support, values: Array) -> tuple[Array, Array]:
         out = np.maximum(np.maximum(low - flat, flat - high), 0.0)
     ends = [np.where(np.isfinite(end), np.abs(end), 0.0) for end in (low, high)]
     return np.where(np.isfinite(out), out, 0.0), 1 + rows_max(flat * 0 + np.maximum(*ends))
-
-
-@law(
-    "bijection/into-codomain",
-    lines=True,
-    local=False,
-    applies=ends_of_image,
-    effort=2,
-    source=DEFINITION,
-)
-def into_codomain(flow: Bijection, batch: Batch) -> Residual:
-    r"""Points of the domain are mapped into the codomain, up to rounding at its ends."""
-    y = flow.forward(batch.x, batch.context).value
-    assert flow.codomain is not None
-    out, scale = beyond(flow.codomain, y)
-    note = "a point is mapped to where the codomain is not"
-    return Residual(
-        out,
-        scale=scale,
-        allowed=unit(flow),
-        decidable=np.asarray(np.isfinite(y).reshape(len(y), -1).all(1)),
-        observed={"x": batch.x, "f(x)": y},
-        note=note,
-    )
 
 
 @law(

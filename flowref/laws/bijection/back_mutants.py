@@ -8,12 +8,6 @@ from flowref.model import Subject, mutant
 UNIT = "nflows:PiecewiseQuadraticCDF"
 
 
-@mutant("bijection/into-codomain", host="torch:SigmoidTransform", sizes=(1e-3, 0.1))
-def too_wide(subject: Subject, size: float = 0.01) -> Subject:
-    """Heights of bins add up to more than one."""
-    return multiplied(subject, "forward", 1 + size)
-
-
 @mutant("bijection/back-into-domain", host=UNIT, sizes=(1e-3, 0.1))
 def too_wide_back(subject: Subject, size: float = 0.01) -> Subject:
     """Widths of bins add up to more than one."""
