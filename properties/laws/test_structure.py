@@ -59,6 +59,14 @@ def blocks(rng: np.random.Generator) -> Array:
     return matrix.reshape(SIZE, SIZE)
 
 
+def blocks_of_last(rng: np.random.Generator) -> Array:
+    """The same, where the channels come last."""
+    matrix = np.zeros((8, 3, 8, 3))
+    for position in range(8):
+        matrix[position, :, position] = rng.standard_normal((3, 3)) + 3 * np.eye(3)
+    return matrix.reshape(SIZE, SIZE)
+
+
 def triangular(rng: np.random.Generator) -> Array:
     """Lower triangular in an order of its rows, and another of its columns."""
     matrix = np.tril(rng.standard_normal((SIZE, SIZE)), -1) + np.diag(rng.uniform(0.5, 2, SIZE))
@@ -88,6 +96,7 @@ CASES: list[tuple[Callable[[np.random.Generator], Array], Hypothesis]] = [
     (shuffled_coupling, copied),
     (two_couplings, structure.two_halves),
     (blocks, structure.position_by_position),
+    (blocks_of_last, structure.position_by_position),
     (triangular, entry_by_entry),
 ]
 NAMES = [f"{made.__name__}-{told.__name__}" for made, told in CASES]

@@ -32,7 +32,9 @@ def test_a_misspelt_option_of_ours_is_told_where_a_factory_refuses_it(tmp_path: 
         loading.load(registry.parse_target(f"{file}:make?evnt=3"))
 
 
-@pytest.mark.parametrize(("spec", "size"), [("zuko:NSF?context=2", 2), ("zuko:NSF?context=0", None)])
+@pytest.mark.parametrize(
+    ("spec", "size"), [("zuko:NSF?context=2", 2), ("zuko:NSF?context=0", None)]
+)
 def test_a_context_is_built_and_stated(spec: str, size: int | None) -> None:
     """One option says both where a builder takes the size of contexts."""
     flow = loading.load(registry.parse_target(spec))

@@ -223,18 +223,28 @@ def in_two_steps(
 
 
 def position_by_position(stage: Stage, rng: np.random.Generator) -> Told | None:
-    """The log-det of what mixes the channels at each position, and nothing else."""
-    channels, positions = stage.shape[0], math.prod(stage.shape[1:])
-    fits = stage.y.shape[1] == stage.x.shape[1] == channels * positions
-    if len(stage.shape) < 2 or not fits or positions < 2 or not 2 <= channels <= CHANNELS:
+    """The log-det of what mixes the channels at each position, and nothing else; channels come first,
+    or last.
+    """
+    if len(stage.shape) < 2 or stage.x.shape != stage.y.shape:
         return None
-    batch = len(stage.x)
+    return _mixed(stage, rng, False) or _mixed(stage, rng, True)
+
+
+def _mixed(stage: Stage, rng: np.random.Generator, last: bool) -> Told | None:
+    channels = stage.shape[-1 if last else 0]
+    batch, size = stage.x.shape
+    positions = size // channels
+    if positions * channels != size or positions < 2 or not 2 <= channels <= CHANNELS:
+        return None
     weights = rng.uniform(1, 2, positions) * rng.choice((-1.0, 1.0), positions)
     probes = np.zeros((batch, channels + 2, channels, positions))
     for channel in range(channels):
         probes[:, channel, channel] = weights
     probes[:, channels:] = rng.standard_normal((2, channels, positions))
-    pulled = stage.pull(probes.reshape(batch, channels + 2, -1)).reshape(probes.shape)
+    flat = probes.swapaxes(2, 3) if last else probes
+    pulled = stage.pull(flat.reshape(batch, channels + 2, -1)).reshape(flat.shape)
+    pulled = pulled.swapaxes(2, 3) if last else pulled
     blocks = (pulled[:, :channels] / weights).transpose(0, 3, 1, 2)  # row, position, out, in
     expected = np.einsum("bmop,bpoi->bmip", probes[:, channels:], blocks)
     missed = np.abs(expected - pulled[:, channels:]).max((1, 2))
