@@ -14,7 +14,7 @@ from torch import nn
 from flowref import loading
 from flowref.laws.bijection import at_size
 from flowref.laws.bijection.at_size import log_det_of
-from flowref.laws.common import entries, structure
+from flowref.laws.common import entries
 from flowref.laws.common.entries import eliminated, entry_by_entry, refusal
 from flowref.model import Array, Condition, Stage, Undecidable, draw
 from flowref.model.abilities import Walked, offers
@@ -103,8 +103,7 @@ def test_what_is_made_is_asked_for() -> None:
 @pytest.fixture
 def lowered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Events of 24 entries are large."""
-    for module in (structure, at_size):
-        monkeypatch.setattr(module, "WHOLE", SIZE // 2)
+    monkeypatch.setattr(at_size, "NOISED", SIZE // 2)
 
 
 @pytest.mark.usefixtures("lowered")

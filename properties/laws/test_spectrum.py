@@ -11,7 +11,7 @@ from torch import nn
 
 from flowref import loading
 from flowref.laws.bijection import at_size, log_det
-from flowref.laws.common import entries, spectrum, structure
+from flowref.laws.common import entries, spectrum
 from flowref.laws.common.spectrum import bidiagonal, estimated, quadrature, radau
 from flowref.model import Array, Batch, Condition, Stage, Undecidable, draw
 
@@ -115,8 +115,7 @@ def test_gross_errors_are_beyond_what_is_left_open(
     """Where a Jacobian cannot be made, a sign, a mean and a factor are seen; a correct log-det is
     within what is left open, which is said.
     """
-    for module in (structure, at_size):
-        monkeypatch.setattr(module, "WHOLE", 16)
+    monkeypatch.setattr(at_size, "NOISED", 16)
     monkeypatch.setattr(entries, "MOST", 16)
     flow: Any = loading.load(loading.snapshot(Dense(slip)), Condition())
     x = draw(flow.domain, (3, SIZE), np.random.default_rng(3))
@@ -130,8 +129,7 @@ def test_gross_errors_are_beyond_what_is_left_open(
 
 def test_an_estimate_that_leaves_too_much_open_is_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where even the other sign would be within what is left open, nothing is decided."""
-    for module in (structure, at_size):
-        monkeypatch.setattr(module, "WHOLE", 16)
+    monkeypatch.setattr(at_size, "NOISED", 16)
     monkeypatch.setattr(entries, "MOST", 16)
     monkeypatch.setattr(spectrum, "HIDDEN", 10.0)
     flow: Any = loading.load(loading.snapshot(Dense("")), Condition())

@@ -15,7 +15,6 @@ from flowref.laws.common.differences import derivative
 from flowref.laws.common.entries import entry_by_entry, refusal
 from flowref.laws.common.spectrum import affordable, estimated
 from flowref.laws.common.structure import (
-    WHOLE,
     Told,
     copies,
     in_two_steps,
@@ -29,6 +28,8 @@ from flowref.model.abilities import Flow, Pulling, Walked, offers
 
 # From so many entries on, halves are tried before the Jacobian is taken whole.
 COSTLY = 256
+# Up to so many entries the Jacobian is made at every point, and again under noise.
+NOISED = 512
 # Lines along which autograd is doubted, and how many times the error of differences it may be off.
 LINES, DOUBTED = 3, 20.0
 # An inverse that takes so many times the work of forward is not differentiated; it comes back to
@@ -45,7 +46,7 @@ SMALLER = "build it with at most a thousand, or of modules that return a value a
 @dataclass
 class Ledger:
     """A visitor that writes down the log-det of every stage. ``kept``: the entries that a coupling is
-    declared to keep. ``steady``: Jacobians of more than a thousand entries are made, at one point. ``estimates``: what
+    declared to keep. ``steady``: Jacobians of more than a few hundred entries are made, at one point. ``estimates``: what
     is too large for that is estimated.
     """
 
@@ -74,11 +75,12 @@ class Ledger:
         rng = np.random.default_rng(seed_of(self.seed, stage.name, "halves") % 2**63)
         halves = stage.x.shape[1] > COSTLY and not stage.between
         told = two_halves(stage, rng) if halves else None
-        return self._written(stage, told or whole(stage) or self._made(stage))
+        small = stage.x.shape[1] <= NOISED
+        return self._written(stage, told or (whole(stage) if small else self._made(stage)))
 
     def _made(self, stage: Stage) -> Told | None:
         """A large Jacobian without structure, if it may be made."""
-        if not self.steady or stage.x.shape[1] <= WHOLE:
+        if not self.steady:
             return None
         self.refused = refusal(stage)
         if not self.refused:
