@@ -29,14 +29,22 @@ A law says nothing where something is missing or unknown, where a promise excuse
 can be decided. Each of these reasons is an excuse, and each is judged here by what it costs: {mutants}
 mutants were put into further healthy code, written as users write it, under the law that is to catch
 them. Of {tried} mutants in such hosts {told} were told of. The others lived for these reasons; *planted*
-are defects of the kill matrix that no law told of which is to. "it holds" is no excuse: there the
-mutant makes no difference, or one that is too small.
+are defects of the kill matrix that no law told of which is to. "held" is no excuse: there the mutant
+makes no difference, or one that is too small.
 
 `python reports/tools/excuses.py` writes this page.
 
+## Where the law might have told
+
 | reason | kind | mutants | planted | laws | for example |
 |---|---|---:|---:|---|---|
-{rows}
+{near}
+
+## Where the law is about something that the host is not
+
+| reason | mutants | planted | laws | for example |
+|---|---:|---:|---|---|
+{elsewhere}
 """
 
 
@@ -81,7 +89,8 @@ def page(rows: Sequence[excuses.Excuse], found: Sequence[excuses.Transplant]) ->
         mutants=len({one.mutant for one in found}),
         tried=len(tried),
         told=told,
-        rows="\n".join(map(line, rows)),
+        near="\n".join(line(row) for row in rows if row.kind != excuses.ELSEWHERE),
+        elsewhere="\n".join(line(row) for row in rows if row.kind == excuses.ELSEWHERE),
     )
 
 
@@ -91,7 +100,8 @@ def line(row: excuses.Excuse) -> str:
     more = f" and {len(row.laws) - SHOWN} more" if len(row.laws) > SHOWN else ""
     example = code((*row.planted, *row.mutants)[0])
     counts = f"{len(row.mutants) or ''} | {len(row.planted) or ''}"
-    return f"| {escaped(row.reason)} | {row.kind} | {counts} | {laws}{more} | {example} |"
+    kind = "" if row.kind == excuses.ELSEWHERE else f" {row.kind} |"
+    return f"| {escaped(row.reason)} |{kind} {counts} | {laws}{more} | {example} |"
 
 
 if __name__ == "__main__":
