@@ -62,7 +62,8 @@ def listed(session: Session, *targets: Any, home: str = "test_a.py::test") -> li
         (functools.partial, True, []),
         (3, False, []),
     ],
-    ids=str,
+    # No addresses: every worker has to collect the same names.
+    ids=["function", "class", "partial", "component", "class of partials", "number"],
 )
 def test_a_factory_is_what_can_be_called(value: Any, factory: bool, wanted: list[str]) -> None:
     """Classes and functions without arguments make what is meant; a function of one argument is a
