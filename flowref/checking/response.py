@@ -131,9 +131,10 @@ class Response:
             with subject.noise(seed, magnitude), np.errstate(all="ignore"):
                 moved = np.asarray(self.echo(), dtype=np.float64)[:, None]
             there = np.where(np.isfinite(moved), moved, 0.0)
-            self.total += there**2
-            self.sum += there
-            self.squares += there**2
+            with np.errstate(all="ignore"):
+                self.total += there**2
+                self.sum += there
+                self.squares += there**2
             self.finite += np.isfinite(moved[:, 0])
             self.replicas += 1
             self.runs_made += 1

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -110,18 +111,25 @@ def recipe_of(target: Target) -> Recipe:
     """The recipe of a target. Raises `TargetError` or `SpecError` in one sentence. A mutation damages
     subjects, and changes no recipe.
     """
-    return _recipe_of(target.without(MUTATION))
+    return _recipe_of(target.without(MUTATION), _folder(target))
+
+
+def _folder(target: Target) -> str:
+    """From where the path of a target is meant; libraries are the same everywhere."""
+    return os.getcwd() if target.adapter == USER else ""
 
 
 def forget_recipes() -> None:
     """Drop all recipes (files may have changed)."""
     _recipe_of.cache_clear()
-    recipe_like.cache_clear()
+    _recipe_like.cache_clear()
 
 
 @functools.lru_cache(maxsize=64)
-def _recipe_of(target: Target) -> Recipe:
-    """The object is built once, in float64; where a call of it fails in that, once more in float32."""
+def _recipe_of(target: Target, folder: str) -> Recipe:
+    """The object is built once, in float64; where a call of it fails in that, once more in float32.
+    The same words mean another object in another ``folder``.
+    """
     source, event = source_of(target), event_option(dict(target.options))
     refusals: list[Refusal | UnknownShape] = []
     for dtype in dtypes(target):
@@ -143,15 +151,19 @@ def _recipe_of(target: Target) -> Recipe:
     raise TargetError(first.sentence(target)) from first.error
 
 
-@functools.lru_cache(maxsize=16)
 def recipe_like(target: Target, like: Target) -> Recipe:
     """The recipe of a construction that another target is, too, with other options: what calls of
     that one showed is not asked again, nor what they cost, since calls with several hundred features
     may take seconds.
     """
-    known = recipe_of(like)
-    if known.adapter.name == USER:  # whose conventions are known by calls alone
+    if like.adapter == USER:  # whose conventions are known by calls alone
         return recipe_of(target)
+    return _recipe_like(target, like)
+
+
+@functools.lru_cache(maxsize=16)
+def _recipe_like(target: Target, like: Target) -> Recipe:
+    known = recipe_of(like)
     source, event = source_of(target), event_option(dict(target.options))
     try:
         instance = instance_of(source, known.dtype)

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from automation.workflows import ROOT, filled, inputs, read, run, wanted
+from automation.workflows import PATH, ROOT, filled, inputs, read, run, wanted
 
 FLOWS = '''
 import torch
@@ -144,7 +144,7 @@ def test_the_hook_judges_its_targets(project: Path, name: str, code: int) -> Non
     done = subprocess.run(
         [*shlex.split(hook["entry"]), *args],
         cwd=project,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": PATH},
         capture_output=True,
         text=True,
         timeout=300,

@@ -7,12 +7,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+# The python and the flowref of these properties come first.
+PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 ROOT = Path(__file__).parent.parent.parent
 EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 
@@ -66,6 +69,7 @@ def run(
             cwd=folder,
             env={
                 **os.environ,
+                "PATH": PATH,
                 **environment,
                 "GITHUB_OUTPUT": str(output),
                 **{key: filled(value, values) for key, value in step.get("env", {}).items()},

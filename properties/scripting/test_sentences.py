@@ -33,7 +33,7 @@ def never(text: str) -> Outcome:
         ("torch:ExpTransform?mutant=bijection/log-det#sign", LAW, "only inside flowref"),
         ("reference:AffineCoupling", LAW, "part of flowref"),
         ("flowref.zoo.specimens.coupling:affine_coupling", LAW, "part of flowref"),
-        ("torch:ExpTransform", "bijection/injective", "no short program for bijection/injective"),
+        ("torch:ExpTransform", "composition/in-order", "no short program for composition/in-order"),
         ("torch:ExpTransform", LAW, "no short program shows bijection/log-det"),
     ],
 )
