@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Any
 
 from flowref.loading.live_objects import register
-from flowref.loading.recipe import MUTATION, forget_recipes, recipe_like, recipe_of
+from flowref.loading.recipe import MUTATION, folder_of, forget_recipes, recipe_like, recipe_of
 from flowref.loading.weights import weights_of
 from flowref.model import Condition, Subject, Target
 
@@ -24,11 +24,11 @@ def load(target: Target, condition: Condition | None = None, like: Target | None
 
 # Subjects that are kept, and the bytes that they may hold together.
 KEPT, BYTES = 24, 384 * 2**20
-_KEPT: OrderedDict[tuple[Target, Condition, Target | None], Subject] = OrderedDict()
+_KEPT: OrderedDict[tuple[Target, Condition, Target | None, str], Subject] = OrderedDict()
 
 
 def _mutated(target: Target, condition: Condition, like: Target | None) -> Subject:
-    key = (target, condition, like)
+    key = (target, condition, like, folder_of(target))
     if key not in _KEPT:
         _KEPT[key] = _made(target, condition, like)
     _KEPT.move_to_end(key)

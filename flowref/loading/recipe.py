@@ -111,10 +111,10 @@ def recipe_of(target: Target) -> Recipe:
     """The recipe of a target. Raises `TargetError` or `SpecError` in one sentence. A mutation damages
     subjects, and changes no recipe.
     """
-    return _recipe_of(target.without(MUTATION), _folder(target))
+    return _recipe_of(target.without(MUTATION), folder_of(target))
 
 
-def _folder(target: Target) -> str:
+def folder_of(target: Target) -> str:
     """From where the path of a target is meant; libraries are the same everywhere."""
     return os.getcwd() if target.adapter == USER else ""
 

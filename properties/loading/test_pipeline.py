@@ -277,3 +277,22 @@ def test_a_wider_construction_is_known_by_the_narrow_one(monkeypatch: pytest.Mon
     assert subject.operations == known.operations
     assert subject.forward is not None
     assert subject.forward(np.zeros((2, 300))).value.shape == (2, 300)
+
+
+def test_a_path_is_meant_from_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same words in another folder of one process are another object."""
+    found = []
+    for factor in (2.0, 3.0):
+        folder = tmp_path / str(factor)
+        folder.mkdir()
+        (folder / "scaled.py").write_text(
+            "class Scaled:\n"
+            "    event_shape = (3,)\n"
+            f"    def forward(self, x):\n        return {factor} * x, x.new_zeros(len(x))\n"
+            f"    def inverse(self, z):\n        return z / {factor}, z.new_zeros(len(z))\n"
+        )
+        monkeypatch.chdir(folder)
+        subject = loading.load(registry.parse_target("scaled.py:Scaled"))
+        assert subject.forward is not None
+        found.append(float(subject.forward(np.ones((1, 3)), None).value[0, 0]))
+    assert found == [2.0, 3.0]
