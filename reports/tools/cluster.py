@@ -126,6 +126,7 @@ def bounds(points: Sequence[Point], where: dict[str, Any]) -> str:
     }
     share = at[REAL, CLUSTER, 2].throughput / at[REAL, POOL, 2].throughput
     start = min(at["0", CLUSTER, n].before - at["0", POOL, n].before for n in WORKERS)
+    begins = f"{start:.1f} s or more later" if start >= 0.1 else "hardly later"
     two, four = gains["50"]
     flows_two, flows_four = gains[REAL]
     fast = max(at["0", CLUSTER, n].throughput for n in WORKERS)
@@ -141,7 +142,7 @@ def bounds(points: Sequence[Point], where: dict[str, Any]) -> str:
             f"- **Batches.** With flows two workers of the cluster do {100 * share:.0f} % of what two "
             "of the pool do: targets differ in cost, each process loads its targets itself, and what "
             "a batch did not start within a second is sent anew.",
-            f"- **The start.** The first verdict comes {start:.1f} s later than in the pool at least: "
+            f"- **The start.** The first verdict comes {begins} than in the pool: "
             "workers are asked for their versions, and start processes of their own.",
         ]
     )
