@@ -20,8 +20,6 @@ from flowref.model import ROUNDING
 SECOND_REPLICAS = 8
 # Doubts are costly: they are tried on this many rows first.
 FOREMOST = 3
-# Parameters are moved by so much last, and as far as this residuals are not told there, relatively.
-FAR, TINY = 1.0, 1e-7
 # float32 arithmetic inside a float64 subject is judged at float32's roundoff, twice as gently.
 SINGLE_INSIDE = replace(SINGLE, factor=2 * SINGLE.factor)
 
@@ -103,26 +101,7 @@ def _more_noise(judgement: Judgement) -> Judgement:
     if measurement.moved:  # points may be outside every valid set there
         infinite = ~np.isfinite(measurement.size)
         outcome = np.where((outcome == VIOLATED) & infinite, UNDECIDED, outcome)
-    return _not_far_off(confirmed.with_outcome(outcome))
-
-
-def _not_far_off(judgement: Judgement) -> Judgement:
-    """The violations, less those that are tiny and show only where the parameters were moved as far
-    as nobody trains them: there a series, a quadrature or a fixed number of iterations ends early,
-    which is enough where it is used.
-    """
-    measurement = judgement.measurement
-    if measurement.condition.scale < FAR or measurement.condition.history == "trained":
-        return judgement
-    tiny = measurement.size <= TINY * (1 + measurement.scale)
-    if not (judgement.violated & tiny).any():
-        return judgement
-    outcome = np.where(judgement.violated & tiny, UNDECIDED, judgement.outcome)
-    reason = (
-        f"off by less than {TINY:g}, and only after moving the parameters by "
-        f"{measurement.condition.scale:g}: what is iterated or summed may end early there"
-    )
-    return judgement.with_outcome(outcome, reason)
+    return confirmed.with_outcome(outcome)
 
 
 def _second_oracle(judgement: Judgement) -> Judgement:

@@ -269,21 +269,3 @@ def test_the_margin_of_a_confirmed_violation_is_that_of_the_confirming_runs() ->
     reviewed = review(Standin(everywhere).judged(rows_with(0.0, 1)))
     assert reviewed.evidence(0).replicas == CONFIRM_REPLICAS
     assert reviewed.margin[0] == pytest.approx(1e-3 / allowed(), rel=0.05)
-
-
-@pytest.mark.parametrize(
-    ("size", "scale", "outcome"),
-    [
-        (1e-9, 0.3, VIOLATED),
-        (1e-9, 1.0, UNDECIDED),
-        (1e-9, 3.0, UNDECIDED),
-        (1e-5, 1.0, VIOLATED),
-    ],
-)
-def test_what_is_tiny_far_off_accuses_nobody(size: float, scale: float, outcome: str) -> None:
-    """After parameters were moved by 1 or more a residual accuses where it is no longer tiny: a
-    series may end early there.
-    """
-    standin = Standin(lambda batch: np.full(len(batch.x), size))
-    judgement = standin.judged(np.ones(4), condition=Condition(scale=scale))
-    assert set(review(judgement).outcome) == {outcome}
