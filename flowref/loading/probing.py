@@ -251,6 +251,11 @@ def settled(
     ):
         raise TargetError(f"{target}: {reason}. Give {GIVE_SHAPE}")
     if latent is not None:
+        if "complex" in str(latent.dtype):
+            raise TargetError(
+                f"{target}: forward returns complex numbers, and laws are measured on real ones. Audit "
+                "a wrapper that takes and returns real and imaginary parts as entries of their own"
+            )
         facts = replace(facts, latent_shape=tuple(latent.shape[1:]))
         if math.prod(latent.shape[1:]) != math.prod(x.shape[1:]):
             raise TargetError(

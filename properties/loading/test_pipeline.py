@@ -296,3 +296,17 @@ def test_a_path_is_meant_from_the_folder(tmp_path: Path, monkeypatch: pytest.Mon
         assert subject.forward is not None
         found.append(float(subject.forward(np.ones((1, 3)), None).value[0, 0]))
     assert found == [2.0, 3.0]
+
+
+def test_a_complex_map_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What returns complex numbers is not measured without their imaginary parts, and says so."""
+    (tmp_path / "turned.py").write_text(
+        "import torch\n"
+        "class Turned:\n"
+        "    event_shape = (3,)\n"
+        "    def forward(self, x):\n"
+        "        return x * torch.exp(torch.tensor(1j)), x.new_zeros(len(x))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TargetError, match="complex numbers"):
+        loading.load(registry.parse_target("turned.py:Turned"))
