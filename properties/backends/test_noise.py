@@ -149,6 +149,23 @@ def test_no_magnitude_no_noise(name: str) -> None:
     assert torch.equal(noised(call, values(), 0.0), call(values()))
 
 
+@pytest.mark.parametrize("affine", [False, True], ids=["plain", "affine"])
+@pytest.mark.parametrize("mean", [0.0, 1.0, 100.0])
+def test_group_norm_moves_as_far_as_a_variance_in_one_pass(mean: float, affine: bool) -> None:
+    """What layouts of memory make of a group normalization lies within its noise, and not far
+    within: one layout takes the variance as E[x^2] - E[x]^2.
+    """
+    generator = torch.Generator().manual_seed(0)
+    x = mean + 1e-3 * torch.randn(3, 4, 4, 4, generator=generator, dtype=torch.float64)
+    norm = torch.nn.GroupNorm(2, 4, affine=affine, dtype=torch.float64)
+    last = x.contiguous(memory_format=torch.channels_last)
+    off = (norm(x) - norm(last)).abs().max().item()
+    unit = 2.0**-53
+    moved = max((noised(norm, x, unit, seed) - norm(x)).abs().max().item() for seed in range(16))
+    assert off <= 4 * moved
+    assert moved <= 64 * unit * (1 + mean**2 / (1e-5 + 1e-6))
+
+
 def test_global_random_state_is_left_alone() -> None:
     """Noise comes from its own generator: the streams that the subject draws from do not notice it."""
     torch.manual_seed(3), np.random.seed(3)

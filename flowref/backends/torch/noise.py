@@ -24,6 +24,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from flowref.backends.torch.moments import ONE_PASS, one_pass
 from flowref.backends.torch.operators import (
     BOUNDED,
     EXACT,
@@ -200,6 +201,8 @@ class RandomRounding(TorchDispatchMode):
         elif rule.normwise:
             args = tuple([self._normwise(value) for value in args])
         out = func(*args, **kwargs)
+        if rule.name in ONE_PASS:
+            self._one_pass(args, out)
         if isinstance(out, torch.Tensor):
             return self._rounded(rule, args, out)
         if isinstance(out, (tuple, list)):
@@ -209,6 +212,14 @@ class RandomRounding(TorchDispatchMode):
                 for index, value in enumerate(out)
             )
         return out
+
+    def _one_pass(self, args: tuple[Any, ...], out: tuple[torch.Tensor, ...]) -> None:
+        """What moments in one pass are off by, into what came of them."""
+        if not all(map(self.concerns, out)):
+            return
+        given = tuple(_array(one) if isinstance(one, torch.Tensor) else one for one in args)
+        arrays = (_array(out[0]), _array(out[1]), _array(out[2]))
+        one_pass(given, arrays, self.magnitude_of(arrays[0]), self.uniform)
 
     def _entering(
         self, func: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None

@@ -1,0 +1,49 @@
+r"""What rounding does inside normalizations that take their moments in one pass.
+
+PyTorch's group normalization of a channels-last input takes the variance as $E[x^2] - E[x]^2$, that
+of a contiguous one by Welford's recurrence. Both are correct; they differ by $\eta E[x]^2$ in the
+variance, which is large beside it where a group hardly varies. Inputs rounded one by one do not show
+it, since their variance changes by $\eta E[x]\,\sigma$ only.
+
+Source: aten/src/ATen/native/cpu/group_norm_kernel.cpp; Chan, Golub and LeVeque, Algorithms for
+Computing the Sample Variance (1983).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+ONE_PASS = frozenset({"native_group_norm"})
+
+
+def one_pass(
+    args: tuple[Any, ...],
+    arrays: tuple[Any, Any, Any],
+    magnitude: float,
+    uniform: Callable[..., Any],
+) -> None:
+    """Put into a group normalization's result, in place, what its moments may be off by.
+
+    ``args``: of ``native_group_norm``, with its weight and bias as arrays or None; ``arrays``: the
+    result `(N, C, ...)`, the means and the reciprocal deviations `(N, groups)`; ``magnitude``: the
+    half-width of a relative error; ``uniform``: numbers in [-1, 1] in the shape of an array.
+    """
+    result, mean, deviation = arrays
+    weight, bias = args[1], args[2]
+    rows, groups = mean.shape
+    channels = result.shape[1]
+    per_channel = (rows, channels) + (1,) * (result.ndim - 2)
+
+    def spread(values: Any) -> Any:
+        return np.repeat(values, channels // groups, axis=1).reshape(per_channel)
+
+    along = (1, channels) + (1,) * (result.ndim - 2)
+    scale = 1.0 if weight is None else weight.reshape(along)
+    center = 0.0 if bias is None else bias.reshape(along)
+    relative = 0.5 * magnitude * (mean * deviation) ** 2 * uniform(mean)
+    shift = magnitude * mean * deviation * uniform(mean)
+    result += (result - center) * spread(relative) - scale * spread(shift)
+    deviation *= 1 + relative
