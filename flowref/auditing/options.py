@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +23,8 @@ class Options:
     interrupted audit. ``defaults``: options for targets that do not give them. ``baseline``:
     failures that are known. ``entry``: the function that checks a pair, as "module:name".
     ``shard``: which part is to be run, as "1/4", empty for all; ``costs``: what targets took earlier,
-    by which the parts are balanced. ``dask``: the address of a scheduler whose workers are used, in
+    by which the parts are balanced. ``wanted``: the laws of targets that are not held to all of
+    them, by id. ``dask``: the address of a scheduler whose workers are used, in
     place of processes of this machine.
     """
 
@@ -41,6 +42,7 @@ class Options:
     entry: str = CHECK
     shard: str = ""
     costs: Mapping[str, float] = field(default_factory=dict)
+    wanted: Mapping[str, Collection[str]] = field(default_factory=dict)
     dask: str = ""
 
 

@@ -4,6 +4,7 @@ together as a report.
 
 from __future__ import annotations
 
+import json
 import math
 import platform
 import time
@@ -109,11 +110,13 @@ class Audit:
 
     def _share(self) -> shards.Share:
         """The laws of each target that are to be run."""
-        if not self.options.shard:
-            every = frozenset(law.id for law in self.laws)
-            return {str(target): every for target in self.selected}
-        index, count = shards.parsed(self.options.shard)
-        return shards.shares(self.selected, self.laws, count, self.options.costs)[index - 1]
+        every, wanted = frozenset(law.id for law in self.laws), self.options.wanted
+        share: shards.Share = {str(target): every for target in self.selected}
+        if self.options.shard:
+            index, count = shards.parsed(self.options.shard)
+            share = shards.shares(self.selected, self.laws, count, self.options.costs)[index - 1]
+        own = {name: laws & frozenset(wanted.get(name, laws)) for name, laws in share.items()}
+        return {name: laws for name, laws in own.items() if laws}
 
     def _laws_of(self, target: str) -> list[Law]:
         return [law for law in self.laws if law.id in self.share[target]]
@@ -124,8 +127,9 @@ class Audit:
         earlier, unloadable = left.verdicts, left.problems
         self.recognized, self.expenses = dict(left.recognized), dict(left.expenses)
         self.listener.begin(self.targets, self.laws, len(earlier))
-        if self.options.shard:
-            self.listener.share(sum(map(len, self.share.values())))
+        pairs = sum(map(len, self.share.values()))
+        if self.options.shard or pairs != len(self.targets) * len(self.laws):
+            self.listener.share(pairs)
         for problem in self.problems:
             self.listener.problem(problem)
         without = {problem.spec for problem in unloadable}
@@ -154,8 +158,9 @@ class Audit:
         """What an interrupted run of this very audit left."""
         if self.options.folder is None:
             return Earlier()
-        shard = self.options.shard
-        name = digest(self.selected, self.laws, self.settings, self.versions, shard)
+        wanted = {name: sorted(laws) for name, laws in self.options.wanted.items()}
+        part = json.dumps([self.options.shard, wanted])
+        name = digest(self.selected, self.laws, self.settings, self.versions, part)
         journal = Journal(self.options.folder, name)
         left = Earlier() if self.options.fresh else journal.read()
         known = tuple(verdict for verdict in left.verdicts if verdict.target in self.done)

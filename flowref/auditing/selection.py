@@ -55,7 +55,7 @@ def select(wanted: Iterable[Any] | None, defaults: Mapping[str, str] | None = No
             )
         except Exception as error:  # a library that fails while it is imported
             problems.append(Problem(str(item), f"{item} cannot be listed: {one_line(error)}"))
-    return Selection(tuple(dict.fromkeys(_with_defaults(targets, defaults or {}))), tuple(problems))
+    return Selection(tuple(dict.fromkeys(with_defaults(targets, defaults or {}))), tuple(problems))
 
 
 def _targets(item: Any) -> list[Target]:
@@ -68,7 +68,8 @@ def _targets(item: Any) -> list[Target]:
     return [loading.snapshot(item)]
 
 
-def _with_defaults(targets: list[Target], defaults: Mapping[str, str]) -> list[Target]:
+def with_defaults(targets: Sequence[Target], defaults: Mapping[str, str]) -> list[Target]:
+    """Targets with options that they do not give, one for one."""
     own = any(target.adapter in (USER, OBJECT) for target in targets)
     chosen = []
     for target in targets:

@@ -21,6 +21,7 @@ from flowref.reporting.encoding import verdict_from_json
 from flowref.reporting.files import read as read_text
 
 PROJECT, FILE = "pyproject.toml", "flowref-baseline.toml"
+SECTIONS = ("target", "known")
 KEYS = ("target", "law", "reason", "issue", "case", "max-margin", "expires", "outcome")
 VERSION = 1
 
@@ -50,10 +51,22 @@ def _declared(path: Path) -> tuple[Entry, ...]:
 
 
 def section(text: str, path: Path) -> dict[str, Any]:
-    """The table ``tool.flowref`` of a project file, given its text. Raises: `BaselineError`."""
-    settings = _toml(text, path).get("tool", {}).get("flowref", {})
+    """The table ``tool.flowref`` of a project file, given its text. Raises: `BaselineError`, also
+    where the table holds what flowref does not know.
+    """
+    tools = _toml(text, path).get("tool", {})
+    settings = tools.get("flowref", {}) if isinstance(tools, dict) else {}
     if not isinstance(settings, dict):
         raise BaselineError(f"{path}: tool.flowref is {settings!r}; expected a table")
+    for key in settings:
+        if key not in SECTIONS:
+            name = re.escape(key)
+            lines = _lines(text, rf"(\[+\s*tool\.flowref\.{name}\b|{name}\s*=)")
+            where = f"{path}:{lines[0]}" if lines else str(path)
+            raise BaselineError(
+                f"{where}: tool.flowref has no {key!r}{nearest(key, SECTIONS)}; expected "
+                "[[tool.flowref.target]] or [[tool.flowref.known]]"
+            )
     return settings
 
 

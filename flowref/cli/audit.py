@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from flowref.cli.formats import format_options, printing, write_formats
 from flowref.cli.interruption import INTERRUPTED, terminable
@@ -109,7 +110,8 @@ from flowref.cli.parameters import Duration, Stream, jobs_option, profile_option
     "-v", "--verbose", is_flag=True, help="Say why laws were not decided or do not apply."
 )
 def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None:
-    """Check every law on every target; with no SPECS, on every supported library that is installed.
+    """Check every law on every target; with no SPECS, what pyproject.toml of this folder declares
+    ([[tool.flowref.target]]), or else every supported library that is installed.
 
     A target is a library (zuko), a construction (nflows:AffineCouplingTransform, 'zuko:N*'), or
     your code (package.module:factory?event=4, path/to/file.py:make_flow). Quote specs that hold ?
@@ -119,13 +121,14 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
     crash or time-out, 4 a stale known failure under --strict, 5 nothing meaningful was checked.
     """
     from flowref import registry
+    from flowref.auditing.declared import asked
     from flowref.auditing.journal import FOLDER
     from flowref.auditing.options import Options
     from flowref.auditing.pool import Limits
     from flowref.auditing.running import conduct
     from flowref.auditing.shards import costs_of
     from flowref.baseline.entry import Baseline
-    from flowref.baseline.reading import load
+    from flowref.baseline.reading import PROJECT, load
     from flowref.cli.audit_progress import AuditProgress
     from flowref.cli.events import following
     from flowref.reporting.report import NOTHING, OK, STALE, Report
@@ -140,8 +143,10 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
         raise click.UsageError("--costs balances the parts of --shard, which is not given")
     baseline = Baseline() if without else load(Path(path) if path else None)
     costs = costs_of(Report.load(Path(choices["costs_path"]))) if choices["costs_path"] else {}
+    defaults = {key: choices[key] for key in ("event", "dtype", "domain") if choices[key]}
+    own = None if specs else asked(Path(), laws, _given("profile"), defaults)
     options = Options(
-        profile=choices["profile"],
+        profile=own.profile if own else choices["profile"],
         seed=choices["seed"],
         jobs=0 if choices["in_process"] else choices["jobs"],
         limits=Limits(choices["timeout"], choices["memory"]),
@@ -149,19 +154,25 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
         data=choices["data"] or "",
         folder=Path(FOLDER),
         fresh=not choices["resume"],
-        defaults={key: choices[key] for key in ("event", "dtype", "domain") if choices[key]},
+        defaults=defaults,
         command=shlex.join(["flowref", *sys.argv[1:]]),
         baseline=baseline,
         shard=choices["shard"] or "",
         costs=costs,
+        wanted=own.wanted if own else {},
         dask=choices["dask"] or "",
     )
     for hint in registry.renamings(glob for texts in laws for glob in texts.split(",")):
         click.echo(f"flowref: {hint}", err=True)
+    if own:
+        count = f"{len(own.targets)} target{'' if len(own.targets) == 1 else 's'}"
+        click.echo(f"flowref: {count} of {PROJECT}; name SPECS to audit others", err=True)
     taken = printing(choices)
     progress = AuditProgress(verbose=choices["verbose"], lines=not taken)
     with terminable(), progress, following(progress, choices["events"]) as listener:
-        report = conduct(specs or None, laws, options, listener)
+        report = conduct(
+            own.targets if own else specs or None, own.laws if own else laws, options, listener
+        )
         progress.say(summary_lines(report))
         listener.finished(report)
     write_formats(report, choices)
@@ -174,3 +185,10 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
     if report.shard is not None and report.exit_code == NOTHING:  # which the other parts decide
         sys.exit(OK)
     sys.exit(STALE if stale else report.exit_code)
+
+
+def _given(name: str) -> str:
+    """The value of an option, if the command line gives one; else empty."""
+    context = click.get_current_context()
+    given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    return str(context.params[name]) if given else ""

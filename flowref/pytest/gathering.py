@@ -135,8 +135,8 @@ class Gathering:
         import flowref
         from flowref import registry
         from flowref.auditing.selection import library_versions
+        from flowref.baseline.targets import PROFILES
         from flowref.model import Problem
-        from flowref.pytest.session import PROFILES
         from flowref.reporting.contents import Environment, LawNote
         from flowref.reporting.report import Report
 

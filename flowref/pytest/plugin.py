@@ -79,13 +79,15 @@ def pytest_collection(session: pytest.Session) -> None:
     desk.collecting = gc.isenabled()
     if not _declares(project):
         return
+    from flowref.baseline.targets import declared
     from flowref.model import FlowrefError
-    from flowref.pytest import declared
 
     try:
-        targets = declared.declared(project)
+        targets = declared(project)
         if targets and _collects(config, project):
-            desk.pairs = declared.pairs(_session(config), project)
+            from flowref.pytest.declared import pairs
+
+            desk.pairs = pairs(_session(config), targets)
     except FlowrefError as error:
         raise pytest.UsageError(str(error)) from None
 

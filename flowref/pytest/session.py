@@ -11,22 +11,14 @@ from typing import TYPE_CHECKING
 from flowref import registry
 from flowref.baseline.entry import Baseline, Entry
 from flowref.baseline.reading import load
-from flowref.model import OBJECT, USER, SpecError, Target, TargetError, nearest, one_line
+from flowref.baseline.targets import PROFILES, with_event
+from flowref.model import OBJECT, SpecError, Target, TargetError, nearest, one_line
 from flowref.pytest.conformance import Conformance, is_factory, name_of, wants
 from flowref.pytest.pair import Candidate, Pair
 
 if TYPE_CHECKING:
     from flowref.auditing.single import Judge, Judged
     from flowref.model import Law, Recognized
-
-# What the names of --flowref-profile mean: of a pull request, and of every night.
-PROFILES = {
-    "pr": "quick",
-    "nightly": "thorough",
-    "quick": "quick",
-    "standard": "standard",
-    "thorough": "thorough",
-}
 
 
 @dataclass
@@ -187,13 +179,6 @@ def _registered(candidate: Candidate) -> Target:
     renamed = with_event(target, candidate.event)
     loading.LIVE[renamed] = loading.LIVE[target]
     return renamed
-
-
-def with_event(target: Target, event: str) -> Target:
-    """A target of a user's with this event shape, unless it gives one."""
-    if not event or target.option("event") or target.adapter not in (USER, OBJECT):
-        return target
-    return target.with_options(event=event)
 
 
 def _name(candidate: Candidate) -> str:

@@ -125,6 +125,7 @@ def _reach(report: Report) -> tuple[tuple[str, str], ...]:
         ("states", "; ".join(f"{STATES.get(name, name)} ({counted(count, 'law')})" for name, count in states.most_common())),
         ("calls", ", ".join(f"{name} ({counted(needs[name], 'law')})" for name in CALLS if needs[name])),
         ("false alarms", _budget(report)),
+        ("plots", _pictured(verdicts)),
         ("looked at by", "; ".join(f"{words} ({counted(needs[name], 'law')})" for name, words in MANNERS.items() if needs[name])),
     ]  # fmt: skip
     return tuple((name, words) for name, words in rows if words)
@@ -140,6 +141,19 @@ def _budget(report: Report) -> str:
         f"{counted(pairs, 'pair')} judged by chance, each accused only where two stages of level "
         f"{LEVEL:g} agree: {rounded(pairs * LEVEL**2, 2)} are to be expected; what else accuses is "
         "more than measured rounding explains"
+    )
+
+
+def _pictured(verdicts: Iterable[Verdict]) -> str:
+    """How many violations were recorded with numbers for a plot; empty where all of them were."""
+    violated = [verdict for verdict in verdicts if verdict.status is Status.VIOLATED]
+    drawn = sum(verdict.figure is not None for verdict in violated)
+    if drawn == len(violated):
+        return ""
+    return (
+        f"{number(drawn)} of {counted(len(violated), 'violation')} {'has' if drawn == 1 else 'have'} "
+        "one: its numbers are measured with the violation, and not added to a report of an earlier "
+        "flowref; of exact laws and of dear calls there is none"
     )
 
 

@@ -28,7 +28,7 @@ PROJECTS = {
     "[[tool.flowref.target]]\nspec = 'a.py:f'\nprofile = 'fast'": "pyproject.toml:2: the profile is 'fast'",
     "[[tool.flowref.target]]\nspec = 'zukko'": "pyproject.toml:2: 'zukko' names no library (did you mean zuko",
     "[tool.flowref.target]\nspec = 'a.py:f'": "pyproject.toml: tool.flowref.target is no list of tables",
-    "[tool.flowref]\ntargets = ['zuko']": "pyproject.toml: tool.flowref has no 'targets' (did you mean target?)",
+    "[tool.flowref]\ntargets = ['zuko']": "pyproject.toml:3: tool.flowref has no 'targets' (did you mean target?)",
     "[[tool.flowref.target]]\nspec = 'a.py:f'\n[[tool.flowref.known]]\ntarget = 'a.py:f'\nlaw = 'bijection/logdet'\n"
     "reason = 'x'": "pyproject.toml:4: there is no law 'bijection/logdet' (did you mean",
 }  # fmt: skip

@@ -1,20 +1,23 @@
 """A report as JUnit XML, which CI servers show as tests: a suite for each target, a case for each
-law.
+law that is about such things as it is.
 
-A violation is a failure; what broke is an error; what is known, was not decided, does not apply or
-is advice is skipped, with its reason; what holds passes. A target that could not be loaded is a
-suite with one error.
+A violation is a failure; what broke is an error; what is known, was not decided or is advice is
+skipped, with its reason; what holds passes. Laws about something else are counted in a property of
+the suite, beside what keeps others from being judged. A target that could not be loaded is a suite
+with one error. Elements and attributes are those that Jenkins' schema knows, which is the narrowest
+in use; what holds is as short as it can be, since of a large audit it is nearly all.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree as ET
 
 from flowref.model import Problem, Status, Verdict
 from flowref.reporting.formats.outlook import Failure, failures, place
+from flowref.reporting.judged import concerns, lines
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
 
@@ -22,11 +25,13 @@ FAILURE, ERROR, SKIPPED, PASSED = "failure", "error", "skipped", "passed"
 SKIPS = {
     Status.ADVICE: "advice, which accuses nobody",
     Status.INCONCLUSIVE: "not decided",
-    Status.NOT_APPLICABLE: "does not apply",
+    Status.NOT_APPLICABLE: "not judged",
     Status.NOT_RUN: "not run",
 }
 # What XML 1.0 cannot hold, not even escaped.
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# So many characters of a reason stand beside a case; lists of tests show a line.
+LINE = 200
 
 
 def to_junit(report: Report) -> str:
@@ -38,42 +43,54 @@ def to_junit(report: Report) -> str:
     ]
     root = ET.Element("testsuites", {"name": "flowref"})
     root.extend(suites)
-    for name in ("tests", "failures", "errors", "skipped"):
+    for name in ("tests", "failures", "errors"):
         root.set(name, str(sum(int(suite.attrib[name]) for suite in suites)))
     root.set("time", f"{sum(float(suite.attrib['time']) for suite in suites):.3f}")
-    ET.indent(root)
+    ET.indent(root, "")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
 def _suite(
     report: Report,
     target: str,
-    verdicts: Iterable[Verdict],
+    verdicts: Sequence[Verdict],
     failed: dict[tuple[str, str], Failure],
 ) -> ET.Element:
     suite = ET.Element("testsuite", {"name": _safe(target)})
     if report.environment.started:
         suite.set("timestamp", report.environment.started.removesuffix("Z"))
-    path, line = place(report, target)
+    path, _ = place(report, target)
+    if path:
+        suite.set("file", _safe(path))
+    _note(suite, report, target, verdicts)
     outcomes: Counter[str] = Counter()
-    seconds = 0.0
-    for verdict in verdicts:
+    for verdict in filter(concerns, verdicts):
         case = ET.SubElement(suite, "testcase", _case(verdict))
-        if path:
-            case.set("file", _safe(path))
-            case.set("line", str(line))
-        outcome, message, lines = _outcome(verdict, failed.get((target, verdict.law)))
+        outcome, message, text = _outcome(verdict, failed.get((target, verdict.law)))
         if outcome != PASSED:
             attributes = {"message": _safe(message)}
             if outcome != SKIPPED:
                 attributes["type"] = str(verdict.status)
             mark = ET.SubElement(case, outcome, attributes)
-            if lines:
-                mark.text = _safe("\n".join(lines))
+            if text:
+                mark.text = _safe("\n".join(text))
         outcomes[outcome] += 1
-        seconds += verdict.seconds
-    _count(suite, outcomes, seconds)
+    _count(suite, outcomes, sum(verdict.seconds for verdict in verdicts))
     return suite
+
+
+def _note(suite: ET.Element, report: Report, target: str, verdicts: Sequence[Verdict]) -> None:
+    """What the target was taken for, and what was not judged of it."""
+    recognized = report.recognized.get(target)
+    notes = [("taken for", recognized.kind)] if recognized and recognized.kind else []
+    hints = recognized.hints if recognized else ()
+    notes += [("not judged", line) for line in lines(verdicts, hints)]
+    other = sum(not concerns(verdict) for verdict in verdicts)
+    notes += [("laws about something else", str(other))] if other else []
+    if notes:
+        group = ET.SubElement(suite, "properties")
+        for name, value in notes:
+            ET.SubElement(group, "property", {"name": name, "value": _safe(value)})
 
 
 def _case(verdict: Verdict) -> dict[str, str]:
@@ -84,16 +101,19 @@ def _case(verdict: Verdict) -> dict[str, str]:
     }
 
 
-def _outcome(verdict: Verdict, failure: Failure | None) -> tuple[str, str, list[str]]:
+def _outcome(verdict: Verdict, failure: Failure | None) -> tuple[str, str, Iterable[str]]:
     """How a case counts, the message that goes with it, and what more is to be said."""
     if failure is not None:
         if failure.accepted:
             reason = "known" if failure.known is None else f"known: {failure.known.reason}"
             return SKIPPED, reason, failure.details
         kind = FAILURE if verdict.status is Status.VIOLATED else ERROR
-        return kind, failure.headline, failure.details
+        where = [f"{failure.path}:{failure.line}"] if failure.path else []
+        return kind, failure.headline, [*where, *failure.details]
     if (word := SKIPS.get(verdict.status)) is not None:
-        return SKIPPED, f"{word}: {clean(verdict.reason)}" if verdict.reason else word, []
+        reason = clean(verdict.reason)
+        short = f"{reason[: LINE - 1]}…" if len(reason) > LINE else reason
+        return SKIPPED, f"{word}: {short}" if short else word, []
     return PASSED, "", []
 
 
