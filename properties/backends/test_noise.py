@@ -343,3 +343,22 @@ def test_products_with_powers_of_two_stay_exact(x: float, exponent: int, seed: i
             number / (1 / power),
         )
     assert [value.item() for value in found] == [x * power] * 3
+
+
+@pytest.mark.parametrize("name", ["product", "transform", "solution"])
+def test_complex_numbers_round_in_any_direction(name: str) -> None:
+    """Both parts are off by as much as the modulus is rounded, also where one of them is zero."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(3, 3, generator=generator, dtype=torch.float64)
+    wave = torch.exp(1j * x)
+    calls: dict[str, Callable[[], torch.Tensor]] = {
+        "product": lambda: wave * wave.conj(),
+        "transform": lambda: torch.fft.fft2(x),
+        "solution": lambda: torch.linalg.solve(wave, wave @ wave),
+    }
+    plain = calls[name]()
+    with RandomRounding(MAGNITUDE, 0):
+        noised_values = calls[name]()
+    off = torch.view_as_real(noised_values - plain).abs()
+    assert (off > 0).any(0).any(0).all()
+    assert off.max() < 1e3 * MAGNITUDE * plain.abs().max()

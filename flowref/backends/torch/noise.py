@@ -251,7 +251,7 @@ class RandomRounding(TorchDispatchMode):
 
     def _rounded_input(self, value: Any) -> Any:
         if not self.concerns(value):
-            return value
+            return self._rounded_complex(value) if _complex(value) else value
         array = _array(value)
         magnitude = self.magnitude_of(array)
         if _large(array):
@@ -275,7 +275,23 @@ class RandomRounding(TorchDispatchMode):
                 np.multiply(flat[part], some, out=result[part], where=~whole[part])
         return out
 
+    def _rounded_complex(self, value: Any, units: float = 1.0, normwise: bool = False) -> Any:
+        """A complex tensor whose entries are off in any direction: relative to their own modulus, or
+        to the largest of their matrix.
+        """
+        array = value.detach().resolve_conj().resolve_neg().numpy()
+        size = np.abs(array)
+        if normwise:
+            size = size.max(axis=(-2, -1), keepdims=True)
+        single = array.dtype == np.complex64 and not self.narrowing
+        parts = np.empty((*array.shape, 2), array.real.dtype)
+        turned = self.uniform(parts).view(array.dtype)[..., 0]
+        magnitude = units * (self.coarse if single else self.magnitude)
+        return torch.from_numpy(np.asarray(array + magnitude * size * turned))
+
     def _normwise(self, value: Any) -> Any:
+        if _complex(value) and value.dim() >= 2:
+            return self._rounded_complex(value, NORMWISE_CONSTANT, normwise=True)
         if not self.concerns(value) or value.dim() < 2:
             return value
         array = _array(value)
@@ -288,7 +304,7 @@ class RandomRounding(TorchDispatchMode):
         put in there.
         """
         if not self.concerns(out):
-            return out
+            return out.copy_(self._rounded_complex(out)) if _complex(out) else out
         array = _array(out)
         # inf times a factor is inf, nan stays nan: noise never makes a finite value of either.
         exact = _exact(rule.name, args, array) if rule.sometimes else None
@@ -359,6 +375,16 @@ def _single(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return any(map(_single, value))
     return isinstance(value, torch.Tensor) and value.dtype == torch.float32
+
+
+def _complex(value: Any) -> bool:
+    """Whether a value is a tensor of complex numbers."""
+    return (
+        isinstance(value, torch.Tensor)
+        and value.is_complex()
+        and value.is_cpu
+        and value.numel() > 0
+    )
 
 
 def _double(value: Any) -> bool:
