@@ -1,0 +1,184 @@
+r"""Continuous flows: the state moves along a field of velocities for a time, and the log-det along with
+it by the field's divergence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from flowref.reference.bijection import Bijection
+from flowref.reference.log_det_series import random_signs
+from flowref.reference.solver import MOST, solve
+
+Field = Callable[[Tensor, Tensor], Tensor]
+Trace = Literal["exact", "hutchinson"]
+
+
+class TimedMLP(nn.Module):
+    """A field: linear layers that see the time beside the state, with tanh between them.
+
+    Shapes: a time without axes and x `(N, features)` to `(N, features)`.
+    """
+
+    def __init__(self, features: int, hidden: Sequence[int] = (64, 64)) -> None:
+        super().__init__()
+        self.features = features
+        self.layers = nn.ModuleList(
+            nn.Linear(before + 1, after)
+            for before, after in pairwise([features, *hidden, features])
+        )
+
+    def forward(self, t: Tensor, x: Tensor) -> Tensor:
+        """The velocity of each row."""
+        for index, layer in enumerate(self.layers):
+            x = layer(torch.cat((x.tanh() if index else x, t.expand(len(x), 1)), 1))
+        return x
+
+
+class CNF(Bijection):
+    r"""$\dot z = f(t, z)$ from time 0 to T with $z(0) = x$: $z = z(T)$; the inverse goes from T to 0.
+
+    ladj: $\int_0^T \mathrm{tr}\,\partial f / \partial z\;dt$, along the same path; minus that, for the
+    inverse. ``trace``: "exact" takes D backward passes for each evaluation, "hutchinson" one,
+    $\epsilon^T (\partial f / \partial z)\,\epsilon$ with independent signs $\epsilon$ that are drawn
+    once for a whole solve; it does so in train mode alone, since a log-density that is reported has to
+    be exact.
+    Value and log-det are found to within the tolerance (see `solve`).
+    Shapes: x and z `(N, D)`, ladj `(N,)`; noise: signs `(N, D)`.  Units: nats.
+    Raises: `ValueError` for a field of another shape; `NotConverged` where the steps do not suffice.
+    Source: Chen et al. 2018, Neural ODEs (arXiv:1806.07366), section 4; Grathwohl et al. 2019, FFJORD
+    (arXiv:1810.01367), section 3.
+    """
+
+    def __init__(
+        self,
+        field: Field,
+        time: float = 1.0,
+        trace: Trace = "exact",
+        tolerance: float = 1e-8,
+        most: int = MOST,
+    ) -> None:
+        super().__init__()
+        if trace not in ("exact", "hutchinson") or not time > 0 or not tolerance > 0:
+            raise ValueError(
+                f"got time={time}, trace={trace!r}, tolerance={tolerance}; expected positive numbers, and "
+                "'exact' or 'hutchinson'"
+            )
+        self.field, self.time, self.trace = field, time, trace
+        self.tolerance, self.most = tolerance, most
+
+    def forward(self, x: Tensor, noise: tuple[Tensor, ...] = ()) -> tuple[Tensor, Tensor]:
+        """Data to latents, `(z, ladj)`."""
+        return self.flow(x, 0.0, self.time, noise)
+
+    def inverse(self, z: Tensor, noise: tuple[Tensor, ...] = ()) -> tuple[Tensor, Tensor]:
+        """Latents to data, `(x, ladj)`."""
+        return self.flow(z, self.time, 0.0, noise)
+
+    def flow(
+        self, x: Tensor, start: float, end: float, noise: tuple[Tensor, ...] = ()
+    ) -> tuple[Tensor, Tensor]:
+        """The state at one time from that at another, and the log-det of the way."""
+        if x.dim() != 2:
+            raise ValueError(f"got a batch of shape {tuple(x.shape)}; expected vectors, (N, D)")
+        estimated = self.trace == "hutchinson" and (self.training or bool(noise))
+        signs = (noise[0] if noise else random_signs(1, x)[0]) if estimated else None
+
+        def rate(t: Tensor, state: Tensor) -> Tensor:
+            velocity, divergence = self.velocity(t, state[:, :-1], signs)
+            return torch.cat((velocity, divergence[:, None]), 1)
+
+        state = torch.cat((x, x.new_zeros(len(x), 1)), 1)
+        found = solve(rate, state, start, end, self.tolerance, self.most)
+        return found[:, :-1], found[:, -1]
+
+    def velocity(self, t: Tensor, z: Tensor, signs: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The field and its divergence, exact without signs."""
+        return with_divergence(self.field, t, z, signs)
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return f"time={self.time}, trace={self.trace!r}, tolerance={self.tolerance}"
+
+
+class ANODE(nn.Module):
+    r"""A continuous flow of data with zeros beside them: paths that would have to cross pass each other
+    in the added directions.
+
+    It is a map of $R^D$ into $R^{D + A}$, onto no set with a volume: there is no density of its
+    outputs, and so no log-det. For likelihoods the added entries have to be noise (`augment`).
+    Shapes: x `(N, D)`, z `(N, D + A)`.
+    Source: Dupont et al. 2019, Augmented Neural ODEs (arXiv:1904.01681).
+    """
+
+    def __init__(
+        self, field: Field, added: int, time: float = 1.0, tolerance: float = 1e-8
+    ) -> None:
+        super().__init__()
+        if added < 1:
+            raise ValueError(f"got added={added}; expected one entry at least")
+        self.field, self.added, self.time, self.tolerance = field, added, time, tolerance
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The state at the end."""
+        start = torch.cat((x, x.new_zeros(len(x), self.added)), 1)
+        return solve(self.field, start, 0.0, self.time, self.tolerance)
+
+    def inverse(self, z: Tensor) -> Tensor:
+        """The data of an output; `ValueError` for a z that is none, whose added entries do not come
+        back to zero.
+        """
+        start = solve(self.field, z, self.time, 0.0, self.tolerance)
+        x, rest = start[:, : -self.added], start[:, -self.added :]
+        if bool((rest.abs() > 1e4 * self.tolerance * (1 + z.abs().amax())).any()):
+            raise ValueError(
+                f"got a point whose added entries come back to {float(rest.abs().max()):.3g}; expected "
+                "an output of forward, where they are 0"
+            )
+        return x
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Raises `ValueError`: there is no such density."""
+        raise ValueError(
+            "a map into more dimensions has no density there; add noise instead of zeros, with augment"
+        )
+
+
+def with_divergence(
+    field: Field, t: Tensor, z: Tensor, signs: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    r"""$f$ and $\mathrm{tr}\,\partial f / \partial z$ of each row, or
+    $\epsilon^T (\partial f / \partial z)\,\epsilon$ for signs $\epsilon$ `(N, D)`.
+    """
+    kept = torch.is_grad_enabled()
+    with torch.enable_grad():
+        point = z if z.requires_grad and kept else z.detach().requires_grad_()
+        value = field(t, point)
+        if value.shape != z.shape:
+            raise ValueError(
+                f"the field gave shape {tuple(value.shape)}; expected {tuple(z.shape)}"
+            )
+        if signs is not None:
+            divergence = (_pulled(value, point, signs, kept) * signs).sum(1)
+        else:
+            units = torch.eye(z.shape[1], dtype=z.dtype, device=z.device)
+            terms = [
+                _pulled(value, point, unit.expand_as(z), kept)[:, i] for i, unit in enumerate(units)
+            ]
+            divergence = torch.stack(terms).sum(0)
+    return (value, divergence) if kept else (value.detach(), divergence.detach())
+
+
+def _pulled(value: Tensor, point: Tensor, vectors: Tensor, kept: bool) -> Tensor:
+    """Row vectors times the Jacobian; zeros where the field does not depend on the state."""
+    if not value.requires_grad:
+        return torch.zeros_like(point)
+    (product,) = torch.autograd.grad(
+        value, point, vectors, retain_graph=True, create_graph=kept, materialize_grads=True
+    )
+    return product

@@ -1,0 +1,224 @@
+"""Kernels: maps that may draw noise in either direction, with what each call contributes to a
+log-likelihood. Bijections, surjections, augmentations and Markov chains are the same thing here.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from flowref.reference.bijection import Bijection
+from flowref.reference.density import StandardNormal
+
+Noise = tuple[Tensor, ...]
+Shape = tuple[int, ...]
+
+
+class Draw(NamedTuple):
+    """One tensor of noise, `(N, *shape)`: standard normal, uniform on [0, 1), or whole numbers from 0
+    to choices - 1, each as likely as the others.
+    """
+
+    kind: Literal["normal", "uniform", "choice"]
+    shape: Shape
+    choices: int = 0
+
+
+class Kernel(nn.Module, ABC):
+    r"""A joint distribution of x and z, seen from both sides: $q(z \mid x)$ is what ``forward`` draws,
+    $p(x \mid z)$ what ``inverse`` draws.
+
+    ``forward(x) -> (z, V)`` with $V = \log p(x \mid z) - \log q(z \mid x)$, and
+    ``inverse(z) -> (x, V')`` with $V' = -V$ of the pair: then
+    $\log p(x) = \log p_Z(z) + V$, exactly where forward draws nothing, and in the mean of the
+    exponential where it does. What is deterministic and one-to-one contributes its log-det.
+    ``noise``: one tensor for each `Draw` that the direction takes, so that what is random can be
+    enumerated; drawn from torch's generator where it is not given.
+    Shapes: x `(N, *event)`, z `(N, *latent)`, V `(N,)`.  Units: nats.
+    Raises: `ValueError` for noise of other shapes.
+    Source: Nielsen et al. 2020, SurVAE Flows (arXiv:2007.02731); Wu et al. 2020,
+    Stochastic Normalizing Flows (arXiv:2002.06707), for the second form of V.
+    """
+
+    stochastic_forward: bool = False
+    stochastic_inverse: bool = False
+
+    @property
+    def bijective(self) -> bool:
+        """Whether it draws nothing in either direction."""
+        return not (self.stochastic_forward or self.stochastic_inverse)
+
+    def forward_draws(self, x: Tensor) -> tuple[Draw, ...]:
+        """The noise that ``forward`` takes for a batch."""
+        return ()
+
+    def inverse_draws(self, z: Tensor) -> tuple[Draw, ...]:
+        """The noise that ``inverse`` takes for a batch."""
+        return ()
+
+    def latent_shape(self, event_shape: Shape) -> Shape:
+        """The shape of a z for events of a shape."""
+        return event_shape
+
+    def event_shape(self, latent_shape: Shape) -> Shape:
+        """The shape of an event for a z of a shape."""
+        return latent_shape
+
+    @abstractmethod
+    def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
+        """Data to latents, `(z, V)`."""
+
+    @abstractmethod
+    def inverse(self, z: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
+        """Latents to data, `(x, V')`."""
+
+
+class Reversed(Kernel):
+    r"""A kernel the other way round: its contributions are those of the other direction, as they are.
+
+    The reversal of a surjection that forgets, which draws in its inverse, is one that adds: of
+    `Slice` augmentation, of `Rounding` dequantization, of `Abs` the choice of a sign.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.stochastic_forward = kernel.stochastic_inverse
+        self.stochastic_inverse = kernel.stochastic_forward
+
+    def forward_draws(self, x: Tensor) -> tuple[Draw, ...]:
+        """Those of the kernel's inverse."""
+        return self.kernel.inverse_draws(x)
+
+    def inverse_draws(self, z: Tensor) -> tuple[Draw, ...]:
+        """Those of the kernel's forward."""
+        return self.kernel.forward_draws(z)
+
+    def latent_shape(self, event_shape: Shape) -> Shape:
+        """The kernel's event shape."""
+        return self.kernel.event_shape(event_shape)
+
+    def event_shape(self, latent_shape: Shape) -> Shape:
+        """The kernel's latent shape."""
+        return self.kernel.latent_shape(latent_shape)
+
+    def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
+        """What `inverse` of the kernel does."""
+        return self.kernel.inverse(x, noise)
+
+    def inverse(self, z: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
+        """What `forward` of the kernel does."""
+        x, contribution = self.kernel(z, noise)
+        return x, contribution
+
+
+class KernelChain(Kernel):
+    """Bijections and kernels from left to right; contributions add up.
+
+    Noise is that of the parts, one after the other, and is given for all of them or for none.
+    """
+
+    def __init__(self, *layers: Bijection | Kernel) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.stochastic_forward = any(getattr(one, "stochastic_forward", False) for one in layers)
+        self.stochastic_inverse = any(getattr(one, "stochastic_inverse", False) for one in layers)
+
+    def latent_shape(self, event_shape: Shape) -> Shape:
+        """The shape that the last part gives."""
+        for layer in self.layers:
+            if isinstance(layer, Kernel):
+                event_shape = layer.latent_shape(event_shape)
+        return event_shape
+
+    def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
+        """Data to latents, `(z, V)`."""
+        total, given, left = x.new_zeros(len(x)), bool(noise), list(noise)
+        for layer in self.layers:
+            own: Noise = ()
+            if isinstance(layer, Kernel) and given:
+                own = tuple(left.pop(0) for _ in layer.forward_draws(x))
+            x, contribution = layer(x, own) if isinstance(layer, Kernel) else layer(x)
+            total = total + contribution
+        return x, total
+
+    def inverse(self, z: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
+        """Latents to data, `(x, V')`; the noise of the last part comes first."""
+        total, given, left = z.new_zeros(len(z)), bool(noise), list(noise)
+        for layer in reversed(self.layers):
+            assert isinstance(layer, Bijection | Kernel)
+            if isinstance(layer, Kernel):
+                own = tuple(left.pop(0) for _ in layer.inverse_draws(z)) if given else ()
+                z, contribution = layer.inverse(z, own)
+            else:
+                z, contribution = layer.inverse(z)
+            total = total + contribution
+        return z, total
+
+
+class KernelFlow(nn.Module):
+    r"""The density of data that a kernel takes to a base, or an estimate of it:
+    $\log p_Z(z) + V$ with one drawn z, of which the exponential is right on average.
+
+    So `log_prob` is exact where forward draws nothing, and else a lower bound on average (Jensen);
+    `importance_bound` takes the mean of several before the logarithm and approaches $\log p(x)$ from
+    below.
+    Shapes: x `(N, *event)`, log-density `(N,)`.  Units: nats.
+    Source: Nielsen et al. 2020, SurVAE Flows (arXiv:2007.02731); Burda et al. 2016,
+    Importance Weighted Autoencoders (arXiv:1509.00519); Huang et al. 2020, Augmented
+    Normalizing Flows (arXiv:2002.07101), for augmentation.
+    """
+
+    def __init__(self, base: StandardNormal, kernel: Kernel) -> None:
+        super().__init__()
+        self.base, self.kernel = base, kernel
+
+    @property
+    def lower_bound(self) -> bool:
+        """Whether `log_prob` is one draw of a bound."""
+        return self.kernel.stochastic_forward
+
+    def log_prob(self, x: Tensor, noise: Noise = ()) -> Tensor:
+        """The log-density of each row, or one draw of its bound."""
+        z, contribution = self.kernel(x, noise)
+        log_density: Tensor = self.base.log_prob(z) + contribution
+        return log_density
+
+    def importance_bound(self, x: Tensor, draws: int) -> Tensor:
+        r"""$\log \frac1K \sum_k p_Z(z_k)\,e^{V_k}$ with K independent draws of z for each row."""
+        if draws < 1:
+            raise ValueError(f"got draws={draws}; expected one at least")
+        values = self.log_prob(x.repeat(draws, *[1] * (x.dim() - 1))).view(draws, len(x))
+        return values.logsumexp(0) - math.log(draws)
+
+    @torch.no_grad()
+    def sample(self, n: int) -> Tensor:
+        """n events."""
+        return self.kernel.inverse(self.base.sample(n))[0]
+
+
+def taken(noise: Noise, draws: Sequence[Draw], like: Tensor) -> list[Tensor]:
+    """The noise that was given, or drawn for a batch; `ValueError` where it does not fit."""
+    if not noise:
+        return [drawn(draw, like) for draw in draws]
+    got, expected = (
+        [tuple(one.shape) for one in noise],
+        [(len(like), *draw.shape) for draw in draws],
+    )
+    if got != expected:
+        raise ValueError(f"got noise of shapes {got}; expected {expected}")
+    return list(noise)
+
+
+def drawn(draw: Draw, like: Tensor) -> Tensor:
+    """Noise for a batch, from torch's generator, of its dtype where it is no choice."""
+    shape = (len(like), *draw.shape)
+    if draw.kind == "choice":
+        return torch.randint(draw.choices, shape, device=like.device)
+    make = torch.randn if draw.kind == "normal" else torch.rand
+    return make(shape, dtype=like.dtype, device=like.device)

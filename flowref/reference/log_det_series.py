@@ -1,0 +1,153 @@
+r"""The log-determinant of $I + J$ for the Jacobian J of a contraction: exact, by a power series, or by
+a series that stops at random and is right on average.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+Map = Callable[[Tensor], Tensor]
+Noise = tuple[Tensor, ...]
+
+
+class LogDet(ABC):
+    r"""$\log|\det(I + J_g(x))|$ of each row, for a map g with $\|J_g\| < 1$.
+
+    ``noise``: the random numbers of an estimate, where they are given; else they are drawn from
+    torch's generator.
+    Shapes: x `(N, *event)`, result `(N,)`.  Units: nats.
+    """
+
+    exact: bool = False
+    unbiased: bool = False
+
+    @abstractmethod
+    def __call__(self, g: Map, x: Tensor, noise: Noise = ()) -> Tensor:
+        """The log-determinants."""
+
+
+@dataclass(frozen=True)
+class Exact(LogDet):
+    """By the Jacobian itself: D backward passes and a factorization, for events of few entries."""
+
+    exact = unbiased = True
+
+    def __call__(self, g: Map, x: Tensor, noise: Noise = ()) -> Tensor:
+        """The log-determinants."""
+        size = x.shape[1:].numel()
+        rows = [
+            vector_products(g, x, unit.expand_as(x), 1)[0].flatten(1)
+            for unit in torch.eye(size, dtype=x.dtype, device=x.device).view(size, *x.shape[1:])
+        ]
+        jacobian = torch.stack(rows, 1)
+        eye = torch.eye(size, dtype=x.dtype, device=x.device)
+        logs: Tensor = torch.linalg.slogdet(eye + jacobian).logabsdet
+        return logs
+
+
+@dataclass(frozen=True)
+class PowerSeries(LogDet):
+    r"""$\sum_{k=1}^{n} \frac{(-1)^{k+1}}{k}\,\mathrm{tr}(J^k)$, which lacks at most
+    $-D\,(\log(1 - c) + \sum_{k \le n} c^k / k)$.
+
+    Traces are exact where ``probes`` is 0, from D unit vectors; else means of $v^T J^k v$ over so
+    many vectors of independent signs v, the same for all k. noise: (v,), `(probes, N, *event)`.
+    Source: Behrmann et al. 2019, Invertible Residual Networks (arXiv:1811.00995).
+    """
+
+    terms: int = 10
+    probes: int = 0
+
+    def __call__(self, g: Map, x: Tensor, noise: Noise = ()) -> Tensor:
+        """The log-determinants, truncated."""
+        factors = [(-1) ** (k + 1) / k for k in range(1, self.terms + 1)]
+        return weighted_traces(g, x, factors, self.probes, noise)
+
+    def lacks(self, dims: int, lipschitz: float) -> float:
+        """The most by which the sum differs from the log-determinant."""
+        head = sum(lipschitz**k / k for k in range(1, self.terms + 1))
+        return dims * (-math.log1p(-lipschitz) - head)
+
+
+@dataclass(frozen=True)
+class Roulette(LogDet):
+    r"""The series cut off after a random number of terms, each divided by the probability of getting
+    so far: unbiased.
+
+    The first ``sure`` terms are always there; of the others there are N, geometric with
+    $P(N \ge j) = (1 - p)^{j}$. Its variance is finite where $c^2 < 1 - p$.
+    noise: (N, v) with N a whole number, one for the batch; v as in `PowerSeries`, or () where probes
+    is 0.
+    Source: Chen et al. 2019, Residual Flows (arXiv:1906.02735), section 3.1.
+    """
+
+    unbiased = True
+
+    p: float = 0.5
+    sure: int = 2
+    probes: int = 1
+
+    def __post_init__(self) -> None:
+        if not (0 < self.p < 1 and self.sure >= 0 and self.probes >= 0):
+            raise ValueError(
+                f"got p={self.p}, sure={self.sure}, probes={self.probes}; expected 0 < p < 1 and no "
+                "negative number"
+            )
+
+    def __call__(self, g: Map, x: Tensor, noise: Noise = ()) -> Tensor:
+        """The estimated log-determinants."""
+        more = int(noise[0]) if noise else int(torch.empty(()).geometric_(self.p)) - 1
+        factors = [
+            (-1) ** (k + 1) / k / (1 - self.p) ** max(0, k - self.sure)
+            for k in range(1, self.sure + more + 1)
+        ]
+        return weighted_traces(g, x, factors, self.probes, noise[1:])
+
+
+def weighted_traces(
+    g: Map, x: Tensor, factors: list[float], probes: int, noise: Noise = ()
+) -> Tensor:
+    r"""$\sum_k f_k\,\mathrm{tr}(J^k)$ of each row, by products of row vectors with J."""
+    if probes:
+        signs = noise[0] if noise else random_signs(probes, x)
+        share = 1 / probes
+    else:
+        size = x.shape[1:].numel()
+        eye = torch.eye(size, dtype=x.dtype, device=x.device).view(size, 1, *x.shape[1:])
+        signs, share = eye.expand(size, *x.shape), 1.0
+    total = x.new_zeros(len(x))
+    if not factors:
+        return total
+    for vectors in signs:
+        products = vector_products(g, x, vectors, len(factors))
+        for factor, product in zip(factors, products, strict=True):
+            total = total + share * factor * (product * vectors).flatten(1).sum(1)
+    return total
+
+
+def vector_products(g: Map, x: Tensor, vectors: Tensor, times: int) -> list[Tensor]:
+    r"""$v^T J, v^T J^2, \dots$ of each row, by backward passes through one call of g."""
+    # Whoever differentiates the result by x or by parameters needs a graph; a copy of x stands for
+    # it where it has none, so that a plain call under no_grad works as well.
+    kept = torch.is_grad_enabled()
+    with torch.enable_grad():
+        point = x if x.requires_grad and kept else x.detach().requires_grad_()
+        value = g(point)
+        products: list[Tensor] = []
+        for _ in range(times):
+            (vectors,) = torch.autograd.grad(
+                value, point, vectors, retain_graph=True, create_graph=kept
+            )
+            products.append(vectors)
+    return products if kept else [product.detach() for product in products]
+
+
+def random_signs(count: int, x: Tensor) -> Tensor:
+    """Independent signs, `(count, *x.shape)`."""
+    return 2.0 * torch.randint(2, (count, *x.shape), device=x.device).to(x.dtype) - 1.0

@@ -1,0 +1,137 @@
+r"""Markov chains as layers: a step draws, and its path weight says how much more likely the step back
+would have been.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from flowref.reference.kernel import Draw, Kernel, Noise, taken
+
+Energy = Callable[[Tensor], Tensor]
+
+
+class Metropolis(Kernel):
+    r"""Steps of a Metropolis chain with the density $e^{-u}$: $y = x + \sigma\eta$ is accepted where
+    $v < e^{u(x) - u(y)}$, row by row.
+
+    $V = u(y) - u(x)$ over the whole chain: by detailed balance the step back is
+    $e^{u(y) - u(x)}$ times as likely as the step. The inverse is the same chain.
+    ``energy``: maps x `(N, *event)` to u `(N,)`, which may be infinite where nothing lies.
+    Shapes: x and z `(N, *event)`, V `(N,)`; noise: normal `(N, steps, *event)` and uniform
+    `(N, steps)`.
+    Raises: `ValueError` for an energy of another shape, and for a start of infinite energy.
+    Source: Wu et al. 2020, Stochastic Normalizing Flows (arXiv:2002.06707).
+    """
+
+    stochastic_forward = stochastic_inverse = True
+
+    def __init__(self, energy: Energy, steps: int = 1, size: float = 0.01) -> None:
+        super().__init__()
+        if steps < 1 or not size > 0:
+            raise ValueError(f"got steps={steps}, size={size}; expected positive numbers")
+        self.energy, self.steps, self.size = energy, steps, size
+
+    def forward_draws(self, x: Tensor) -> tuple[Draw, ...]:
+        """Proposals and thresholds."""
+        return Draw("normal", (self.steps, *x.shape[1:])), Draw("uniform", (self.steps,))
+
+    def inverse_draws(self, z: Tensor) -> tuple[Draw, ...]:
+        """The same."""
+        return self.forward_draws(z)
+
+    def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
+        """Data to latents, `(z, V)`."""
+        proposals, thresholds = taken(noise, self.forward_draws(x), x)
+        before = energy_of(self.energy, x)
+        if bool(before.isposinf().any()):
+            raise ValueError(
+                "got a point of infinite energy; a chain has no density to start in there"
+            )
+        now = before
+        for step in range(self.steps):
+            y = x + self.size * proposals[:, step]
+            there = energy_of(self.energy, y)
+            # By selection: of what is rejected not even an infinity may remain. NaN is rejected.
+            accepted = thresholds[:, step] < torch.exp((now - there).clamp(max=0.0))
+            x = torch.where(accepted.view(-1, *[1] * (x.dim() - 1)), y, x)
+            now = torch.where(accepted, there, now)
+        return x, now - before
+
+    def inverse(self, z: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
+        """Latents to data, `(x, V')`."""
+        x, contribution = self(z, noise)
+        return x, contribution
+
+
+class Langevin(Kernel):
+    r"""A step of overdamped Langevin dynamics:
+    $y = x - h\,\nabla u(x) + \sqrt{2h/\beta}\,\eta$, accepted always.
+
+    The step back from y needs the noise
+    $\tilde\eta = \sqrt{h\beta/2}\,(\nabla u(x) + \nabla u(y)) - \eta$, and
+    $V = \tfrac12 (\|\eta\|^2 - \|\tilde\eta\|^2)$. The inverse is the same chain.
+    ``energy``: maps x `(N, *event)` to u `(N,)`, differentiable.
+    Shapes: x and z `(N, *event)`, V `(N,)`; noise: normal `(N, steps, *event)`.
+    Source: Wu et al. 2020, Stochastic Normalizing Flows (arXiv:2002.06707).
+    """
+
+    stochastic_forward = stochastic_inverse = True
+
+    def __init__(
+        self, energy: Energy, steps: int = 1, size: float = 0.01, beta: float = 1.0
+    ) -> None:
+        super().__init__()
+        if steps < 1 or not (size > 0 and beta > 0):
+            raise ValueError(
+                f"got steps={steps}, size={size}, beta={beta}; expected positive numbers"
+            )
+        self.energy, self.steps, self.size, self.beta = energy, steps, size, beta
+
+    def forward_draws(self, x: Tensor) -> tuple[Draw, ...]:
+        """The noise of each step."""
+        return (Draw("normal", (self.steps, *x.shape[1:])),)
+
+    def inverse_draws(self, z: Tensor) -> tuple[Draw, ...]:
+        """The same."""
+        return self.forward_draws(z)
+
+    def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
+        """Data to latents, `(z, V)`."""
+        (normal,) = taken(noise, self.forward_draws(x), x)
+        total = x.new_zeros(len(x))
+        slope = gradient(self.energy, x)
+        for step in range(self.steps):
+            eta = normal[:, step]
+            y = x - self.size * slope + math.sqrt(2 * self.size / self.beta) * eta
+            there = gradient(self.energy, y)
+            back = math.sqrt(self.size * self.beta / 2) * (slope + there) - eta
+            total = total + 0.5 * (eta.square() - back.square()).flatten(1).sum(1)
+            x, slope = y, there
+        return x, total
+
+    def inverse(self, z: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
+        """Latents to data, `(x, V')`."""
+        x, contribution = self(z, noise)
+        return x, contribution
+
+
+def energy_of(energy: Energy, x: Tensor) -> Tensor:
+    """One number for each row; `ValueError` for anything else."""
+    value = energy(x)
+    if value.shape != (len(x),):
+        raise ValueError(f"the energy gave shape {tuple(value.shape)}; expected {(len(x),)}")
+    return value
+
+
+def gradient(energy: Energy, x: Tensor) -> Tensor:
+    """The gradient of the energy at each row, with a graph where one is recorded."""
+    kept = torch.is_grad_enabled()
+    with torch.enable_grad():
+        point = x if x.requires_grad and kept else x.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(energy_of(energy, point).sum(), point, create_graph=kept)
+    return slope if kept else slope.detach()
