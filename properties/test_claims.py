@@ -78,7 +78,12 @@ def test_no_component_is_left_out(data: Any) -> None:
     kinds = {kind for kind in vars(ref).values() if isinstance(kind, type)}
     maps = {kind for kind in kinds if issubclass(kind, ref.Bijection) and not isabstract(kind)}
     of_sampling = {ref.ElementwiseCDF, ref.Rosenblatt}
-    assert maps - of_sampling <= stated
+    iterated = {
+        ref.Residual,
+        ref.CNF,
+        ref.OTFlow,
+    }  # which come back within a tolerance, not within rounding
+    assert maps - of_sampling - iterated <= stated
 
 
 @pytest.mark.parametrize("kind", [ref.Dequantize])

@@ -12,7 +12,8 @@ USUAL = {"running_mean": "running mean", "running_var": "running variance", "eps
 
 def kind_of(dialect: Dialect, facts: Facts) -> str:
     """The kind of a target: "affine coupling with inverse", "density without sampler", ..."""
-    named = [phrase for phrase in (_map(dialect, facts), _density(dialect)) if phrase]
+    phrases = (_map(dialect, facts), _kernel(dialect, facts), _density(dialect))
+    named = [phrase for phrase in phrases if phrase]
     return " and ".join(named) or _other(dialect)
 
 
@@ -24,6 +25,20 @@ def _map(dialect: Dialect, facts: Facts) -> str:
     if facts.normalizer is not None:
         return _normalizer(facts.normalizer, dialect.inverse is not None)
     return f"{_shape_of_map(facts)} {way_back}"
+
+
+def _kernel(dialect: Dialect, facts: Facts) -> str:
+    """The map that may draw, or nothing where there is none."""
+    if dialect.push is None:
+        return ""
+    draws = facts.kernel.draws if facts.kernel is not None else (None, None)
+    kinds: dict[tuple[bool | None, bool | None], str] = {
+        (False, True): "surjection that forgets",
+        (True, False): "surjection that adds",
+        (True, True): "random layer",
+    }
+    way_back = "without inverse" if dialect.pull is None else "with inverse"
+    return f"{kinds.get(draws, 'kernel')} {way_back}"
 
 
 def _shape_of_map(facts: Facts) -> str:

@@ -17,6 +17,7 @@ from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
 from flowref.adapters.user.probing import ROWS
 from flowref.backends import Backend
+from flowref.loading import kernels
 from flowref.loading.declared import Declared
 from flowref.loading.factory import attributes
 from flowref.loading.initialization import INITIALIZED, initializes, made_ready
@@ -93,7 +94,11 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     conventions: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     set_aside: dict[str, str] = {}
-    if recognition.adapter.name == USER:
+    if recognition.adapter.name == USER and dialect.push is not None:
+        facts, why = kernels.settled(instance, dialect, facts)
+        spoken = Settled(dialect).saying(*kernels.spoken(dialect, facts))
+        conventions = spoken.conventions
+    elif recognition.adapter.name == USER:
         facts, spoken, why = settled(instance, dialect, facts)
         dialect, conventions, hints = spoken.dialect, spoken.conventions, spoken.hints
         if facts.promises.get("lower-bound"):
@@ -408,6 +413,8 @@ def round_trip(subject: Subject, backend: Backend) -> Trip:
             y = subject.forward(x, context).value
         elif subject.log_prob is not None:
             subject.log_prob(x, context)
+        elif subject.push is not None:
+            subject.push(x, 0, context)
         elif subject.cdf is not None:
             subject.cdf(x)
         elif subject.dequantize is not None:

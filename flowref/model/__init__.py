@@ -45,6 +45,7 @@ from flowref.model.stages import Stage, Visitor
 from flowref.model.steps import Life
 from flowref.model.structure.batch_norm import ROLES, RUNNING, SAMPLE, Normalizer
 from flowref.model.structure.coupling import KINDS, MASKS, Coupling, named_mask
+from flowref.model.structure.kernel import MEANINGS, Kernel
 from flowref.model.structure.multi_scale import ORDERS, MultiScale, Squeezing
 from flowref.model.structure.preprocessing import Preprocessing
 from flowref.model.subject import Batch, Subject, per_point
@@ -53,11 +54,11 @@ from flowref.model.target import CONVENTIONS, OBJECT, USER, Condition, History, 
 from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verdict, identity
 
 __all__ = [
-    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "EXACT", "KINDS", "MASKS", "OBJECT",
+    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "EXACT", "KINDS", "MASKS", "MEANINGS", "OBJECT",
     "ORDERS", "OTHER_WEIGHTS", "PROMISES", "PUBLISHED", "REAL", "ROLES", "ROUNDING", "RUNNING", "SAMPLE", "STATISTICAL",
     "UNCOUNTED", "USER", "Adapter", "Ambiguous", "Array", "BaselineError", "Batch", "Call",
     "CallCost", "Component", "Condition", "Cost", "Counterexample", "Counts", "Coupling",
-    "DataError", "Dialect", "Evidence", "Facts", "Figure", "FlowrefError", "History", "KnownFailure", "Law", "LawError",
+    "DataError", "Dialect", "Evidence", "Facts", "Figure", "FlowrefError", "History", "Kernel", "KnownFailure", "Law", "LawError",
     "Life", "Line", "Manner", "Mapped", "MultiScale", "Mutant", "Normalizer", "Observation",
     "Preprocessing", "Problem", "Promise", "Recognized", "ReportError", "Requirement", "Residual",
     "Shape", "Silence", "SpecError", "Squeezing", "Stage", "Standing", "Status", "Subject", "Support",

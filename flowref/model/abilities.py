@@ -18,6 +18,7 @@ from flowref.model.component import Facts, Shape
 from flowref.model.steps import Life, Step
 from flowref.model.structure.batch_norm import Normalizer
 from flowref.model.structure.coupling import Coupling
+from flowref.model.structure.kernel import Kernel
 from flowref.model.structure.multi_scale import MultiScale, Squeezing
 from flowref.model.support import Support
 
@@ -230,6 +231,24 @@ class Dequantizer(Flow, Protocol):
 
     @property
     def dequantize(self) -> Call[Array]: ...
+
+
+class Pushing(Flow, Protocol):
+    """A kernel: a map with a contribution to the log-likelihood, which may draw:
+    ``push(x, seed, context)``.
+    """
+
+    @property
+    def push(self) -> Call[Mapped]: ...
+    @property
+    def kernel(self) -> Kernel: ...
+
+
+class TwoWay(Pushing, Protocol):
+    """A kernel that goes back: ``pull(z, seed, context)``."""
+
+    @property
+    def pull(self) -> Call[Mapped]: ...
 
 
 class Composite(Bijection, Protocol):

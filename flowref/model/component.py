@@ -10,6 +10,7 @@ from flowref.model.cost import UNCOUNTED, Cost
 from flowref.model.promises import canonical
 from flowref.model.structure.batch_norm import Normalizer
 from flowref.model.structure.coupling import Coupling
+from flowref.model.structure.kernel import Kernel
 from flowref.model.structure.multi_scale import MultiScale, Squeezing
 from flowref.model.structure.preprocessing import Preprocessing
 from flowref.model.support import REAL, Support
@@ -52,6 +53,8 @@ class Dialect:
     ``bits_per_dim(obj, x, context)``; ``loss(obj, x, context, weight) -> (nll, penalty)``: what
     training minimizes, with the weight of the penalty; penalty None if there is none.
     ``dequantize(obj, levels, noise)``: levels to reals, by noise in [0, 1).
+    ``push(obj, x, context) -> (z, V)`` and ``pull(obj, z, context) -> (x, V')``: a kernel, whose
+    calls may draw from the framework's generators (see `structure.kernel`); V' None if none is offered.
     ``repair(obj)``: run after parameters were moved, to put them back into their valid set.
     ``normalizing``: which call maps data to latents, "forward" or "inverse"; it matters to
     densities and to warming up.
@@ -78,6 +81,8 @@ class Dialect:
     bits_per_dim: Callable[..., Any] | None = None
     loss: Callable[..., Any] | None = None
     dequantize: Callable[..., Any] | None = None
+    push: Callable[..., Any] | None = None
+    pull: Callable[..., Any] | None = None
     repair: Callable[[Any], None] | None = None
     normalizing: str = "forward"
 
@@ -103,7 +108,8 @@ class Facts:
     ``given``: whether its weights come from a file, as they were trained; ``at_data``: whether it is
     measured at a user's data, which lie in its domain by being given.
     ``multi_scale``: how its latents leave level by level, if they do. ``coupling``: its two parts,
-    if it is a coupling. ``cost``: what its calls take, as far as they were counted.
+    if it is a coupling. ``kernel``: what it says of its draws, if it may draw. ``cost``: what its
+    calls take, as far as they were counted.
     ``built_here``: built by name in the precision that it is judged in, so that what it keeps in
     single precision all the same is its own doing.
     """
@@ -122,6 +128,7 @@ class Facts:
     squeezing: Squeezing | None = None
     multi_scale: MultiScale | None = None
     coupling: Coupling | None = None
+    kernel: Kernel | None = None
     broken: Mapping[str, str] | None = None
     cost: Cost = UNCOUNTED
     given: bool = False

@@ -16,6 +16,7 @@ from flowref.model.cost import Cost
 from flowref.model.steps import Life
 from flowref.model.structure.batch_norm import Normalizer
 from flowref.model.structure.coupling import Coupling
+from flowref.model.structure.kernel import Kernel
 from flowref.model.structure.multi_scale import MultiScale, Squeezing
 from flowref.model.structure.preprocessing import Preprocessing
 from flowref.model.support import REAL, Support
@@ -62,7 +63,9 @@ class Subject:
         ``rescaled(x, factor, context)`` -> ``(batch,)``, the log-density of data times a factor;
         ``bits_per_dim(x, context)`` -> ``(batch,)`` or a number;
         ``loss(x, context, weight)`` -> (nll, penalty or None);
-        ``dequantize(levels, noise, dtype)`` -> the reals, in that dtype.
+        ``dequantize(levels, noise, dtype)`` -> the reals, in that dtype;
+        ``push(x, seed, context)``, ``pull(z, seed, context)`` -> `Mapped`: a kernel, with what it
+        contributes in place of log-dets; every generator is set to the seed first.
     ``jacobian(call, x, context)`` -> ``(batch, outputs, inputs)`` by the library's autodiff;
     raises `Unsupported` where the call records no graph.
     ``vjp(call, x, context, value_cotangent, ladj_cotangent)`` -> gradient in x, ``(batch, *event)``.
@@ -199,6 +202,16 @@ class Subject:
         """Levels to reals."""
         return self.calls.get("dequantize")
 
+    @property
+    def push(self) -> Call[Mapped] | None:
+        """Data to latents, drawing perhaps."""
+        return self.calls.get("push")
+
+    @property
+    def pull(self) -> Call[Mapped] | None:
+        """Latents to data, drawing perhaps."""
+        return self.calls.get("pull")
+
     # Facts that laws ask for.
 
     @property
@@ -256,6 +269,11 @@ class Subject:
     def coupling(self) -> Coupling | None:
         """Its two parts, if it is a coupling."""
         return self.facts.coupling
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """What it says of its draws, if it may draw."""
+        return self.facts.kernel
 
     @property
     def cost(self) -> Cost:

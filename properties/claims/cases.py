@@ -7,6 +7,7 @@ global generator.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -42,6 +43,7 @@ SETS: dict[str, Callable[[Tensor, float], Tensor]] = {
     "positive": lambda points, size: size * points.exp(),
     "unit": lambda points, size: points.sigmoid(),
     "pixels": lambda points, size: BINS * points.sigmoid(),
+    "box": lambda points, size: 3 * points.tanh(),
 }
 
 
@@ -150,9 +152,25 @@ def vectors(draw: Any, event: Event) -> ref.Bijection:
     return ref.VectorRealNVP(event[0], draw(st.integers(1, 3)), (5,))
 
 
+def spline(draw: Any, event: Event) -> ref.Bijection:
+    """Splines of each entry, identities outside of a box."""
+    return ref.Spline(event, draw(st.integers(2, 5)))
+
+
+def boxed_spline(draw: Any, event: Event) -> ref.Bijection:
+    """Splines of each entry, on the box alone."""
+    return ref.Spline(event, draw(st.integers(2, 5)), 3.0, tails=None)
+
+
+def autoregressive(kind: Callable[..., ref.Bijection]) -> Build:
+    """Autoregressive flows in any order."""
+    return lambda draw, event: kind(event[0], (6,), draw(st.permutations(range(event[0]))))
+
+
 VECTORS = st.tuples(st.integers(2, 5))
 IMAGES = st.sampled_from([(2, 4, 2), (1, 4, 4), (2, 2, 4)])
 EVEN = st.sampled_from([(2, 2, 2), (2, 4, 2), (4, 2, 2)])
+SQUARES = st.sampled_from([(2, 2, 3), (1, 3, 2)])
 EVENTS = VECTORS | IMAGES | st.sampled_from([(3, 4), (2, 2, 1, 3)])
 COMPONENTS: dict[str, Component] = {
     "batch norm": Component(EVENTS, flow_batch_norm),
@@ -163,6 +181,24 @@ COMPONENTS: dict[str, Component] = {
     "channel coupling": Component(EVEN, channels),
     "permutation": Component(EVENTS, permutation),
     "reversal": Component(EVENTS, lambda draw, event: ref.Reverse(event[0])),
+    "spline": Component(EVENTS, spline),
+    "spline on a box": Component(EVENTS, boxed_spline, "box", "box"),
+    "spline coupling": Component(VECTORS, coupling(partial(ref.SplineCoupling, bins=4), 11)),
+    "autoregressive": Component(
+        VECTORS, autoregressive(ref.MaskedAutoregressive), "moderate", "moderate"
+    ),
+    "autoregressive spline": Component(
+        VECTORS, autoregressive(partial(ref.AutoregressiveSpline, bins=4))
+    ),
+    "periodic convolution": Component(
+        SQUARES, lambda draw, event: ref.PeriodicConvolution(event[0], 2)
+    ),
+    "masked convolution": Component(
+        SQUARES, lambda draw, event: ref.MaskedConvolution(event[0], 3, draw(st.booleans()))
+    ),
+    "emerging convolution": Component(
+        SQUARES, lambda draw, event: ref.EmergingConvolution(event[0])
+    ),
     "1x1 convolution": Component(EVENTS, convolution),
     "affine": Component(EVENTS, affine),
     "exponential": Component(EVENTS, lambda draw, event: ref.Exp(), "moderate", "positive"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from flowref.adapters.common.described import components_of, numbered
 from flowref.adapters.common.published import components_of_models
-from flowref.adapters.normflows import bases, constructions, published
+from flowref.adapters.normflows import bases, constructions, kernels, published
 from flowref.adapters.normflows.facts import describe, describe_levels
 from flowref.adapters.normflows.shapes import takes_context
 from flowref.model import Adapter, Component, Dialect, Facts, Shape
@@ -195,6 +195,7 @@ def components() -> Mapping[str, Component]:
         **components_of(constructions.conditional_models(), CONDITIONAL, describe),
         **components_of(constructions.multi_scale_models(), LEVELS, describe_levels),
         **components_of(bases.constructions(), bases.BASE, bases.describe),
+        **components_of(kernels.constructions(), kernels.KERNEL, kernels.describe),
     }
 
 
@@ -232,16 +233,9 @@ def recognizes(obj: Any) -> Dialect | None:
             if isinstance(obj, ConditionalNormalizingFlow) and takes_context(obj)
             else MODEL
         )
-    if isinstance(
-        obj,
-        (
-            flows.Split,
-            flows.Merge,
-            flows.AffineCoupling,
-            flows.MetropolisHastings,
-            flows.HamiltonianMonteCarlo,
-        ),
-    ):
+    if (random := kernels.recognizes(obj)) is not None:
+        return random
+    if isinstance(obj, (flows.Split, flows.Merge, flows.AffineCoupling)):
         return None
     if one_way and isinstance(obj, flows.base.Flow):
         return ONE_WAY
@@ -254,6 +248,8 @@ def recognizes(obj: Any) -> Dialect | None:
 
 def describe_any(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a flow, a model or a base distribution."""
+    if kernels.recognizes(obj) is not None:
+        return kernels.describe(obj, event_shape)
     of_base = bases.recognizes(obj) is not None
     return (bases.describe if of_base else describe)(obj, event_shape)
 

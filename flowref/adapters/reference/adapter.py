@@ -8,7 +8,12 @@ from typing import Any
 from flowref.adapters.common import batch_norms
 from flowref.adapters.common.described import components_of, numbered
 from flowref.adapters.common.published import components_of_models
-from flowref.adapters.reference import constructions, published
+from flowref.adapters.reference import (
+    constructions,
+    constructions_kernels,
+    constructions_wide,
+    published,
+)
 from flowref.adapters.reference.facts import describe
 from flowref.model import Adapter, Component, Dialect
 
@@ -91,11 +96,29 @@ def estimate(obj: Any, x: Any, draws: int, context: Any) -> Any:
     return obj.estimate(x, draws)
 
 
+def repair(obj: Any) -> None:
+    for layer in obj.modules():
+        if hasattr(layer, "settle"):
+            layer.settle()
+
+
+def push(obj: Any, x: Any, context: Any) -> Any:
+    z, contribution = obj(x)
+    return z, contribution
+
+
+def pull(obj: Any, z: Any, context: Any) -> Any:
+    x, contribution = obj.inverse(z)
+    return x, contribution
+
+
 def dequantize(obj: Any, levels: Any, noise: Any) -> Any:
     return obj(levels, noise)[0]
 
 
-LAYER = Dialect(forward=forward, inverse=inverse, parts=parts, chain=chain, invert=invert)
+LAYER = Dialect(
+    forward=forward, inverse=inverse, parts=parts, chain=chain, invert=invert, repair=repair
+)
 FLOW = Dialect(
     forward=forward,
     inverse=inverse,
@@ -108,10 +131,13 @@ FLOW = Dialect(
     rescale=rescale,
     bits_per_dim=bits_per_dim,
     loss=loss,
+    repair=repair,
 )
 UNIVARIATE = Dialect(log_prob=log_prob, sample=sample, cdf=cdf, icdf=icdf)
 ATOMS = Dialect(cdf=cdf, icdf=icdf)
 LATENT = Dialect(log_prob=log_prob, sample=sample, estimate=estimate)
+KERNEL = Dialect(push=push, pull=pull, repair=repair)
+BOUND = Dialect(log_prob=log_prob, sample=sample, repair=repair)
 # A surjection: its inverse forgets the noise, so that it is no bijection.
 DEQUANTIZER = Dialect(dequantize=dequantize)
 
@@ -124,10 +150,13 @@ def components() -> Mapping[str, Component]:
     return {
         **components_of(constructions.normalizers(), _normalizer_dialect, describe),
         **components_of(constructions.bijections(), LAYER, describe, promised),
+        **components_of(constructions_wide.bijections(), LAYER, describe),
         **components_of(constructions.flows(), FLOW, describe, promised),
         **components_of(constructions.univariate(), _univariate_dialect, describe),
         **components_of(constructions.latent_models(), LATENT, describe),
         **components_of(constructions.surjections(), DEQUANTIZER, describe),
+        **components_of(constructions_kernels.kernels(), KERNEL, describe),
+        **components_of(constructions_kernels.flows(), BOUND, describe),
     }
 
 
@@ -159,6 +188,8 @@ def recognizes(obj: Any) -> Dialect | None:
         Exponential,
         Flow,
         GaussianLatentModel,
+        Kernel,
+        KernelFlow,
     )
 
     if isinstance(obj, BatchNorm):
@@ -170,6 +201,8 @@ def recognizes(obj: Any) -> Dialect | None:
         (Atoms, ATOMS),
         (GaussianLatentModel, LATENT),
         (Dequantize, DEQUANTIZER),
+        (Kernel, KERNEL),
+        (KernelFlow, BOUND),
     ):
         if isinstance(obj, kind):
             return dialect

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from flowref.adapters.common import batch_norm_shapes, batch_norms
@@ -14,7 +15,7 @@ from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_supports import interval
 from flowref.adapters.common.traits import Traits, compose, facts_of
 from flowref.adapters.reference import structure
-from flowref.model import REAL, Facts, Preprocessing, Shape, Support
+from flowref.model import REAL, Facts, Kernel, Preprocessing, Shape, Support
 
 PROMISES: dict[str, frozenset[str]] = {
     "ActNorm": ELEMENTWISE | CONSTANT,
@@ -24,6 +25,9 @@ PROMISES: dict[str, frozenset[str]] = {
     "Exp": ELEMENTWISE,
     "InvertibleBatchNorm": CONSTANT | {"elementwise"},
     "InvertibleConv1x1": CONSTANT,
+    "MaskedConvolution": CONSTANT,
+    "PeriodicConvolution": CONSTANT,
+    "Spline": ELEMENTWISE,
     "Logit": ELEMENTWISE,
     "Permute": VOLUME | CONSTANT,
     "Rosenblatt": frozenset({"autoregressive"}),
@@ -59,6 +63,11 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         return Facts(event_shape=shape, preprocessing=Preprocessing(0.0, float(obj.bins), obj.bins))
     if "GaussianLatentModel" in lineage(obj):
         return Facts(event_shape=shape)
+    if "Kernel" in lineage(obj):
+        return _kernel(obj, shape)
+    if "KernelFlow" in lineage(obj):
+        drawn = {"lower-bound": True, "estimator": True} if obj.lower_bound else {}
+        return Facts(event_shape=shape, promises=drawn)
     return facts_of(
         traits(obj),
         shape,
@@ -110,6 +119,8 @@ def _closed_forms(obj: Any) -> dict[str, Any]:
             "precision": 1e-5,
         }
         return {"rosenblatt": gaussian}
+    if "CNF" in names:
+        return {"log-det-tolerance": 100 * obj.tolerance}
     if "Flow" in names:
         # Bits per dimension are by default those of levels that are one apart.
         return {**base_promises(obj.base), "samples-from-base": True, "rsample": True, "level": 1.0}
@@ -136,7 +147,62 @@ def traits(obj: Any) -> Traits:
         return Traits(codomain=Support.parse("unit"), promises=promises)
     if "Exp" in names:
         return Traits(codomain=Support.parse("positive"), promises=promises)
+    if "SplineLayer" in names:
+        return _spline(obj, promises | _ordered(obj))
+    if "CNF" in names:
+        return Traits(codomain=REAL, promises=promises, tolerance=100 * obj.tolerance)
+    if "Residual" in names:
+        if not obj.log_det.exact:
+            promises |= {"estimator", "unbiased-log-det"} if obj.log_det.unbiased else {"estimator"}
+        return Traits(codomain=REAL, promises=promises, tolerance=obj.tolerance)
+    if "MaskedAutoregressive" in names:
+        return Traits(codomain=REAL, promises=promises | _ordered(obj))
     return Traits(codomain=REAL, promises=promises)
+
+
+def _spline(obj: Any, promises: frozenset[str]) -> Traits:
+    """The traits of a spline on a box, and of one that is the identity outside."""
+    if obj.tails is None:
+        box = interval(-obj.bound, obj.bound)
+        return Traits(box, box, promises=promises)
+    return Traits(codomain=REAL, knots=(-obj.bound, obj.bound), promises=promises)
+
+
+def _ordered(obj: Any) -> frozenset[str]:
+    """Whether entries depend on earlier ones alone, in the order in which they stand."""
+    order = getattr(obj, "order", None)
+    standing = order is not None and tuple(order) == tuple(range(len(order)))
+    return frozenset({"autoregressive"}) if standing else frozenset()
+
+
+def _kernel(obj: Any, shape: Shape) -> Facts:
+    """The facts of a layer that may draw."""
+    meaning = "path-weight" if lineage(obj) & {"Metropolis", "Langevin"} else "contribution"
+    domain, codomain = _sides(obj)
+    return Facts(
+        event_shape=shape,
+        latent_shape=tuple(obj.latent_shape(shape)),
+        domain=domain,
+        codomain=codomain,
+        kernel=Kernel((obj.stochastic_forward, obj.stochastic_inverse), meaning),
+    )
+
+
+def _sides(obj: Any) -> tuple[Support, Support | None]:
+    """Where the data of a layer lie, and its latents."""
+    names = lineage(obj)
+    if "Reversed" in names:
+        domain, codomain = _sides(obj.kernel)
+        return codomain or REAL, domain
+    if "KernelChain" in names:
+        layers = [_sides(one) if "Kernel" in lineage(one) else (REAL, REAL) for one in obj.layers]
+        onto = all(before[1] == after[0] for before, after in pairwise(layers))
+        return layers[0][0], layers[-1][1] if onto else None
+    if "Abs" in names:
+        return REAL, Support.parse("positive")
+    if "Sort" in names:
+        return REAL, Support.parse("ordered")
+    return REAL, REAL
 
 
 def _latent(obj: Any, shape: Shape) -> Shape:
@@ -170,6 +236,10 @@ def _event(obj: Any) -> Shape | None:
         return next((shape for layer in obj if (shape := _event(layer)) is not None), None)
     if "Permute" in names:
         return (len(obj.order),)
+    if "Spline" in names:
+        return tuple(obj.event_shape)
+    if names & {"MaskedAutoregressive", "AutoregressiveSpline"}:
+        return (obj.features,)
     if "Rosenblatt" in names:
         return (len(obj.mean),)
     if "GaussianLatentModel" in names:

@@ -13,16 +13,20 @@ from flowref.model import Coupling, MultiScale, Preprocessing, Shape, Squeezing
 def coupling(obj: Any, shape: Shape) -> Coupling | None:
     """The coupling that a layer is, or None."""
     name = own_class(obj, "flowref")
-    if name not in ("AffineCoupling", "AdditiveCoupling"):
+    kinds = {
+        "AffineCoupling": "affine",
+        "AdditiveCoupling": "additive",
+        "SplineCoupling": "elementwise",
+    }
+    if name not in kinds:
         return None
     mask, by_index = obj.partition.mask, obj.partition.by_index
-    affine = name == "AffineCoupling"
     return Coupling(
         on_axis(shape, mask.nonzero()[:, 0].tolist()) if by_index else spread(mask, shape),
-        "affine" if affine else "additive",
+        kinds[name],
         conditioner="conditioner",
         masked=not by_index,
-        log_scale="scale" if affine else None,
+        log_scale="scale" if kinds[name] == "affine" else None,
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from flowref.adapters.user import calls
+from flowref.adapters.user import calls, contributions
 from flowref.adapters.user.conventions import asking
 from flowref.adapters.user.conventions.directions import Chosen, Way, forward_way, inverse_ways
 from flowref.adapters.user.facts import describe
@@ -47,6 +47,8 @@ def part_of(obj: Any, column: bool) -> Dialect | None:
 
 def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None:
     """The dialect of an object, given what the user chooses where conventions are ambiguous."""
+    if (kernel := contributions.kernel(obj)) is not None:
+        return kernel
     forward = forward_way(obj, chosen)
     if forward is not None and chosen.get("returns") == "log_prob":
         return Dialect(log_prob=calls.forward_log_prob)

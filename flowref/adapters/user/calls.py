@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowref.adapters.user import contributions
+
 BASES = (
     "base",
     "base_dist",
@@ -170,7 +172,9 @@ def parts(obj: Any) -> Any:
 
 
 def _goes_back(item: Any) -> bool:
-    """Whether a part is a map with a way back."""
+    """Whether a part is a map with a way back, and says of itself nothing else."""
+    if contributions.facts(item) is not None:
+        return False
     if callable(getattr(item, "inverse", None)):
         return True
     from flowref.adapters.user.conventions.directions import forward_way, inverse_ways

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowref.model import TargetError
+from flowref.model import Dialect, Kernel
 
 ATTRIBUTES = ("bijective", "stochastic_forward", "stochastic_inverse")
 
@@ -25,21 +25,39 @@ def told(obj: Any) -> dict[str, bool] | None:
     return said
 
 
-def refused(obj: Any) -> None:
-    """Raises `TargetError` of a map that says that it is no bijection."""
+def kernel(obj: Any) -> Dialect | None:
+    """How a layer is called that says that it is no bijection; None for all else."""
+    if facts(obj) is None or not (callable(obj) or callable(getattr(obj, "forward", None))):
+        return None
+    back = pull if callable(getattr(obj, "inverse", None)) else None
+    repairs = repair if callable(getattr(obj, "repair", None)) else None
+    return Dialect(push=push, pull=back, repair=repairs)
+
+
+def facts(obj: Any) -> Kernel | None:
+    """What such a layer says of its draws."""
     said = told(obj)
     if said is None or said["bijective"] or callable(getattr(obj, "log_prob", None)):
-        return
-    ways = {
-        "stochastic_forward": "its forward is random",
-        "stochastic_inverse": "its inverse is random",
-    }
-    named = [words for name, words in ways.items() if said[name]]
-    because = f" ({' and '.join(named)})" if named else ""
-    raise TargetError(
-        f"{type(obj).__name__} says bijective = False{because}: no law speaks of surjections and of "
-        "random layers; audit the flow that it is part of, whose log_prob is judged"
-    )
+        return None
+    return Kernel((said["stochastic_forward"], said["stochastic_inverse"]))
+
+
+def push(obj: Any, x: Any, context: Any) -> Any:
+    """Data to latents with the contribution, of an object whose forward returns both."""
+    run = obj if callable(obj) else obj.forward
+    out = run(x) if context is None else run(x, context)
+    return out[0], out[1]
+
+
+def pull(obj: Any, z: Any, context: Any) -> Any:
+    """Latents to data, with the contribution where it is returned."""
+    out = obj.inverse(z) if context is None else obj.inverse(z, context)
+    return (out[0], out[1]) if isinstance(out, (tuple, list)) else (out, None)
+
+
+def repair(obj: Any) -> None:
+    """Let the object put moved parameters back into their valid set."""
+    obj.repair()
 
 
 def bounds(obj: Any) -> bool:

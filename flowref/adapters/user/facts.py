@@ -23,7 +23,6 @@ BOUNDS = (
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """What an object's attributes tell about it."""
-    contributions.refused(obj)
     shape = event_shape or getattr(obj, "event_shape", None)
     domain = _support(getattr(obj, "domain", getattr(obj, "support", None)))
     context = getattr(obj, "context_shape", None)
@@ -35,6 +34,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     promises = {**coupled, **_base(obj), **drawn, **_promises(obj)}
     return Facts(
         event_shape=_sizes(shape),
+        kernel=contributions.facts(obj),
         domain=domain or REAL,
         codomain=_support(getattr(obj, "codomain", None)),
         declared=domain is not None,

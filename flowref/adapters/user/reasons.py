@@ -19,6 +19,8 @@ ABILITIES = {
     "bits_per_dim": "bits per dimension",
     "loss": "a loss with a penalty",
     "dequantize": "dequantization",
+    "push": "a map that may draw, with its contribution to the log-likelihood",
+    "pull": "its way back",
     "repair": "puts moved parameters right",
 }
 # Attributes that state facts.

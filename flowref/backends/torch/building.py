@@ -86,4 +86,49 @@ def constructors(stage: Stage, build: Callable[[], Any]) -> set[str]:
     return found
 
 
-BUILDING: dict[type, Action] = {steps.Construct: construct}
+def inherited(stage: Stage, step: steps.Inherited) -> list[str]:
+    """Modules and tensors that are trained and are those of a class, found by identity in an object that
+    is built anew: a copy would have its own.
+    """
+    build = stage.live.build
+    if build is None:
+        raise Unsupported("it is a part, and built with the whole")
+    with sandbox(derive(stage.live.seed, 17), stage.live.dtype):
+        built = build()
+    if not isinstance(built, torch.nn.Module):
+        raise Unsupported("it is no module")
+    found = []
+    for path, module in built.named_modules():
+        kept: dict[str, Any] = {**module._modules, **module._parameters}
+        for where, value in held(type(module)):
+            names = [name for name, own in kept.items() if own is value]
+            found += [f"{path}.{name}".lstrip(".") + f" is {where}" for name in names]
+    return found
+
+
+def held(kind: type) -> list[tuple[str, Any]]:
+    """What a class holds and all its objects share, with words for where, of what is trained."""
+    values: list[tuple[str, Any]] = []
+    for base in kind.__mro__:
+        if base.__module__.partition(".")[0] == "torch":
+            continue
+        values += [
+            (f"the attribute {name} of {base.__name__}", v) for name, v in vars(base).items()
+        ]
+        made = vars(base).get("__init__")
+        for value in (
+            *(getattr(made, "__defaults__", None) or ()),
+            *(getattr(made, "__kwdefaults__", None) or {}).values(),
+        ):
+            values.append((f"a default of the constructor of {base.__name__}", value))
+    return [(where, value) for where, value in values if _trains(value)]
+
+
+def _trains(value: Any) -> bool:
+    """Whether a value is trained: constants may well belong to a class."""
+    if isinstance(value, torch.nn.Module):
+        return any(parameter.requires_grad for parameter in value.parameters())
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+BUILDING: dict[type, Action] = {steps.Construct: construct, steps.Inherited: inherited}

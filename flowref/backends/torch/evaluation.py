@@ -14,13 +14,13 @@ import torch
 from flowref.backends.torch import linear_noise
 from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import DTYPES, Live
-from flowref.backends.torch.methods import DRAWING, method, rows_of
+from flowref.backends.torch.methods import DRAWING, SEEDED, method, rows_of
 from flowref.model import Array, Mapped, Support
 
 # Methods of which results are kept.
 KEPT = ("forward", "inverse", "log_prob")
 # Methods that return a value and a number per point.
-MAPPED = (*KEPT, "sample_log_prob")
+MAPPED = (*KEPT, "sample_log_prob", *SEEDED)
 
 
 def evaluation(live: Live, name: str) -> Callable[..., Any]:

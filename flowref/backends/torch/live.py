@@ -180,9 +180,9 @@ class Live:
 
     def support_of(self, name: str) -> Support | None:
         """The set that the points of a call come from, if it is declared."""
-        if name in ("forward", "cdf"):
+        if name in ("forward", "cdf", "push"):
             return self.facts.domain
-        return self.facts.codomain if name == "inverse" else None
+        return self.facts.codomain if name in ("inverse", "pull") else None
 
     @contextlib.contextmanager
     def calling(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,12 +19,14 @@ from flowref.model import Dialect, Unsupported
 # Methods that take ``(x, context)``, and those that take ``(n, context)`` and draw.
 POINTWISE = ("forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim")
 DRAWING = ("sample", "base_sample", "rsample", "sample_log_prob")
+# Methods that take ``(x, context)`` and may draw on the way.
+SEEDED = ("push", "pull")
 
 
 def offered(dialect: Dialect) -> tuple[str, ...]:
     """The names of the methods that a dialect has."""
     names = [*POINTWISE, *DRAWING, "cdf", "icdf", "stated", "expanded", "sign", "estimate", "loss"]
-    names.append("dequantize")
+    names += ["dequantize", *SEEDED]
     present = [name for name in names if getattr(dialect, name) is not None]
     if dialect.rescale is not None and dialect.log_prob is not None:
         present.append("rescaled")
@@ -81,6 +84,11 @@ def _method(live: Live, name: str) -> Callable[..., Any]:
         return lambda obj, n, seed, context=None: seeded(
             seed, function, obj, n, context, recorded=name == "rsample"
         )
+    if name in SEEDED:
+        # Some of these layers differentiate an energy, and rely on gradients being recorded.
+        return lambda obj, x, seed, context=None: seeded(
+            seed, function, obj, x, context, recorded=True
+        )
     if name == "estimate":
         return lambda obj, x, draws, seed, context=None: seeded(
             seed, function, obj, x, draws, context
@@ -96,6 +104,7 @@ def seeded(seed: int, function: Callable[..., Any], *inputs: Any, recorded: bool
     """A call with the global random states seeded; with a graph only where it is ``recorded``."""
     seed_torch(seed)
     np.random.seed(seed % 2**32)
+    random.seed(seed)
     with torch.set_grad_enabled(recorded):
         return function(*inputs)
 

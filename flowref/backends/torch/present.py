@@ -130,7 +130,7 @@ def warm(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int
         if dialect.inverse is not None or dialect.normalizing == "forward"
         else "forward"
     )
-    function = getattr(dialect, which) or dialect.log_prob
+    function = getattr(dialect, which) or dialect.log_prob or dialect.push
     if function is None:
         return
     forwards = which == "forward"

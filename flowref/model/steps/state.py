@@ -59,6 +59,13 @@ class Construct(Step[Construction]):
 
 
 @dataclass(frozen=True)
+class Inherited(Step[Sequence[str]]):
+    """Parts of another object, built as the first was, that its classes hold: as the default of an
+    argument of a constructor, or as an attribute of the class. All objects of the class share them.
+    """
+
+
+@dataclass(frozen=True)
 class Reload(Step[None]):
     """The state_dict goes into a newly built object, strictly, which lives on."""
 

@@ -1,0 +1,57 @@
+"""What calls of a user's kernel show: that it takes points of its shape, and the shape of what it makes
+of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from flowref.adapters.user.probing import ROWS
+from flowref.loading.instance import GIVE_SHAPE, Instance
+from flowref.model import Dialect, Facts, TargetError, draw
+
+
+def settled(instance: Instance, dialect: Dialect, facts: Facts) -> tuple[Facts, tuple[str, ...]]:
+    """The facts of a kernel, completed by a call; and why. Its latents may be of any shape, and its
+    log-det is a contribution, one number a row.
+    """
+    target, backend = instance.source.target, instance.backend
+    if not facts.event_shape:
+        raise TargetError(
+            f"{target} is a layer that may draw or forget: its latents need not be of the shape of its "
+            f"events, and calls do not tell which. Give {GIVE_SHAPE}"
+        )
+    assert dialect.push is not None
+    x = draw(facts.domain, (ROWS, *facts.event_shape), np.random.default_rng(0))
+    with backend.sandbox(0, instance.dtype):
+        obj = instance.copy()
+        backend.set_mode(obj, False)
+        z, contribution = dialect.push(obj, backend.tensor(x, instance.dtype), None)
+    for what, value in (("its latents", z), ("its contribution", contribution)):
+        if tuple(getattr(value, "shape", ()))[:1] != (ROWS,):
+            raise TargetError(
+                f"{target}: {what} of {ROWS} points are of shape {tuple(getattr(value, 'shape', ()))}; "
+                "expected a row for each point"
+            )
+    if math.prod(contribution.shape) != ROWS:
+        raise TargetError(
+            f"{target}: its contributions for {ROWS} points are of shape {tuple(contribution.shape)}; "
+            f"expected ({ROWS},)"
+        )
+    latent = tuple(z.shape[1:])
+    why = f"forward maps events of shape {facts.event_shape} to latents of shape {latent}"
+    return replace(facts, latent_shape=latent), (why,)
+
+
+def spoken(dialect: Dialect, facts: Facts) -> Iterator[str]:
+    """What is said of a kernel on the target's line."""
+    if facts.kernel is not None:
+        says = {True: "draws", False: "draws nothing", None: "may draw"}
+        there, back = facts.kernel.draws
+        yield f"forward {says[there]}, inverse {says[back]}"
+    if facts.codomain is None:
+        yield "its codomain is not declared"
