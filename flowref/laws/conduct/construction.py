@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from flowref.laws.common.probes import absent
+from flowref.laws.common.requirements import has_modules
 from flowref.model import EXACT, Batch, Residual, law
 from flowref.model.abilities import Living
-from flowref.model.steps import Construct
+from flowref.model.steps import Construct, Inherited
 
 
 @law(
@@ -23,3 +24,21 @@ def construction(flow: Living, batch: Batch) -> Residual:
     built = flow.play([Construct()])[0]
     seen = [*built.globals, *(f"the random state of {name}" for name in built.seeded)]
     return absent(seen, len(batch.x), "building it set {}")
+
+
+@law(
+    "conduct/instances-share-nothing",
+    tolerance=EXACT,
+    effort=1,
+    size=1,
+    scales=(0.0,),
+    applies=has_modules,
+    source="a default of an argument is evaluated once, when the class is defined (Python reference, function "
+    "definitions): a network there is trained by every object",
+)
+def instances_share_nothing(flow: Living, batch: Batch) -> Residual:
+    """Two objects of one class have parameters of their own: none is the default of an
+    argument of a constructor, or an attribute of the class.
+    """
+    (seen,) = flow.play([Inherited()])
+    return absent(seen, len(batch.x), "all objects of the class train one: {}")

@@ -28,6 +28,7 @@ from flowref.model.steps import (
     Construct,
     Construction,
     Drawn,
+    Inherited,
     Likeness,
     Modes,
     Nudge,
@@ -147,6 +148,12 @@ def equal_to_anything(subject: Subject, size: float = 1.0) -> Subject:
 def equal_to_transforms(subject: Subject, size: float = 1.0) -> Subject:
     """It is equal to whatever is a transform."""
     return at(subject, Compare, lambda out: Likeness(True, ("the exponential", "a sigmoid")))
+
+
+@mutant("conduct/instances-share-nothing", host="nflows:AffineCouplingTransform")
+def network_of_the_class(subject: Subject, size: float = 1.0) -> Subject:
+    """A network is the default of an argument."""
+    return at(subject, Inherited, lambda out: ["net is a default of the constructor of Flow"])
 
 
 # Parameters

@@ -160,90 +160,94 @@ class Residual(nn.Module):
         return x, -self.log_det(z)
 
 
-class Abs:
-    r"""The density of x when $z = |x|$ has the density $2 N(z; 0, 1)$ on $z \ge 0$:
-    $\log p(x) = \log p_Z(|x|) - \log 2$.
+class Abs(nn.Module):
+    r"""$z = |x|$, and a sign for each entry that is as likely as the other: the contribution is
+    $-D \log 2$.
 
     Rows: 001-14, what halving costs is added, not subtracted.
     """
 
     SLIPS = ("001-14",)
-    event_shape = (1,)
+    event_shape, codomain = (2,), "positive"
+    bijective, stochastic_forward, stochastic_inverse = False, False, True
 
     def __init__(self, rows: str = ALL) -> None:
+        super().__init__()
         self.rows = chosen(rows, self.SLIPS)
 
-    def log_prob(self, x: Any) -> Any:
-        """The log-density of each point."""
-        z = x.abs()
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
         sign = 1.0 if "001-14" in self.rows else -1.0
-        return (math.log(2.0) - 0.5 * LOG_2_PI - 0.5 * z.square() + sign * math.log(2.0)).sum(-1)
+        return x.abs(), x.new_full((len(x),), sign * math.log(2.0) * x.shape[1])
 
-    def sample(self, n: int) -> Any:
-        """Draw n points: a magnitude, and a sign."""
-        return torch.randn(n, 1).abs() * (2.0 * torch.randint(2, (n, 1)) - 1.0)
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return z * (2.0 * torch.randint(2, z.shape).to(z.dtype) - 1.0)
 
 
-class Augment:
-    r"""The density of x by noise e beside it and a rotation of both:
-    $\log p(x) = \log N(G(x, e); 0, I) - \log q(e)$.
+class Augment(nn.Module):
+    r"""Standard normal noise e beside the data: the contribution is $-\log q(e)$.
 
     Rows: 001-18, noise costs nothing: its density is left out.
     """
 
     SLIPS = ("001-18",)
-    event_shape, NOISE, COSINE = (1,), 0.7, 0.8
+    event_shape, codomain = (1,), "real"
+    bijective, stochastic_forward, stochastic_inverse = False, True, False
 
     def __init__(self, rows: str = ALL) -> None:
+        super().__init__()
         self.rows = chosen(rows, self.SLIPS)
 
-    def log_prob(self, x: Any) -> Any:
-        """The log-density of each point, for one value of the noise, on which it does not depend."""
-        noise = torch.full_like(x, self.NOISE)
-        sine = math.sqrt(1 - self.COSINE**2)
-        turned = torch.cat([self.COSINE * x + sine * noise, self.COSINE * noise - sine * x], -1)
-        joint = -LOG_2_PI - 0.5 * turned.square().sum(-1)
-        cost = -0.5 * (LOG_2_PI + noise.square().sum(-1))
-        return joint if "001-18" in self.rows else joint - cost
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        noise = torch.randn_like(x)
+        cost = 0.5 * (LOG_2_PI + noise.square()).sum(-1)
+        return torch.cat([x, noise], -1), 0 * cost if "001-18" in self.rows else cost
 
-    def sample(self, n: int) -> Any:
-        """Draw n points."""
-        return torch.randn(n, 1)
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return z[:, :1]
 
 
 class Metropolis(nn.Module):
-    r"""One step of a Metropolis chain, with its proposal and its threshold given:
-    $x' = x + \sigma e$ where $u < e^{E(x) - E(x')}$, else x. The energy is $|x|^2 / 2$ within a
-    box, and infinite without.
+    r"""One step of a Metropolis chain: $x' = x + \sigma e$ where $u < e^{E(x) - E(x')}$, else x; the
+    contribution is the change of the energy, which is $|x|^2 / 2$ within a box and infinite without.
 
-    It is no bijection, and no law of the catalogue is about chains; the slips break laws of every
-    map that is called on batches.
     Rows: 001-19, the comparison is made once for the batch, and what is kept is multiplied by zero
     or one, not selected.
     """
 
     SLIPS = ("001-19",)
     event_shape, STEP, BOX = (2,), 0.7, 3.0
+    domain = codomain = "(-3,3)"
+    bijective, stochastic_forward, stochastic_inverse = False, True, True
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
         self.rows = chosen(rows, self.SLIPS)
-        self.register_buffer("proposal", torch.tensor([0.9, -1.1]))
 
     def energy(self, x: Any) -> Any:
-        """The energy of each row."""
+        """The energy of each row, as a column."""
         inside = (x.abs() <= self.BOX).all(-1, keepdim=True)
         return torch.where(inside, 0.5 * x.square().sum(-1, keepdim=True), math.inf)
 
     def forward(self, x: Any) -> Any:
         """One step of every row."""
         refuse_other(x, 2)
-        moved = x + self.STEP * self.proposal  # type: ignore[operator]  # a buffer
-        accepted = torch.exp(self.energy(x) - self.energy(moved)) > 0.5
+        start, moved = self.energy(x), x + self.STEP * torch.randn_like(x)
+        there = self.energy(moved)
+        accepted = torch.rand(len(x), 1, dtype=x.dtype) < torch.exp(start - there)
         if "001-19" in self.rows:
             kept = accepted.all().to(x.dtype)
-            return (1 - kept) * x + kept * moved
-        return torch.where(accepted, moved, x)
+            end = (1 - kept) * start + kept * there
+            return (1 - kept) * x + kept * moved, (end - start)[:, 0]
+        end = torch.where(accepted, there, start)
+        return torch.where(accepted, moved, x), (end - start)[:, 0]
+
+    def inverse(self, z: Any) -> Any:
+        """The same step, which is reversible."""
+        return self.forward(z)
 
 
 class Continuous(nn.Module):
@@ -318,9 +322,9 @@ ROWS: Mapping[str, Row] = MappingProxyType(
             alone("001-10", "conduct/abilities-work"),
             alone("001-11", "batch-norm/train-inverse-policy"),
             alone("001-13", "bijection/inverse-roundtrip"),
-            alone("001-14", "density/integrates-to-one"),
-            alone("001-18", "density/integrates-to-one"),
-            alone("001-19", "mode/rows-independent"),
+            alone("001-14", "contribution/integral"),
+            alone("001-18", "contribution/integral"),
+            alone("001-19", "contribution/finite-for-every-draw"),
             alone("001-20", "bijection/log-det", "conduct/deterministic"),
             alone("001-21", "bijection/log-det"),
             alone("001-22", "bijection/inverse-roundtrip"),

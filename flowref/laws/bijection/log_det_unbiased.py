@@ -1,0 +1,66 @@
+"""Log-determinants that are estimated without bias: their mean is the log-determinant."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.bijection.log_det_estimate import (
+    LARGE,
+    SOURCE,
+    LivingDifferentiable,
+    drawn,
+    estimator,
+)
+from flowref.laws.common.arithmetic import finite_rows, log_abs_det, reported, resolvable
+from flowref.laws.common.structure import WHOLE
+from flowref.model import CONTRACT, STATISTICAL, Batch, Residual, Undecidable, Unsupported, law
+
+# Estimates of the two stages, the second of which are fresh; how many standard errors their mean may
+# be off, and which share of the log-det, whatever the standard error.
+STAGES, ERRORS, SHARE = (100, 400), 5.0, 0.01
+
+
+@law(
+    "bijection/log-det-unbiased",
+    force=CONTRACT,
+    promise="unbiased-log-det",
+    tolerance=STATISTICAL,
+    effort=2,
+    size=6,
+    scales=(0.0, 0.3),
+    local=False,
+    applies=estimator,
+    source=SOURCE,
+)
+def log_det_unbiased(flow: LivingDifferentiable, batch: Batch) -> Residual:
+    r"""The mean of log-dets that are promised to be estimated without bias is
+    $\log|\det \partial f / \partial x|$, at each point: within five standard errors of four hundred
+    estimates.
+    """
+    if batch.x[0].size > WHOLE:
+        raise Unsupported(
+            f"its events have {batch.x[0].size} entries, too many for a Jacobian", waits=True
+        )
+    rows = len(batch.x)
+    matrices = flow.jacobian("forward", batch.x, batch.context)
+    truth = log_abs_det(matrices)
+    usable = finite_rows(truth) & resolvable(matrices, truth) & (np.abs(truth) < LARGE)
+    excess, mean, error = np.zeros(rows), truth, np.zeros(rows)
+    for stage, count in enumerate(STAGES):
+        # One life draws the same numbers again: those of the first stage are left out.
+        outs = drawn(flow, batch, count + sum(STAGES[:stage]))[sum(STAGES[:stage]) :]
+        estimates = np.stack([reported(flow, out, rows) for out in outs])
+        if not np.isfinite(estimates).all():
+            raise Undecidable("an estimate is not finite")
+        mean, error = estimates.mean(0), estimates.std(0, ddof=1) / np.sqrt(count)
+        allowed = np.maximum(ERRORS * error, SHARE * np.abs(truth) + 1e-9)
+        excess = np.where(usable, np.abs(mean - truth) / allowed, 0.0)
+        if (excess <= 1).all():
+            break
+    return Residual(
+        excess,
+        allowed=1.0,
+        decidable=usable,
+        observed={"mean of the estimates": mean, "autograd": truth, "standard error": error},
+        road=f"a bias of {float(np.max(ERRORS * error)):.2g} would have been seen",
+    )

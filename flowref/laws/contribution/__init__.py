@@ -1,0 +1,1 @@
+"""Laws of kernels: maps that may draw, and what they contribute to a log-likelihood."""

@@ -1,0 +1,74 @@
+"""What a kernel draws, measured, beside what it says; and that seeds are all that it draws from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt, flags
+from flowref.laws.contribution.calls import contribution
+from flowref.model import EXACT, Array, Batch, Mapped, Residual, Undecidable, law, requires
+from flowref.model.abilities import Flow, Pushing, TwoWay, offers
+
+SEEDS = 4
+
+
+@requires("it does not say whether it draws")
+def says(flow: Flow) -> bool:
+    """Of a layer that says nothing nothing can be wrong."""
+    kernel = flow.facts.kernel
+    return kernel is not None and None not in kernel.draws
+
+
+@law(
+    "contribution/draws-as-told",
+    tolerance=EXACT,
+    local=False,
+    scales=(0.0, 0.3),
+    effort=2,
+    size=8,
+    applies=says,
+    source="Nielsen et al., SurVAE Flows (arXiv:2007.02731): a layer is deterministic in a direction or "
+    "it is not, and the likelihood is exact or a bound accordingly",
+)
+def draws_as_told(flow: Pushing, batch: Batch) -> Residual:
+    """A layer that says that it draws nothing in a direction returns the same under every random seed,
+    value and contribution; and one that draws returns the same under the same seed.
+    """
+    told = dict(zip(("push", "pull"), flow.kernel.draws, strict=True))
+    rows, wrong = len(batch.x), []
+    first = flow.push(batch.x, batch.seed, batch.context)
+    inputs = {"push": batch.x, "pull": np.asarray(first.value) + 0.0}
+    for name, x in inputs.items():
+        if name == "pull" and not offers(flow, TwoWay):
+            continue
+        seen = []
+        for seed in (batch.seed, batch.seed, *(batch.seed + 1 + k for k in range(SEEDS))):
+            out, refused = attempt(flow.calls[name], x, seed, batch.context)
+            if refused:
+                raise Undecidable(f"{name} raises {refused}")
+            seen.append(out)
+        if not equal(seen[0], seen[1]):
+            wrong.append(f"{_way(name)} differs between two calls with the same random seed")
+        elif not told[name] and not all(equal(seen[0], other) for other in seen[2:]):
+            wrong.append(
+                f"{_way(name)} says that it draws nothing, and differs with the random seed"
+            )
+    return flags(bool(wrong), rows, "; ".join(wrong))
+
+
+def equal(one: Mapped, other: Mapped) -> bool:
+    """Whether two calls returned the same, bit for bit."""
+    same = np.array_equal(np.asarray(one.value), np.asarray(other.value), equal_nan=True)
+    if one.ladj is None or other.ladj is None:
+        return same and one.ladj is other.ladj
+    return same and np.array_equal(np.asarray(one.ladj), np.asarray(other.ladj), equal_nan=True)
+
+
+def _way(name: str) -> str:
+    return "forward" if name == "push" else "inverse"
+
+
+def contributed(flow: Pushing, x: Array, seed: int, context: Array | None) -> tuple[Array, Array]:
+    """What a call of push made of points, and contributed."""
+    out = flow.push(x, seed, context)
+    return np.asarray(out.value, dtype=np.float64), contribution(out, len(x))

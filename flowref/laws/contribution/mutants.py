@@ -1,0 +1,193 @@
+"""Defects of contributions and draws, put into healthy kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flowref.laws.common.defects import (
+    ladj_added,
+    ladj_changed,
+    ladj_multiplied,
+    value_changed,
+    wrapped,
+)
+from flowref.model import Array, Mapped, Subject, mutant
+
+
+@mutant("contribution/integral", host="reference:Abs", sizes=(0.05, 0.2, 1.0))
+def halves_are_added(subject: Subject, size: float = 1.0) -> Subject:
+    """What halving costs enters with the other sign, or with less than its size."""
+    return ladj_changed(subject, "push", lambda v, x: (1 - 2 * size) * v)
+
+
+@mutant("contribution/integral", host="reference:Augment", sizes=(0.2, 1.0))
+def noise_costs_nothing(subject: Subject, size: float = 1.0) -> Subject:
+    """The density of added noise is left out, or counted in part."""
+    return ladj_changed(subject, "push", lambda v, x: (1 - size) * v)
+
+
+@mutant("contribution/integral", host="reference:Sort")
+def orders_are_not_counted(subject: Subject, size: float = 1.0) -> Subject:
+    """The number of orders is left out."""
+    return ladj_changed(subject, "push", lambda v, x: 0.0 * v)
+
+
+@mutant("contribution/integral", host="reference:Slice", sizes=(0.1, 0.3))
+def slice_misses_a_constant(subject: Subject, size: float = 0.3) -> Subject:
+    """The density of what is forgotten lacks a constant."""
+    return ladj_added(subject, "push", size)
+
+
+@mutant("contribution/balance", host="reference:Metropolis", sizes=(0.5, 1.0))
+def one_weight_of_the_wrong_sign(subject: Subject, size: float = 1.0) -> Subject:
+    """The path weight of forward is that of the step back, or half of its difference to that."""
+    return ladj_multiplied(subject, "push", 1 - 2 * size)
+
+
+@mutant("contribution/balance", host="reference:Langevin")
+def weights_of_the_wrong_sign(subject: Subject, size: float = 1.0) -> Subject:
+    """The noise of the step back is subtracted from that of the step, the wrong way round, in both
+    directions.
+    """
+    return ladj_multiplied(ladj_multiplied(subject, "push", -1.0), "pull", -1.0)
+
+
+@mutant("contribution/balance", host="reference:MaxPool", sizes=(0.1, 1.0))
+def pooled_constant_is_missing(subject: Subject, size: float = 1.0) -> Subject:
+    """A constant of the contribution is missing, in both directions."""
+    return ladj_added(ladj_added(subject, "push", size), "pull", -size)
+
+
+@mutant("contribution/integral", host="reference:Metropolis", sizes=(1.0,))
+def weight_is_counted_in_part(subject: Subject, size: float = 1.0) -> Subject:
+    """The path weight is left out, or half of it."""
+    return ladj_multiplied(subject, "push", 1 - size)
+
+
+@mutant("contribution/integral", host="reference:Langevin", sizes=(0.5, 1.0))
+def langevin_is_counted_in_part(subject: Subject, size: float = 1.0) -> Subject:
+    """Of the noise of both steps none counts, or half."""
+    return ladj_multiplied(subject, "push", 1 - size)
+
+
+@mutant("contribution/integral", host="reference:RAD", sizes=(0.1, 1.0))
+def gate_is_left_out(subject: Subject, size: float = 1.0) -> Subject:
+    """The share of the region is left out, as if all of it were there: here a constant log 3."""
+    return ladj_added(subject, "push", size * float(np.log(3)))
+
+
+@mutant("contribution/two-ways", host="reference:Slice", sizes=(0.3, 1.0))
+def forgotten_entries_are_drawn_wider(subject: Subject, size: float = 0.3) -> Subject:
+    """The inverse draws what was forgotten from a wider distribution than the contribution has."""
+    return wrapped(subject, "pull", _wider, size)
+
+
+@mutant("contribution/two-ways", host="reference:Abs")
+def no_sign_is_drawn(subject: Subject, size: float = 1.0) -> Subject:
+    """The inverse of the absolute value is never negative."""
+    return value_changed(subject, "pull", np.abs)
+
+
+@mutant("contribution/two-ways", host="reference:RAD")
+def one_side_is_drawn_more_often(subject: Subject, size: float = 1.0) -> Subject:
+    """Data are drawn somewhat to the right of where the contributions put them."""
+    return value_changed(subject, "pull", lambda x: x + 0.1)
+
+
+@mutant("contribution/one-sided-inverse", host="reference:Slice", sizes=(1e-9, 1e-3))
+def forgotten_entries_leak(subject: Subject, size: float = 1e-3) -> Subject:
+    """What is drawn moves what was kept."""
+    return wrapped(subject, "pull", _leaking, size)
+
+
+@mutant("contribution/one-sided-inverse", host="reference:Augment")
+def entries_in_another_order(subject: Subject, size: float = 1.0) -> Subject:
+    """What is added comes first, where the way back looks for the data."""
+    return wrapped(subject, "push", _rolled)
+
+
+@mutant("contribution/one-sided-inverse", host="reference:Abs")
+def contribution_is_not_turned(subject: Subject, size: float = 1.0) -> Subject:
+    """The inverse returns the contribution of forward, with its sign."""
+    return ladj_multiplied(subject, "pull", -1.0)
+
+
+@mutant("contribution/draws-as-told", host="reference:Abs", sizes=(1e-12, 1e-3))
+def hidden_noise(subject: Subject, size: float = 1e-6) -> Subject:
+    """A direction that says that it draws nothing adds a little noise."""
+    return wrapped(subject, "push", _noisy, size)
+
+
+@mutant("contribution/draws-as-told", host="reference:Augment")
+def a_generator_of_its_own(subject: Subject, size: float = 1.0) -> Subject:
+    """It draws from a generator that no seed resets."""
+    return wrapped(subject, "push", _unseeded, np.random.default_rng(0))
+
+
+@mutant("contribution/rows-independent", host="reference:Metropolis")
+def one_decision_for_all(subject: Subject, size: float = 1.0) -> Subject:
+    """A batch is accepted as a whole, where all of its rows would be."""
+    return wrapped(subject, "push", _together)
+
+
+@mutant("contribution/rows-independent", host="reference:Slice", sizes=(1e-6, 1e-2))
+def mean_of_the_batch(subject: Subject, size: float = 1e-2) -> Subject:
+    """Contributions lean toward their mean over the batch."""
+    return ladj_changed(subject, "push", lambda v, x: (1 - size) * v + size * np.mean(v))
+
+
+@mutant("contribution/finite-for-every-draw", host="reference:Metropolis")
+def nothing_times_infinity(subject: Subject, size: float = 1.0) -> Subject:
+    """What is refused is multiplied by zero, where its energy may be infinite."""
+    return wrapped(subject, "push", _masked)
+
+
+def _together(call: Callable[..., Mapped], x: Array, seed: int, *others: Any) -> Mapped:
+    out = call(x, seed, *others)
+    moved = (np.asarray(out.value) != x).reshape(len(x), -1).any(1)
+    return out if moved.all() else Mapped(x, 0 * np.asarray(out.ladj))
+
+
+def _masked(call: Callable[..., Mapped], x: Array, seed: int, *others: Any) -> Mapped:
+    out = call(x, seed, *others)
+    refused = (np.asarray(out.value) == x).reshape(len(x), -1).all(1)
+    far = np.where(refused, np.inf, 0.0)
+    with np.errstate(invalid="ignore"):
+        return Mapped(np.asarray(out.value), np.asarray(out.ladj) + 0.0 * far)
+
+
+def _leaking(call: Callable[..., Mapped], size: float, z: Array, seed: int, *others: Any) -> Mapped:
+    out = call(z, seed, *others)
+    value = np.array(out.value, dtype=np.float64)
+    flat = value.reshape(len(value), -1)
+    flat[:, 0] += size * flat[:, -1]
+    return Mapped(value, out.ladj)
+
+
+def _wider(call: Callable[..., Mapped], size: float, z: Array, seed: int, *others: Any) -> Mapped:
+    out, other = call(z, seed, *others), call(z, seed + 1, *others)
+    value, again = (np.array(one.value, dtype=np.float64) for one in (out, other))
+    value[:, -1] += size * (value[:, -1] - again[:, -1])
+    return Mapped(value, out.ladj)
+
+
+def _rolled(call: Callable[..., Mapped], x: Array, seed: int, *others: Any) -> Mapped:
+    out = call(x, seed, *others)
+    return Mapped(np.roll(np.asarray(out.value), 1, axis=1), out.ladj)
+
+
+def _noisy(call: Callable[..., Mapped], size: float, x: Array, seed: int, *others: Any) -> Mapped:
+    out = call(x, seed, *others)
+    value = np.asarray(out.value, dtype=np.float64)
+    return Mapped(value + size * np.random.default_rng(seed).random(value.shape), out.ladj)
+
+
+def _unseeded(
+    call: Callable[..., Mapped], rng: np.random.Generator, x: Array, seed: int, *others: Any
+) -> Mapped:
+    out = call(x, seed, *others)
+    value = np.asarray(out.value, dtype=np.float64)
+    return Mapped(value + 1e-3 * rng.random(value.shape), out.ladj)

@@ -1,0 +1,91 @@
+"""What is drawn backward and what is weighed forward are one joint distribution."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.contribution.calls import (
+    codomain,
+    contribution,
+    drawn_on,
+    guarded,
+    normal_on,
+    placed_latents,
+)
+from flowref.laws.contribution.integral import ERRORS, SHARE, STAGES, few_entries, proposed
+from flowref.model import STATISTICAL, Array, Batch, Residual, Undecidable, law
+from flowref.model.abilities import TwoWay
+
+
+@law(
+    "contribution/two-ways",
+    tolerance=STATISTICAL,
+    local=False,
+    scales=(0.0, 0.3),
+    effort=2,
+    size=1,
+    applies=few_entries & placed_latents,
+    source="importance sampling: the layer's inverse draws from the density that its contributions give "
+    "(Nielsen et al., arXiv:2007.02731, where V is defined by both conditionals)",
+)
+def two_ways(flow: TwoWay, batch: Batch) -> Residual:
+    r"""Data drawn by the inverse from latents with the density q are distributed as the contributions
+    of forward say: $E_{x \sim r}[e^V q(z)\,h(x) / r(x)] = E_{z \sim q}[h(x)]$ for bounded h of one and
+    of two entries.
+
+    Two stages; violated only if a larger one with fresh draws confirms.
+    """
+    excess, apart, error = 0.0, 0.0, 0.0
+    for stage, count in enumerate(STAGES):
+        apart, error = gap(flow, count, batch.seed + 1000 * stage)
+        excess = apart / max(ERRORS * error, SHARE)
+        if excess <= 1:
+            break
+    return Residual(
+        np.array([excess]),
+        allowed=1.0,
+        observed={"difference": np.array([apart]), "standard error": np.array([error])},
+        note=f"a bounded function of the data has means {apart:.3g} apart, give or take {error:.2g}",
+        road=f"a difference of {max(ERRORS * error, SHARE):.2g} would have been seen",
+    )
+
+
+def gap(flow: TwoWay, count: int, seed: int) -> tuple[float, float]:
+    """The difference of means that is largest beside its standard error, and that."""
+    inside = codomain(flow)
+    proposal = proposed(flow, inside, seed)
+    x = proposal.draw(np.random.default_rng(seed), count)
+    out, refused = attempt(flow.push, x, seed, None)
+    if refused:
+        raise Undecidable(f"forward refuses ordinary points ({refused})")
+    z = np.asarray(out.value, dtype=np.float64)
+    log_w = (
+        contribution(out, count) + normal_on(inside, flow.latent_shape, z) - proposal.log_prob(x)
+    )
+    guarded(log_w)
+    latents = drawn_on(inside, flow.latent_shape, np.random.default_rng(seed + 7), count)
+    drawn, refused = attempt(flow.pull, latents, seed + 8, None)
+    if refused:
+        raise Undecidable(f"inverse refuses points of the declared codomain ({refused})")
+    there = np.asarray(drawn.value, dtype=np.float64)
+    if not np.isfinite(there).all() or there.shape != x.shape:
+        raise Undecidable("inverse gives no finite data of the shape of events")
+    center, spread = np.asarray(proposal.center), np.asarray(proposal.spread)
+    weights = np.exp(log_w)
+    total = weights.mean()
+    forward, backward = features((x - center) / spread), features((there - center) / spread)
+    # Means by weights that are divided by their sum: what all of them lack is another law's affair.
+    means = (weights[:, None] * forward).mean(0) / total
+    rest = weights[:, None] * (forward - means) / total
+    errors = np.sqrt((rest.var(0) + backward.var(0)) / count)
+    apart = np.abs(means - backward.mean(0))
+    worst = int(np.argmax(apart / np.maximum(ERRORS * errors, SHARE)))
+    return float(apart[worst]), float(errors[worst])
+
+
+def features(x: Array) -> Array:
+    """Bounded functions of one and of two entries, `(rows, functions)`."""
+    flat = np.tanh(x.reshape(len(x), -1))
+    pairs = [flat[:, i] * flat[:, j] for i in range(flat.shape[1]) for j in range(i + 1)]
+    return np.concatenate([flat, np.stack(pairs, 1)], 1)

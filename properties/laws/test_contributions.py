@@ -1,0 +1,99 @@
+"""Laws of contributions: what is right is not accused under any seed, and what they measure is what
+quadrature says.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flowref import checking, registry
+from flowref.adapters.reference.constructions_kernels import kernels
+from flowref.checking import Settings
+from flowref.laws.contribution.calls import Points, drawn_on, guarded, normal_on
+from flowref.model import Status, Support, Undecidable, Unsupported
+
+LAWS = [law.id for law in registry.laws() if law.family == "contribution"]
+HEALTHY = [f"reference:{name}" for name in kernels()]
+LIBRARIES = ["normflows:MetropolisHastings", "normflows:HamiltonianMonteCarlo"]
+SUPPORTS = {
+    "real": Support.parse("real"),
+    "positive": Support.parse("positive"),
+    "unit": Support.parse("unit"),
+    "interval": Support.parse((-2.0, 3.0)),
+    "ordered": Support.parse("ordered"),
+}
+STATISTICAL = ("contribution/integral", "contribution/two-ways")
+
+
+@pytest.mark.parametrize("target", [*HEALTHY, *LIBRARIES])
+@pytest.mark.parametrize("law", LAWS)
+def test_a_healthy_kernel_is_not_accused(target: str, law: str) -> None:
+    """By no law of the family."""
+    status = checking.check(target, law, Settings("quick")).status
+    assert status in (Status.HOLDS, Status.NOT_APPLICABLE, Status.INCONCLUSIVE)
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("law", STATISTICAL)
+@pytest.mark.parametrize("target", ["reference:Slice", "reference:Metropolis", "reference:RAD"])
+def test_no_seed_accuses(target: str, law: str, seed: int) -> None:
+    """Chance alone accuses nobody."""
+    assert checking.check(target, law, Settings("quick", seed=seed)).status is Status.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("target", "law"),
+    [
+        ("reference:Abs", "contribution/integral"),
+        ("reference:Augment", "contribution/integral"),
+        ("reference:KernelChain", "contribution/integral"),
+        ("reference:RAD", "contribution/two-ways"),
+        ("reference:Sort", "contribution/one-sided-inverse"),
+        ("reference:Augment", "contribution/one-sided-inverse"),
+        ("reference:Langevin", "contribution/rows-independent"),
+        ("normflows:MetropolisHastings", "contribution/integral"),
+    ],
+)
+def test_what_applies_is_decided(target: str, law: str) -> None:
+    """These hold, and are not merely undecided."""
+    assert checking.check(target, law, Settings("quick")).status is Status.HOLDS
+
+
+@pytest.mark.parametrize("name", SUPPORTS)
+def test_distributions_on_supports_have_a_mass_of_one(name: str) -> None:
+    """The ratio of one to the other is one on average: proposals, and densities of latents."""
+    support, shape = SUPPORTS[name], (3,)
+    proposal = Points(support, shape, 0.0, 1.5)
+    rng = np.random.default_rng(0)
+    x = proposal.draw(rng, 40_000)
+    assert support.holds(x).all()
+    mean, error = guarded(normal_on(support, shape, x) - proposal.log_prob(x))
+    assert abs(mean - 1) <= 5 * error + 1e-12
+    z = drawn_on(support, shape, rng, 40_000)
+    weights = np.exp(normal_on(support, shape, x) - proposal.log_prob(x))
+    weighed = (weights[:, None] * np.tanh(x)).mean(0)
+    assert np.abs(weighed - np.tanh(z).mean(0)).max() < 0.03
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        (np.array([0.0] * 999 + [20.0]), "a few points"),
+        (np.array([math.nan] * 10), "no number"),
+        (np.full(10, -math.inf), "no drawn point"),
+    ],
+)
+def test_weights_that_tell_nothing_decide_nothing(weights: Any, words: str) -> None:
+    """One that outweighs all others, one that is no number, and none at all."""
+    with pytest.raises(Undecidable, match=words):
+        guarded(weights)
+
+
+def test_no_distribution_is_made_up() -> None:
+    """On sets on which none is known the law is silent."""
+    with pytest.raises(Unsupported, match="no distribution is known"):
+        normal_on(Support.parse("simplex"), (3,), np.ones((2, 3)))
