@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flowref.cli.interruption import INTERRUPTED, stopping
+from flowref.training.flows import FLOWS
 
 if TYPE_CHECKING:
     from flowref.training.data import Dataset
@@ -45,6 +46,11 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(40), help="Use so many images only.")
 @click.option("--threads", type=click.IntRange(1), help="Of torch; results depend on it.")
 @click.option(
+    "--flow",
+    type=click.Choice(FLOWS),
+    help="Which family is fitted to points.  [default: real-nvp]",
+)
+@click.option(
     "--audit/--no-audit", default=True, help="Check the laws on the trained flow (default)."
 )
 def fit(
@@ -56,7 +62,7 @@ def fit(
     audit: bool,
     **choices: Any,
 ) -> None:
-    """Train Real NVP on a data set, then show how well it did, and audit it.
+    """Train Real NVP, or another flow, on a data set, then show how well it did, and audit it.
 
     A run keeps all its files in a folder such as runs/moons-1: weights, metrics, pictures, and the
     report of the audit. Interrupt it with Ctrl-C; flowref fit runs/moons-1 goes on and ends with

@@ -20,6 +20,8 @@ from flowref.reporting.report import Report
 from flowref.training import data, plots, runs
 from flowref.training.evaluation import Summary, evaluate
 from flowref.training.extras import RunError
+from flowref.training.families import FAMILIES
+from flowref.training.flows import REAL_NVP
 from flowref.training.loop import Listener, Training
 from flowref.training.models import build
 from flowref.training.recipes import RECIPES, Recipe
@@ -33,6 +35,13 @@ def recipe_for(dataset: str, path: str | None = None, **changes: Any) -> Recipe:
     if dataset not in RECIPES:
         data.load(dataset)  # which says that there is none
     changed = {key: value for key, value in changes.items() if value is not None}
+    flow = changed.get("flow", REAL_NVP)
+    if flow != REAL_NVP:
+        if dataset not in data.DRAWN:
+            raise SpecError(
+                f"{flow} is fitted to points ({', '.join(data.DRAWN)}); {dataset} takes {REAL_NVP}"
+            )
+        changed = {"model": dict(FAMILIES[flow][1]), **changed}
     return replace(
         RECIPES[dataset], path=None if path is None else str(Path(path).resolve()), **changed
     )

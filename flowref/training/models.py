@@ -1,4 +1,4 @@
-"""The reference model of a data set: Real NVP for points or for images, with what brings the data
+"""The reference model of a data set: a flow of points, or Real NVP for images, with what brings the data
 to its scale inside it.
 """
 
@@ -11,6 +11,8 @@ from torch import Tensor
 
 from flowref.reference import Affine, Chain, Flow, RealNVP, StandardNormal, VectorRealNVP
 from flowref.training.data import Dataset
+from flowref.training.families import FAMILIES
+from flowref.training.flows import REAL_NVP
 from flowref.training.recipes import Recipe
 from flowref.training.variants import NormalMixture, vary
 
@@ -26,9 +28,8 @@ def build(recipe: Recipe, event_shape: tuple[int, ...], levels: int | None) -> F
     if levels is None:
         (features,) = event_shape
         standardize = Affine(torch.zeros(features), torch.ones(features))
-        points = Flow(
-            StandardNormal(event_shape), Chain(standardize, VectorRealNVP(features, **options))
-        )
+        kind = VectorRealNVP if recipe.flow == REAL_NVP else FAMILIES[recipe.flow][0]
+        points = Flow(StandardNormal(event_shape), Chain(standardize, kind(features, **options)))
         return vary(points, recipe.variants)
     channels, height, width = event_shape
     model = RealNVP((channels, height, width), bins=levels, **options)

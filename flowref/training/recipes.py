@@ -10,6 +10,7 @@ from typing import Any
 
 from flowref.training.data import DRAWN, NAMES
 from flowref.training.extras import RunError
+from flowref.training.flows import FLOWS, REAL_NVP
 
 SCHEMA = 1
 
@@ -18,7 +19,7 @@ SCHEMA = 1
 class Recipe:
     """What is fitted to what, and how.
 
-    ``model``: options of `VectorRealNVP` or `RealNVP`; ``variants``: changes to what they build
+    ``flow``: the family, of points one of `FLOWS`. ``model``: its options; ``variants``: changes to what they build
     (see `variants.VARIANTS`).
     ``epochs``: at most; the learning rate falls from ``rate`` along half a cosine until then.
     ``patience``: epochs without a better validation value after which training stops.
@@ -42,6 +43,7 @@ class Recipe:
     patience: int = 20
     flips: bool = False
     threads: int = 1
+    flow: str = REAL_NVP
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "rate", "clip", "patience", "threads"):
@@ -71,6 +73,7 @@ class Recipe:
         if (
             row.get("dataset") not in NAMES
             or not set(row) <= names
+            or row.get("flow", REAL_NVP) not in FLOWS
             or not isinstance(row.get("model", {}), dict)
         ):
             raise RunError(

@@ -46,6 +46,8 @@ from flowref.training import (
     sampling,
 )
 from flowref.training.extras import RunError
+from flowref.training.families import FAMILIES
+from flowref.training.flows import FLOWS
 from flowref.training.recipes import RECIPES, Recipe
 
 POINTS = Recipe(
@@ -713,3 +715,38 @@ def test_an_unknown_data_set_is_a_mistake_of_the_command() -> None:
     """The Python function says the same."""
     with pytest.raises(SpecError, match="there is no data set"):
         fit.recipe_for("suns")
+
+
+@pytest.mark.parametrize("flow", FLOWS[1:])
+def test_every_family_learns_points(flow: str, tmp_path: Path) -> None:
+    """In a few steps the likelihood rises above that of a normal with the moments of the data, the flow
+    goes back, and the run is read as the same recipe.
+    """
+    options = {**FAMILIES[flow][1], "hidden": [16, 16]}
+    recipe = replace(POINTS, flow=flow, model=options, epochs=30)
+    dataset = small(recipe)
+    folder = fit.begin(recipe, dataset, tmp_path)
+    assert runs.recipe_of(folder) == recipe
+    training = loop.Training(recipe, dataset, folder)
+    assert training.run(loop.Listener())
+    trained = training.flow.eval()
+    points = models.tensor(dataset.train)
+    with torch.no_grad():
+        likelihood = trained.log_prob(points).mean().item()
+        back = trained.inverse(trained(points)[0])[0]
+    normal = np.linalg.slogdet(2 * math.pi * math.e * np.cov(dataset.train.T, bias=True))[1]
+    assert likelihood > -0.5 * normal
+    torch.testing.assert_close(back, points, rtol=0, atol=5e-3)
+
+
+def test_images_are_for_real_nvp() -> None:
+    """Another flow is refused before anything is read, with the data that it takes."""
+    with pytest.raises(SpecError, match="spline is fitted to points"):
+        fit.recipe_for("digits", flow="spline")
+
+
+def test_a_recipe_of_another_flow_is_refused() -> None:
+    """As written by another version."""
+    text = POINTS.to_json().replace('"real-nvp"', '"unheard-of"')
+    with pytest.raises(RunError, match="another version of flowref"):
+        Recipe.from_json(text, "run.json")
