@@ -29,6 +29,7 @@ FAMILIES = {
     "preprocessing": "Data on their way to the real line",
     "batch-norm": "Batch normalization",
     "sample-norm": "Instance, group and layer normalization",
+    "contribution": "Surjections and random layers",
     "conduct": "What every call owes its caller",
     "mode": "Train and eval mode",
     "state": "Saving, loading, copying, resuming",

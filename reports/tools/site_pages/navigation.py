@@ -11,6 +11,7 @@ from site_pages.laws import FAMILIES, title
 REPORTS = (
     ("", "index"),
     ("Batch normalization, claim by claim", "batch-norm"),
+    ("Normalizing flows, claim by claim", "normalizing-flows"),
     ("Training Real NVP", "real-nvp"),
     ("How much flowref sees", "power"),
     ("What laws are silent about", "excuses"),

@@ -20,7 +20,8 @@ TAKEN = {
     **{
         f"reports/{name}.md": f"reports/{name}.md"
         for name in (
-            "audit", "batch-norm", "benchmarks", "cluster", "excuses", "growth", "power", "published", "real-nvp",
+            "audit", "batch-norm", "benchmarks", "cluster", "excuses", "growth",
+            "normalizing-flows", "power", "published", "real-nvp",
         )
     },
     "reports/findings.md": "findings/index.md",

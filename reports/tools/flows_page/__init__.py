@@ -1,0 +1,1 @@
+"""Claims of a tutorial on normalizing flows."""
