@@ -115,6 +115,13 @@ PROMISES: Mapping[str, Promise] = _table(
         "it can be built with any number of features, the option features or the one named",
     ),
     Promise("unbiased-log-det", FLAG, "the mean of its estimated log-dets is the log-det"),
+    Promise(
+        "contraction",
+        NUMBER,
+        "it is x + g(x), and g has a Lipschitz constant of that at most",
+        attribute=True,
+        example="0.9",
+    ),
     # Judged by other measures.
     Promise("ladj", WORD, "log-dets are those of the opposite map", ("inverse",), attribute=True),
     Promise("inverse-tolerance", NUMBER, "the inverse iterates to that accuracy", attribute=True, example="1e-6"),

@@ -125,13 +125,22 @@ def test_a_wrong_contribution_is_found() -> None:
     assert check(Absolute(1.0), "contribution/integral", QUICK).status is Status.VIOLATED
 
 
-def test_without_a_codomain_nothing_is_integrated() -> None:
-    """Where the latents lie cannot be guessed: it is said, with the option that says it."""
-    layer = Absolute()
+def undeclared(factor: float) -> Absolute:
+    """The absolute value without its codomain."""
+    layer = Absolute(factor)
     layer.codomain = None
-    verdict = check(layer, "contribution/integral", QUICK)
-    assert verdict.status is not Status.VIOLATED
-    assert "codomain" in verdict.reason
+    return layer
+
+
+def test_without_a_codomain_more_than_one_accuses() -> None:
+    """However small the set of latents is, no density has a mass of more than 1."""
+    assert check(undeclared(1.0), "contribution/integral", QUICK).status is Status.VIOLATED
+
+
+def test_without_a_codomain_the_way_back_tells_which_points_are_latents() -> None:
+    """Where forward gives back any point that inverse was given, latents fill the set."""
+    assert check(undeclared(2.0), "contribution/integral", QUICK).status is Status.HOLDS
+    assert check(undeclared(4.0), "contribution/integral", QUICK).status is Status.VIOLATED
 
 
 class Dequantization(Affine):

@@ -121,6 +121,8 @@ def _closed_forms(obj: Any) -> dict[str, Any]:
         return {"rosenblatt": gaussian}
     if "CNF" in names:
         return {"log-det-tolerance": 100 * obj.tolerance}
+    if "Residual" in names:
+        return {"contraction": obj.lipschitz}
     if "Flow" in names:
         # Bits per dimension are by default those of levels that are one apart.
         return {**base_promises(obj.base), "samples-from-base": True, "rsample": True, "level": 1.0}

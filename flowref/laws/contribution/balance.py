@@ -5,14 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.contribution.calls import (
-    codomain,
-    contribution,
-    drawn_on,
-    normal_on,
-    placed_latents,
-)
-from flowref.laws.contribution.integral import ERRORS, STAGES, proposed
+from flowref.laws.contribution.calls import contribution, drawn_on, normal_on
+from flowref.laws.contribution.integral import ERRORS, STAGES
+from flowref.laws.contribution.places import filled, proposed
 from flowref.model import (
     STATISTICAL,
     Array,
@@ -28,6 +23,8 @@ from flowref.model.abilities import Flow, TwoWay
 
 # A share of the draws that is allowed whatever the standard error.
 SHARE = 0.005
+# Which share of contributions may be no numbers, as of a step that diverges far out.
+MISSING = 0.02
 
 
 @requires("it takes a context", waits=True)
@@ -43,7 +40,7 @@ def unconditional(flow: Flow) -> bool:
     scales=(0.0, 0.3),
     effort=2,
     size=1,
-    applies=placed_latents & unconditional,
+    applies=unconditional,
     source="Bennett 1976, the acceptance ratio, and Crooks 1999, of paths: the weight of a pair is the ratio "
     "of the chances to draw it backward and forward",
 )
@@ -55,11 +52,15 @@ def balance(flow: TwoWay, batch: Batch) -> Residual:
     violated only if a larger one with fresh draws confirms.
     """
     excess, sides, error = 0.0, (0.5, 0.5), 0.0
+    inside = filled(flow, batch.seed)
     for stage, count in enumerate(STAGES):
-        forward, backward = shares(flow, codomain(flow), count, batch.seed + 1000 * stage)
+        forward, backward = shares(flow, inside, count, batch.seed + 1000 * stage)
+        # What is no number is anything between 0 and 1.
+        missing = float(np.isnan(forward).mean() + np.isnan(backward).mean())
+        forward, backward = np.nan_to_num(forward, nan=0.5), np.nan_to_num(backward, nan=0.5)
         sides = float(forward.mean()), float(backward.mean())
         error = float(np.sqrt((forward.var() + backward.var()) / count))
-        excess = abs(sides[0] - sides[1]) / max(ERRORS * error, SHARE)
+        excess = abs(sides[0] - sides[1]) / (max(ERRORS * error, SHARE) + missing / 2)
         if excess <= 1:
             break
     return Residual(
@@ -99,8 +100,9 @@ def shares(flow: TwoWay, inside: Support, count: int, seed: int) -> tuple[Array,
         contribution(out, count) + normal_on(inside, flow.latent_shape, z) - proposal.log_prob(x)
     )
     again = taken + normal_on(inside, flow.latent_shape, latents) - proposal.log_prob(data)
-    if np.isnan(there).any() or np.isnan(again).any():
-        raise Undecidable("a contribution is no number")
+    missing = max(np.isnan(there).mean(), np.isnan(again).mean())
+    if missing > MISSING:
+        raise Undecidable("many contributions are no numbers")
     return _logistic(there), _logistic(-again)
 
 

@@ -14,9 +14,7 @@ from flowref.model import (
     Undecidable,
     Unsupported,
     per_point,
-    requires,
 )
-from flowref.model.abilities import Flow, Pushing
 
 # Degrees of freedom of proposals on the line, and how much wider they are than the data.
 FREEDOM, WIDER = 5.0, 1.5
@@ -117,20 +115,6 @@ def _kind(support: Support) -> str:
     if math.isfinite(support.high):
         return "interval"
     return "half" if math.isfinite(support.low) else "line"
-
-
-@requires(
-    "its codomain is not declared", waits=True, remedy="say ?codomain=real, positive, ordered, ..."
-)
-def placed_latents(flow: Flow) -> bool:
-    """Whether it is known where latents lie: a density on more or less than that has another mass."""
-    return flow.codomain is not None
-
-
-def codomain(flow: Pushing) -> Support:
-    """Where latents lie."""
-    assert flow.codomain is not None
-    return flow.codomain
 
 
 def guarded(

@@ -6,6 +6,7 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, rows_max
 from flowref.laws.contribution.calls import contribution
+from flowref.laws.contribution.places import whole
 from flowref.model import Array, Batch, Residual, law, requires
 from flowref.model.abilities import Flow, TwoWay
 
@@ -39,11 +40,10 @@ def one_sided_inverse(flow: TwoWay, batch: Batch) -> Residual:
         start = flow.push(batch.x, batch.seed, context).value
     else:
         out, back, start = flow.push, flow.pull, batch.x
-        if not flow.facts.declared:
-            # Its data may be whole numbers, or the like: what comes back once is one of them.
-            start = flow.pull(
-                flow.push(start, batch.seed, context).value, batch.seed, context
-            ).value
+        # Its data may be whole numbers, or the like: what comes back once is one of them.
+        once = flow.pull(flow.push(start, batch.seed, context).value, batch.seed, context).value
+        if not flow.facts.declared or whole(np.asarray(once, dtype=np.float64)):
+            start = once
     start = np.asarray(start, dtype=np.float64) + 0.0
     gaps, sizes = [], []
     good = np.ones(rows, dtype=bool)

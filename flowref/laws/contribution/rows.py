@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws.common.arithmetic import rows_max
+from flowref.laws.common.probes import accepted
 from flowref.laws.contribution.calls import contribution
 from flowref.laws.contribution.draws import contributed
 from flowref.model import EXACT, Array, Batch, Residual, Undecidable, law
@@ -30,13 +31,16 @@ def rows_independent(flow: Pushing, batch: Batch) -> Residual:
     rows = len(batch.x)
     if rows < 2:
         raise Undecidable("the batch has one row")
+    points, refused = accepted(flow.push, batch.x, batch.seed, batch.context)
+    if points is None:
+        raise Undecidable(f"forward refuses its points ({refused})")
     kept = np.arange(rows) < (rows + 1) // 2
-    shape = (-1, *[1] * (batch.x.ndim - 1))
+    shape = (-1, *[1] * (points.ndim - 1))
     # Points of the same batch in the places of others lie in the domain, too.
-    other = np.where(kept.reshape(shape), batch.x, batch.x[::-1])
+    other = np.where(kept.reshape(shape), points, points[::-1])
     value, size = np.zeros((rows, 2)), np.ones(rows)
     for seed in range(batch.seed, batch.seed + SEEDS):
-        (z, v), (w, u) = (contributed(flow, x, seed, batch.context) for x in (batch.x, other))
+        (z, v), (w, u) = (contributed(flow, x, seed, batch.context) for x in (points, other))
         with np.errstate(invalid="ignore"):
             gaps = np.stack([rows_max(z - w), np.abs(v - u)], 1)
         value = np.maximum(value, np.where(kept[:, None], np.nan_to_num(gaps, nan=0.0), 0.0))
@@ -56,9 +60,12 @@ def finite_for_every_draw(flow: Pushing, batch: Batch) -> Residual:
     contribution.
     """
     rows = len(batch.x)
+    points, refused = accepted(flow.push, batch.x, batch.seed, batch.context)
+    if points is None:
+        raise Undecidable(f"forward refuses its points ({refused})")
     good, bad = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=bool)
     for seed in range(batch.seed, batch.seed + SEEDS):
-        out = flow.push(batch.x, seed, batch.context)
+        out = flow.push(points, seed, batch.context)
         z, v = np.asarray(out.value, dtype=np.float64), contribution(out, rows)
         missing: Array = np.isnan(z.reshape(rows, -1)).any(1) | np.isnan(v)
         bad |= missing

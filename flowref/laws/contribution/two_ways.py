@@ -5,16 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.contribution.calls import (
-    codomain,
-    contribution,
-    drawn_on,
-    guarded,
-    normal_on,
-    placed_latents,
-)
-from flowref.laws.contribution.integral import ERRORS, SHARE, STAGES, few_entries, proposed
-from flowref.model import STATISTICAL, Array, Batch, Residual, Undecidable, law
+from flowref.laws.contribution.calls import drawn_on
+from flowref.laws.contribution.integral import ERRORS, SHARE, STAGES, few_entries
+from flowref.laws.contribution.places import filled
+from flowref.laws.contribution.weighing import weighed
+from flowref.model import STATISTICAL, Array, Batch, Residual, Support, Undecidable, law
 from flowref.model.abilities import TwoWay
 
 
@@ -25,7 +20,7 @@ from flowref.model.abilities import TwoWay
     scales=(0.0, 0.3),
     effort=2,
     size=1,
-    applies=few_entries & placed_latents,
+    applies=few_entries,
     source="importance sampling: the layer's inverse draws from the density that its contributions give "
     "(Nielsen et al., arXiv:2007.02731, where V is defined by both conditionals)",
 )
@@ -37,8 +32,9 @@ def two_ways(flow: TwoWay, batch: Batch) -> Residual:
     Two stages; violated only if a larger one with fresh draws confirms.
     """
     excess, apart, error = 0.0, 0.0, 0.0
+    inside = filled(flow, batch.seed)
     for stage, count in enumerate(STAGES):
-        apart, error = gap(flow, count, batch.seed + 1000 * stage)
+        apart, error = gap(flow, inside, count, batch.seed + 1000 * stage)
         excess = apart / max(ERRORS * error, SHARE)
         if excess <= 1:
             break
@@ -51,19 +47,9 @@ def two_ways(flow: TwoWay, batch: Batch) -> Residual:
     )
 
 
-def gap(flow: TwoWay, count: int, seed: int) -> tuple[float, float]:
+def gap(flow: TwoWay, inside: Support, count: int, seed: int) -> tuple[float, float]:
     """The difference of means that is largest beside its standard error, and that."""
-    inside = codomain(flow)
-    proposal = proposed(flow, inside, seed)
-    x = proposal.draw(np.random.default_rng(seed), count)
-    out, refused = attempt(flow.push, x, seed, None)
-    if refused:
-        raise Undecidable(f"forward refuses ordinary points ({refused})")
-    z = np.asarray(out.value, dtype=np.float64)
-    log_w = (
-        contribution(out, count) + normal_on(inside, flow.latent_shape, z) - proposal.log_prob(x)
-    )
-    guarded(log_w)
+    proposal, x, log_w = weighed(flow, inside, count, seed)
     latents = drawn_on(inside, flow.latent_shape, np.random.default_rng(seed + 7), count)
     drawn, refused = attempt(flow.pull, latents, seed + 8, None)
     if refused:

@@ -30,6 +30,7 @@ FAMILIES = {
     "batch-norm": "Batch normalization",
     "sample-norm": "Instance, group and layer normalization",
     "contribution": "Surjections and random layers",
+    "residual": "Residual maps",
     "conduct": "What every call owes its caller",
     "mode": "Train and eval mode",
     "state": "Saving, loading, copying, resuming",

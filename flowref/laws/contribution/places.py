@@ -1,0 +1,171 @@
+"""Where the latents of a kernel lie, and its data: declared, or as calls show."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.contribution.calls import FREEDOM, WIDER, Points, drawn_on
+from flowref.model import REAL, Array, Support, Undecidable
+from flowref.model.abilities import Pushing, TwoWay, offers
+
+# Points of which the latents are looked at, and how far from zero they lie.
+COUNT, SPREADS = 4000, (0.5, 2.0, 8.0, 30.0)
+# A standard normal distribution has less than 1e-6 beyond that; and how near to its ends latents come
+# that fill a set.
+REACH, NEAR = 5.0, 0.03
+# How often forward draws again, where it draws; what may be off where a latent comes back, and which
+# share of latents may be repeated.
+AGAIN, BACK, REPEATED = 32, 1e-6, 0.02
+SAY = "say ?codomain=real, positive, ordered, ..."
+
+
+class Place(NamedTuple):
+    """A set that holds the latents, and the share of its own distribution that is known to be on them.
+    ``sure``: whether that was declared, or shown point by point.
+    """
+
+    support: Support
+    share: float
+    sure: bool
+
+
+class Levels(NamedTuple):
+    """The uniform distribution on whole numbers, entry by entry: points `(n, *shape)`."""
+
+    low: Array
+    high: Array
+
+    @property
+    def center(self) -> Array:
+        """Their middle."""
+        return np.asarray((self.low + self.high) / 2)
+
+    @property
+    def spread(self) -> Array:
+        """Half of their range."""
+        return np.asarray(np.maximum((self.high - self.low) / 2, 1.0))
+
+    def draw(self, rng: np.random.Generator, count: int) -> Array:
+        """So many points."""
+        return rng.integers(self.low, self.high + 1, (count, *self.low.shape)).astype(np.float64)
+
+    def log_prob(self, x: Array) -> Array:
+        """The logarithm of the chance of each row."""
+        inside = ((x >= self.low) & (x <= self.high) & (x == np.round(x))).reshape(len(x), -1)
+        chance = -float(np.log(self.high - self.low + 1.0).sum())
+        return np.where(inside.all(1), chance, -np.inf)
+
+
+def placed(flow: Pushing, seed: int) -> Place:
+    """Where latents lie: the declared codomain, or else a set that those of a few thousand points
+    spread over. Raises `Undecidable` where nothing is declared and calls do not tell.
+    """
+    if flow.codomain is not None:
+        return Place(flow.codomain, 1.0, True)
+    rng, some = np.random.default_rng(seed), []
+    for spread in SPREADS:
+        x = Points(flow.domain, flow.event_shape, 0.0, spread).draw(rng, COUNT // len(SPREADS))
+        out, refused = attempt(flow.push, x, seed, None)
+        if not refused:
+            some.append(np.asarray(out.value, dtype=np.float64))
+    support = seen(np.concatenate(some)) if some else None
+    if support is None:
+        raise Undecidable(
+            f"its codomain is not declared, and calls do not tell where latents lie; {SAY}"
+        )
+    return share_of(flow, support, seed)
+
+
+def seen(z: Array) -> Support | None:
+    """The set that latents spread over, as far as they tell; None for any other set."""
+    flat = z.reshape(len(z), -1)
+    if not flat.shape[1] or not np.isfinite(flat).all():
+        return None
+    if any(len(np.unique(entry)) < (1 - REPEATED) * len(entry) for entry in flat.T):
+        return None
+    low, high = flat.min(0), flat.max(0)
+    if z.ndim > 1 and z.shape[-1] > 1 and (np.diff(z, axis=-1) > 0).all():
+        return Support.parse("ordered")
+    if (low < -REACH).all() and (high > REACH).all():
+        return REAL
+    if (low > 0).all() and (low < NEAR).all():
+        if (high > REACH).all():
+            return Support.parse("positive")
+        if (high < 1).all() and (high > 1 - NEAR).all():
+            return Support.parse("unit")
+    return None
+
+
+def share_of(flow: Pushing, support: Support, seed: int) -> Place:
+    """How much of the distribution on a set is on latents. Of a forward that draws nothing, those that
+    come back from the inverse; of one that draws, those in the range of what it draws at the data that
+    the inverse made of them.
+    """
+    draws = flow.kernel.draws[0] is not False
+    nothing = Place(support, 0.0, False)
+    if not offers(flow, TwoWay):
+        return nothing
+    count = COUNT // AGAIN if draws else COUNT
+    z = drawn_on(support, flow.latent_shape, np.random.default_rng(seed + 3), count)
+    back, refused = attempt(flow.pull, z, seed, None)
+    if refused:
+        return nothing
+    x = np.asarray(back.value, dtype=np.float64)
+    again, refused = attempt(flow.push, np.repeat(x, AGAIN, 0) if draws else x, seed + 4, None)
+    if refused or np.shape(again.value)[1:] != z.shape[1:]:
+        return nothing
+    there = np.asarray(again.value, dtype=np.float64).reshape(count, -1, *z.shape[1:])
+    room = BACK * (1 + np.abs(z))
+    inside = (there.min(1) <= z + room) & (z - room <= there.max(1))
+    share = float(inside.reshape(count, -1).all(1).mean())
+    return Place(support, share, not draws)
+
+
+def filled(flow: Pushing, seed: int) -> Support:
+    """Where latents lie, each point being one; `Undecidable` where that is not known."""
+    place = placed(flow, seed)
+    if not place.sure or place.share < 1:
+        raise Undecidable(
+            f"its codomain is not declared, and may be less than {place.support}; {SAY}"
+        )
+    return place.support
+
+
+def proposals(flow: Pushing, inside: Support, seed: int) -> list[Points | Levels]:
+    """Points around where the layer's inverse puts what is drawn on its codomain, wider and wider;
+    whole numbers where it gives nothing else.
+    """
+    shape = flow.event_shape
+    plain = Points(flow.domain, shape, 0.0, WIDER)
+    if not offers(flow, TwoWay):
+        return [plain]
+    latents = drawn_on(inside, flow.latent_shape, np.random.default_rng(seed), COUNT // 2)
+    out, refused = attempt(flow.pull, latents, seed + 1, None)
+    if refused:
+        return [plain]
+    x: Array = np.asarray(out.value, dtype=np.float64).reshape(len(latents), -1)
+    if not np.isfinite(x).all() or x.shape[1] != math.prod(shape):
+        return [plain]
+    if whole(x):
+        return [Levels(x.min(0).reshape(shape), x.max(0).reshape(shape))]
+    if flow.domain.kind != "real":
+        return [plain]
+    low, center, high = (one.reshape(shape) for one in np.quantile(x, (0.25, 0.5, 0.75), axis=0))
+    # Half of Student's t lies within 0.73 of its middle.
+    spread = np.maximum((high - low) / (2 * 0.7267 if FREEDOM == 5 else 1.35), 1e-3)
+    around = [Points(flow.domain, shape, center, wide * spread) for wide in (WIDER, 2 * WIDER)]
+    return [*around, plain]
+
+
+def proposed(flow: Pushing, inside: Support, seed: int) -> Points | Levels:
+    """The first of them."""
+    return proposals(flow, inside, seed)[0]
+
+
+def whole(x: Array) -> bool:
+    """Whether data are whole numbers, of which there is more than one."""
+    return bool((x == np.round(x)).all() and (x != x.flat[0]).any())

@@ -1,0 +1,127 @@
+"""What a residual map owes to its promise that g is a contraction."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.arithmetic import finite_rows, reported
+from flowref.laws.common.structure import WHOLE
+from flowref.model import BOUND, CONTRACT, Array, Batch, Residual, Undecidable, law, requires
+from flowref.model.abilities import Bijection, Differentiable, Flow, offers
+
+# By which factors points are moved apart, so that pairs of all distances are compared.
+APART = (1e-3, 0.3, 1.0, 10.0)
+# What a declared constant may be off: it is a bound, so that rounding alone may exceed it.
+SLACK, UNITS = 1e-6, 64 * np.finfo(np.float64).eps
+SOURCE = (
+    "Behrmann et al., Invertible Residual Networks (arXiv:1811.00995), theorem 1: x + g(x) is invertible "
+    "where the Lipschitz constant of g is less than 1"
+)
+
+
+@requires("its events and its latents are of different sizes", waits=True)
+def square(flow: Flow) -> bool:
+    """The identity maps a set to itself."""
+    return flow.event_shape == flow.latent_shape
+
+
+@law(
+    "residual/contraction",
+    force=CONTRACT,
+    promise="contraction",
+    tolerance=BOUND,
+    effort=4,
+    size=24,
+    scales=(0.0,),
+    local=False,
+    applies=square,
+    source=SOURCE,
+)
+def contraction(flow: Bijection, batch: Batch) -> Residual:
+    r"""A map $x + g(x)$ that promises a Lipschitz constant c < 1 of g has
+    $\|g(a) - g(b)\| \le c\,\|a - b\|$, for points near and far, and $\|J_g(x)\|_2 \le c$.
+    """
+    bound, rows = promised(flow), len(batch.x)
+    found = np.zeros(rows)
+    here, good = rest(flow, batch.x, batch.context)
+    for factor in APART:
+        other = batch.x + factor * (batch.x[::-1] - batch.x if rows > 1 else 1.0)
+        there, fine = rest(flow, other, batch.context)
+        distance = norm(other - batch.x)
+        far = fine & good & (distance > 1e-6 * (1 + norm(batch.x)))
+        # What is rounded away of a short distance is none of g's doing.
+        lost = UNITS * (norm(here) + norm(there) + norm(batch.x) + norm(other))
+        with np.errstate(all="ignore"):
+            ratio = (norm(here - there) - lost) / distance
+        found = np.maximum(found, np.where(far, ratio, 0.0))
+    if offers(flow, Differentiable) and batch.x[0].size <= WHOLE:
+        matrices = flow.jacobian("forward", batch.x, batch.context)
+        slopes = matrices - np.eye(matrices.shape[1])
+        known = finite_rows(slopes.reshape(rows, -1))
+        slopes = np.where(known[:, None, None], slopes, 0.0)
+        found = np.maximum(found, np.linalg.svd(slopes, compute_uv=False)[:, 0])
+    return Residual(
+        np.maximum(found - bound * (1 + SLACK), 0.0),
+        allowed=UNITS,
+        decidable=good,
+        observed={"Lipschitz constant": found, "promised": np.full(rows, bound)},
+    )
+
+
+@requires("its log-det is an estimate, which single numbers need not bound", waits=False)
+def no_estimate(flow: Flow) -> bool:
+    """Bounds hold for log-dets, and for estimates on average only."""
+    return not flow.promises.get("estimator")
+
+
+@law(
+    "residual/log-det-bounds",
+    force=CONTRACT,
+    promise="contraction",
+    tolerance=BOUND,
+    effort=4,
+    size=24,
+    scales=(0.0,),
+    local=False,
+    applies=square & no_estimate,
+    source="Behrmann et al., Invertible Residual Networks (arXiv:1811.00995), lemma 6: eigenvalues of the Jacobian "
+    "lie within c of 1",
+)
+def log_det_bounds(flow: Bijection, batch: Batch) -> Residual:
+    r"""A map $x + g(x)$ of D entries that promises a Lipschitz constant c < 1 of g has
+    $D \log(1 - c) \le \log|\det J| \le D \log(1 + c)$.
+    """
+    bound, rows = promised(flow), len(batch.x)
+    size = batch.x[0].size
+    log_det = reported(flow, flow.forward(batch.x, batch.context), rows)
+    low, high = size * np.log1p(-bound), size * np.log1p(bound)
+    outside = np.maximum(np.maximum(low - log_det, log_det - high), 0.0)
+    good = np.isfinite(log_det)
+    return Residual(
+        np.where(good, outside, 0.0),
+        allowed=SLACK * size,
+        decidable=good,
+        observed={"reported": log_det, "low": np.full(rows, low), "high": np.full(rows, high)},
+    )
+
+
+def promised(flow: Flow) -> float:
+    """The Lipschitz constant that g has at most."""
+    bound = float(flow.promises["contraction"])
+    if not 0 < bound < 1:
+        raise Undecidable(
+            f"it promises a Lipschitz constant of {bound:g}; a contraction has less than 1"
+        )
+    return bound
+
+
+def rest(flow: Bijection, x: Array, context: Array | None) -> tuple[Array, Array]:
+    """g(x) of each row, flat, and where it is finite."""
+    g = np.asarray(flow.forward(x, context).value, dtype=np.float64) - x
+    good = finite_rows(g.reshape(len(x), -1))
+    return np.where(good[:, None], g.reshape(len(x), -1), 0.0), good
+
+
+def norm(x: Array) -> Array:
+    """The Euclidean norm of each row."""
+    return np.asarray(np.linalg.norm(x.reshape(len(x), -1), axis=1))
