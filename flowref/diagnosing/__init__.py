@@ -18,7 +18,7 @@ from flowref import checking, registry
 from flowref.checking import Settings, as_target
 from flowref.diagnosing import densities, log_dets, normalizers, round_trips
 from flowref.diagnosing.generic import PAIRS, of_pair
-from flowref.diagnosing.scenes import Scene, scenes_of
+from flowref.diagnosing.scenes import Scene, scenes_of, scenes_of_part
 from flowref.model import Law, Status, Target, Verdict
 from flowref.model.means import Beyond, within
 
@@ -47,12 +47,23 @@ def diagnosis(target: Target, law: Law, verdict: Verdict, settings: Settings) ->
         return ""
     with contextlib.suppress(Beyond), within(settings.means), np.errstate(all="ignore"):
         try:
-            looked = list(scenes_of(target, law, case))
-            found = _of(law, looked) if looked else ""
+            return _told(law, list(scenes_of(target, law, case))) or _of_part(target, law, verdict)
         except Exception:  # foreign code, in circumstances that no law needs
             return ""
-        return f"{found} ({_tried(law, looked)} tried)" if found else ""
     return ""
+
+
+def _of_part(target: Target, law: Law, verdict: Verdict) -> str:
+    """The sentence about the part of a composite in which the violation begins."""
+    if not verdict.part or verdict.counterexample is None:
+        return ""
+    found = _told(law, list(scenes_of_part(target, law, verdict.counterexample, verdict.part)))
+    return f"in {verdict.part} {found}" if found else ""
+
+
+def _told(law: Law, looked: Sequence[Scene]) -> str:
+    found = _of(law, looked) if looked else ""
+    return f"{found} ({_tried(law, looked)} tried)" if found else ""
 
 
 def _tried(law: Law, looked: Sequence[Scene]) -> str:

@@ -4,6 +4,7 @@ weights.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -34,23 +35,48 @@ class Scene:
 def scenes_of(target: Target, law: Law, case: Counterexample) -> Iterator[Scene]:
     """The case's own weights first. What cannot be loaded or drawn is left out."""
     condition = replace(case.condition, dtype="float64", weights=loading.digest_of(target))
-    subject = loading.load(target, condition)
-    if case.x is None or subject.operations > OPERATIONS or subject.cost.heavy:
+    if case.x is None:
         return
     own = batch_of(case)
+    subject = _loaded(target, condition, own)
+    if subject.operations > OPERATIONS or subject.cost.heavy:
+        return
     yield Scene(subject, _joined(own, _fresh(subject, law, own.seed)), len(own.x))
     if not subject.trainable or subject.promises.get("fixed"):
         return
     for scale, seed in OTHERS:
         moved = replace(condition, scale=scale, seed=condition.seed + seed)
-        other = _moved(target, moved)
+        other = _moved(target, moved, own)
         if other is not None:
             yield Scene(other, _fresh(other, law, own.seed + seed), 0)
 
 
-def _moved(target: Target, condition: Condition) -> Subject | None:
+def scenes_of_part(target: Target, law: Law, case: Counterexample, part: str) -> Iterator[Scene]:
+    """The same of the part of a composite in which a violation begins, as a verdict names it ("part
+    2 of 3 (Coupling)"), at the points with which it is reached.
+    """
+    named = re.match(r"part (\d+) of ", part)
+    if named is None or case.x is None or case.condition.part:
+        return
+    index, own = int(named[1]) - 1, batch_of(case)
+    x = own.x
+    condition = replace(case.condition, dtype="float64", weights=loading.digest_of(target))
+    for layer in loading.load(target, condition).part_maps[:index]:
+        x = layer(x, own.context).value
+    inner = replace(case, x=x.tolist(), condition=replace(case.condition, part=(index,)))
+    yield from scenes_of(target, law, inner)
+
+
+def _loaded(target: Target, condition: Condition, own: Batch) -> Subject:
+    subject = loading.load(target, condition)
+    if not condition.part:
+        return subject
+    return subject.with_facts(event_shape=own.x.shape[1:], latent_shape=subject.latent_shape)
+
+
+def _moved(target: Target, condition: Condition, own: Batch) -> Subject | None:
     try:
-        return loading.load(target, condition)
+        return _loaded(target, condition, own)
     except Exception:  # it cannot be built with these weights
         return None
 

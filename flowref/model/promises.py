@@ -141,6 +141,7 @@ PROMISES: Mapping[str, Promise] = _table(
     Promise("perturb", NUMBER, "its parameters are never moved", attribute=True, example="0"),
     Promise("straight-through", FLAG, "gradients pass straight through a clamp on purpose"),
     Promise("truncated-domain", FLAG, "its formulas hold on a part of the support only"),
+    Promise("varied-batches", FLAG, "no train batch has one row, equal rows or a constant feature"),
     # Conventions of a batch normalizer that depart from torch's (see `Normalizer.declared`).
     Promise("momentum", WORD, "its momentum is the factor of the old value", ("keep",)),
     Promise("running-var", WORD, "its running variance averages biased variances", ("biased",)),

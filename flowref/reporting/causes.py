@@ -81,7 +81,7 @@ CAUSES = (
         (
             "bijection/constant-jacobian", "bijection/log-det-antisymmetry", "coupling/closed-form",
             "coupling/log-det-sum", "density/affine-oracle", "density/integrates-to-one", "density/samples-consistent",
-            "preprocessing/log*",
+            "preprocessing/log*", "sampling/detailed-balance", "sampling/overlap",
         ),
     ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from flowref.reporting.judged import lines as waiting_lines
 from flowref.reporting.lines import target_line
 from flowref.reporting.outcomes import FAILING, violations
 from flowref.reporting.text import clean, plain
-from flowref.reporting.words import circumstances, inputs, measured, reasons, remark
+from flowref.reporting.words import circumstances, inputs, reasons, remark, seen
 
 if TYPE_CHECKING:
     from flowref.reporting.report import Report
@@ -85,11 +85,11 @@ def _failure(report: Report, verdict: Verdict, causes: Mapping[str, Cause]) -> s
 
 
 def _rows(verdict: Verdict, statement: str) -> Iterator[tuple[str, str]]:
-    case = verdict.counterexample
+    case, told = verdict.counterexample, seen(verdict)
     named = (
-        ("seen", measured(verdict)),
+        ("seen", told),
         ("the law", plain(statement)),
-        ("remark", remark(verdict)),
+        ("remark", "" if remark(verdict) == told else remark(verdict)),
         ("diagnosis", verdict.diagnosis),
         ("input", "" if case is None else inputs(case)),
         ("under", "" if case is None else circumstances(case, verdict.part)),

@@ -24,12 +24,14 @@ TEX = (
     (r"\\mathrm\{(\w+)\}", r"\1"),
     (r"\\hat ?(\w)", r"\1" + "\u0302"),
     (r"\\overline\{([^{}]*)\}", r"mean(\1)"),
+    (r"\\log ?\\det ?(?=\w)", "log det "),
     (r"\\frac12 ?", "1/2 "),
+    (r"\\frac ?(\w)(\d)", r"\1/\2"),
     (r"\\frac\{([^{}]*)\}\{([^{}]*)\}", r"(\1)/(\2)"),
     (r"\^\{-1\}", "⁻¹"),
     (r"\\partial_\\theta ?", "∂θ "),
     (r"\\partial ?", "∂"),
-    (r"\\(log|det)(?![A-Za-z])", r"\1"),
+    (r"\\(log|det|min|max|exp|tanh)(?![A-Za-z])", r"\1"),
     (r"\\sqrt\{([^{}]*)\}", r"√(\1)"),
     (r"\^\{([^{}]*)\}", r"^(\1)"),
     (r"_\{([^{}]*)\}", r"_\1"),
@@ -41,7 +43,7 @@ LETTERS = {
     "gamma": "γ", "sigma": "σ", "alpha": "α", "lambda": "λ",  # noqa: RUF001  Greek letters
     "theta": "θ", "pi": "π", "Phi": "Φ", "le": "≤", "ge": "≥", "sim": "~", "pm": "±", "|": "‖",
     "Rightarrow": "⇒", "leftarrow": "←", "langle": "<", "rangle": ">", "dots": "...",
-    "mid": "|", "lfloor": "⌊", "rfloor": "⌋",
+    "Lambda": "Λ", "infty": "∞", "prod": "Π", "mid": "|", "lfloor": "⌊", "rfloor": "⌋",
 }  # fmt: skip
 
 
@@ -57,6 +59,19 @@ def plain(statement: str) -> str:
     for pattern, letters in TEX:
         statement = re.sub(pattern, letters, statement)
     return clean(statement)
+
+
+def opening(statement: str, most: int = 240) -> str:
+    """The first sentences of a statement in letters: as many as have room, one at least; three dots
+    stand for the others.
+
+    >>> opening("One holds. Two, too.", 12)
+    'One holds. ...'
+    """
+    first, *others = re.split(r"(?<=\.)\s+(?=[A-Z$])", plain(statement))
+    while others and len(first) + len(others[0]) < most:
+        first += f" {others.pop(0)}"
+    return f"{first} ..." if others else first
 
 
 def command(*words: str) -> str:

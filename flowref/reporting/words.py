@@ -8,7 +8,7 @@ from typing import Any
 from flowref.model import OBJECT, Counterexample, Status, Verdict
 from flowref.reporting.causes import Cause
 from flowref.reporting.numbers import bits, contrast, rounded, shown
-from flowref.reporting.text import clean, command, plain
+from flowref.reporting.text import clean, command, opening
 
 
 def measured(verdict: Verdict, width: int | None = None) -> str:
@@ -23,9 +23,22 @@ def measured(verdict: Verdict, width: int | None = None) -> str:
             parts.append(seen)
     if evidence is not None:
         size = f"off by {rounded(evidence.residual)}, allowed {rounded(evidence.allowed)}"
-        lost = bits(evidence) if evidence.allowed else ""
+        # Bits are of laws that are judged by rounding, in runs of which there are none otherwise.
+        lost = bits(evidence) if evidence.allowed and evidence.replicas else ""
         parts.append(f"{size} ({lost})" if lost else size)
     return "; ".join(parts)
+
+
+def seen(verdict: Verdict) -> str:
+    """What was seen, on one line: numbers, or of a law that only says yes or no what it says."""
+    return (remark(verdict) if flagged(verdict) else "") or measured(verdict)
+
+
+def flagged(verdict: Verdict) -> bool:
+    """Whether the law says yes or no, and no number was measured."""
+    case, evidence = verdict.counterexample, verdict.evidence
+    yes_or_no = evidence is not None and (evidence.residual, evidence.allowed) == (1.0, 0.0)
+    return yes_or_no and not (case is not None and case.observed)
 
 
 def circumstances(case: Counterexample, part: str = "") -> str:
@@ -115,10 +128,11 @@ def failure(verdict: Verdict, statement: str = "", *, commands: bool = True) -> 
     see it again.
     """
     if verdict.status is Status.VIOLATED:
-        lines = [f"{verdict.status}  {verdict.id}  {verdict.law}   {measured(verdict)}".rstrip()]
+        told = seen(verdict)
+        lines = [f"{verdict.status}  {verdict.id}  {verdict.law}   {told}".rstrip()]
         if statement:
-            lines.append(f"      the law: {plain(statement)}")
-        if text := remark(verdict):
+            lines.append(f"      the law: {opening(statement)}")
+        if (text := remark(verdict)) and text != told:
             lines.append(f"      {text}")
         if verdict.diagnosis:
             lines.append(f"      diagnosis: {clean(verdict.diagnosis)}")

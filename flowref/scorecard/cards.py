@@ -17,7 +17,7 @@ from flowref.reporting.numbers import bits, rounded
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
-from flowref.reporting.words import again, circumstances, remark
+from flowref.reporting.words import again, circumstances, flagged, remark
 from flowref.scorecard.formulas import formula
 from flowref.scorecard.letters import BY_LETTER, Outcome, letters
 from flowref.scorecard.matrix import group_of
@@ -160,7 +160,7 @@ def _order(verdict: Verdict) -> float:
 def _sight(verdict: Verdict, *, rounding: bool) -> tuple[tuple[str, str], ...]:
     """How far off it is, and what is allowed: name and words."""
     evidence = verdict.evidence
-    if evidence is None:
+    if evidence is None or flagged(verdict):
         return ()
     off = rounded(evidence.residual, 6)
     if not evidence.allowed:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from flowref.checking import Settings, check
 from flowref.laws.conduct.saving import degenerate
 from flowref.model import Status
 from flowref.registry import parse_target
+from flowref.reporting.words import failure
 
 
 @pytest.mark.parametrize(
@@ -37,3 +39,60 @@ def test_a_density_of_numbers_is_judged() -> None:
         parse_target("reference:Exponential"), "state/degenerate-batch", Settings("quick")
     )
     assert verdict.status is Status.HOLDS, verdict.reason
+
+
+class FirstBatch(torch.nn.Module):
+    """An ActNorm as one writes it: its first batch in train mode sets shift and scale."""
+
+    event_shape = (3,)
+    ready: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = torch.nn.Parameter(torch.zeros(3))
+        self.scale = torch.nn.Parameter(torch.zeros(3))
+        self.register_buffer("ready", torch.tensor(False))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The normalized batch, and its log-det."""
+        if self.training and not self.ready:
+            self.shift.data.copy_(-x.mean(0))
+            self.scale.data.copy_(-x.std(0).log())
+            self.ready.fill_(True)
+        return (x + self.shift) * self.scale.exp(), self.scale.sum().expand(len(x))
+
+
+class Bounded(FirstBatch):
+    """The same, which refuses a batch of one row and bounds the spread."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The normalized batch, and its log-det."""
+        if self.training and not self.ready:
+            if len(x) < 2:
+                raise ValueError("a first batch needs two rows")
+            self.shift.data.copy_(-x.mean(0))
+            self.scale.data.copy_(-x.std(0).clamp(1e-3).log())
+            self.ready.fill_(True)
+        return (x + self.shift) * self.scale.exp(), self.scale.sum().expand(len(x))
+
+
+def test_what_was_done_and_what_to_do_is_said() -> None:
+    """A violation tells the batch, what it spoils and for how long, how to mend it and how to say
+    that no such batch comes; who refuses it holds, and who says so is not judged.
+    """
+    law, quick = "state/degenerate-batch", Settings("quick")
+    verdict = check(FirstBatch(), law, quick)
+    assert verdict.status is Status.VIOLATED
+    (line,) = [line for line in failure(verdict) if "VIOLATED" in line]
+    assert (
+        "a train batch of one row or of equal rows or with a constant feature leaves scale not finite, "
+        "for good, and so every value in eval mode;" in line
+    )
+    assert "raise on such a batch" in line and "the promise varied-batches" in line
+    assert "off by 1" not in line
+    assert check(Bounded(), law, quick).status is Status.HOLDS
+    declared = FirstBatch()
+    declared.promises = {"varied-batches": True}  # type: ignore[assignment]  # as users write it
+    verdict = check(declared, law, quick)
+    assert verdict.status is Status.NOT_APPLICABLE
+    assert "declared to have several rows" in verdict.reason

@@ -129,7 +129,7 @@ VIOLATION = Verdict(
     "bijection/log-det",
     Status.VIOLATED,
     HOSTILE,
-    evidence=Evidence(0.0988, 1e-14, scale=1.0),
+    evidence=Evidence(0.0988, 1e-14, scale=1.0, replicas=56),
     counterexample=Counterexample(
         [[0.0, 3.125]],
         None,

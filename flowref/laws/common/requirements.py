@@ -14,6 +14,12 @@ def not_estimator(flow: Flow) -> bool:
     return not flow.promises.get("estimator")
 
 
+@requires("its train batches are declared to have several rows and no constant feature")
+def any_batch(flow: Flow) -> bool:
+    """Whether a train batch may be of one row, or without a spread."""
+    return not flow.promises.get("varied-batches")
+
+
 @requires("its log-det is promised to be an estimate", waits=True)
 def exact_log_det(flow: Flow) -> bool:
     """Estimated log-dets are not held to exact ones."""

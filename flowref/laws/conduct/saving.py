@@ -10,13 +10,17 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import lived, normalizing_probe, probes, same
-from flowref.laws.common.requirements import has_modules, in_double, not_estimator
+from flowref.laws.common.requirements import any_batch, has_modules, in_double, not_estimator
 from flowref.laws.conduct.state import NUDGE, Steps, lives_agree, movable
 from flowref.model import EXACT, Array, Batch, Residual, Unsupported, draw, law
 from flowref.model.abilities import Living
 from flowref.model.call import How
 from flowref.model.steps import Cast, Eval, Nudge, Restore, Rounded, Run, Save, State, Train
 
+MENDED = (
+    "raise on such a batch, or bound its spread from below; who never has one says so with the "
+    "promise varied-batches"
+)
 # Rows of an ordinary batch that follows a degenerate one.
 ROWS = 16
 
@@ -81,7 +85,7 @@ def cast_and_back(flow: Living, batch: Batch) -> Residual:
     effort=2,
     size=ROWS,
     scales=(0.0,),
-    applies=has_modules & not_estimator,
+    applies=has_modules & not_estimator & any_batch,
     source="a last batch of one row, a constant feature: a spread of zero, whose inverse outlives the batch",
 )
 def degenerate_batch(flow: Living, batch: Batch) -> Residual:
@@ -93,7 +97,7 @@ def degenerate_batch(flow: Living, batch: Batch) -> Residual:
     context = None if batch.context is None else np.repeat(batch.context[:1], ROWS, axis=0)
     # The call that training makes, at ordinary points and at degenerate ones.
     follows = normalizing_probe(flow, Batch(ordinary, context, batch.seed))
-    found = []
+    found: dict[str, list[str]] = {}
     for name, points in degenerate(follows.points).items():
         spoiled = follows.at(points).rows(slice(len(points)))
         for fresh in (False, True):
@@ -104,16 +108,31 @@ def degenerate_batch(flow: Living, batch: Batch) -> Residual:
             life, error = attempt(
                 flow.play, [*start, State(), follows.step(), State(), Eval(), follows.step()], fresh
             )
-            wrong = f"then an ordinary batch raises {error}" if error else ""
+            wrong = f"lets an ordinary batch raise {error}" if error else ""
             if not error:
-                names = [*spoilt(before, life[2]), *spoilt(before, life[4])]
-                wrong = f"leaves {names[0]} not finite" if names else ""
-                outs = (life[3], life[6])
-                if not wrong and not all(np.isfinite(out.value).all() for out in outs):
-                    wrong = "makes the next ordinary batch come back not finite"
+                wrong = _left(before, life[2], life[4], life[3].value, life[6].value)
             if wrong:
-                found.append(f"a train batch {name} {wrong}")
-    return flags(bool(found), rows, "; ".join(found[:2]))
+                found.setdefault(wrong, []).append(name)
+    told = [
+        f"a train batch {' or '.join(dict.fromkeys(names))} {wrong}"
+        for wrong, names in found.items()
+    ]
+    return flags(bool(found), rows, "; ".join([*told[:2], MENDED]))
+
+
+def _left(before: Any, after: Any, later: Any, trained: Array, used: Array) -> str:
+    """What a degenerate batch leaves behind, in words: in the state, at once and after an ordinary
+    batch, and in the values of that batch, in train mode and then in eval mode.
+    """
+    names = [*spoilt(before, after), *spoilt(before, later)]
+    broken = not np.isfinite(used).all()
+    if names:
+        for_good = ", for good" if names[0] in spoilt(before, later) else ""
+        values = ", and so every value in eval mode" if broken else ""
+        return f"leaves {names[0]} not finite{for_good}{values}"
+    if broken or not np.isfinite(trained).all():
+        return "makes the next ordinary batch come back not finite"
+    return ""
 
 
 def degenerate(points: Array) -> dict[str, Array]:

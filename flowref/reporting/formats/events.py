@@ -14,7 +14,7 @@ from typing import Any
 
 from flowref.model import KnownFailure, Problem, Recognized, Status, Verdict
 from flowref.reporting.report import Report
-from flowref.reporting.words import measured
+from flowref.reporting.words import seen
 
 VERSION = 1
 
@@ -54,7 +54,7 @@ def pair(verdict: Verdict) -> str:
     if verdict.evidence is not None:
         fields["margin"] = verdict.evidence.margin
     if verdict.status is Status.VIOLATED:
-        fields |= {"id": verdict.id, "seen": measured(verdict)}
+        fields |= {"id": verdict.id, "seen": seen(verdict)}
     if verdict.diagnosis:
         fields["diagnosis"] = verdict.diagnosis
     return line("pair", **fields)

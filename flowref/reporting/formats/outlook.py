@@ -12,7 +12,7 @@ from flowref.reporting.causes import Cause, by_target, explained
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean, plain
-from flowref.reporting.words import again, circumstances, inputs, measured, remark
+from flowref.reporting.words import again, circumstances, inputs, remark, seen
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Failure:
     def headline(self) -> str:
         """What was seen against what was allowed, or how it broke: one line."""
         verdict = self.verdict
-        seen = measured(verdict) if verdict.status is Status.VIOLATED else ""
-        return seen or clean(verdict.reason) or str(verdict.status)
+        told = seen(verdict) if verdict.status is Status.VIOLATED else ""
+        return told or clean(verdict.reason) or str(verdict.status)
 
     @property
     def details(self) -> list[str]:
