@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flowref.adapters.user import bounds
 from flowref.adapters.user.calls import forward_single, sample_shape
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.chosen import chosen_of
@@ -355,8 +356,12 @@ def bounded(instance: Instance, dialect: Dialect, facts: Facts) -> tuple[Facts, 
             seen.append(np.asarray(backend.array(bound)))
     if np.array_equal(seen[0], seen[1]):
         return facts, "log_prob is a lower bound"
-    facts = replace(facts, promises={**facts.promises, "estimator": True})
-    return facts, "log_prob is a random lower bound"
+    kind = facts.promises["lower-bound"]
+    if not isinstance(kind, str):
+        kind = "expected" if bounds.expected(instance.obj) else "one-sample"
+    facts = replace(facts, promises={**facts.promises, "estimator": True, "lower-bound": kind})
+    said = "of one sample" if kind == "one-sample" else "with averages or closed forms"
+    return facts, f"log_prob is a random lower bound {said}"
 
 
 def of_normalizer(spoken: Settled, normalizer: Normalizer) -> Settled:

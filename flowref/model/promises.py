@@ -128,7 +128,14 @@ PROMISES: Mapping[str, Promise] = _table(
     Promise("log-det-tolerance", NUMBER, "its log-det is integrated to that accuracy", attribute=True, example="1e-4"),
     Promise("iterative-forward", FLAG, "it is forward that iterates, and not the inverse"),
     Promise("normalization-tolerance", NUMBER, "the density integrates to one within that", example="1e-6"),
-    Promise("lower-bound", FLAG, "its log-density is a lower bound, random or not", attribute=True),
+    Promise(
+        "lower-bound",
+        FLAG,
+        "its log-density is a lower bound, random or not; by default code tells whether it is "
+        '"one-sample", log p(x, z) - log q(z given x) at one random z, or "expected", with averages or closed forms',
+        ("one-sample", "expected"),
+        attribute=True,
+    ),
     Promise("level", NUMBER, "the distance of two levels of the data, for bits per dimension", example="1"),
     Promise("uniform-data", NUMBER, "the data are uniform from 0 up to that: their bits follow", example="256"),
     Promise("exponential-rate", NUMBER, "its quantiles are those of the exponential with that rate", example="1"),

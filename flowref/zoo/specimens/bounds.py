@@ -82,6 +82,45 @@ def expected(defect: str = "") -> nn.Module:
     return Expected(defect=defect)
 
 
+class Sampled(Variational):
+    r"""The usual bound: $\log p(x | z)$ at one $z \sim q$, and the divergence of q from the prior in closed
+    form. e to it is no unbiased estimate of anything.
+    """
+
+    def log_prob(self, x: Any) -> Any:
+        """The bound."""
+        mean, log_scale = self.posterior(x)
+        z = mean + log_scale.exp() * torch.randn_like(mean)
+        divergence = 0.5 * ((2 * log_scale).exp() + mean**2 - 1 - 2 * log_scale).sum(-1)
+        constant = 0.0 if self.defect == "constant-missing" else self.dim * math.log(2 * math.pi)
+        return -0.5 * (((x - self.decoder(z)) ** 2).sum(-1) + constant) - divergence
+
+
+def sampled(defect: str = "") -> nn.Module:
+    """A random bound of the same model with a divergence in closed form."""
+    return Sampled(defect=defect)
+
+
+class Averaged(Variational):
+    """The first bound, averaged over several latents: of its exponential only the mean of its logarithm
+    is bounded.
+    """
+
+    def log_prob(self, x: Any) -> Any:
+        """The bound."""
+        bound = torch.stack([super(Averaged, self).log_prob(x) for _ in range(4)])
+        # The constant of the likelihood, as where squares stand for it.
+        missing = (
+            0.5 * self.dim * math.log(2 * math.pi) if self.defect == "constant-missing" else 0.0
+        )
+        return bound.mean(0) + missing
+
+
+def averaged(defect: str = "") -> nn.Module:
+    """A bound that is a mean of several."""
+    return Averaged(defect=defect)
+
+
 SPECIMENS = (
     Specimen(
         "variational",
@@ -97,4 +136,6 @@ SPECIMENS = (
             "divergence-sign": ("density/lower-bound",),
         },
     ),
+    Specimen("sampled", {"constant-missing": ("density/lower-bound",)}),
+    Specimen("averaged", {"constant-missing": ("density/lower-bound",)}),
 )
