@@ -97,4 +97,4 @@ def pooled(errors: Array, truth: Array, usable: Array) -> float:
     each = errors[:, usable].mean(1)
     error = float(each.std(ddof=1)) / np.sqrt(len(each))
     share = SHARE * float(np.abs(truth[usable]).mean()) + 1e-9
-    return abs(float(each.mean())) / max(ERRORS * error, share)
+    return float(abs(each.mean()) / max(ERRORS * error, share))
