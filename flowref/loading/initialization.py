@@ -23,11 +23,13 @@ def made_ready(obj: Any, dialect: Dialect, backend: Backend, point: tuple[Any, A
     return _runs(obj, call, point)
 
 
-def initializes(obj: Any, dialect: Dialect, backend: Backend, point: tuple[Any, Any]) -> bool:
+def initializes(
+    obj: Any, dialect: Dialect, backend: Backend, point: tuple[Any, Any], back: bool = False
+) -> bool:
     """Whether the first call of an object in train mode changes its parameters or buffers, and the
-    second changes them no more.
+    second changes them no more. ``back``: the call of its inverse.
     """
-    call = dialect.forward or dialect.log_prob
+    call = dialect.inverse if back else dialect.forward or dialect.log_prob
     if call is None or not callable(getattr(obj, "parameters", None)):
         return False
     backend.set_mode(obj, True)

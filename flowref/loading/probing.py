@@ -238,6 +238,10 @@ def settled(
         ):
             # Its first batch comes out standardized, and no other.
             spoken = spoken.saying(INITIALIZED)
+        elif facts.normalizer is None and initialized_back(instance, spoken, given):
+            # Data go in where it goes back.
+            spoken = replace(spoken, dialect=replace(spoken.dialect, normalizing="inverse"))
+            spoken = spoken.saying(f"{INITIALIZED}, by inverse: that takes data to latents")
         else:
             facts, shown = normalizing.completed(obj, spoken.dialect, facts, kept.dtype, kind)
         if shown and facts.normalizer is not None:
@@ -273,6 +277,17 @@ def settled(
     return facts, spoken, tuple(why)
 
 
+def initialized_back(instance: Instance, spoken: Settled, context: Any) -> bool:
+    """Whether an object that no batch initializes on the way forward is initialized by the first on
+    its way back.
+    """
+    if spoken.latent is None or spoken.dialect.inverse is None:
+        return False
+    backend = instance.backend
+    point = backend.tensor(backend.array(spoken.latent), instance.dtype), context
+    return initializes(instance.copy(), spoken.dialect, instance.backend, point, back=True)
+
+
 def with_context(
     instance: Instance, obj: Any, dialect: Dialect, facts: Facts, chosen: dict[str, str]
 ) -> tuple[Facts, dict[str, str], tuple[str, ...]]:
@@ -300,10 +315,9 @@ def with_context(
     bound = contexts.bind(*asked)
     if not bound:
         raise refused or TargetError(f"it asks for {name} besides points: give its ?event=")
-    words = f"{name}: ones for {bound.partition('=')[2]}".replace(
-        "ones for label", "1 for all points"
-    )
-    return facts, {**chosen, GIVEN_ONES: bound}, (words,)
+    kind = bound.partition("=")[2]
+    given = {"none": "None", "label": "1 for all points"}.get(kind, f"ones for {kind}")
+    return facts, {**chosen, GIVEN_ONES: bound}, (f"{name}: {given}",)
 
 
 def _inferred(

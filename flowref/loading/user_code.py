@@ -106,9 +106,23 @@ def _root(path: Path) -> Path | None:
 
 
 def _in_its_package(path: Path) -> ModuleType:
-    """Import a file that imports its neighbors relatively, by its dotted name."""
+    """Import a file that imports its neighbors relatively, by its dotted name. Folders above its
+    outermost package may be packages without saying so: then it is named from the folder of the
+    command.
+    """
     root = _root(path)
     assert root is not None
+    try:
+        return _named_from(root, path)
+    except ImportError as error:
+        here = Path.cwd().resolve()
+        if "beyond top-level package" not in str(error) or here not in root.parents:
+            raise
+        return _named_from(here, path)
+
+
+def _named_from(root: Path, path: Path) -> ModuleType:
+    """Import a file by its dotted name from a folder."""
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     parts = path.resolve().relative_to(root).with_suffix("").parts

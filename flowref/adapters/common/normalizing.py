@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from flowref.adapters.common import batch_norm_shapes, batch_norms
-from flowref.adapters.common.normalizer_calls import Played, awake
+from flowref.adapters.common.normalizer_calls import Played, awake, near
 from flowref.adapters.common.normalizer_kinds import Behavior, behavior, plausible, tensors
 from flowref.adapters.common.normalizer_roles import constants, found, fraction
 from flowref.model import RUNNING, SAMPLE, Dialect, Facts, Normalizer, Shape
@@ -22,6 +22,11 @@ from flowref.model import RUNNING, SAMPLE, Dialect, Facts, Normalizer, Shape
 LARGE = 4096
 # More channels than this are not tried.
 WIDEST = 512
+# How layers are called that normalize by what came before, and what is said of them.
+LAGGING = ("moving", "running", "lag")
+BEHIND = (
+    "train mode normalizes by averages of earlier batches: a layer with state, and no batch norm"
+)
 
 
 def excluded(obj: Any, kind: str | None) -> bool:
@@ -110,6 +115,8 @@ def completed(
     except Exception:  # laws run into it, and say so
         return facts, ()
     if acts is None:
+        if known is not None and behind(obj, dialect, shape, dtype):
+            return replace(facts, normalizer=None), (BEHIND,)
         return facts, ()
     name, played, seen = acts
     if known is not None and near_miss(played, dialect, seen):
@@ -145,6 +152,25 @@ def near_miss(played: Played, dialect: Dialect, seen: Behavior) -> bool:
     held = tensors(played.obj).values()
     kept = [one for one in held if not one.requires_grad and one.is_floating_point()]
     return bool(kept) or not seen.fixed
+
+
+def behind(obj: Any, dialect: Dialect, shape: Shape, dtype: Any) -> bool:
+    """Whether a layer of a flow that calls itself moving or running normalizes by the averages of
+    earlier batches alone: train mode maps a batch as eval mode does before it, and eval mode maps it
+    otherwise afterwards.
+    """
+    names = [base.__name__.casefold() for base in type(obj).__mro__]
+    if dialect.forward is None or not any(word in name for name in names for word in LAGGING):
+        return False
+    played = Played(obj, dialect.forward, dtype, shape)
+    x = played.draw(4, 9, 3.0) + 5
+    try:
+        (first,) = played.life((False, x))
+        trained, after = played.life((True, x), (False, x))
+        layer = dialect.inverse is not None or offers_log_det(played)
+    except Exception:  # what it raises is the laws' affair
+        return False
+    return layer and near(first, trained) and not near(first, after)
 
 
 def offers_log_det(played: Played) -> bool:

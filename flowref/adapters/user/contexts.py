@@ -117,13 +117,17 @@ def bind(
     obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
 ) -> str:
     """What to give for an argument that is no context, by its name: a mask of ones where all shapes
-    that are taken give the same, or one label for all points; empty where it is neither.
+    that are taken give the same, or None, or one label for all points; empty where none of these is
+    taken.
     """
-    masked, labels = is_mask(name), plain(name) in LABELS
-    kinds = MASKS if masked else ("label",) if labels else ()
+    masked, labels = is_mask(name), plain(name) in LABELS or plain(name).endswith("label")
+    kinds = MASKS if masked else ("none", "label") if labels else ("none",)
     if plain(name) == "xmask":  # of sequences: as everybody spells it, over (B, C, T)
         kinds = MASKS[:1]
-    events = [facts.event_shape] if facts.event_shape else [(size,) for size in EVENTS]
+    events: list[Shape] = [facts.event_shape]
+    if not facts.event_shape:
+        likely = probing.shapes(obj, backend.state_shapes(obj))
+        events = list(dict.fromkeys([*((size,) for size in EVENTS), *likely]))
     found: dict[str, Any] = {}
     for kind, event in product(kinds, events):
         rng = np.random.default_rng(0)
@@ -136,8 +140,8 @@ def bind(
             found[kind] = None if forward is None else forward(obj, x, None)
         except Exception:  # it takes no such thing
             continue
-    if not facts.event_shape:
-        return f"{name}={next(iter(found))}" if found else ""
+        if not facts.event_shape:
+            return f"{name}={kind}"
     if masked and not found:
         raise TargetError(
             f"it asks for {name} besides points, and no mask of ones was taken: name a factory that "

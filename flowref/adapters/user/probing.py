@@ -44,6 +44,12 @@ FEATURES = (
     "features", "num_features", "n_features", "dim", "dims", "d", "D", "ndim", "n_dim", "input_dim", "in_features",
     "data_dim", "input_size", "size", "num_inputs", "n_inputs", "channels", "num_channels", "n",
 )  # fmt: skip
+# Attributes that commonly name the number of channels, of images or of sequences.
+CHANNELS = (
+    "channels", "num_channels", "n_channels", "in_channels", "in_channel", "num_features", "c_in", "c",
+)  # fmt: skip
+# Positions on a side of an image, and in a sequence, that are tried.
+SIDE = 4
 # Numbers of features that are tried where nothing tells any, likeliest first.
 USUAL = (4, 2, 3, 1, 6, 8, 5, 7, 10, 12, 16, 20, 32, 64)
 
@@ -168,17 +174,34 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
     for sizes in state:
         if len(sizes) >= 3 and min(sizes[-3:]) >= 1 and sizes[-1] > 3:
             yield tuple(sizes[-3:])
+    yield from filter(None, map(stretched, state))
     for sizes in state:
         if len(sizes) in (1, 2) and 0 < sizes[-1] <= 256:
             yield (sizes[-1],)
             yield (sizes[0],)
     yield from ((features,) for features in USUAL)
     yield ()
-    channels = sorted({size for sizes in state for size in sizes if size <= 64})
-    for count in (*channels, 1, 2, 3, 4):
-        for side in (4, 8):
+    told = [getattr(obj, name, None) for name in CHANNELS]
+    named = [size for size in told if type(size) is int and 0 < size < 4096]
+    # One is what other sizes are stretched from, seldom a number of channels.
+    found = {size for sizes in state for size in sizes if size <= 64}
+    channels = [*dict.fromkeys(named), *sorted(found, key=lambda size: (size == 1, size))]
+    for count in dict.fromkeys((*channels, 1, 2, 3, 4)):
+        for side in (SIDE, 2 * SIDE):
             yield (count, side, side)
             yield (2 * count, side, side)
+    for count in dict.fromkeys((*channels, 2, 3, 4)):
+        yield (count, SIDE)
+        yield (SIDE, count)
+
+
+def stretched(sizes: Shape) -> Shape:
+    """The event that an array is made for which has one number for each channel and is stretched
+    along all other axes; empty if it is none.
+    """
+    if len(sizes) < 3 or sizes[0] != 1 or sum(size > 1 for size in sizes) != 1:
+        return ()
+    return tuple(size if size > 1 else SIDE for size in sizes[1:])
 
 
 def infer_shape(

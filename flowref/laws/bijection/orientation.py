@@ -17,7 +17,7 @@ from flowref.laws.common.arithmetic import (
 from flowref.laws.common.requirements import exact_log_det, true_gradients
 from flowref.laws.common.structure import WHOLE
 from flowref.model import EXACT, Array, Batch, Residual, Unsupported, draw, law
-from flowref.model.abilities import Bijection, Differentiable
+from flowref.model.abilities import Bijection, Differentiable, Invertible, offers
 
 ULP = 2.0**-53
 # How many nats a determinant may cancel by before its sign is not trusted; points that are tried as
@@ -40,16 +40,23 @@ EXAMINED = 6
 )
 def orientation(flow: Differentiable, batch: Batch) -> Residual:
     r"""The sign of $\det \partial f / \partial x$ is the same at every point, under the same
-    context: a change of sign is a fold, which $\log|\det|$ does not show.
+    context: a change of sign is a fold, which $\log|\det|$ does not show. Where the map is not
+    finite it has no derivative, whatever autograd says.
     """
     rows = len(batch.x)
-    here = signs(flow, batch.x, batch.context)
+    out = flow.forward(batch.x, batch.context)
+    if out.ladj is None and not offers(flow, Invertible):
+        raise Unsupported(
+            "nothing says that it is a bijection: it has no inverse and returns no log-det"
+        )
+    here = np.where(finite_rows(out.value), signs(flow, batch.x, batch.context), 0.0)
     ordinary = draw(flow.domain, (REFERENCES, *flow.event_shape), np.random.default_rng(7))
     there = np.zeros(rows)
     for point in ordinary:
         alone = batch.context is None
         x = np.repeat(point[None], 1 if alone else rows, axis=0)
-        found = np.broadcast_to(signs(flow, x, batch.context), (rows,))
+        taken = finite_rows(flow.forward(x, batch.context).value)
+        found = np.broadcast_to(np.where(taken, signs(flow, x, batch.context), 0.0), (rows,))
         there = np.where(there == 0, found, there)
         if there.all():
             break

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt, flags
-from flowref.laws.common.probes import lived, normalizing_probe, probes, same
+from flowref.laws.common.probes import Probe, lived, normalizing_probe, probes, same
 from flowref.laws.common.requirements import any_batch, has_modules, in_double, not_estimator
 from flowref.laws.conduct.state import NUDGE, Steps, lives_agree, movable
 from flowref.model import EXACT, Array, Batch, Residual, Unsupported, draw, law
@@ -21,8 +21,9 @@ MENDED = (
     "raise on such a batch, or bound its spread from below; who never has one says so with the "
     "promise varied-batches"
 )
-# Rows of an ordinary batch that follows a degenerate one.
+# Rows of an ordinary batch that follows a degenerate one, and what is said where it is lost.
 ROWS = 16
+LOST = "makes the next ordinary batch come back not finite"
 
 
 @law(
@@ -111,6 +112,8 @@ def degenerate_batch(flow: Living, batch: Batch) -> Residual:
             wrong = f"lets an ordinary batch raise {error}" if error else ""
             if not error:
                 wrong = _left(before, life[2], life[4], life[3].value, life[6].value)
+                if wrong == LOST and within(flow, follows, fresh, (life[3], life[6])):
+                    wrong = ""
             if wrong:
                 found.setdefault(wrong, []).append(name)
     told = [
@@ -131,8 +134,22 @@ def _left(before: Any, after: Any, later: Any, trained: Array, used: Array) -> s
         values = ", and so every value in eval mode" if broken else ""
         return f"leaves {names[0]} not finite{for_good}{values}"
     if broken or not np.isfinite(trained).all():
-        return "makes the next ordinary batch come back not finite"
+        return LOST
     return ""
+
+
+def within(flow: Living, follows: Probe, fresh: bool, outs: tuple[Any, Any]) -> bool:
+    """Whether an ordinary batch came back finite, in train mode and in eval mode, wherever it does
+    without the degenerate one: points outside the domain never do.
+    """
+    lost = [~np.isfinite(np.asarray(out.value, float)) for out in outs]
+    if not any(one.any() for one in lost):
+        return True
+    alone, error = attempt(flow.play, [Train(), follows.step(), Eval(), follows.step()], fresh)
+    if error:
+        return True
+    finite = [np.isfinite(np.asarray(out.value, float)) for out in (alone[1], alone[3])]
+    return not any((gone & had).any() for gone, had in zip(lost, finite, strict=True))
 
 
 def degenerate(points: Array) -> dict[str, Array]:

@@ -67,9 +67,13 @@ def called_with(
 
 
 def constant(kind: str, x: Any) -> Any:
-    """Ones for a batch: a label for each point, or a mask of one of several shapes."""
+    """Ones for a batch: a label for each point, or a mask of one of several shapes; None where that
+    is all that is taken.
+    """
     import torch
 
+    if kind == "none":
+        return None
     if kind == "label":
         return torch.ones(len(x), dtype=torch.long)
     shapes = {
@@ -82,12 +86,24 @@ def constant(kind: str, x: Any) -> Any:
 
 
 def called_running(
-    obj: Any, x: Any, context: Any, before: Any, method: str = "", given: Any = ()
+    obj: Any,
+    x: Any,
+    context: Any,
+    before: Any,
+    method: str = "",
+    given: Any = (),
+    nothing: Any = (),
+    keyword: str = "",
 ) -> Any:
-    """Call a method that takes a running log-det as its second argument."""
+    """Call a method that takes a running log-det as its second argument, or under a keyword.
+    ``nothing``: parameters that are given None where there is no context.
+    """
     run = getattr(obj, method) if method else obj
+    if keyword:
+        inputs = (x,) if context is None else (x, context)
+        return run(*inputs, **dict(given), **{keyword: before})
     if context is None:
-        return run(x, before, **dict(given))
+        return run(x, before, **dict(given), **dict.fromkeys(nothing))
     return run(x, before, context, **dict(given))
 
 

@@ -11,8 +11,13 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.user.conventions import asking, signatures
-from flowref.adapters.user.conventions.names import TELLING, plain
+from flowref.adapters.user.conventions.names import TELLING, VALUES, plain
 from flowref.model import Shape
+
+# What the value of a map is called where it is an argument.
+OF_VALUES = frozenset(
+    (*VALUES, "v", "w", "f", "h", "fx", "outputs", "input", "inputs", "values", "zs", "ys", "xs", "image", "images")
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,8 +86,10 @@ def _named(name: str) -> bool:
 
 def _of_input(obj: Any, told: Told) -> bool:
     """Whether a method of one argument calls it as the map calls its input: another name may be that
-    of its value.
+    of its value; one of two arguments calls the second as a value is called.
     """
+    if told.arity == 2:  # of the input and the value, not of what a helper is handed
+        return plain(signatures.required(obj, told.name)[1]) in OF_VALUES
     if told.arity != 1:
         return True
     names = [signatures.required(obj, name)[:1] for name in (told.name, "forward")]

@@ -29,7 +29,9 @@ class Way:
     place), "array" (of numpy), "arrays" (the same, of an object that computes in numpy), "object"
     (another object that is the inverse) or "beside" (the log-det by another method); ``words``: what the
     target's line says of it, empty for what needs no words; ``usual``: whether it is forward and
-    inverse as everybody spells them; ``bound``: parameters that are given ones, and of which kind.
+    inverse as everybody spells them; ``bound``: parameters that are given ones, and of which kind;
+    ``nothing``: those after a running log-det that are given None; ``keyword``: the parameter for
+    the running log-det, where it is not the second.
     """
 
     method: str
@@ -40,6 +42,8 @@ class Way:
     usual: bool = False
     sizes: tuple[int, ...] = ()
     bound: tuple[tuple[str, str], ...] = ()
+    nothing: tuple[str, ...] = ()
+    keyword: str = ""
 
     @property
     def ask(self) -> Any:
@@ -73,6 +77,10 @@ class Way:
             "triple": asking.called_triple,
             "wrapped": asking.called_on_tuple,
         }[self.form]
+        if self.nothing and self.form == "running":
+            function = partial(function, nothing=self.nothing)
+        if self.keyword and self.form == "running":
+            function = partial(function, keyword=self.keyword)
         return partial(function, method=self.method, given=self.given)
 
     def on_parts(self, shapes: Any) -> Any:
@@ -215,8 +223,10 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
 
 
 def _asked(obj: Any, method: str) -> list[str]:
-    """Required parameters of a method, less a running log-det."""
+    """Required parameters of a method, less a running log-det and what may follow it."""
     names = signatures.required(obj, method)
+    if len(names) == 3 and sign_of(names[1]):
+        return names[:1]
     return [name for place, name in enumerate(names) if place != 1 or not sign_of(name)]
 
 
@@ -247,14 +257,23 @@ def _running(obj: Any, way: Way, method: str, chosen: Chosen) -> Way:
         if sign not in ("add", "subtract"):
             raise SpecError(f"running was given as {sign!r}; expected add or subtract")
     if not sign:
-        return way
-    return replace(way, form="running", sign=sign, usual=False)
+        later = signatures.later(obj, method if method and hasattr(obj, method) else "")
+        named = [one for one in later if sign_of(one)]
+        if len(named) != 1:
+            return way
+        sign = sign_of(named[0])
+        return replace(way, form="running", sign=sign, usual=False, keyword=named[0])
+    more = signatures.required(obj, method if method and hasattr(obj, method) else "")[2:]
+    nothing = tuple(more) if len(more) == 1 else ()
+    return replace(way, form="running", sign=sign, usual=False, nothing=nothing)
 
 
 def running_words(obj: Any, way: Way) -> str:
     """What the line says of a running log-det."""
     done = {"add": "added", "subtract": "subtracted"}.get(way.sign, "")
+    without = "".join(f"; {name}: None" for name in way.nothing)
     if way.form == "triple":
         return "running log-det in a triple, added"
     named = way.method or ("forward" if hasattr(obj, "forward") else "")
-    return f"running log-det, {done} ({signatures.second(obj, named)})"
+    name = way.keyword or signatures.second(obj, named)
+    return f"running log-det, {done} ({name}){without}"

@@ -140,7 +140,12 @@ def _ladj_index(out: Any, rows: int, entries: int, name: str) -> int | None:
             f"{name} returns {len(out)} things, of shapes {shapes}, and none after the first has a "
             "number for each point; say which is which, as in ?returns=z,_,ladj"
         )
-    return 1 if len(out) > 1 else None
+    return 1 if len(out) > 1 and not _counts(out[1]) else None
+
+
+def _counts(part: Any) -> bool:
+    """Whether a part holds integers, such as labels that are handed on: no log-det does."""
+    return is_tensor(part) and "int" in str(part.dtype)
 
 
 def _shape_words(part: Any) -> str:

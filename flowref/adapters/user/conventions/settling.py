@@ -5,6 +5,7 @@ log-dets come back.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,6 +36,10 @@ from flowref.model import Ambiguous, Dialect, Shape, TargetError, one_line
 IN_ARRAYS = "calls on arrays of numpy"
 BACK_ALONE = "inverse without log-det"
 NO_LADJ = "no log-det was found: nothing about volume was checked"
+# What is raised where numbers of two precisions meet.
+MISMATCH = re.compile(
+    r"same dtype|scalar type|double != float|float != double|Double.*Float|dtype mismatch|should be the same"
+)
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,8 @@ def _forward(
         spoken = _running(obj, way, x, context)
         if spoken is not None:
             return way, spoken
-        way = replace(way, form="plain", sign="")
+        plainly = bool(way.keyword) and not (way.words or way.given)
+        way = replace(way, form="plain", sign="", keyword="", usual=plainly)
     try:
         out = way.ask(obj, x, context)
     except Exception:
@@ -178,16 +184,24 @@ def _running(obj: Any, way: Way, x: Any, context: Any) -> Spoken | None:
         try:
             out = way.ask(obj, x, context, given)
         except Exception:
-            if column:
+            if column and not way.keyword:
                 raise
             continue
         if not isinstance(out, (tuple, list)) or len(out) < 2 or not is_tensor(out[1]):
             return None
         if tuple(out[1].shape) != tuple(before.shape):
             continue
+        if way.keyword and not _follows(way.ask(obj, x, context, before + 1), out):
+            return None
         written = "" if bool((given == before).all()) else ", written to the tensor that came in"
         return Spoken(way.speak(column=column), (running_words(obj, way) + written,))
     return None
+
+
+def _follows(later: Any, out: Any) -> bool:
+    """Whether the log-det is larger by one where the running one is."""
+    moved = later[1] - out[1] - 1
+    return bool((moved.abs() < 1e-4).all())
 
 
 def _triple(obj: Any, way: Way, x: Any, context: Any) -> tuple[Way, Spoken] | None:
@@ -274,6 +288,8 @@ def _inverse(
         except (
             Exception
         ) as error:  # what inverse raises is the laws' affair; others may be for else
+            if _narrow(error, point[1]):
+                raise
             if way.method and signatures.refuses(obj, way.method):
                 return None, ["no inverse"], [f"no inverse: it raises {one_line(error, 80)}"]
             if way.usual or "inverse" in chosen:
@@ -286,6 +302,10 @@ def _inverse(
             found.append((way, back, value))
     if not found:
         return None, [], [*_missing(obj, forward, hints)]
+    if len(found) > 1:  # a parameter that the code takes and forgets turns nothing around
+        onward = spoken.function(obj, *point[1:])[0]
+        turned = [one for one in found if not (one[0].given and _same(one[2], onward))]
+        found = turned or found
     others = [way for way, _, value in found[1:] if not _same(value, found[0][2])]
     if others:
         names = [way.words.removeprefix("inverse: ") for way in (found[0][0], *others)]
@@ -297,6 +317,13 @@ def _inverse(
     agreeing = [other.words.removeprefix("inverse: ") for other, _, _ in found[1:]]
     words = f"{way.words}, as {' and '.join(agreeing)}" if agreeing else way.words
     return back.function, [*filter(None, [words]), *back.words], []
+
+
+def _narrow(error: Exception, latent: Any) -> bool:
+    """Whether a way back raises because it computes in single precision, whatever it is given: the
+    object is judged in that.
+    """
+    return "float64" in str(latent.dtype) and MISMATCH.search(str(error)) is not None
 
 
 def _option(way: Way) -> str:
@@ -350,7 +377,10 @@ def _back(
     if way.form == "several":
         return Spoken(way.speak())
     if way.form in ("running", "triple"):
-        return _back_running(obj, way, point, chosen)
+        spoken = _back_running(obj, way, point, chosen)
+        if spoken is not None or not way.keyword:
+            return spoken
+        way = replace(way, form="plain", sign="", keyword="", usual=way.method == "inverse")
     if way.form == "wrapped":
         return Spoken(way.speak(asking.only_of))
     out = way.ask(obj, latent, context)
@@ -391,6 +421,8 @@ def _back_running(obj: Any, way: Way, point: tuple[Any, Any, Any], chosen: Chose
             return Spoken(plain.speak(reading.value, reading.ladj), (BACK_ALONE,))
         if tuple(getattr(out[1], "shape", ())) != tuple(before.shape):
             continue
+        if way.keyword and not _follows(way.ask(obj, latent, context, before + 1), out):
+            return None
         given = chosen.get("inverse_ladj") == "given"
         unchanged = bool((out[1] == before).all())
         if unchanged and not given and _forward_changes(obj, way, point, before):

@@ -45,6 +45,11 @@ def second(obj: Any, method: str) -> str:
     return places[1] if len(places) > 1 else ""
 
 
+def later(obj: Any, method: str) -> list[str]:
+    """The names of parameters after the second that are None by default."""
+    return [one.name for one in parameters(obj, method)[2:] if one.default is None]
+
+
 def flag(obj: Any, method: str, default: bool = False) -> str:
     """The parameter of that default that turns a method around, or nothing."""
     for one in parameters(obj, method):
