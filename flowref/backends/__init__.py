@@ -22,11 +22,11 @@ from flowref.model import TargetError, nearest, one_line
 from flowref.model.seeds import derive
 
 GROUP = "flowref.backends"
-OURS = {"torch": "flowref.backends.torch.backend"}
+OURS = {"torch": "flowref.backends.torch.backend", "jax": "flowref.backends.jax.backend"}
 # Whose objects those of a user are taken for where nothing tells.
 DEFAULT = "torch"
 # How to install a framework of ours.
-INSTALL = {"torch": "pip install torch==2.13.0"}
+INSTALL = {"torch": "pip install torch==2.13.0", "jax": "pip install jax==0.10.2"}
 
 __all__ = [
     "DEFAULT", "Backend", "Counter", "build_seed", "find", "importable", "imported", "installed", "names", "of",

@@ -1,0 +1,1 @@
+"""FlowJAX: bijections of one event each, and distributions, on equinox."""

@@ -1,0 +1,84 @@
+"""FlowJAX: bijections, and distributions that are transformed by one, whose forward call maps latents
+to data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from flowref import backends
+from flowref.adapters.common.described import lineage
+from flowref.adapters.flowjax import calls, constructions
+from flowref.adapters.flowjax.facts import describe, one_way
+from flowref.model import Adapter, Component, Dialect, Facts
+
+BIJECTION = Dialect(
+    forward=calls.forward,
+    inverse=calls.inverse,
+    parts=calls.parts,
+    chain=calls.chain,
+    invert=calls.invert,
+    normalizing="inverse",
+)
+# Its class offers no inverse.
+ONE_WAY = Dialect(forward=calls.forward, normalizing="inverse")
+FLOW = Dialect(
+    forward=calls.flow_forward,
+    inverse=calls.flow_inverse,
+    log_prob=calls.log_prob,
+    sample=calls.sample,
+    sample_log_prob=calls.sample_log_prob,
+    base_log_prob=calls.base_log_prob,
+    base_sample=calls.base_sample,
+    normalizing="inverse",
+)
+DENSITY = Dialect(log_prob=calls.log_prob, sample=calls.sample, sample_log_prob=calls.sample_log_prob)
+
+
+def recognizes(obj: Any) -> Dialect | None:
+    """The dialect of a bijection or a distribution, or None."""
+    names = lineage(obj)
+    if "AbstractBijection" in names:
+        return ONE_WAY if one_way(obj) else BIJECTION
+    if "AbstractTransformed" in names:
+        # The log-density goes the way back through the bijection, samples go forward.
+        return FLOW
+    return DENSITY if "AbstractDistribution" in names else None
+
+
+def components() -> Mapping[str, Component]:
+    """The bijections, the flows and the distributions of the library."""
+    table = {}
+    for dialect, found in (
+        (BIJECTION, constructions.bijections()),
+        (ONE_WAY, constructions.one_way()),
+        (FLOW, constructions.flows()),
+        (DENSITY, constructions.distributions()),
+    ):
+        for name, build in found.items():
+            spoken = dialect
+            if name.startswith("block_neural"):  # its samples are found by bisection
+                spoken = replace(FLOW, sample_log_prob=None)
+            table[name] = Component(name, build, spoken, partial(_facts, build))
+    return table
+
+
+def _facts(build: Any, **options: Any) -> Facts:
+    """The facts that are read off what a builder builds."""
+    backend = backends.find("jax")
+    with backend.sandbox(0, "float64"):
+        return describe(build(**options), None)
+
+
+ADAPTER = Adapter(
+    name="flowjax",
+    package="flowjax",
+    title="FlowJAX",
+    components=components,
+    recognizes=recognizes,
+    describe=describe,
+    backend="jax",
+)

@@ -1,0 +1,151 @@
+"""The facts that the classes of FlowJAX tell: shapes, contexts, supports and promises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from flowref.adapters.common.described import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
+from flowref.adapters.common.traits import Traits, compose, facts_of
+from flowref.model import REAL, Facts, Shape, Support
+
+UNIT, POSITIVE = Support.parse("unit"), Support.parse("positive")
+SUPPORTS: dict[str, tuple[Support, Support]] = {
+    "Exp": (REAL, POSITIVE),
+    "SoftPlus": (REAL, POSITIVE),
+    "Sigmoid": (REAL, UNIT),
+    "Tanh": (REAL, Support.parse((-1.0, 1.0))),
+    "Power": (POSITIVE, POSITIVE),
+    **dict.fromkeys(
+        (
+            "Affine", "Loc", "Scale", "TriangularAffine", "AdditiveCondition", "LeakyTanh",
+            "Permute", "Flip", "Identity", "Householder", "DiscreteCosine", "NumericalInverse",
+            "RationalQuadraticSpline",
+        ),
+        (REAL, REAL),
+    ),
+}  # fmt: skip
+PROMISES: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("Permute", "Flip", "Householder", "DiscreteCosine"), VOLUME | CONSTANT),
+    "Identity": VOLUME | CONSTANT | ELEMENTWISE,
+    "Loc": VOLUME | CONSTANT | ELEMENTWISE,
+    "AdditiveCondition": VOLUME | CONSTANT,
+    "TriangularAffine": CONSTANT,
+    **dict.fromkeys(("Affine", "Scale"), CONSTANT | {"elementwise"}),
+    **dict.fromkeys(
+        ("Exp", "SoftPlus", "Sigmoid", "Tanh", "LeakyTanh", "RationalQuadraticSpline"),
+        ELEMENTWISE,
+    ),
+    "Power": frozenset({"elementwise"}),
+}
+# Whose map is that of what they wrap, entry by entry or event by event.
+WRAPPERS = ("Vmap", "Scan", "Reshape", "EmbedCondition")
+# What bisection finds, layer by layer.
+BISECTED = 1e-5
+
+
+def one_way(obj: Any) -> bool:
+    """Whether the way back of a bijection is not implemented, as its class says."""
+    names = lineage(obj)
+    if "Planar" in names:
+        return getattr(obj, "negative_slope", None) is None
+    return "BlockAutoregressiveNetwork" in names
+
+
+def describe(obj: Any, event_shape: Shape | None) -> Facts:
+    """The facts of a bijection or a distribution."""
+    names = lineage(obj)
+    event = tuple(event_shape or obj.shape)
+    context = None if obj.cond_shape is None else tuple(obj.cond_shape)
+    if "AbstractBijection" in names:
+        return facts_of(traits(obj), event, event, context_shape=context)
+    if "AbstractTransformed" not in names:
+        return Facts(event, domain=support(obj), context_shape=context)
+    whole, base = traits(obj.bijection), support(obj.base_dist)
+    if base != whole.domain:  # it is the base's events that are mapped
+        whole = replace(whole, domain=base, codomain=None)
+    more: dict[str, Any] = {"samples-from-base": True}
+    if "NumericalInverse" in inner_names(obj.bijection):
+        more |= {"inverse-tolerance": BISECTED, "iterative-forward": True}
+    return facts_of(whole, event, event, more, context_shape=context)
+
+
+def inner_names(obj: Any) -> set[str]:
+    """The class names of a bijection and of what it wraps."""
+    inner = getattr(obj, "bijection", None)
+    return lineage(obj) | (inner_names(inner) if inner is not None else set())
+
+
+def support(base: Any) -> Support:
+    """Where the events of a distribution lie, as far as its class tells."""
+    names = lineage(base)
+    if "_StandardUniform" in names:
+        return UNIT
+    if names & {"_StandardGamma", "Exponential"}:
+        return POSITIVE
+    if "AbstractTransformed" in names:
+        before = support(base.base_dist)
+        if before != REAL:
+            return _affine_image(base, before)
+        return traits(base.bijection).codomain or REAL
+    return REAL
+
+
+def _affine_image(base: Any, before: Support) -> Support:
+    """The image of a box, or of a half-line, under an elementwise affine map."""
+    import jax.numpy as jnp
+    import numpy as np
+
+    if "Affine" not in lineage(base.bijection):
+        return REAL
+    ends = [np.nan_to_num(end, posinf=1e300, neginf=-1e300) for end in before.ends]
+    images = [
+        np.asarray(base.bijection.transform(jnp.full(base.shape, float(end)))) for end in ends
+    ]
+    low, high = (np.unique(np.round(image, 12)) for image in images)
+    if len(low) > 1 or len(high) > 1:
+        return REAL
+    return Support.parse((float(low[0]), float(high[0]) if high[0] < 1e200 else float("inf")))
+
+
+def traits(obj: Any) -> Traits:
+    """What is known of a bijection."""
+    names = lineage(obj)
+    if "Invert" in names:
+        return traits(obj.bijection).inverted()
+    if "Chain" in names:
+        return compose([traits(one) for one in obj.bijections])
+    if "Sandwich" in names:
+        inner = traits(obj.inner)
+        return replace(inner, promises=inner.promises - ELEMENTWISE, knots=(), codomain=None)
+    if "NumericalInverse" in names:
+        return Traits(codomain=REAL, tolerance=BISECTED)
+    if names & set(WRAPPERS):
+        return traits(obj.bijection)
+    known = next((SUPPORTS[name] for name in names if name in SUPPORTS), None)
+    promises = promised(PROMISES, names)
+    if known is None:
+        return Traits(codomain=_codomain_of_parts(obj), knots=knots(obj), promises=promises)
+    return Traits(known[0], known[1], knots(obj), promises)
+
+
+def _codomain_of_parts(obj: Any) -> Support | None:
+    """The real line, where all that a map is made of maps it to itself."""
+    held = getattr(obj, "bijections", None)
+    if held is None:
+        transformer = getattr(obj, "bijection", None)
+        held = [] if transformer is None else [transformer]
+    whole = [traits(one) for one in held]
+    onto = all(one.domain == REAL and one.codomain == REAL for one in whole)
+    named = lineage(obj) & {"Coupling", "MaskedAutoregressive"}
+    return REAL if (whole and onto) or named else None
+
+
+def knots(obj: Any) -> tuple[float, ...]:
+    """Where the formula of a map changes."""
+    if hasattr(obj, "interval"):
+        return tuple(sorted({abs(float(end)) for end in obj.interval}))
+    if hasattr(obj, "max_val"):
+        return (float(obj.max_val),)
+    return ()

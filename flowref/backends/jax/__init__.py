@@ -1,0 +1,1 @@
+"""JAX: pytrees and functions as subjects, and random rounding by interpreting jaxprs."""

@@ -1,0 +1,140 @@
+"""JAX as a `Backend`: what this folder does, under the names of the protocol."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from flowref.backends.protocol import Backend, Counter
+from flowref.model import (
+    Array,
+    Condition,
+    Cost,
+    Dialect,
+    Facts,
+    Shape,
+    Subject,
+    TargetError,
+    Unsupported,
+)
+
+
+class Jax:
+    """JAX on the CPU, imported when it is first used."""
+
+    name = requires = "jax"
+
+    def versions(self) -> Mapping[str, str]:
+        """The versions of jax and of jaxlib, which holds the compiler."""
+        return {name: importlib.metadata.version(name) for name in ("jax", "jaxlib")}
+
+    def worker_setup(self) -> None:
+        """Import jax on the CPU, and let it use one thread: the order of sums depends on their
+        number.
+        """
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")
+        flags = os.environ.get("XLA_FLAGS", "")
+        if "xla_cpu_multi_thread_eigen" not in flags:
+            os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
+        import jax
+
+        jax.numpy.zeros(1)  # the platform is chosen by the first array
+
+    def owns(self, obj: Any) -> bool:
+        """Whether an object is of a class of JAX, holds its arrays, or has functions that call it."""
+        from flowref.backends.jax.owning import owns
+
+        return owns(obj)
+
+    def sandbox(self, seed: int, dtype: str | None = None) -> AbstractContextManager[Any]:
+        """See `Backend.sandbox`; 64-bit types are on for this thread, and for no longer."""
+        from flowref.backends.jax.sandbox import sandbox
+
+        return sandbox(seed, dtype)
+
+    def duplicate(self, obj: Any) -> Any:
+        """The object itself where it cannot change, as pytrees cannot; others with new attributes."""
+        from flowref.backends.jax.trees import apart
+
+        leaves, tree = apart(obj)
+        return tree.filled(leaves)
+
+    def fingerprint(self, obj: Any) -> str:
+        """See `Backend.fingerprint`."""
+        from flowref.backends.jax.trees import fingerprint
+
+        return fingerprint(obj)
+
+    def cast(self, obj: Any, dtype: str) -> Any:
+        """See `Backend.cast`; a new object, which shares what does not change."""
+        from flowref.backends.jax.trees import cast
+
+        return cast(obj, dtype)
+
+    def set_mode(self, obj: Any, training: bool) -> None:
+        """There are no modes."""
+
+    def load_weights(self, obj: Any, path: Path, key: str) -> None:
+        """A pytree cannot be changed in place."""
+        raise TargetError(
+            f"{path} is not read: objects of JAX cannot be changed in place; name a factory that "
+            "loads them, as with equinox.tree_deserialise_leaves"
+        )
+
+    def state_shapes(self, obj: Any) -> Sequence[Shape]:
+        """The shapes of the arrays of an object."""
+        from flowref.backends.jax.trees import arrays
+
+        return [tuple(array.shape) for array in arrays(obj)]
+
+    def tensor(self, array: Array, dtype: str) -> Any:
+        """See `Backend.tensor`."""
+        import jax.numpy as jnp
+
+        return jnp.asarray(array, dtype)
+
+    def array(self, value: Any) -> Any:
+        """See `Backend.array`."""
+        from flowref.backends.jax.evaluation import array
+
+        return array(value)
+
+    @contextlib.contextmanager
+    def count_operations(self) -> Iterator[Counter]:
+        """Nothing is counted while programs run: they are compiled."""
+        yield SimpleNamespace(operations=0, readings=0)
+
+    def cost(self, obj: Any, dialect: Dialect, facts: Facts, dtype: str, most: float) -> Cost:
+        """Nothing is counted, and nothing planned."""
+        return Cost()
+
+    def noise(self, seed: int, magnitude: float) -> AbstractContextManager[Any]:
+        """Programs are rounded when they are compiled (see `Subject.noise`): no code outside of a
+        subject can be.
+        """
+        raise Unsupported("code of JAX is rounded at random within subjects only")
+
+    def subject(
+        self,
+        name: str,
+        build: Callable[[], Any],
+        dialect: Dialect,
+        facts: Facts,
+        condition: Condition,
+        resolve: Callable[[Any], Dialect | None],
+        rebuild_seed: int,
+    ) -> Subject:
+        """See `Backend.subject`."""
+        from flowref.backends.jax.present import present
+
+        return present(name, build, dialect, facts, condition, resolve)
+
+
+BACKEND: Backend = Jax()
+"""JAX: how pytrees and functions become subjects."""

@@ -1,0 +1,132 @@
+"""Calls as a user makes them, and in other manners: compiled, mapped over rows, rematerialized."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flowref.backends.jax.keys import drawing
+from flowref.backends.jax.live import Live
+from flowref.backends.jax.programs import DRAWING, PAIRED, POINTWISE
+from flowref.model import Array, Dialect, Manner, Mapped, Unsupported
+
+# Other methods that a dialect may have, which are called as they are.
+OTHERS = ("cdf", "icdf", "stated")
+HOWS = ("plain", "compile", "vmap", "checkpoint", "functional_call")
+
+
+def offered(dialect: Dialect) -> tuple[str, ...]:
+    """The names of the methods that a dialect has."""
+    return tuple(
+        name for name in (*POINTWISE, *DRAWING, *OTHERS) if getattr(dialect, name) is not None
+    )
+
+
+def evaluation(live: Live, name: str) -> Callable[..., Any]:
+    """What a method is to a user: a function of arrays and numbers."""
+    if name in POINTWISE:
+        return partial(evaluate, live, name)
+    return partial(draw, live, name) if name in DRAWING else partial(plain, live, name)
+
+
+def evaluate(live: Live, name: str, x: Array, context: Array | None = None) -> Any:
+    """Call a method at points: `Mapped` of a map, an array of a density."""
+    if live.programs.traced.get(name):
+        out = eager(live, name, (x, context))
+        return out if name in PAIRED else out.value
+    value, ladj = live.evaluate(name, x, context)
+    return Mapped(value, ladj) if name in PAIRED else np.asarray(value)
+
+
+def draw(live: Live, name: str, n: int, seed: int, context: Array | None = None) -> Any:
+    """Samples from a key made of the seed."""
+    with live.calling():
+        given = None if context is None else np.asarray(context, live.dtype)
+        out = live.programs.draw(name, live.leaves, n, seed, given, live.rounding)
+    return Mapped(*out) if name in PAIRED else np.asarray(out)
+
+
+def plain(live: Live, name: str, *inputs: Any) -> Array:
+    """Call another method, op by op."""
+    function = live.programs.spoken(name)
+    with live.calling():
+        out = function(live.object, *[arranged(live, value) for value in inputs])
+        return np.asarray(out)
+
+
+def arranged(live: Live, value: Any, dtype: str | None = None) -> Any:
+    """An input as an array of JAX."""
+    return jnp.asarray(value, dtype or live.dtype) if isinstance(value, np.ndarray) else value
+
+
+def as_mapped(name: str, out: Any) -> Mapped:
+    """The outcome of a call as plain values."""
+    if name not in PAIRED:
+        return Mapped(np.array(out), None)
+    value, ladj = out
+    return Mapped(np.array(value), None if ladj is None else array(ladj))
+
+
+def array(value: Any) -> Any:
+    """An array of numpy from one of JAX; Python numbers stay what they are."""
+    return np.array(value) if isinstance(value, jax.Array | np.ndarray | np.generic) else value
+
+
+def eager(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner | None = None) -> Mapped:
+    """A call on exactly these rows, none added: op by op, or in a manner."""
+    return mannered(live, name, inputs, manner or Manner())
+
+
+def mannered(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> Mapped:
+    """A call in a manner. There is no mode, no gradient mode and no memory layout to choose."""
+    if manner.how not in HOWS or manner.layout != "contiguous":
+        asked = manner.how if manner.how not in HOWS else f"{manner.layout} layout"
+        raise Unsupported(f"there is no {asked} in JAX", waits=False)
+    function, dtype = live.programs.spoken(name), manner.dtype or live.dtype
+    key: Any = 0
+    if name in DRAWING:
+        n, seed, *others = inputs
+        inputs, key = (n, *(others or [None])), int(seed)
+    elif len(inputs) == 1 and name in POINTWISE:
+        inputs = (*inputs, None)
+
+    def called(leaves: Any, key: Any, *arrays: Any) -> Any:
+        given = iter(arrays)
+        ready = [next(given) if isinstance(v, np.ndarray) else v for v in inputs]
+        with drawing(key):
+            return function(live.programs.tree.filled(leaves), *ready)
+
+    with live.calling():
+        leaves = [leaf.astype(dtype) for leaf in live.leaves]
+        arrays = [arranged(live, v, dtype) for v in inputs if isinstance(v, np.ndarray)]
+        made = MANNERS[manner.how](called)(leaves, jax.random.key(key % 2**32), *arrays)
+        return as_mapped(name, made)
+
+
+def _mapped_over_rows(called: Callable[..., Any]) -> Callable[..., Any]:
+    def run(leaves: Any, key: Any, *arrays: Any) -> Any:
+        if not arrays:
+            raise Unsupported("it takes no points that it could be mapped over", waits=False)
+
+        def single(*rows: Any) -> Any:
+            out = called(leaves, key, *(row[None] for row in rows))
+            return jax.tree.map(lambda a: a[0] if jnp.ndim(a) else a, out)
+
+        return jax.vmap(single)(*arrays)
+
+    return run
+
+
+MANNERS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+    "plain": lambda called: called,
+    "compile": jax.jit,
+    "checkpoint": jax.checkpoint,
+    "vmap": _mapped_over_rows,
+    # Objects are functions of their arrays already, which every compiled call takes as arguments.
+    "functional_call": jax.jit,
+}

@@ -1,0 +1,218 @@
+"""A jaxpr evaluated equation by equation, with every result rounded as `Noise` says; all control flow
+is entered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+from flowref.backends.jax.noise import Noise
+from flowref.backends.jax.primitives import (
+    ARGUMENT,
+    BOUNDED,
+    CALLS,
+    EXACT,
+    INSIDE,
+    LOOPS,
+    NORMWISE,
+    SPECIAL,
+)
+from flowref.model import Undecidable
+
+# A loop that runs this often under noise does not settle: its results become nan.
+LOOP_LIMIT = 20_000
+
+
+def interpreted(program: Jaxpr | ClosedJaxpr, args: Sequence[Any], noise: Noise) -> list[Any]:
+    """The outputs of a program, rounded as it goes."""
+    jaxpr, consts = (
+        (program.jaxpr, program.consts) if isinstance(program, ClosedJaxpr) else (program, ())
+    )
+    variables = [*jaxpr.constvars, *jaxpr.invars]
+    values: dict[Any, Any] = dict(zip(variables, [*consts, *args], strict=True))
+
+    def read(atom: Any) -> Any:
+        return atom.val if isinstance(atom, Literal) else values[atom]
+
+    for equation in jaxpr.eqns:
+        found = _apply(equation, [read(atom) for atom in equation.invars], noise)
+        values.update(zip(equation.outvars, found, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _apply(equation: Any, given: list[Any], noise: Noise) -> list[Any]:
+    """The results of one equation."""
+    name = equation.primitive.name
+    if name in CALLS and CALLS[name] in equation.params:
+        return interpreted(equation.params[CALLS[name]], given, noise)
+    if name in LOOPS:
+        return {"while": _while, "scan": _scan, "cond": _cond, "custom_linear_solve": _solve}[name](
+            equation, given, noise
+        )
+    holds = any(isinstance(value, Jaxpr | ClosedJaxpr) for value in equation.params.values())
+    if holds and name not in INSIDE:
+        raise Undecidable(
+            f"random rounding does not know the primitive {name}, which runs a program of its own"
+        )
+    # Narrowing to a dtype that is rounded alone counts as its rounding.
+    exact = name in EXACT and not (noise.only and name == "convert_element_type")
+    exact = exact or _trivial_sum(name, equation, given)
+    if not exact and name in INSIDE:
+        given = [noise.rounded(_array(value)) if noise.concerns(value) else value for value in given]
+    elif name in ARGUMENT:
+        times = ARGUMENT[name]
+        given = [noise.rounded(_array(v), times) if noise.concerns(v) else v for v in given]
+    elif name in NORMWISE:
+        lengths = len(equation.params["fft_lengths"]) if name == "fft" else 2
+        axes = tuple(range(-lengths, 0))
+        given = [noise.normwise(v, axes) if noise.concerns(v) else v for v in given]
+    found = equation.primitive.bind(*given, **equation.primitive.get_bind_params(equation.params))
+    results = list(found) if equation.primitive.multiple_results else [found]
+    return results if exact else [_rounded(name, given, value, noise) for value in results]
+
+
+def _rounded(name: str, given: list[Any], value: Any, noise: Noise) -> Any:
+    if not noise.concerns(value):
+        return value
+    noised = noise.rounded(value, SPECIAL.get(name, 1.0))
+    where = None if noise.only else _without_error(name, given, value)
+    if where is not None:
+        noised = jnp.where(where, value, noised)
+    if name in BOUNDED and not jnp.issubdtype(value.dtype, jnp.complexfloating):
+        noised = jnp.clip(noised, *BOUNDED[name])
+    return noised
+
+
+def _array(value: Any) -> Any:
+    return value if hasattr(value, "dtype") else jnp.asarray(value)
+
+
+def _trivial_sum(name: str, equation: Any, given: list[Any]) -> bool:
+    """A sum over one term."""
+    if name != "reduce_sum":
+        return False
+    return math.prod(given[0].shape[axis] for axis in equation.params["axes"]) == 1
+
+
+def _without_error(name: str, given: list[Any], out: Any) -> Any:
+    """Where an operation has no rounding error at all, as an array; None if nowhere: sums with zero
+    and sums of small integers, products with and quotients by powers of two.
+    """
+    if jnp.issubdtype(out.dtype, jnp.complexfloating):
+        return None
+    if name in ("add", "sub", "add_any"):
+        first, second = given
+        zero = _either(first == 0, second == 0)
+        if any(np.ndim(value) and not _known(value) for value in given):
+            return zero
+        # Only numbers and constants: counters and the like, often of integers.
+        whole = (jnp.trunc(first) == first) & (jnp.trunc(second) == second)
+        return zero | (whole & (jnp.abs(out) < 2.0**24))
+    if name == "mul":
+        return _either(_power_of_two(given[0]), _power_of_two(given[1]))
+    return _power_of_two(given[1]) if name == "div" else None
+
+
+def _known(value: Any) -> bool:
+    """Whether a value is a number of the program itself."""
+    return not isinstance(value, jax.core.Tracer)
+
+
+def _either(first: Any, second: Any) -> Any:
+    """One or the other; a False that is known ahead costs nothing in the compiled program."""
+    for one, other in ((first, second), (second, first)):
+        if _known(one) and not np.any(one):
+            return other
+    return first | second
+
+
+def _power_of_two(value: Any) -> Any:
+    """Where an entry is a power of two, or 0."""
+    if _known(value) and np.ndim(value) == 0:
+        return np.asarray(math.frexp(float(value))[0] in (0.5, -0.5, 0.0))
+    value = _array(value)
+    if value.dtype == jnp.float64:
+        return lax.bitcast_convert_type(value, jnp.int64) & 0xFFFFFFFFFFFFF == 0
+    if value.dtype == jnp.float32:
+        return lax.bitcast_convert_type(value, jnp.int32) & 0x7FFFFF == 0
+    return jnp.zeros(value.shape, dtype=bool)
+
+
+def _scan(equation: Any, given: list[Any], noise: Noise) -> list[Any]:
+    params = equation.params
+    consts, carries = params["num_consts"], params["num_carry"]
+    fixed, start = given[:consts], given[consts : consts + carries]
+    over = given[consts + carries :]
+
+    def body(state: Any, entries: Any) -> Any:
+        iteration, held = state
+        out = interpreted(params["jaxpr"], [*fixed, *held, *entries], noise.within(iteration))
+        return (iteration + 1, tuple(out[:carries])), tuple(out[carries:])
+
+    options = {key: params[key] for key in ("reverse", "length", "unroll")}
+    begin = (jnp.int32(0), tuple(map(_array, start)))
+    (_, ends), gathered = lax.scan(body, begin, tuple(over), **options)
+    return [*ends, *gathered]
+
+
+def _while(equation: Any, given: list[Any], noise: Noise) -> list[Any]:
+    params = equation.params
+    asked, moved = params["cond_nconsts"], params["body_nconsts"]
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    to_ask, to_move, start = given[:asked], given[asked : asked + moved], given[asked + moved :]
+    batched = bool(condition.out_avals[0].shape)
+
+    def wanted(state: Any) -> Any:
+        iteration, held = state
+        (more,) = interpreted(condition, [*to_ask, *held], noise.within(2 * iteration))
+        return more
+
+    def going(state: Any) -> Any:
+        return wanted(state).any() & (state[0] < LOOP_LIMIT)
+
+    def step(state: Any) -> Any:
+        iteration, held = state
+        out = interpreted(body, [*to_move, *held], noise.within(2 * iteration + 1))
+        if batched:  # rows that are done stay as they are
+            more = wanted(state)
+            out = [
+                jnp.where(more.reshape(more.shape + (1,) * (new.ndim - more.ndim)), new, old)
+                for new, old in zip(out, held, strict=True)
+            ]
+        return iteration + 1, tuple(out)
+
+    begin = (jnp.int32(0), tuple(map(_array, start)))
+    iterations, ends = lax.while_loop(going, step, begin)
+    settled = iterations < LOOP_LIMIT
+    return [
+        jnp.where(settled, end, jnp.nan) if jnp.issubdtype(end.dtype, jnp.floating) else end
+        for end in ends
+    ]
+
+
+def _cond(equation: Any, given: list[Any], noise: Noise) -> list[Any]:
+    place, *operands = given
+
+    def branch(program: Any) -> Any:
+        return lambda *values: interpreted(program, list(values), noise)
+
+    branches = [branch(program) for program in equation.params["branches"]]
+    return list(lax.switch(place, branches, *operands))
+
+
+def _solve(equation: Any, given: list[Any], noise: Noise) -> list[Any]:
+    """A linear solve is what its own solver does; the operator and its transpose serve
+    differentiation only.
+    """
+    lengths, programs = equation.params["const_lengths"], equation.params["jaxprs"]
+    before = lengths.matvec + lengths.vecmat
+    consts, right = given[before : before + lengths.solve], given[sum(lengths) :]
+    return interpreted(programs.solve, [*consts, *right], noise)

@@ -1,0 +1,134 @@
+"""An object in one condition: programs that it shares with others, and arrays of its own.
+
+Where torch's backend lends copies, nothing is lent here: a pytree does not change, so that every call
+is as if made on a fresh copy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flowref.backends.jax.programs import Programs
+from flowref.backends.jax.sandbox import sandbox
+from flowref.model import Array, Dialect, Facts, Support, derive, seed_of
+
+# Results of calls that are kept: laws share points.
+RECENT = 96
+
+
+@dataclass
+class Live:
+    """``moving``: for each array, whether training moves it."""
+
+    programs: Programs
+    leaves: list[Any]
+    dialect: Dialect
+    facts: Facts
+    dtype: str
+    seed: int
+    moving: list[bool]
+    resolve: Callable[[Any], Dialect | None]
+    rounding: tuple[int, float] | None = None
+    results: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
+
+    @property
+    def object(self) -> Any:
+        """The object itself."""
+        return self.programs.tree.filled(self.leaves)
+
+    def having(self, leaves: list[Any]) -> Live:
+        """The same with other arrays."""
+        return replace(self, leaves=leaves, results=OrderedDict())
+
+    @contextlib.contextmanager
+    def calling(self) -> Iterator[None]:
+        """The circumstances of one call: fixed random states, and 64-bit types where they are
+        wanted.
+        """
+        with sandbox(derive(self.seed, 17), self.dtype), np.errstate(all="ignore"):
+            yield
+
+    def directions(self, seed: int) -> list[Any]:
+        """A standard normal direction of the arrays that training moves; zeros elsewhere."""
+        rng = np.random.default_rng(seed % 2**63)
+        return [
+            jnp.asarray(rng.standard_normal(leaf.shape), leaf.dtype)
+            if moves
+            else jnp.zeros_like(leaf)
+            for leaf, moves in zip(self.leaves, self.moving, strict=True)
+        ]
+
+    def support_of(self, name: str) -> Support | None:
+        """The set that the points of a call come from, if it is declared."""
+        if name in ("forward", "cdf"):
+            return self.facts.domain
+        return self.facts.codomain if name == "inverse" else None
+
+    def points(self, x: Array, stream: int, support: Support | None, place: int = 0) -> Array:
+        """Inputs in the subject's dtype; under noise, jittered so that kinks and zeros are seen.
+        Jitter does not leave a ``support`` that the point was in.
+        """
+        plain = np.array(x, dtype=np.float64)
+        if self.rounding is None:
+            return plain.astype(self.dtype)
+        seed, magnitude = self.rounding
+        flat = plain.reshape(len(plain), -1)
+        rng = np.random.default_rng(derive(seed, stream, place))
+        largest = np.abs(flat).max(1, keepdims=True) if flat.shape[1] else flat
+        size = np.abs(flat) + 2.0**-6 * largest + 2.0**-20
+        moved = flat + magnitude * size * (2 * rng.random(flat.shape) - 1)
+        if support is not None and support.bounded:
+            low, high = support.ends
+            inside = (flat > low) & (flat < high)
+            moved = np.where(inside & ((moved <= low) | (moved >= high)), flat, moved)
+        return moved.reshape(plain.shape).astype(self.dtype)
+
+    def evaluate(self, name: str, x: Array, context: Array | None = None, *more: Any) -> Any:
+        """A call of a batch, or a derivative of one; results are kept."""
+        inputs = (x, context, *more)
+        digest = seed_of(name, *(_bytes(value) for value in inputs))
+        asked = (digest, self.rounding)
+        if asked not in self.results:
+            self.results[asked] = self._evaluate(name, digest, x, context, more)
+            if len(self.results) > RECENT:
+                self.results.popitem(last=False)
+        return jax.tree.map(np.copy, self.results[asked])
+
+    def _evaluate(
+        self, name: str, digest: int, x: Array, context: Array | None, more: tuple[Any, ...]
+    ) -> Any:
+        kind, _, which = name.rpartition(" ")
+        with self.calling():
+            points = self.points(x, digest, None if kind == "vjp" else self.support_of(which))
+            given = None if context is None else self.points(context, digest, None, 1)
+            if self.rounding is None:
+                return self.programs.run(name, self.leaves, points, given, *more)
+            seed, magnitude = self.rounding
+            own = derive(seed, digest)
+            return self.programs.run_noisy(
+                name, self.leaves, own, magnitude, points, given, *more
+            )
+
+
+def _bytes(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape} {value.tobytes().hex()}"
+    return repr(value)
+
+
+@contextlib.contextmanager
+def noise(live: Live, seed: int, magnitude: float) -> Iterator[None]:
+    """Randomly round everything that the subject computes."""
+    before, live.rounding = live.rounding, (seed, magnitude)
+    try:
+        yield
+    finally:
+        live.rounding = before

@@ -1,0 +1,70 @@
+"""What one call does besides returning, as its trace tells: what it prints, which settings it
+changes, and in which precision it works.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from flowref.backends import process
+from flowref.backends.jax import noise
+from flowref.backends.jax.counting import narrow, operations
+from flowref.backends.jax.evaluation import arranged
+from flowref.backends.jax.live import Live
+from flowref.backends.jax.programs import DRAWING, POINTWISE
+from flowref.backends.jax.sandbox import sandbox, settings
+from flowref.model import Observation, Unsupported, derive
+
+# float32 results are moved by this much to see whether they feed a float64 output.
+PROBE = 2.0**-18
+
+
+def observe(
+    live: Live, name: str, inputs: tuple[Any, ...], default: str, training: bool = False
+) -> Observation:
+    """See `Observation`. There is no mode, no global random state of JAX and no way to write to an
+    argument; the default dtype is that of 64-bit types being on, without which float64 is not there.
+    """
+    if training:
+        raise Unsupported("there is no train mode in JAX", waits=False)
+    speak = live.programs.spoken(name)
+    drawing = name in DRAWING
+    asked = (inputs[0], *inputs[2:]) if drawing else inputs
+    if len(asked) == 1 and (drawing or name in POINTWISE):
+        asked = (*asked, None)
+
+    def called(leaves: Any, *arrays: Any) -> Any:
+        given = iter(arrays)
+        ready = [next(given) if isinstance(v, np.ndarray) else v for v in asked]
+        return speak(live.programs.tree.filled(leaves), *ready)
+
+    with sandbox(derive(live.seed, 17), live.dtype) as printed:
+        arrays = [arranged(live, value) for value in asked if isinstance(value, np.ndarray)]
+        before, state = settings(), process.random_state()
+        closed, shape = jax.make_jaxpr(called, return_shape=True)(live.leaves, *arrays)
+        changed = tuple(name for name, value in settings().items() if value != before[name])
+        drawn, written = process.random_state() != state, printed.getvalue()
+        coarse = live.dtype == "float64" and not drawing and narrow(closed)
+        if coarse:
+            probe = jax.jit(noise.randomly_rounded(called, only=("float32",)))
+            pool = noise.pool_of(19, 1)[0]
+            results = [
+                jax.tree.leaves(probe(pool, size, live.leaves, *arrays)) for size in (0.0, PROBE)
+            ]
+            coarse = not all(
+                np.array_equal(clean, moved, equal_nan=True)
+                for clean, moved in zip(*results, strict=True)
+            )
+    parts = shape if isinstance(shape, tuple | list) else [shape]
+    return Observation(
+        printed=written,
+        rng=drawn,
+        globals=changed,
+        mutated=(),
+        dtypes=tuple("number" if part is None else str(part.dtype) for part in parts),
+        float32=coarse,
+        operations=operations(closed),
+    )

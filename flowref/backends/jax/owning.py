@@ -1,0 +1,83 @@
+"""Whose objects are JAX's: by their class, by the arrays that they hold, or by what their functions
+refer to.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any
+
+PACKAGES = frozenset({"jax", "jaxlib", "equinox", "flax", "haiku", "optax", "paramax"})
+# How deep functions are followed to what they refer to.
+DEEPEST = 3
+
+
+def owns(obj: Any) -> bool:
+    """Whether an object is of this framework, and of no other."""
+    packages = {base.__module__.partition(".")[0] for base in type(obj).__mro__}
+    if "torch" in packages:
+        return False
+    if packages & PACKAGES:
+        return True
+    from flowref.backends.jax.trees import apart, arrays
+
+    import jax
+
+    if any(isinstance(array, jax.Array) for array in arrays(obj)):
+        return True
+    if apart(obj)[0] and not any(_functions(obj)):
+        return False
+    return any(_refers(function, DEEPEST) for function in _functions(obj))
+
+
+def _functions(obj: Any) -> Iterator[types.FunctionType]:
+    """The functions that an object is, has as attributes, or is made of."""
+    if isinstance(obj, types.FunctionType):
+        yield obj
+    elif isinstance(obj, tuple | list):
+        for one in obj:
+            yield from _functions(one)
+    else:
+        held = getattr(obj, "__dict__", {})
+        methods = (value for kind in type(obj).__mro__[:-1] for value in vars(kind).values())
+        for value in (*held.values(), *methods):
+            inner = getattr(value, "__func__", value)
+            inner = getattr(inner, "__wrapped__", inner)
+            if isinstance(inner, types.FunctionType):
+                yield inner
+
+
+def _refers(function: types.FunctionType, depth: int) -> bool:
+    """Whether a function refers to a module or an object of JAX, by itself or by functions that it
+    calls.
+    """
+    names = set(_names(function.__code__))
+    globals_ = function.__globals__
+    cells = [cell.cell_contents for cell in function.__closure__ or () if _full(cell)]
+    values = [*(globals_[name] for name in names if name in globals_), *cells]
+    for value in values:
+        package = value.__name__ if isinstance(value, types.ModuleType) else type(value).__module__
+        if str(package).partition(".")[0] in PACKAGES:
+            return True
+        inner = getattr(value, "__wrapped__", value)
+        if getattr(inner, "__module__", "").partition(".")[0] in PACKAGES:
+            return True
+        if depth and isinstance(inner, types.FunctionType) and _refers(inner, depth - 1):
+            return True
+    return False
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _full(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  # an empty one raises
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,152 @@
+"""From a builder to a subject: build, cast, move the arrays, and offer the abilities.
+
+Not offered, since nothing in JAX answers to them: `play` (a pytree has no modes, and no state that a
+call could change), `rounded_build`, `usual` (without 64-bit types all is float32) and `walk`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from flowref.backends import build_seed
+from flowref.backends.jax import derivatives, parts
+from flowref.backends.jax.evaluation import eager, evaluation, mannered, offered
+from flowref.backends.jax.live import Live, noise
+from flowref.backends.jax.observation import observe
+from flowref.backends.jax.programs import POINTWISE, programs_of
+from flowref.backends.jax.sandbox import sandbox
+from flowref.backends.jax.trees import apart, cast, moving
+from flowref.model import REAL, Call, Condition, Dialect, Facts, Subject, derive, draw, one_line
+
+# Rows of the calls that show whether one can be traced, and whether its rows are independent.
+ROWS, SAME = 3, 1e-9
+UNTRACEABLE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.UnexpectedTracerError,
+)
+
+
+def present(
+    name: str,
+    build: Callable[[], Any],
+    dialect: Dialect,
+    facts: Facts,
+    condition: Condition,
+    resolve: Callable[[Any], Dialect | None],
+) -> Subject:
+    """The subject of a built object in a condition. An object that was trained is one whose arrays
+    were moved: there is no training of ours in JAX yet.
+    """
+    with sandbox(build_seed(condition.seed), condition.dtype):
+        obj = cast(build(), condition.dtype)
+        leaves, tree = apart(obj)
+        moves = moving(obj)
+        shapes = [(leaf.shape, str(leaf.dtype)) for leaf in leaves]
+        programs = programs_of(tree, shapes, dialect, not facts.built_here)
+    live = Live(
+        programs, leaves, dialect, facts, condition.dtype, condition.seed, moves, resolve
+    )  # fmt: skip
+    scale = TRAINED if condition.history == "trained" else condition.scale
+    if scale and not facts.promises.get("fixed"):
+        with live.calling():
+            steps = live.directions(derive(condition.seed, 5))
+            moved = [leaf + scale * step for leaf, step in zip(leaves, steps, strict=True)]
+        live = live.having(moved)
+    if not programs.traced:
+        look(live)
+    if condition.part:
+        name, live = parts.part_at(live, name, condition.part)
+    return subject_of(live, name, condition, scale)
+
+
+# How far the arrays of an object are moved where a trained one is asked for.
+TRAINED = 0.1
+
+
+def look(live: Live) -> None:
+    """See which calls can be traced, and whether results of a row depend on no other row."""
+    for name in POINTWISE:
+        if getattr(live.dialect, name) is None:
+            continue
+        forwards = name == "forward" or live.dialect.forward is None
+        support = live.facts.domain if forwards else (live.facts.codomain or REAL)
+        shape = live.facts.event_shape
+        if not forwards and live.facts.latent_shape is not None:
+            shape = live.facts.latent_shape
+        rng = np.random.default_rng(1)
+        x = draw(support, (ROWS, *shape), rng).astype(live.dtype)
+        context = None
+        if live.facts.context_shape is not None:
+            context = rng.standard_normal((ROWS, *live.facts.context_shape)).astype(live.dtype)
+        live.programs.traced[name] = ""
+        with live.calling():
+            try:
+                jax.eval_shape(live.programs.pair(name), live.leaves, x, context)
+            except UNTRACEABLE as error:
+                live.programs.traced[name] = one_line(error, 200)
+            except Exception:  # what a call raises at such points is the laws' affair
+                continue
+        if name == "forward" and not live.programs.traced[name]:
+            live.programs.padded = alone(live, x, context)
+
+
+def alone(live: Live, x: Any, context: Any) -> bool:
+    """Whether forward gives a row what it gives it among more rows, filled up or not."""
+    try:
+        together = live.evaluate("forward", x, context)[0]
+        by_itself = eager(live, "forward", (x, context)).value
+    except Exception:
+        return True
+    if together.shape != by_itself.shape:
+        return False
+    size = SAME if live.dtype == "float64" else 1e-3
+    return bool(np.allclose(together, by_itself, rtol=size, atol=size, equal_nan=True))
+
+
+def subject_of(live: Live, name: str, condition: Condition, scale: float) -> Subject:
+    """The abilities of a loaded object."""
+    dialect = live.dialect
+    maps, trained = dialect.forward is not None, any(live.moving)
+    traceable = not any(live.programs.traced.values())
+    part_names, part_maps = parts.parts_of(live)
+
+    def able(holds: object, ability: Any) -> Any:
+        return partial(ability, live) if holds and traceable else None
+
+    return Subject(
+        name=name,
+        facts=live.facts,
+        dtype=condition.dtype,
+        scale=scale,
+        normalizing=dialect.normalizing,
+        stateful=False,
+        trainable=trained and traceable,
+        calls={
+            method: Call(
+                method,
+                evaluation(live, method),
+                partial(mannered, live, method),
+                partial(observe, live, method),
+            )
+            for method in offered(dialect)
+        },
+        jacobian=able(maps, derivatives.jacobian),
+        vjp=able(True, derivatives.vjp),
+        curvature=able(True, derivatives.curvature),
+        along=able(trained, derivatives.along),
+        slope=able(trained, derivatives.slope),
+        arrange=able((dialect.chain and dialect.parts and maps) or dialect.invert, parts.arrange),
+        noise=able(True, noise),
+        rounding=lambda: live.rounding is not None,
+        parts=part_names,
+        part_maps=part_maps,
+    )
+

@@ -1,0 +1,199 @@
+"""The calls of one object as functions of its arrays, compiled when they are first made.
+
+Compilation is what costs: a second for a program of some hundred operations, several for its noisy
+twin, where a call takes less than a millisecond. So programs are shared by all conditions in which
+objects differ by their arrays alone; rows are padded to one number, `ROWS`, and noisy programs always
+run `RUNS` stretches of as many rows, each with noise of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flowref.backends.jax import noise
+from flowref.backends.jax.keys import drawing
+from flowref.backends.jax.trees import Tree
+from flowref.model import Array, Dialect, Unsupported, derive
+
+# Rows that a program is compiled for, and for events of many entries; more are taken in pieces of
+# powers of two, up to `MANY`.
+ROWS, FEW_ROWS, LARGE_EVENT, MANY = 48, 16, 64, 4096
+# Stretches of rows with noise of their own that one noisy call takes.
+RUNS = 8
+POINTWISE = ("forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim")
+DRAWING = ("sample", "base_sample", "rsample", "sample_log_prob")
+PAIRED = ("forward", "inverse", "sample_log_prob")
+# Objects whose programs are kept.
+KEPT = 12
+_KEPT: OrderedDict[Any, Programs] = OrderedDict()
+
+
+class Programs:
+    """``padded``: whether rows may be filled up with others, since results of a row depend on no
+    other row.
+    """
+
+    def __init__(self, tree: Tree, dialect: Dialect, single: bool) -> None:
+        self.tree, self.dialect, self.single = tree, dialect, single
+        self.clean: dict[Any, Callable[..., Any]] = {}
+        self.noisy: dict[Any, Callable[..., Any]] = {}
+        self.padded = True
+        self.traced: dict[str, str] = {}  # what tracing a call raised, empty where it did not
+
+    def spoken(self, name: str) -> Callable[..., Any]:
+        """The dialect's function of a call."""
+        function = getattr(self.dialect, name)
+        if function is None:
+            raise Unsupported(f"it offers no {name}")
+        return function  # type: ignore[no-any-return]  # getattr on a frozen dataclass of callables
+
+    def pair(self, name: str) -> Callable[..., Any]:
+        """A call as a function ``(leaves, x, context)`` of a value and a log-det or None; every array
+        has the batch first.
+        """
+        speak = self.spoken(name)
+
+        def called(leaves: Any, x: Any, context: Any) -> tuple[Any, Any]:
+            out = speak(self.tree.filled(leaves), x, context)
+            if name not in PAIRED:
+                return out, None
+            value, ladj = out
+            return value, None if ladj is None else per_row(ladj, len(x))
+
+        return called
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """A call, or a derivative of one: "forward", "jacobian forward", "vjp log_prob"."""
+        from flowref.backends.jax.derivatives import DERIVED
+
+        kind, _, which = name.rpartition(" ")
+        pair = self.pair(which)
+        return DERIVED[kind](pair) if kind else pair
+
+    def drawn(self, name: str, n: int) -> Callable[..., Any]:
+        """A call that draws, as a function ``(leaves, key, context)``."""
+        speak = self.spoken(name)
+
+        def called(leaves: Any, key: Any, context: Any) -> Any:
+            with drawing(key):
+                return speak(self.tree.filled(leaves), n, context)
+
+        return called
+
+    def run(self, name: str, leaves: Any, x: Array, *more: Array | None) -> Any:
+        """The result for a batch of any size."""
+        if name not in self.clean:
+            self.clean[name] = jax.jit(self.function(name))
+        few, pieces = rows_of(x), []
+        size = few if len(x) <= few else min(MANY, 2 ** math.ceil(math.log2(len(x))))
+        size = size if self.padded else max(1, len(x))
+        for start in range(0, max(len(x), 1), size):
+            cut = [padded(array, start, size) for array in (x, *more)]
+            count = min(size, len(x) - start)
+            out = self.clean[name](leaves, *cut)
+            pieces.append(jax.tree.map(lambda a, kept=count: np.array(a[:kept]), out))
+        return joined(pieces)
+
+    def run_noisy(
+        self, name: str, leaves: Any, seed: int, magnitude: float, x: Array, *more: Array | None
+    ) -> Any:
+        """The same, randomly rounded; stretches of rows have noise of their own, in parameters too."""
+        given = tuple(array is not None for array in more)
+        if (name, given) not in self.noisy:
+            inner = noise.randomly_rounded(self.function(name), single=self.single)
+            axes = (0, None, None, 0, *(0 if one else None for one in given))
+            self.noisy[name, given] = jax.jit(jax.vmap(inner, in_axes=axes))
+        runs, rows = (RUNS, rows_of(x)) if self.padded else (1, max(1, len(x)))
+        pieces = []
+        for start in range(0, max(len(x), 1), rows * runs):
+            cut = [padded(array, start, rows * runs) for array in (x, *more)]
+            stretches = [
+                None if array is None else array.reshape(runs, rows, *array.shape[1:])
+                for array in cut
+            ]
+            pool = noise.pool_of(derive(seed, start) % 2**63, runs)
+            out = self.noisy[name, given](pool, magnitude, leaves, *stretches)
+            count = min(rows * runs, len(x) - start)
+            pieces.append(
+                jax.tree.map(
+                    lambda a, kept=count, most=runs * rows: np.asarray(a).reshape(
+                        most, *a.shape[2:]
+                    )[:kept],
+                    out,
+                )
+            )
+        return joined(pieces)
+
+    def draw(
+        self,
+        name: str,
+        leaves: Any,
+        n: int,
+        seed: int,
+        context: Array | None,
+        rounding: tuple[int, float] | None,
+    ) -> Any:
+        """What a call that draws gives, randomly rounded where that is asked."""
+        key, form = jax.random.key(seed % 2**32), (name, n, context is not None)
+        if rounding is None:
+            if form not in self.clean:
+                self.clean[form] = jax.jit(self.drawn(name, n))
+            return jax.tree.map(np.array, self.clean[form](leaves, key, context))
+        if form not in self.noisy:
+            self.noisy[form] = jax.jit(
+                noise.randomly_rounded(self.drawn(name, n), single=self.single)
+            )
+        pool = noise.pool_of(rounding[0] % 2**63, 1)[0]
+        return jax.tree.map(np.array, self.noisy[form](pool, rounding[1], leaves, key, context))
+
+
+def programs_of(tree: Tree, shapes: Sequence[Any], dialect: Dialect, single: bool) -> Programs:
+    """The programs of an object, shared with all that differ from it by their arrays alone."""
+    try:
+        key = (tree.key, tuple(shapes), dialect, single)
+        hash(key)
+    except Exception:  # a static field that does not hash
+        return Programs(tree, dialect, single)
+    try:
+        if key not in _KEPT:
+            _KEPT[key] = Programs(tree, dialect, single)
+        _KEPT.move_to_end(key)
+        while len(_KEPT) > KEPT:
+            _KEPT.popitem(last=False)
+        return _KEPT[key]
+    except Exception:  # static fields that do not compare, as arrays do not
+        return Programs(tree, dialect, single)
+
+
+def rows_of(x: Array) -> int:
+    """Rows of one stretch."""
+    return FEW_ROWS if math.prod(x.shape[1:]) > LARGE_EVENT else ROWS
+
+
+def per_row(ladj: Any, batch: int) -> Any:
+    """A log-det with one entry, or more, for each row: a constant is repeated."""
+    ladj = jnp.asarray(ladj)
+    whole = ladj.ndim and ladj.shape[0] == batch
+    return ladj if whole else jnp.broadcast_to(ladj, (batch, *ladj.shape))
+
+
+def padded(array: Array | None, start: int, size: int) -> Array | None:
+    """A stretch of rows, filled up with copies of its first."""
+    if array is None:
+        return None
+    cut = array[start : start + size]
+    if len(cut) == size or not len(array):
+        return cut
+    return np.concatenate([cut, np.repeat(cut[:1], size - len(cut), axis=0)])
+
+
+def joined(pieces: list[Any]) -> Any:
+    """The results of stretches, one after the other."""
+    return jax.tree.map(lambda *parts: np.concatenate(parts) if len(parts) > 1 else parts[0], *pieces)

@@ -1,0 +1,45 @@
+"""Keeping the process as it was, as far as that is JAX's too: 64-bit types for the length of a call
+and in this thread, and settings that foreign code could change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+
+from flowref.backends import process
+from flowref.backends.jax.keys import drawing
+
+# Settings that decide results.
+SETTINGS = (
+    "jax_enable_x64", "jax_default_matmul_precision", "jax_debug_nans", "jax_disable_jit",
+    "jax_numpy_dtype_promotion", "jax_default_prng_impl", "jax_threefry_partitionable",
+)  # fmt: skip
+
+
+def settings() -> dict[str, Any]:
+    """The process-wide settings that foreign code could change; not what a `with` has set."""
+    held: dict[str, Any] = jax.config.values
+    return {name: held[name] for name in SETTINGS if name in held}
+
+
+@contextlib.contextmanager
+def sandbox(seed: int, dtype: str | None = None) -> Iterator[io.StringIO]:
+    """Run foreign code with 64-bit types where the dtype is float64, and without where it is float32;
+    yields what it printed.
+    """
+    before = settings()
+    with process.quarantine(seed) as printed, contextlib.ExitStack() as stack:
+        if dtype is not None:
+            stack.enter_context(jax.enable_x64(dtype == "float64"))
+        stack.enter_context(drawing(seed))
+        try:
+            yield printed
+        finally:
+            for name, value in settings().items():
+                if value != before[name]:
+                    jax.config.update(name, before[name])

@@ -1,0 +1,198 @@
+"""Objects taken apart: the floating arrays that they hold, which become arguments of compiled
+programs, and the rest, which does not change. What is no pytree but an ordinary object is opened by
+its attributes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import types
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+# Nodes whose arrays training leaves alone, by the name of their class: paramax and flax.
+FROZEN = frozenset({"NonTrainable", "BatchStat", "RngState", "RngKey", "RngCount", "Const"})
+# How deep objects that are no pytrees are opened, and functions looked into.
+DEEPEST = 6
+
+
+@dataclass(frozen=True)
+class Tree:
+    """An object without its floating arrays. ``entries``: for each leaf of the structure None where
+    an array was, the `Tree` of an opened object, or what stands there; ``kind`` and ``names``: of an
+    opened object.
+    """
+
+    structure: Any
+    entries: tuple[Any, ...]
+    kind: type | None = None
+    names: tuple[str, ...] = ()
+
+    def filled(self, leaves: Sequence[Any]) -> Any:
+        """The object with these floating arrays."""
+        return self._filled(iter(leaves))
+
+    def _filled(self, leaves: Iterator[Any]) -> Any:
+        made = [
+            next(leaves)
+            if entry is None
+            else entry._filled(leaves)
+            if isinstance(entry, Tree)
+            else entry[0]
+            for entry in self.entries
+        ]
+        whole = jax.tree.unflatten(self.structure, made)
+        if self.kind is None:
+            return whole
+        obj = object.__new__(self.kind)
+        obj.__dict__.update(dict(zip(self.names, whole, strict=True)))
+        return obj
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for objects that compute the same from equal arrays."""
+        entries = tuple(
+            "array" if entry is None else entry.key if isinstance(entry, Tree) else known(entry[0])
+            for entry in self.entries
+        )
+        return (self.structure, entries, self.kind, self.names)
+
+
+def floating(leaf: Any) -> bool:
+    """Whether a leaf is an array of floating numbers."""
+    return isinstance(leaf, jax.Array | np.ndarray) and bool(
+        jnp.issubdtype(leaf.dtype, jnp.floating)
+    )
+
+
+def apart(obj: Any) -> tuple[list[Any], Tree]:
+    """The floating arrays of an object, in a fixed order, and the rest."""
+    leaves: list[Any] = []
+    return leaves, _apart(obj, leaves, ())
+
+
+def _apart(obj: Any, leaves: list[Any], above: tuple[int, ...]) -> Tree:
+    nodes, structure = jax.tree.flatten(obj)
+    entries: list[Any] = []
+    for node in nodes:
+        if floating(node):
+            leaves.append(node)
+            entries.append(None)
+        elif openable(node) and id(node) not in above and len(above) < DEEPEST:
+            held = dict(vars(node))
+            inner = _apart(tuple(held.values()), leaves, (*above, id(node)))
+            entries.append(Tree(inner.structure, inner.entries, type(node), tuple(held)))
+        else:
+            entries.append((node,))
+    return Tree(structure, tuple(entries))
+
+
+def openable(node: Any) -> bool:
+    """Whether an object is an ordinary one that can be made anew from its attributes."""
+    kind = type(node)
+    if kind is types.SimpleNamespace:
+        return True
+    if callable(node) and not isinstance(getattr(node, "__dict__", None), dict):
+        return False
+    package = kind.__module__.partition(".")[0]
+    return (
+        isinstance(getattr(node, "__dict__", None), dict)
+        and not isinstance(node, type | types.FunctionType | types.ModuleType | types.MethodType)
+        and package not in ("jax", "jaxlib", "numpy", "builtins", "functools", "typing")
+        and kind.__new__ is object.__new__
+    )
+
+
+def known(value: Any, depth: int = 0) -> Hashable:
+    """What tells a value that a program depends on from others: equal for functions with equal code
+    and closures, since factories make them anew at each call.
+    """
+    if isinstance(value, jax.Array | np.ndarray):
+        plain = np.asarray(jax.random.key_data(value) if _is_key(value) else value)
+        return (str(value.dtype), plain.shape, plain.tobytes())
+    if isinstance(value, types.FunctionType) and depth < DEEPEST:
+        cells = [cell.cell_contents for cell in value.__closure__ or () if _filled_cell(cell)]
+        bound = (*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        inner = tuple(known(cell, depth + 1) for cell in bound)
+        return (value.__code__, value.__module__, inner)
+    if isinstance(value, bool | int | float | complex | str | bytes | type(None)):
+        return (type(value), value)
+    if isinstance(value, tuple | list):
+        return (type(value), tuple(known(one, depth + 1) for one in value))
+    return (type(value), id(value))
+
+
+def _is_key(value: Any) -> bool:
+    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+
+
+def _filled_cell(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  # an empty one raises
+    except ValueError:
+        return False
+    return True
+
+
+def moving(obj: Any) -> list[bool]:
+    """For each floating array of an object, whether training moves it: arrays of JAX, but those that
+    a library marks as not trained, and those of zeros and ones, which are masks.
+    """
+    frozen = {
+        id(leaf)
+        for node in jax.tree.leaves(obj, is_leaf=is_frozen)
+        if is_frozen(node)
+        for leaf in jax.tree.leaves(node)
+    }
+    return [
+        isinstance(leaf, jax.Array) and id(leaf) not in frozen and not is_mask(leaf)
+        for leaf in apart(obj)[0]
+    ]
+
+
+def is_frozen(node: Any) -> bool:
+    """Whether a node says that its arrays are not trained."""
+    return bool({kind.__name__ for kind in type(node).__mro__} & FROZEN)
+
+
+def is_mask(leaf: Any) -> bool:
+    """Whether an array holds zeros and ones, and both."""
+    plain = np.asarray(leaf)
+    return plain.size > 1 and bool(np.isin(plain, (0.0, 1.0)).all()) and plain.min() != plain.max()
+
+
+def cast(obj: Any, dtype: str) -> Any:
+    """The object with its floating arrays in another dtype (flax initializes in float32)."""
+    leaves, tree = apart(obj)
+    if all(str(leaf.dtype) == dtype for leaf in leaves):
+        return obj
+    return tree.filled([jnp.asarray(leaf, dtype) for leaf in leaves])
+
+
+def fingerprint(obj: Any) -> str:
+    """A digest of the class and the arrays of an object."""
+    digest = hashlib.sha256(type(obj).__qualname__.encode())
+    for leaf in apart(obj)[0]:
+        plain = np.asarray(leaf)
+        digest.update(f"{plain.shape} {plain.dtype}".encode())
+        digest.update(np.ascontiguousarray(plain).tobytes())
+    return digest.hexdigest()
+
+
+def arrays(obj: Any) -> list[Any]:
+    """All arrays that an object holds."""
+    leaves, tree = apart(obj)
+    return [*leaves, *_fixed_arrays(tree)]
+
+
+def _fixed_arrays(tree: Tree) -> Iterator[Any]:
+    for entry in tree.entries:
+        if isinstance(entry, Tree):
+            yield from _fixed_arrays(entry)
+        elif entry is not None and isinstance(entry[0], jax.Array | np.ndarray):
+            yield entry[0]
