@@ -106,6 +106,11 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
             facts, bound = bounded(instance, dialect, facts)
             conventions += (bound,)
         facts = replace(facts, coupling=declared.coupling(facts.event_shape))
+    elif recognition.adapter.settles is not None:
+        with backend.sandbox(0, instance.dtype):
+            dialect, facts, conventions = recognition.adapter.settles(
+                instance.copy(), dialect, facts
+            )
     history: History = "fresh" if math.prod(facts.event_shape) >= MANY else "warm"
     condition = Condition(dtype=instance.dtype, history=history)
     resolve = recognition.adapter.recognizes

@@ -54,7 +54,7 @@ def recognize(instance: Instance, event: Shape | None) -> Recognition:
         obj = instance.copy()  # properties may compute, and adapters call
         factory = attributes(instance.source.factory)
         said = said_by(instance.source.factory)
-        adapter, dialect = adapter_of(obj, target, factory)
+        adapter, dialect = adapter_of(obj, target, factory, instance.backend.name)
         own = adapter.describe(obj, event or (said.event_shape if said else None) or None)
         facts = overlaid(own, said)
         read = reasons(obj, adapter, dialect, facts)
@@ -62,13 +62,19 @@ def recognize(instance: Instance, event: Shape | None) -> Recognition:
         return Recognition(adapter, dialect, facts, read, conflicts=tuple(told))
 
 
-def adapter_of(obj: Any, target: Target | str, factory: Any = None) -> tuple[Adapter, Dialect]:
-    """The adapter and dialect of a live object: that of the library its class comes from, else the
-    protocol of user code, as far as its conventions show.
+def adapter_of(
+    obj: Any, target: Target | str, factory: Any = None, backend: str = ""
+) -> tuple[Adapter, Dialect]:
+    """The adapter and dialect of a live object: that of the library its class comes from, else that
+    of code in its framework, else the protocol of user code, as far as its conventions show.
     """
     user = registry.adapters()[USER]
     for adapter in libraries(obj):
         if adapter.name != USER and (dialect := adapter.recognizes(obj)) is not None:
+            return adapter, dialect
+    for adapter in registry.adapters().values():
+        own = adapter.backend == backend and not adapter.package and adapter.settles is not None
+        if own and (dialect := adapter.recognizes(obj)) is not None:
             return adapter, dialect
     options = {} if isinstance(target, str) else dict(target.options)
     spoken = dialect_of(obj, chosen_of(obj, factory, options))
@@ -128,7 +134,7 @@ def _method(obj: Any, names: tuple[str, ...], optional: bool = False) -> str:
 def reasons(obj: Any, adapter: Adapter, dialect: Dialect, facts: Facts) -> tuple[str, ...]:
     """Why an object was taken for what it is, a sentence each."""
     kind = type(obj)
-    if adapter.name != USER:
+    if adapter.package:
         base = next(
             base for base in kind.__mro__ if base.__module__.partition(".")[0] == adapter.package
         )

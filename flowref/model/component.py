@@ -175,6 +175,9 @@ class Adapter:
     ``published()``: name -> model in the size in which it was published; each name begins with
     `PUBLISHED`. They are named one by one or by that word, and are no part of the library's
     constructions, whose audit has a budget.
+    ``settles(obj, dialect, facts)``: the dialect and the facts of a user's object as calls of it show
+    them, and what the line of its target says; for an adapter without a ``package``, which speaks for
+    all objects of its ``backend`` that no library owns.
     """
 
     name: str
@@ -186,3 +189,4 @@ class Adapter:
     backend: str = "torch"
     healthy: Callable[[], Sequence[str]] = tuple
     published: Callable[[], Mapping[str, Component]] = dict
+    settles: Callable[[Any, Dialect, Facts], tuple[Dialect, Facts, tuple[str, ...]]] | None = None

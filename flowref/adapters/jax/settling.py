@@ -1,0 +1,248 @@
+"""What calls of a user's object of JAX show: whether it takes single events or batches, what it
+returns, and which event shape it takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from flowref.adapters.jax.speaking import KEYS, SIZES, Draw, Way, dense, drawn, mapped, method_of, named
+from flowref.adapters.user.probing import shapes, told
+from flowref.model import Dialect, Facts, Shape, TargetError, UnknownShape, draw
+
+# Rows of batches that are tried: no number of features that is usual.
+ROWS, FEWER = 7, 5
+SAME = 1e-6
+NO_LADJ = "no log-det was found: nothing about volume was checked"
+
+
+def settle(obj: Any, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts, tuple[str, ...]]:
+    """How an object speaks, its facts, and what the line of its target says."""
+    from flowref.backends.jax.backend import BACKEND
+
+    if facts.event_shape or getattr(obj, "event_shape", None) == ():
+        return _settled(obj, dialect, facts)
+    raised: list[Exception] = []
+    tried: set[Shape] = set()
+    for shape in shapes(obj, BACKEND.state_shapes(obj)):
+        if shape in tried:
+            continue
+        tried.add(shape)
+        try:
+            return _settled(obj, dialect, replace(facts, event_shape=shape))
+        except Exception as error:  # the shape does not fit; what is raised most often is told
+            raised.append(error)
+    own = f"{told(raised)}; " if raised else ""
+    raise UnknownShape(
+        f"{own}the event shape of {type(obj).__name__} cannot be told; give it as ?event=3 or "
+        "?event=2,4,4 (or --event 3), or as an attribute event_shape"
+    )
+
+
+def _settled(
+    obj: Any, dialect: Dialect, facts: Facts
+) -> tuple[Dialect, Facts, tuple[str, ...]]:
+    rng = np.random.default_rng(0)
+    x = draw(facts.domain, (ROWS, *facts.event_shape), rng)
+    if not facts.declared:
+        x = rng.uniform(0.25, 0.75, (ROWS, *facts.event_shape))
+    context = None
+    if facts.context_shape is not None:
+        context = rng.standard_normal((ROWS, *facts.context_shape))
+    said: list[str] = []
+    if dialect.forward is not None:
+        way = of_map(obj, dialect.forward.keywords["way"], x, context)  # type: ignore[attr-defined]
+        dialect = replace(dialect, forward=partial(mapped, way=way))
+        said += ["one event at a time"] if way.single else []
+        value, ladj = dialect.forward(obj, *_points(x, context))  # type: ignore[misc]
+        facts = replace(facts, latent_shape=tuple(value.shape[1:]))
+        if ladj is None:
+            said.append(NO_LADJ)
+        else:
+            facts = _with_form(facts, ladj)
+        if dialect.inverse is not None:
+            y = np.asarray(value)
+            back = dialect.inverse.keywords["way"]  # type: ignore[attr-defined]
+            with contextlib.suppress(Exception):  # what an inverse raises is the laws' affair
+                back = of_map(obj, back, y, context)
+            dialect = replace(dialect, inverse=partial(mapped, way=back))
+    if dialect.log_prob is not None:
+        way = of_density(obj, dialect.log_prob.keywords["way"], x, context)  # type: ignore[attr-defined]
+        dialect = replace(dialect, log_prob=partial(dense, way=way))
+    if dialect.sample is not None:
+        found = of_sampler(obj, dialect.sample.keywords["way"].method, x, context)  # type: ignore[attr-defined]
+        if found is None:
+            said.append("sample takes neither a key and a number nor a key alone: not judged")
+        dialect = replace(dialect, sample=None if found is None else partial(drawn, way=found))
+    return dialect, facts, tuple(said)
+
+
+def _points(x: Any, context: Any) -> tuple[Any, Any]:
+    import jax.numpy as jnp
+
+    return jnp.asarray(x), None if context is None else jnp.asarray(context)
+
+
+def _with_form(facts: Facts, ladj: Any) -> Facts:
+    """Facts with the trailing axes that a log-det keeps, or that it is one number."""
+    if ladj.ndim and len(ladj) == ROWS:
+        return replace(facts, ladj_event=tuple(ladj.shape[1:]))
+    if ladj.ndim:
+        return facts
+    return replace(facts, promises={**facts.promises, "scalar-ladj": True})
+
+
+def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
+    """The way of a map as calls of it show: on a batch, where each row comes out as it does in a
+    smaller batch, and otherwise event by event. Raises what the object raises where neither works.
+    """
+    way = _with_key(obj, way)
+    found: dict[bool, Way] = {}
+    values: dict[bool, Any] = {}
+    raised: dict[bool, Exception] = {}
+    for single in (False, True):
+        one = replace(way, single=single)
+        try:
+            one = _read(obj, one, x, context)
+            values[single] = mapped(obj, *_points(x, context), way=one)
+            found[single] = one
+        except Exception as error:  # the other convention may fit
+            raised[single] = error
+    if False in found and _batched(obj, found[False], values[False], x, context):
+        if True not in found or _agree(values[False], values[True]):
+            ladj = values[False][1]
+            scalar = ladj is not None and not ladj.ndim and True in found
+            return found[True] if scalar and not _constant(obj, found[True], x, context) else found[False]
+        return found[False]
+    if True in found:
+        return found[True]
+    raise raised.get(True) or raised[False]
+
+
+def _with_key(obj: Any, way: Way) -> Way:
+    """A way that gives a key to a method that cannot be called without one."""
+    from flowref.adapters.jax.speaking import required
+
+    wanted = [name for name in required(method_of(obj, way.method)) if name in KEYS]
+    return replace(way, keyed=wanted[0]) if wanted and not way.keyed else way
+
+
+def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:
+    """The way with the form in which value and log-det come back."""
+    from flowref.adapters.jax.speaking import over_rows
+
+    if way.log_det:
+        return way
+    out = over_rows(obj, *_points(x, context), way)
+    if not isinstance(out, tuple | list):
+        return _of_value(replace(way, form="alone"), out, x)
+    if len(out) != 2:
+        raise TargetError(
+            f"{way.method or 'it'} returned {len(out)} things; expected a value and a log-det"
+        )
+    sizes = [int(np.prod(np.shape(one))) for one in out]
+    if sizes[0] != x.size and sizes[1] == x.size:
+        return _of_value(replace(way, form="swapped"), out[1], x)
+    return _of_value(replace(way, form="pair"), out[0], x)
+
+
+def _of_value(way: Way, value: Any, x: Any) -> Way:
+    import jax.numpy as jnp
+
+    value = jnp.asarray(value)
+    if jnp.iscomplexobj(value):
+        raise TargetError("it returns complex numbers, which are not judged")
+    if not value.ndim or len(value) != len(x) or value.size != x.size:
+        raise TargetError(
+            f"forward maps an event of shape {tuple(x.shape[1:])} to {tuple(value.shape[1:])}; a "
+            "bijection keeps the number of entries. If the event shape is another, give it as "
+            "?event=3 or ?event=2,4,4"
+        )
+    return way
+
+
+def _batched(obj: Any, way: Way, out: Any, x: Any, context: Any) -> bool:
+    """Whether a method that was called on a batch takes batches: its rows come out alike in a smaller
+    one, and there is a log-det for each, or one for all.
+    """
+    fewer = None if context is None else context[:FEWER]
+    try:
+        less = mapped(obj, *_points(x[:FEWER], fewer), way=way)
+    except Exception:
+        return False
+    if not _near(less[0], out[0][:FEWER]):
+        return False
+    if out[1] is None or not out[1].ndim:
+        return True
+    return len(out[1]) == len(x) and len(less[1]) == FEWER and _near(less[1], out[1][:FEWER])
+
+
+def _agree(one: Any, other: Any) -> bool:
+    return _near(one[0], other[0])
+
+
+def _constant(obj: Any, way: Way, x: Any, context: Any) -> bool:
+    """Whether log-dets of single events are all one number."""
+    ladj = np.asarray(mapped(obj, *_points(x, context), way=way)[1])
+    return ladj.ndim == 1 and bool(np.allclose(ladj, ladj[0], rtol=1e-12, atol=1e-12))
+
+
+def _near(one: Any, other: Any) -> bool:
+    if np.shape(one) != np.shape(other):
+        return False
+    return bool(np.allclose(one, other, rtol=SAME, atol=SAME, equal_nan=True))
+
+
+def of_density(obj: Any, way: Way, x: Any, context: Any) -> Way:
+    """The way of a log-density: on a batch, or event by event."""
+    raised: Exception | None = None
+    shown: dict[bool, Any] = {}
+    for single in (False, True):
+        try:
+            out = np.asarray(dense(obj, *_points(x, context), way=replace(way, single=single)))
+        except Exception as error:
+            raised = error
+            continue
+        if out.shape == (len(x),):
+            shown[single] = out
+    if shown.keys() == {False, True} and not _near(shown[False], shown[True]):
+        return replace(way, single=True)
+    if shown:
+        return replace(way, single=False not in shown)
+    raise raised or TargetError("log_prob gives no number for each point")
+
+
+def of_sampler(obj: Any, method: str, x: Any, context: Any) -> Draw | None:
+    """How a sampler is called, or None."""
+    for way in _orders(method_of(obj, method), method, context is not None):
+        for number in (2, 3):
+            try:
+                given = None if context is None else _points(x, context)[1][:number]
+                out = drawn(obj, number, given, way)
+            except Exception:
+                break
+            if tuple(np.shape(out)) != (number, *x.shape[1:]):
+                break
+        else:
+            return way
+    return None
+
+
+def _orders(run: Any, method: str, conditional: bool) -> Iterator[Draw]:
+    """Ways in which a sampler may be called, likeliest first."""
+    names = named(run)
+    more = ("context",) if conditional else ()
+    first_is_key = bool(names) and names[0] in KEYS
+    size = "shape" if set(names) & set(SIZES) else "number"
+    other = "number" if size == "shape" else "shape"
+    for kind in (size, other):
+        orders = [("key", kind), (kind, "key")]
+        for order in orders if first_is_key or not names else orders[::-1]:
+            yield Draw(method, (*order, *more))
+    yield Draw(method, ("key", *more), single=True)

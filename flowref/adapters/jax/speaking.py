@@ -1,0 +1,119 @@
+"""How a user's object of JAX is called: one function for each ability, told by a `Way` which method it
+is, whether that takes one event or a batch, and how it gives its log-det.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from flowref.backends.jax.keys import key
+
+# What a parameter is called that takes a random key, or a number or a shape of samples.
+KEYS = ("key", "rng", "seed", "prng_key", "rng_key", "prng", "rngs", "random_key")
+SIZES = ("sample_shape", "shape")
+
+
+@dataclass(frozen=True)
+class Way:
+    """``method``: its name; empty where the object is the function, a number in a pair of functions.
+    ``single``: whether it takes one event. ``form``: "pair" (value, log-det), "swapped" or "alone".
+    ``log_det``: the method that tells the log-det beside it, which takes so many ``arguments``;
+    ``negated``: whether it is told at the other end. ``keyed``: under which name it wants a key.
+    """
+
+    method: str
+    single: bool = False
+    form: str = "pair"
+    log_det: str = ""
+    arguments: int = 1
+    negated: bool = False
+    keyed: str = ""
+
+
+def method_of(obj: Any, name: str) -> Any:
+    """The method of a way as a function."""
+    if name.isdigit():
+        return obj[int(name)]
+    return getattr(obj, name) if name else obj
+
+
+def asked(obj: Any, x: Any, context: Any, way: Way) -> Any:
+    """What a method returns for one event, or for a batch."""
+    run = method_of(obj, way.method)
+    more = {way.keyed: key()} if way.keyed else {}
+    out = run(x, **more) if context is None else run(x, context, **more)
+    if not way.log_det:
+        return out
+    value = out[0] if isinstance(out, tuple) else out
+    ends = (value, x) if way.negated else (x, value)
+    ladj = getattr(obj, way.log_det)(*ends[: way.arguments])
+    return value, (-ladj if way.negated else ladj)
+
+
+def mapped(obj: Any, x: Any, context: Any, way: Way) -> Any:
+    """A map of a batch: its value and its log-det, None where there is none."""
+    out = over_rows(obj, x, context, way)
+    if way.form == "alone":
+        return out, None
+    return (out[1], out[0]) if way.form == "swapped" else (out[0], out[1])
+
+
+def dense(obj: Any, x: Any, context: Any, way: Way) -> Any:
+    """A log-density of a batch."""
+    return over_rows(obj, x, context, way)
+
+
+def over_rows(obj: Any, x: Any, context: Any, way: Way) -> Any:
+    """What a method returns for a batch: called on all of it, or mapped over its events."""
+    import jax
+
+    if not way.single:
+        return asked(obj, x, context, way)
+    if context is None:
+        return jax.vmap(lambda row: asked(obj, row, None, way))(x)
+    return jax.vmap(lambda row, given: asked(obj, row, given, way))(x, context)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """``order``: the parameters of a sampler, each "key", "number", "shape" or "context"; ``single``:
+    whether it draws one event.
+    """
+
+    method: str
+    order: tuple[str, ...]
+    single: bool = False
+
+
+def drawn(obj: Any, n: int, context: Any, way: Draw) -> Any:
+    """Samples, with the key of the call."""
+    import jax
+
+    def once(one: Any, given: Any) -> Any:
+        values = {"key": one, "number": n, "shape": (n,), "context": given}
+        out = method_of(obj, way.method)(*(values[name] for name in way.order))
+        return out[0] if isinstance(out, tuple) else out
+
+    if not way.single:
+        return once(key(), context)
+    return jax.vmap(lambda one: once(one, context))(jax.random.split(key(), n))
+
+
+def required(run: Any) -> list[str]:
+    """The parameters of a method that have no default."""
+    try:
+        parameters = inspect.signature(run).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [one.name for one in parameters if one.default is one.empty and one.kind not in kinds]
+
+
+def named(run: Any) -> list[str]:
+    """All parameters of a method, by name."""
+    try:
+        return list(inspect.signature(run).parameters)
+    except (TypeError, ValueError):
+        return []
