@@ -29,7 +29,7 @@ DEFAULT = "torch"
 INSTALL = {"torch": "pip install torch==2.13.0", "jax": "pip install jax==0.10.2"}
 
 __all__ = [
-    "DEFAULT", "Backend", "Counter", "build_seed", "find", "importable", "imported", "installed", "names", "of",
+    "DEFAULT", "Backend", "Counter", "build_seed", "find", "importable", "imported", "importing", "installed", "names", "of",
     "sandbox",
 ]  # fmt: skip
 
@@ -110,6 +110,17 @@ def sandbox(seed: int, dtype: str | None = None) -> Iterator[None]:
     with process.quarantine(seed), contextlib.ExitStack() as stack:
         for backend in _likely():
             stack.enter_context(backend.sandbox(seed, dtype))
+        yield
+
+
+@contextlib.contextmanager
+def importing(text: str) -> Iterator[None]:
+    """Import code of a user, of this text, as the frameworks want it that it names."""
+    with contextlib.ExitStack() as stack:
+        for name in names():
+            backend = find(name)
+            if backend.requires in text:
+                stack.enter_context(backend.importing())
         yield
 
 

@@ -52,6 +52,11 @@ class Backend(Protocol):
         the screen.
         """
 
+    def importing(self) -> AbstractContextManager[Any]:
+        """The circumstances in which code of a user that names the framework is imported: where
+        constants take their precision from a setting, that in which they are judged.
+        """
+
     def duplicate(self, obj: Any) -> Any:
         """An independent copy of a live object."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from flowref import backends
 from flowref.loading.notebooks import import_notebook
 from flowref.model import FlowrefError, Target, TargetError, nearest, one_line, seed_of
 
@@ -42,6 +43,32 @@ def import_place(place: str, cells: str | None = None) -> ModuleType:
 @functools.lru_cache(maxsize=256)
 def imported_from(folder: str, place: str, cells: str | None) -> ModuleType:
     """What `import_place` returns in a folder."""
+    with backends.importing(text_of(place)):
+        return _imported_from(place, cells)
+
+
+def text_of(place: str) -> str:
+    """The text of a module, by path or by dotted name, as far as it is found without importing it."""
+    if place.endswith(SUFFIXES) or any(sign in place for sign in "/\\"):
+        return _read(Path(place))
+    name = place.replace(".", "/")
+    folders = [Path(folder or ".") for folder in ("", *sys.path)]
+    texts = (
+        _read(folder / f"{name}{ending}")
+        for folder in folders
+        for ending in (".py", "/__init__.py")
+    )
+    return next(filter(None, texts), "")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:  # which the import says better
+        return ""
+
+
+def _imported_from(place: str, cells: str | None) -> ModuleType:
     from flowref import registry
 
     try:

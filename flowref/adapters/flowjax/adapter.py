@@ -35,7 +35,9 @@ FLOW = Dialect(
     base_sample=calls.base_sample,
     normalizing="inverse",
 )
-DENSITY = Dialect(log_prob=calls.log_prob, sample=calls.sample, sample_log_prob=calls.sample_log_prob)
+DENSITY = Dialect(
+    log_prob=calls.log_prob, sample=calls.sample, sample_log_prob=calls.sample_log_prob
+)
 
 
 def recognizes(obj: Any) -> Dialect | None:

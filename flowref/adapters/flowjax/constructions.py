@@ -78,7 +78,9 @@ def bijections() -> Builders:
         "Scale": lambda: fb.Scale(vector()),
         "TriangularAffine": lambda: fb.TriangularAffine(vector(), lower()),
         "TriangularAffine[upper]": lambda: fb.TriangularAffine(vector(), lower().T, lower=False),
-        "AdditiveCondition": lambda: fb.AdditiveCondition(eqx.nn.Linear(2, 4, key=key()), (4,), (2,)),
+        "AdditiveCondition": lambda: fb.AdditiveCondition(
+            eqx.nn.Linear(2, 4, key=key()), (4,), (2,)
+        ),
         "Exp": lambda: fb.Exp((4,)),
         "Sigmoid": lambda: fb.Sigmoid((4,)),
         "SoftPlus": lambda: fb.SoftPlus((4,)),
@@ -94,31 +96,69 @@ def bijections() -> Builders:
         "DiscreteCosine": lambda: fb.DiscreteCosine((4,)),
         "DiscreteCosine[2-d,axis=0]": lambda: fb.DiscreteCosine((2, 3), axis=0),
         "Planar[leaky]": lambda: fb.Planar(key(), dim=4, negative_slope=0.1),
-        "Planar[cond]": lambda: fb.Planar(key(), dim=4, cond_dim=2, negative_slope=0.1, width_size=8, depth=1),
-        "Coupling[affine]": lambda: fb.Coupling(key(), transformer=fb.Affine(), untransformed_dim=2, dim=4, **NET),
-        "Coupling[affine,cond]": lambda: fb.Coupling(key(), transformer=fb.Affine(), untransformed_dim=2, dim=4, cond_dim=2, **NET),
-        "Coupling[spline]": lambda: fb.Coupling(key(), transformer=fb.RationalQuadraticSpline(knots=4, interval=3), untransformed_dim=1, dim=3, **NET),
-        "MaskedAutoregressive[affine]": lambda: fb.MaskedAutoregressive(key(), transformer=fb.Affine(), dim=4, **NET),
-        "MaskedAutoregressive[spline]": lambda: fb.MaskedAutoregressive(key(), transformer=fb.RationalQuadraticSpline(knots=4, interval=3), dim=3, **NET),
-        "MaskedAutoregressive[cond]": lambda: fb.MaskedAutoregressive(key(), transformer=fb.Affine(), dim=4, cond_dim=2, **NET),
-        "RationalQuadraticSpline": lambda: bent(fb.RationalQuadraticSpline(knots=6, interval=3.0), key(3)),
+        "Planar[cond]": lambda: fb.Planar(
+            key(), dim=4, cond_dim=2, negative_slope=0.1, width_size=8, depth=1
+        ),
+        "Coupling[affine]": lambda: fb.Coupling(
+            key(), transformer=fb.Affine(), untransformed_dim=2, dim=4, **NET
+        ),
+        "Coupling[affine,cond]": lambda: fb.Coupling(
+            key(), transformer=fb.Affine(), untransformed_dim=2, dim=4, cond_dim=2, **NET
+        ),
+        "Coupling[spline]": lambda: fb.Coupling(
+            key(),
+            transformer=fb.RationalQuadraticSpline(knots=4, interval=3),
+            untransformed_dim=1,
+            dim=3,
+            **NET,
+        ),
+        "MaskedAutoregressive[affine]": lambda: fb.MaskedAutoregressive(
+            key(), transformer=fb.Affine(), dim=4, **NET
+        ),
+        "MaskedAutoregressive[spline]": lambda: fb.MaskedAutoregressive(
+            key(), transformer=fb.RationalQuadraticSpline(knots=4, interval=3), dim=3, **NET
+        ),
+        "MaskedAutoregressive[cond]": lambda: fb.MaskedAutoregressive(
+            key(), transformer=fb.Affine(), dim=4, cond_dim=2, **NET
+        ),
+        "RationalQuadraticSpline": lambda: bent(
+            fb.RationalQuadraticSpline(knots=6, interval=3.0), key(3)
+        ),
         "Vmap[splines]": lambda: splines(4),
         "Vmap[splines,interval=(-1,4)]": lambda: splines(interval=(-1.0, 4.0)),
         "Vmap[splines,min_derivative=0.1]": lambda: splines(min_derivative=0.1, min_width=0.01),
-        "Chain": lambda: fb.Chain([fb.Affine(vector(), vector()), fb.Tanh((4,)), fb.Affine(vector(), vector())]),
+        "Chain": lambda: fb.Chain(
+            [fb.Affine(vector(), vector()), fb.Tanh((4,)), fb.Affine(vector(), vector())]
+        ),
         "Invert[Affine]": lambda: fb.Invert(fb.Affine(vector(), vector())),
         "Invert[Exp]": lambda: fb.Invert(fb.Exp((4,))),
-        "Concatenate": lambda: fb.Concatenate([fb.Affine(vector(size=2), vector(size=2)), fb.Exp((2,))]),
-        "Concatenate[axis=1]": lambda: fb.Concatenate([fb.Affine(jnp.ones((2, 1)), 2 * jnp.ones((2, 1))), fb.SoftPlus((2, 2))], axis=1),
+        "Concatenate": lambda: fb.Concatenate(
+            [fb.Affine(vector(size=2), vector(size=2)), fb.Exp((2,))]
+        ),
+        "Concatenate[axis=1]": lambda: fb.Concatenate(
+            [fb.Affine(jnp.ones((2, 1)), 2 * jnp.ones((2, 1))), fb.SoftPlus((2, 2))], axis=1
+        ),
         "Stack": lambda: fb.Stack([fb.Affine(vector(size=2), vector(size=2)), fb.SoftPlus((2,))]),
-        "Stack[axis=-1]": lambda: fb.Stack([fb.Affine(vector(size=2), vector(size=2)), fb.SoftPlus((2,))], axis=-1),
+        "Stack[axis=-1]": lambda: fb.Stack(
+            [fb.Affine(vector(size=2), vector(size=2)), fb.SoftPlus((2,))], axis=-1
+        ),
         "Reshape": lambda: fb.Reshape(fb.Affine(vector(), vector()), (2, 2)),
         "Indexed": lambda: fb.Indexed(fb.Exp((2,)), jnp.array([0, 2]), (4,)),
         "Indexed[slice]": lambda: fb.Indexed(fb.SoftPlus((2,)), slice(1, 3), (4,)),
-        "EmbedCondition": lambda: fb.EmbedCondition(fb.Coupling(key(), transformer=fb.Affine(), untransformed_dim=2, dim=4, cond_dim=3, **NET), eqx.nn.Linear(2, 3, key=key()), (2,)),
-        "Sandwich": lambda: fb.Sandwich(fb.Affine(vector(), vector()), fb.TriangularAffine(vector(), lower())),
+        "EmbedCondition": lambda: fb.EmbedCondition(
+            fb.Coupling(
+                key(), transformer=fb.Affine(), untransformed_dim=2, dim=4, cond_dim=3, **NET
+            ),
+            eqx.nn.Linear(2, 3, key=key()),
+            (2,),
+        ),
+        "Sandwich": lambda: fb.Sandwich(
+            fb.Affine(vector(), vector()), fb.TriangularAffine(vector(), lower())
+        ),
         "Vmap[Affine,2-d]": lambda: fb.Vmap(fb.Affine(vector(), vector()), axis_size=3),
-        "Scan[Affine]": lambda: fb.Scan(eqx.filter_vmap(fb.Affine)(jnp.ones((3, 4)), 2 * jnp.ones((3, 4)))),
+        "Scan[Affine]": lambda: fb.Scan(
+            eqx.filter_vmap(fb.Affine)(jnp.ones((3, 4)), 2 * jnp.ones((3, 4)))
+        ),
     }
 
 
@@ -128,8 +168,12 @@ def one_way() -> Builders:
 
     return {
         "Planar[tanh]": lambda: fb.Planar(key(), dim=4),
-        "BlockAutoregressiveNetwork": lambda: fb.BlockAutoregressiveNetwork(key(), dim=4, depth=1, block_dim=4),
-        "BlockAutoregressiveNetwork[cond]": lambda: fb.BlockAutoregressiveNetwork(key(), dim=3, cond_dim=2, depth=2, block_dim=3),
+        "BlockAutoregressiveNetwork": lambda: fb.BlockAutoregressiveNetwork(
+            key(), dim=4, depth=1, block_dim=4
+        ),
+        "BlockAutoregressiveNetwork[cond]": lambda: fb.BlockAutoregressiveNetwork(
+            key(), dim=3, cond_dim=2, depth=2, block_dim=3
+        ),
     }
 
 
@@ -142,19 +186,57 @@ def flows() -> Builders:
 
     return {
         "coupling_flow": lambda: ff.coupling_flow(key(), base_dist=base(), flow_layers=3, **NET),
-        "coupling_flow[spline]": lambda: ff.coupling_flow(key(), base_dist=base(), transformer=fb.RationalQuadraticSpline(knots=4, interval=3), flow_layers=2, **NET),
-        "coupling_flow[cond]": lambda: ff.coupling_flow(key(), base_dist=base(), cond_dim=2, flow_layers=2, **NET),
-        "coupling_flow[invert=False]": lambda: ff.coupling_flow(key(), base_dist=base(), flow_layers=2, invert=False, **NET),
-        "masked_autoregressive_flow": lambda: ff.masked_autoregressive_flow(key(), base_dist=base(), flow_layers=2, **NET),
-        "masked_autoregressive_flow[spline]": lambda: ff.masked_autoregressive_flow(key(), base_dist=base(2), transformer=fb.RationalQuadraticSpline(knots=4, interval=3), flow_layers=2, **NET),
-        "masked_autoregressive_flow[cond]": lambda: ff.masked_autoregressive_flow(key(), base_dist=base(), cond_dim=2, flow_layers=2, **NET),
-        "block_neural_autoregressive_flow": lambda: ff.block_neural_autoregressive_flow(key(), base_dist=base(2), nn_depth=1, nn_block_dim=4),
-        "planar_flow[leaky]": lambda: ff.planar_flow(key(), base_dist=base(), flow_layers=3, negative_slope=0.1),
-        "planar_flow[cond]": lambda: ff.planar_flow(key(), base_dist=base(), cond_dim=2, flow_layers=2, negative_slope=0.1, width_size=8, depth=1),
-        "triangular_spline_flow": lambda: ff.triangular_spline_flow(key(), base_dist=base(), flow_layers=2, knots=4),
-        "triangular_spline_flow[cond]": lambda: ff.triangular_spline_flow(key(), base_dist=base(), cond_dim=2, flow_layers=2, knots=4),
+        "coupling_flow[spline]": lambda: ff.coupling_flow(
+            key(),
+            base_dist=base(),
+            transformer=fb.RationalQuadraticSpline(knots=4, interval=3),
+            flow_layers=2,
+            **NET,
+        ),
+        "coupling_flow[cond]": lambda: ff.coupling_flow(
+            key(), base_dist=base(), cond_dim=2, flow_layers=2, **NET
+        ),
+        "coupling_flow[invert=False]": lambda: ff.coupling_flow(
+            key(), base_dist=base(), flow_layers=2, invert=False, **NET
+        ),
+        "masked_autoregressive_flow": lambda: ff.masked_autoregressive_flow(
+            key(), base_dist=base(), flow_layers=2, **NET
+        ),
+        "masked_autoregressive_flow[spline]": lambda: ff.masked_autoregressive_flow(
+            key(),
+            base_dist=base(2),
+            transformer=fb.RationalQuadraticSpline(knots=4, interval=3),
+            flow_layers=2,
+            **NET,
+        ),
+        "masked_autoregressive_flow[cond]": lambda: ff.masked_autoregressive_flow(
+            key(), base_dist=base(), cond_dim=2, flow_layers=2, **NET
+        ),
+        "block_neural_autoregressive_flow": lambda: ff.block_neural_autoregressive_flow(
+            key(), base_dist=base(2), nn_depth=1, nn_block_dim=4
+        ),
+        "planar_flow[leaky]": lambda: ff.planar_flow(
+            key(), base_dist=base(), flow_layers=3, negative_slope=0.1
+        ),
+        "planar_flow[cond]": lambda: ff.planar_flow(
+            key(),
+            base_dist=base(),
+            cond_dim=2,
+            flow_layers=2,
+            negative_slope=0.1,
+            width_size=8,
+            depth=1,
+        ),
+        "triangular_spline_flow": lambda: ff.triangular_spline_flow(
+            key(), base_dist=base(), flow_layers=2, knots=4
+        ),
+        "triangular_spline_flow[cond]": lambda: ff.triangular_spline_flow(
+            key(), base_dist=base(), cond_dim=2, flow_layers=2, knots=4
+        ),
         "LogNormal": lambda: fd.LogNormal(vector(-1, 1), vector()),
-        "Transformed[Uniform->Sigmoid^-1]": lambda: fd.Transformed(fd.Uniform(jnp.zeros(2), jnp.ones(2)), fb.Invert(fb.Sigmoid((2,)))),
+        "Transformed[Uniform->Sigmoid^-1]": lambda: fd.Transformed(
+            fd.Uniform(jnp.zeros(2), jnp.ones(2)), fb.Invert(fb.Sigmoid((2,)))
+        ),
     }
 
 

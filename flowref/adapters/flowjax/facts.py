@@ -117,8 +117,8 @@ def traits(obj: Any) -> Traits:
     if "Chain" in names:
         return compose([traits(one) for one in obj.bijections])
     if "Sandwich" in names:
-        inner = traits(obj.inner)
-        return replace(inner, promises=inner.promises - ELEMENTWISE, knots=(), codomain=None)
+        outer = traits(obj.outer)
+        return compose([outer, traits(obj.inner), outer.inverted()])
     if "NumericalInverse" in names:
         return Traits(codomain=REAL, tolerance=BISECTED)
     if names & set(WRAPPERS):

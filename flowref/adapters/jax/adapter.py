@@ -42,9 +42,7 @@ DENSITIES = ("log_prob", "log_density", "logpdf")
 def recognizes(obj: Any) -> Dialect | None:
     """The dialect of an object, as far as its attributes tell; `settle` completes it by calls."""
     if isinstance(obj, tuple | list) and len(obj) == 2 and all(map(callable, obj)):
-        return Dialect(
-            forward=partial(mapped, way=Way("0")), inverse=partial(mapped, way=Way("1"))
-        )
+        return Dialect(forward=partial(mapped, way=Way("0")), inverse=partial(mapped, way=Way("1")))
     if inspect.isfunction(obj):
         return Dialect(forward=partial(mapped, way=Way("")))
     there, back = _pair(obj)

@@ -12,7 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.jax.speaking import KEYS, SIZES, Draw, Way, dense, drawn, mapped, method_of, named
+from flowref.adapters.jax.speaking import (
+    KEYS,
+    SIZES,
+    Draw,
+    Way,
+    dense,
+    drawn,
+    mapped,
+    method_of,
+    named,
+)
 from flowref.adapters.user.probing import shapes, told
 from flowref.model import Dialect, Facts, Shape, TargetError, UnknownShape, draw
 
@@ -45,9 +55,7 @@ def settle(obj: Any, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts, tu
     )
 
 
-def _settled(
-    obj: Any, dialect: Dialect, facts: Facts
-) -> tuple[Dialect, Facts, tuple[str, ...]]:
+def _settled(obj: Any, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts, tuple[str, ...]]:
     rng = np.random.default_rng(0)
     x = draw(facts.domain, (ROWS, *facts.event_shape), rng)
     if not facts.declared:
@@ -72,6 +80,7 @@ def _settled(
             with contextlib.suppress(Exception):  # what an inverse raises is the laws' affair
                 back = of_map(obj, back, y, context)
             dialect = replace(dialect, inverse=partial(mapped, way=back))
+        said += of_traces(obj, dialect, x, context, value)
     if dialect.log_prob is not None:
         way = of_density(obj, dialect.log_prob.keywords["way"], x, context)  # type: ignore[attr-defined]
         dialect = replace(dialect, log_prob=partial(dense, way=way))
@@ -81,6 +90,25 @@ def _settled(
             said.append("sample takes neither a key and a number nor a key alone: not judged")
         dialect = replace(dialect, sample=None if found is None else partial(drawn, way=found))
     return dialect, facts, tuple(said)
+
+
+def of_traces(obj: Any, dialect: Dialect, x: Any, context: Any, value: Any) -> list[str]:
+    """What is said of a map whose calls cannot be traced, or that works in single precision."""
+    import jax
+
+    said = []
+    if str(value.dtype) == "float32":
+        said.append("it returns float32 for float64: constants of its are made in single precision")
+    for name, call, at in (("forward", dialect.forward, x), ("inverse", dialect.inverse, value)):
+        if call is None:
+            continue
+        try:
+            jax.eval_shape(partial(call, obj), *_points(at, context))
+        except jax.errors.JAXTypeError:
+            said.append(f"{name} cannot be traced by jax: it is called op by op, and not rounded")
+        except Exception:  # what it raises is the laws' affair
+            continue
+    return said
 
 
 def _points(x: Any, context: Any) -> tuple[Any, Any]:
@@ -118,7 +146,11 @@ def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
         if True not in found or _agree(values[False], values[True]):
             ladj = values[False][1]
             scalar = ladj is not None and not ladj.ndim and True in found
-            return found[True] if scalar and not _constant(obj, found[True], x, context) else found[False]
+            return (
+                found[True]
+                if scalar and not _constant(obj, found[True], x, context)
+                else found[False]
+            )
         return found[False]
     if True in found:
         return found[True]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from flowref.backends.protocol import Backend, Counter
@@ -58,6 +56,13 @@ class Jax:
 
         return sandbox(seed, dtype)
 
+    def importing(self) -> AbstractContextManager[Any]:
+        """64-bit types: without them constants of a module would be made in single precision."""
+        import jax
+
+        context: AbstractContextManager[Any] = jax.enable_x64(True)
+        return context
+
     def duplicate(self, obj: Any) -> Any:
         """The object itself where it cannot change, as pytrees cannot; others with new attributes."""
         from flowref.backends.jax.trees import apart
@@ -105,10 +110,11 @@ class Jax:
 
         return array(value)
 
-    @contextlib.contextmanager
-    def count_operations(self) -> Iterator[Counter]:
-        """Nothing is counted while programs run: they are compiled."""
-        yield SimpleNamespace(operations=0, readings=0)
+    def count_operations(self) -> AbstractContextManager[Counter]:
+        """Count the operations of the traces of a subject's calls: what runs is compiled."""
+        from flowref.backends.jax.counting import counted
+
+        return counted()
 
     def cost(self, obj: Any, dialect: Dialect, facts: Facts, dtype: str, most: float) -> Cost:
         """Nothing is counted, and nothing planned."""

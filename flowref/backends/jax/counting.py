@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
@@ -19,11 +21,42 @@ from flowref.backends.jax.primitives import (
     SPECIAL,
 )
 
-LISTED = (
-    EXACT | INSIDE | NORMWISE | SPECIAL.keys() | ARGUMENT.keys() | PLAIN | CALLS.keys() | LOOPS
-)
+LISTED = EXACT | INSIDE | NORMWISE | SPECIAL.keys() | ARGUMENT.keys() | PLAIN | CALLS.keys() | LOOPS
 # What a loop of unknown length is taken to be.
 ASSUMED_ITERATIONS = 30
+
+
+class Counter:
+    """How many operations were asked for since the count began."""
+
+    operations = 0
+    readings = 0
+
+
+COUNTERS: list[Counter] = []
+
+
+@contextlib.contextmanager
+def counted() -> Iterator[Counter]:
+    """Count the operations of the calls that are made inside, as their traces tell."""
+    counter = Counter()
+    COUNTERS.append(counter)
+    try:
+        yield counter
+    finally:
+        COUNTERS.remove(counter)
+
+
+def count(function: Callable[..., Any], *args: Any) -> None:
+    """Count one call."""
+    total = operations(jax.make_jaxpr(function)(*args))
+    for counter in COUNTERS:
+        counter.operations += total
+
+
+def iterates(program: ClosedJaxpr | Jaxpr) -> bool:
+    """Whether a program has a loop of which nothing tells how often it runs."""
+    return any(equation.primitive.name == "while" for equation in equations(program))
 
 
 def programs_of(value: Any) -> list[Jaxpr]:
@@ -65,7 +98,10 @@ def unlisted(program: ClosedJaxpr | Jaxpr) -> set[str]:
         equation.primitive.name
         for equation in equations(program)
         if equation.primitive.name not in LISTED
-        and any(jnp.issubdtype(getattr(out.aval, "dtype", bool), jnp.inexact) for out in equation.outvars)
+        and any(
+            jnp.issubdtype(getattr(out.aval, "dtype", bool), jnp.inexact)
+            for out in equation.outvars
+        )
     }
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flowref.backends.jax.live import Live
-from flowref.model import Array, Mapped
+from flowref.model import Array, Mapped, Unsupported, derive, seed_of
 
 Pair = Callable[..., tuple[Any, Any]]
 
@@ -123,6 +123,8 @@ def along(
     live: Live, name: str, x: Array, context: Array | None, seed: int, t: float, only: str = ""
 ) -> Mapped:
     """See `Subject.along`: the same program, with other leaves."""
+    if only:
+        raise Unsupported("the arrays of a pytree are moved together")
     with live.calling():
         moved = [
             leaf + t * step for leaf, step in zip(live.leaves, live.directions(seed), strict=True)
@@ -144,10 +146,17 @@ def slope(
     """See `Subject.slope`: by reverse mode through the pytree."""
     if name == "log_prob":
         weights, values = None, weights
-    pair = live.programs.pair(name)
+    if only:
+        raise Unsupported("the arrays of a pytree are moved together")
+    both = _weights(live, values), _weights(live, weights)
+    stream = seed_of("slope", name, seed)
     with live.calling():
-        points = live.points(x, 0, None)
-        both = _weights(live, values), _weights(live, weights)
-        gradients = jax.jit(jax.grad(total(pair)))(live.leaves, points, context, *both)
+        points = live.points(x, stream, None)
+        given = None if context is None else live.points(context, stream, None, 1)
+        rounding = live.rounding
+        own = None if rounding is None else (derive(rounding[0], stream), rounding[1])
+        gradients = live.programs.slope(name, live.leaves, points, given, both, own)
         steps = live.directions(seed)
-        return float(sum((g * step).sum() for g, step in zip(gradients, steps, strict=True)))
+        return float(
+            sum((g * np.asarray(step)).sum() for g, step in zip(gradients, steps, strict=True))
+        )

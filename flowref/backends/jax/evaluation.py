@@ -17,7 +17,7 @@ from flowref.model import Array, Dialect, Manner, Mapped, Unsupported
 
 # Other methods that a dialect may have, which are called as they are.
 OTHERS = ("cdf", "icdf", "stated")
-HOWS = ("plain", "compile", "vmap", "checkpoint", "functional_call")
+HOWS = ("plain", "compile", "vmap", "checkpoint")
 
 
 def offered(dialect: Dialect) -> tuple[str, ...]:
@@ -77,17 +77,40 @@ def array(value: Any) -> Any:
     return np.array(value) if isinstance(value, jax.Array | np.ndarray | np.generic) else value
 
 
-def eager(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner | None = None) -> Mapped:
-    """A call on exactly these rows, none added: op by op, or in a manner."""
-    return mannered(live, name, inputs, manner or Manner())
+def eager(live: Live, name: str, inputs: tuple[Any, ...]) -> Mapped:
+    """A call on exactly these rows, none added, op by op."""
+    return _called(live, name, inputs, live.dtype, MANNERS["compile"])
 
 
 def mannered(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> Mapped:
-    """A call in a manner. There is no mode, no gradient mode and no memory layout to choose."""
+    """A call in a manner. There is no mode, no gradient mode and no memory layout to choose. Plain
+    calls are compiled here, so that "compile", which asks for the other of the two, is op by op.
+    """
     if manner.how not in HOWS or manner.layout != "contiguous":
         asked = manner.how if manner.how not in HOWS else f"{manner.layout} layout"
         raise Unsupported(f"there is no {asked} in JAX", waits=False)
-    function, dtype = live.programs.spoken(name), manner.dtype or live.dtype
+    traced = not live.programs.traced.get(name)
+    if manner.how == "plain" and name in POINTWISE and traced:
+        points, context = (*inputs, None)[:2]
+        if manner.dtype in (None, live.dtype):
+            return Mapped(*live.evaluate(name, points, context))
+        with live.calling():
+            leaves = [leaf.astype(manner.dtype) for leaf in live.leaves]
+            x = np.asarray(points, manner.dtype)
+            given = None if context is None else np.asarray(context, manner.dtype)
+            return Mapped(*live.programs.run(name, leaves, x, given))
+    made = MANNERS["compile" if manner.how == "plain" and not traced else manner.how]
+    return _called(live, name, inputs, manner.dtype or live.dtype, made)
+
+
+def _called(
+    live: Live,
+    name: str,
+    inputs: tuple[Any, ...],
+    dtype: str,
+    made: Callable[[Callable[..., Any]], Callable[..., Any]],
+) -> Mapped:
+    function = live.programs.spoken(name)
     key: Any = 0
     if name in DRAWING:
         n, seed, *others = inputs
@@ -104,8 +127,7 @@ def mannered(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> 
     with live.calling():
         leaves = [leaf.astype(dtype) for leaf in live.leaves]
         arrays = [arranged(live, v, dtype) for v in inputs if isinstance(v, np.ndarray)]
-        made = MANNERS[manner.how](called)(leaves, jax.random.key(key % 2**32), *arrays)
-        return as_mapped(name, made)
+        return as_mapped(name, made(called)(leaves, jax.random.key(key % 2**32), *arrays))
 
 
 def _mapped_over_rows(called: Callable[..., Any]) -> Callable[..., Any]:
@@ -123,10 +145,8 @@ def _mapped_over_rows(called: Callable[..., Any]) -> Callable[..., Any]:
 
 
 MANNERS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
-    "plain": lambda called: called,
-    "compile": jax.jit,
-    "checkpoint": jax.checkpoint,
-    "vmap": _mapped_over_rows,
-    # Objects are functions of their arrays already, which every compiled call takes as arguments.
-    "functional_call": jax.jit,
+    "plain": jax.jit,
+    "compile": lambda called: called,
+    "checkpoint": lambda called: jax.jit(jax.checkpoint(called)),
+    "vmap": lambda called: jax.jit(_mapped_over_rows(called)),
 }

@@ -66,7 +66,9 @@ def _apply(equation: Any, given: list[Any], noise: Noise) -> list[Any]:
     exact = name in EXACT and not (noise.only and name == "convert_element_type")
     exact = exact or _trivial_sum(name, equation, given)
     if not exact and name in INSIDE:
-        given = [noise.rounded(_array(value)) if noise.concerns(value) else value for value in given]
+        given = [
+            noise.rounded(_array(value)) if noise.concerns(value) else value for value in given
+        ]
     elif name in ARGUMENT:
         times = ARGUMENT[name]
         given = [noise.rounded(_array(v), times) if noise.concerns(v) else v for v in given]
@@ -82,8 +84,10 @@ def _apply(equation: Any, given: list[Any], noise: Noise) -> list[Any]:
 def _rounded(name: str, given: list[Any], value: Any, noise: Noise) -> Any:
     if not noise.concerns(value):
         return value
+    where = None if noise.only else _without_error(name, given)
+    if where is True:
+        return value
     noised = noise.rounded(value, SPECIAL.get(name, 1.0))
-    where = None if noise.only else _without_error(name, given, value)
     if where is not None:
         noised = jnp.where(where, value, noised)
     if name in BOUNDED and not jnp.issubdtype(value.dtype, jnp.complexfloating):
@@ -102,48 +106,37 @@ def _trivial_sum(name: str, equation: Any, given: list[Any]) -> bool:
     return math.prod(given[0].shape[axis] for axis in equation.params["axes"]) == 1
 
 
-def _without_error(name: str, given: list[Any], out: Any) -> Any:
-    """Where an operation has no rounding error at all, as an array; None if nowhere: sums with zero
-    and sums of small integers, products with and quotients by powers of two.
+def _without_error(name: str, given: list[Any]) -> Any:
+    """Where an operation has no rounding error at all, as far as numbers of the program itself tell
+    it: sums with zero and of whole numbers, products with and quotients by powers of two. True
+    everywhere, or an array; None if nowhere.
+
+    Entries that are known only when the program runs are taken to round: the test would be most of
+    the program that is compiled.
     """
-    if jnp.issubdtype(out.dtype, jnp.complexfloating):
+    plain = [None if isinstance(value, jax.core.Tracer) else np.asarray(value) for value in given]
+    if any(value is not None and value.dtype.kind not in "fiu" for value in plain):
         return None
+    exact: Any = False
     if name in ("add", "sub", "add_any"):
-        first, second = given
-        zero = _either(first == 0, second == 0)
-        if any(np.ndim(value) and not _known(value) for value in given):
-            return zero
-        # Only numbers and constants: counters and the like, often of integers.
-        whole = (jnp.trunc(first) == first) & (jnp.trunc(second) == second)
-        return zero | (whole & (jnp.abs(out) < 2.0**24))
-    if name == "mul":
-        return _either(_power_of_two(given[0]), _power_of_two(given[1]))
-    return _power_of_two(given[1]) if name == "div" else None
-
-
-def _known(value: Any) -> bool:
-    """Whether a value is a number of the program itself."""
-    return not isinstance(value, jax.core.Tracer)
-
-
-def _either(first: Any, second: Any) -> Any:
-    """One or the other; a False that is known ahead costs nothing in the compiled program."""
-    for one, other in ((first, second), (second, first)):
-        if _known(one) and not np.any(one):
-            return other
-    return first | second
+        for value in plain:
+            exact = exact if value is None else exact | (value == 0)
+        if all(value is not None for value in plain):
+            first, second = plain
+            exact = exact | ((np.trunc(first) == first) & (np.trunc(second) == second))
+    elif name == "mul":
+        for value in plain:
+            exact = exact if value is None else exact | _power_of_two(value)
+    elif name == "div" and plain[1] is not None:
+        exact = _power_of_two(plain[1])
+    if not np.any(exact):
+        return None
+    return True if np.all(exact) else exact
 
 
 def _power_of_two(value: Any) -> Any:
     """Where an entry is a power of two, or 0."""
-    if _known(value) and np.ndim(value) == 0:
-        return np.asarray(math.frexp(float(value))[0] in (0.5, -0.5, 0.0))
-    value = _array(value)
-    if value.dtype == jnp.float64:
-        return lax.bitcast_convert_type(value, jnp.int64) & 0xFFFFFFFFFFFFF == 0
-    if value.dtype == jnp.float32:
-        return lax.bitcast_convert_type(value, jnp.int32) & 0x7FFFFF == 0
-    return jnp.zeros(value.shape, dtype=bool)
+    return np.isin(np.abs(np.frexp(value)[0]), (0.0, 0.5))
 
 
 def _scan(equation: Any, given: list[Any], noise: Noise) -> list[Any]:

@@ -20,9 +20,9 @@ def owns(obj: Any) -> bool:
         return False
     if packages & PACKAGES:
         return True
-    from flowref.backends.jax.trees import apart, arrays
-
     import jax
+
+    from flowref.backends.jax.trees import apart, arrays
 
     if any(isinstance(array, jax.Array) for array in arrays(obj)):
         return True

@@ -23,8 +23,8 @@ from flowref.backends.jax.trees import Tree
 from flowref.model import Array, Dialect, Unsupported, derive
 
 # Rows that a program is compiled for, and for events of many entries; more are taken in pieces of
-# powers of two, up to `MANY`.
-ROWS, FEW_ROWS, LARGE_EVENT, MANY = 48, 16, 64, 4096
+# `SEVERAL` and of `MANY`, so that a program is compiled for three sizes at most.
+ROWS, FEW_ROWS, LARGE_EVENT, SEVERAL, MANY = 48, 16, 64, 384, 4096
 # Stretches of rows with noise of their own that one noisy call takes.
 RUNS = 8
 POINTWISE = ("forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim")
@@ -91,15 +91,52 @@ class Programs:
         """The result for a batch of any size."""
         if name not in self.clean:
             self.clean[name] = jax.jit(self.function(name))
-        few, pieces = rows_of(x), []
-        size = few if len(x) <= few else min(MANY, 2 ** math.ceil(math.log2(len(x))))
-        size = size if self.padded else max(1, len(x))
+        size, pieces = self.size_of(x), []
         for start in range(0, max(len(x), 1), size):
             cut = [padded(array, start, size) for array in (x, *more)]
             count = min(size, len(x) - start)
             out = self.clean[name](leaves, *cut)
             pieces.append(jax.tree.map(lambda a, kept=count: np.array(a[:kept]), out))
         return joined(pieces)
+
+    def size_of(self, x: Array) -> int:
+        """The rows of one call of a batch."""
+        if not self.padded:
+            return max(1, len(x))
+        few = rows_of(x)
+        return few if len(x) <= few else SEVERAL if len(x) <= 4 * SEVERAL else MANY
+
+    def slope(
+        self,
+        name: str,
+        leaves: Any,
+        x: Array,
+        context: Array | None,
+        weights: tuple[Array | None, Array | None],
+        rounding: tuple[int, float] | None,
+    ) -> Any:
+        """The gradients, in the arrays of the object, of the weighted sum of a call's results: rows
+        that are filled in weigh nothing.
+        """
+        from flowref.backends.jax.derivatives import total
+
+        form = (f"slope {name}", *(one is not None for one in (context, *weights)))
+        table = self.clean if rounding is None else self.noisy
+        if form not in table:
+            run = jax.grad(total(self.pair(name)))
+            if rounding is not None:
+                run = noise.randomly_rounded(run, single=self.single)
+            table[form] = jax.jit(run)
+        first = () if rounding is None else (noise.pool_of(rounding[0] % 2**63, 1)[0], rounding[1])
+        size, gradients = self.size_of(x), []
+        for start in range(0, max(len(x), 1), size):
+            cut = [padded(array, start, size) for array in (x, context)]
+            weighing = [
+                None if one is None else blank(padded(one, start, size), len(x) - start)
+                for one in weights
+            ]
+            gradients.append(table[form](*first, leaves, *cut, *weighing))
+        return jax.tree.map(lambda *parts: sum(np.asarray(part) for part in parts), *gradients)
 
     def run_noisy(
         self, name: str, leaves: Any, seed: int, magnitude: float, x: Array, *more: Array | None
@@ -194,6 +231,17 @@ def padded(array: Array | None, start: int, size: int) -> Array | None:
     return np.concatenate([cut, np.repeat(cut[:1], size - len(cut), axis=0)])
 
 
+def blank(array: Array | None, rows: int) -> Array | None:
+    """An array whose rows from there on are zero."""
+    if array is None or rows >= len(array):
+        return array
+    kept = np.array(array)
+    kept[rows:] = 0
+    return kept
+
+
 def joined(pieces: list[Any]) -> Any:
     """The results of stretches, one after the other."""
-    return jax.tree.map(lambda *parts: np.concatenate(parts) if len(parts) > 1 else parts[0], *pieces)
+    return jax.tree.map(
+        lambda *parts: np.concatenate(parts) if len(parts) > 1 else parts[0], *pieces
+    )

@@ -5,6 +5,7 @@ its attributes.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import types
 from collections.abc import Hashable, Iterator, Sequence
@@ -14,6 +15,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from flowref.model import TargetError
 
 # Nodes whose arrays training leaves alone, by the name of their class: paramax and flax.
 FROZEN = frozenset({"NonTrainable", "BatchStat", "RngState", "RngKey", "RngCount", "Const"})
@@ -124,6 +127,16 @@ def known(value: Any, depth: int = 0) -> Hashable:
         return (type(value), value)
     if isinstance(value, tuple | list):
         return (type(value), tuple(known(one, depth + 1) for one in value))
+    if isinstance(value, functools.partial):
+        parts = (value.func, *value.args, *sorted(value.keywords.items()))
+        return (type(value), known(parts, depth + 1))
+    if isinstance(value, types.MethodType):
+        return (type(value), known((value.__func__, value.__self__), depth + 1))
+    if depth < DEEPEST and not jax.tree_util.all_leaves([value]):  # a pytree
+        leaves, structure = jax.tree.flatten(value)
+        return (structure, tuple(known(leaf, depth + 1) for leaf in leaves))
+    if type(value).__eq__ is not object.__eq__:  # it says itself what it equals
+        return (type(value), value)
     return (type(value), id(value))
 
 
@@ -169,6 +182,11 @@ def is_mask(leaf: Any) -> bool:
 def cast(obj: Any, dtype: str) -> Any:
     """The object with its floating arrays in another dtype (flax initializes in float32)."""
     leaves, tree = apart(obj)
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        raise TargetError(
+            f"a {type(obj).__name__} holds a traced array, so it was built inside of jit, grad or "
+            "vmap; build it outside, or return it from there"
+        )
     if all(str(leaf.dtype) == dtype for leaf in leaves):
         return obj
     return tree.filled([jnp.asarray(leaf, dtype) for leaf in leaves])

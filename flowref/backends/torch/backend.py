@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -39,6 +40,10 @@ class Torch:
         from flowref.backends.torch.sandbox import sandbox
 
         return sandbox(seed, None if dtype is None else _dtype(dtype))
+
+    def importing(self) -> AbstractContextManager[Any]:
+        """See `Backend.importing`; tensors of modules are cast, and others are known to be single."""
+        return contextlib.nullcontext()
 
     @property
     def duplicate(self) -> Callable[[Any], Any]:
