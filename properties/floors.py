@@ -66,11 +66,13 @@ FLOORS: dict[str, set[str]] = {
     "__init__": {"model", "checking", "diagnosing", "reporting", "auditing", "pytest"},
 }
 # Packages of which only one folder of backends knows, which nobody else imports either.
-FRAMEWORKS = ("torch",)
+FRAMEWORKS = ("torch", "jax")
 BESIDE_FRAMEWORKS = ("backends", "scripting")
 # Third-party packages -> the rooms that may import them at all.
 FOREIGN: dict[str, set[str]] = {
     "torch": {"backends", "reference", "adapters", "zoo", "scripting", "training"},
+    "jax": {"backends", "adapters"},
+    "equinox": {"adapters"},  # what flowjax is written in
     "hypothesis": {"checking"},
     "numpy": {"model", "laws", "checking", "diagnosing", "backends", "adapters", "zoo", "loading", "scripting", "training"},
     "scipy": {"laws", "zoo"},
@@ -175,8 +177,8 @@ def _faults(item: Import) -> Iterator[str]:
             yield f"{place}: {room} does not import {of[0]}"
         elif of[0] in FRAMEWORKS and room == "backends" and here[2:3] != [of[0]]:
             yield f"{place}: only backends/{of[0]} imports {of[0]}"
-        elif of[0] == "torch" and room == "adapters" and item.eager:
-            yield f"{place}: torch is imported inside functions only, so that listing names does not load it"
+        elif of[0] in FRAMEWORKS and room == "adapters" and item.eager:
+            yield f"{place}: {of[0]} is imported inside functions only, so that listing names does not load it"
     elif of[0] not in sys.stdlib_module_names and of[0] != "__future__":
         yield f"{place}: no room may import {of[0]}; it is no dependency of flowref"
 

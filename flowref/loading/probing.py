@@ -108,8 +108,9 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
         facts = replace(facts, coupling=declared.coupling(facts.event_shape))
     elif recognition.adapter.settles is not None:
         with backend.sandbox(0, instance.dtype):
+            obj = instance.copy()
             dialect, facts, conventions = recognition.adapter.settles(
-                instance.copy(), dialect, facts
+                obj, dialect, facts, backend.state_shapes(obj)
             )
     history: History = "fresh" if math.prod(facts.event_shape) >= MANY else "warm"
     condition = Condition(dtype=instance.dtype, history=history)

@@ -31,7 +31,7 @@ class Dialect:
     ``forward(obj, x, context) -> (y, ladj)`` and ``inverse(obj, y, context) -> (x, ladj)``; ladj
     None if none is offered.
     ``log_prob(obj, x, context)``, ``sample(obj, n, context)``, ``base_log_prob(obj, z, context)``:
-    densities.
+    densities. What draws takes a key after the context, where the framework has no random state.
     ``parts(obj) -> [(name, part), ...]``: the bijections that a composite applies, in the order of
     ``forward``.
     ``chain(parts)``: the library's own composition (first element first); ``invert(obj)``: its own
@@ -158,6 +158,9 @@ class Component:
     source: str = ""
 
 
+Settles = Callable[[Any, Dialect, Facts, Sequence[Shape]], tuple[Dialect, Facts, tuple[str, ...]]]
+
+
 @dataclass(frozen=True)
 class Adapter:
     """A library that flowref knows by name.
@@ -175,7 +178,7 @@ class Adapter:
     ``published()``: name -> model in the size in which it was published; each name begins with
     `PUBLISHED`. They are named one by one or by that word, and are no part of the library's
     constructions, whose audit has a budget.
-    ``settles(obj, dialect, facts)``: the dialect and the facts of a user's object as calls of it show
+    ``settles(obj, dialect, facts, shapes of its arrays)``: the dialect and the facts of a user's object as calls of it show
     them, and what the line of its target says; for an adapter without a ``package``, which speaks for
     all objects of its ``backend`` that no library owns.
     """
@@ -189,4 +192,4 @@ class Adapter:
     backend: str = "torch"
     healthy: Callable[[], Sequence[str]] = tuple
     published: Callable[[], Mapping[str, Component]] = dict
-    settles: Callable[[Any, Dialect, Facts], tuple[Dialect, Facts, tuple[str, ...]]] | None = None
+    settles: Settles | None = None

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flowref import backends
 from flowref.adapters.common.described import lineage
 from flowref.adapters.flowjax import calls, constructions
 from flowref.adapters.flowjax.facts import describe, one_way
@@ -70,8 +69,9 @@ def components() -> Mapping[str, Component]:
 
 def _facts(build: Any, **options: Any) -> Facts:
     """The facts that are read off what a builder builds."""
-    backend = backends.find("jax")
-    with backend.sandbox(0, "float64"):
+    import jax
+
+    with jax.enable_x64(True):
         return describe(build(**options), None)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from flowref.adapters.common.described import numbered
-from flowref.backends.jax.keys import key
 
 
 def forward(obj: Any, x: Any, context: Any = None) -> Any:
@@ -55,20 +54,20 @@ def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
     return obj.log_prob(x) if context is None else obj.log_prob(x, context)
 
 
-def sample(obj: Any, n: int, context: Any = None) -> Any:
+def sample(obj: Any, n: int, context: Any = None, key: Any = None) -> Any:
     # With contexts, one sample is drawn for each of them.
-    return obj.sample(key(), (n,)) if context is None else obj.sample(key(), (), context)
+    return obj.sample(key, (n,)) if context is None else obj.sample(key, (), context)
 
 
-def sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
+def sample_log_prob(obj: Any, n: int, context: Any = None, key: Any = None) -> Any:
     if context is None:
-        return obj.sample_and_log_prob(key(), (n,))
-    return obj.sample_and_log_prob(key(), (), context)
+        return obj.sample_and_log_prob(key, (n,))
+    return obj.sample_and_log_prob(key, (), context)
 
 
 def base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
     return obj.base_dist.log_prob(z)
 
 
-def base_sample(obj: Any, n: int, context: Any = None) -> Any:
-    return obj.base_dist.sample(key(), (n,))
+def base_sample(obj: Any, n: int, context: Any = None, key: Any = None) -> Any:
+    return obj.base_dist.sample(key, (n,))

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flowref.backends.jax.keys import drawing
 from flowref.backends.jax.live import Live
 from flowref.backends.jax.programs import DRAWING, PAIRED, POINTWISE
 from flowref.model import Array, Dialect, Manner, Mapped, Unsupported
@@ -110,24 +109,29 @@ def _called(
     dtype: str,
     made: Callable[[Callable[..., Any]], Callable[..., Any]],
 ) -> Mapped:
-    function = live.programs.spoken(name)
-    key: Any = 0
-    if name in DRAWING:
-        n, seed, *others = inputs
-        inputs, key = (n, *(others or [None])), int(seed)
-    elif len(inputs) == 1 and name in POINTWISE:
-        inputs = (*inputs, None)
+    function, asked, seed = live.programs.spoken(name), *as_spoken(name, inputs)
 
     def called(leaves: Any, key: Any, *arrays: Any) -> Any:
         given = iter(arrays)
-        ready = [next(given) if isinstance(v, np.ndarray) else v for v in inputs]
-        with drawing(key):
-            return function(live.programs.tree.filled(leaves), *ready)
+        ready = [next(given) if isinstance(v, np.ndarray) else v for v in asked]
+        more = (key,) if name in DRAWING else ()
+        return function(live.programs.tree.filled(leaves), *ready, *more)
 
     with live.calling():
         leaves = [leaf.astype(dtype) for leaf in live.leaves]
-        arrays = [arranged(live, v, dtype) for v in inputs if isinstance(v, np.ndarray)]
-        return as_mapped(name, made(called)(leaves, jax.random.key(key % 2**32), *arrays))
+        arrays = [arranged(live, v, dtype) for v in asked if isinstance(v, np.ndarray)]
+        return as_mapped(name, made(called)(leaves, jax.random.key(seed % 2**32), *arrays))
+
+
+def as_spoken(name: str, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], int]:
+    """The inputs of a call as the dialect's function takes them, but for the key; and the seed of
+    that.
+    """
+    if name in DRAWING:
+        n, seed, *others = inputs
+        return (n, *(others or [None])), int(seed)
+    alone = len(inputs) == 1 and name in POINTWISE
+    return ((*inputs, None) if alone else inputs), 0
 
 
 def _mapped_over_rows(called: Callable[..., Any]) -> Callable[..., Any]:

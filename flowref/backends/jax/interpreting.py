@@ -1,11 +1,19 @@
-"""A jaxpr evaluated equation by equation, with every result rounded as `Noise` says; all control flow
-is entered.
+"""Random rounding of a program: a function is traced to a jaxpr, which is evaluated equation by
+equation, with every result rounded as `Noise` says; all control flow is entered.
+
+Nothing is interpreted while numbers flow: the evaluation runs under `jax.jit`, once per shape, and
+what comes out is an ordinary compiled function ``noisy(pool, magnitude, *args)``, of which many
+replicas are one `jax.vmap` over ``pool``.
+
+Not seen: arithmetic by numpy or Python before tracing, and callbacks to the host.
+
+Source: Parker, Pierce and Eggert, Monte Carlo Arithmetic (2000).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -29,6 +37,22 @@ from flowref.model import Undecidable
 
 # A loop that runs this often under noise does not settle: its results become nan.
 LOOP_LIMIT = 20_000
+
+
+def randomly_rounded(
+    function: Callable[..., Any], only: tuple[str, ...] = (), single: bool = False
+) -> Callable[..., Any]:
+    """``noisy(pool, magnitude, *args)``: the function with every floating-point operation rounded at
+    random. Jit it; vmap it over ``pool`` for replicas.
+    """
+
+    def noisy(pool: Any, magnitude: Any, *args: Any) -> Any:
+        closed, shape = jax.make_jaxpr(function, return_shape=True)(*args)
+        noise = Noise(pool, jnp.asarray(magnitude), only=only, single=single)
+        flat = interpreted(closed, jax.tree.leaves(args), noise)
+        return jax.tree.unflatten(jax.tree.structure(shape), flat)
+
+    return noisy
 
 
 def interpreted(program: Jaxpr | ClosedJaxpr, args: Sequence[Any], noise: Noise) -> list[Any]:

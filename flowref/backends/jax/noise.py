@@ -1,24 +1,15 @@
-"""Random rounding of a program: a function is traced to a jaxpr, and the jaxpr is evaluated with
-every floating-point result multiplied by 1 + magnitude * xi, xi uniform in [-1, 1].
-
-Nothing is interpreted while numbers flow: the evaluation runs under `jax.jit`, once per shape, and
-what comes out is an ordinary compiled function ``noisy(pool, magnitude, *args)``, of which many
-replicas are one `jax.vmap` over ``pool``. The pool is a vector of uniform numbers that the caller
-draws; each operation reads a stretch of it at an offset of its own.
-
-Not seen: arithmetic by numpy or Python before tracing, and callbacks to the host.
-
-Source: Parker, Pierce and Eggert, Monte Carlo Arithmetic (2000).
+"""What random rounding does to a number: it is multiplied by 1 + magnitude * xi, xi uniform in
+[-1, 1]. The xi come from a pool that the caller draws; each operation reads a stretch of it at an
+offset of its own.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -113,20 +104,3 @@ def pool_of(seed: int, runs: int) -> np.ndarray[Any, Any]:
     generator = np.random.Generator(np.random.SFC64(seed))
     drawn = generator.random((runs, POOL)) * 2 - 1
     return np.concatenate([drawn, drawn], axis=1)
-
-
-def randomly_rounded(
-    function: Callable[..., Any], only: tuple[str, ...] = (), single: bool = False
-) -> Callable[..., Any]:
-    """``noisy(pool, magnitude, *args)``: the function with every floating-point operation rounded at
-    random. Jit it; vmap it over ``pool`` for replicas.
-    """
-    from flowref.backends.jax.interpreting import interpreted
-
-    def noisy(pool: Any, magnitude: Any, *args: Any) -> Any:
-        closed, shape = jax.make_jaxpr(function, return_shape=True)(*args)
-        noise = Noise(pool, jnp.asarray(magnitude), only=only, single=single)
-        flat = interpreted(closed, jax.tree.leaves(args), noise)
-        return jax.tree.unflatten(jax.tree.structure(shape), flat)
-
-    return noisy

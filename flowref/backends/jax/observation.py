@@ -12,9 +12,10 @@ import numpy as np
 from flowref.backends import process
 from flowref.backends.jax import noise
 from flowref.backends.jax.counting import narrow, operations
-from flowref.backends.jax.evaluation import arranged
+from flowref.backends.jax.evaluation import arranged, as_spoken
+from flowref.backends.jax.interpreting import randomly_rounded
 from flowref.backends.jax.live import Live
-from flowref.backends.jax.programs import DRAWING, POINTWISE
+from flowref.backends.jax.programs import DRAWING
 from flowref.backends.jax.sandbox import sandbox, settings
 from flowref.model import Observation, Unsupported, derive
 
@@ -32,14 +33,13 @@ def observe(
         raise Unsupported("there is no train mode in JAX", waits=False)
     speak = live.programs.spoken(name)
     drawing = name in DRAWING
-    asked = (inputs[0], *inputs[2:]) if drawing else inputs
-    if len(asked) == 1 and (drawing or name in POINTWISE):
-        asked = (*asked, None)
+    asked, seed = as_spoken(name, inputs)
 
     def called(leaves: Any, *arrays: Any) -> Any:
         given = iter(arrays)
         ready = [next(given) if isinstance(v, np.ndarray) else v for v in asked]
-        return speak(live.programs.tree.filled(leaves), *ready)
+        more = (jax.random.key(seed % 2**32),) if drawing else ()
+        return speak(live.programs.tree.filled(leaves), *ready, *more)
 
     with sandbox(derive(live.seed, 17), live.dtype) as printed:
         arrays = [arranged(live, value) for value in asked if isinstance(value, np.ndarray)]
@@ -49,7 +49,7 @@ def observe(
         drawn, written = process.random_state() != state, printed.getvalue()
         coarse = live.dtype == "float64" and not drawing and narrow(closed)
         if coarse:
-            probe = jax.jit(noise.randomly_rounded(called, only=("float32",)))
+            probe = jax.jit(randomly_rounded(called, only=("float32",)))
             pool = noise.pool_of(19, 1)[0]
             results = [
                 jax.tree.leaves(probe(pool, size, live.leaves, *arrays)) for size in (0.0, PROBE)

@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from flowref.backends.jax import noise
-from flowref.backends.jax.keys import drawing
+from flowref.backends.jax.interpreting import randomly_rounded
+from flowref.backends.jax.transforms import DERIVED, total
 from flowref.backends.jax.trees import Tree
 from flowref.model import Array, Dialect, Unsupported, derive
 
@@ -71,8 +72,6 @@ class Programs:
 
     def function(self, name: str) -> Callable[..., Any]:
         """A call, or a derivative of one: "forward", "jacobian forward", "vjp log_prob"."""
-        from flowref.backends.jax.derivatives import DERIVED
-
         kind, _, which = name.rpartition(" ")
         pair = self.pair(which)
         return DERIVED[kind](pair) if kind else pair
@@ -82,8 +81,7 @@ class Programs:
         speak = self.spoken(name)
 
         def called(leaves: Any, key: Any, context: Any) -> Any:
-            with drawing(key):
-                return speak(self.tree.filled(leaves), n, context)
+            return speak(self.tree.filled(leaves), n, context, key)
 
         return called
 
@@ -118,14 +116,12 @@ class Programs:
         """The gradients, in the arrays of the object, of the weighted sum of a call's results: rows
         that are filled in weigh nothing.
         """
-        from flowref.backends.jax.derivatives import total
-
         form = (f"slope {name}", *(one is not None for one in (context, *weights)))
         table = self.clean if rounding is None else self.noisy
         if form not in table:
             run = jax.grad(total(self.pair(name)))
             if rounding is not None:
-                run = noise.randomly_rounded(run, single=self.single)
+                run = randomly_rounded(run, single=self.single)
             table[form] = jax.jit(run)
         first = () if rounding is None else (noise.pool_of(rounding[0] % 2**63, 1)[0], rounding[1])
         size, gradients = self.size_of(x), []
@@ -144,7 +140,7 @@ class Programs:
         """The same, randomly rounded; stretches of rows have noise of their own, in parameters too."""
         given = tuple(array is not None for array in more)
         if (name, given) not in self.noisy:
-            inner = noise.randomly_rounded(self.function(name), single=self.single)
+            inner = randomly_rounded(self.function(name), single=self.single)
             axes = (0, None, None, 0, *(0 if one else None for one in given))
             self.noisy[name, given] = jax.jit(jax.vmap(inner, in_axes=axes))
         runs, rows = (RUNS, rows_of(x)) if self.padded else (1, max(1, len(x)))
@@ -184,9 +180,7 @@ class Programs:
                 self.clean[form] = jax.jit(self.drawn(name, n))
             return jax.tree.map(np.array, self.clean[form](leaves, key, context))
         if form not in self.noisy:
-            self.noisy[form] = jax.jit(
-                noise.randomly_rounded(self.drawn(name, n), single=self.single)
-            )
+            self.noisy[form] = jax.jit(randomly_rounded(self.drawn(name, n), single=self.single))
         pool = noise.pool_of(rounding[0] % 2**63, 1)[0]
         return jax.tree.map(np.array, self.noisy[form](pool, rounding[1], leaves, key, context))
 

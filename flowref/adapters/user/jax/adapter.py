@@ -11,9 +11,9 @@ import inspect
 from functools import partial
 from typing import Any
 
-from flowref.adapters.jax.settling import settle
-from flowref.adapters.jax.speaking import Draw, Way, dense, drawn, mapped
 from flowref.adapters.user.facts import describe
+from flowref.adapters.user.jax.settling import settle
+from flowref.adapters.user.jax.speaking import Draw, Way, dense, drawn, mapped
 from flowref.model import Adapter, Dialect
 
 # Methods that are the map and its way back, likeliest first.

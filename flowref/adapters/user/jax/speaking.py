@@ -8,8 +8,6 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
-from flowref.backends.jax.keys import key
-
 # What a parameter is called that takes a random key, or a number or a shape of samples.
 KEYS = ("key", "rng", "seed", "prng_key", "rng_key", "prng", "rngs", "random_key")
 SIZES = ("sample_shape", "shape")
@@ -20,7 +18,8 @@ class Way:
     """``method``: its name; empty where the object is the function, a number in a pair of functions.
     ``single``: whether it takes one event. ``form``: "pair" (value, log-det), "swapped" or "alone".
     ``log_det``: the method that tells the log-det beside it, which takes so many ``arguments``;
-    ``negated``: whether it is told at the other end. ``keyed``: under which name it wants a key.
+    ``negated``: whether it is told at the other end. ``keyed``: under which name it wants a key, which is
+    always the same.
     """
 
     method: str
@@ -41,8 +40,10 @@ def method_of(obj: Any, name: str) -> Any:
 
 def asked(obj: Any, x: Any, context: Any, way: Way) -> Any:
     """What a method returns for one event, or for a batch."""
+    import jax
+
     run = method_of(obj, way.method)
-    more = {way.keyed: key()} if way.keyed else {}
+    more = {way.keyed: jax.random.key(0)} if way.keyed else {}
     out = run(x, **more) if context is None else run(x, context, **more)
     if not way.log_det:
         return out
@@ -87,7 +88,7 @@ class Draw:
     single: bool = False
 
 
-def drawn(obj: Any, n: int, context: Any, way: Draw) -> Any:
+def drawn(obj: Any, n: int, context: Any, key: Any, way: Draw) -> Any:
     """Samples, with the key of the call."""
     import jax
 
@@ -97,8 +98,10 @@ def drawn(obj: Any, n: int, context: Any, way: Draw) -> Any:
         return out[0] if isinstance(out, tuple) else out
 
     if not way.single:
-        return once(key(), context)
-    return jax.vmap(lambda one: once(one, context))(jax.random.split(key(), n))
+        return once(key, context)
+    if context is None:
+        return jax.vmap(lambda one: once(one, None))(jax.random.split(key, n))
+    return jax.vmap(once)(jax.random.split(key, n), context)
 
 
 def required(run: Any) -> list[str]:

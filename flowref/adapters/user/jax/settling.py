@@ -5,14 +5,14 @@ returns, and which event shape it takes.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from flowref.adapters.jax.speaking import (
+from flowref.adapters.user.jax.speaking import (
     KEYS,
     SIZES,
     Draw,
@@ -32,15 +32,15 @@ SAME = 1e-6
 NO_LADJ = "no log-det was found: nothing about volume was checked"
 
 
-def settle(obj: Any, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts, tuple[str, ...]]:
+def settle(
+    obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]
+) -> tuple[Dialect, Facts, tuple[str, ...]]:
     """How an object speaks, its facts, and what the line of its target says."""
-    from flowref.backends.jax.backend import BACKEND
-
     if facts.event_shape or getattr(obj, "event_shape", None) == ():
         return _settled(obj, dialect, facts)
     raised: list[Exception] = []
     tried: set[Shape] = set()
-    for shape in shapes(obj, BACKEND.state_shapes(obj)):
+    for shape in shapes(obj, state):
         if shape in tried:
             continue
         tried.add(shape)
@@ -159,7 +159,7 @@ def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
 
 def _with_key(obj: Any, way: Way) -> Way:
     """A way that gives a key to a method that cannot be called without one."""
-    from flowref.adapters.jax.speaking import required
+    from flowref.adapters.user.jax.speaking import required
 
     wanted = [name for name in required(method_of(obj, way.method)) if name in KEYS]
     return replace(way, keyed=wanted[0]) if wanted and not way.keyed else way
@@ -167,7 +167,7 @@ def _with_key(obj: Any, way: Way) -> Way:
 
 def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:
     """The way with the form in which value and log-det come back."""
-    from flowref.adapters.jax.speaking import over_rows
+    from flowref.adapters.user.jax.speaking import over_rows
 
     if way.log_det:
         return way
@@ -252,11 +252,13 @@ def of_density(obj: Any, way: Way, x: Any, context: Any) -> Way:
 
 def of_sampler(obj: Any, method: str, x: Any, context: Any) -> Draw | None:
     """How a sampler is called, or None."""
+    import jax
+
     for way in _orders(method_of(obj, method), method, context is not None):
         for number in (2, 3):
             try:
                 given = None if context is None else _points(x, context)[1][:number]
-                out = drawn(obj, number, given, way)
+                out = drawn(obj, number, given, jax.random.key(0), way)
             except Exception:
                 break
             if tuple(np.shape(out)) != (number, *x.shape[1:]):
