@@ -72,12 +72,16 @@ def adapter_of(
     for adapter in libraries(obj):
         if adapter.name != USER and (dialect := adapter.recognizes(obj)) is not None:
             return adapter, dialect
-    for adapter in registry.adapters().values():
-        own = adapter.backend == backend and not adapter.package and adapter.settles is not None
-        if own and (dialect := adapter.recognizes(obj)) is not None:
+    own = [
+        one
+        for one in registry.adapters().values()
+        if one.settles is not None and not one.package and one.backend == backend
+    ]
+    for adapter in own:
+        if (dialect := adapter.recognizes(obj)) is not None:
             return adapter, dialect
     options = {} if isinstance(target, str) else dict(target.options)
-    spoken = dialect_of(obj, chosen_of(obj, factory, options))
+    spoken = None if own else dialect_of(obj, chosen_of(obj, factory, options))
     if spoken is not None:
         return user, spoken
     raise TargetError(

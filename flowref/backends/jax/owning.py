@@ -8,7 +8,12 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-PACKAGES = frozenset({"jax", "jaxlib", "equinox", "flax", "haiku", "optax", "paramax"})
+PACKAGES = frozenset(
+    {
+        "jax", "jaxlib", "equinox", "flax", "haiku", "optax", "paramax", "flowjax", "bijx", "numpyro",
+        "distrax", "distreqx",
+    }
+)  # fmt: skip
 # How deep functions are followed to what they refer to.
 DEEPEST = 3
 

@@ -1,0 +1,182 @@
+"""Flows in JAX as users write them, and the same with a slip planted by ``slip``."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+# Made when the file is imported, as constants of a module are.
+WEIGHT = jnp.array([[1.0, 0.5, 0.0], [0.0, 2.0, -0.3], [0.0, 0.0, 0.7]])
+
+
+class Bent(eqx.Module):
+    """An equinox module that takes one event: affine, then asinh."""
+
+    log_scale: jax.Array
+    shift: jax.Array
+    slip: str = eqx.field(static=True, default="")
+
+    def forward(self, x: Any) -> Any:
+        """The map of one event."""
+        z = x * jnp.exp(self.log_scale) + self.shift
+        bend = {"half": 0.25}.get(self.slip, 0.5)
+        ladj = jnp.sum(self.log_scale - bend * jnp.log1p(z * z))
+        return jnp.arcsinh(z), ladj * (1 + 1e-7 if self.slip == "small" else 1)
+
+    def inverse(self, y: Any) -> Any:
+        """Its way back."""
+        z = jnp.sinh(y)
+        ladj = jnp.sum(0.5 * jnp.log1p(z * z) - self.log_scale)
+        x = (z - self.shift) * jnp.exp(-self.log_scale)
+        return x, -ladj if self.slip == "sign" else ladj
+
+
+def bent(slip: str = "") -> Any:
+    """The module."""
+    return Bent(jnp.array([-0.3, 0.1, 0.2]), jnp.array([0.5, -0.5, 0.1]), slip)
+
+
+def pair(slip: str = "") -> Any:
+    """Two functions of batches, with closed-over weights."""
+    shift = jnp.array([0.1, 0.2, 0.3])
+    factor = 2.0 if slip == "twice" else 1.0
+
+    def forward(x: Any) -> Any:
+        ladj = factor * jnp.linalg.slogdet(WEIGHT)[1]
+        return x @ WEIGHT.T + shift, ladj * jnp.ones(len(x))
+
+    def inverse(y: Any) -> Any:
+        x = jax.scipy.linalg.solve_triangular(WEIGHT, (y - shift).T, lower=False).T
+        x = x * (1 + 1e-9) if slip == "offset" else x
+        return x, -jnp.linalg.slogdet(WEIGHT)[1] * jnp.ones(len(y))
+
+    return forward, inverse
+
+
+class Normal:
+    """An ordinary object with a density, and a sampler that takes a key."""
+
+    def __init__(self, slip: str = "") -> None:
+        self.mu, self.log_sigma = jnp.array([0.5, -1.0]), jnp.array([0.2, -0.4])
+        self.slip = slip
+
+    def forward(self, x: Any) -> Any:
+        """To latents."""
+        return (x - self.mu) * jnp.exp(-self.log_sigma), -self.log_sigma.sum()
+
+    def inverse(self, z: Any) -> Any:
+        """To data."""
+        return z * jnp.exp(self.log_sigma) + self.mu, self.log_sigma.sum()
+
+    def log_prob(self, x: Any) -> Any:
+        """By change of variables."""
+        z, ladj = self.forward(x)
+        base = jax.scipy.stats.norm.logpdf(z).sum(-1)
+        return base if self.slip == "forgotten" else base + ladj
+
+    def sample(self, key: Any, n: int) -> Any:
+        """Latents, taken back."""
+        wide = 1.1 if self.slip == "wide" else 1.0
+        return self.inverse(wide * jax.random.normal(key, (n, 2)))[0]
+
+
+def normal(slip: str = "") -> Any:
+    """The object."""
+    return Normal(slip)
+
+
+def one_event_and_key() -> Any:
+    """Functions of one event; the sampler draws one event by a key."""
+
+    def log_prob(x: Any) -> Any:
+        return jax.scipy.stats.norm.logpdf(x[0]) + jax.scipy.stats.norm.logpdf(x[1])
+
+    return SimpleNamespace(
+        log_prob=log_prob, sample=lambda rng: jax.random.normal(rng, (2,)), event_shape=(2,)
+    )
+
+
+def number_then_key() -> Any:
+    """A sampler that takes the number first."""
+    return SimpleNamespace(
+        log_prob=lambda x: jax.scipy.stats.norm.logpdf(x).sum(-1),
+        sample=lambda n, key: jax.random.normal(key, (n, 2)),
+        event_shape=2,
+    )
+
+
+def shape_by_keyword() -> Any:
+    """A sampler that takes a shape of samples."""
+    return SimpleNamespace(
+        log_prob=lambda x: jax.scipy.stats.norm.logpdf(x).sum(-1),
+        sample=lambda key, sample_shape: jax.random.normal(key, (*sample_shape, 2)),
+        event_shape=2,
+    )
+
+
+def flipped() -> Any:
+    """One event, turned around: on a batch the same code turns the batch around."""
+    return SimpleNamespace(
+        forward=lambda x: (x[::-1], jnp.zeros(())), inverse=lambda y: (y[::-1], jnp.zeros(()))
+    )
+
+
+def conditional() -> Any:
+    """A map of one event with a context."""
+
+    def forward(x: Any, context: Any) -> Any:
+        return x * jnp.exp(context.sum()) + context[0], 3 * context.sum()
+
+    def inverse(y: Any, context: Any) -> Any:
+        return (y - context[0]) * jnp.exp(-context.sum()), -3 * context.sum()
+
+    return SimpleNamespace(forward=forward, inverse=inverse, event_shape=3)
+
+
+def bisected() -> Any:
+    """A map whose way back is searched for by a loop of unknown length, to 1e-8."""
+
+    def forward(x: Any) -> Any:
+        return x + 0.5 * jnp.sin(x), jnp.log1p(0.5 * jnp.cos(x)).sum()
+
+    def inverse(y: Any) -> Any:
+        def halve(ends: Any) -> Any:
+            low, high = ends
+            middle = (low + high) / 2
+            below = middle + 0.5 * jnp.sin(middle) < y
+            return jnp.where(below, middle, low), jnp.where(below, high, middle)
+
+        low, high = jax.lax.while_loop(
+            lambda ends: (ends[1] - ends[0]).max() > 1e-8, halve, (y - 1.0, y + 1.0)
+        )
+        x = (low + high) / 2
+        return x, -jnp.log1p(0.5 * jnp.cos(x)).sum()
+
+    return SimpleNamespace(forward=forward, inverse=inverse, event_shape=2)
+
+
+def single_precision() -> Any:
+    """A map that computes in single precision whatever it is given."""
+
+    def forward(x: Any) -> Any:
+        return (2 * x.astype(jnp.float32)), jnp.log(2.0) * 3
+
+    return SimpleNamespace(forward=forward, event_shape=3)
+
+
+def asking() -> Any:
+    """A map that asks for the value of a number, which jit does not know."""
+
+    def forward(x: Any) -> Any:
+        return (2 * x if float(x.sum()) < 1e9 else x), jnp.zeros(len(x)) + 3 * jnp.log(2.0)
+
+    return SimpleNamespace(forward=forward, event_shape=3)
+
+
+def network() -> Any:
+    """No bijection at all."""
+    return eqx.nn.MLP(3, 3, 8, 1, key=jax.random.key(0))

@@ -1,0 +1,53 @@
+"""The constructions of FlowJAX: each is built, called and recognized, and what its class says of its
+ends is so.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flowjax", reason="the constructions of FlowJAX need FlowJAX")
+
+from flowref import checking, loading, registry  # noqa: E402
+from flowref.model import Status, Target, draw  # noqa: E402
+
+# Cheap ones of every kind; the audit goes through all.
+NAMES = (
+    "Affine", "Exp", "Tanh", "Power[-0.5]", "Permute[2-d]", "Householder", "Invert[Exp]", "Stack[axis=-1]",
+    "Indexed", "Scan[Affine]", "Vmap[splines]", "Coupling[affine,cond]", "LogNormal", "coupling_flow",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_construction_goes_there_and_back(name: str) -> None:
+    """A construction maps its domain into its codomain and comes back, in float64."""
+    subject = loading.load(Target("flowjax", name))
+    assert subject.forward is not None and subject.inverse is not None
+    rng = np.random.default_rng(0)
+    x = draw(subject.domain, (5, *subject.event_shape), rng)
+    context = None
+    if subject.context_shape is not None:
+        context = rng.standard_normal((5, *subject.context_shape))
+    y = subject.forward(x, context).value
+    assert y.dtype == np.float64 and y.shape == (5, *subject.latent_shape)
+    if subject.codomain is not None:
+        low, high = subject.codomain.ends
+        assert (y >= low).all() and (y <= high).all()
+    assert np.allclose(subject.inverse(y, context).value, x, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["Affine", "Vmap[splines]", "LogNormal"])
+def test_correct_constructions_are_not_accused(name: str) -> None:
+    """The log-det of a construction is that of its Jacobian."""
+    law = registry.find_law("bijection/log-det")
+    verdict = checking.check(Target("flowjax", name), law, checking.Settings("quick"))
+    assert verdict.status is Status.HOLDS
+
+
+def test_objects_of_the_library_are_recognized() -> None:
+    """What a user builds of the library is called as its constructions are."""
+    adapter = registry.adapters()["flowjax"]
+    parts = registry.components("flowjax")
+    for name in ("Affine", "Planar[tanh]", "LogNormal", "distributions.Normal"):
+        assert adapter.recognizes(parts[name].build()) == parts[name].dialect

@@ -1,0 +1,94 @@
+"""Users' code in JAX: conventions are told apart by calls, slips are caught, and correct code is not
+accused.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jax", reason="what is JAX's is checked where JAX is installed")
+pytest.importorskip("equinox", reason="the modules are equinox's")
+
+from flowref import checking, registry  # noqa: E402
+from flowref.loading import recipe_of  # noqa: E402
+from flowref.model import Law, Status, Target, TargetError  # noqa: E402
+
+HERE = Path(__file__).parent
+MAPS = ("bijection/log-det", "bijection/inverse-roundtrip", "bijection/inverse-log-det")
+DENSITIES = ("density/change-of-variables", "density/samples-consistent")
+HEALTHY = [
+    *(("bent", law) for law in (*MAPS, "bijection/log-det-antisymmetry", "bijection/injective")),
+    *(("pair", law) for law in MAPS),
+    *(("normal", law) for law in (*MAPS, *DENSITIES)),
+    *(("flipped?event=3", law) for law in MAPS[:2]),
+    *(("conditional?context=2", law) for law in MAPS),
+    *(("bisected", law) for law in MAPS[:2]),
+    ("one_event_and_key", "density/samples-consistent"),
+    ("number_then_key", "density/samples-consistent"),
+    ("shape_by_keyword", "density/samples-consistent"),
+    ("bent", "image/float32"),
+]
+PLANTED = [
+    ("bent?slip=half", "bijection/log-det"),
+    ("bent?slip=small", "bijection/log-det"),
+    ("bent?slip=sign", "bijection/inverse-log-det"),
+    ("pair?slip=twice", "bijection/log-det"),
+    ("pair?slip=offset", "bijection/inverse-roundtrip"),
+    ("normal?slip=forgotten", "density/change-of-variables"),
+    ("normal?slip=wide", "density/samples-consistent"),
+]
+
+
+def target(spec: str) -> Target:
+    """A target of the file of flows."""
+    place = os.path.relpath(HERE / "flows.py")
+    return registry.parse_target(f"{place}:{spec}")
+
+
+def status(spec: str, law: str) -> Status:
+    """What a law says of it."""
+    found: Law = registry.find_law(law)
+    return checking.check(target(spec), found, checking.Settings("quick")).status
+
+
+@pytest.mark.parametrize(("spec", "law"), HEALTHY)
+def test_correct_code_is_not_accused(spec: str, law: str) -> None:
+    """A correct flow holds, as it is commonly written in JAX."""
+    if law not in {one.id for one in registry.laws()}:
+        pytest.skip(f"there is no {law}")
+    assert status(spec, law) is Status.HOLDS
+
+
+@pytest.mark.parametrize(("spec", "law"), PLANTED)
+def test_slips_are_caught(spec: str, law: str) -> None:
+    """A planted slip is a violation of the law that it breaks."""
+    assert status(spec, law) is Status.VIOLATED
+
+
+@pytest.mark.parametrize(
+    ("spec", "event", "said"),
+    [
+        ("bent", (3,), "one event at a time"),
+        ("pair", (3,), ""),
+        ("normal", (2,), ""),
+        ("flipped?event=3", (3,), "one event at a time"),
+        ("conditional?context=2", (3,), "one event at a time"),
+        ("asking", (3,), "forward cannot be traced by jax"),
+        ("single_precision", (3,), "it returns float32 for float64"),
+        ("bisected", (2,), "its inverse iterates, held to 1e-05"),
+    ],
+)
+def test_conventions_are_told(spec: str, event: tuple[int, ...], said: str) -> None:
+    """Whether events or batches are taken is found out, and what decides is said."""
+    recognized = recipe_of(target(spec)).recognized
+    assert recognized.event_shape == event
+    assert said in "; ".join(recognized.conventions)
+
+
+def test_what_is_no_flow_is_one_sentence() -> None:
+    """A network is no bijection, and that is said in one sentence."""
+    with pytest.raises(TargetError, match="which is no bijection"):
+        recipe_of(target("network"))
