@@ -20,7 +20,11 @@ from flowref.model import PROMISES, Facts, SpecError
 from flowref.model.promises import ADAPTERS, canonical, markdown
 
 ROOT = Path(flowref.__file__).parent.parent
-LIBRARIES = [name for name, adapter in registry.adapters().items() if adapter.package]
+LIBRARIES = [
+    name
+    for name, adapter in registry.adapters().items()
+    if adapter.package and registry.installed(name)
+]
 SPEC = "torch:SigmoidTransform"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from flowref.adapters.common.described import lineage
 from flowref.adapters.flowjax import calls, constructions
-from flowref.adapters.flowjax.facts import describe, one_way
+from flowref.adapters.flowjax.facts import describe, iterating, one_way
 from flowref.model import Adapter, Component, Dialect, Facts
 
 BIJECTION = Dialect(
@@ -34,6 +34,8 @@ FLOW = Dialect(
     base_sample=calls.base_sample,
     normalizing="inverse",
 )
+# Its samples are found by bisection, and their log-densities with them.
+BISECTED_FLOW = replace(FLOW, sample_log_prob=None)
 DENSITY = Dialect(
     log_prob=calls.log_prob, sample=calls.sample, sample_log_prob=calls.sample_log_prob
 )
@@ -46,7 +48,7 @@ def recognizes(obj: Any) -> Dialect | None:
         return ONE_WAY if one_way(obj) else BIJECTION
     if "AbstractTransformed" in names:
         # The log-density goes the way back through the bijection, samples go forward.
-        return FLOW
+        return BISECTED_FLOW if iterating(obj.bijection) else FLOW
     return DENSITY if "AbstractDistribution" in names else None
 
 
@@ -57,12 +59,11 @@ def components() -> Mapping[str, Component]:
         (BIJECTION, constructions.bijections()),
         (ONE_WAY, constructions.one_way()),
         (FLOW, constructions.flows()),
-        (DENSITY, constructions.distributions()),
+        (FLOW, constructions.distributions()),
+        (DENSITY, constructions.densities()),
     ):
         for name, build in found.items():
-            spoken = dialect
-            if name.startswith("block_neural"):  # its samples are found by bisection
-                spoken = replace(FLOW, sample_log_prob=None)
+            spoken = BISECTED_FLOW if name.startswith("block_neural") else dialect
             table[name] = Component(name, build, spoken, partial(_facts, build))
     return table
 

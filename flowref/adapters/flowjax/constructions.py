@@ -241,7 +241,9 @@ def flows() -> Builders:
 
 
 def distributions() -> Builders:
-    """Name -> builder of a distribution that no bijection makes, or that is not called as one."""
+    """Name -> builder of a distribution that comes with the library, each an affine map of a standard
+    one.
+    """
     import flowjax.distributions as fd
     import jax.numpy as jnp
 
@@ -251,7 +253,19 @@ def distributions() -> Builders:
             vector(-1, 1), lower() @ lower().T
         ),
         "distributions.Uniform": lambda: fd.Uniform(-jnp.ones(2), 2 * jnp.ones(2)),
+        "distributions.Gumbel": lambda: fd.Gumbel(vector(-1, 1), vector()),
         "distributions.Laplace": lambda: fd.Laplace(vector(-1, 1), vector()),
         "distributions.StudentT": lambda: fd.StudentT(5.0, vector(-1, 1), vector()),
         "distributions.Logistic": lambda: fd.Logistic(vector(-1, 1), vector()),
+        "distributions.Exponential": lambda: fd.Exponential(vector()),
+    }
+
+
+def densities() -> Builders:
+    """Name -> builder of a distribution that no bijection makes."""
+    import flowjax.distributions as fd
+
+    return {
+        "distributions.StandardNormal": lambda: fd.StandardNormal((4,)),
+        "distributions.Beta": lambda: fd.Beta(vector(1.5, 3.0, 2), vector(2.0, 4.0, 2)),
     }

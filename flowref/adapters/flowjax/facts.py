@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common.described import lineage
 from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
+from flowref.adapters.common.torch_supports import interval
 from flowref.adapters.common.traits import Traits, compose, facts_of
 from flowref.model import REAL, Facts, Shape, Support
 
@@ -64,17 +66,26 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         return Facts(event, domain=support(obj), context_shape=context)
     whole, base = traits(obj.bijection), support(obj.base_dist)
     if base != whole.domain:  # it is the base's events that are mapped
-        whole = replace(whole, domain=base, codomain=None)
+        image = support(obj)
+        whole = replace(whole, domain=base, codomain=None if image == REAL else image)
     more: dict[str, Any] = {"samples-from-base": True}
-    if "NumericalInverse" in inner_names(obj.bijection):
-        more |= {"inverse-tolerance": BISECTED, "iterative-forward": True}
+    if "forward" in iterating(obj.bijection):
+        more |= {"iterative-forward": True}
     return facts_of(whole, event, event, more, context_shape=context)
 
 
-def inner_names(obj: Any) -> set[str]:
-    """The class names of a bijection and of what it wraps."""
+def iterating(obj: Any) -> set[str]:
+    """The directions of a bijection that are found by iteration."""
+    names = lineage(obj)
+    if "NumericalInverse" in names:
+        return {"inverse"}
+    if "Chain" in names:
+        return set().union(*(iterating(one) for one in obj.bijections))
     inner = getattr(obj, "bijection", None)
-    return lineage(obj) | (inner_names(inner) if inner is not None else set())
+    found = set() if inner is None else iterating(inner)
+    if "Invert" in names:
+        return {{"forward": "inverse", "inverse": "forward"}[name] for name in found}
+    return found
 
 
 def support(base: Any) -> Support:
@@ -82,7 +93,9 @@ def support(base: Any) -> Support:
     names = lineage(base)
     if "_StandardUniform" in names:
         return UNIT
-    if names & {"_StandardGamma", "Exponential"}:
+    if "Beta" in names:
+        return UNIT
+    if names & {"_StandardGamma", "_StandardExponential"}:
         return POSITIVE
     if "AbstractTransformed" in names:
         before = support(base.base_dist)
@@ -100,13 +113,13 @@ def _affine_image(base: Any, before: Support) -> Support:
     if "Affine" not in lineage(base.bijection):
         return REAL
     ends = [np.nan_to_num(end, posinf=1e300, neginf=-1e300) for end in before.ends]
-    images = [
+    images = [  # of both ends; a scale is positive
         np.asarray(base.bijection.transform(jnp.full(base.shape, float(end)))) for end in ends
     ]
     low, high = (np.unique(np.round(image, 12)) for image in images)
     if len(low) > 1 or len(high) > 1:
         return REAL
-    return Support.parse((float(low[0]), float(high[0]) if high[0] < 1e200 else float("inf")))
+    return interval(float(low[0]), float(high[0]) if high[0] < 1e200 else math.inf)
 
 
 def traits(obj: Any) -> Traits:

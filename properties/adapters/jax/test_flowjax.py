@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("flowjax", reason="the constructions of FlowJAX need FlowJAX")
 
-from flowref import checking, loading, registry  # noqa: E402
-from flowref.model import Status, Target, draw  # noqa: E402
+from flowref import checking, loading, registry
+from flowref.model import Status, Support, Target, draw
 
 # Cheap ones of every kind; the audit goes through all.
 NAMES = (
@@ -47,7 +47,25 @@ def test_correct_constructions_are_not_accused(name: str) -> None:
 
 def test_objects_of_the_library_are_recognized() -> None:
     """What a user builds of the library is called as its constructions are."""
+    import jax
+
     adapter = registry.adapters()["flowjax"]
+    different = []
+    with jax.enable_x64(True):
+        for name, component in registry.components("flowjax").items():
+            if adapter.recognizes(component.build()) != component.dialect:
+                different.append(name)
+    assert not different
+
+
+def test_what_flows_state_of_their_ends() -> None:
+    """Supports, tolerances and what iterates are read off the classes."""
     parts = registry.components("flowjax")
-    for name in ("Affine", "Planar[tanh]", "LogNormal", "distributions.Normal"):
-        assert adapter.recognizes(parts[name].build()) == parts[name].dialect
+    facts = {
+        name: parts[name].facts()  # type: ignore[operator]  # functions of the options, all of them
+        for name in ("LogNormal", "distributions.Uniform", "block_neural_autoregressive_flow")
+    }
+    assert str(facts["LogNormal"].codomain) == str(Support.parse("positive"))
+    assert facts["distributions.Uniform"].codomain.ends == (-1.0, 2.0)
+    solved = facts["block_neural_autoregressive_flow"].promises
+    assert solved["iterative-forward"] and solved["inverse-tolerance"]
