@@ -110,16 +110,17 @@ def _affine_image(base: Any, before: Support) -> Support:
     import jax.numpy as jnp
     import numpy as np
 
-    if "Affine" not in lineage(base.bijection):
+    if not lineage(base.bijection) & {"Affine", "Scale"}:
         return REAL
     ends = [np.nan_to_num(end, posinf=1e300, neginf=-1e300) for end in before.ends]
     images = [  # of both ends; a scale is positive
         np.asarray(base.bijection.transform(jnp.full(base.shape, float(end)))) for end in ends
     ]
-    low, high = (np.unique(np.round(image, 12)) for image in images)
+    lows, highs = (np.where(image > 1e200, math.inf, image) for image in images)
+    low, high = np.unique(np.round(lows, 12)), np.unique(np.round(highs, 12))
     if len(low) > 1 or len(high) > 1:
         return REAL
-    return interval(float(low[0]), float(high[0]) if high[0] < 1e200 else math.inf)
+    return interval(float(low[0]), float(high[0]))
 
 
 def traits(obj: Any) -> Traits:

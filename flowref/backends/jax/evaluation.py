@@ -93,7 +93,7 @@ def mannered(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> 
         points, context = (*inputs, None)[:2]
         if manner.dtype in (None, live.dtype):
             return Mapped(*live.evaluate(name, points, context))
-        with live.calling():
+        with live.calling(manner.dtype):
             leaves = [leaf.astype(manner.dtype) for leaf in live.leaves]
             x = np.asarray(points, manner.dtype)
             given = None if context is None else np.asarray(context, manner.dtype)
@@ -117,7 +117,7 @@ def _called(
         more = (key,) if name in DRAWING else ()
         return function(live.programs.tree.filled(leaves), *ready, *more)
 
-    with live.calling():
+    with live.calling(dtype):
         leaves = [leaf.astype(dtype) for leaf in live.leaves]
         arrays = [arranged(live, v, dtype) for v in asked if isinstance(v, np.ndarray)]
         return as_mapped(name, made(called)(leaves, jax.random.key(seed % 2**32), *arrays))

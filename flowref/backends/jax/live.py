@@ -51,11 +51,11 @@ class Live:
         return replace(self, leaves=leaves, results=OrderedDict())
 
     @contextlib.contextmanager
-    def calling(self) -> Iterator[None]:
+    def calling(self, dtype: str = "") -> Iterator[None]:
         """The circumstances of one call: fixed random states, and 64-bit types where they are
-        wanted.
+        wanted, and nowhere else.
         """
-        with sandbox(derive(self.seed, 17), self.dtype), np.errstate(all="ignore"):
+        with sandbox(derive(self.seed, 17), dtype or self.dtype), np.errstate(all="ignore"):
             yield
 
     def directions(self, seed: int) -> list[Any]:

@@ -31,6 +31,8 @@ def observe(
     """
     if training:
         raise Unsupported("there is no train mode in JAX", waits=False)
+    if live.programs.traced.get(name):
+        raise Unsupported("it cannot be traced", waits=False)
     speak = live.programs.spoken(name)
     drawing = name in DRAWING
     asked, seed = as_spoken(name, inputs)

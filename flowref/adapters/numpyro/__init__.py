@@ -1,0 +1,1 @@
+"""NumPyro: transforms as those of torch.distributions, and distributions."""

@@ -1,0 +1,61 @@
+"""NumPyro: transforms and distributions, which are called as those of torch.distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from flowref.adapters.common.described import lineage
+from flowref.adapters.numpyro import calls, constructions
+from flowref.adapters.numpyro.facts import describe
+from flowref.model import Adapter, Component, Dialect, Facts, Shape
+
+TRANSFORM = Dialect(
+    forward=calls.forward,
+    inverse=calls.inverse,
+    parts=calls.parts,
+    chain=calls.chain,
+    invert=calls.invert,
+    normalizing="inverse",
+)
+DENSITY = Dialect(log_prob=calls.log_prob, sample=calls.sample)
+
+
+def recognizes(obj: Any) -> Dialect | None:
+    """The dialect of a transform or a distribution, or None."""
+    names = lineage(obj)
+    if "Transform" in names:
+        return TRANSFORM
+    return DENSITY if "Distribution" in names else None
+
+
+def components() -> Mapping[str, Component]:
+    """The transforms and the distributions of the library."""
+    table = {}
+    for dialect, found in (
+        (TRANSFORM, constructions.transforms()),
+        (DENSITY, constructions.distributions()),
+    ):
+        for name, (build, event) in found.items():
+            table[name] = Component(name, build, dialect, partial(_facts, build, event))
+    return table
+
+
+def _facts(build: Any, event: Shape, **options: Any) -> Facts:
+    """The facts that are read off what a builder builds."""
+    import jax
+
+    with jax.enable_x64(True):
+        return describe(build(**options), event)
+
+
+ADAPTER = Adapter(
+    name="numpyro",
+    package="numpyro",
+    title="NumPyro",
+    components=components,
+    recognizes=recognizes,
+    describe=describe,
+    backend="jax",
+)

@@ -1,0 +1,98 @@
+"""A construction of the transforms of NumPyro that keep the number of entries, and distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+# A builder, with the shape of its events.
+Builders = dict[str, tuple[Callable[..., Any], tuple[int, ...]]]
+
+
+def vector(low: float = 0.5, high: float = 2.0, size: int = 4) -> Any:
+    """Evenly spaced numbers."""
+    import jax.numpy as jnp
+
+    return jnp.linspace(low, high, size)
+
+
+def lower(size: int = 4) -> Any:
+    """A lower triangular matrix that is far from singular."""
+    import jax.numpy as jnp
+
+    entries = jnp.sin(jnp.arange(1.0, size * size + 1).reshape(size, size))
+    return jnp.tril(entries) + 2 * jnp.eye(size)
+
+
+def autoregressive(skip: bool = False) -> Any:
+    """An autoregressive network with its weights."""
+    import jax
+    from numpyro.nn import AutoregressiveNN
+
+    init, apply = AutoregressiveNN(4, [8], param_dims=[1, 1], skip_connections=skip)
+    _, params = init(jax.random.key(0), (4,))
+    return lambda x: apply(params, x)
+
+
+def transforms() -> Builders:
+    """Name -> builder of a transform."""
+    import jax.numpy as jnp
+    import numpyro.distributions as nd
+    import numpyro.distributions.transforms as nt
+    from numpyro.distributions.flows import InverseAutoregressiveTransform
+
+    whole = nd.constraints.real_vector
+    return {
+        "AffineTransform": (lambda: nt.AffineTransform(vector(-1, 1), vector()), (4,)),
+        "AffineTransform[real_vector]": (
+            lambda: nt.AffineTransform(vector(), vector(), domain=whole), (4,)
+        ),
+        "ExpTransform": (lambda: nt.ExpTransform(), (4,)),
+        "SigmoidTransform": (lambda: nt.SigmoidTransform(), (4,)),
+        "SoftplusTransform": (lambda: nt.SoftplusTransform(), (4,)),
+        "IdentityTransform": (lambda: nt.IdentityTransform(), (4,)),
+        "PowerTransform[2]": (lambda: nt.PowerTransform(2.0), (4,)),
+        "PermuteTransform": (lambda: nt.PermuteTransform(jnp.array([2, 0, 3, 1])), (4,)),
+        "OrderedTransform": (lambda: nt.OrderedTransform(), (4,)),
+        "LowerCholeskyAffine": (lambda: nt.LowerCholeskyAffine(vector(), lower()), (4,)),
+        "ComposeTransform": (
+            lambda: nt.ComposeTransform(
+                [nt.AffineTransform(1.0, 2.0), nt.SigmoidTransform(), nt.AffineTransform(-1.0, 2.0)]
+            ),
+            (4,),
+        ),
+        "IndependentTransform": (
+            lambda: nt.IndependentTransform(nt.SoftplusTransform(), 1), (4,)
+        ),
+        "RecursiveLinearTransform": (
+            lambda: nt.RecursiveLinearTransform(0.3 * lower(2)), (5, 2)
+        ),
+        "HaarTransform": (lambda: nt.HaarTransform(-1), (4,)),
+        "HaarTransform[flip,odd]": (lambda: nt.HaarTransform(-1, flip=True), (5,)),
+        "DiscreteCosineTransform": (lambda: nt.DiscreteCosineTransform(), (4,)),
+        "ExpTransform.inv": (lambda: nt.ExpTransform().inv, (4,)),
+        "InverseAutoregressiveTransform": (
+            lambda: InverseAutoregressiveTransform(autoregressive()), (4,)
+        ),
+        "StickBreakingTransform": (lambda: nt.StickBreakingTransform(), (4,)),
+    }  # fmt: skip
+
+
+def distributions() -> Builders:
+    """Name -> builder of a distribution of vectors."""
+    import jax.numpy as jnp
+    import numpyro.distributions as nd
+
+    return {
+        "distributions.Normal": (lambda: nd.Normal(jnp.zeros(2), vector(size=2)).to_event(1), (2,)),
+        "distributions.LogNormal": (
+            lambda: nd.LogNormal(jnp.zeros(2), vector(size=2)).to_event(1), (2,)
+        ),
+        "distributions.MultivariateNormal": (
+            lambda: nd.MultivariateNormal(vector(size=2), scale_tril=lower(2)), (2,)
+        ),
+        "distributions.Gumbel": (lambda: nd.Gumbel(jnp.zeros(2), 2.0).to_event(1), (2,)),
+        "distributions.Kumaraswamy": (
+            lambda: nd.Kumaraswamy(2.0 * jnp.ones(2), 3.0).to_event(1), (2,)
+        ),
+    }  # fmt: skip

@@ -1,0 +1,74 @@
+"""The facts that the classes of NumPyro tell: shapes, supports by their constraints, and promises."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flowref.adapters.common.described import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
+from flowref.adapters.common.shapes import unknown_shape
+from flowref.adapters.common.torch_supports import interval
+from flowref.model import REAL, Facts, Shape, Support
+
+NAMED = {"_Simplex": "simplex", "_OrderedVector": "ordered"}
+WHOLE = frozenset({"_Real", "_RealVector", "_RealMatrix"})
+PROMISES: dict[str, frozenset[str]] = {
+    **dict.fromkeys(
+        ("ExpTransform", "SigmoidTransform", "SoftplusTransform"), ELEMENTWISE | {"batch-dims"}
+    ),
+    "IdentityTransform": VOLUME | CONSTANT | ELEMENTWISE,
+    "AffineTransform": CONSTANT | {"elementwise"},
+    "PowerTransform": frozenset({"elementwise"}),
+    **dict.fromkeys(
+        ("PermuteTransform", "HaarTransform", "DiscreteCosineTransform"), VOLUME | CONSTANT
+    ),
+    "LowerCholeskyAffine": CONSTANT,
+    "RecursiveLinearTransform": VOLUME | CONSTANT,
+}
+
+
+def support_of(constraint: Any) -> Support | None:
+    """The support that a constraint describes, or None where no support does."""
+    import numpy as np
+
+    kind = type(constraint).__name__
+    if kind == "_IndependentConstraint":
+        return support_of(constraint.base_constraint)
+    if kind in WHOLE:
+        return REAL
+    if kind in NAMED:
+        return Support.parse(NAMED[kind])
+    if not lineage(constraint) & {"_GreaterThan", "_LessThan", "_Interval"}:
+        return None
+    ends = []
+    for name, other in (("lower_bound", -math.inf), ("upper_bound", math.inf)):
+        values = np.unique(np.asarray(getattr(constraint, name, other), dtype=float))
+        if len(values) != 1:
+            return None
+        ends.append(float(values[0]))
+    return interval(*ends)
+
+
+def describe(obj: Any, event_shape: Shape | None) -> Facts:
+    """The facts of a transform or a distribution."""
+    if "Distribution" in lineage(obj):
+        event = tuple(obj.event_shape) if event_shape is None else event_shape
+        known = support_of(obj.support)
+        return Facts(event, domain=known or REAL, declared=known is not None)
+    if event_shape is None:
+        raise unknown_shape(obj)
+    latent = tuple(int(size) for size in obj.forward_shape(event_shape))
+    domain = support_of(obj.domain)
+    elementwise = obj.codomain.event_dim == obj.domain.event_dim
+    kept = latent[: len(latent) - obj.codomain.event_dim] if elementwise else ()
+    promises = dict.fromkeys(sorted(promised(PROMISES, lineage(obj))), True)
+    return Facts(
+        event_shape,
+        latent_shape=latent,
+        domain=domain or REAL,
+        codomain=support_of(obj.codomain),
+        declared=domain is not None,
+        ladj_event=kept,
+        promises=promises,
+    )
