@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 from flowref.adapters.common.described import lineage
@@ -50,6 +51,17 @@ def support_of(constraint: Any) -> Support | None:
     return interval(*ends)
 
 
+def ends_of(obj: Any) -> tuple[Support | None, Support | None]:
+    """Where inputs and outputs of a transform lie. A composition is onto its last codomain only where
+    each codomain is the next domain.
+    """
+    if "ComposeTransform" not in lineage(obj):
+        return support_of(obj.domain), support_of(obj.codomain)
+    ends = [ends_of(part) for part in obj.parts]
+    onto = all(first[1] == second[0] for first, second in pairwise(ends))
+    return (ends[0][0], ends[-1][1] if onto else None) if ends else (REAL, REAL)
+
+
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a transform or a distribution."""
     if "Distribution" in lineage(obj):
@@ -59,7 +71,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     if event_shape is None:
         raise unknown_shape(obj)
     latent = tuple(int(size) for size in obj.forward_shape(event_shape))
-    domain = support_of(obj.domain)
+    domain, codomain = ends_of(obj)
     elementwise = obj.codomain.event_dim == obj.domain.event_dim
     kept = latent[: len(latent) - obj.codomain.event_dim] if elementwise else ()
     promises = dict.fromkeys(sorted(promised(PROMISES, lineage(obj))), True)
@@ -67,7 +79,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         event_shape,
         latent_shape=latent,
         domain=domain or REAL,
-        codomain=support_of(obj.codomain),
+        codomain=codomain,
         declared=domain is not None,
         ladj_event=kept,
         promises=promises,
