@@ -121,10 +121,9 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     trip = round_trip(subject, backend)
     operations = trip.operations
     if recognition.adapter.name == USER:
-        set_aside = spoken.broken
-    if recognition.adapter.name == USER or recognition.adapter.settles is not None:
         facts, found = iterating(facts, trip)
         conventions += found
+        set_aside = spoken.broken
     if recognition.adapter.name == USER or target.adapter in (USER, OBJECT):
         broken = {**set_aside, **refusing(subject)}
         absent: dict[str, Any] = dict.fromkeys(broken)

@@ -16,6 +16,8 @@ PACKAGES = frozenset(
 )  # fmt: skip
 # How deep functions are followed to what they refer to.
 DEEPEST = 3
+# Longer lists are no pairs of functions.
+FEW = 4
 
 
 def owns(obj: Any) -> bool:
@@ -25,6 +27,8 @@ def owns(obj: Any) -> bool:
         return False
     if packages & PACKAGES:
         return True
+    if isinstance(obj, tuple | list) and len(obj) <= FEW:
+        return any(map(owns, obj))
     import jax
 
     from flowref.backends.jax.trees import apart, arrays
@@ -40,9 +44,6 @@ def _functions(obj: Any) -> Iterator[types.FunctionType]:
     """The functions that an object is, has as attributes, or is made of."""
     if isinstance(obj, types.FunctionType):
         yield obj
-    elif isinstance(obj, tuple | list):
-        for one in obj:
-            yield from _functions(one)
     else:
         held = getattr(obj, "__dict__", {})
         methods = (value for kind in type(obj).__mro__[:-1] for value in vars(kind).values())

@@ -5,6 +5,7 @@ returns, and which event shape it takes.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,6 +29,8 @@ from flowref.model import Dialect, Facts, Shape, TargetError, UnknownShape, draw
 
 # Rows of batches that are tried: no number of features that is usual.
 ROWS, FEWER = 7, 5
+# What an iteration is held to where nothing is promised of it.
+FOUND = 1e-5
 SAME = 1e-6
 NO_LADJ = "no log-det was found: nothing about volume was checked"
 
@@ -80,7 +83,8 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts, 
             with contextlib.suppress(Exception):  # what an inverse raises is the laws' affair
                 back = of_map(obj, back, y, context)
             dialect = replace(dialect, inverse=partial(mapped, way=back))
-        said += of_traces(obj, dialect, x, context, value)
+        facts, more = of_traces(obj, dialect, facts, x, context, value)
+        said += more
     if dialect.log_prob is not None:
         way = of_density(obj, dialect.log_prob.keywords["way"], x, context)  # type: ignore[attr-defined]
         dialect = replace(dialect, log_prob=partial(dense, way=way))
@@ -92,23 +96,50 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts, 
     return dialect, facts, tuple(said)
 
 
-def of_traces(obj: Any, dialect: Dialect, x: Any, context: Any, value: Any) -> list[str]:
-    """What is said of a map whose calls cannot be traced, or that works in single precision."""
+def of_traces(
+    obj: Any, dialect: Dialect, facts: Facts, x: Any, context: Any, value: Any
+) -> tuple[Facts, list[str]]:
+    """Facts with the accuracy that an iteration is held to where it promises none, and what is said:
+    of iterations, of calls that cannot be traced, and of single precision.
+    """
     import jax
 
-    said = []
+    said, found = [], set()
     if str(value.dtype) == "float32":
         said.append("it returns float32 for float64: constants of its are made in single precision")
     for name, call, at in (("forward", dialect.forward, x), ("inverse", dialect.inverse, value)):
         if call is None:
             continue
         try:
-            jax.eval_shape(partial(call, obj), *_points(at, context))
+            closed = jax.make_jaxpr(partial(call, obj))(*_points(at, context))
         except jax.errors.JAXTypeError:
             said.append(f"{name} cannot be traced by jax: it is called op by op, and not rounded")
+            continue
         except Exception:  # what it raises is the laws' affair
             continue
-    return said
+        if any(steps > 2 * x[0].size + 8 for steps in loops(closed.jaxpr)):
+            found.add(name)
+    if not found or "inverse-tolerance" in facts.promises:
+        return facts, said
+    promises = {**facts.promises, "inverse-tolerance": FOUND}
+    if found == {"forward"}:
+        promises["iterative-forward"] = True
+    said.append(f"its {' and '.join(sorted(found))} iterates, held to {FOUND:g}")
+    return replace(facts, promises=promises), said
+
+
+def loops(jaxpr: Any) -> Iterator[float]:
+    """The lengths of all loops of a program; infinite where nothing tells it."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "while":
+            yield math.inf
+        if equation.primitive.name == "scan":
+            yield equation.params["length"]
+        for value in equation.params.values():
+            for one in value if isinstance(value, tuple | list) else (value,):
+                inner = getattr(one, "jaxpr", one)
+                if hasattr(inner, "eqns"):
+                    yield from loops(inner)
 
 
 def called(function: Any, obj: Any, x: Any, context: Any, way: Way) -> Any:
