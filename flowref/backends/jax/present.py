@@ -20,6 +20,7 @@ from flowref.backends.jax.live import Live, noise
 from flowref.backends.jax.observation import observe
 from flowref.backends.jax.programs import POINTWISE, padded, programs_of, rows_of
 from flowref.backends.jax.sandbox import sandbox
+from flowref.backends.jax.training import REACH, trained
 from flowref.backends.jax.trees import apart, cast, moving
 from flowref.model import REAL, Call, Condition, Dialect, Facts, Subject, derive, draw, one_line
 
@@ -42,9 +43,7 @@ def present(
     condition: Condition,
     resolve: Callable[[Any], Dialect | None],
 ) -> Subject:
-    """The subject of a built object in a condition. An object that was trained is one whose arrays
-    were moved: there is no training of ours in JAX yet.
-    """
+    """The subject of a built object in a condition."""
     with sandbox(build_seed(condition.seed), condition.dtype):
         obj = cast(build(), condition.dtype)
         leaves, tree = apart(obj)
@@ -54,21 +53,19 @@ def present(
     live = Live(
         programs, leaves, dialect, facts, condition.dtype, condition.seed, moves, resolve
     )  # fmt: skip
-    scale = TRAINED if condition.history == "trained" else condition.scale
-    if scale and not facts.promises.get("fixed"):
+    if not programs.traced:
+        look(live)
+    scale = condition.scale
+    if condition.history == "trained":
+        scale, live = REACH, live.having(trained(live))
+    elif scale and not facts.promises.get("fixed"):
         with live.calling():
             steps = live.directions(derive(condition.seed, 5))
             moved = [leaf + scale * step for leaf, step in zip(leaves, steps, strict=True)]
         live = live.having(moved)
-    if not programs.traced:
-        look(live)
     if condition.part:
         name, live = parts.part_at(live, name, condition.part)
     return subject_of(live, name, condition, scale)
-
-
-# How far the arrays of an object are moved where a trained one is asked for.
-TRAINED = 0.1
 
 
 def look(live: Live) -> None:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from flowref.backends.data import sample
 from flowref.backends.torch.captures import shared
 from flowref.backends.torch.state import duplicate, set_mode, tensors, trainable
-from flowref.model import REAL, Dialect, Facts, Support, Unsupported, derive, draw, one_line
+from flowref.model import REAL, Dialect, Facts, Support, Unsupported, derive, one_line
 
 STEPS, RATE, LARGEST_GRADIENT = 30, 1e-2, 10.0
 # How far steps can move a parameter.
@@ -175,21 +176,3 @@ def _data(dialect: Dialect, facts: Facts) -> tuple[Support, tuple[int, ...]]:
     if dialect.forward is None or dialect.normalizing == "forward" or dialect.inverse is None:
         return facts.domain, facts.event_shape
     return facts.codomain or REAL, facts.latent_shape or facts.event_shape
-
-
-def sample(support: Support, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
-    """Points of a set, skewed and with two modes in each coordinate."""
-    if support.kind in ("ordered", "simplex", "product"):
-        return draw(support, shape, rng)
-    rows = (shape[0], *[1] * (len(shape) - 1))
-    second = rng.random(rows) < 0.35
-    noise = rng.standard_normal(shape)
-    real = np.where(second, 1.5 + 0.3 * noise, -2.0 + 0.8 * np.exp(0.5 * noise))
-    low, high = support.low, support.high
-    if math.isfinite(low) and math.isfinite(high):
-        return low + (high - low) * (0.02 + 0.96 / (1 + np.exp(-real)))
-    if math.isfinite(low):
-        return low + np.log1p(np.exp(real)) + 1e-3
-    if math.isfinite(high):
-        return high - np.log1p(np.exp(real)) - 1e-3
-    return real

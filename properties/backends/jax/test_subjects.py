@@ -120,6 +120,24 @@ def test_parameters_move_through_the_tree() -> None:
         assert made.slope("forward", x, None, 7, weights) == pytest.approx(difference, rel=1e-6)
 
 
+def test_training_lowers_the_loss() -> None:
+    """Some steps of the object's own gradients bring its latents nearer to a standard normal, and leave
+    what is frozen where it was.
+    """
+    before, after = subject(), subject(history="trained")
+    assert before.forward is not None and after.forward is not None
+    x = np.random.default_rng(1).standard_normal((64, 3)) * 0.8 - 1.0
+
+    def loss(flow: Subject) -> float:
+        assert flow.forward is not None
+        z, ladj = flow.forward(x, None)
+        return float(0.5 * (z**2).sum(1).mean() - np.asarray(ladj).mean())
+
+    assert loss(after) < loss(before)
+    with pytest.raises(Unsupported, match="no parameters"):
+        subject(lambda: {"log_scale": np.zeros(3), "shift": np.ones(3)}, history="trained")
+
+
 def test_conditions_share_programs() -> None:
     """Objects that differ by their arrays alone share what was compiled; a scale moves them."""
     programs._KEPT.clear()
