@@ -67,14 +67,17 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     if "Distribution" in lineage(obj):
         event = tuple(obj.event_shape) if event_shape is None else event_shape
         known = support_of(obj.support)
-        return Facts(event, domain=known or REAL, declared=known is not None)
+        fixed = {"fixed": True}
+        return Facts(event, domain=known or REAL, declared=known is not None, promises=fixed)
     if event_shape is None:
         raise unknown_shape(obj)
     latent = tuple(int(size) for size in obj.forward_shape(event_shape))
     domain, codomain = ends_of(obj)
     elementwise = obj.codomain.event_dim == obj.domain.event_dim
     kept = latent[: len(latent) - obj.codomain.event_dim] if elementwise else ()
-    promises = dict.fromkeys(sorted(promised(PROMISES, lineage(obj))), True)
+    # Its arrays are given as they are, in no form in which they could be trained: a scale may be moved
+    # to a negative one, a triangle to none.
+    promises = dict.fromkeys(sorted({*promised(PROMISES, lineage(obj)), "fixed"}), True)
     return Facts(
         event_shape,
         latent_shape=latent,

@@ -153,9 +153,11 @@ def _filled_cell(cell: Any) -> bool:
 
 
 def moving(obj: Any) -> list[bool]:
-    """For each floating array of an object, whether training moves it: arrays of JAX, but those that
-    a library marks as not trained, and those of zeros and ones, which are masks.
+    """For each floating array of an object, whether training moves it: arrays of JAX in a pytree, but
+    those that a library marks as not trained, and those of zeros and ones, which are masks. Of an
+    ordinary object nothing tells whether its arrays are parameters or constants, so that they stay.
     """
+    leaves, tree = apart(obj)
     frozen = {
         id(leaf)
         for node in jax.tree.leaves(obj, is_leaf=is_frozen)
@@ -163,9 +165,18 @@ def moving(obj: Any) -> list[bool]:
         for leaf in jax.tree.leaves(node)
     }
     return [
-        isinstance(leaf, jax.Array) and id(leaf) not in frozen and not is_mask(leaf)
-        for leaf in apart(obj)[0]
+        outside and isinstance(leaf, jax.Array) and id(leaf) not in frozen and not is_mask(leaf)
+        for leaf, outside in zip(leaves, _outside(tree), strict=True)
     ]
+
+
+def _outside(tree: Tree, outside: bool = True) -> Iterator[bool]:
+    """For each floating array, whether it stands in no opened object."""
+    for entry in tree.entries:
+        if entry is None:
+            yield outside
+        elif isinstance(entry, Tree):
+            yield from _outside(entry, False)
 
 
 def is_frozen(node: Any) -> bool:

@@ -221,9 +221,10 @@ def test_objects_are_taken_apart_and_put_together() -> None:
 
 
 def test_masks_are_not_moved() -> None:
-    """Arrays of zeros and ones, and of numpy, are not trained."""
+    """Arrays of zeros and ones, of numpy and of ordinary objects are not trained."""
     obj = {"mask": jnp.array([0.0, 1.0]), "start": jnp.zeros(2), "table": np.array([0.5, 0.3])}
     assert trees.moving(obj) == [False, True, False]
+    assert trees.moving(Plain()) == [False]  # nothing tells whether that is a parameter
 
 
 def test_functions_of_equal_code_and_closure_are_one() -> None:
