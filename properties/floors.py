@@ -73,6 +73,7 @@ FOREIGN: dict[str, set[str]] = {
     "torch": {"backends", "reference", "adapters", "zoo", "scripting", "training"},
     "jax": {"backends", "adapters"},
     "equinox": {"adapters"},  # what flowjax is written in
+    "flax": {"adapters"},  # what bijx is written in
     "hypothesis": {"checking"},
     "numpy": {"model", "laws", "checking", "diagnosing", "backends", "adapters", "zoo", "loading", "scripting", "training"},
     "scipy": {"laws", "zoo"},

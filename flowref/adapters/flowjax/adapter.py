@@ -84,4 +84,5 @@ ADAPTER = Adapter(
     recognizes=recognizes,
     describe=describe,
     backend="jax",
+    healthy=lambda: ("Affine", "TriangularAffine", "Chain", "Coupling[affine]", "LogNormal"),
 )

@@ -43,6 +43,8 @@ PROMISES: dict[str, frozenset[str]] = {
 }
 # Whose map is that of what they wrap, entry by entry or event by event.
 WRAPPERS = ("Vmap", "Scan", "Reshape", "EmbedCondition")
+# They are written to be mapped and compiled.
+TRANSFORMED = {"vmap": True, "compile": True}
 # What bisection finds, layer by layer.
 BISECTED = 1e-5
 
@@ -61,14 +63,14 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     event = tuple(event_shape or obj.shape)
     context = None if obj.cond_shape is None else tuple(obj.cond_shape)
     if "AbstractBijection" in names:
-        return facts_of(traits(obj), event, event, context_shape=context)
+        return facts_of(traits(obj), event, event, TRANSFORMED, context_shape=context)
     if "AbstractTransformed" not in names:
         return Facts(event, domain=support(obj), context_shape=context)
     whole, base = traits(obj.bijection), support(obj.base_dist)
     if base != whole.domain:  # it is the base's events that are mapped
         image = support(obj)
         whole = replace(whole, domain=base, codomain=None if image == REAL else image)
-    more: dict[str, Any] = {"samples-from-base": True}
+    more: dict[str, Any] = {"samples-from-base": True, **TRANSFORMED}
     if "forward" in iterating(obj.bijection):
         more |= {"iterative-forward": True}
     return facts_of(whole, event, event, more, context_shape=context)

@@ -19,7 +19,7 @@ import numpy as np
 from flowref.model import TargetError
 
 # Nodes whose arrays training leaves alone, by the name of their class: paramax and flax.
-FROZEN = frozenset({"NonTrainable", "BatchStat", "RngState", "RngKey", "RngCount", "Const"})
+FROZEN = frozenset({"NonTrainable", "Frozen", "BatchStat", "RngState", "RngKey", "RngCount", "Const"})
 # How deep objects that are no pytrees are opened, and functions looked into.
 DEEPEST = 6
 

@@ -1,0 +1,1 @@
+"""bijx: bijections on flax.nnx, which thread a log-density through."""

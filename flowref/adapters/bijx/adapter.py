@@ -1,0 +1,75 @@
+"""bijx: bijections, and distributions that are transformed by one, whose forward call maps latents to
+data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from flowref.adapters.bijx import calls, constructions
+from flowref.adapters.bijx.facts import describe
+from flowref.adapters.common.described import lineage
+from flowref.model import Adapter, Component, Dialect, Facts
+
+BIJECTION = Dialect(
+    forward=calls.forward,
+    inverse=calls.inverse,
+    parts=calls.parts,
+    chain=calls.chain,
+    invert=calls.invert,
+    normalizing="inverse",
+)
+FLOW = Dialect(
+    forward=calls.flow_forward,
+    inverse=calls.flow_inverse,
+    log_prob=calls.log_prob,
+    sample=calls.sample,
+    sample_log_prob=calls.sample_log_prob,
+    base_log_prob=calls.base_log_prob,
+    base_sample=calls.base_sample,
+    normalizing="inverse",
+)
+DENSITY = Dialect(log_prob=calls.log_prob, sample=calls.sample)
+
+
+def recognizes(obj: Any) -> Dialect | None:
+    """The dialect of a bijection or a distribution, or None."""
+    names = lineage(obj)
+    if "Bijection" in names:
+        return BIJECTION
+    if "Transformed" in names:
+        return FLOW
+    return DENSITY if "Distribution" in names else None
+
+
+def components() -> Mapping[str, Component]:
+    """The bijections and the flows of the library."""
+    table = {}
+    for dialect, found in (
+        (BIJECTION, constructions.bijections()),
+        (FLOW, constructions.flows()),
+    ):
+        for name, build in found.items():
+            table[name] = Component(name, build, dialect, partial(_facts, build))
+    return table
+
+
+def _facts(build: Any, **options: Any) -> Facts:
+    """The facts that are read off what a builder builds."""
+    import jax
+
+    with jax.enable_x64(True):
+        return describe(build(**options), (4,))
+
+
+ADAPTER = Adapter(
+    name="bijx",
+    package="bijx",
+    title="bijx",
+    components=components,
+    recognizes=recognizes,
+    describe=describe,
+    backend="jax",
+)

@@ -1,0 +1,66 @@
+"""How the objects of bijx are called: in batches, with a running log-density, from which the log-det
+is subtracted; what draws is given a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flowref.adapters.common.described import numbered
+
+
+def forward(obj: Any, x: Any, context: Any = None) -> Any:
+    import jax.numpy as jnp
+
+    y, density = obj.forward(x, jnp.zeros(x.shape[:1], x.dtype))
+    return y, -density
+
+
+def inverse(obj: Any, y: Any, context: Any = None) -> Any:
+    import jax.numpy as jnp
+
+    x, density = obj.reverse(y, jnp.zeros(y.shape[:1], y.dtype))
+    return x, -density
+
+
+def parts(obj: Any) -> Any:
+    return numbered(obj.bijections) if type(obj).__name__ == "Chain" else []
+
+
+def chain(parts: Sequence[Any]) -> Any:
+    from bijx import Chain
+
+    return Chain(*parts)
+
+
+def invert(obj: Any) -> Any:
+    return obj.invert()
+
+
+def flow_forward(obj: Any, x: Any, context: Any = None) -> Any:
+    return forward(obj.bijection, x)
+
+
+def flow_inverse(obj: Any, y: Any, context: Any = None) -> Any:
+    return inverse(obj.bijection, y)
+
+
+def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
+    return obj.log_density(x)
+
+
+def sample(obj: Any, n: int, context: Any = None, key: Any = None) -> Any:
+    return obj.sample((n,), rng=key)[0]
+
+
+def sample_log_prob(obj: Any, n: int, context: Any = None, key: Any = None) -> Any:
+    return obj.sample((n,), rng=key)
+
+
+def base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
+    return obj.prior.log_density(z)
+
+
+def base_sample(obj: Any, n: int, context: Any = None, key: Any = None) -> Any:
+    return obj.prior.sample((n,), rng=key)[0]

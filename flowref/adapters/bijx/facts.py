@@ -1,0 +1,70 @@
+"""The facts that the classes of bijx tell: supports and promises. Their objects do not tell the shape
+of their events.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowref.adapters.common.described import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
+from flowref.adapters.common.shapes import unknown_shape
+from flowref.adapters.common.traits import Traits, compose, facts_of
+from flowref.model import REAL, Facts, Shape, Support
+
+UNIT, POSITIVE = Support.parse("unit"), Support.parse("positive")
+SUPPORTS: dict[str, tuple[Support, Support]] = {
+    "Exponential": (REAL, POSITIVE),
+    "SoftPlus": (REAL, POSITIVE),
+    "Sigmoid": (REAL, UNIT),
+    "GaussianCDF": (REAL, UNIT),
+    "Tanh": (REAL, Support.parse((-1.0, 1.0))),
+    "Tan": (UNIT, REAL),
+    "Power": (POSITIVE, POSITIVE),
+    "BetaStretch": (UNIT, UNIT),
+    **dict.fromkeys(
+        (
+            "AffineLinear", "Scaling", "Shift", "Sinh", "CubicRational", "SinhConjugation",
+            "CubicConjugation",
+        ),
+        (REAL, REAL),
+    ),
+}  # fmt: skip
+PROMISES: dict[str, frozenset[str]] = {
+    "Shift": VOLUME | CONSTANT | ELEMENTWISE,
+    **dict.fromkeys(("AffineLinear", "Scaling"), CONSTANT | {"elementwise"}),
+    **dict.fromkeys(
+        (
+            "Exponential", "SoftPlus", "Sigmoid", "GaussianCDF", "Tanh", "Tan", "Power", "BetaStretch",
+            "Sinh", "CubicRational", "SinhConjugation", "CubicConjugation",
+        ),
+        ELEMENTWISE,
+    ),
+}  # fmt: skip
+
+
+def describe(obj: Any, event_shape: Shape | None) -> Facts:
+    """The facts of a bijection or a distribution."""
+    names = lineage(obj)
+    event = event_shape or getattr(obj, "event_shape", None)
+    if not event:
+        raise unknown_shape(obj)
+    if "Transformed" in names:
+        promises = {"samples-from-base": True}
+        return facts_of(traits(obj.bijection), tuple(event), tuple(event), promises)
+    if "Bijection" in names:
+        return facts_of(traits(obj), tuple(event), tuple(event))
+    return Facts(tuple(event))
+
+
+def traits(obj: Any) -> Traits:
+    """What is known of a bijection."""
+    names = lineage(obj)
+    if "Chain" in names:
+        return compose([traits(one) for one in obj.bijections])
+    if "Inverse" in names:
+        return traits(obj.bijection).inverted()
+    if "Frozen" in names:
+        return traits(obj.bijection)
+    known = next((SUPPORTS[name] for name in names if name in SUPPORTS), (REAL, None))
+    return Traits(known[0], known[1], (), promised(PROMISES, names))
