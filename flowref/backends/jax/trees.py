@@ -19,9 +19,16 @@ import numpy as np
 from flowref.model import TargetError
 
 # Nodes whose arrays training leaves alone, by the name of their class: paramax and flax.
-FROZEN = frozenset({"NonTrainable", "Frozen", "BatchStat", "RngState", "RngKey", "RngCount", "Const"})
+FROZEN = frozenset(
+    {"NonTrainable", "Frozen", "BatchStat", "RngState", "RngKey", "RngCount", "Const"}
+)
 # How deep objects that are no pytrees are opened, and functions looked into.
 DEEPEST = 6
+# How deep functions of the same file are followed to each other, and whose functions stay what they are.
+SHALLOW = 1
+FOREIGN = frozenset(
+    {"jax", "jaxlib", "numpy", "scipy", "equinox", "flax", "flowjax", "numpyro", "bijx", "paramax"}
+)
 
 
 @dataclass(frozen=True)
@@ -121,12 +128,16 @@ def known(value: Any, depth: int = 0) -> Hashable:
     if isinstance(value, types.FunctionType) and depth < DEEPEST:
         cells = [cell.cell_contents for cell in value.__closure__ or () if _filled_cell(cell)]
         bound = (*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        if depth <= SHALLOW and value.__module__.partition(".")[0] not in FOREIGN:
+            bound += tuple(_globals(value))
         inner = tuple(known(cell, depth + 1) for cell in bound)
         return (value.__code__, value.__module__, inner)
     if isinstance(value, bool | int | float | complex | str | bytes | type(None)):
         return (type(value), value)
     if isinstance(value, tuple | list):
         return (type(value), tuple(known(one, depth + 1) for one in value))
+    if isinstance(value, types.ModuleType | type):
+        return (type(value), id(value))
     if isinstance(value, functools.partial):
         parts = (value.func, *value.args, *sorted(value.keywords.items()))
         return (type(value), known(parts, depth + 1))
@@ -138,6 +149,13 @@ def known(value: Any, depth: int = 0) -> Hashable:
     if type(value).__eq__ is not object.__eq__:  # it says itself what it equals
         return (type(value), value)
     return (type(value), id(value))
+
+
+def _globals(function: types.FunctionType) -> Iterator[Any]:
+    """The values of a function's module that it refers to, by name."""
+    for name in function.__code__.co_names:
+        if name in function.__globals__:
+            yield function.__globals__[name]
 
 
 def _is_key(value: Any) -> bool:

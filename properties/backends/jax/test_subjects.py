@@ -234,6 +234,12 @@ def test_functions_of_equal_code_and_closure_are_one() -> None:
         scale = jnp.full(2, factor)
         return SimpleNamespace(forward=lambda x: partial(jnp.multiply, scale)(x))
 
+    def named(weight: float) -> Any:
+        space = {"__name__": "space", "weight": jnp.full(2, weight)}
+        exec("def forward(x):\n    return weight * x", space)
+        return space["forward"]
+
+    assert trees.known(named(2.0)) == trees.known(named(2.0)) != trees.known(named(3.0))
     one, again, other = (trees.apart(make(factor))[1].key for factor in (2.0, 2.0, 3.0))
     assert one == again and one != other
 
