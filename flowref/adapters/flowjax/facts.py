@@ -43,8 +43,8 @@ PROMISES: dict[str, frozenset[str]] = {
 }
 # Whose map is that of what they wrap, entry by entry or event by event.
 WRAPPERS = ("Vmap", "Scan", "Reshape", "EmbedCondition")
-# They are written to be mapped and compiled.
-TRANSFORMED = {"vmap": True, "compile": True}
+# They are written to be compiled; mapped they are already.
+TRANSFORMED = {"compile": True}
 # What bisection finds, layer by layer.
 BISECTED = 1e-5
 
