@@ -55,9 +55,9 @@ class Programs:
             raise Unsupported(f"it offers no {name}")
         return function  # type: ignore[no-any-return]  # getattr on a frozen dataclass of callables
 
-    def pair(self, name: str) -> Callable[..., Any]:
-        """A call as a function ``(leaves, x, context)`` of a value and a log-det or None; every array
-        has the batch first.
+    def pair(self, name: str, rowed: bool = False) -> Callable[..., Any]:
+        """A call as a function ``(leaves, x, context)`` of a value and a log-det or None, which is as
+        it is returned or, ``rowed``, has the batch first.
         """
         speak = self.spoken(name)
 
@@ -66,14 +66,14 @@ class Programs:
             if name not in PAIRED:
                 return out, None
             value, ladj = out
-            return value, None if ladj is None else per_row(ladj, len(x))
+            return value, per_row(ladj, len(x)) if rowed and ladj is not None else ladj
 
         return called
 
-    def function(self, name: str) -> Callable[..., Any]:
+    def function(self, name: str, rowed: bool = False) -> Callable[..., Any]:
         """A call, or a derivative of one: "forward", "jacobian forward", "vjp log_prob"."""
         kind, _, which = name.rpartition(" ")
-        pair = self.pair(which)
+        pair = self.pair(which, rowed or bool(kind))
         return DERIVED[kind](pair) if kind else pair
 
     def drawn(self, name: str, n: int) -> Callable[..., Any]:
@@ -94,7 +94,7 @@ class Programs:
             cut = [padded(array, start, size) for array in (x, *more)]
             count = min(size, len(x) - start)
             out = self.clean[name](leaves, *cut)
-            pieces.append(jax.tree.map(lambda a, kept=count: np.array(a[:kept]), out))
+            pieces.append(jax.tree.map(lambda a, kept=count: first_rows(a, size, kept), out))
         return joined(pieces)
 
     def size_of(self, x: Array) -> int:
@@ -119,7 +119,7 @@ class Programs:
         form = (f"slope {name}", *(one is not None for one in (context, *weights)))
         table = self.clean if rounding is None else self.noisy
         if form not in table:
-            run = jax.grad(total(self.pair(name)))
+            run = jax.grad(total(self.pair(name, rowed=True)))
             if rounding is not None:
                 run = randomly_rounded(run, single=self.single)
             table[form] = jax.jit(run)
@@ -140,7 +140,7 @@ class Programs:
         """The same, randomly rounded; stretches of rows have noise of their own, in parameters too."""
         given = tuple(array is not None for array in more)
         if (name, given) not in self.noisy:
-            inner = randomly_rounded(self.function(name), single=self.single)
+            inner = randomly_rounded(self.function(name, rowed=True), single=self.single)
             axes = (0, None, None, 0, *(0 if one else None for one in given))
             self.noisy[name, given] = jax.jit(jax.vmap(inner, in_axes=axes))
         runs, rows = (RUNS, rows_of(x)) if self.padded else (1, max(1, len(x)))
@@ -234,8 +234,17 @@ def blank(array: Array | None, rows: int) -> Array | None:
     return kept
 
 
+def first_rows(array: Any, size: int, kept: int) -> Any:
+    """The first rows of a result for so many; what has no rows, as a log-det that is one number, whole."""
+    plain = np.array(array)
+    return plain[:kept] if plain.ndim and len(plain) == size else plain
+
+
 def joined(pieces: list[Any]) -> Any:
     """The results of stretches, one after the other."""
-    return jax.tree.map(
-        lambda *parts: np.concatenate(parts) if len(parts) > 1 else parts[0], *pieces
-    )
+
+    def together(*parts: Any) -> Any:
+        rows = len(parts) > 1 and parts[0].ndim
+        return np.concatenate(parts) if rows else parts[0]
+
+    return jax.tree.map(together, *pieces)

@@ -92,13 +92,13 @@ def loss(live: Live) -> Callable[..., Any]:
     which = live.dialect.normalizing if live.dialect.inverse is not None else "forward"
     if getattr(live.dialect, which) is None:
         raise Unsupported("it offers no likelihood to train it by")
-    pair = live.programs.pair(which)
+    pair = live.programs.pair(which, rowed=True)
 
     def likelihood(leaves: Any, x: Any, context: Any) -> Any:
         z, ladj = pair(leaves, x, context)
         if ladj is None:
             return ((z**2).mean() - 1) ** 2
-        return (0.5 * (z**2).sum() - ladj.sum()) / len(x)
+        return (0.5 * (z**2).sum() - ladj.sum()) / len(x)  # one for each row
 
     return likelihood
 
