@@ -59,7 +59,7 @@ class Tree:
         whole = jax.tree.unflatten(self.structure, made)
         if self.kind is None:
             return whole
-        obj = object.__new__(self.kind)
+        obj = self.kind.__new__(self.kind)
         obj.__dict__.update(dict(zip(self.names, whole, strict=True)))
         return obj
 
