@@ -127,7 +127,7 @@ def _trivial_sum(name: str, equation: Any, given: list[Any]) -> bool:
     """A sum over one term."""
     if name != "reduce_sum":
         return False
-    return math.prod(given[0].shape[axis] for axis in equation.params["axes"]) == 1
+    return bool(math.prod(given[0].shape[axis] for axis in equation.params["axes"]) == 1)
 
 
 def _without_error(name: str, given: list[Any]) -> Any:
@@ -138,7 +138,9 @@ def _without_error(name: str, given: list[Any]) -> Any:
     Entries that are known only when the program runs are taken to round: the test would be most of
     the program that is compiled.
     """
-    plain = [None if isinstance(value, jax.core.Tracer) else np.asarray(value) for value in given]
+    plain: list[Any] = [
+        None if isinstance(value, jax.core.Tracer) else np.asarray(value) for value in given
+    ]
     if any(value is not None and value.dtype.kind not in "fiu" for value in plain):
         return None
     exact: Any = False

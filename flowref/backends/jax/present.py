@@ -100,16 +100,16 @@ def alone(live: Live, x: Any, context: Any) -> bool:
     its further rows filled up otherwise.
     """
     rows = rows_of(x)
-    more = [None if one is None else padded(one, 0, rows) for one in (x, context)]
-    others = [
+    more: list[Any] = [padded(one, 0, rows) for one in (x, context)]
+    others: list[Any] = [
         None if one is None else np.concatenate([one[:ROWS], one[ROWS:] * 0.5]) for one in more
     ]
     try:
-        values = [live.evaluate("forward", *some)[0][:ROWS] for some in (more, others)]
+        one, other = (live.evaluate("forward", *some)[0][:ROWS] for some in (more, others))
     except Exception:  # what it raises is the laws' affair
         return True
     size = SAME if live.dtype == "float64" else 1e-3
-    return bool(np.allclose(*values, rtol=size, atol=size, equal_nan=True))
+    return bool(np.allclose(one, other, rtol=size, atol=size, equal_nan=True))
 
 
 def subject_of(live: Live, name: str, condition: Condition, scale: float) -> Subject:

@@ -56,7 +56,8 @@ def total(pair: Pair) -> Callable[..., Any]:
 
 def pulled(pair: Pair) -> Callable[..., Any]:
     """The same -> its gradient in x."""
-    return jax.grad(total(pair), argnums=1)
+    gradient: Callable[..., Any] = jax.grad(total(pair), argnums=1)
+    return gradient
 
 
 def curved(pair: Pair) -> Callable[..., Any]:

@@ -59,7 +59,8 @@ class Tree:
         whole = jax.tree.unflatten(self.structure, made)
         if self.kind is None:
             return whole
-        obj = self.kind.__new__(self.kind)
+        kind: Any = self.kind
+        obj = kind.__new__(kind)
         obj.__dict__.update(dict(zip(self.names, whole, strict=True)))
         return obj
 
@@ -114,7 +115,7 @@ def openable(node: Any) -> bool:
         isinstance(getattr(node, "__dict__", None), dict)
         and not isinstance(node, type | types.FunctionType | types.ModuleType | types.MethodType)
         and package not in ("jax", "jaxlib", "numpy", "builtins", "functools", "typing")
-        and kind.__new__ is object.__new__
+        and getattr(kind, "__new__", None) is object.__new__
     )
 
 
@@ -146,7 +147,7 @@ def known(value: Any, depth: int = 0) -> Hashable:
     if depth < DEEPEST and not jax.tree_util.all_leaves([value]):  # a pytree
         leaves, structure = jax.tree.flatten(value)
         return (structure, tuple(known(leaf, depth + 1) for leaf in leaves))
-    if type(value).__eq__ is not object.__eq__:  # it says itself what it equals
+    if getattr(type(value), "__eq__", None) is not object.__eq__:  # it says itself what it equals
         return (type(value), value)
     return (type(value), id(value))
 
