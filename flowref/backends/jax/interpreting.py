@@ -88,7 +88,7 @@ def _apply(equation: Any, given: list[Any], noise: Noise) -> list[Any]:
         )
     # Narrowing to a dtype that is rounded alone counts as its rounding.
     exact = name in EXACT and not (noise.only and name == "convert_element_type")
-    exact = exact or _trivial_sum(name, equation, given)
+    exact = exact or trivial_sum(equation)
     if not exact and name in INSIDE:
         given = [
             noise.rounded(_array(value)) if noise.concerns(value) else value for value in given
@@ -123,24 +123,29 @@ def _array(value: Any) -> Any:
     return value if hasattr(value, "dtype") else jnp.asarray(value)
 
 
-def _trivial_sum(name: str, equation: Any, given: list[Any]) -> bool:
-    """A sum over one term."""
-    if name != "reduce_sum":
+def trivial_sum(equation: Any) -> bool:
+    """Whether it is a sum over one term."""
+    if equation.primitive.name != "reduce_sum":
         return False
-    return bool(math.prod(given[0].shape[axis] for axis in equation.params["axes"]) == 1)
+    shape = equation.invars[0].aval.shape
+    return bool(math.prod(shape[axis] for axis in equation.params["axes"]) == 1)
 
 
 def _without_error(name: str, given: list[Any]) -> Any:
-    """Where an operation has no rounding error at all, as far as numbers of the program itself tell
-    it: sums with zero and of whole numbers, products with and quotients by powers of two. True
-    everywhere, or an array; None if nowhere.
+    return without_error(
+        name,
+        [None if isinstance(value, jax.core.Tracer) else np.asarray(value) for value in given],
+    )
+
+
+def without_error(name: str, plain: Sequence[Any]) -> Any:
+    """Where an operation has no rounding error at all, as far as numbers of the program itself, None
+    where there are none, tell it: sums with zero and of whole numbers, products with and quotients by
+    powers of two. True everywhere, or an array; None if nowhere.
 
     Entries that are known only when the program runs are taken to round: the test would be most of
     the program that is compiled.
     """
-    plain: list[Any] = [
-        None if isinstance(value, jax.core.Tracer) else np.asarray(value) for value in given
-    ]
     if any(value is not None and value.dtype.kind not in "fiu" for value in plain):
         return None
     exact: Any = False

@@ -1,9 +1,10 @@
-"""The calls of one object as functions of its arrays, compiled when they are first made.
+"""The calls of one object as functions of its arrays: compiled, or run step by step.
 
-Compilation is what costs: a second for a program of some hundred operations, several for its noisy
-twin, where a call takes less than a millisecond. So programs are shared by all conditions in which
-objects differ by their arrays alone; rows are padded to one number, `ROWS`, and noisy programs always
-run `RUNS` stretches of as many rows, each with noise of its own.
+Compilation is what costs: half a second for a program of some hundred operations, several for its
+derivatives and noisy twins, where a call takes less than a millisecond. So what users call is compiled,
+for one number of rows or two; derivatives, draws and all that is rounded is traced once, for `RUNS`
+stretches of rows with noise of their own, and run step by step (`stepping.py`), as long as that is not
+too long. Programs are shared by all conditions in which objects differ by their arrays alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -19,6 +21,7 @@ import numpy as np
 
 from flowref.backends.jax import noise
 from flowref.backends.jax.interpreting import randomly_rounded
+from flowref.backends.jax.stepping import Noise, Stepped, TooLong
 from flowref.backends.jax.transforms import DERIVED, total
 from flowref.backends.jax.trees import Tree
 from flowref.model import Array, Dialect, Unsupported, derive
@@ -31,6 +34,9 @@ RUNS = 8
 POINTWISE = ("forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim")
 DRAWING = ("sample", "base_sample", "rsample", "sample_log_prob")
 PAIRED = ("forward", "inverse", "sample_log_prob")
+# Numbers of parameters, for all runs of a call, beyond which programs are compiled: noise is then of one
+# run after the other.
+MANY_LEAVES = 2_000_000
 # Objects whose programs are kept.
 KEPT = 12
 _KEPT: OrderedDict[Any, Programs] = OrderedDict()
@@ -45,6 +51,7 @@ class Programs:
         self.tree, self.dialect, self.single = tree, dialect, single
         self.clean: dict[Any, Callable[..., Any]] = {}
         self.noisy: dict[Any, Callable[..., Any]] = {}
+        self.stepped: dict[Any, Stepped | None] = {}  # None: it had better be compiled
         self.padded = True
         self.traced: dict[str, str] = {}  # what tracing a call raised, empty where it did not
 
@@ -87,6 +94,10 @@ class Programs:
 
     def run(self, name: str, leaves: Any, x: Array, *more: Array | None) -> Any:
         """The result for a batch of any size."""
+        if " " in name:
+            found = self.in_steps(name, leaves, None, x, *more)
+            if found is not None:
+                return found
         if name not in self.clean:
             self.clean[name] = jax.jit(self.function(name))
         size, pieces = self.size_of(x), []
@@ -96,6 +107,65 @@ class Programs:
             out = self.clean[name](leaves, *cut)
             pieces.append(jax.tree.map(lambda a, kept=count: first_rows(a, size, kept), out))
         return joined(pieces)
+
+    def in_steps(
+        self,
+        name: str,
+        leaves: Any,
+        rounding: tuple[int, float] | None,
+        x: Array,
+        *more: Array | None,
+    ) -> Any:
+        """The same step by step, randomly rounded where that is asked: stretches of rows have noise of
+        their own, in parameters too. None where it had better be compiled.
+        """
+        runs, rows = (RUNS, rows_of(x)) if self.padded else (1, max(1, len(x)))
+        if runs * sum(math.prod(leaf.shape) for leaf in leaves) > MANY_LEAVES:
+            return None
+        repeated = [np.broadcast_to(np.asarray(leaf), (runs, *leaf.shape)) for leaf in leaves]
+        axes = (0, 0, *(None if one is None else 0 for one in more))
+        pieces = []
+        for start in range(0, max(len(x), 1), rows * runs):
+            cut = [padded(array, start, rows * runs) for array in (x, *more)]
+            stretches = [
+                None if array is None else array.reshape(runs, rows, *array.shape[1:])
+                for array in cut
+            ]
+            out = self.step(
+                (name, axes, rows),
+                lambda: jax.vmap(self.function(name, rowed=True), in_axes=axes),
+                None if rounding is None else (derive(rounding[0], start), rounding[1]),
+                repeated,
+                *stretches,
+            )
+            if out is None:
+                return None
+            pieces.append(jax.tree.map(partial(flat, runs * rows, len(x) - start), out))
+        return joined(pieces)
+
+    def step(
+        self,
+        form: Any,
+        make: Callable[[], Callable[..., Any]],
+        rounding: tuple[int, float] | None,
+        *args: Any,
+    ) -> Any:
+        """What a function gives, traced once for each form and run step by step; None where that
+        cannot be, or had better not.
+        """
+        if form not in self.stepped:
+            try:
+                self.stepped[form] = Stepped(make(), *args)
+            except Exception:  # compiled, it raises that again, or does not
+                self.stepped[form] = None
+        program = self.stepped[form]
+        if program is None:
+            return None
+        try:
+            return program(None if rounding is None else Noise(*rounding, self.single), *args)
+        except TooLong:
+            self.stepped[form] = None
+            return None
 
     def size_of(self, x: Array) -> int:
         """The rows of one call of a batch."""
@@ -117,13 +187,6 @@ class Programs:
         that are filled in weigh nothing.
         """
         form = (f"slope {name}", *(one is not None for one in (context, *weights)))
-        table = self.clean if rounding is None else self.noisy
-        if form not in table:
-            run = jax.grad(total(self.pair(name, rowed=True)))
-            if rounding is not None:
-                run = randomly_rounded(run, single=self.single)
-            table[form] = jax.jit(run)
-        first = () if rounding is None else (noise.pool_of(rounding[0] % 2**63, 1)[0], rounding[1])
         size, gradients = self.size_of(x), []
         for start in range(0, max(len(x), 1), size):
             cut = [padded(array, start, size) for array in (x, context)]
@@ -131,13 +194,40 @@ class Programs:
                 None if one is None else blank(padded(one, start, size), len(x) - start)
                 for one in weights
             ]
-            gradients.append(table[form](*first, leaves, *cut, *weighing))
+            found = self.step(
+                (*form, size),
+                lambda: jax.grad(total(self.pair(name, rowed=True))),
+                rounding,
+                leaves,
+                *cut,
+                *weighing,
+            )
+            if found is None:
+                found = self.compiled_slope(form, name, rounding)(leaves, *cut, *weighing)
+            gradients.append(found)
         return jax.tree.map(lambda *parts: sum(np.asarray(part) for part in parts), *gradients)
+
+    def compiled_slope(
+        self, form: Any, name: str, rounding: tuple[int, float] | None
+    ) -> Callable[..., Any]:
+        """The gradients of a call as a compiled function."""
+        table = self.clean if rounding is None else self.noisy
+        if form not in table:
+            run = jax.grad(total(self.pair(name, rowed=True)))
+            if rounding is not None:
+                run = randomly_rounded(run, single=self.single)
+            table[form] = jax.jit(run)
+        if rounding is None:
+            return table[form]
+        return partial(table[form], noise.pool_of(rounding[0] % 2**63, 1)[0], rounding[1])
 
     def run_noisy(
         self, name: str, leaves: Any, seed: int, magnitude: float, x: Array, *more: Array | None
     ) -> Any:
         """The same, randomly rounded; stretches of rows have noise of their own, in parameters too."""
+        found = self.in_steps(name, leaves, (seed, magnitude), x, *more)
+        if found is not None:
+            return found
         given = tuple(array is not None for array in more)
         if (name, given) not in self.noisy:
             inner = randomly_rounded(self.function(name, rowed=True), single=self.single)
@@ -153,15 +243,7 @@ class Programs:
             ]
             pool = noise.pool_of(derive(seed, start) % 2**63, runs)
             out = self.noisy[name, given](pool, magnitude, leaves, *stretches)
-            count = min(rows * runs, len(x) - start)
-            pieces.append(
-                jax.tree.map(
-                    lambda a, kept=count, most=runs * rows: np.asarray(a).reshape(
-                        most, *a.shape[2:]
-                    )[:kept],
-                    out,
-                )
-            )
+            pieces.append(jax.tree.map(partial(flat, runs * rows, len(x) - start), out))
         return joined(pieces)
 
     def draw(
@@ -175,6 +257,9 @@ class Programs:
     ) -> Any:
         """What a call that draws gives, randomly rounded where that is asked."""
         key, form = jax.random.key(seed % 2**32), (name, n, context is not None)
+        given = self.step(form, lambda: self.drawn(name, n), rounding, leaves, key, context)
+        if given is not None:
+            return given
         if rounding is None:
             if form not in self.clean:
                 self.clean[form] = jax.jit(self.drawn(name, n))
@@ -206,6 +291,11 @@ def programs_of(tree: Tree, shapes: Sequence[Any], dialect: Dialect, single: boo
 def rows_of(x: Array) -> int:
     """Rows of one stretch."""
     return FEW_ROWS if math.prod(x.shape[1:]) > LARGE_EVENT else ROWS
+
+
+def flat(rows: int, kept: int, array: Any) -> Any:
+    """The rows of stretches, one after the other, as far as they were asked for."""
+    return np.asarray(array).reshape(rows, *array.shape[2:])[:kept]
 
 
 def per_row(ladj: Any, batch: int) -> Any:

@@ -35,51 +35,50 @@ def trained(live: Live) -> list[Any]:
     support, shape = _data(live)
     if math.prod(shape) >= ENTRIES:
         raise Unsupported("its events are too large to be trained on here")
-    form = ("training step", tuple(live.moving))
+    rng = np.random.default_rng(derive(live.seed, 37) % 2**32)
+    leaves = [np.asarray(leaf) for leaf in live.leaves]
+    means, squares = ([np.zeros_like(leaf) for leaf in leaves] for _ in range(2))
     with live.calling():
-        if form not in live.programs.clean:
-            live.programs.clean[form] = jax.jit(_step(loss(live), live.moving))
-        step = live.programs.clean[form]
-        rng = np.random.default_rng(derive(live.seed, 37) % 2**32)
-        zeros = [jnp.zeros_like(leaf) for leaf in live.leaves]
-        state = (list(live.leaves), zeros, list(zeros))
         for number in range(1, STEPS + 1):
             x = sample(support, (ROWS, *shape), rng).astype(live.dtype)
             context = None
             if live.facts.context_shape is not None:
                 context = rng.standard_normal((ROWS, *live.facts.context_shape))
                 context = context.astype(live.dtype)
-            after, finite = step(state, float(number), x, context)
-            if not bool(finite):  # what training runs into is no affair of the laws of maps
-                break
-            state = after
-    return list(state[0])
+            value, gradients = _gradients(live, leaves, x, context)
+            gradients = [
+                np.asarray(g) * moves for g, moves in zip(gradients, live.moving, strict=True)
+            ]
+            norm = np.sqrt(sum((g**2).sum() for g in gradients))
+            if not np.isfinite(value) or not np.isfinite(norm):
+                break  # what training runs into is no affair of the laws of maps
+            clip = min(1.0, LARGEST_GRADIENT / (norm or 1.0))
+            for place, g in enumerate(gradients):
+                means[place] = FIRST * means[place] + (1 - FIRST) * clip * g
+                squares[place] = SECOND * squares[place] + (1 - SECOND) * (clip * g) ** 2
+                mean, square = (
+                    means[place] / (1 - FIRST**number),
+                    squares[place] / (1 - SECOND**number),
+                )
+                moved = leaves[place] - RATE * mean / (np.sqrt(square) + EPSILON)
+                leaves[place] = moved.astype(leaves[place].dtype)
+        return [jnp.asarray(leaf) for leaf in leaves]
 
 
-def _step(loss: Callable[..., Any], moving: list[bool]) -> Callable[..., Any]:
-    """One step of Adam, the gradient clipped by its norm, and whether all of it is finite."""
+def _gradients(live: Live, leaves: list[Any], x: Any, context: Any) -> Any:
+    """The loss at these arrays, and its gradients."""
+    form = ("training", *live.moving)
+    programs = live.programs
 
-    def step(state: Any, number: Any, x: Any, context: Any) -> Any:
-        leaves, means, squares = state
-        value, gradients = jax.value_and_grad(loss)(leaves, x, context)
-        gradients = [g * moves for g, moves in zip(gradients, moving, strict=True)]
-        norm = jnp.sqrt(sum((g**2).sum() for g in gradients))
-        clip = jnp.minimum(1.0, LARGEST_GRADIENT / jnp.where(norm == 0, 1.0, norm))
-        gradients = [clip * g for g in gradients]
-        means = [FIRST * m + (1 - FIRST) * g for m, g in zip(means, gradients, strict=True)]
-        squares = [
-            SECOND * v + (1 - SECOND) * g**2 for v, g in zip(squares, gradients, strict=True)
-        ]
-        leaves = [
-            leaf
-            - (
-                RATE * (m / (1 - FIRST**number)) / (jnp.sqrt(v / (1 - SECOND**number)) + EPSILON)
-            ).astype(leaf.dtype)
-            for leaf, m, v in zip(leaves, means, squares, strict=True)
-        ]
-        return (leaves, means, squares), jnp.isfinite(value) & jnp.isfinite(norm)
+    def make() -> Callable[..., Any]:
+        return jax.value_and_grad(loss(live))
 
-    return step
+    found = programs.step(form, make, None, leaves, x, context)
+    if found is None:
+        if form not in programs.clean:
+            programs.clean[form] = jax.jit(make())
+        found = programs.clean[form](leaves, x, context)
+    return found
 
 
 def loss(live: Live) -> Callable[..., Any]:

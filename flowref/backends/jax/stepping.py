@@ -1,0 +1,358 @@
+"""Programs run step by step with numpy, plain or rounded at random, and never compiled.
+
+A noisy program takes a second to compile and is run a dozen times; step by step a run of some hundred
+operations takes a few milliseconds. What is given to users is compiled, as theirs is; what is measured
+beside it, derivatives and everything under noise, is run so. A program is traced once, at one shape;
+its replicas are further rows, each with noise of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+from flowref.backends.jax.array_functions import function_of
+from flowref.backends.jax.interpreting import trivial_sum, without_error
+from flowref.backends.jax.noise import COARSER
+from flowref.backends.jax.primitives import (
+    ARGUMENT,
+    BOUNDED,
+    CALLS,
+    EXACT,
+    INSIDE,
+    LOOPS,
+    NORMWISE,
+    NORMWISE_CONSTANT,
+    SPECIAL,
+)
+from flowref.model import Undecidable
+
+# Uniform numbers that all noise is read from, and the places where a reading may begin.
+BITS = 20
+NUMBERS = np.random.Generator(np.random.SFC64(20)).random(2 ** (BITS + 1)) * 2 - 1
+# Iterations that are taken step by step.
+LONGEST = 1_000
+Step = Callable[[list[Any], "Noise | None"], None]
+
+
+class TooLong(Exception):  # noqa: N818  # no error: a loop that had better be compiled
+    """A loop runs more often than steps should be taken."""
+
+
+class Noise:
+    """What random rounding does to arrays of numpy: see `noise.Noise`."""
+
+    def __init__(self, seed: int, magnitude: float, single: bool = False) -> None:
+        self.places = random.Random(seed)
+        self.magnitude, self.single = magnitude, single
+
+    def uniform(self, shape: tuple[int, ...]) -> Any:
+        """Numbers for one array; each call reads elsewhere."""
+        size = math.prod(shape)
+        begin = self.places.getrandbits(BITS)
+        drawn = NUMBERS[begin : begin + size]
+        return (drawn if len(drawn) == size else np.resize(drawn, size)).reshape(shape)
+
+    def size(self, dtype: Any, constant: float) -> float:
+        """The relative error of results of a dtype."""
+        coarse = self.single and dtype in (np.float32, np.complex64)
+        return constant * (COARSER if coarse else 1.0) * self.magnitude
+
+    def rounded(self, value: Any, constant: float = 1.0) -> Any:
+        """A value with a relative error; inf and nan stay what they are."""
+        xi = self.uniform(value.shape)
+        if value.dtype.kind == "c":
+            xi = xi + 1j * self.uniform(value.shape)
+        moved = xi * self.size(value.dtype, constant)
+        moved += 1.0
+        moved *= value
+        return moved if moved.dtype == value.dtype else moved.astype(value.dtype)
+
+    def normwise(self, value: Any, axes: tuple[int, ...]) -> Any:
+        """A value with an error relative to its largest entry along some axes."""
+        if value.ndim < len(axes):
+            return value
+        largest = np.abs(value).max(axis=axes, keepdims=True)
+        error = self.size(value.dtype, NORMWISE_CONSTANT) * largest * self.uniform(value.shape)
+        if value.dtype.kind == "c":
+            error = error * (1 + 1j * self.uniform(value.shape))
+        return value + error.astype(value.dtype)
+
+
+def concerns(value: Any) -> bool:
+    """Whether an array is of floating numbers, and has any."""
+    dtype = getattr(value, "dtype", None)
+    return isinstance(dtype, np.dtype) and dtype.kind in "fc" and value.size > 0
+
+
+def plain(value: Any) -> Any:
+    """A result as an array of numpy, where numpy has its type: it has none for random keys."""
+    if isinstance(value, np.ndarray):
+        return value
+    dtype = getattr(value, "dtype", None)
+    return np.asarray(value) if dtype is None or isinstance(dtype, np.dtype) else value
+
+
+class Stepped:
+    """A function, traced for some arguments, that is run step by step for others of their shapes."""
+
+    def __init__(self, function: Callable[..., Any], *args: Any) -> None:
+        closed, shape = jax.make_jaxpr(function, return_shape=True)(*args)
+        self.program, self.structure = Program(closed), jax.tree.structure(shape)
+
+    def __call__(self, noise: Noise | None, *args: Any) -> Any:
+        """The results, as arrays of numpy."""
+        given = [plain(leaf) for leaf in jax.tree.leaves(args)]
+        return jax.tree.unflatten(self.structure, self.program.run(given, noise))
+
+
+class Program:
+    """A jaxpr as a list of steps on a table of values."""
+
+    def __init__(self, closed: ClosedJaxpr | Jaxpr) -> None:
+        jaxpr, consts = (
+            (closed.jaxpr, closed.consts) if isinstance(closed, ClosedJaxpr) else (closed, [])
+        )
+        self.places: dict[Any, int] = {}
+        self.start: list[Any] = []
+        # Values that depend on no argument, of which exactness can be told.
+        self.known: dict[int, Any] = {}
+        for variable, value in zip(jaxpr.constvars, consts, strict=True):
+            self.known[self.place(variable)] = plain(value)
+            self.start[-1] = plain(value)
+        self.inputs = [self.place(variable) for variable in jaxpr.invars]
+        self.steps = [step for equation in jaxpr.eqns if (step := self.step(equation)) is not None]
+        self.outputs = [self.place(atom) for atom in jaxpr.outvars]
+
+    def place(self, atom: Any) -> int:
+        """Where the value of an atom stands."""
+        if isinstance(atom, Literal):
+            self.start.append(np.asarray(atom.val, dtype=atom.aval.dtype))
+            self.known[len(self.start) - 1] = self.start[-1]
+            return len(self.start) - 1
+        if atom not in self.places:
+            self.places[atom] = len(self.start)
+            self.start.append(None)
+        return self.places[atom]
+
+    def run(self, args: Sequence[Any], noise: Noise | None) -> list[Any]:
+        """The outputs for some inputs."""
+        values = list(self.start)
+        for index, value in zip(self.inputs, args, strict=True):
+            values[index] = value
+        for step in self.steps:
+            step(values, noise)
+        return [values[index] for index in self.outputs]
+
+    def step(self, equation: Any) -> Step | None:
+        """One equation as a step; none where its result is known beforehand."""
+        sources = [self.place(atom) for atom in equation.invars]
+        name = equation.primitive.name
+        several = CALLS.get(name) in equation.params or name in LOOPS
+        run = inner_of(equation) if several else Operation(equation, self.given(sources))
+        places = [self.place(variable) for variable in equation.outvars]
+        exact = isinstance(run, Operation) and run.exact
+        if exact and name not in UNKNOWN and all(index in self.known for index in sources):
+            found = run([self.known[index] for index in sources], None)
+            for index, value in zip(places, found, strict=True):
+                self.known[index] = self.start[index] = value
+            return None
+        if len(places) == 1:
+            (target,) = places
+
+            def alone(values: list[Any], noise: Noise | None) -> None:
+                (values[target],) = run([values[index] for index in sources], noise)
+
+            return alone
+
+        def step(values: list[Any], noise: Noise | None) -> None:
+            found = run([values[index] for index in sources], noise)
+            for index, value in zip(places, found, strict=True):
+                values[index] = value
+
+        return step
+
+    def given(self, sources: Sequence[int]) -> list[Any]:
+        """The values that are known of some places, None elsewhere."""
+        return [self.known.get(index) for index in sources]
+
+
+# What gives other results each time, or something else than arrays.
+UNKNOWN = frozenset(("random_seed", "random_wrap", "random_bits", "random_split"))
+
+
+class Operation:
+    """One primitive, and how its results are rounded. ``known``: its arguments as far as they depend
+    on none of the program.
+    """
+
+    def __init__(self, equation: Any, known: Sequence[Any]) -> None:
+        self.name = name = equation.primitive.name
+        holds = any(isinstance(value, Jaxpr | ClosedJaxpr) for value in equation.params.values())
+        if holds and name not in INSIDE:
+            raise Undecidable(
+                f"random rounding does not know the primitive {name}, which runs a program of its own"
+            )
+        self.function = function_of(equation) or asked_of_jax(equation)
+        self.exact = name in EXACT or trivial_sum(equation)
+        self.inside = name in INSIDE and not self.exact
+        self.times = ARGUMENT.get(name, 0.0)
+        self.axes: tuple[int, ...] = ()
+        if name in NORMWISE:
+            lengths = len(equation.params["fft_lengths"]) if name == "fft" else 2
+            self.axes = tuple(range(-lengths, 0))
+        self.constant = SPECIAL.get(name, 1.0)
+        self.dtypes = [getattr(out.aval, "dtype", None) for out in equation.outvars]
+        self.where = without_error(name, known)
+        if self.where is True:
+            self.exact = True
+        self.bounds = BOUNDED.get(name)
+
+    def __call__(self, given: list[Any], noise: Noise | None) -> list[Any]:
+        """The results."""
+        if noise is not None and not self.exact:
+            given = self.before(given, noise)
+        found = self.function(*given)
+        if len(self.dtypes) == 1 and not isinstance(found, list | tuple):
+            found = (found,)
+        results = []
+        for value, dtype in zip(found, self.dtypes, strict=True):
+            made = plain(value)
+            if isinstance(dtype, np.dtype) and made.dtype != dtype:
+                made = made.astype(dtype)
+            results.append(made)
+        if noise is None or self.exact:
+            return results
+        return [self.after(value, noise) if concerns(value) else value for value in results]
+
+    def before(self, given: list[Any], noise: Noise) -> list[Any]:
+        """The arguments as what rounds inside meets them."""
+        if self.inside:
+            return [noise.rounded(one) if concerns(one) else one for one in given]
+        if self.times:
+            return [noise.rounded(one, self.times) if concerns(one) else one for one in given]
+        if self.axes:
+            return [noise.normwise(one, self.axes) if concerns(one) else one for one in given]
+        return given
+
+    def after(self, value: Any, noise: Noise) -> Any:
+        """A result, rounded."""
+        noised = noise.rounded(value, self.constant)
+        if self.where is not None:
+            noised = np.where(self.where, value, noised)
+        if self.bounds is not None and value.dtype.kind != "c":
+            noised = np.clip(noised, *self.bounds)
+        return noised
+
+
+def asked_of_jax(equation: Any) -> Callable[..., Any]:
+    """A primitive as JAX runs it alone."""
+    primitive = equation.primitive
+    params = primitive.get_bind_params(equation.params)
+
+    def run(*given: Any) -> Any:
+        return primitive.bind(
+            *(jnp.asarray(v) if isinstance(v, np.ndarray) else v for v in given), **params
+        )
+
+    return run
+
+
+def inner_of(equation: Any) -> Callable[[list[Any], Noise | None], list[Any]]:
+    """An equation that runs programs of its own."""
+    name = equation.primitive.name
+    if name in LOOPS:
+        return {"while": While, "scan": Scan, "cond": Cond, "custom_linear_solve": Solve}[name](
+            equation
+        )
+    return Program(equation.params[CALLS[name]]).run
+
+
+class Scan:
+    """A loop of known length."""
+
+    def __init__(self, equation: Any) -> None:
+        self.params, self.body = equation.params, Program(equation.params["jaxpr"])
+        self.outs = [variable.aval for variable in equation.outvars]
+
+    def __call__(self, given: list[Any], noise: Noise | None) -> list[Any]:
+        """The last state, and what the iterations gave."""
+        params = self.params
+        consts, carries, length = params["num_consts"], params["num_carry"], params["length"]
+        fixed, held = given[:consts], given[consts : consts + carries]
+        over = given[consts + carries :]
+        gathered: list[Any] = [None] * length
+        for place in reversed(range(length)) if params["reverse"] else range(length):
+            out = self.body.run([*fixed, *held, *(one[place] for one in over)], noise)
+            held, gathered[place] = out[:carries], out[carries:]
+        if not length:
+            return [*held, *(np.zeros(out.shape, out.dtype) for out in self.outs[carries:])]
+        return [*held, *(stacked(parts) for parts in zip(*gathered, strict=True))]
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """What iterations gave, along a first axis."""
+    arrays = all(isinstance(part, np.ndarray | np.generic) for part in parts)
+    return np.stack(parts) if arrays else jnp.stack(parts)
+
+
+class While:
+    """A loop of unknown length; rows that are done stay as they are."""
+
+    def __init__(self, equation: Any) -> None:
+        params = equation.params
+        self.asked, self.moved = params["cond_nconsts"], params["body_nconsts"]
+        self.condition, self.body = Program(params["cond_jaxpr"]), Program(params["body_jaxpr"])
+        self.batched = bool(params["cond_jaxpr"].out_avals[0].shape)
+
+    def __call__(self, given: list[Any], noise: Noise | None) -> list[Any]:
+        """The last state; nan where the loop does not settle."""
+        to_ask = given[: self.asked]
+        to_move = given[self.asked : self.asked + self.moved]
+        held = given[self.asked + self.moved :]
+        for _ in range(LONGEST):
+            (more,) = self.condition.run([*to_ask, *held], noise)
+            if not np.any(more):
+                return held
+            out = self.body.run([*to_move, *held], noise)
+            if self.batched:
+                out = [
+                    np.where(np.reshape(more, more.shape + (1,) * (new.ndim - more.ndim)), new, old)
+                    for new, old in zip(out, held, strict=True)
+                ]
+            held = out
+        raise TooLong
+
+
+class Cond:
+    """One of several branches."""
+
+    def __init__(self, equation: Any) -> None:
+        self.branches = [Program(program) for program in equation.params["branches"]]
+
+    def __call__(self, given: list[Any], noise: Noise | None) -> list[Any]:
+        """What the branch gives."""
+        place, *operands = given
+        which = min(max(int(place), 0), len(self.branches) - 1)
+        return self.branches[which].run(operands, noise)
+
+
+class Solve:
+    """A linear solve is what its own solver does."""
+
+    def __init__(self, equation: Any) -> None:
+        self.lengths = equation.params["const_lengths"]
+        self.solver = Program(equation.params["jaxprs"].solve)
+
+    def __call__(self, given: list[Any], noise: Noise | None) -> list[Any]:
+        """The solution."""
+        before = self.lengths.matvec + self.lengths.vecmat
+        consts = given[before : before + self.lengths.solve]
+        return self.solver.run([*consts, *given[sum(self.lengths) :]], noise)
