@@ -72,7 +72,9 @@ def scattered(update: Callable[..., None]) -> Callable[[Any], Callable[..., Any]
             )
             new = np.transpose(updates, order)
             if drops and not inside.all():
-                kept = np.broadcast_to(inside.reshape(inside.shape + (1,) * len(windows)), new.shape)
+                kept = np.broadcast_to(
+                    inside.reshape(inside.shape + (1,) * len(windows)), new.shape
+                )
                 places = tuple(np.broadcast_to(one, new.shape)[kept] for one in places)
                 new = new[kept]
             update(made, places, new)

@@ -42,7 +42,7 @@ LONGEST = 1_000
 Step = Callable[[list[Any], "Noise | None"], None]
 
 
-class TooLong(Exception):  # noqa: N818  # no error: a loop that had better be compiled
+class TooLong(Exception):  # no error: a loop that had better be compiled
     """A loop runs more often than steps should be taken."""
 
 
@@ -265,13 +265,17 @@ def asked_of_jax(equation: Any) -> Callable[..., Any]:
     return run
 
 
-def inner_of(equation: Any) -> Callable[[list[Any], Noise | None], list[Any]]:
+Inner = Callable[[list[Any], "Noise | None"], list[Any]]
+
+
+def inner_of(equation: Any) -> Inner:
     """An equation that runs programs of its own."""
     name = equation.primitive.name
     if name in LOOPS:
-        return {"while": While, "scan": Scan, "cond": Cond, "custom_linear_solve": Solve}[name](
-            equation
-        )
+        kinds: dict[str, Callable[[Any], Inner]] = {
+            "while": While, "scan": Scan, "cond": Cond, "custom_linear_solve": Solve,
+        }  # fmt: skip
+        return kinds[name](equation)
     return Program(equation.params[CALLS[name]]).run
 
 

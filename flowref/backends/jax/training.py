@@ -70,13 +70,11 @@ def _gradients(live: Live, leaves: list[Any], x: Any, context: Any) -> Any:
     form = ("training", *live.moving)
     programs = live.programs
 
-    def make() -> Callable[..., Any]:
-        return jax.value_and_grad(loss(live))
-
-    found = programs.step(form, make, None, leaves, x, context)
+    graded: Callable[..., Any] = jax.value_and_grad(loss(live))
+    found = programs.step(form, lambda: graded, None, leaves, x, context)
     if found is None:
         if form not in programs.clean:
-            programs.clean[form] = jax.jit(make())
+            programs.clean[form] = jax.jit(graded)
         found = programs.clean[form](leaves, x, context)
     return found
 

@@ -1,5 +1,8 @@
 """Flows in JAX as users write them, and the same with a slip planted by ``slip``."""
 
+# Nothing is known of JAX where types are checked.
+# mypy: disable-error-code="misc"
+
 from __future__ import annotations
 
 from types import SimpleNamespace

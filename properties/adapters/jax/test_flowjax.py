@@ -4,6 +4,8 @@ ends is so.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -61,7 +63,7 @@ def test_objects_of_the_library_are_recognized() -> None:
 def test_what_flows_state_of_their_ends() -> None:
     """Supports, tolerances and what iterates are read off the classes."""
     parts = registry.components("flowjax")
-    facts = {
+    facts: dict[str, Any] = {
         name: parts[name].facts()  # type: ignore[operator]  # functions of the options, all of them
         for name in ("LogNormal", "distributions.Uniform", "block_neural_autoregressive_flow")
     }

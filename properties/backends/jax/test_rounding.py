@@ -2,6 +2,9 @@
 more, and every kind of control flow is entered.
 """
 
+# Nothing is known of JAX where types are checked.
+# mypy: disable-error-code="untyped-decorator"
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

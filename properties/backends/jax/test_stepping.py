@@ -1,5 +1,8 @@
 """Programs that are run step by step give what they give when they are compiled."""
 
+# Nothing is known of JAX where types are checked.
+# mypy: disable-error-code="untyped-decorator"
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -39,32 +42,91 @@ def solved(x: Any) -> Any:
 
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "arithmetic": lambda x: (x * 2 + 1) / (3 - x) - x**3 + x**-2 + x % 0.7,
-    "functions": lambda x: (jnp.tanh(x), jnp.exp(x), jnp.log1p(x * x), jax.nn.softplus(x), lax.rsqrt(x * x + 1)),
-    "more-functions": lambda x: (jax.nn.sigmoid(x), jnp.arctan2(x, 2.0), jnp.cbrt(x), jnp.sinh(x), jax.scipy.special.erf(x)),
+    "functions": lambda x: (
+        jnp.tanh(x),
+        jnp.exp(x),
+        jnp.log1p(x * x),
+        jax.nn.softplus(x),
+        lax.rsqrt(x * x + 1),
+    ),
+    "more-functions": lambda x: (
+        jax.nn.sigmoid(x),
+        jnp.arctan2(x, 2.0),
+        jnp.cbrt(x),
+        jnp.sinh(x),
+        jax.scipy.special.erf(x),
+    ),
     "comparisons": lambda x: jnp.where((x > 0) & ~(x > 1) | (x == x[0]), x, -x),
     "total-order": lambda x: jnp.searchsorted(jnp.sort(x[0]), x[1]),
     "clip-round": lambda x: (jnp.clip(x, -0.5, 0.5), jnp.round(x), jnp.floor(x), jnp.sign(x)),
-    "shapes": lambda x: (x.T[::-1], x.reshape(2, 10)[:, None, ::2], jnp.concatenate([x, 2 * x], 1), jnp.broadcast_to(x[:1], (3, 5))),
-    "padded": lambda x: (jnp.pad(x, ((1, 2), (0, 3)), constant_values=7.0), lax.pad(x, 0.0, ((0, 1, 2), (1, 0, 0)))),
+    "shapes": lambda x: (
+        x.T[::-1],
+        x.reshape(2, 10)[:, None, ::2],
+        jnp.concatenate([x, 2 * x], 1),
+        jnp.broadcast_to(x[:1], (3, 5)),
+    ),
+    "padded": lambda x: (
+        jnp.pad(x, ((1, 2), (0, 3)), constant_values=7.0),
+        lax.pad(x, 0.0, ((0, 1, 2), (1, 0, 0))),
+    ),
     "cut-by-numbers": lambda x: lax.dynamic_slice(x, (2, 3), (2, 2)),
     "cut-beyond-the-end": lambda x: lax.dynamic_slice(x, (jnp.int32(7), jnp.int32(-9)), (2, 2)),
     "set": lambda x: lax.dynamic_update_slice(x, x[:2, :2] * 3, (1, 2)),
-    "sums": lambda x: (x.sum(), x.sum(0), x.max(1), x.min(), x.prod(1), (x > 0).any(0), (x > 0).all()),
-    "whole-numbers": lambda x: ((x * 10).astype(jnp.int32).sum(), jnp.arange(7) // 2, (x * 10).astype(jnp.uint32)),
-    "running": lambda x: (jnp.cumsum(x, 1), jnp.cumprod(x, 0), lax.cummax(x, 1), lax.cumlogsumexp(x, 1), lax.cumsum(x, 0, reverse=True)),
+    "sums": lambda x: (
+        x.sum(),
+        x.sum(0),
+        x.max(1),
+        x.min(),
+        x.prod(1),
+        (x > 0).any(0),
+        (x > 0).all(),
+    ),
+    "whole-numbers": lambda x: (
+        (x * 10).astype(jnp.int32).sum(),
+        jnp.arange(7) // 2,
+        (x * 10).astype(jnp.uint32),
+    ),
+    "running": lambda x: (
+        jnp.cumsum(x, 1),
+        jnp.cumprod(x, 0),
+        lax.cummax(x, 1),
+        lax.cumlogsumexp(x, 1),
+        lax.cumsum(x, 0, reverse=True),
+    ),
     "places": lambda x: (jnp.argmax(x, 1), jnp.argmin(x)),
     "sorted": lambda x: (jnp.sort(x, 1), jnp.argsort(x, 0)),
-    "dots": lambda x: (x @ x.T, jnp.einsum("ij,ij->i", x, x), jnp.einsum("ij,kj->ki", x, x), jnp.tensordot(x, x, 2)),
+    "dots": lambda x: (
+        x @ x.T,
+        jnp.einsum("ij,ij->i", x, x),
+        jnp.einsum("ij,kj->ki", x, x),
+        jnp.tensordot(x, x, 2),
+    ),
     "batched-dot": lambda x: jax.vmap(lambda a: a @ a.T)(jnp.stack([x, 2 * x])),
     "along": lambda x: jnp.take_along_axis(x, WHICH, axis=1),
-    "indexed": lambda x: (x[jnp.array([2, 0, 0])], x[:, jnp.array([4, 1])], x[jnp.array([1, 2]), jnp.array([0, 3])], x.at[jnp.array([9])].get(mode="fill")),
+    "indexed": lambda x: (
+        x[jnp.array([2, 0, 0])],
+        x[:, jnp.array([4, 1])],
+        x[jnp.array([1, 2]), jnp.array([0, 3])],
+        x.at[jnp.array([9])].get(mode="fill"),
+    ),
     "mapped-indices": lambda x: jax.vmap(lambda row, at: row[at])(x, WHICH[:, 0]),
-    "scattered": lambda x: (x.at[jnp.array([1, 1])].add(2.0), x.at[:, 2].set(0.5), x.at[jnp.array([1, 9])].set(3.0), x.at[0, jnp.array([0, 0])].multiply(2.0)),
-    "looked-up-gradient": lambda x: jax.grad(lambda y: (jnp.take_along_axis(y, WHICH, 1) ** 3).sum())(x),
+    "scattered": lambda x: (
+        x.at[jnp.array([1, 1])].add(2.0),
+        x.at[:, 2].set(0.5),
+        x.at[jnp.array([1, 9])].set(3.0),
+        x.at[0, jnp.array([0, 0])].multiply(2.0),
+    ),
+    "looked-up-gradient": lambda x: jax.grad(
+        lambda y: (jnp.take_along_axis(y, WHICH, 1) ** 3).sum()
+    )(x),
     "scan": lambda x: lax.scan(lambda carry, row: (carry * 0.5 + row, carry.sum()), x[0], x),
-    "scan-backwards": lambda x: lax.scan(lambda carry, row: (carry + row, carry), x[0], x, reverse=True),
+    "scan-backwards": lambda x: lax.scan(
+        lambda carry, row: (carry + row, carry), x[0], x, reverse=True
+    ),
     "while": lambda x: lax.while_loop(lambda y: jnp.abs(y).max() > 0.1, lambda y: y / 3, x),
-    "mapped-while": lambda x: jax.vmap(lambda row: lax.while_loop(lambda y: jnp.abs(y).max() > 0.1, lambda y: y / 3, row))(x),
+    "mapped-while": lambda x: jax.vmap(
+        lambda row: lax.while_loop(lambda y: jnp.abs(y).max() > 0.1, lambda y: y / 3, row)
+    )(x),
     "for": lambda x: lax.fori_loop(0, 5, lambda i, y: y + i * 0.1, x),
     "cond": lambda x: lax.cond(x[0, 0] > 0, jnp.sin, jnp.cos, x),
     "mapped-cond": lambda x: jax.vmap(lambda row: lax.cond(row[0] > 0, jnp.sin, jnp.cos, row))(x),
@@ -75,14 +137,19 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "checkpoint": jax.grad(lambda x: jax.checkpoint(jnp.tanh)(x).sum()),
     "jacobian": jax.jacfwd(lambda x: jnp.tanh(x[0]) * x[1].sum()),
     "hessian": jax.hessian(lambda x: (jnp.tanh(x[0]) * x[1]).sum()),
-    "linalg": lambda x: (jnp.linalg.det(x[:, :4]), jnp.linalg.slogdet(x[:, :4]), jnp.linalg.solve(x[:, :4], x[:, 4]), jnp.linalg.qr(x)[1]),
+    "linalg": lambda x: (
+        jnp.linalg.det(x[:, :4]),
+        jnp.linalg.slogdet(x[:, :4]),
+        jnp.linalg.solve(x[:, :4], x[:, 4]),
+        jnp.linalg.qr(x)[1],
+    ),
     "cholesky": lambda x: jax.scipy.linalg.cholesky(x @ x.T + jnp.eye(4), lower=True),
     "solve": solved,
     "drawn": lambda x: x + jax.random.normal(jax.random.key(2), x.shape),
     "fourier": lambda x: jnp.abs(jnp.fft.fft(x)),
     "constants": lambda x: x * jnp.log(2.0) + np.array([1.0, 2.0, 0.5, 3.0, 0.0]),
     "nothing": lambda x: (x[:0].sum(), x[:, :0] * 2),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -97,7 +164,19 @@ def test_steps_give_what_is_compiled(name: str) -> None:
             assert np.allclose(one, other, rtol=1e-12, atol=1e-13, equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ["arithmetic", "functions", "dots", "scan", "mapped-while", "looked-up-gradient", "cond", "linalg"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "arithmetic",
+        "functions",
+        "dots",
+        "scan",
+        "mapped-while",
+        "looked-up-gradient",
+        "cond",
+        "linalg",
+    ],
+)
 def test_noise_moves_steps_by_rounding(name: str) -> None:
     """Under noise results move by some units of it, alike for one seed and otherwise for another."""
     with jax.enable_x64(True):
