@@ -76,7 +76,7 @@ FOREIGN: dict[str, set[str]] = {
     "flax": {"adapters"},  # what bijx is written in
     "hypothesis": {"checking"},
     "numpy": {"model", "laws", "checking", "diagnosing", "backends", "adapters", "zoo", "loading", "scripting", "training"},
-    "scipy": {"laws", "zoo"},
+    "scipy": {"laws", "zoo", "backends"},
     "click": {"cli"},
     "jinja2": {"scorecard"},
     "markupsafe": {"scorecard"},

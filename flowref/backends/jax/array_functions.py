@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from flowref.backends.jax.array_indexing import added, gathered, put, scattered
+from flowref.backends.jax.array_random import random_bits
 
 Function = Callable[..., Any]
 Prepare = Callable[[Any], Function | None]
@@ -56,7 +58,11 @@ ELEMENTWISE: dict[str, Function] = {
     "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal, "nextafter": np.nextafter, "clamp": _clamped, "real": np.real,
     "imag": np.imag, "conj": np.conj, "rem": np.fmod, "copy": _same, "copy_p": _same,
-    "stop_gradient": _same, "optimization_barrier": _same,
+    "stop_gradient": _same, "optimization_barrier": _same, "erf": special.erf,
+    "erfc": special.erfc, "erf_inv": special.erfinv, "lgamma": special.gammaln,
+    "digamma": special.digamma, "bessel_i0e": special.i0e, "bessel_i1e": special.i1e,
+    "igamma": special.gammainc, "igammac": special.gammaincc,
+    "regularized_incomplete_beta": special.betainc,
 }  # fmt: skip
 
 
@@ -300,14 +306,15 @@ FUNCTIONS: dict[str, Prepare] = {
     "cumlogsumexp": _running(np.logaddexp), "sort": _sorted, "dot_general": _dot,
     "le_to": _total_order(np.less_equal), "lt_to": _total_order(np.less), "gather": gathered,
     "scatter": scattered(put), "scatter-add": scattered(added),
-    "scatter_add": scattered(added),
+    "scatter_add": scattered(added), "random_bits": random_bits,
 }  # fmt: skip
 
 
 def function_of(equation: Any) -> Function | None:
     """The function of an equation's arrays, or None where numpy has none."""
     prepare = FUNCTIONS.get(equation.primitive.name)
-    kinds = (getattr(one.aval, "dtype", None) for one in (*equation.invars, *equation.outvars))
-    if prepare is None or any(not isinstance(kind, np.dtype) for kind in kinds):
+    kinds = [getattr(one.aval, "dtype", None) for one in (*equation.invars, *equation.outvars)]
+    plain = all(isinstance(kind, np.dtype) for kind in kinds) or prepare is random_bits
+    if prepare is None or not plain:
         return None
     return prepare(equation)

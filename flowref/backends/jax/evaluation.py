@@ -97,7 +97,8 @@ def mannered(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> 
             leaves = [leaf.astype(manner.dtype) for leaf in live.leaves]
             x = np.asarray(points, manner.dtype)
             given = None if context is None else np.asarray(context, manner.dtype)
-            return Mapped(*live.programs.run(name, leaves, x, given))
+            found = live.programs.in_steps(name, leaves, None, x, given)
+            return Mapped(*(found or live.programs.run(name, leaves, x, given)))
     made = MANNERS["compile" if manner.how == "plain" and not traced else manner.how]
     return _called(live, name, inputs, manner.dtype or live.dtype, made)
 

@@ -132,7 +132,7 @@ class Programs:
                 for array in cut
             ]
             out = self.step(
-                (name, axes, rows),
+                (name, axes, rows, str(x.dtype)),
                 lambda: jax.vmap(self.function(name, rowed=True), in_axes=axes),
                 None if rounding is None else (derive(rounding[0], start), rounding[1]),
                 repeated,
