@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from flowref.backends.jax.array_indexing import added, gathered, put, scattered
-from flowref.backends.jax.array_random import random_bits
+from flowref.backends.jax.array_random import random_bits, random_split
 
 Function = Callable[..., Any]
 Prepare = Callable[[Any], Function | None]
@@ -106,6 +106,25 @@ def _converted(equation: Any) -> Function | None:
 
 def _round(equation: Any) -> Function | None:
     return np.round if int(equation.params["rounding_method"]) == 1 else None
+
+
+def _shifted(function: Function) -> Prepare:
+    """Shifts of unsigned numbers, which leave nothing where they go beyond the width."""
+
+    def prepare(equation: Any) -> Function | None:
+        dtype = _dtype(equation)
+        if dtype.kind != "u":
+            return None
+        bits = 8 * dtype.itemsize
+        return lambda x, by: np.where(by < bits, function(x, np.minimum(by, bits - 1)), 0)
+
+    return prepare
+
+
+def _read_as(equation: Any) -> Function | None:
+    dtype = _dtype(equation)
+    same = dtype.itemsize == _dtype_in(equation).itemsize and dtype.kind in "iuf"
+    return (lambda x: np.ascontiguousarray(x).view(dtype).reshape(np.shape(x))) if same else None
 
 
 def _select(equation: Any) -> Function | None:
@@ -307,6 +326,8 @@ FUNCTIONS: dict[str, Prepare] = {
     "le_to": _total_order(np.less_equal), "lt_to": _total_order(np.less), "gather": gathered,
     "scatter": scattered(put), "scatter-add": scattered(added),
     "scatter_add": scattered(added), "random_bits": random_bits,
+    "random_split": random_split, "shift_right_logical": _shifted(np.right_shift),
+    "shift_left": _shifted(np.left_shift), "bitcast_convert_type": _read_as,
 }  # fmt: skip
 
 
@@ -314,7 +335,10 @@ def function_of(equation: Any) -> Function | None:
     """The function of an equation's arrays, or None where numpy has none."""
     prepare = FUNCTIONS.get(equation.primitive.name)
     kinds = [getattr(one.aval, "dtype", None) for one in (*equation.invars, *equation.outvars)]
-    plain = all(isinstance(kind, np.dtype) for kind in kinds) or prepare is random_bits
+    plain = all(isinstance(kind, np.dtype) for kind in kinds) or prepare in (
+        random_bits,
+        random_split,
+    )
     if prepare is None or not plain:
         return None
     return prepare(equation)

@@ -21,29 +21,48 @@ PARITY = np.uint32(0x1BD11BDA)
 def random_bits(equation: Any) -> Callable[..., Any] | None:
     """`random_bits`: a key, or an array of keys, and the shape of what each of them gives."""
     params, keys = equation.params, equation.invars[0].aval
-    generator = getattr(getattr(keys.dtype, "_impl", None), "name", "")
-    if generator != "threefry2x32" or not jax.config.jax_threefry_partitionable:  # type: ignore[attr-defined]
-        return None
     width, shape = params["bit_width"], tuple(params["shape"])
-    if width not in (8, 16, 32, 64):
+    if not counts(keys) or width not in (8, 16, 32, 64):
         return None
 
     def run(key: Any) -> Any:
-        halves = np.asarray(jax.random.key_data(key)).reshape(*keys.shape, 1, 2)
-        count = np.arange(math.prod(shape), dtype=np.uint64)
-        high, low = threefry(
-            halves[..., 0],
-            halves[..., 1],
-            (count >> np.uint64(32)).astype(np.uint32),
-            count.astype(np.uint32),
-        )
-        if width == 64:
-            bits = (high.astype(np.uint64) << np.uint64(32)) | low
-        else:
-            bits = (high ^ low).astype(f"uint{width}")
-        return bits.reshape(*keys.shape, *shape)
+        high, low = hashed(key, keys.shape, shape)
+        wide = width == 64
+        both = (high.astype(np.uint64) << np.uint64(32)) | low if wide else high ^ low
+        return both.astype(f"uint{width}").reshape((*keys.shape, *shape))
 
     return run
+
+
+def random_split(equation: Any) -> Callable[..., Any] | None:
+    """`random_split`: keys from a key."""
+    keys, shape = equation.invars[0].aval, tuple(equation.params["shape"])
+    if not counts(keys):
+        return None
+
+    def run(key: Any) -> Any:
+        both = np.stack(hashed(key, keys.shape, shape), axis=-1)
+        return jax.random.wrap_key_data(both.reshape(*keys.shape, *shape, 2))
+
+    return run
+
+
+def counts(keys: Any) -> bool:
+    """Whether keys are those of the default generator, which hashes the place of each entry."""
+    generator = getattr(getattr(keys.dtype, "_impl", None), "name", "")
+    return generator == "threefry2x32" and bool(jax.config.jax_threefry_partitionable)
+
+
+def hashed(key: Any, keys: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """The two words of each entry of a shape, for each of some keys."""
+    halves = np.asarray(jax.random.key_data(key)).reshape(*keys, 1, 2)
+    count = np.arange(math.prod(shape), dtype=np.uint64)
+    return threefry(
+        halves[..., 0],
+        halves[..., 1],
+        (count >> np.uint64(32)).astype(np.uint32),
+        count.astype(np.uint32),
+    )
 
 
 def threefry(first: Any, second: Any, high: Any, low: Any) -> tuple[Any, Any]:

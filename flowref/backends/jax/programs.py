@@ -26,9 +26,9 @@ from flowref.backends.jax.transforms import DERIVED, total
 from flowref.backends.jax.trees import Tree
 from flowref.model import Array, Dialect, Unsupported, derive
 
-# Rows that a program is compiled for, and for events of many entries; more are taken in pieces of
-# `SEVERAL` and of `MANY`, so that a program is compiled for three sizes at most.
-ROWS, FEW_ROWS, LARGE_EVENT, SEVERAL, MANY = 48, 16, 64, 384, 4096
+# Rows that a program is compiled for, and for events of many entries; more are taken in pieces: a
+# hundred calls take less than to compile another program.
+ROWS, FEW_ROWS, LARGE_EVENT = 48, 16, 64
 # Stretches of rows with noise of their own that one noisy call takes.
 RUNS = 8
 POINTWISE = ("forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim")
@@ -169,10 +169,7 @@ class Programs:
 
     def size_of(self, x: Array) -> int:
         """The rows of one call of a batch."""
-        if not self.padded:
-            return max(1, len(x))
-        few = rows_of(x)
-        return few if len(x) <= few else SEVERAL if len(x) <= 4 * SEVERAL else MANY
+        return rows_of(x) if self.padded else max(1, len(x))
 
     def slope(
         self,

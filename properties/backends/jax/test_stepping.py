@@ -146,6 +146,16 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "cholesky": lambda x: jax.scipy.linalg.cholesky(x @ x.T + jnp.eye(4), lower=True),
     "solve": solved,
     "drawn": lambda x: x + jax.random.normal(jax.random.key(2), x.shape),
+    "bits": lambda x: (
+        lax.bitcast_convert_type(x, jnp.uint64) >> 9,
+        jnp.uint32(5) << 3,
+        jnp.int32(-5) >> 1,
+    ),
+    "keys": lambda x: [jax.random.normal(key) for key in jax.random.split(jax.random.key(3), 3)],
+    "mapped-keys": lambda x: jax.vmap(
+        lambda key: jax.random.bits(jax.random.split(key)[1], (2,), "uint8")
+    )(jax.random.split(jax.random.key(3), 4)),
+    "gamma": lambda x: jax.random.gamma(jax.random.key(3), 2.5, (3,)),
     "fourier": lambda x: jnp.abs(jnp.fft.fft(x)),
     "constants": lambda x: x * jnp.log(2.0) + np.array([1.0, 2.0, 0.5, 3.0, 0.0]),
     "nothing": lambda x: (x[:0].sum(), x[:, :0] * 2),
