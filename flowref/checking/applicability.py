@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from flowref import loading
@@ -47,6 +48,11 @@ def not_applicable(law: Law, subject: Subject, settings: Settings) -> Silence | 
     return unmet
 
 
+def _size(subject: Subject) -> int:
+    """How many entries an event has."""
+    return math.prod(subject.event_shape)
+
+
 def lacking(missing: Sequence[str], subject: Subject) -> Silence:
     """The silence of a law that needs abilities which a subject does not have. A batch normalizer
     need not be a layer of a flow.
@@ -79,8 +85,8 @@ def rebuilt(
         return target, subject
     if not law.features and subject.operations > WIDEST and not settings.thorough:
         return Silence(
-            f"a round trip takes {subject.operations} operations with few features: thorough "
-            "profile only",
+            f"a round trip takes {subject.operations} operations with {_size(subject)} features, and "
+            "more with several hundred: thorough profile only",
             True,
             THOROUGH,
         )

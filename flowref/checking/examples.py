@@ -67,6 +67,11 @@ class PlainProvider(providers.HypothesisProvider):
 providers.AVAILABLE_PROVIDERS.setdefault("flowref", f"{__name__}.PlainProvider")
 
 
+def _nearer(example: Example) -> Example:
+    """The example, with ordinary points where the weights are as given."""
+    return example if example.scale else replace(example, reach="near")
+
+
 def explore(
     scales: Sequence[float],
     largest: int,
@@ -77,8 +82,9 @@ def explore(
     near: bool = False,
 ) -> None:
     """Call ``visit`` with ``effort`` examples of at most ``largest`` points: the schedule, of which
-    what is to come ``first`` (a perturbation, and of ordinary points if ``near``) may be the only
-    one that is measured, then what Hypothesis draws. ``visit`` may raise to stop, and is then called again with the same example.
+    what is to come ``first`` (a perturbation) may be the only one that is measured, then what
+    Hypothesis draws. If ``near``, points are ordinary ones where the weights are as given. ``visit``
+    may raise to stop, and is then called again with the same example.
     """
     planned = [
         replace(example, batch=min(example.batch, largest))
@@ -86,6 +92,8 @@ def explore(
         if example.scale in scales
     ]
     planned = list(dict.fromkeys(planned))[:effort]
+    if near:
+        planned = [_nearer(example) for example in planned]
     for example in sorted(
         planned,
         key=lambda example: (

@@ -26,6 +26,9 @@ DEAR, DEAREST = 0.25, 6.0
 SAMPLES, SAMPLING = 400, 7.0
 # The perturbation that comes first, and how much more may be spent until anything is decided.
 MOVED, UNDECIDED_YET = 0.3, 4.0
+# Batches of so few rows are ordinary points where the weights are as given: of those that may lie
+# anywhere all are often out of every range.
+SCARCE = 3
 # Entries of an event from which on batches are as full as fits; smaller ones have other limits.
 SMALL = 64
 
@@ -57,6 +60,11 @@ class Plan:
         if self.rows is None:
             return None
         return 0.0 if self.dear or target.option("weights") else MOVED
+
+    @property
+    def near(self) -> bool:
+        """Whether points are ordinary ones where the weights are as given."""
+        return self.dear or (self.rows is not None and self.rows <= SCARCE)
 
     def enough(self, tally: Tally, spent: Means, settings: Settings) -> bool:
         """Whether another batch like those so far would take more than is planned; several times as

@@ -104,7 +104,7 @@ def _searched(search: Search, subject: Subject, name: str) -> Verdict:
     try:
         layout = search.layout
         first = layout.first(search.target)
-        explore(scales, law.size, effort, seed, search.visit, first, layout.dear)
+        explore(scales, law.size, effort, seed, search.visit, first, layout.near)
         trains = moving and trained_for(law, subject, settings)
         if trains:
             search.visit(replace(TRAINED, batch=min(TRAINED.batch, law.size)))

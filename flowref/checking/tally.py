@@ -23,7 +23,8 @@ from flowref.model import (
 class Tally:
     """What has been seen so far of one pair. ``closest``: the evidence of the point that came
     closest to a violation; ``road``: how points were measured, where a law says it; ``stopped``: why
-    nothing further could be measured.
+    nothing further could be measured; ``moved``: by how much the weights of this batch are, and
+    ``as_given``: the reasons of those that are not.
     """
 
     batches: int = 0
@@ -37,16 +38,21 @@ class Tally:
     closest: Evidence | None = None
     road: str = ""
     stopped: str = ""
+    moved: float = 0.0
+    as_given: set[str] = field(default_factory=set)
 
     def drawn(self, scale: float) -> None:
         """Count a batch, drawn at weights that were moved so far."""
         self.batches += 1
         self.scales.add(scale)
+        self.moved = scale
 
     def undecided(self, reason: str, count: int) -> None:
         """Count points of which nothing can be said."""
         self.points[UNDECIDED] += count
         self.reasons[reason] = self.reasons.get(reason, 0) + count
+        if not self.moved:
+            self.as_given.add(reason)
 
     def refused(self, reason: Unsupported) -> None:
         """Count a batch on which an ability turned out to be missing: the law waits, unless who
@@ -87,8 +93,11 @@ class Tally:
 
     @property
     def main_reason(self) -> str:
-        """Why most of the undecided points are undecided."""
-        return max(self.reasons, key=lambda reason: (self.reasons[reason], reason))
+        """Why most of the undecided points are undecided; of two, what is so at the weights as given."""
+        return max(
+            self.reasons,
+            key=lambda reason: (self.reasons[reason], reason in self.as_given, reason),
+        )
 
 
 def conclude(name: str, law: Law, tally: Tally, declared: bool) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -177,6 +178,8 @@ def refusing(subject: Subject) -> dict[str, str]:
     if subject.forward is not None and subject.inverse is not None:
         y, inverse = subject.forward(x, given).value, subject.inverse
         parts = [slice(None), *(slice(row, row + 1) for row in range(len(y)))]
+        if subject.facts.cost.of("inverse").repeats:  # of one point it is dear enough
+            parts = parts[1:] + parts[:1]
         tries["inverse"] = [
             partial(inverse, y[part] + 0.0, None if given is None else given[part])
             for part in parts
@@ -185,7 +188,7 @@ def refusing(subject: Subject) -> dict[str, str]:
         tries["sample"] = [partial(subject.sample, count, 0, None) for count in (1, 2, 5)]
     broken = {}
     for name, calls in tries.items():
-        errors = [error for call in calls if (error := raised(call))]
+        errors = list(itertools.takewhile(bool, map(raised, calls)))
         if len(errors) == len(calls):
             broken[name] = errors[0]
     return broken

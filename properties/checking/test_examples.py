@@ -131,3 +131,12 @@ def test_contexts_are_drawn_where_they_are_taken() -> None:
     assert context.shape == (7, 2)
     assert points(subject(), example).context is None
     np.testing.assert_array_equal(points(conditional, example).x, points(subject(), example).x)
+
+
+def test_few_points_are_ordinary_ones_at_the_weights_as_given() -> None:
+    """And lie where they did at other weights, which come first if that is asked for."""
+    seen: list[Example] = []
+    explore((0.0, 0.3), 1, 4, 1, seen.append, first=0.3, near=True)
+    assert [example.scale for example in seen] == sorted((e.scale for e in seen), reverse=True)
+    assert {example.reach for example in seen if not example.scale} == {"near"}
+    assert "wide" in {example.reach for example in seen if example.scale}

@@ -185,3 +185,13 @@ def test_several_calls_of_a_law_share_what_there_is() -> None:
     with within(Means(memory=2**30, work=40 * SECOND)):
         assert fitting(heavy) == 20
         assert fitting(lasting(0.0)) > 1000
+
+
+def test_batches_of_few_rows_are_ordinary_ones() -> None:
+    """Where so few points fit that all may lie far out, those at the weights as given do not."""
+    law = registry.find_law("bijection/forward-roundtrip")
+    near = [
+        planned(law, subject(forward=lasting(take), inverse=lasting(take)), Settings()).near
+        for take in (1e-5, 0.005, 0.3)
+    ]
+    assert near == [False, False, True]

@@ -254,10 +254,18 @@ def slope(
         return directional(total, obj, seed, only)
 
 
-def directional(total: torch.Tensor, obj: Any, seed: int, only: str = "") -> float:
-    """The derivative of a total in the direction of `move`, by autograd."""
-    steps = list(directions(obj, seed, only))
-    gradients = torch.autograd.grad(total, [p for p, _ in steps], allow_unused=True)
+def directional(
+    total: torch.Tensor, obj: Any, seed: int, only: str = "", largest: int = 0
+) -> float:
+    """The derivative of a total in the direction of `move`, by autograd; of parameters of no more
+    entries than the ``largest``, if that is given, and then the graph is kept.
+    """
+    steps = [one for one in directions(obj, seed, only) if not largest or one[0].numel() <= largest]
+    if not steps:
+        return 0.0
+    gradients = torch.autograd.grad(
+        total, [p for p, _ in steps], allow_unused=True, retain_graph=bool(largest)
+    )
     slopes = (
         float((gradient.double() * step).sum())
         for gradient, (_, step) in zip(gradients, steps, strict=True)

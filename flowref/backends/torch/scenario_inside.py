@@ -12,6 +12,7 @@ import torch
 from flowref.backends.torch.arrays import array
 from flowref.backends.torch.conditioners import bend, conditioner, outputs
 from flowref.backends.torch.derivatives import directional
+from flowref.backends.torch.folding import folded
 from flowref.backends.torch.levels import cut_after, running, traced
 from flowref.backends.torch.methods import sparingly
 from flowref.backends.torch.sandbox import seed_torch
@@ -142,6 +143,10 @@ def draw(stage: Stage, step: steps.Draw) -> steps.Drawn:
     return steps.Drawn(array(value), bool(value.requires_grad))
 
 
+# Entries of parameters that are small: a way back to those alone makes no large gradient.
+SMALL = 4096
+
+
 def pathwise(stage: Stage, step: steps.Pathwise) -> steps.Drawn:
     """Reparameterized samples and their derivative along a direction in the parameters."""
     live, slope = stage.live, 0.0
@@ -150,11 +155,17 @@ def pathwise(stage: Stage, step: steps.Pathwise) -> steps.Drawn:
     def run() -> Any:
         return live.function("rsample")(stage.obj, step.n, None)
 
-    heavy = live.facts.cost.of("rsample").heavy
-    value = sparingly(live, "rsample", stage.obj, run) if step.alone and heavy else run()
+    cost = live.facts.cost.of("rsample")
+    if step.alone and cost.heavy:
+        value = sparingly(live, "rsample", stage.obj, run)
+    else:  # a graph of what is computed once holds it once
+        value = folded(stage.obj, run) if cost.repeats else run()
     if value.requires_grad and not step.alone:
         weights = torch.from_numpy(np.array(step.weights)).to(value.dtype).reshape(value.shape)
-        slope = directional((value * weights).sum(), stage.obj, step.seed)
+        total = (value * weights).sum()
+        if step.some:
+            slope = directional(total, stage.obj, step.seed, largest=SMALL)
+        slope = slope or directional(total, stage.obj, step.seed)
     return steps.Drawn(array(value), bool(value.requires_grad), slope)
 
 

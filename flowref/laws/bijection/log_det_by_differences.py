@@ -4,6 +4,8 @@ over what autograd needs, is still differentiable.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from flowref.laws.bijection.oracles import DIFFERENCE_FACTOR, DIFFERENCE_SIZE
@@ -17,8 +19,13 @@ from flowref.laws.common.arithmetic import (
 )
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_log_det, in_double
-from flowref.model import Array, Batch, Residual, Unsupported, law, requires
-from flowref.model.abilities import Bijection, Flow
+from flowref.model import Array, Batch, Residual, Unsupported, draw, law, requires
+from flowref.model.abilities import Bijection, Flow, Pulling, offers
+
+
+class PulledBijection(Bijection, Pulling, Protocol):
+    """A map whose gradients the framework gives."""
+
 
 # What differences leave open, at most, where they are to decide; and the largest coordinates: what
 # C code loses farther out, no noise shows.
@@ -27,8 +34,38 @@ OPEN, ORDINARY = 1e-3, 32.0
 
 @requires("its events are too large for differences", waits=True)
 def small(flow: Flow) -> bool:
-    """A Jacobian by differences takes several calls of a row for each coordinate."""
-    return int(np.prod(flow.event_shape)) <= DIFFERENCE_SIZE
+    """A Jacobian by differences takes several calls of a row for each coordinate. Where events are
+    too large for that, a cotangent that is pulled back shows whether autograd judges them.
+    """
+    if int(np.prod(flow.event_shape)) <= DIFFERENCE_SIZE:
+        return True
+    if pulled_back(flow):
+        raise Unsupported("autograd gives its Jacobian", waits=False)
+    return False
+
+
+def pulled_back(flow: Flow) -> bool:
+    """Whether autograd differentiates what is there of forward and inverse; of an inverse that takes
+    one step after the other nothing is asked, since other laws go back by forward.
+    """
+    if not offers(flow, PulledBijection):
+        return False
+    rng = np.random.default_rng(7)
+    x = draw(flow.domain, (1, *flow.event_shape), rng)
+    context = None if flow.context_shape is None else rng.standard_normal((1, *flow.context_shape))
+    y, refused = attempt(lambda: np.asarray(flow.forward(x, context).value) + 0.0)
+    if refused or y is None:
+        return False
+    asked = [("forward", x, rng.standard_normal(y.shape))]
+    if "inverse" in flow.calls and not flow.facts.cost.of("inverse").repeats:
+        asked.append(("inverse", y, rng.standard_normal(x.shape)))
+    try:
+        return not any(
+            attempt(flow.vjp, which, points, context, cotangent, None)[1]
+            for which, points, cotangent in asked
+        )
+    except Unsupported:
+        return False
 
 
 @law(

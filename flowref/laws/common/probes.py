@@ -46,8 +46,9 @@ DRAWING = ("sample", "rsample")
 EVERY = (*POINTWISE, *BATCHED, *DRAWING)
 # The calls that nothing flows without, by which rounding laws were always judged.
 MAPS = ("forward", "inverse", "log_prob")
-# So many points are drawn by a probe.
-DRAWN = 5
+# So many points are drawn by a probe; as many where each is solved step by step, which takes as long
+# again for each.
+DRAWN, DEARLY_DRAWN = 5, 1
 # The random state that the runs of a life start in, unless a law is about two of them.
 HELD = 0
 
@@ -111,6 +112,11 @@ class Probe:
     def rows(self, index: Any) -> Probe:
         """The call at some of its points, with their contexts."""
         return self.mapped(lambda array: array[index])
+
+
+def few(flow: Flow, which: str) -> int:
+    """How many points a call draws where any number would do."""
+    return DEARLY_DRAWN if flow.facts.cost.of(which).repeats else DRAWN
 
 
 def tolerance_of(flow: Flow, which: str) -> float:
@@ -185,7 +191,7 @@ def _asked(flow: Flow, batch: Batch, calls: Sequence[str]) -> Iterator[tuple[Any
     }
     if context is None:
         # How a sampler takes contexts is a convention of its own.
-        inputs |= dict.fromkeys(DRAWING, (DRAWN, batch.seed % 2**31, None))
+        inputs |= {which: (few(flow, which), batch.seed % 2**31, None) for which in DRAWING}
     unfed = set() if maps else {"inverse", *(("base_log_prob",) if forwards else ())}
     for which, given in inputs.items():
         if which in flow.calls and which in calls and which not in unfed:

@@ -131,6 +131,7 @@ def no_dead_start(flow: Living, batch: Batch) -> Residual:
     step = Learn(data(flow, Batch(points, context, batch.seed)), context)
     alive: set[str] = set()
     names: set[str] = set()
+    astray = False
     modes: list[list[Step[Any]]] = [[Train()], [Eval()]] if flow.stateful else [[]]
     # Of what is dear few steps are made first, which reach everything as a rule.
     plans = [[*mode, *([step] * PATIENCE)] for mode in modes]
@@ -141,11 +142,16 @@ def no_dead_start(flow: Living, batch: Batch) -> Residual:
         life, error = attempt(flow.play, plan)
         for outcome in [] if error else life[len(mode) :]:
             if not np.isfinite(outcome.loss):
-                raise Undecidable("its loss is not finite at ordinary points")
+                # Steps of this length may lead a large model away: what it learnt before counts.
+                astray = True
+                break
             names.update(outcome.gradients)
             alive.update(reached(outcome))
-        if flow.facts.cost.heavy and names and not names - alive:
+        if (flow.facts.cost.heavy or astray) and names and not names - alive:
             break
+    if astray and (not names or names - alive):
+        where = "after a few steps of training" if names else "at ordinary points"
+        raise Undecidable(f"its loss is not finite {where}")
     if not names:
         raise Unsupported("it refuses to be trained here")
     revived: set[str] = set()

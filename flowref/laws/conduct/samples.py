@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt, flags, listed
-from flowref.laws.common.probes import DRAWN, Probe, probe_of
+from flowref.laws.common.probes import Probe, few, probe_of
 from flowref.laws.common.requirements import in_double
 from flowref.laws.density.consistency import unconditional
 from flowref.model import ADVICE, EXACT, Batch, Mapped, Residual, Unsupported, law, requires
@@ -139,8 +139,10 @@ def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
     """
     if not flow.trainable:
         return carried(flow, batch)
-    weights = np.random.default_rng(batch.seed).standard_normal((DRAWN, *flow.density_shape))
-    path, alone = (Pathwise(DRAWN, weights, batch.seed, only) for only in (False, True))
+    count, dear = few(flow, "rsample"), flow.facts.cost.of("rsample").repeats
+    weights = np.random.default_rng(batch.seed).standard_normal((count, *flow.density_shape))
+    path = Pathwise(count, weights, batch.seed, some=dear)
+    alone = Pathwise(count, weights, batch.seed, alone=True)
     # Some record nothing for their parameters in eval mode, on purpose: in either mode will do.
     modes: list[list[Step[Any]]] = [[Eval()], [Train()]] if flow.stateful else [[]]
     moves, lost = False, True
@@ -149,11 +151,16 @@ def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
         if error:
             raise Unsupported(f"it refuses to sample ({error})")
         here = life.of(path)
+        if dear and here.slope and np.isfinite(here.slope):  # so they move as well
+            moves, lost = True, False
+            break
         moved = flow.play([*mode, Nudge(batch.seed, TINY), alone]).of(alone)
         moves |= here.value.shape == moved.value.shape and not np.allclose(
             here.value, moved.value, rtol=1e-9, atol=1e-9
         )
         lost &= not here.graph or here.slope == 0
+        if moves and not lost:  # whatever the other mode does
+            break
     lost &= moves
     note = "samples of rsample move with the parameters, and carry no gradient to them"
     return flags(lost, len(batch.x), note, trivial=np.full(len(batch.x), not moves))
@@ -161,7 +168,7 @@ def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
 
 def carried(flow: LivingSampler, batch: Batch) -> Residual:
     """The same of a distribution, whose parameters are the tensors that it holds."""
-    life, error = attempt(flow.play, [Carry(DRAWN, TINY)])
+    life, error = attempt(flow.play, [Carry(few(flow, "rsample"), TINY)])
     if error:
         raise Unsupported(f"it refuses to sample ({error})")
     seen = life[0]
@@ -179,11 +186,11 @@ def carried(flow: LivingSampler, batch: Batch) -> Residual:
 
 def drawing(flow: Flow, batch: Batch, which: str) -> Probe:
     """A call that draws a few points; of a conditional density for as many contexts."""
-    context = None
+    count, context = few(flow, which), None
     if flow.context_shape is not None:
         rng = np.random.default_rng(batch.seed)
-        context = rng.standard_normal((DRAWN, *flow.context_shape))
-    return probe_of(flow, which, DRAWN, batch.seed % 2**31, context)
+        context = rng.standard_normal((count, *flow.context_shape))
+    return probe_of(flow, which, count, batch.seed % 2**31, context)
 
 
 def drawn(flow: Living, probe: Probe, *states: int) -> list[Mapped]:

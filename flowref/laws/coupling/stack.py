@@ -58,17 +58,21 @@ connected = has_entries & not_estimator
 
 def alone(flow: Differentiable, batch: Batch) -> Array:
     """Which entries of the output depend on one entry of the input or on none, at all of many
-    points.
+    points; few do where they show a dependence of every entry, which more could not take back.
     """
-    if len(batch.x) < ENOUGH:
-        raise Undecidable("there are too few points to see what depends on what")
     jacobian = np.asarray(flow.jacobian("forward", batch.x, batch.context))
-    finite = np.isfinite(jacobian).all((1, 2))
-    if finite.sum() < ENOUGH:
-        raise Undecidable("the Jacobian is not finite at enough points")
     if jacobian.shape[1] < 2:
         raise Unsupported("its events have one entry", waits=False)
-    return np.asarray((jacobian[finite] != 0).any(0).sum(1) <= 1)
+    finite = np.isfinite(jacobian).all((1, 2))
+    single = np.asarray((jacobian[finite] != 0).any(0).sum(1) <= 1)
+    if single.any() and finite.sum() < ENOUGH:
+        few = len(batch.x) < ENOUGH
+        raise Undecidable(
+            "there are too few points to see what depends on what"
+            if few
+            else "the Jacobian is not finite at enough points"
+        )
+    return single
 
 
 def left(flow: Differentiable, batch: Batch) -> Residual:

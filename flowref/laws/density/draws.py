@@ -105,10 +105,17 @@ def drawn(flow: SampledDensity, count: int, seed: int) -> Draws:
                 )
             flat = _flat(x.reshape(-1, *shape), CONTEXTS * each, shape)
             return Draws(flat, np.repeat(contexts[:CONTEXTS], each, 0))
-    elif refused := attempt(flow.sample, 2, seed, None)[1]:
+    elif refused := attempt(flow.sample, tried(flow, count), seed, None)[1]:
         raise Undecidable(f"sample raises {refused}, of which sampling/sample-shape speaks")
     x = np.asarray(flow.sample(count, seed, contexts), dtype=np.float64)
     return Draws(_flat(x, count, shape), contexts)
+
+
+def tried(flow: SampledDensity, count: int) -> int:
+    """How many samples show whether it can be sampled: those that are wanted where each is solved step
+    by step, since what was drawn is kept.
+    """
+    return count if flow.facts.cost.of("sample").repeats else 2
 
 
 def _flat(x: Array, count: int, shape: tuple[int, ...]) -> Array:

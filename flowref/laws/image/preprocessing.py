@@ -87,7 +87,7 @@ def preprocessing_of(flow: Flow) -> Preprocessing:
     points="data",
     size=16,
     effort=4,
-    applies=small_events & preprocesses & exact_log_det,
+    applies=preprocesses & small_events & exact_log_det,
     source=REAL_NVP,
 )
 def ladj(flow: DifferentiableFlow, batch: Batch) -> Residual:

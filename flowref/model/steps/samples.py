@@ -54,10 +54,12 @@ class Carry(Step[Carried]):
 @dataclass(frozen=True, eq=False)
 class Pathwise(Step[Drawn]):
     """Reparameterized samples, and autograd's derivative of the sum of weights times samples in the
-    direction in which `Nudge` of the same seed moves. ``alone``: the samples alone.
+    direction in which `Nudge` of the same seed moves. ``alone``: the samples alone; ``some``: the
+    derivative with respect to small parameters does, where it is not zero.
     """
 
     n: int
     weights: Any
     seed: int
     alone: bool = False
+    some: bool = False
