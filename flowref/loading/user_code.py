@@ -83,8 +83,18 @@ def _imported_from(place: str, cells: str | None) -> ModuleType:
         raise
     except (Exception, SystemExit) as error:
         missing = isinstance(error, ModuleNotFoundError) and error.name == place
-        hint = nearest(place, registry.adapters()) if missing else ""
+        beside = nearest(place, _modules_beside(place)) if missing else ""
+        hint = beside or (nearest(place, registry.adapters()) if missing else "")
         raise TargetError(f"importing {place} raised {one_line(error, 300)}{hint}") from error
+
+
+def _modules_beside(place: str) -> list[str]:
+    """The names of the modules that lie where one that is missing was looked for."""
+    package = place.rpartition(".")[0]
+    folders = getattr(sys.modules.get(package), "__path__", ()) if package else ["."]
+    found = [path for folder in folders for path in Path(folder).glob("[!_.]*")]
+    names = [path.stem for path in found if path.suffix == ".py" or (path / "__init__.py").exists()]
+    return [f"{package}.{name}" if package else name for name in names]
 
 
 def import_file(path: Path) -> ModuleType:

@@ -155,7 +155,8 @@ class Gathering:
             platform=f"{platform.system()} {platform.machine()}",
             versions=library_versions([registry.parse_target(name) for name in names]),
             command=shlex.join(["pytest", *map(str, self.config.invocation_params.args)]),
-            profile=PROFILES[self.config.option.flowref_profile],
+            profile=", ".join(sorted(read.profiles))
+            or PROFILES[self.config.option.flowref_profile],
             seed=self.config.option.flowref_seed,
             started=self.started,
             seconds=time.monotonic() - self.began,

@@ -27,6 +27,7 @@ def of(pair: Pair) -> dict[str, Any]:
         known, recognized = pair.judged.known, pair.session.recognized(pair)
         data = {
             "verdict": verdict_to_json(pair.judged.verdict),
+            "profile": pair.profile or pair.session.profile,
             "known": None if known is None else asdict(known),
             "recognized": None if recognized is None else recognized_to_json(recognized),
         }
@@ -49,6 +50,7 @@ class Read:
         self.recognized: dict[str, Recognized] = {}
         self.problems: dict[str, str] = {}
         self.notes: dict[str, LawNote] = {}
+        self.profiles: set[str] = set()
         for text in texts:
             self._read(json.loads(text))
 
@@ -66,6 +68,7 @@ class Read:
         verdict = verdict_from_json(data["verdict"])
         pair = verdict.target, verdict.law
         self.verdicts[pair] = verdict
+        self.profiles.add(data["profile"])
         if "note" in data:
             self.notes[verdict.law] = LawNote(**data["note"])
         if data["known"] is not None:

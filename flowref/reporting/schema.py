@@ -111,7 +111,9 @@ def fields(text: str, origin: str) -> dict[str, Any]:
         }
     except ReportError as error:
         raise ReportError(f"{origin} is a damaged flowref report: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except KeyError as error:
+        raise ReportError(f"{origin} is a damaged flowref report: it has no {error}") from None
+    except (TypeError, ValueError, AttributeError) as error:
         raise ReportError(f"{origin} is a damaged flowref report ({one_line(error)})") from None
 
 
@@ -133,6 +135,10 @@ def _report_data(text: str, origin: str) -> dict[str, Any]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
+        if not text.rstrip().endswith("}"):  # with which every report ends
+            how = "is cut off" if text.lstrip().startswith("{") else "is not JSON"
+            how = how if text.strip() else "is empty"
+            raise ReportError(f"{origin} {how}; expected {wanted}") from None
         raise ReportError(f"{origin} is not JSON ({error}); expected {wanted}") from None
     if not isinstance(data, dict) or "flowref-report" not in data:
         raise ReportError(f"{origin} is JSON but no flowref report; expected {wanted}")

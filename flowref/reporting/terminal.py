@@ -94,11 +94,13 @@ def known_line(one: KnownFailure, *, target: bool = False) -> str:
 def summary_lines(report: Report) -> list[str]:
     """The end of an audit: totals, what could not be loaded, and what the exit code means."""
     number = len(report.targets)
-    lines = [
-        f"{number} target{'' if number == 1 else 's'}: {share(report.verdicts)}: "
-        f"{tally(report.verdicts, report.known)}   "
-        f"{examples(report.verdicts)} examples  {report.environment.seconds:.1f}s"
-    ]
+    lines = []
+    if number or not report.problems:  # of nothing but what could not be loaded, that is said below
+        lines.append(
+            f"{number} target{'' if number == 1 else 's'}: {share(report.verdicts)}: "
+            f"{tally(report.verdicts, report.known)}   "
+            f"{examples(report.verdicts)} examples  {report.environment.seconds:.1f}s"
+        )
     if report.problems:
         names = ", ".join(clean(problem.spec) for problem in report.problems)
         lines.append(f"{len(report.problems)} could not be audited: {names}")

@@ -74,6 +74,17 @@ def opening(statement: str, most: int = 240) -> str:
     return f"{first} ..." if others else first
 
 
+def shortened(text: str, most: int) -> str:
+    """Words of a text that have room; three dots stand for the others.
+
+    >>> shortened("one two three", 9), shortened("one", 9)
+    ('one two …', 'one')
+    """
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 1].rpartition(' ')[0] or text[: most - 2]} …"
+
+
 def command(*words: str) -> str:
     """A command line that can be pasted into a shell."""
     return shlex.join(("flowref", *words))

@@ -4,19 +4,19 @@ see it again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from flowref.model import ROUNDING, KnownFailure, Status, Verdict
+from flowref.model import ROUNDING, STATISTICAL, KnownFailure, Status, Verdict
 from flowref.reporting.causes import by_size, by_target, explained
 from flowref.reporting.contents import LawNote
 from flowref.reporting.issue import issue
 from flowref.reporting.numbers import bits, rounded
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
-from flowref.reporting.text import clean
+from flowref.reporting.text import clean, shortened
 from flowref.reporting.words import again, circumstances, flagged, remark
 from flowref.scorecard.formulas import formula
 from flowref.scorecard.letters import BY_LETTER, Outcome, letters
@@ -29,6 +29,9 @@ from flowref.scorecard.wording import brief
 # So many cards are complete; the rest have no pictures and no text for an issue, so that a page of
 # thousands opens, too.
 COMPLETE = 400
+KNOWN = "k"
+# Letters of what was seen that stand beside the name of a card.
+BRIEF = 90
 # Margins beyond that say no more than that nothing is allowed.
 SAID = 1e300
 
@@ -80,14 +83,15 @@ def anchors(report: Report) -> dict[tuple[str, str], str]:
 
 
 def cards(report: Report, names: Mapping[tuple[str, str], str]) -> Iterator[Card]:
-    """Target by target, causes before what they explain, the largest first."""
+    """Target by target, causes before what they explain, what is known last, the largest first."""
     outcomes = {(v.target, v.law): BY_LETTER[letter] for v, letter in letters(report)}
     notes = {note.id: note for note in report.laws}
     known = {(one.target, one.law): one for one in report.known}
     left = COMPLETE
     for verdicts in by_target(report.with_status(*FAILING)).values():
         causes = explained(verdicts)
-        for verdict in sorted(by_size(verdicts), key=lambda verdict: verdict.law in causes):
+        kept = {one.law for one in verdicts if outcomes[one.target, one.law].letter == KNOWN}
+        for verdict in _ranked(verdicts, kept, causes):
             pair = verdict.target, verdict.law
             because = ""
             if verdict.law in causes:
@@ -104,6 +108,12 @@ def cards(report: Report, names: Mapping[tuple[str, str], str]) -> Iterator[Card
                 complete=left > 0,
             )
             left -= 1
+
+
+def _ranked(
+    verdicts: Sequence[Verdict], kept: Collection[str], causes: Collection[str]
+) -> list[Verdict]:
+    return sorted(by_size(verdicts), key=lambda one: (one.law in kept, one.law in causes))
 
 
 def _card(
@@ -124,6 +134,7 @@ def _card(
         standing = f"{str(known.standing).lower()}: {clean(told)}"
     violated = verdict.status is Status.VIOLATED
     rounding = note is None or note.tolerance == ROUNDING
+    chance = note is not None and note.tolerance == STATISTICAL  # no one input shows it
     return Card(
         anchor=anchor,
         name=verdict.id,
@@ -131,7 +142,7 @@ def _card(
         law=clean(verdict.law),
         target=clean(verdict.target),
         group=clean(group_of(verdict.target)),
-        brief=brief(verdict),
+        brief=shortened(brief(verdict), BRIEF),
         size=_order(verdict),
         statement=formula(note.statement) if note is not None else Markup(""),
         source=clean(note.source) if note is not None else "",
@@ -143,7 +154,7 @@ def _card(
         sight=_sight(verdict, rounding=rounding),
         strip=strip(evidence) if evidence is not None and rounding and complete else Markup(""),
         compared=() if case is None else tuple(compared(case.observed)),
-        inputs="" if case is None else point(case),
+        inputs="" if case is None or chance else point(case),
         circumstances=_circumstances(verdict),
         pictures=tuple(views(verdict)) if complete else (),
         commands=tuple(again(verdict)),

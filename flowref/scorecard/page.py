@@ -76,6 +76,7 @@ def page(report: Report) -> str:
             groups=listed(found),
             failures=len(found),
             known=report.known,
+            told={name for one in report.known for name, value in vars(one).items() if value},
             advice=sorted(advice),
             counted=_counted(report),
             data=Markup(data(packed(report, names))),

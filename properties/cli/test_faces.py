@@ -227,10 +227,19 @@ def test_a_folder_that_is_read_only_is_refused_at_once(
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("{", "is not JSON"), ("[]", "no flowref report"), ('{"flowref-report": 99}', "schema 99")],
+    [
+        ("", "r.json is empty; expected a report"),
+        ('{"flowref-report": 3, "comp', "r.json is cut off; expected a report"),
+        ('{"flowref-report": 3, }', "is not JSON ("),
+        ("flows", "is not JSON; expected a report"),
+        ("[]", "no flowref report"),
+        ('{"flowref-report": 3}', "is a damaged flowref report: it has no 'laws'"),
+        ('{"flowref-report": 1}', "schema 1"),
+        ('{"flowref-report": 99}', "schema 99"),
+    ],
 )
 def test_a_report_that_cannot_be_read_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
-    """A cut, a foreign and a newer report file: one sentence, exit 2."""
+    """An empty, cut, foreign, older and newer report file: one sentence, exit 2."""
     (tmp_path / "r.json").write_text(text)
     done = flowref("report", str(tmp_path / "r.json"), "--junit", "-")
     assert done.exit_code == 2
@@ -247,3 +256,19 @@ def test_one_format_that_fails_keeps_no_other_from_being_written(audited: Path) 
     assert done.exit_code == 2
     assert "/dev/full cannot be written" in done.output
     assert json.loads((audited / "late.json").read_text())["schemaVersion"] == 1
+
+
+def test_where_nothing_could_be_loaded_no_targets_are_counted(tmp_path: Path) -> None:
+    """A module that is missing is told with those that lie beside it, and what did not run is not
+    counted.
+    """
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text("")
+    (tmp_path / "mine" / "flows.py").write_text(FLOWS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        patch.syspath_prepend(tmp_path)
+        done = flowref("audit", "--in-process", "--laws", LAW, "mine.flow:make")
+    assert done.exit_code == 2
+    assert "No module named 'mine.flow' (did you mean mine.flows?)" in done.stderr
+    assert done.stdout == "1 could not be audited: mine.flow:make\n"

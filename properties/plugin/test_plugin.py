@@ -162,6 +162,7 @@ def test_one_report_is_written_by_the_controller(distributed: tuple[Ran, Report]
     ran, report = distributed
     assert "out/report.json" in ran.text
     assert report.complete
+    assert report.environment.profile == "quick, standard"  # that of the decorator, and the default
     pairs = {(verdict.target, verdict.law): verdict.status for verdict in report.verdicts}
     assert len(pairs) == len(report.verdicts)
     assert pairs["object:right?event=3", LAW] is Status.HOLDS

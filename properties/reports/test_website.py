@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 import causes
 import website
 from flowref import registry
-from site_pages import hooks, links, sources
+from flowref.reporting import Report
+from site_pages import front, hooks, links, sources
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,24 @@ def test_every_finding_has_a_page_with_its_program(site: Path) -> None:
         text = (site / "findings" / f"{finding.id}.html").read_text(encoding="utf-8")
         assert ("The program" in text) == bool(finding.script)
         assert ("An issue" in text) == bool(finding.script)
+
+
+def test_the_first_page_says_what_was_found(site: Path) -> None:
+    """Before anything is unfolded: how many causes in how many constructions, and some of them by name,
+    each a link; a finding that is gone breaks the build.
+    """
+    report = Report.load(website.ROOT / "reports" / "audit.json")
+    found = causes.read(website.ROOT / "reports" / "findings.toml")
+    words = (website.ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    text = (site / "index.html").read_text(encoding="utf-8")
+    confirmed = sum(finding.kind == causes.CONFIRMED for finding in found)
+    start = text.index("What was found")
+    assert f"In {len(report.targets)} constructions of 8 libraries" in text[start:]
+    assert f"{confirmed} confirmed causes" in text[start:]
+    named = re.findall(r'href="findings/([a-z0-9-]+)\.html"', text[start:])
+    assert len(set(named) - {"index"}) == 5
+    with pytest.raises(KeyError, match="no-such-finding"):
+        front.page(words.replace("<!-- found: ", "<!-- found: no-such-finding "), report, found)
 
 
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:

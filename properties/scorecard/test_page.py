@@ -17,13 +17,21 @@ from typing import Any
 
 import pytest
 
-from flowref.model import ReportError, Status, identity
+from flowref.model import (
+    STATISTICAL,
+    Evidence,
+    KnownFailure,
+    ReportError,
+    Standing,
+    Status,
+    identity,
+)
 from flowref.model.figure import SCALE
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
 from flowref.scorecard import page
-from flowref.scorecard.cards import COMPLETE
+from flowref.scorecard.cards import COMPLETE, anchors, cards
 from flowref.scorecard.letters import LETTERS
 from scorecard.samples import (
     ENVIRONMENT,
@@ -291,3 +299,24 @@ def test_all_libraries_weigh_little() -> None:
     assert time.process_time() - began < 5
     assert len(text.encode()) < 5_000_000
     assert SCRIPT not in text
+
+
+def test_cards_say_first_what_is_new_and_show_what_was_seen() -> None:
+    """What is known stands below what is new, with the columns that are filled; a law that says yes
+    or no shows no numbers, and one of chance no single input.
+    """
+    told = "; ".join(["a train batch of one row leaves scale not finite"] * 4)
+    yes = replace(violated("t", "state/trains"), reason=told, evidence=Evidence(1.0, 0.0))
+    chance, other = violated("t", "sampling/overlap"), violated("t", "bijection/log-det")
+    known = (KnownFailure("t", other.law, Standing.KNOWN, "a reason", expires="2030-01-01"),)
+    by_chance = replace(note("sampling/overlap"), tolerance=STATISTICAL)
+    notes = (note("state/trains"), note("bijection/log-det"), by_chance)
+    report = Report(ENVIRONMENT, notes, ("t",), (other, chance, yes), known=known)
+    found = {card.law: card for card in cards(report, anchors(report))}
+    assert [*found][-1] == other.law
+    assert found[yes.law].sight == ()
+    assert found[yes.law].brief.endswith(" …") and len(found[yes.law].brief) < 100
+    assert found[yes.law].why.count("one row") == 4
+    assert "-3" in found[other.law].inputs and not found[chance.law].inputs
+    seen = Page(page(report)).text
+    assert "stands law target reason expires" in seen

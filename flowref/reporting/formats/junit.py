@@ -19,7 +19,7 @@ from flowref.model import Problem, Status, Verdict
 from flowref.reporting.formats.outlook import Failure, failures, place
 from flowref.reporting.judged import concerns, lines
 from flowref.reporting.report import Report
-from flowref.reporting.text import clean
+from flowref.reporting.text import clean, shortened
 
 FAILURE, ERROR, SKIPPED, PASSED = "failure", "error", "skipped", "passed"
 SKIPS = {
@@ -112,7 +112,7 @@ def _outcome(verdict: Verdict, failure: Failure | None) -> tuple[str, str, Itera
         return kind, failure.headline, [*where, *failure.details]
     if (word := SKIPS.get(verdict.status)) is not None:
         reason = clean(verdict.reason)
-        short = f"{reason[: LINE - 1]}…" if len(reason) > LINE else reason
+        short = shortened(reason, LINE)
         return SKIPPED, f"{word}: {short}" if short else word, []
     return PASSED, "", []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from causes import CONFIRMED, Finding
@@ -9,7 +10,12 @@ from flowref import registry
 from flowref.model import Status
 from flowref.reporting import Report
 from flowref.reporting.digest import library
+from flowref.scorecard.wording import number
 from site_pages.pieces import bar, table, tiles
+
+# Where the first page names findings.
+FOUND = re.compile(r"<!-- found: (.*?) -->", re.DOTALL)
+FLOWREF = "reference"
 
 
 def page(words: str, report: Report, findings: Sequence[Finding]) -> str:
@@ -19,13 +25,27 @@ def page(words: str, report: Report, findings: Sequence[Finding]) -> str:
         (str(len(registry.laws())), "laws", False),
         (str(len(registry.mutants())), "mutants that they must catch", False),
         (str(len(report.targets)), "constructions audited", False),
-        (str(report.counts[Status.HOLDS]), "times a law held", False),
-        (str(report.counts[Status.VIOLATED]), "violations", True),
+        (number(report.counts[Status.HOLDS]), "times a law held", False),
+        (number(report.counts[Status.VIOLATED]), "violations", True),
         (str(confirmed), "confirmed causes", True),
     ]
-    return words.replace("<!-- numbers -->", "\n".join(tiles(numbers))).replace(
-        "<!-- libraries -->", "\n".join(_libraries(report, findings))
-    )
+    words = words.replace("<!-- numbers -->", "\n".join(tiles(numbers)))
+    words = words.replace("<!-- libraries -->", "\n".join(_libraries(report, findings)))
+    return FOUND.sub(lambda mark: "\n".join(_found(mark[1].split(), report, findings)), words)
+
+
+def _found(names: Sequence[str], report: Report, findings: Sequence[Finding]) -> list[str]:
+    """How much was found, and the findings of these names, with the libraries that they are in."""
+    by_name = {finding.id: finding for finding in findings if finding.kind == CONFIRMED}
+    libraries = {library(target) for target in report.targets} - {FLOWREF}
+    lines = [
+        f"In {len(report.targets)} constructions of {len(libraries)} libraries, [{len(by_name)} confirmed "
+        "causes](findings/index.md) of what is wrong, each with the smallest input that shows it and a program "
+        "that needs the library alone. Among them:",
+        "",
+    ]
+    found = [by_name[name] for name in names]
+    return lines + [f"- {one.library}: [{one.title}](findings/{one.id}.md)" for one in found]
 
 
 def _libraries(report: Report, findings: Sequence[Finding]) -> list[str]:
@@ -45,8 +65,8 @@ def _libraries(report: Report, findings: Sequence[Finding]) -> list[str]:
             (
                 f"`{name}`",
                 str(targets),
-                str(holds),
-                str(violated),
+                number(holds),
+                number(violated),
                 str(causes or ""),
                 bar(holds, violated, waits),
             )
