@@ -45,6 +45,7 @@ SAID = {
     "spoken_beside:wrapped": "a tuple of one tensor in, and out",
     "spoken_beside:backwards": "forward: reverse=False",
     "spoken_beside:asking": "context: y of shape (3,)",
+    "averaging_layers:told": "context: label=",
     "spoken_packed:packed": "columns as declared",
     "spoken_beside:masking": "x_mask: ones for each position",
     "spoken_beside:labeled": "labels: 1 for all points",

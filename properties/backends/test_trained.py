@@ -17,6 +17,12 @@ from flowref.model import Dialect, Facts, Unsupported
 BOUND = 4.75
 
 
+def formula(x: Any) -> Any:
+    """A function of the module that a method leaves its work to."""
+    low, high = -5.25, 5.5
+    return torch.where((x > low) & (x < high), x, x)
+
+
 class Shift(nn.Module):
     """A shift, which may break after so many steps."""
 
@@ -28,7 +34,7 @@ class Shift(nn.Module):
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Data to latents."""
         self.steps += 1
-        z = torch.where(x > BOUND, x, x) + self.shift
+        z = torch.where(x > BOUND, x, formula(x)) + self.shift
         if self.breaks and self.steps >= self.breaks:
             if self.how == "raises":
                 raise IndexError("out of range")
@@ -76,9 +82,11 @@ def test_what_has_nothing_to_train_is_refused() -> None:
         trained(nn.Identity())
 
 
-@pytest.mark.parametrize("number", [2.5, BOUND, 3.25])
+@pytest.mark.parametrize("number", [2.5, BOUND, 3.25, -5.25, 5.5])
 def test_the_numbers_of_an_object_are_found(number: float) -> None:
-    """Attributes under any name, names of its module in its code, and small buffers."""
+    """Attributes under any name, names of its module in its code, small buffers, and what stands in
+    the functions of its module that its code names, in tuples as well.
+    """
     obj = Shift()
     obj.register_buffer("knots", torch.tensor([3.25, 1.125]))
     assert number in numbers_of(obj)

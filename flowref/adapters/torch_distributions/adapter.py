@@ -116,7 +116,17 @@ def recognizes(obj: Any) -> Dialect | None:
     if not isinstance(obj, Distribution):
         return None
     dialect = _of_distribution(obj)
+    if not draws(obj):
+        return replace(dialect, sample=None, rsample=None)
     return dialect if obj.has_rsample else replace(dialect, rsample=None)
+
+
+def draws(obj: Any) -> bool:
+    """Whether a distribution can be sampled: the base class leaves that to others."""
+    from torch.distributions import Distribution
+
+    kind = type(obj)
+    return kind.sample is not Distribution.sample or kind.rsample is not Distribution.rsample
 
 
 def _of_distribution(obj: Any) -> Dialect:
@@ -124,20 +134,22 @@ def _of_distribution(obj: Any) -> Dialect:
         return FLOW
     if len(obj.event_shape) or len(obj.batch_shape):
         return DENSITY
-    return UNIVARIATE if has_quantiles(obj) else OF_NUMBERS
+    return replace(OF_NUMBERS, cdf=offered(obj, "cdf"), icdf=offered(obj, "icdf"))
 
 
-def has_quantiles(obj: Any) -> bool:
-    """Whether a distribution of numbers has both a distribution function and quantiles."""
+def offered(obj: Any, name: str) -> Any:
+    """The distribution function or the quantiles of a distribution of numbers, or None."""
     import torch
 
     try:
-        obj.cdf(obj.icdf(torch.tensor(0.5, dtype=torch.float64)))
+        getattr(obj, name)(torch.tensor(0.5, dtype=torch.float64))
     except (
         NotImplementedError
     ):  # what the base class raises for a function that a distribution does not offer
-        return False
-    return True
+        return None
+    except ValueError:  # a half is outside its support
+        pass
+    return cdf if name == "cdf" else icdf
 
 
 def components() -> Mapping[str, Component]:

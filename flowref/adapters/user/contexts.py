@@ -43,6 +43,8 @@ def wanted(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
         return ""
     method = (way.method or "forward") if way is not None else "log_prob"
     names = signatures.required(obj, method if hasattr(obj, method) else "")
+    if way is not None and way.context:
+        return way.context
     return names[1] if len(names) == 2 and not sign_of(names[1]) else ""
 
 

@@ -18,8 +18,8 @@ OBJECTS, DEPTH = 500, 3
 
 
 def numbers_of(obj: Any) -> tuple[float, ...]:
-    """Scalars of an object, each once: attributes, literals in the code of its classes and in
-    functions that it holds, then entries of small buffers and of small parameters.
+    """Scalars of an object, each once: attributes, literals in the code of its classes, in functions
+    that it holds and in those of their module that they name, then entries of small buffers and of small parameters.
     """
     attributes: list[float] = []
     literals: list[float] = []
@@ -47,10 +47,12 @@ def numbers_of(obj: Any) -> tuple[float, ...]:
             stack += [item.__self__, item.__func__]
         elif isinstance(item, types.FunctionType):
             literals += _literals(item)
-            stack += _held(item)
+            stack += [*_held(item), *_named(item)]
         elif not isinstance(item, type) and hasattr(item, "__dict__"):
             stack += [value for name, value in vars(item).items() if name not in OWN_OF_MODULES]
-            literals += [n for member in _methods(type(item)) for n in _literals(member)]
+            for member in _methods(type(item)):
+                literals += _literals(member)
+                stack += _named(member)
     every = (*attributes, *literals, *buffers, *parameters)
     return tuple(dict.fromkeys(number for number in every if abs(number) <= 1e6))
 
@@ -84,11 +86,17 @@ def _literals(function: types.FunctionType) -> list[float]:
     for _ in range(DEPTH):
         inner = [c for code in codes for c in code.co_consts if isinstance(c, types.CodeType)]
         for code in codes:
-            found += [float(value) for value in code.co_consts if _number(value)]
+            found += [float(value) for value in _flat(code.co_consts) if _number(value)]
             named = (function.__globals__.get(name) for name in code.co_names)
             found += [float(value) for value in named if _number(value)]
         codes = inner
     return found
+
+
+def _flat(constants: tuple[Any, ...]) -> Iterator[Any]:
+    """Constants of a code, and those that stand together in a tuple: ``bound, bins = 2.5, 6``."""
+    for value in constants:
+        yield from _flat(value) if isinstance(value, tuple) else (value,)
 
 
 def _held(function: Callable[..., Any]) -> list[Any]:
@@ -100,6 +108,17 @@ def _held(function: Callable[..., Any]) -> list[Any]:
         except ValueError:  # a cell that is not filled yet
             continue
     return held
+
+
+def _named(function: types.FunctionType) -> list[Any]:
+    """The functions of the same module that a function names: a method may leave its formula to one,
+    or to those that it defines.
+    """
+    home, codes, named = function.__globals__, [function.__code__], list[Any]()
+    for code in codes:
+        named += [home.get(name) for name in code.co_names]
+        codes += [inner for inner in code.co_consts if isinstance(inner, types.CodeType)]
+    return [one for one in named if isinstance(one, types.FunctionType) and one.__globals__ is home]
 
 
 def _number(value: Any) -> TypeGuard[float]:

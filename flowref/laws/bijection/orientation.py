@@ -14,6 +14,7 @@ from flowref.laws.common.arithmetic import (
     rows_max,
     square,
 )
+from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_log_det, true_gradients
 from flowref.laws.common.structure import WHOLE
 from flowref.model import EXACT, Array, Batch, Residual, Unsupported, draw, law
@@ -26,6 +27,8 @@ CANCELED, REFERENCES = 12.0, 3
 # Steps beside a point that must find the map as flat as its Jacobian says, relative to 1 + |x|;
 # slack, in nats, between a log-det and what a map that is flat to rounding can mean.
 ASIDE, SLACK = 1e-3, 10.0
+# How near to a point its inverse comes that brings it back.
+BACK = 1e-6
 # Suspected points of a batch that are examined.
 EXAMINED = 6
 
@@ -42,6 +45,8 @@ def orientation(flow: Differentiable, batch: Batch) -> Residual:
     r"""The sign of $\det \partial f / \partial x$ is the same at every point, under the same
     context: a change of sign is a fold, which $\log|\det|$ does not show. Where the map is not
     finite it has no derivative, whatever autograd says.
+    Where the inverse brings back both of two points, the map is one-to-one and jumps between them
+    instead.
     """
     rows = len(batch.x)
     out = flow.forward(batch.x, batch.context)
@@ -60,12 +65,30 @@ def orientation(flow: Differentiable, batch: Batch) -> Residual:
         there = np.where(there == 0, found, there)
         if there.all():
             break
+    turned = here * there < 0
+    if turned.any() and brought_back(flow, ordinary, batch.context).all():
+        turned &= ~brought_back(flow, batch.x, batch.context)
     return Residual(
-        (here * there < 0).astype(float),
+        turned.astype(float),
         decidable=(here != 0) & (there != 0),
         observed={"sign of det J": here, "elsewhere": there},
         note="the map turns its orientation: between the two signs it folds",
     )
+
+
+def brought_back(flow: Differentiable, x: Array, context: Array | None) -> Array:
+    """Where the inverse brings a point back, ``(batch,)``; nowhere, where none is offered."""
+    if not offers(flow, Invertible):
+        return np.zeros(len(x), dtype=bool)
+    if context is not None and len(context) != len(x):
+        context = np.repeat(context[:1], len(x), axis=0)
+    out, error = attempt(flow.inverse, flow.forward(x + 0.0, context).value, context)
+    back = np.asarray(np.nan if error else out.value)
+    if back.shape != x.shape:
+        return np.zeros(len(x), dtype=bool)
+    with np.errstate(invalid="ignore"):
+        near = np.abs(back - x) <= BACK * (1 + np.abs(x))
+    return np.asarray(near.reshape(len(x), -1).all(1))
 
 
 def derivative(flow: Differentiable, x: Array, context: Array | None) -> Array:

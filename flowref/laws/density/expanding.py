@@ -12,6 +12,9 @@ from flowref.laws.common.requirements import exact_density
 from flowref.model import Batch, Residual, Unsupported, law
 from flowref.model.abilities import Density, Expanding
 
+# How torch.distributions refuses a point, which it was asked to check for.
+OUTSIDE = "ValueError: Expected value argument"
+
 
 class ExpandingDensity(Density, Expanding, Protocol):
     """A density that can be expanded."""
@@ -28,12 +31,17 @@ class ExpandingDensity(Density, Expanding, Protocol):
     source="torch.distributions: expand returns the same distribution with its batch dimensions expanded",
 )
 def expanded(flow: ExpandingDensity, batch: Batch) -> Residual:
-    """Each of the copies that a distribution is expanded to has the log-density of the distribution."""
+    """Each of the copies that a distribution is expanded to has the log-density of the distribution,
+    and takes the points that it takes.
+    """
     several, error = attempt(flow.expanded, batch.x, batch.context)
-    if error:
-        raise Unsupported(f"it refuses to be expanded ({error})", waits=False)
     rows = len(batch.x)
     density = np.asarray(flow.log_prob(batch.x, batch.context), np.float64).reshape(rows)
+    if error.startswith(OUTSIDE) and finite_rows(density).all():
+        note = f"two copies refuse what the distribution takes: {error}"
+        return Residual(np.full(rows, np.inf), note=note)
+    if error:
+        raise Unsupported(f"it refuses to be expanded ({error})", waits=False)
     several = np.asarray(several, np.float64)
     if several.shape != (rows, 2):
         note = f"two copies give {several.shape} log-densities for {rows} points"

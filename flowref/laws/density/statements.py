@@ -29,6 +29,11 @@ ROUNDING, SERIES = {"float64": 1e-8, "float32": 1e-3}, {"float64": 1e-6, "float3
 QUADRATURE_FACTOR = 20.0
 # Beyond this the integral is not known well enough; below it a density may miss mass one.
 UNSETTLED, MASS_MISSED = 1e-3, 1e-6
+# Where intervals are sought that are halved: between every so many samples, and beyond them in so many
+# steps between these multiples of their spread. What lies beyond them may be so many times what the last of them holds.
+SPARED, REACHED, OUTWARD, TINY, BEYOND = 16, (0.1, 1e6), 32, 1e-6, 4.0
+# How near to 2 pi the length of an interval of angles is.
+AROUND = 1e-5
 # Intervals between points are halved where rules disagree, one of which takes their ends: a kink
 # beyond the last node of another rule is seen by that alone. Nodes, and how often.
 INNER, WITH_ENDS, HALVINGS, AGREED = (10, 15), 12, 26, 1e-12
@@ -61,12 +66,17 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
     r"""The mean, the variance and the entropy that a distribution tells are those of its density:
     $\int x p$, $\int (x - \mu)^2 p$, $-\int p \log p$ (quadrature, one dimension).
 
-    Where an integral does not settle, as of tails without a variance, nothing is said.
+    Where an integral does not settle, as of tails without a variance, nothing is said. On a circle
+    the mean may be the mean direction, and the variance one minus the length of the mean vector.
     """
     told = np.asarray(flow.stated(), dtype=np.float64).reshape(3)
     grids = [moments(flow, batch, nodes) for nodes in NODES[1]]
+    around = direction(flow, grids[-1])
+    grids = [grid[:4] for grid in grids]
     values = grids[-1]
     error = np.maximum(np.abs(grids[2] - grids[1]), np.abs(grids[1] - grids[0]) / 4)
+    if not abs(values[0] - 1) <= MASS_MISSED:  # kinks between the nodes
+        values, error = refined(flow, batch)
     if not abs(values[0] - 1) <= MASS_MISSED:
         raise Undecidable(f"the density integrates to {values[0]:.6g}: its moments say nothing")
     found, error = values[1:], error[1:]
@@ -77,6 +87,8 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
         raise Undecidable("it tells no mean, variance or entropy that its density settles")
     allowed = QUADRATURE_FACTOR * error + SERIES[flow.dtype] * scale
     off = np.where(settled, np.abs(told - found), 0.0)
+    if around is not None:
+        off[:2] = np.fmin(off[:2], np.abs(told[:2] - around))
     worst = int(np.argmax(off / np.where(settled, allowed, 1.0)))
     return Residual(
         np.full(len(batch.x), off[worst]),
@@ -90,7 +102,7 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
 
 
 def moments(flow: Density, batch: Batch, nodes: int) -> Array:
-    """Mass, mean, variance and entropy of the density on one grid."""
+    """Mass, mean, variance, entropy and the mean of (cos x, sin x) of the density on one grid."""
     samples = where_mass_is(flow, batch, 1)
     support = (flow.density_support.coordinates or (flow.density_support,))[0]
     x, weight = axis_points(flow, support, samples[:, 0], nodes, PANELS[1])
@@ -99,7 +111,48 @@ def moments(flow: Density, batch: Batch, nodes: int) -> Array:
         p = np.where(log_p > -np.inf, np.exp(log_p), 0.0) * weight
         mean = float((p * x).sum())
         entropy = -float(np.where(p > 0, p * log_p, 0.0).sum())
-        return np.array([p.sum(), mean, (p * (x - mean) ** 2).sum(), entropy])
+        spread = (p * (x - mean) ** 2).sum()
+        circle = (p * np.cos(x)).sum(), (p * np.sin(x)).sum()
+        return np.array([p.sum(), mean, spread, entropy, *circle])
+
+
+def refined(flow: Density, batch: Batch) -> tuple[Array, Array]:
+    """Mass, mean, variance and entropy by intervals that are halved where rules disagree, and their
+    errors: what lies beyond is not much more than what the outermost intervals hold.
+    """
+    samples = np.sort(where_mass_is(flow, batch, 1)[:, 0])
+    support = (flow.density_support.coordinates or (flow.density_support,))[0]
+    spread = max(float(np.ptp(np.quantile(samples, (0.1, 0.9)))), TINY)
+    steps = spread * np.geomspace(*REACHED, OUTWARD)
+    edges = np.concatenate([samples[0] - steps, samples[::SPARED], samples[-1] + steps])
+    ends = [end for end in (support.low, support.high) if math.isfinite(end)]
+    edges = np.unique(np.concatenate([edges[(edges > support.low) & (edges < support.high)], ends]))
+
+    def integral(weight: Callable[[Array, Array], Array]) -> tuple[float, float]:
+        def weighted(x: Array) -> Array:
+            log_p = density_at(flow, x)
+            with np.errstate(all="ignore"):
+                return np.where(log_p > -np.inf, np.exp(log_p) * weight(x, log_p), 0.0)
+
+        mass, error = between(weighted, edges)
+        beyond = BEYOND * float(np.abs(mass[[0, -1]]).sum()) if len(ends) < 2 else 0.0
+        return float(mass.sum()), float(error.sum()) + beyond
+
+    mass, mean = integral(lambda x, log_p: np.ones_like(x)), integral(lambda x, log_p: x)
+    about = integral(lambda x, log_p: (x - mean[0]) ** 2)
+    values = np.array([mass, mean, about, integral(lambda x, log_p: -log_p)])
+    return values[:, 0], values[:, 1]
+
+
+def direction(flow: Density, grid: Array) -> Array | None:
+    """The mean direction and the circular variance of a density on an interval of length 2 pi."""
+    support = (flow.density_support.coordinates or (flow.density_support,))[0]
+    if not abs(support.high - support.low - 2 * math.pi) < AROUND:
+        return None
+    cosine, sine = grid[4:]
+    mean = math.atan2(sine, cosine)
+    turns = math.ceil((support.low - mean) / (2 * math.pi))
+    return np.array([mean + 2 * math.pi * turns, 1 - math.hypot(cosine, sine)])
 
 
 def density_at(flow: Density, x: Array) -> Array:
@@ -158,6 +211,8 @@ def between(density: Callable[[Array], Array], x: Array) -> tuple[Array, Array]:
     owner, low, high = np.arange(len(x) - 1), x[:-1], x[1:]
     rules = [with_ends(WITH_ENDS), *map(np.polynomial.legendre.leggauss, INNER)]
     for level in range(HALVINGS + 1):
+        if not len(owner):
+            break
         half, middle = (high - low) / 2, (high + low) / 2
         parts = []
         for unit, weight in rules:
@@ -170,8 +225,6 @@ def between(density: Callable[[Array], Array], x: Array) -> tuple[Array, Array]:
         np.add.at(mass, owner[good], parts[-1][good])
         np.add.at(error, owner[good], gap[good])
         owner, low, middle, high = (a[~good] for a in (owner, low, middle, high))
-        if not len(owner):
-            break
         owner = np.concatenate([owner, owner])
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
     return mass, error

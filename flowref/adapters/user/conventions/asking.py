@@ -57,6 +57,15 @@ def called(obj: Any, x: Any, context: Any, method: str = "", given: Any = ()) ->
     return run(x, **dict(given)) if context is None else run(x, context, **dict(given))
 
 
+def called_naming(
+    obj: Any, x: Any, context: Any, method: str = "", given: Any = (), keyword: str = ""
+) -> Any:
+    """Call a method whose context is taken by keyword alone."""
+    run = getattr(obj, method) if method else obj
+    named = dict(given) if context is None else dict(given) | {keyword: context}
+    return run(x, **named)
+
+
 def called_with(
     obj: Any, x: Any, context: Any, method: str = "", given: Any = (), bound: Any = ()
 ) -> Any:

@@ -31,7 +31,8 @@ class Way:
     target's line says of it, empty for what needs no words; ``usual``: whether it is forward and
     inverse as everybody spells them; ``bound``: parameters that are given ones, and of which kind;
     ``nothing``: those after a running log-det that are given None; ``keyword``: the parameter for
-    the running log-det, where it is not the second.
+    the running log-det, where it is not the second; ``context``: that for a context that is taken by
+    keyword alone.
     """
 
     method: str
@@ -44,6 +45,7 @@ class Way:
     bound: tuple[tuple[str, str], ...] = ()
     nothing: tuple[str, ...] = ()
     keyword: str = ""
+    context: str = ""
 
     @property
     def ask(self) -> Any:
@@ -53,6 +55,10 @@ class Way:
         if self.bound and self.form == "plain":
             return partial(
                 asking.called_with, method=self.method, given=self.given, bound=self.bound
+            )
+        if self.context and self.form == "plain":
+            return partial(
+                asking.called_naming, method=self.method, given=self.given, keyword=self.context
             )
         match self.form:
             case "several":
@@ -120,9 +126,14 @@ def forward_way(obj: Any, chosen: Chosen) -> Way | None:
 
 
 def _bound(obj: Any, way: Way, chosen: Chosen) -> Way:
-    """A way with the parameter that was settled to be given ones, if it has that."""
+    """A way with the parameter that was settled to be given ones, and with a context that is taken by
+    keyword alone, if it has those.
+    """
     name, _, kind = chosen.get(GIVEN_ONES, "").partition("=")
     method = way.method or ("forward" if hasattr(obj, "forward") else "")
+    if way.form == "plain" and (context := signatures.by_keyword(obj, method)):
+        words = way.words or f"context: {context}="
+        way = replace(way, context=context, usual=False, words=words)
     if not name or name not in {one.name for one in signatures.parameters(obj, method)}:
         return way
     return replace(way, bound=((name, kind),), usual=False)

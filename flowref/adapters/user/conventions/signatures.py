@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from flowref.adapters.user.conventions.names import BACKWARDS, FLAGS, plain
+from flowref.adapters.user.conventions.names import BACKWARDS, FLAGS, plain, sign_of
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -37,6 +37,17 @@ def required(obj: Any, method: str) -> list[str]:
         for one in parameters(obj, method)
         if one.kind in POSITIONAL and one.default is one.empty
     ]
+
+
+def by_keyword(obj: Any, method: str) -> str:
+    """The parameter that a method cannot do without and takes by keyword alone, where it takes one
+    argument by place; empty otherwise.
+    """
+    taken = parameters(obj, method)
+    places = [one for one in taken if one.kind in (*POSITIONAL, inspect.Parameter.VAR_POSITIONAL)]
+    named = [one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
+    told = len(places) == len(named) == 1 and plain(named[0]) not in (*FLAGS, "mode", "direction")
+    return named[0] if told and not sign_of(named[0]) else ""
 
 
 def second(obj: Any, method: str) -> str:

@@ -1,0 +1,152 @@
+"""What eval mode comes to where train mode is shown the same batch again and again."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from flowref.laws.common.outcomes import flags
+from flowref.laws.common.probes import probe_of
+from flowref.laws.common.requirements import in_double, not_estimator
+from flowref.laws.conduct.train_mode import has_modes
+from flowref.laws.conduct.training_batches import LivingBijection, played
+from flowref.model import EXACT, Array, Batch, Residual, Unsupported, law
+from flowref.model.steps import Eval, State, Step, Train
+
+# Rows of a batch, its spread, and by how much another one is larger, or lies higher.
+ROWS, SPREAD, LARGER, HIGHER = 16, 4.0, 4.0, 40.0
+# How often a batch is shown: so often, and where averages still move, so often.
+SHOWN = (60, 600)
+# Shares that still move, that are whole, and that are neither; what a line leaves of a spread.
+MOVING, WHOLE, BETWEEN, BENT = 0.02, 0.05, 0.12, 1e-6
+# Work of a call, in operations, beyond which averages that move slowly are not waited for.
+PATIENT = 2000
+
+
+class Lines(NamedTuple):
+    """The line of each entry of an output in the same entry of its input, ``(entries,)``: its slope,
+    and where the mean of the batch goes.
+    """
+
+    slope: Array
+    level: Array
+
+
+class Course(NamedTuple):
+    """The lines of an object that is shown a batch: the last in train mode, those in eval mode after
+    two thirds and after all of it, and whether it was still moving between.
+    """
+
+    trained: Lines
+    early: Lines
+    late: Lines
+    moving: bool
+
+
+class Shares(NamedTuple):
+    """How an output follows the batch, per entry: the power of its spread by which it is divided,
+    and the share of its level that is taken off; nan where that cannot be told.
+    """
+
+    spread: Array
+    level: Array
+
+
+@law(
+    "mode/settled",
+    applies=has_modes & not_estimator & in_double,
+    tolerance=EXACT,
+    history="fresh",
+    effort=2,
+    size=3,
+    scales=(0.0,),
+    source="running statistics stand for those of the batches: shown one batch for ever, they become its own",
+)
+def settled(flow: LivingBijection, batch: Batch) -> Residual:
+    """Where train mode moves the lines by which eval mode maps each entry: after one batch was shown
+    many times, these take off its mean, or nothing, and divide by its spread, or by nothing; never
+    by a part of it, or by another power; and all that train mode takes off and divides by.
+    """
+    if flow.domain.kind != "real":
+        raise Unsupported("its domain is not all reals", waits=False)
+    rng = np.random.default_rng(batch.seed)
+    x = SPREAD * rng.standard_normal((ROWS, *flow.event_shape))
+    context = None
+    if flow.context_shape is not None:
+        context = np.repeat(rng.standard_normal((1, *flow.context_shape)), ROWS, axis=0)
+    for shown in SHOWN:
+        if shown > SHOWN[0] and flow.operations > PATIENT:
+            break
+        found = [course(flow, points, context, shown) for points in (x, LARGER * x, x + HIGHER)]
+        trained = shares(*(one.trained for one in found))
+        early, late = shares(*(one.early for one in found)), shares(*(one.late for one in found))
+        if np.nanmax(np.abs(np.array(early) - np.array(late)), initial=0.0) <= MOVING:
+            note = told(trained, late)
+            if note and not all(one.moving for one in found):
+                raise Unsupported("train mode does not go on moving what it holds", waits=False)
+            return flags(bool(note), len(batch.x), note)
+    raise Unsupported("its averages still remember too much of their past", waits=False)
+
+
+def course(flow: LivingBijection, x: Array, context: Array | None, shown: int) -> Course:
+    """What becomes of a new object that is shown a batch."""
+    run = probe_of(flow, flow.normalizing, x, context).step()
+    first: list[Step[object]] = [Train(), *[run] * (2 * shown // 3), Eval(), run, State()]
+    steps = [*first, Train(), *[run] * (shown // 3), Eval(), run, State()]
+    life = played(flow, steps, fresh=True)
+    half = len(first)
+    states, values = (life[half - 1], life[-1]), (life[-4], life[half - 2], life[-2])
+    trained, early, late = (lines(x, np.asarray(out.value, dtype=np.float64)) for out in values)
+    if np.allclose(life[1].value, life[-2].value, rtol=0, atol=0):
+        raise Unsupported("train mode does not move what eval mode does", waits=False)
+    return Course(trained, early, late, moves(*states))
+
+
+def moves(early: dict[str, Array], late: dict[str, Array]) -> bool:
+    """Whether a number changes that is no counter."""
+    return any(
+        value.dtype.kind == "f" and value.shape == late[name].shape and (value != late[name]).any()
+        for name, value in early.items()
+        if name in late
+    )
+
+
+def lines(x: Array, y: Array) -> Lines:
+    """Lines per entry. Raises `Unsupported` where an output is none."""
+    if x.shape != y.shape or not np.isfinite(y).all():
+        raise Unsupported("its outputs are no lines in the same entry of the input", waits=False)
+    flat, out = x.reshape(len(x), -1), y.reshape(len(x), -1)
+    centered = flat - flat.mean(0)
+    slope = (centered * (out - out.mean(0))).sum(0) / (centered**2).sum(0)
+    rest = out - out.mean(0) - slope * centered
+    spread = np.ptp(out, axis=0)
+    if not (np.abs(rest).max(0) <= BENT * spread).all() or not (spread > 0).all():
+        raise Unsupported("its outputs are no lines in the same entry of the input", waits=False)
+    return Lines(slope, out.mean(0))
+
+
+def shares(usual: Lines, larger: Lines, higher: Lines) -> Shares:
+    """What follows the batch, from the lines for a batch, for one that is larger, and for one that
+    lies higher.
+    """
+    with np.errstate(all="ignore"):
+        power = np.log(usual.slope / larger.slope) / np.log(LARGER)
+        level = 1 - (higher.level - usual.level) / (HIGHER * usual.slope)
+        same = np.abs(higher.slope / usual.slope - 1) <= MOVING
+    return Shares(power, np.where(same, level, np.nan))
+
+
+def told(trained: Shares, late: Shares) -> str:
+    """What is wrong with what eval mode came to, or nothing."""
+    for name, before, after in zip(("spread", "mean"), trained, late, strict=True):
+        known = after[np.isfinite(after)]
+        between = np.minimum(np.abs(known), np.abs(known - 1)) > BETWEEN
+        if between.any():
+            return (
+                f"shown one batch for ever, eval mode follows its {name} by {known[between][0]:.3g}"
+            )
+        gone = (np.abs(before - 1) <= WHOLE) & (np.abs(after) <= WHOLE)
+        if gone.any():
+            return f"eval mode never learns the {name} that train mode goes by"
+    return ""

@@ -1,0 +1,35 @@
+"""Distributions of users: what they do not offer is not asked of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowref import check, registry
+from flowref.checking import Settings
+from flowref.loading.recipe import recipe_of
+from flowref.model import Status
+
+ZOO = "flowref.zoo.specimens.stated_distributions"
+
+
+@pytest.mark.parametrize(
+    ("name", "offered", "missing"),
+    [
+        ("circular", {"log_prob"}, {"sample", "cdf", "icdf"}),
+        ("laplace_mixture", {"log_prob", "sample", "cdf"}, {"icdf", "rsample"}),
+        ("bounded", {"log_prob", "sample", "rsample"}, set()),
+    ],
+)
+def test_what_the_base_class_leaves_to_others_is_not_offered(
+    name: str, offered: set[str], missing: set[str]
+) -> None:
+    """A density without samples, and a distribution function without quantiles, are no errors."""
+    dialect = recipe_of(registry.parse_target(f"{ZOO}:{name}")).dialect
+    assert all(getattr(dialect, one) is not None for one in offered)
+    assert all(getattr(dialect, one) is None for one in missing)
+
+
+def test_a_density_without_samples_is_not_accused_of_that() -> None:
+    """What raises for want of a sampler is the base class."""
+    verdict = check(f"{ZOO}:circular", "conduct/abilities-work", Settings("quick"))
+    assert verdict.status in (Status.HOLDS, Status.NOT_APPLICABLE)
