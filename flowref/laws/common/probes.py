@@ -44,6 +44,10 @@ BATCHED = ("bits_per_dim", "loss")
 # Calls of a number, which draw so many points.
 DRAWING = ("sample", "rsample")
 EVERY = (*POINTWISE, *BATCHED, *DRAWING)
+# Calls of points that may draw, and start from the seed that they are given; other points in a batch may
+# shift what they draw.
+KERNELS = ("push", "pull")
+WITH_KERNELS = (*EVERY, *KERNELS)
 # The calls that nothing flows without, by which rounding laws were always judged.
 MAPS = ("forward", "inverse", "log_prob")
 # So many points are drawn by a probe; as many where each is solved step by step, which takes as long
@@ -151,7 +155,7 @@ def probes(
             ready += [] if error else [probe_of(flow, which, *inputs)]
             continue
         taken, error = accepted(flow.calls[which], *inputs)
-        if taken is not None and which in POINTWISE:
+        if taken is not None and which in (*POINTWISE, *KERNELS):
             error = rowless(flow.calls[which](taken, *inputs[1:]), len(taken))
         if taken is not None and not error:
             ready.append(probe_of(flow, which, taken, *inputs[1:]))
@@ -178,6 +182,12 @@ def _asked(flow: Flow, batch: Batch, calls: Sequence[str]) -> Iterator[tuple[Any
     if maps and {"inverse", "base_log_prob"} & set(flow.calls):
         images = np.asarray(flow.calls["forward"](x, context).value)
     data, latents = (x, images) if forwards else (images, x)
+    seed = batch.seed % 2**31
+    drawn, kernel = images, "push" in flow.calls and "push" in calls
+    if kernel:
+        points, _ = accepted(flow.calls["push"], x, seed, context)
+        kernel = points is not None
+        drawn = images if points is None else flow.calls["push"](points, seed, context).value
     u = np.random.default_rng(batch.seed).uniform(0.01, 0.99, x.shape)
     inputs: dict[str, tuple[Any, ...]] = {
         "forward": (x, context),
@@ -188,11 +198,14 @@ def _asked(flow: Flow, batch: Batch, calls: Sequence[str]) -> Iterator[tuple[Any
         "icdf": (u,),
         "bits_per_dim": (data, context),
         "loss": (data, context),
+        "push": (x, seed, context),
+        "pull": (np.asarray(drawn), seed, context),
     }
     if context is None:
         # How a sampler takes contexts is a convention of its own.
-        inputs |= {which: (few(flow, which), batch.seed % 2**31, None) for which in DRAWING}
+        inputs |= {which: (few(flow, which), seed, None) for which in DRAWING}
     unfed = set() if maps else {"inverse", *(("base_log_prob",) if forwards else ())}
+    unfed |= set() if kernel else set(KERNELS)
     for which, given in inputs.items():
         if which in flow.calls and which in calls and which not in unfed:
             yield which, *given
@@ -282,7 +295,7 @@ def same(
     pairs: list[tuple[Mapped, Mapped, float]] = []
     apart: list[str] = []
     for one, first, second in seen:
-        if one.name not in MAPS:
+        if one.name not in (*MAPS, *KERNELS):
             first, second = (_spread(out, rows, one.pointwise) for out in (first, second))
             # What is not finite says nothing of the other calls.
             good = np.asarray(np.isfinite(first.value).reshape(rows, -1).all(1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowref.laws.common.outcomes import attempt, flags
-from flowref.laws.common.probes import data, lived, probes, same
+from flowref.laws.common.probes import WITH_KERNELS, data, lived, probes, same
 from flowref.laws.common.requirements import has_modules, not_estimator
 from flowref.laws.conduct.state import NUDGE, UNTRAINABLE, Steps, movable
 from flowref.model import ADVICE, EXACT, Batch, Life, Residual, Unsupported, law
@@ -27,7 +27,7 @@ def copies_equal(flow: Living, batch: Batch) -> Residual:
     """A deep copy, a pickled copy and a copy saved through torch each return what the original
     returns.
     """
-    probed = probes(flow, batch)
+    probed = probes(flow, batch, calls=WITH_KERNELS)
     asked = [probe.step() for probe in probed]
     original = flow.play(asked)
     # A copy that is refused (a lambda inside, a cached tensor that is no leaf) is loud and no wrong
@@ -63,7 +63,7 @@ def _copied(flow: Living, steps: Steps) -> tuple[Life | None, str]:
 )
 def copies_independent(flow: Living, batch: Batch) -> Residual:
     """Moving the parameters of a deep copy leaves the original as it was."""
-    probed = probes(flow, batch)
+    probed = probes(flow, batch, calls=WITH_KERNELS)
     asked = [probe.step() for probe in probed]
     life, error = _copied(flow, [*asked, Branch(batch.seed, NUDGE), *asked])
     if life is None:

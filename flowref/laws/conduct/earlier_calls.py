@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.common.probes import probes, same
+from flowref.laws.common.probes import WITH_KERNELS, probes, same
 from flowref.laws.common.requirements import not_estimator
 from flowref.model import Batch, Residual, Unsupported, law
 from flowref.model.abilities import Living
@@ -24,7 +24,7 @@ def earlier_calls(flow: Living, batch: Batch) -> Residual:
     """
     if len(batch.x) < 2:
         raise Unsupported("there is one point only", waits=False)
-    probed = probes(flow, batch)
+    probed = probes(flow, batch, calls=WITH_KERNELS)
     # Each point becomes the one before it, which is a point that the call takes; the call that was
     # made last comes first, so that what another one has left behind is still there.
     moved = [probe.rows([-1, *range(len(batch.x) - 1)]) for probe in reversed(probed)]

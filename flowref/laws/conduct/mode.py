@@ -18,6 +18,7 @@ from flowref.laws.common.probes import (
     BATCHED,
     MAPS,
     POINTWISE,
+    WITH_KERNELS,
     Outcomes,
     Probe,
     absent,
@@ -159,7 +160,7 @@ def not_a_direction(flow: Invertible, batch: Batch) -> Residual:
 def eval_is_pure(flow: Living, batch: Batch) -> Residual:
     """In eval mode no call changes a parameter or a buffer, bit for bit."""
     written: list[str] = []
-    for probe in probes(flow, batch, complete=False):
+    for probe in probes(flow, batch, complete=False, calls=WITH_KERNELS):
         _, before, _, after = flow.play([Eval(), State(), probe.step(), State()])
         written += [f"{name} (by {probe.name})" for name in changed(before, after)]
     return absent(written, len(batch.x), "evaluation changed {}")
@@ -177,7 +178,7 @@ def eval_is_pure(flow: Living, batch: Batch) -> Residual:
 def kept(flow: Living, batch: Batch) -> Residual:
     """A call leaves the object, and every part of it, in the mode in which it found it."""
     moved: list[str] = []
-    for probe in probes(flow, batch, complete=False):
+    for probe in probes(flow, batch, complete=False, calls=WITH_KERNELS):
         for mode in (Train(), Eval()):
             life, error = attempt(flow.play, [mode, Modes(), probe.step(), Modes()])
             if error:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt, flags
-from flowref.laws.common.probes import Probe, lived, normalizing_probe, probes, same
+from flowref.laws.common.probes import WITH_KERNELS, Probe, lived, normalizing_probe, probes, same
 from flowref.laws.common.requirements import any_batch, has_modules, in_double, not_estimator
 from flowref.laws.conduct.state import NUDGE, Steps, lives_agree, movable
 from flowref.model import EXACT, Array, Batch, Residual, Unsupported, draw, law
@@ -37,7 +37,7 @@ def restore_equals(flow: Living, batch: Batch) -> Residual:
     were made, returns what it returned when it was saved, with gradients and without, whether it
     was saved in train mode and loaded in eval mode or the other way round.
     """
-    probed = probes(flow, batch)
+    probed = probes(flow, batch, calls=WITH_KERNELS)
     asked: Steps = [probe.step() for probe in probed]
     # What is cached is often read without gradients only.
     quiet: Steps = [probe.step("no_grad") for probe in probed]

@@ -9,7 +9,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt, flags
-from flowref.laws.common.probes import EVERY, POINTWISE, Outcomes, Probe, absent, agree, probes
+from flowref.laws.common.probes import (
+    EVERY,
+    POINTWISE,
+    WITH_KERNELS,
+    Outcomes,
+    Probe,
+    absent,
+    agree,
+    probes,
+)
 from flowref.laws.common.requirements import (
     has_modules,
     has_parameters,
@@ -57,15 +66,17 @@ def watched(
     return seen, "; ".join(errors)
 
 
-def conduct(flow: Flow, batch: Batch) -> list[tuple[str, Observation]]:
+def conduct(
+    flow: Flow, batch: Batch, calls: Sequence[str] = EVERY
+) -> list[tuple[str, Observation]]:
     """The observations alone, in eval and in train mode; a subject that refuses to be watched is not
     judged by its conduct.
     """
-    seen, error = watched(flow, batch)
+    seen, error = watched(flow, batch, calls=calls)
     if not seen:
         raise Unsupported(f"it cannot be watched ({error})")
     # What a call does to others in train mode only is done for thousands of batches.
-    return [*seen, *(watched(flow, batch, training=True)[0] if flow.stateful else [])]
+    return [*seen, *(watched(flow, batch, training=True, calls=calls)[0] if flow.stateful else [])]
 
 
 @law(
@@ -79,7 +90,8 @@ def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
     """In either mode, no call writes to its input or to its context, nor makes it require a
     gradient.
     """
-    seen = [f"{name} (by {which})" for which, seen in conduct(flow, batch) for name in seen.mutated]
+    watch = conduct(flow, batch, WITH_KERNELS)
+    seen = [f"{name} (by {which})" for which, one in watch for name in one.mutated]
     return absent(seen, len(batch.x), "it wrote to {}")
 
 
@@ -116,7 +128,7 @@ def no_printing(flow: Flow, batch: Batch) -> Residual:
     """In either mode, no call writes to the standard output or error."""
     seen = [
         f"{text.strip()[:40]!r} (by {which})"
-        for which, (text, *_) in conduct(flow, batch)
+        for which, (text, *_) in conduct(flow, batch, WITH_KERNELS)
         if text.strip()
     ]
     return absent(seen, len(batch.x), "it printed {}")

@@ -11,6 +11,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt, changed, compared, flags, state_gap
 from flowref.laws.common.probes import (
+    WITH_KERNELS,
     absent,
     data,
     lived,
@@ -62,8 +63,8 @@ def lives_agree(
     hows: Sequence[How] = ("plain",),
 ) -> Residual:
     """Play two lives that end in the same calls, and compare what these return."""
-    probed = probes(flow, batch) * len(hows)
-    asked = [probe.step(how) for how in hows for probe in probes(flow, batch)]
+    probed = probes(flow, batch, calls=WITH_KERNELS) * len(hows)
+    asked = [probe.step(how) for how in hows for probe in probes(flow, batch, calls=WITH_KERNELS)]
     first = flow.play([*one, *asked])[len(one) :]
     second = flow.play([*other, *asked])[len(other) :]
     return same(zip(probed, first, second, strict=True), len(batch.x), note)
@@ -187,10 +188,10 @@ def caches_follow_parameters(flow: Living, batch: Batch) -> Residual:
     """
     # What is cached for evaluation is often read without gradients only.
     hows: tuple[How, ...] = ("plain", "no_grad")
-    quiet = [probe.step("no_grad") for probe in probes(flow, batch)]
+    quiet = [probe.step("no_grad") for probe in probes(flow, batch, calls=WITH_KERNELS)]
     if attempt(flow.play, [Eval(), *quiet])[1]:
         hows, quiet = ("plain",), []
-    asked = [*(probe.step() for probe in probes(flow, batch)), *quiet]
+    asked = [*(probe.step() for probe in probes(flow, batch, calls=WITH_KERNELS)), *quiet]
     # Parameters move in train mode, as in training: a cache documented to live from eval() to
     # train() is fine.
     moved: Steps = [Train(), Nudge(batch.seed, NUDGE), Eval()]

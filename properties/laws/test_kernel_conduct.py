@@ -1,0 +1,84 @@
+"""Layers that may draw are held to what every call owes: under one seed they are functions like others."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from flowref import check
+from flowref.checking import Settings
+from flowref.model import Status
+
+QUICK = Settings("quick")
+
+
+class Kept(nn.Module):
+    """Two of three entries; the third is normal around a function of them, with a slip."""
+
+    bijective, stochastic_forward, stochastic_inverse = False, False, True
+    event_shape, codomain = (3,), "real"
+    total: Any
+
+    def __init__(self, slip: str = "") -> None:
+        super().__init__()
+        self.slip = slip
+        self.decoder = nn.Linear(2, 1)
+        self.register_buffer("total", torch.zeros(()))
+        self.cached: Any = None
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        if self.slip == "writes":
+            x.mul_(2.0)
+        if self.slip == "counts":
+            self.total += x.detach().sum()
+        if self.slip == "prints":
+            print("forward", x.shape)
+        if self.slip == "trains":
+            self.train()
+        weight = self.decoder.weight
+        if self.slip == "caches":
+            if self.training or self.cached is None:
+                self.cached = None if self.training else weight.detach().clone()
+            weight = weight if self.cached is None else self.cached
+        z, rest = x[:, :2], x[:, 2:]
+        mean = z @ weight.T + self.decoder.bias
+        return z, (-0.5 * (rest - mean).square() - 0.5 * math.log(2 * math.pi)).sum(1)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return torch.cat([z, self.decoder(z) + torch.randn(len(z), 1, dtype=z.dtype)], 1)
+
+
+SLIPS = (
+    ("writes", "conduct/input-not-mutated"),
+    ("counts", "mode/eval-is-pure"),
+    ("prints", "conduct/no-printing"),
+    ("trains", "mode/kept"),
+    ("caches", "conduct/cache-coherent"),
+)
+
+
+@pytest.mark.parametrize(("slip", "law"), SLIPS)
+def test_what_a_kernel_does_besides_is_seen(slip: str, law: str) -> None:
+    """A slip in its conduct accuses it, and without it nothing does."""
+    assert check(Kept(slip), law, QUICK).status is Status.VIOLATED
+    assert check(Kept(), law, QUICK).status is Status.HOLDS
+
+
+@pytest.mark.parametrize(
+    "law", ["state/copies-equal", "state/restore-equals", "conduct/earlier-calls"]
+)
+def test_draws_under_one_seed_are_no_difference(law: str) -> None:
+    """What draws comes out the same from a copy, and after other calls."""
+    assert check(Kept(), law, QUICK).status is Status.HOLDS
+
+
+@pytest.mark.parametrize("law", ["conduct/no-random-numbers", "conduct/deterministic"])
+def test_that_a_kernel_draws_accuses_nobody(law: str) -> None:
+    """Laws by which maps draw nothing are not about it."""
+    assert check(Kept(), law, QUICK).status is Status.NOT_APPLICABLE
