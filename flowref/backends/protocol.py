@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from flowref.model import Array, Condition, Cost, Dialect, Facts, Shape, Subject
+
+T = TypeVar("T")
 
 
 class Counter(Protocol):
@@ -55,6 +57,11 @@ class Backend(Protocol):
     def importing(self) -> AbstractContextManager[Any]:
         """The circumstances in which code of a user that names the framework is imported: where
         constants take their precision from a setting, that in which they are judged.
+        """
+
+    def sparing(self, run: Callable[[], T]) -> T:
+        """What foreign code gives that is called for what it returns, and not differentiated by
+        whoever calls it: as little as can be is kept for a way back.
         """
 
     def duplicate(self, obj: Any) -> Any:

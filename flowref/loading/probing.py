@@ -101,7 +101,9 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
         spoken = Settled(dialect).saying(*kernels.spoken(dialect, facts))
         conventions = spoken.conventions
     elif recognition.adapter.name == USER:
-        facts, spoken, why = settled(instance, dialect, facts)
+        facts, spoken, why = backend.sparing(
+            lambda: settled(instance, recognition.dialect, declared.facts)
+        )
         dialect, conventions, hints = spoken.dialect, spoken.conventions, spoken.hints
         if facts.promises.get("lower-bound"):
             facts, bound = bounded(instance, dialect, facts)

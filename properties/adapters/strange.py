@@ -117,6 +117,33 @@ class Triple(Warped):
         return z, -0.5 * z.square().sum(-1), ladj
 
 
+class WithPrior(Warped):
+    """Three things come back, of which its prior tells one."""
+
+    prior = torch.distributions.Normal(0.0, 1.0)
+    factor = 1.0
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        z, ladj = self.onward(x)
+        return z, self.factor * self.prior.log_prob(z).sum(-1), ladj
+
+
+class WithPriorLast(WithPrior):
+    """The same, the other way around."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        z, log_prior, ladj = super().forward(x)
+        return z, ladj, log_prior
+
+
+class WithAnotherPrior(WithPrior):
+    """What comes back is not what its prior tells."""
+
+    factor = 0.5
+
+
 class Accumulator(Warped):
     """A second argument of a name that says nothing."""
 

@@ -103,6 +103,8 @@ def test_two_ways_back_that_disagree_are_refused_with_both() -> None:
         ("OneWord", "inverse: mode='inverse'"),
         ("ManyWords?inverse=mode:inverse", "inverse: mode='inverse'"),
         ("Triple?returns=z,log_prior,ladj", "log_prob = log_prior + ladj, as declared"),
+        ("WithPrior", "log_prob = log_prior + ladj, as its base tells"),
+        ("WithPriorLast", "log_prob = log_prior + ladj, as its base tells"),
         ("Accumulator?running=add", "running log-det, added (objective)"),
         ("Attributed", "inverse: undo()"),
         ("made", "inverse: undo()"),
@@ -120,7 +122,7 @@ def test_what_is_plain_is_not_asked(name: str) -> None:
     assert not [word for word in said(name) if "reverse" in word]
 
 
-@pytest.mark.parametrize("name", ["ManyWords", "Triple"])
+@pytest.mark.parametrize("name", ["ManyWords", "Triple", "WithAnotherPrior"])
 def test_two_readings_are_refused(name: str) -> None:
     """Where words or shapes leave two readings, neither is taken."""
     with pytest.raises(Ambiguous, match=r"\?(inverse|returns)="):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,8 @@ from flowref.backends.torch.pricing import cost_of
 from flowref.model import CallCost, Cost, Dialect, Facts, Line
 
 BYTES = 8
+# Rows of tensors that are looked for.
+MARKED = 1237
 
 
 class Layer(nn.Module):
@@ -27,6 +30,10 @@ class Layer(nn.Module):
     def __init__(self, features: int, hidden: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(hidden, features, dtype=torch.float64))
+
+    def row(self, x: torch.Tensor) -> torch.Tensor:
+        """Of one point."""
+        return self(x[None])[0]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Each entry plus a sum of all."""
@@ -132,6 +139,52 @@ def test_a_call_that_differentiates_within_is_made_as_it_is() -> None:
 
     assert not keeps_nothing(within)
     assert sparing(within).tolist() == [6.0, 6.0]
+
+
+def test_a_transform_of_functions_within_is_made_as_it_is() -> None:
+    """torch.func forbids what keeps graphs small: such a call is priced, and known to walk, and what
+    is tried beside it is not taken for its refusal.
+    """
+
+    def volume(obj: Layer, x: torch.Tensor, context: object = None) -> object:
+        """As dialects say it."""
+        return obj(x), torch.linalg.slogdet(torch.func.vmap(torch.func.jacrev(obj.row))(x))[1]
+
+    cost = cost_of(Layer(3, 5), Dialect(forward=volume), Facts((3,)), torch.float64, 1e12)
+    assert cost.of("forward").walks and cost.of("forward").operations
+
+    def tried() -> str:
+        """What code does that takes an error for an answer."""
+        try:
+            volume(Layer(3, 5), torch.ones(2, 3, dtype=torch.float64))
+        except RuntimeError:
+            return "refused"
+        return "taken"
+
+    assert sparing(tried) == "taken"
+
+
+def test_what_writes_into_what_it_used_leaks_nothing() -> None:
+    """The graph of an inverse that fills in its features one by one holds itself: none is kept."""
+
+    def solve() -> torch.Tensor:
+        """Latents to data, feature by feature."""
+        layer = nn.Linear(3, 3, dtype=torch.float64)
+        x = torch.zeros(MARKED, 3, dtype=torch.float64)
+        for feature in range(3):
+            x[:, feature] = torch.tanh(layer(x))[:, feature]
+        return x
+
+    def alive() -> int:
+        """Tensors of so many rows."""
+        gc.collect()
+        found = (one for one in gc.get_objects() if type(one) is torch.Tensor)
+        return sum(one.shape[:1] == (MARKED,) for one in found)
+
+    before = alive()
+    for _ in range(5):
+        sparing(solve)
+    assert alive() == before
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 4, 7, 1000])

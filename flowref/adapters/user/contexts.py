@@ -15,7 +15,7 @@ import numpy as np
 
 from flowref.adapters.user import probing
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.directions import GIVEN_ONES, Chosen, forward_way
+from flowref.adapters.user.conventions.directions import GIVEN_ONES, Chosen, Way, forward_way
 from flowref.adapters.user.conventions.names import (
     CONTEXTS,
     LABELS,
@@ -28,6 +28,8 @@ from flowref.model import Ambiguous, Dialect, Facts, Shape, TargetError, draw, o
 
 # Numbers of entries of a context that are tried.
 SIZES = (*range(1, 13), 16, 20, 24, 32, 64, 128)
+# Sizes of contexts, besides none, that no call takes alike and makes use of.
+ANY = (None, 3, 5)
 # Shapes of masks that are tried.
 MASKS = ("each position", "each position, last", "each place", "each entry")
 # Features and sizes that are tried together, where the event shape is unknown as well.
@@ -62,11 +64,31 @@ def unheard(
         return ""
     name = given[0].name
     try:
+        if _ignored(copy.deepcopy(obj), way, backend, dtype, facts):
+            return ""
         found = infer(copy.deepcopy(obj), dialect, backend, dtype, facts, chosen, name)
     except Exception:  # it takes none, or any, and then does nothing with it
         return ""
     option = ",".join(map(str, found.context_shape or ()))
     return f"judged without {name}, which is None by default: say ?context={option} to judge it"
+
+
+def _ignored(obj: Any, way: Way, backend: Any, dtype: str, facts: Facts) -> bool:
+    """Whether a call gives the same whatever it is given besides points: what takes all shapes is
+    not asked about each.
+    """
+    rng = np.random.default_rng(0)
+    x = backend.tensor(draw(facts.domain, (probing.ROWS, *facts.event_shape), rng), dtype)
+    outs = []
+    try:
+        for size in ANY:
+            context = None if size is None else rng.standard_normal((probing.ROWS, size))
+            given = None if context is None else backend.tensor(context, dtype)
+            out = way.ask(obj, x + 0.0, given)
+            outs.append(out if isinstance(out, (tuple, list)) else (out,))
+        return all(_same(outs[0], other) for other in outs[1:])
+    except Exception:  # it refuses some, or returns other things than arrays
+        return False
 
 
 def is_mask(name: str) -> bool:

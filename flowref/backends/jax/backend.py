@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from flowref.backends.protocol import Backend, Counter
 from flowref.model import (
@@ -21,6 +21,8 @@ from flowref.model import (
     TargetError,
     Unsupported,
 )
+
+T = TypeVar("T")
 
 
 class Jax:
@@ -55,6 +57,10 @@ class Jax:
         from flowref.backends.jax.sandbox import sandbox
 
         return sandbox(seed, dtype)
+
+    def sparing(self, run: Callable[[], T]) -> T:
+        """See `Backend.sparing`: what is called keeps nothing here."""
+        return run()
 
     def importing(self) -> AbstractContextManager[Any]:
         """64-bit types: without them constants of a module would be made in single precision."""

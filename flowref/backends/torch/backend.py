@@ -7,10 +7,12 @@ import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from flowref.backends.protocol import Backend, Counter
 from flowref.model import Array, Condition, Cost, Dialect, Facts, Shape, Subject
+
+T = TypeVar("T")
 
 
 class Torch:
@@ -44,6 +46,12 @@ class Torch:
     def importing(self) -> AbstractContextManager[Any]:
         """See `Backend.importing`; tensors of modules are cast, and others are known to be single."""
         return contextlib.nullcontext()
+
+    def sparing(self, run: Callable[[], T]) -> T:
+        """See `Backend.sparing`: graphs keep no tensors, unless the code walks one itself."""
+        from flowref.backends.torch.graphs import sparing
+
+        return sparing(run)
 
     @property
     def duplicate(self) -> Callable[[Any], Any]:

@@ -18,7 +18,7 @@ class Walked(RuntimeError):
 
 
 class Ungraphed:
-    """Whether anything asked for what was not kept."""
+    """Whether anything asked for what was not kept, or refuses to be asked for what to keep."""
 
     walked = False
 
@@ -26,7 +26,11 @@ class Ungraphed:
 @contextlib.contextmanager
 def ungraphed() -> Iterator[Ungraphed]:
     """Graphs that are recorded inside keep no tensors. Where the code inside walks one, `Walked` is
-    raised there, and noted.
+    raised there, and noted; so is a transform of ``torch.func``, which refuses to run here.
+
+    Without a graph that keeps its tensors, code that writes in place into what it has already used,
+    as inverses do that go through features one by one, leaks nothing: the graph of such a call holds
+    itself, out of reach of Python's collector.
     """
     state = Ungraphed()
 
@@ -37,8 +41,27 @@ def ungraphed() -> Iterator[Ungraphed]:
         state.walked = True
         raise Walked("the graph was not kept")
 
-    with torch.autograd.graph.saved_tensors_hooks(forget, remember):
+    with noting_transforms(state), torch.autograd.graph.saved_tensors_hooks(forget, remember):
         yield state
+
+
+@contextlib.contextmanager
+def noting_transforms(state: Ungraphed) -> Iterator[None]:
+    """Note that a transform of ``torch.func`` begins: it forbids such hooks, and raises where there
+    are some.
+    """
+    module: Any = torch._C._autograd
+    forbid = module._saved_tensors_hooks_disable
+
+    def noted(*asked: Any) -> Any:
+        state.walked = True
+        return forbid(*asked)
+
+    module._saved_tensors_hooks_disable = noted
+    try:
+        yield
+    finally:
+        module._saved_tensors_hooks_disable = forbid
 
 
 def sparing(run: Callable[[], T]) -> T:

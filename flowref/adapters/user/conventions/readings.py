@@ -53,7 +53,7 @@ def read(out: Any, rows: int, entries: int, chosen: Chosen, name: str) -> Readin
     if not isinstance(out, (tuple, list)) or not out:
         raise TargetError(f"{name} returned a {type(out).__name__}; expected a value and a log-det")
     if "returns" in chosen and name == "forward":
-        return _declared(out, rows, entries, chosen)
+        return declared(out, rows, entries, chosen)
     states = isinstance(out, list) and all(is_tensor(part) and _holds(part, rows) for part in out)
     if states and not _pair_like(out, rows, entries):
         value, parts, words = _of_list(out, rows, entries, None, chosen)
@@ -207,8 +207,8 @@ def _ladj_at(out: Any, index: int, rows: int, chosen: Chosen) -> tuple[Any, tupl
     return partial(asking.summed, index=index), (f"log-det: sum of a list of {len(part)}",)
 
 
-def _declared(out: Any, rows: int, entries: int, chosen: Chosen) -> Reading:
-    """The reading that ?returns= states."""
+def declared(out: Any, rows: int, entries: int, chosen: Chosen, by: str = "as declared") -> Reading:
+    """The reading that ?returns= states, or would. ``by``: who says so."""
     names = [name.strip() for name in chosen["returns"].strip("()").split(",")]
     if unknown := [name for name in names if name not in RETURNED]:
         raise SpecError(
@@ -230,12 +230,12 @@ def _declared(out: Any, rows: int, entries: int, chosen: Chosen) -> Reading:
         words += more
     dense: tuple[int, ...] = ()
     if "log_prob" in place:
-        dense, said = (place["log_prob"],), "log_prob, as declared"
+        dense, said = (place["log_prob"],), f"log_prob, {by}"
     elif "log_prior" in place and "ladj" in place:
         dense = (place["log_prior"], place["ladj"])
-        said = "log_prob = log_prior + ladj, as declared"
+        said = f"log_prob = log_prior + ladj, {by}"
     else:
-        said = f"returns {chosen['returns']}, as declared"
+        said = f"returns {chosen['returns']}, {by}"
     return Reading(value, ladj, parts, dense, (*words, said))
 
 

@@ -25,8 +25,10 @@ from flowref.adapters.user.conventions.directions import (
 )
 from flowref.adapters.user.conventions.encoding import ENCODE, refuse_autoencoder
 from flowref.adapters.user.conventions.names import LIKELY
+from flowref.adapters.user.conventions.priors import told_by_base
 from flowref.adapters.user.conventions.readings import (
     Form,
+    declared,
     form_of,
     is_tensor,
     read,
@@ -154,13 +156,18 @@ def _read(
     if "columns" in chosen:
         reading = packed(out, len(x), _entries(x), chosen["columns"], "forward")
         return Spoken(way.speak(reading.value, reading.ladj), reading.words)
-    reading = read(out, len(x), _entries(x), chosen, "forward")
+    told = "" if "returns" in chosen else told_by_base(obj, out, len(x), _entries(x))
+    if told:
+        choice = {**chosen, "returns": told}
+        reading = declared(out, len(x), _entries(x), choice, "as its base tells")
+    else:
+        reading = read(out, len(x), _entries(x), chosen, "forward")
     alone = reading.ladj is asking.none
     if alone and is_tensor(out) and not hasattr(obj, "log_abs_det_jacobian"):
-        told = told_beside(obj, way.ask, x, context)
-        if told is not None:
-            function = told.onward(way.ask, reading.value)
-            return Spoken(function, (told.words,), beside=told)
+        beside = told_beside(obj, way.ask, x, context)
+        if beside is not None:
+            function = beside.onward(way.ask, reading.value)
+            return Spoken(function, (beside.words,), beside=beside)
     if alone and volume and not hasattr(obj, "log_abs_det_jacobian"):
         return Spoken(
             partial(asking.zeros, ask=way.ask, value=reading.value), reading.words, reading.parts
