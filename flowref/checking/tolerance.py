@@ -5,7 +5,8 @@ Rounding laws: a residual r of a point with scale S is first screened, $|r| \le 
 is measured again R times under Monte-Carlo arithmetic with noise $Mu$; with
 $s = \mathrm{rms}_i(r_i - r)$ the residual is a violation iff $|r| > k\,(s/M + uS/4)$, and is then
 confirmed with more runs and fresh noise. Where the response to the noise is no longer small (s >
-S/100), only a residual k times the *amplified* response accuses; otherwise nothing can be said.
+S/100), only a residual k times the *amplified* response accuses; otherwise nothing can be said. Noise of
+single precision is not amplified (M = 1): nothing can be said where s > S.
 """
 
 from __future__ import annotations
@@ -99,7 +100,9 @@ def _against(judgement: Judgement, response: Response) -> Judgement:
     precision, size, scale = measurement.precision, measurement.size, measurement.scale
     moved = response.size
     amplified = precision.amplify > 1
-    linear = moved <= RESPONSE_LIMIT * scale if amplified else np.ones(len(size), dtype=bool)
+    # Noise that is not amplified is what rounding does; where that is more than all that is compared,
+    # it excuses everything.
+    linear = moved <= (RESPONSE_LIMIT if amplified else 1.0) * scale
     explained = precision.factor * np.where(linear, moved / precision.amplify, moved)
     allowed = explained + precision.factor * precision.unit * scale / 4 + measurement.bound
     violated = np.isfinite(size) & response.steady & (size > allowed)

@@ -33,7 +33,7 @@ class Layer(nn.Module):
 
     def row(self, x: torch.Tensor) -> torch.Tensor:
         """Of one point."""
-        return self(x[None])[0]
+        return self.forward(x[None])[0]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Each entry plus a sum of all."""

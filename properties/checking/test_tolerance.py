@@ -54,6 +54,18 @@ def test_what_rounding_explains_holds(fraction: float) -> None:
     assert list(standin().judged(size).outcome) == [HELD]
 
 
+@pytest.mark.parametrize(("response", "expected"), [(1e6, HELD), (1e9, UNDECIDED)])
+def test_what_single_precision_moves_beyond_its_size_decides_nothing(
+    response: float, expected: str
+) -> None:
+    """Noise that is what rounding does excuses a residual, but not where it moves the result by more
+    than all that is compared.
+    """
+    tried = standin(response)
+    measured = tried.measurement([[0.5]], precision=SINGLE)
+    assert list(judge(measured).outcome) == [expected]
+
+
 @pytest.mark.parametrize("factor", [1.1, 2.0, 1e3, 1e9, -1.1, -1e9])
 def test_what_rounding_does_not_explain_is_accused(factor: float) -> None:
     """A residual beyond k times the measured response is a violation, with its margin."""

@@ -220,6 +220,24 @@ def test_parquet_rows_are_read_by_groups(monkeypatch: pytest.MonkeyPatch) -> Non
     np.testing.assert_array_equal(rows.take(np.array([1, 400])), FLAT[[1, 400]].astype(float))
 
 
+def test_columns_of_several_sizes_are_refused_with_their_sizes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A column of lists beside one of numbers is no point; which is which is said."""
+    columns = [FLAT[:1, :2].tolist(), FLAT[:1, 0].tolist()]
+    table = types.SimpleNamespace(
+        schema=types.SimpleNamespace(names=["x", "y"]),
+        columns=[types.SimpleNamespace(to_pylist=values.copy) for values in columns],
+    )
+    file = types.SimpleNamespace(num_row_groups=0, iter_batches=lambda batch_size: iter([table]))
+    module = types.SimpleNamespace(ParquetFile=lambda path, memory_map: file)
+    Path("points.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", types.ModuleType("pyarrow"))
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", module)
+    with pytest.raises(DataError, match=r"several sizes \(x 2, y 1\)"):
+        open_rows("points.parquet")
+
+
 def test_a_file_is_told_from_another() -> None:
     """The digest of data follows the content of a file, and not its name."""
     before = digest_of("points.npy")

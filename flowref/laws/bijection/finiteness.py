@@ -23,6 +23,9 @@ NOISES, RUNS, AGREEING = {"float64": 2.0**-43, "float32": 2.0**-22}, 6, 1e-3
 EXAMINED = 16
 # Ordinary points reach so far, and any so far; images of ordinary size are smaller than this.
 ORDINARY, FARTHEST, IMAGES = 16.0, 1e6, 1e6
+# Points that all models are trained on, of which several are asked; log-dets that are large, not too
+# large for a number per entry in single precision; values that are alike in both.
+NEAR, SEVERAL, LARGE, LARGEST, ALIKE = 4.0, 2, 60.0, 1e5, 1e-2
 # So many roundings of the image may move a point by this share and no more, else it is lost in it.
 ULPS, TOLD = {"float64": 2.0**-43, "float32": 2.0**-18}, 1e-3
 
@@ -41,7 +44,8 @@ ULPS, TOLD = {"float64": 2.0**-43, "float32": 2.0**-18}, 1e-3
 def finite_everywhere(flow: RoundedBijection, batch: Batch) -> Residual:
     r"""Value and log-det are finite wherever those beside them are, and at ordinary points of a
     declared domain, or of given data, never nan; and from an image of ordinary size, where the map is not saturated,
-    the way back is finite.
+    the way back is finite. A log-det that is large is a number in single precision, too, at one at least of
+    several ordinary points: it is no logarithm of a product, which underflows.
     """
     x, context = batch.x, batch.context
     out = flow.forward(x, context)
@@ -64,12 +68,38 @@ def finite_everywhere(flow: RoundedBijection, batch: Batch) -> Residual:
             broken |= lost & sound & (reach <= FARTHEST)
             observed["inverse(f(x))"] = came
             notes = ["the way back from an ordinary image is not finite"]
+    if not broken.any() and (lost := underflowing(flow, batch, out, sound & (reach <= NEAR))).any():
+        broken |= lost
+        notes = ["the log-det is finite, and in single precision it is not at any ordinary point"]
     return Residual(
         broken.astype(float),
         decidable=sound | broken,
         observed=observed,
         note=notes[0] if broken.any() else "",
     )
+
+
+def underflowing(flow: Bijection, batch: Batch, out: Mapped, ordinary: Array) -> Array:
+    """Ordinary points with a large log-det that is no number in single precision at any of them,
+    though the value is what it is in double; none where there are not several.
+    """
+    nowhere = np.zeros(len(batch.x), dtype=bool)
+    claimed = log_det(out, len(batch.x))
+    rows = some(ordinary & (np.abs(claimed) >= LARGE) & (np.abs(claimed) <= LARGEST))
+    if flow.dtype != "float64" or len(rows) < SEVERAL:
+        return nowhere
+    points = batch.rows(rows)
+    inputs = (np.asarray(points.x, dtype=np.float32).astype(np.float64), points.context)
+    single, error = attempt(flow.forward.under, *inputs, dtype="float32")
+    if error or np.shape(single.value) != np.shape(out.value[rows]):
+        return nowhere
+    value = np.asarray(single.value, dtype=np.float64).reshape(len(rows), -1)
+    exact = np.asarray(out.value[rows], dtype=np.float64).reshape(len(rows), -1)
+    with np.errstate(all="ignore"):
+        alike = (np.abs(value - exact) <= ALIKE * (1 + np.abs(exact))).all(1)
+    if alike.all() and not np.isfinite(log_det(single, len(rows))).any():
+        nowhere[rows] = True
+    return nowhere
 
 
 def some(suspected: Array) -> Array:

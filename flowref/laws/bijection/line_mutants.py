@@ -7,7 +7,14 @@ from functools import partial
 
 import numpy as np
 
-from flowref.laws.common.defects import ladj_changed, value_changed, wrapped
+from flowref.laws.common.defects import (
+    Asked,
+    answered,
+    ladj_added,
+    ladj_changed,
+    value_changed,
+    wrapped,
+)
 from flowref.model import Array, Mapped, Subject, mutant
 
 AFFINE = "nflows:AffineCouplingTransform"
@@ -103,3 +110,17 @@ def _lost(size: float, value: Array) -> Array:
 def way_back_lost(subject: Subject, size: float = 1e5) -> Subject:
     """The inverse takes the root of a number that is negative far out."""
     return value_changed(subject, "inverse", partial(_lost, size))
+
+
+def _product(size: float, out: Mapped, asked: Asked) -> Mapped:
+    if asked.manner.dtype != "float32":
+        return out
+    with np.errstate(all="ignore"):
+        product = np.exp(np.minimum(np.asarray(out.ladj, dtype=np.float64), -size))
+        return Mapped(out.value, np.log(product.astype(np.float32)))
+
+
+@mutant("bijection/finite", host=AFFINE, sizes=(150.0, 600.0))
+def logarithm_of_a_product_in_single(subject: Subject, size: float = 150.0) -> Subject:
+    """The log-det is the logarithm of a product, which is zero in single precision alone."""
+    return answered(ladj_added(subject, "forward", -size), partial(_product, size))

@@ -115,4 +115,13 @@ def _table(path: Path, table: Any) -> Array:
                 "lists of one length"
             ) from None
         columns.append(numbers)
+    if len({numbers.shape for numbers in columns}) > 1:
+        sizes = ", ".join(
+            f"{name} {' x '.join(map(str, numbers.shape[1:])) or '1'}"
+            for name, numbers in zip(table.schema.names, columns, strict=True)
+        )
+        raise DataError(
+            f"{path} has columns of several sizes ({sizes}); give columns of numbers, or the points as "
+            "one column of lists"
+        )
     return columns[0] if len(columns) == 1 and columns[0].ndim > 1 else np.stack(columns, axis=1)
