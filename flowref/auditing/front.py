@@ -15,7 +15,7 @@ from flowref.auditing.running import conduct
 from flowref.auditing.selection import select
 from flowref.baseline.entry import Baseline
 from flowref.baseline.reading import load
-from flowref.model import Law, Target
+from flowref.model import FlowrefError, Law, Target
 from flowref.reporting.raising import FlowrefViolation, FlowrefViolations
 from flowref.reporting.report import Report
 
@@ -57,8 +57,11 @@ def audit(
     known = Baseline() if baseline is None else load(Path(baseline))
     limits = Limits(timeout, memory)
     options = Options(profile, seed, jobs, limits, budget, str(data), baseline=known, dask=dask)
-    with following(progress) as listener:
-        return conduct(targets, laws, options, listener)
+    try:
+        with following(progress) as listener:
+            return conduct(targets, laws, options, listener)
+    except FlowrefError as error:  # a mistake of the caller's, without our own lines
+        raise error.with_traceback(None) from None
 
 
 def check_flow(

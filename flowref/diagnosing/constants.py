@@ -15,6 +15,8 @@ SAME = {"float64": 1e-8, "float32": 1e-5}
 # Means over so many numbers are told by their factor.
 MEANS = 16
 LOG_2_PI = math.log(2 * math.pi)
+# What is said of a factor for which there is no better word.
+HALF = "half of the right one"
 
 
 def sizes(subject: Subject) -> dict[str, int]:
@@ -41,7 +43,7 @@ def factors(subject: Subject) -> Iterator[tuple[str, float]]:
             continue
         mean = f"a mean over {count} numbers instead of their sum?"
         yield f"1/{count} of the right one ({mean})", 1 / count
-    yield "half of the right one", 0.5
+    yield HALF, 0.5
     yield "log 2 times the right one (nats where bits are meant?)", math.log(2)
     yield "the right one over log 2 (bits instead of nats)", 1 / math.log(2)
     yield "the right one over log 10 (a logarithm to base 10)", 1 / math.log(10)

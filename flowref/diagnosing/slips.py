@@ -15,6 +15,7 @@ from flowref.diagnosing.comparison import (
     explains,
 )
 from flowref.diagnosing.constants import (
+    HALF,
     common_factor,
     common_offset,
     factors,
@@ -64,7 +65,8 @@ def named_factors(seen: Sequence[Comparison]) -> Iterator[Slip]:
     every = dict(factors(seen[0].subject))
     for value in dict.fromkeys(every.values()):
         words = named(value, iter(every.items()), seen[0].subject.dtype)
-        yield Slip(" = ".join(words), multiplied(value))
+        telling = [one for one in words if one != HALF] or words
+        yield Slip(" = ".join(telling), multiplied(value))
 
 
 def named_offsets(seen: Sequence[Comparison]) -> Iterator[Slip]:

@@ -107,9 +107,30 @@ class Verdict:
         """A short name for a violation: four letters of a hash of target and law."""
         return identity(self.target, self.law)
 
+    def __str__(self) -> str:
+        """The outcome in a few lines, less its input."""
+        lines = [f"{self.status}  {self.law}  in {self.target}"]
+        if self.evidence is not None:
+            lines.append(
+                f"off by {self.evidence.residual:.4g}, allowed {self.evidence.allowed:.4g}"
+            )
+        elif self.counts.held:
+            lines.append(f"at {self.counts.held} points")
+        told = (self.reason, self.remedy, f"diagnosis: {self.diagnosis}" if self.diagnosis else "")
+        return "\n    ".join(_printable(line) for line in (*lines, *told) if line)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What notebooks show."""
+        printer.text(str(self))
+
     def without_time(self) -> Verdict:
         """The verdict less its duration: what two runs must agree on."""
         return replace(self, seconds=0.0)
+
+
+def _printable(text: str) -> str:
+    """Text that cannot steer a terminal."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def identity(target: str, law: str) -> str:

@@ -49,6 +49,10 @@ def _headline(report: Report) -> str:
         what += f", {broken} broken"
     number = len(report.targets)
     ended = "" if report.complete else "; interrupted"
+    if failed := len(report.problems):
+        ended = f"; {failed} could not be audited{ended}"
+        if not number:
+            return f"flowref: nothing was audited{ended}"
     return f"flowref: {what} in {number} target{'' if number == 1 else 's'}{ended}"
 
 

@@ -14,7 +14,7 @@ from flowref.reporting.contents import Environment, Expense, LawNote, Omitted, S
 from flowref.reporting.files import read, write
 from flowref.reporting.lines import target_line
 from flowref.reporting.notebook import folded
-from flowref.reporting.outcomes import BROKEN, FAILING
+from flowref.reporting.outcomes import BROKEN, FAILING, violations
 from flowref.reporting.raising import FlowrefViolation, FlowrefViolations, group
 from flowref.reporting.text import clean
 
@@ -42,6 +42,12 @@ class Report:
     known: tuple[KnownFailure, ...] = ()
     expenses: Mapping[str, Expense] = field(default_factory=dict)
     shard: Shard | None = None
+
+    def __repr__(self) -> str:
+        """One line: the verdicts are in ``verdicts``, their summary in ``summary()``."""
+        laws = f"{len(self.laws)} law{'' if len(self.laws) == 1 else 's'}"
+        targets = f"{len(self.targets)} target{'' if len(self.targets) == 1 else 's'}"
+        return f"<Report on {targets} under {laws}: {violations(self.verdicts)}>"
 
     def __eq__(self, other: object) -> bool:
         """Reports are equal when their JSON is: nan equals nan there, and 0.0 is not -0.0."""

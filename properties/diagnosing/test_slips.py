@@ -16,7 +16,7 @@ SLIPPED = Path(__file__).parent / "slipped.py"
 QUICK = Settings("quick")
 LOG_DETS = {
     "mean": "1/D of the right one, D = 3",
-    "half": "half of the right one",
+    "half": "1/2 of the right one",
     "sign": "that of the opposite map",
     "zero": "zero",
     "bits": "the right one over log 2",

@@ -11,7 +11,8 @@ import nbclient
 import nbformat
 import pytest
 
-from flowref.model import Evidence, Problem, Status, Verdict
+import flowref
+from flowref.model import Evidence, Problem, SpecError, Status, Verdict
 from flowref.reporting import notebook
 from flowref.reporting.contents import Environment
 from flowref.reporting.report import Report
@@ -126,3 +127,27 @@ def test_in_a_notebook(tmp_path: Path) -> None:
     assert "line 1" in told and "flowref.check_flow(Scale(0.1)" in told
     assert "FlowrefViolations: 1 violation (bijection/log-det)" in told
     assert "VIOLATED" in told and "the law: The log-det returned by forward" in told
+
+
+def test_values_are_readable_where_they_are_shown() -> None:
+    """A report is a line, a verdict a few, without its input; nothing in them steers a terminal; of a
+    report on nothing nobody is told that nothing is violated.
+    """
+    assert repr(report(FAILURE, WAITING)) == "<Report on 1 target under 0 laws: 1 violation>"
+    evil = Verdict(
+        "t\x1b[2J", "a/b", Status.VIOLATED, "r", evidence=Evidence(1.0, 0.1), diagnosis="d"
+    )
+    assert str(evil).splitlines() == [
+        "VIOLATED  a/b  in t\\x1b[2J", "    off by 1, allowed 0.1", "    r", "    diagnosis: d",
+    ]  # fmt: skip
+    waiting = Verdict("t", "a/b", Status.NOT_APPLICABLE, "no inverse", remedy="say ?inverse=g")
+    assert str(waiting).splitlines()[1:] == ["    no inverse", "    say ?inverse=g"]
+    empty = report(problems=(Problem("y", "y is no flow"),))._repr_html_()
+    assert "nothing was audited; 1 could not be audited" in empty and "no violation" not in empty
+
+
+def test_a_mistake_shows_no_code_of_ours() -> None:
+    """A law that does not exist is told from the line of the caller."""
+    with pytest.raises(SpecError) as caught:
+        flowref.audit([], laws="nope/*")
+    assert [entry.name for entry in caught.traceback][1:] == ["audit"]
