@@ -63,6 +63,35 @@ class Stack(nn.Module):
         return x, one + two + more
 
 
+class Listed(nn.Module):
+    """A module that takes a list of one tensor, and returns a tuple of one."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, xs: Any) -> tuple[Any, Any]:
+        """Value and log-det."""
+        value, ladj = self.inner(xs[0])
+        return (value,), ladj
+
+
+class StackOfLists(nn.Module):
+    """Two of them, with the entries turned around between."""
+
+    event_shape = (FEATURES,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = Listed(Half()), Listed(Half())
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        (x,), one = self.first([x])
+        (x,), two = self.second([x.flip(-1)])
+        return x, one + two
+
+
 def told(target: Any, which: str, scale: float = 0.0) -> tuple[Any, Any, Ledger, bool]:
     """The subject of a target, points, and the ledger of a walk through one of its calls."""
     flow = loading.load(target, Condition(scale=scale))
@@ -85,6 +114,15 @@ def test_modules_are_parts_where_nothing_else_mixes_entries(between: str, parts:
     flow, x, ledger, resolved = told(loading.snapshot(Stack(between)), "forward")
     assert resolved
     assert sum(is_map for is_map, _ in ledger.entries) == parts
+    truth = np.linalg.slogdet(flow.jacobian("forward", x, None))[1]
+    assert np.allclose(ledger.total().log_det, truth, rtol=1e-10)
+
+
+def test_modules_of_lists_are_parts() -> None:
+    """Modules that are handed a list of one tensor, and hand one back, are parts like others."""
+    flow, x, ledger, resolved = told(loading.snapshot(StackOfLists()), "forward")
+    assert resolved
+    assert [one.how for is_map, one in ledger.entries if is_map] == ["coupling", "coupling"]
     truth = np.linalg.slogdet(flow.jacobian("forward", x, None))[1]
     assert np.allclose(ledger.total().log_det, truth, rtol=1e-10)
 

@@ -5,6 +5,7 @@ there is seen.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -143,6 +144,25 @@ def test_what_mixes_entries_is_not_elementwise(
     """A structure is not told of a matrix that has another one."""
     rng = np.random.default_rng(seed)
     assert structure.one_entry_each(linear(made(rng), SHAPE), rng) is None
+
+
+@pytest.mark.parametrize("made", [coupling, triangular, two_couplings])
+def test_what_mixes_positions_is_told_by_one_cotangent(
+    made: Callable[[np.random.Generator], Array],
+) -> None:
+    """A map that mixes positions is asked once for each place of its channels, and not once for each
+    channel.
+    """
+    rng = np.random.default_rng(2)
+    matrix, asked = made(rng), []
+    stage = linear(matrix, SHAPE)
+
+    def pull(cotangents: Array) -> Array:
+        asked.append(cotangents.shape[1])
+        return stage.pull(cotangents)
+
+    assert structure.position_by_position(replace(stage, pull=pull), rng) is None
+    assert sum(asked) <= 2
 
 
 def test_a_matrix_of_no_order_has_no_pivots() -> None:

@@ -251,21 +251,28 @@ class Walker:
         self, name: str, method: Callable[..., Any], inputs: tuple[Any, ...], keywords: Any
     ) -> Any:
         """Answer the call of a module: it is visited, and what it gives is a new source."""
-        x, *others = inputs
-        scope = self.scopes[-1]
-        asked = Asked(method, tuple(others), keywords)
+        given, *others = inputs
+        x, scope = alone(given), self.scopes[-1]
+
+        def of_points(points: torch.Tensor, *rest: Any, **named: Any) -> Any:
+            value, *more = method(again_alone(given, points), *rest, **named)
+            return alone(value), *more
+
+        asked = Asked(of_points, tuple(others), keywords)
         with self._mute():
-            out = method(x, *others, **keywords)
-            stage = stage_of(name, asked, x, self.most, out[0], self.graphs)
+            out = method(given, *others, **keywords)
+            y = alone(out[0])
+            stage = stage_of(name, asked, x, self.most, y, self.graphs)
         if not scope.failed:
             scope.failed = not (
-                apart(out[0], x, (*others, *keywords.values()))
+                apart(y, x, (*others, *keywords.values()))
                 and self._resolved_quietly(stage, name, asked, x)
             )
-        leaf = out[0].detach().requires_grad_(True)
+        leaf = y.detach().requires_grad_(True)
         scope.sinks.append(x)
         scope.sources.append(leaf)
-        return type(out)((leaf, *out[1:])) if type(out) in (tuple, list) else (leaf, *out[1:])
+        result = (again_alone(out[0], leaf), *out[1:])
+        return type(out)(result) if type(out) in (tuple, list) else result
 
     def _resolved_quietly(self, stage: Stage, name: str, asked: Asked, x: torch.Tensor) -> bool:
         quiet = Quiet(self.visitor, self._mute)
@@ -363,7 +370,7 @@ def is_map(inputs: Sequence[Any], out: Any, batch: int) -> bool:
     """Whether a method took points and returned as many numbers, and a log-det per point."""
     if not (isinstance(out, (tuple, list)) and len(out) >= 2 and inputs):
         return False
-    x, y, ladj = inputs[0], out[0], out[1]
+    x, y, ladj = alone(inputs[0]), alone(out[0]), out[1]
     if not all(isinstance(one, torch.Tensor) and one.is_floating_point() for one in (x, y)):
         return False
     if min(x.dim(), y.dim()) < 1 or len(x) != batch or len(y) != batch:
@@ -373,6 +380,16 @@ def is_map(inputs: Sequence[Any], out: Any, batch: int) -> bool:
     if isinstance(ladj, torch.Tensor):
         return ladj.numel() in (1, batch)
     return isinstance(ladj, (int, float))
+
+
+def alone(value: Any) -> Any:
+    """The one tensor of a list or a tuple that holds no other; anything else as it is."""
+    return value[0] if type(value) in (tuple, list) and len(value) == 1 else value
+
+
+def again_alone(like: Any, tensor: torch.Tensor) -> Any:
+    """A tensor in such a list or tuple, if that is how another was handed over."""
+    return type(like)((tensor,)) if type(like) in (tuple, list) else tensor
 
 
 def apart(value: torch.Tensor, x: torch.Tensor, others: Sequence[Any]) -> bool:

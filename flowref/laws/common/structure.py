@@ -237,6 +237,8 @@ def _mixed(stage: Stage, rng: np.random.Generator, last: bool) -> Told | None:
     positions = size // channels
     if positions * channels != size or positions < 2 or not 2 <= channels <= CHANNELS:
         return None
+    if not _stays(stage, channels, positions, last):
+        return None
     weights = rng.uniform(1, 2, positions) * rng.choice((-1.0, 1.0), positions)
     probes = np.zeros((batch, channels + 2, channels, positions))
     for channel in range(channels):
@@ -259,6 +261,21 @@ def _mixed(stage: Stage, rng: np.random.Generator, last: bool) -> Told | None:
             continue
         found.append(determinant(blocks[row], missed[row]))
     return _told(found, "position by position")
+
+
+def _stays(stage: Stage, channels: int, positions: int, last: bool) -> bool:
+    """Whether what is pulled back from one position comes back there alone, at some point: most maps
+    are told apart by that.
+    """
+    batch, place = len(stage.x), positions // 2
+    probe = np.zeros((batch, 1, channels, positions))
+    probe[..., place] = 1 + np.arange(channels) / channels
+    probe = probe.swapaxes(2, 3) if last else probe
+    pulled = stage.pull(probe.reshape(batch, 1, -1)).reshape(probe.shape)
+    pulled = np.abs(pulled.swapaxes(2, 3) if last else pulled)
+    inside = pulled[..., place].max((1, 2))
+    outside = np.delete(pulled, place, -1).max((1, 2, 3))
+    return bool((outside <= MET * inside).any())
 
 
 def determinant(blocks: Array, missed: Array) -> tuple[float, float] | None:
