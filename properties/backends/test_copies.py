@@ -15,7 +15,7 @@ from torch import nn
 from torch.distributions import AffineTransform, ExpTransform, Transform
 
 from flowref.backends.torch.copies import PATIENCE, Shelf
-from flowref.backends.torch.state import duplicate
+from flowref.backends.torch.state import duplicate, tensors
 
 
 class Holder(nn.Module):
@@ -205,6 +205,25 @@ def test_a_changed_copy_is_not_lent_again(change: Callable[[Any], None]) -> None
     shelf = shelf_of(Holder())
     changed = lent(shelf, change)
     assert lent(shelf) is not changed
+
+
+@pytest.mark.parametrize("change", [count, cache, write_in_place])
+def test_a_large_copy_is_compared_with_the_original(change: Callable[[Any], None]) -> None:
+    """What a copy holds is not copied once more where there is an original, and a change is seen."""
+    original = Holder()
+    shelf = Shelf(lambda: duplicate(original), alone=True, original=original)
+    with shelf.lend() as first:
+        pass
+    assert shelf.spare is not None
+    own = shelf.spare[1]
+    assert own is not None
+    memory = {one.untyped_storage().data_ptr() for one in tensors(original)}
+    assert all(value.untyped_storage().data_ptr() in memory for _, value, _ in own.tensors)
+    with shelf.lend() as second:
+        assert second is first
+        change(second)
+    with shelf.lend() as third:
+        assert third is not first
 
 
 def test_two_borrowers_hold_two_copies() -> None:

@@ -155,6 +155,23 @@ def test_memory_that_cannot_be_had_is_no_refusal(monkeypatch: pytest.MonkeyPatch
     assert "needs more than 2048 MiB: --memory 4096" in verdict.reason
 
 
+@pytest.mark.parametrize("law", ["mode/protocol", "state/copies-equal", "bijection/log-det"])
+def test_a_copy_that_has_no_room_is_no_refusal(monkeypatch: pytest.MonkeyPatch, law: str) -> None:
+    """Where there is no memory for a copy of the object, nothing is said of it."""
+    loading.load(registry.parse_target(TARGET))
+    from flowref.backends.torch import live, state
+
+    def full(*_: object, **__: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 1 byte")
+
+    monkeypatch.setattr(live, "duplicate", full)
+    monkeypatch.setattr(state, "duplicate", full)
+    loading.forget()
+    verdict = checking.check(TARGET, law, Settings("quick"))
+    assert verdict.status is Status.INCONCLUSIVE
+    assert "a copy needs more memory than there is" in verdict.reason
+
+
 def test_what_is_conspicuous_may_take_more() -> None:
     """Until then most of the time is kept."""
     reserved = Settings().reserved

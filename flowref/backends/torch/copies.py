@@ -24,7 +24,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from flowref.backends.torch.state import OPAQUE
+from flowref.backends.torch.state import OPAQUE, tensors
+from flowref.model.means import OUT_OF_MEMORY
 
 # Copies that came back changed before none is kept any more: its calls keep caches or counters.
 PATIENCE = 3
@@ -42,11 +43,11 @@ class Unknown(Exception):
 
 class Shelf:
     """Copies to lend: ``make`` gives a fresh one. ``alone``: it is so large that no other such shelf
-    keeps one meanwhile.
+    keeps one meanwhile, and that it is compared with the ``original`` itself, which nobody changes.
     """
 
-    def __init__(self, make: Callable[[], Any], alone: bool = False) -> None:
-        self.make, self.alone = make, alone
+    def __init__(self, make: Callable[[], Any], alone: bool = False, original: Any = None) -> None:
+        self.make, self.alone, self.original = make, alone, original
         self.spare: tuple[Any, Inventory] | None = None
         self.patience = PATIENCE
 
@@ -74,8 +75,14 @@ class Shelf:
         if not self.patience:
             return obj, None
         try:
-            return obj, Inventory(obj)
-        except Exception:  # Unknown, or a tensor that cannot be asked (sparse ones have no strides)
+            return obj, Inventory(obj, self.original if self.alone else None)
+        except MemoryError:
+            raise
+        except (
+            Exception
+        ) as error:  # Unknown, or a tensor that cannot be asked (sparse ones have no strides)
+            if OUT_OF_MEMORY.search(str(error)):
+                raise
             self.patience = 0
             return obj, None
 
@@ -85,11 +92,12 @@ _ALONE: weakref.WeakSet[Shelf] = weakref.WeakSet()
 
 
 class Inventory:
-    """What an object holds, to be compared with later. Raises `Unknown` where that cannot be told
-    completely.
+    """What an object holds, to be compared with later; with what an ``original`` of it holds, where
+    it is a copy of one. Raises `Unknown` where that cannot be told completely.
     """
 
-    def __init__(self, obj: Any) -> None:
+    def __init__(self, obj: Any, original: Any = None) -> None:
+        self.originals = {} if original is None else _originals(obj, original)
         # Objects, their classes and what their attributes are kept in.
         self.holders: tuple[list[Any], list[type], list[Any]] = ([], [], [])
         # Containers: those that are empty, all others, and the mappings among these.
@@ -117,7 +125,8 @@ class Inventory:
             marks = _marks(item)
             if not all(marks[:5]) or item.is_inference():
                 raise Unknown
-            self.tensors.append((item, item.detach().clone(), marks))
+            value = self.originals.get(id(item))
+            self.tensors.append((item, item.detach().clone() if value is None else value, marks))
             return ()
         if kind in (dict, OrderedDict) or kind in SEQUENCES:
             if not item:
@@ -170,6 +179,21 @@ class Inventory:
             and all(map(operator.is_, _entries(self.containers), self.entries))
             and all(map(operator.is_, _values(self.mappings), self.values))
         )
+
+
+def _originals(obj: Any, original: Any) -> dict[int, torch.Tensor]:
+    """The tensors of which those of a copy are copies, by the ids of these: in the same places, with
+    the same values, in memory of their own.
+    """
+    pairs = list(zip(tensors(obj), tensors(original), strict=False))
+    memory = {one.untyped_storage().data_ptr() for _, one in pairs}
+    return {
+        id(copy): one.detach()
+        for copy, one in pairs
+        if copy.dtype == one.dtype
+        and copy.untyped_storage().data_ptr() not in memory
+        and torch.equal(copy, one)
+    }
 
 
 def _entries(containers: list[Any]) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -45,8 +46,8 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32}
 BUDGET_FACTOR, BUDGET_FLOOR = 20, 2000
 _COUNTED = itertools.count()
 # How many times as long a call takes under noise, and each operation is dispatched; and how many times what an
-# object holds is there during a call: the object, a copy, what that is compared with, and one more.
-NOISED, NOISED_OPERATION, COPIES = 3.0, 8.0, 4
+# object holds is there during a call: the object, a copy, and one more.
+NOISED, NOISED_OPERATION, COPIES = 3.0, 8.0, 3
 # Objects that hold more bytes keep copies one at a time.
 LARGE_STATE = 2**24
 
@@ -81,7 +82,8 @@ class Live:
     )
 
     def __post_init__(self) -> None:
-        self.shelf = Shelf(self._copied, alone=self.facts.cost.state > LARGE_STATE)
+        large = self.facts.cost.state > LARGE_STATE
+        self.shelf = Shelf(self._copied, alone=large, original=self.pristine if large else None)
         self.number = next(_COUNTED)
 
     def lend(self) -> contextlib.AbstractContextManager[Any]:
@@ -91,8 +93,13 @@ class Live:
         """
         seed, magnitude = self.rounding or (0, SINGLE)
         if magnitude >= SINGLE or not self.cast_from_single:
-            return self.shelf.lend()
+            return self._lent()
         return self._meant(magnitude * FINER, seed)
+
+    @contextlib.contextmanager
+    def _lent(self) -> Iterator[Any]:
+        with allotted("a copy"), self.shelf.lend() as copy:
+            yield copy
 
     @contextlib.contextmanager
     def instead(self, obj: Any, rebuild: Callable[[], Any]) -> Iterator[None]:
@@ -107,7 +114,7 @@ class Live:
 
     @contextlib.contextmanager
     def _meant(self, magnitude: float, seed: int) -> Iterator[Any]:
-        with self.shelf.lend() as copy, standing_for(constants(copy), magnitude, seed):
+        with self._lent() as copy, standing_for(constants(copy), magnitude, seed):
             yield copy
 
     @functools.cached_property
@@ -125,12 +132,17 @@ class Live:
         """A fresh copy of the object, to keep or to change; built anew where it cannot be copied,
         or where a copy would compute with the parameters of the original.
         """
-        if self.shared:
-            return self.rebuild()
-        try:
-            return duplicate(self.pristine)
-        except Exception:
-            return self.rebuild()
+        if self.shelf.alone and (COPIES + 1) * self.facts.cost.state > means().memory:
+            self.shelf.spare = None
+        with allotted("a copy"):
+            if self.shared:
+                return self.rebuild()
+            try:
+                return duplicate(self.pristine)
+            except Exception as error:
+                if out_of_memory(error):
+                    raise
+                return self.rebuild()
 
     @functools.cached_property
     def shared(self) -> bool:
@@ -192,13 +204,8 @@ class Live:
         ``stream``: which noise, where it does not follow from how many calls were made before. What
         cannot be allocated raises `Beyond`, since no law may take that for a refusal.
         """
-        try:
-            with self._circumstances(what, dtype, stream):
-                yield
-        except (MemoryError, RuntimeError) as error:
-            if not OUT_OF_MEMORY.search(f"{type(error).__name__}: {error}"):
-                raise
-            raise Beyond(f"not judged: {what} {no_room()}") from error
+        with allotted(what), self._circumstances(what, dtype, stream):
+            yield
 
     @contextlib.contextmanager
     def _circumstances(
@@ -279,6 +286,28 @@ class Live:
                 self.clean_operations[what] = 0
             finally:
                 self.rounding, self.counting = noise, before
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory could not be allocated."""
+    return bool(OUT_OF_MEMORY.search(f"{type(error).__name__}: {error}"))
+
+
+@contextlib.contextmanager
+def allotted(what: str) -> Iterator[None]:
+    """What cannot be allocated inside raises `Beyond`: neither a law nor a target may take that for a
+    refusal. What hangs on itself is freed first, so that the next call has room.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        reason = f"not judged: {what} {no_room()}"
+    else:
+        return
+    gc.collect()
+    raise Beyond(reason)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from flowref.backends.torch import (
 )
 from flowref.backends.torch.building import BUILDING
 from flowref.backends.torch.evaluation import evaluation
-from flowref.backends.torch.live import DTYPES, Live, noise, usual
+from flowref.backends.torch.live import DTYPES, Live, allotted, noise, usual
 from flowref.backends.torch.numbers import numbers_of
 from flowref.backends.torch.rounded_builds import Around, rounded_build, transplanted
 from flowref.backends.torch.sandbox import sandbox
@@ -112,7 +112,8 @@ def present(
         with sandbox(build_seed(condition.seed), dtype):
             return transplanted(training().obj, clean, lived(around))
 
-    pristine = load()
+    with allotted("an object"):
+        pristine = load()
     loaded = Live(pristine, dialect, facts, dtype, condition.seed, load, fresh, resolve, training)
     loaded.build, loaded.build_within = build, within
     if condition.part:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from flowref.backends.torch.arrays import array, as_mapped
-from flowref.backends.torch.live import DTYPES, Live
+from flowref.backends.torch.live import DTYPES, Live, allotted
 from flowref.backends.torch.manners import MANNERS
 from flowref.backends.torch.methods import bare
 from flowref.backends.torch.reach import reached
@@ -95,7 +95,8 @@ def play(
     """Play the steps in order on one private copy (``fresh``: on the object as built, before any
     history).
     """
-    stage = Stage(live, fresh)
+    with allotted("play"):
+        stage = Stage(live, fresh)
     outcomes = []
     with live.calling("play"):
         for index, step in enumerate(plan):

@@ -55,6 +55,10 @@ class Graphs:
     owner: object = None
     graph: tuple[torch.Tensor, torch.Tensor] | None = None
 
+    def forget(self) -> None:
+        """Let go of it: its owner refers to this, so that it would be held until cycles are sought."""
+        self.owner = self.graph = None
+
     def of(
         self, owner: object, make: Callable[[], tuple[torch.Tensor, torch.Tensor]]
     ) -> tuple[torch.Tensor, torch.Tensor]:

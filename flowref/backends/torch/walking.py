@@ -64,7 +64,10 @@ def led(live: Live, name: str, x: Array, context: Array | None, visitor: Visitor
         live.afford(name, len(x), WALKED, graphed=True)
         ctx = live.tensor(context, jitter=1)
         walker = Walker(live, visitor, graphed_rows(live.facts.cost, name))
-        return walker.visit("", obj, live.dialect, name, points, ctx)
+        try:
+            return walker.visit("", obj, live.dialect, name, points, ctx)
+        finally:
+            walker.graphs.forget()
 
 
 @contextlib.contextmanager
