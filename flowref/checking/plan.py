@@ -7,12 +7,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from flowref.checking.bearing import bears
 from flowref.checking.judgement import HELD
 from flowref.checking.settings import Settings
 from flowref.checking.tally import Tally
 from flowref.model import ROUNDING, STATISTICAL, Law, Subject, Target
 from flowref.model.cost import BACKWARD, Line
 from flowref.model.means import SECOND, Means, too_long
+from flowref.model.target import History
 
 # How many calls a law makes of a batch, as a rule, and how many of those that are measured again
 # under noise, each of which takes longer.
@@ -52,14 +54,16 @@ class Plan:
             return ""
         return f"without {', '.join(sorted(self.aside))}, which would take too long here"
 
-    def first(self, target: Target) -> float | None:
+    def first(self, target: Target, history: History = "warm") -> float | None:
         """The perturbation that is measured first where there may be no second: what was trained is
         measured as it is, and what was just built is often the identity. Maps of many steps are
-        measured as they are: moved weights of that many are often no bijection in this precision.
+        measured as they are, as are those of many layers that cannot bear to be moved: moved weights
+        of that many are often no bijection in this precision.
         """
         if self.rows is None:
             return None
-        return 0.0 if self.dear or target.option("weights") else MOVED
+        as_it_is = self.dear or target.option("weights") or not bears(target, MOVED, history)
+        return 0.0 if as_it_is else MOVED
 
     @property
     def near(self) -> bool:
@@ -127,7 +131,9 @@ def planned(law: Law, subject: Subject, settings: Settings) -> Plan:
         return Plan(aside=aside)
     line = max(used, key=lambda bulk: bulk.of(FEWEST))
     single = max(line.of(1), drawn if counts else 0.0) > work
-    fewest = 1 if single else FEWEST
+    # What normalizes over a batch needs more than one number of each channel.
+    alone = law.pointwise and len(subject.event_shape) > 1
+    fewest = 1 if single or alone else FEWEST
     if {"jacobian"} & law.needs:
         size = math.prod(subject.event_shape)
         line = Line(line.fixed * (1 + BACKWARD), line.per_row * size * (1 + BACKWARD))

@@ -84,16 +84,17 @@ def _at_single(judgement: Judgement) -> Judgement:
 def _more_noise(judgement: Judgement) -> Judgement:
     """The violations that many more runs confirm, with noise of their own."""
     measurement, suspected = judgement.measurement, judgement.violated
+    subject = measurement.subject
     confirmed = judge(measurement, SECOND_REPLICAS, "second")
     if (suspected & confirmed.violated).any():
-        confirmed = judge(measurement, affordable(CONFIRM_REPLICAS, measurement.subject), "confirm")
+        confirmed = judge(measurement, affordable(CONFIRM_REPLICAS, subject), "confirm")
     outcome = np.where(suspected, UNDECIDED, judgement.outcome)
     outcome = np.where(suspected & confirmed.violated, VIOLATED, outcome)
     outcome = np.where(suspected & (confirmed.outcome == HELD), HELD, outcome)
     if measurement.precision == DOUBLE and (outcome == VIOLATED).any():
         # Where errors grow until they saturate, amplified noise saturates too and looks small when
         # it is scaled back; noise of nearly the size of rounding itself does not.
-        replicas = affordable(FINE_REPLICAS, measurement.subject)
+        replicas = affordable(FINE_REPLICAS, subject)
         fine = judge(measurement.at(FINE), replicas, "fine").violated
         if confirmed.isolated is not None:  # noise that small does not leave a point
             fine = fine | confirmed.isolated

@@ -103,7 +103,7 @@ def _searched(search: Search, subject: Subject, name: str) -> Verdict:
     seed = seed_of(settings.seed, law.key, law.version, name)
     try:
         layout = search.layout
-        first = layout.first(search.target)
+        first = layout.first(search.target, law.history)
         explore(scales, law.size, effort, seed, search.visit, first, layout.near)
         trains = moving and trained_for(law, subject, settings)
         if trains:

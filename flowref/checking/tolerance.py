@@ -66,7 +66,13 @@ def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str
     response.runs(GLANCE_REPLICAS)
     glance = _against(judgement, response)
     clear = (glance.outcome == HELD) & (GLANCE_FACTOR * size <= glance.allowed)
-    if replicas <= QUICK_REPLICAS:  # an accusation is confirmed by many more
+    heavy = measurement.subject.cost.heavy
+    if replicas > QUICK_REPLICAS and heavy and not clear.all():
+        response.runs(1)
+        glance = _against(judgement, response)
+    # An accusation is confirmed by many more; where each takes long, by three of their own that leave
+    # it as clear.
+    if replicas <= QUICK_REPLICAS or heavy:
         far = np.isfinite(size) & (size >= CLEAR_FACTOR * glance.allowed)
         clear |= glance.violated & far
     if (clear | ~open_rows | screened).all():

@@ -112,6 +112,8 @@ class Law:
     ``picture(subject, point)``: a figure of a violation, measured once when it is recorded.
     ``echo``: of a law that compares a call with itself, made in another manner: how the call alone
     answers to noise is how the residual does, and costs a fraction.
+    ``pointwise``: a point by itself shows as much of it as several; where rows are dear, one is
+    measured.
     """
 
     id: str
@@ -139,6 +141,7 @@ class Law:
     former: str = ""
     picture: Callable[[Any, Batch], Figure] | None = None
     echo: Echo | None = None
+    pointwise: bool = False
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():

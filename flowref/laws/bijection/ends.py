@@ -12,7 +12,7 @@ from flowref.model.abilities import Bijection, Flow
 # How near to an end, in widths, the map tells what it tends to, and how far apart what it tends to
 # and what it returns may be.
 NEARER, NEAR, APART = 2.0**-44, 2.0**-34, 1e-3
-ENTRIES = 4
+ENTRIES, ENTRIES_OF_HEAVY = 4, 1
 
 
 @requires("its domain has no ends")
@@ -32,6 +32,7 @@ def has_ends(flow: Flow) -> bool:
     scales=(0.0,),
     applies=has_ends & not_estimator,
     source="pixels are 0 and 1, and the last bin of a spline is that of the end as well",
+    pointwise=True,
 )
 def closed_ends(flow: Bijection, batch: Batch) -> Residual:
     """At the ends of its domain a map is refused, not finite, or what it tends to there: a value and
@@ -41,7 +42,8 @@ def closed_ends(flow: Bijection, batch: Batch) -> Residual:
     lows, highs = (np.broadcast_to(end, flat.shape[1:]) for end in flow.domain.ends)
     jumps = np.zeros(rows)
     note, seen = "", False
-    for entry in range(min(ENTRIES, flat.shape[1])):
+    entries = ENTRIES_OF_HEAVY if flow.facts.cost.heavy else ENTRIES
+    for entry in range(min(entries, flat.shape[1])):
         ends = (float(lows[entry]), float(highs[entry]))
         tended: list[Array | None] = []
         for end, inward in zip(ends, (1.0, -1.0), strict=True):

@@ -12,6 +12,8 @@ from flowref.model.support import Support
 
 # How far out, and at how many points on the way; in how many coordinates.
 NEAREST, FARTHEST, STEPS, ENTRIES = 4.0, 1e4, 48, 4
+# The same of a map whose calls are heavy.
+FEW_STEPS, FEW_ENTRIES = 8, 1
 # A log-density that has fallen so low goes on: it has not come to the end of a support; nor, above the
 # second, to that of the numbers. A log-det so low is that of a slope which ends there.
 LOW, LOWEST = -300.0, -1e8
@@ -35,21 +37,22 @@ def endless(support: Support) -> bool:
 
 
 def rays(
-    support: Support, shape: tuple[int, ...], batch: Batch
+    support: Support, shape: tuple[int, ...], batch: Batch, heavy: bool = False
 ) -> list[tuple[Array, Array | None]]:
     """Points from an ordinary one outward, one coordinate or all of them large."""
+    count, entries = (FEW_STEPS, FEW_ENTRIES) if heavy else (STEPS, ENTRIES)
     rng = np.random.default_rng(batch.seed)
     start = draw(support, (1, *shape), rng).reshape(-1)
-    steps = np.geomspace(NEAREST, FARTHEST, STEPS)
+    steps = np.geomspace(NEAREST, FARTHEST, count)
     lows, highs = (np.broadcast_to(end, start.shape) for end in support.ends)
     found = []
-    chosen = [np.arange(len(start)) == entry for entry in range(min(ENTRIES, len(start)))]
+    chosen = [np.arange(len(start)) == entry for entry in range(min(entries, len(start)))]
     for moved in [*chosen, np.ones(len(start), dtype=bool)][: len(chosen) + (len(start) > 1)]:
         for sign, ends in ((1.0, highs), (-1.0, lows)):
             if np.isfinite(ends[moved]).any():
                 continue
-            x = np.where(moved, start + sign * steps[:, None], start).reshape(STEPS, *shape)
-            context = None if batch.context is None else batch.context[:1].repeat(STEPS, 0)
+            x = np.where(moved, start + sign * steps[:, None], start).reshape(count, *shape)
+            context = None if batch.context is None else batch.context[:1].repeat(count, 0)
             found.append((x, context))
     return found
 
@@ -65,6 +68,7 @@ def rays(
     scales=(0.0,),
     applies=goes_on & exact_log_det,
     source="log s(x) + log(1 - s(x)) is -inf from 37 on, where s(x) rounds to one; -softplus(x) - softplus(-x) is not",
+    pointwise=True,
 )
 def far_log_det(flow: Bijection, batch: Batch) -> Residual:
     """At points of the domain up to ten thousand the log-det is a finite number wherever the value is
@@ -72,12 +76,12 @@ def far_log_det(flow: Bijection, batch: Batch) -> Residual:
     """
     lost: list[tuple[float, float, float]] = []
     seen = False
-    for x, context in rays(flow.domain, flow.event_shape, batch):
+    for x, context in rays(flow.domain, flow.event_shape, batch, flow.facts.cost.heavy):
         out, error = attempt(flow.forward, x, context)
         if error or out.ladj is None:
             continue
-        value = np.asarray(out.value, dtype=np.float64).reshape(STEPS, -1)
-        ladj = log_det(out, STEPS)
+        value = np.asarray(out.value, dtype=np.float64).reshape(len(x), -1)
+        ladj = log_det(out, len(x))
         good = np.isfinite(value).all(1)
         seen |= bool(good.any())
         lost += [one for one in first_lost(x, np.where(good, ladj, 0.0)) if one[2] > LOW]
@@ -103,11 +107,12 @@ def far_log_prob(flow: Density, batch: Batch) -> Residual:
     does not drop to -inf, as it does at the end of a support.
     """
     lost: list[tuple[float, float, float]] = []
-    for x, context in rays(flow.density_support, flow.density_shape, batch):
+    heavy = flow.facts.cost.heavy
+    for x, context in rays(flow.density_support, flow.density_shape, batch, heavy):
         out, error = attempt(flow.log_prob, x, context)
-        if error or np.size(out) != STEPS:
+        if error or np.size(out) != len(x):
             continue
-        density = np.asarray(out, dtype=np.float64).reshape(STEPS)
+        density = np.asarray(out, dtype=np.float64).reshape(len(x))
         lost += [one for one in first_lost(x, density) if LOWEST < one[2] < LOW]
     return told(lost, len(batch.x), "the log-density")
 

@@ -40,6 +40,7 @@ ULPS, TOLD = {"float64": 2.0**-43, "float32": 2.0**-18}, 1e-3
     scales=(0.0,),
     applies=not_estimator,
     source="0/0 at equal heights and the logarithm of a rounded zero are holes of a formula, not of the map",
+    pointwise=True,
 )
 def finite_everywhere(flow: RoundedBijection, batch: Batch) -> Residual:
     r"""Value and log-det are finite wherever those beside them are, and at ordinary points of a

@@ -89,6 +89,7 @@ def brought_back(back: Array, x: Array) -> Array:
     applies=exact_log_det,
     arbitrate=arbitrate_forward,
     source=FORMULA,
+    pointwise=True,
 )
 def log_det(flow: Differentiable, batch: Batch) -> Residual:
     r"""The log-det returned by forward is $\log|\det \partial f / \partial x|$, as autograd and
@@ -114,6 +115,7 @@ def inverse_in_closed_form(flow: Flow) -> bool:
     applies=inverse_in_closed_form & exact_log_det,
     arbitrate=arbitrate_inverse,
     source=FORMULA,
+    pointwise=True,
 )
 def inverse_log_det(flow: DifferentiableInvertible, batch: Batch) -> Residual:
     r"""The log-det returned by inverse is $\log|\det \partial f^{-1} / \partial z|$, as autograd
@@ -128,6 +130,7 @@ def inverse_log_det(flow: DifferentiableInvertible, batch: Batch) -> Residual:
     parted=True,
     applies=exact_log_det,
     source="inverse function theorem",
+    pointwise=True,
 )
 def log_det_antisymmetry(flow: Invertible, batch: Batch) -> Residual:
     r"""The log-dets of the two directions cancel:
@@ -190,6 +193,7 @@ def one_by_one(flow: Invertible, point: Batch) -> bool:
     arbitrate=arbitrate_product,
     effort=6,
     source="inverse function theorem",
+    pointwise=True,
 )
 def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Residual:
     r"""The derivatives of the two directions are inverse matrices: $J_{f^{-1}}(f(x))\, J_f(x) = I$."""
@@ -279,6 +283,7 @@ def cut_off(flow: Invertible, batch: Batch, y: Array) -> bool:
     effort=4,
     size=16,
     applies=true_gradients & forward_in_closed_form & exact_log_det,
+    pointwise=True,
 )
 def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
     r"""Autograd's derivative of the log-det with respect to the parameters is its derivative:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws.bijection.oracles import in_place
+from flowref.laws.bijection.zeros_at_size import PullingBijection, zeros_at_size
 from flowref.laws.common.arithmetic import (
     TINY,
     finite_rows,
@@ -40,6 +41,7 @@ EXAMINED = 6
     size=16,
     scales=(0.0, 0.3, 1.0),
     source="the determinant of a diffeomorphism vanishes nowhere, and so keeps its sign on a connected set",
+    pointwise=True,
 )
 def orientation(flow: Differentiable, batch: Batch) -> Residual:
     r"""The sign of $\det \partial f / \partial x$ is the same at every point, under the same
@@ -97,7 +99,8 @@ def derivative(flow: Differentiable, x: Array, context: Array | None) -> Array:
     """
     if x[0].size > WHOLE:
         raise Unsupported(
-            f"its Jacobian has {x[0].size} x {x[0].size} entries; bijection/log-det judges it by parts",
+            f"its Jacobian has {x[0].size} x {x[0].size} entries: the sign of its determinant is asked "
+            f"of up to {WHOLE} entries a side; build it smaller",
             waits=True,
         )
     try:
@@ -132,6 +135,7 @@ def signs(flow: Differentiable, x: Array, context: Array | None) -> Array:
     scales=(0.0, 0.3, 1.0),
     applies=exact_log_det & true_gradients,
     source="a clamped coordinate has derivative zero, whose logarithm is no ordinary number",
+    pointwise=True,
 )
 def honest_zero(flow: Differentiable, batch: Batch) -> Residual:
     r"""Where the map does not move with a coordinate, or an output does not move at all, its
@@ -143,6 +147,8 @@ def honest_zero(flow: Differentiable, batch: Batch) -> Residual:
     """
     out = flow.forward(batch.x, batch.context)
     claimed = reported(flow, out, len(batch.x))
+    if batch.x[0].size > WHOLE and offers(flow, PullingBijection):
+        return zeros_at_size(flow, batch, out, claimed)
     matrices = derivative(flow, batch.x, batch.context).astype(np.float64)
     square(matrices[:0])
     finite = finite_rows(out.value, claimed) & finite_rows(matrices)

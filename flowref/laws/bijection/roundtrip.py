@@ -66,6 +66,7 @@ def inverse_tolerance(flow: Flow, value: Array) -> Array:
     local=False,
     source=ROUND_TRIP,
     parted=True,
+    pointwise=True,
 )
 def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     r"""$f^{-1}(f(x)) = x$ for every $x$ in the domain."""
@@ -95,6 +96,7 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     local=False,
     source=ROUND_TRIP,
     parted=True,
+    pointwise=True,
 )
 def forward_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     r"""$f(f^{-1}(z)) = z$ for every $z$ in the codomain."""
@@ -164,6 +166,7 @@ def same_shape(value: Array, like: Array) -> Array:
     tolerance=EXACT,
     effort=6,
     source="definition of a bijection",
+    pointwise=True,
 )
 def injective(flow: Differentiable, batch: Batch) -> Residual:
     r"""Different points have different images: $f(x) \ne f(x')$ where the log-det says that volume

@@ -58,6 +58,7 @@ def arranged(flow: Arranged, expression: Any, batch: Batch, which: str = "forwar
     applies=has_parts,
     effort=6,
     source=CHAIN_RULE,
+    pointwise=True,
 )
 def additive(flow: Composite, batch: Batch) -> Residual:
     r"""A composite is its parts in order, and its log-det is the sum of theirs, each at the point
@@ -91,6 +92,7 @@ def additive(flow: Composite, batch: Batch) -> Residual:
     applies=has_parts,
     effort=4,
     source=CHAIN_RULE,
+    pointwise=True,
 )
 def inverse_reverses(flow: CompositeInvertible, batch: Batch) -> Residual:
     r"""The inverse of a composite is the inverses of its parts in reverse order."""

@@ -58,7 +58,7 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
     support = flow.density_support if which == "log_prob" else flow.domain
     direction = within(points, directions(points.shape, batch.seed) * (1 + np.abs(points)), support)
     with np.errstate(all="ignore"):
-        difference = quotient(measure, points, direction, support)
+        difference = quotient(measure, points, direction, support, flow.facts.cost.heavy)
     slope = difference.slope
     cotangents = (weights, None) if of == "value" else (None, weights)
     try:
@@ -146,6 +146,7 @@ differentiable = in_double & true_gradients & forward_in_closed_form & not_estim
     size=16,
     applies=differentiable,
     source="torch.autograd.gradcheck: a backward pass is the derivative of its forward pass",
+    pointwise=True,
 )
 def value_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
     """Autograd's gradient of forward with respect to its input is finite, and is its derivative."""
@@ -161,6 +162,7 @@ def value_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
     size=16,
     applies=differentiable,
     source="likelihood training differentiates the log-det; a detached one trains another objective",
+    pointwise=True,
 )
 def log_det_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
     """Autograd's gradient of the log-det with respect to the input is finite, and is its

@@ -22,6 +22,7 @@ COPIES: dict[str, Step[None]] = {
     effort=2,
     applies=not_estimator,
     source="the protocols of copy.deepcopy, pickle and torch.save",
+    pointwise=True,
 )
 def copies_equal(flow: Living, batch: Batch) -> Residual:
     """A deep copy, a pickled copy and a copy saved through torch each return what the original
@@ -60,6 +61,7 @@ def _copied(flow: Living, steps: Steps) -> tuple[Life | None, str]:
     applies=movable,
     version=2,
     source="copy.deepcopy: a deep copy shares no mutable part with the original",
+    pointwise=True,
 )
 def copies_independent(flow: Living, batch: Batch) -> Residual:
     """Moving the parameters of a deep copy leaves the original as it was."""
@@ -80,6 +82,7 @@ def copies_independent(flow: Living, batch: Batch) -> Residual:
     effort=1,
     applies=has_modules,
     source="exponential moving averages, checkpoints and worker processes copy modules after they were trained",
+    pointwise=True,
 )
 def can_be_copied(flow: Living, batch: Batch) -> Residual:
     """After training steps the object can be deep-copied, pickled, and saved through torch."""

@@ -88,6 +88,7 @@ def protocol(flow: Living, batch: Batch) -> Residual:
     effort=4,
     applies=not_estimator,
     source="a module's mode is its .training flag, and whether a graph is recorded is no part of it",
+    pointwise=True,
 )
 def grad_modes_agree(flow: Flow, batch: Batch) -> Residual:
     """In eval mode, values and log-dets are the same with gradients, without, in inference mode and
@@ -156,6 +157,7 @@ def not_a_direction(flow: Invertible, batch: Batch) -> Residual:
     effort=3,
     applies=has_modules,
     source="evaluation leaves a model as it was: running statistics belong to training",
+    pointwise=True,
 )
 def eval_is_pure(flow: Living, batch: Batch) -> Residual:
     """In eval mode no call changes a parameter or a buffer, bit for bit."""
@@ -174,6 +176,7 @@ def eval_is_pure(flow: Living, batch: Batch) -> Residual:
     scales=(0.0,),
     applies=has_modules,
     source="a sampler that calls eval() and not train() again ends the training of dropout and batch normalization",
+    pointwise=True,
 )
 def kept(flow: Living, batch: Batch) -> Residual:
     """A call leaves the object, and every part of it, in the mode in which it found it."""

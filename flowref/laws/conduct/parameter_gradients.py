@@ -130,6 +130,7 @@ def name_culprits(subject: Subject, point: Batch) -> tuple[dict[str, Any], str]:
     applies=differentiable & has_parameters & not_fixed,
     arbitrate=name_culprits,
     source="torch.autograd.gradcheck; a detached, rounded or .item() branch trains another function than it computes",
+    pointwise=True,
 )
 def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
     r"""Autograd's derivative of what the normalizing call and log_prob return, with respect to the

@@ -37,6 +37,7 @@ SEEDS, STEPS = 4, 3
     scales=(0.0, 0.1, 0.3),
     applies=has_parameters,
     source="a nan in the branch that torch.where does not choose is still a nan in the gradient (flowjax issue 239)",
+    pointwise=True,
 )
 def gradients_finite(flow: Living, batch: Batch) -> Residual:
     """At ordinary points, where the loss is finite, its gradient is finite for every parameter."""
@@ -71,6 +72,7 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
     scales=(0.0,),
     applies=has_parameters,
     source="zero-initialized factors that wait for each other never learn (a dead coupling)",
+    pointwise=True,
 )
 def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
     """Every parameter tensor gets a gradient that is not zero, within a few steps and for some
@@ -114,6 +116,7 @@ PATIENCE, FIRST, TOUCH, POINTS = 8, 2, 1e-3, 48
     scales=(0.0,),
     applies=has_parameters & not_fixed & as_built,
     source="of two zero-initialized factors neither gets a gradient, however long they are trained",
+    pointwise=True,
 )
 def no_dead_start(flow: Living, batch: Batch) -> Residual:
     """As built, training reaches every parameter that it reaches once all parameters are moved by a
@@ -179,6 +182,7 @@ def reached(outcome: Trained) -> set[str]:
     effort=1,
     applies=has_parameters,
     source="torch.nn.parallel.DistributedDataParallel waits for the gradient of every parameter",
+    pointwise=True,
 )
 def all_parameters_used(flow: Living, batch: Batch) -> Residual:
     """Every parameter takes part in every training step."""

@@ -11,6 +11,8 @@ from flowref.model import Array, Residual, Support
 
 # Steps of the difference quotients, relative to 1 + |x| coordinate by coordinate.
 STEPS_DOWN = (2.0**-10, 2.0**-12, 2.0**-14, 2.0**-16)
+# Those of heavy calls.
+FEW_DOWN = (2.0**-12, 2.0**-15)
 # A difference quotient accuses only above this many times its own error estimate.
 DOUBT = 20.0
 
@@ -66,7 +68,11 @@ class Quotient(NamedTuple):
 
 
 def quotient(
-    measure: Callable[[Array], Array], x: Array, direction: Array, support: Support | None
+    measure: Callable[[Array], Array],
+    x: Array,
+    direction: Array,
+    support: Support | None,
+    heavy: bool = False,
 ) -> Quotient:
     r"""Central differences at several step sizes: the derivative, its error estimate, and where it
     can be trusted.
@@ -87,7 +93,7 @@ def quotient(
     direction = np.where(inside.reshape(-1, *[1] * (x.ndim - 1)), direction, 0.0)
     here = measure(x)
     slopes, jumps = [], []
-    for step in STEPS_DOWN:
+    for step in FEW_DOWN if heavy else STEPS_DOWN:
         ahead, behind = measure(x + step * direction), measure(x - step * direction)
         near_ahead, near_behind = (
             measure(x + step / 2 * direction),

@@ -67,6 +67,7 @@ def registered(flow: Living, batch: Batch) -> Residual:
     history="fresh",
     applies=has_modules & has_parameters,
     source="parameters are moved by an optimizer; initialization from data happens once (Kingma and Dhariwal 2018, section 3.1)",
+    pointwise=True,
 )
 def parameters_kept(flow: Living, batch: Batch) -> Residual:
     """After the first train-mode batch, which may initialize them, no call of either mode writes to

@@ -31,6 +31,7 @@ LOST = "makes the next ordinary batch come back not finite"
     effort=2,
     applies=movable,
     source="torch.nn.Module.load_state_dict writes into the parameters in place: what was computed from the old values must go",
+    pointwise=True,
 )
 def restore_equals(flow: Living, batch: Batch) -> Residual:
     """An object that is given back its saved state_dict after its parameters moved, and after calls
@@ -59,6 +60,7 @@ def restore_equals(flow: Living, batch: Batch) -> Residual:
     effort=2,
     applies=has_modules & in_double & not_estimator,
     source="torch.nn.Module.to casts parameters and buffers; a cache is neither",
+    pointwise=True,
 )
 def cast_and_back(flow: Living, batch: Batch) -> Residual:
     """Cast to float32 and back after calls were made, an object returns what it returns when its

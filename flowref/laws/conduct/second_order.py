@@ -29,6 +29,7 @@ class BijectionCurved(Bijection, Curved, Protocol):
     size=16,
     applies=differentiable,
     source="torch.autograd.gradgradcheck: a backward pass that is differentiated again is the second derivative",
+    pointwise=True,
 )
 def double_backward(flow: BijectionCurved, batch: Batch) -> Residual:
     """Autograd's second derivative of forward is the derivative of its first."""
@@ -43,7 +44,7 @@ def double_backward(flow: BijectionCurved, batch: Batch) -> Residual:
         return np.asarray((gradient * direction).reshape(rows, -1).sum(1))
 
     with np.errstate(all="ignore"):
-        difference = quotient(measure, batch.x, direction, flow.domain)
+        difference = quotient(measure, batch.x, direction, flow.domain, flow.facts.cost.heavy)
         slope = np.abs(difference.slope)
         second = np.asarray(
             flow.curvature("forward", batch.x, batch.context, *cotangents, direction),

@@ -85,6 +85,7 @@ def conduct(
     tolerance=EXACT,
     effort=3,
     source="a caller's tensor is the caller's; masks applied in place spoil the point that a density is asked about",
+    pointwise=True,
 )
 def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
     """In either mode, no call writes to its input or to its context, nor makes it require a
@@ -101,6 +102,7 @@ def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
     effort=3,
     applies=not_estimator,
     source="a likelihood in eval mode is a function of its input",
+    pointwise=True,
 )
 def deterministic(flow: Living, batch: Batch) -> Residual:
     """In eval mode the same object, called twice at the same points, returns the same."""
@@ -123,6 +125,7 @@ def deterministic(flow: Living, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=1,
     source="a print in forward is paid for in every training step",
+    pointwise=True,
 )
 def no_printing(flow: Flow, batch: Batch) -> Residual:
     """In either mode, no call writes to the standard output or error."""
@@ -140,6 +143,7 @@ def no_printing(flow: Flow, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=2,
     source="the default dtype, the gradient mode and the random seed belong to the process",
+    pointwise=True,
 )
 def no_global_settings(flow: Flow, batch: Batch) -> Residual:
     """In either mode, no call sets what belongs to the process: default dtype, gradient mode,
@@ -162,6 +166,7 @@ def no_global_settings(flow: Flow, batch: Batch) -> Residual:
     effort=2,
     applies=not_estimator,
     source="a deterministic layer that draws from the global stream makes unrelated results depend on it",
+    pointwise=True,
 )
 def no_random_numbers(flow: Flow, batch: Batch) -> Residual:
     """In eval mode no call draws from the global random streams."""
@@ -178,6 +183,7 @@ def no_random_numbers(flow: Flow, batch: Batch) -> Residual:
     effort=1,
     applies=has_parameters,
     source="torch adds to .grad: what a call leaves there is part of the next optimizer's step",
+    pointwise=True,
 )
 def no_gradients_left(flow: Flow, batch: Batch) -> Residual:
     """In either mode, no call leaves gradients on the parameters: that is for backward to do."""
@@ -245,6 +251,7 @@ def _gap(flow: Bijection, batch: Batch) -> float:
     effort=3,
     applies=in_double,
     source="constants and zeros made in the default dtype round a float64 computation to float32",
+    pointwise=True,
 )
 def dtype_follow(flow: Flow, batch: Batch) -> Residual:
     """A float64 object returns float64 values and log-dets for float64 inputs, and computes them in

@@ -19,6 +19,8 @@ from flowref.model.steps import Eval, Run
 # Rows of the smallest of three batches, each twice the one before, and of three others; and bytes for
 # each pair of points from which on a call is said to write one number for it.
 FIRST, SECOND, PAIR = 12, 18, 4.0
+# The same of heavy calls, of which every number that is written is counted as well.
+FIRST_OF_HEAVY, SECOND_OF_HEAVY = 1, 2
 # Outcomes that are further apart are not the same by rounding.
 ALIKE = 1e-9
 # Entries of a batch in which pairs are counted.
@@ -119,12 +121,15 @@ def memory_by_row(flow: Flow, batch: Batch) -> Residual:
     three others.
     """
     rows = len(batch.x)
-    if 4 * SECOND * math.prod(batch.x.shape[1:]) > ENTRIES:
+    heavy = flow.facts.cost.heavy
+    sizes = (FIRST_OF_HEAVY, SECOND_OF_HEAVY) if heavy else (FIRST, SECOND)
+    if 4 * sizes[1] * math.prod(batch.x.shape[1:]) > ENTRIES:
         raise Unsupported("its events are too large for batches of several dozen", waits=True)
     worst, named = 0.0, ""
     counted = False
     for probe in probes(flow, batch, complete=False, calls=POINTWISE):
-        found = [pairs(probe, first) for first in (FIRST, SECOND)]
+        seen: dict[int, float] = {}
+        found = [pairs(probe, first, seen) for first in sizes]
         known = [one for one in found if one is not None]
         if len(known) < len(found):
             continue
@@ -137,17 +142,19 @@ def memory_by_row(flow: Flow, batch: Batch) -> Residual:
     return flags(bool(named), rows, note)
 
 
-def pairs(probe: Probe, first: int) -> float | None:
-    """How many bytes a call writes for each pair of points; None where it refuses such batches.
+def pairs(probe: Probe, first: int, seen: dict[int, float]) -> float | None:
+    """How many bytes a call writes for each pair of points; None where it refuses such batches. What
+    was ``seen`` of a batch is not counted again.
 
     Of a + b n + c n^2 at n, 2 n and 4 n, the second difference is 6 c n^2.
     """
     rows = len(probe.points)
-    written = []
-    for count in (first, 2 * first, 4 * first):
-        seen, refused = attempt(probe.rows(np.arange(count) % rows).observe)
-        if refused:
-            return None
-        written.append(seen.written)
-    one, two, four = written
+    counts = (first, 2 * first, 4 * first)
+    for count in counts:
+        if count not in seen:
+            observed, refused = attempt(probe.rows(np.arange(count) % rows).observe)
+            if refused:
+                return None
+            seen[count] = observed.written
+    one, two, four = (seen[count] for count in counts)
     return float(four - two - 2 * (two - one)) / (6 * first**2)

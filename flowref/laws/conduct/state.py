@@ -82,6 +82,7 @@ def refused(error: str) -> bool:
     effort=3,
     applies=has_modules & not_estimator,
     source="torch.nn.Module.state_dict holds the whole state of a module; plain tensor attributes are not in it",
+    pointwise=True,
 )
 def reload_equals(flow: Living, batch: Batch) -> Residual:
     """A new object that is given the state_dict, strictly, returns in eval mode what the saved
@@ -110,6 +111,7 @@ def reload_equals(flow: Living, batch: Batch) -> Residual:
     effort=2,
     applies=has_modules,
     source="first-call flags and counters are state: an ActNorm without them initializes itself again after loading",
+    pointwise=True,
 )
 def resume_equals_continue(flow: Living, batch: Batch) -> Residual:
     """After saving and loading, the next training step returns and updates the same as without."""
@@ -137,6 +139,7 @@ def resume_equals_continue(flow: Living, batch: Batch) -> Residual:
     effort=2,
     applies=has_modules,
     source="running statistics that are not detached keep every past batch alive (nflows issue 10, d2l-en issue 1342)",
+    pointwise=True,
 )
 def no_graph_in_buffers(flow: Living, batch: Batch) -> Residual:
     """After training no buffer holds a graph or requires a gradient, and no step meets the graph of
@@ -181,6 +184,7 @@ def _is_buffer(name: str, buffers: set[str]) -> bool:
     effort=3,
     applies=movable,
     source="a cached inverse weight, log-det or spline that outlives an optimizer step (pyro issues 2384, 2503, 2545)",
+    pointwise=True,
 )
 def caches_follow_parameters(flow: Living, batch: Batch) -> Residual:
     """After an optimizer moved the parameters, the next calls do not depend on calls made before it

@@ -48,6 +48,7 @@ def ordinary(flow: Flow, seed: int, which: str, rows: int = ROWS) -> Probe:
     size=3,
     scales=(0.0, 0.3),
     source="the inverse of a batch normalization in train mode: what it keeps of the batch is what the batch was divided by",
+    pointwise=True,
 )
 def train_roundtrip(flow: LivingInvertible, batch: Batch) -> Residual:
     """In train mode, an inverse that gives back the mean of the batch that forward has just been

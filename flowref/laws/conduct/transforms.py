@@ -40,6 +40,7 @@ def through(flow: Flow, batch: Batch, how: How, note: str, refusal: str = "") ->
     effort=2,
     applies=has_modules & not_estimator,
     source="torch.func.functional_call; a derived weight computed ahead of the call does not follow",
+    pointwise=True,
 )
 def functional_call(flow: Flow, batch: Batch) -> Residual:
     """Parameters handed in through functional_call have the effect of the same parameters stored in

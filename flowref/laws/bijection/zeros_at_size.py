@@ -1,0 +1,117 @@
+"""Zeros of Jacobians that are too large to be made. A random cotangent pulls zeros back, save with
+probability zero, only where the Jacobian has a column of zeros; and an output that does not move with
+its point, whatever is moved, has a row of zeros.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from flowref.laws.common.arithmetic import TINY, finite_rows, rows_max
+from flowref.model import Array, Batch, Mapped, Residual, Undecidable
+from flowref.model.abilities import Bijection, Pulling
+
+# Steps beside a point, relative to 1 + |x|, and cotangents from which the norms of columns are told.
+ASIDE, COTANGENTS = 1e-3, 8
+# By how much a log-det is to be larger than what it could be, in nats.
+SLACK = 10.0
+ULP = 2.0**-53
+
+
+class PullingBijection(Bijection, Pulling, Protocol):
+    """A map whose gradients the framework gives."""
+
+
+def zeros_at_size(flow: PullingBijection, batch: Batch, out: Mapped, claimed: Array) -> Residual:
+    """Where a log-det is larger than that of any map that is as flat as this one.
+
+    By Hadamard's inequality no determinant is larger than the product of the norms of the columns:
+    where that leaves it open, nothing is said.
+    """
+    value = np.asarray(out.value, dtype=np.float64)
+    rows = len(value)
+    rng = np.random.default_rng(batch.seed)
+    gradient = pulled(flow, batch, rng.standard_normal(value.shape))
+    finite = finite_rows(value, claimed) & finite_rows(gradient)
+    columns, still = gradient == 0, unmoved(flow, batch, value, rng)
+    lies, open_ = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=bool)
+    for row in np.flatnonzero(finite & (columns.any(1) | still.any(1))):
+        one = batch.rows(slice(row, row + 1))
+        if columns[row].any() and flat(flow, one, value[row], columns[row]):
+            most = largest(flow, one, value[row], columns[row], rng)
+            lies[row], open_[row] = claimed[row] > most, claimed[row] <= most
+        if still[row].any():
+            weights = np.where(still[row], rng.standard_normal(still[row].shape), 0.0)
+            open_[row] |= not pulled(flow, one, weights.reshape(1, *value.shape[1:])).any()
+    open_ &= ~lies
+    if finite.any() and (open_ | ~finite).all():
+        raise Undecidable(
+            "the map is flat in some coordinates, and whether its log-det can be that of what is "
+            f"flat by rounding alone is not seen of {columns.shape[1]} entries"
+        )
+    return Residual(
+        lies.astype(float),
+        decidable=finite & ~open_,
+        observed={"reported": claimed},
+        note="the map does not move with a coordinate, and the log-det is that of no such map",
+        road="on a random cotangent",
+    )
+
+
+def pulled(flow: PullingBijection, batch: Batch, weights: Array) -> Array:
+    """What cotangents of the values pull back, ``(batch, inputs)``."""
+    gradient = flow.vjp("forward", batch.x, batch.context, weights, None)
+    return np.asarray(gradient, dtype=np.float64).reshape(len(batch.x), -1)
+
+
+def steps(flow: Bijection, x: Array) -> Array:
+    """A step for each coordinate that stays inside the domain."""
+    low, high = flow.domain.ends
+    flat = x.reshape(len(x), -1)
+    room = np.minimum(flat - low, high - flat) / 2
+    return np.asarray(np.clip(ASIDE * (1 + np.abs(flat)), 0.0, np.maximum(room, 0.0)))
+
+
+def moved(flow: Bijection, batch: Batch, step: Array) -> Array:
+    """The images of points beside, ``(batch, outputs)``."""
+    there = (batch.x.reshape(len(step), -1) + step).reshape(batch.x.shape)
+    return np.asarray(flow.forward(there, batch.context).value, dtype=np.float64).reshape(
+        len(step), -1
+    )
+
+
+def unmoved(flow: Bijection, batch: Batch, value: Array, rng: np.random.Generator) -> Array:
+    """The outputs that stay what they are, bit for bit, on either side of a point."""
+    step = steps(flow, batch.x)
+    step = step * rng.choice((-1.0, 1.0), step.shape)
+    here = value.reshape(len(value), -1)
+    return np.asarray((moved(flow, batch, step) == here) & (moved(flow, batch, -step) == here))
+
+
+def flat(flow: Bijection, point: Batch, value: Array, columns: Array) -> bool:
+    """Whether nothing moves where some coordinates do."""
+    step = np.where(columns, steps(flow, point.x), 0.0)
+    here = value.reshape(1, -1)
+    return bool(
+        step[:, columns].all()
+        and (moved(flow, point, step) == here).all()
+        and (moved(flow, point, -step) == here).all()
+    )
+
+
+def largest(
+    flow: PullingBijection, point: Batch, value: Array, columns: Array, rng: np.random.Generator
+) -> float:
+    """The largest log-det that the map may have whose coordinates move it by rounding alone.
+
+    The mean of squares of what random signs pull back is the square of a column's norm; its logarithm
+    is short of that by a share of their variance, of which four times as much is added.
+    """
+    signs = (rng.choice((-1.0, 1.0), (1, *value.shape)) for _ in range(COTANGENTS))
+    squares = np.stack([pulled(flow, point, one)[0, ~columns] ** 2 for one in signs])
+    mean = np.maximum(squares.mean(0), TINY)
+    norms = 0.5 * np.log(mean) + squares.var(0) / mean**2 / COTANGENTS
+    rounded = ULP * max(1.0, float(rows_max(value[None])[0])) / ASIDE
+    return float(norms.sum() + columns.sum() * np.log(rounded) + SLACK)
