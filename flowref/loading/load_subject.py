@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import OrderedDict
 from typing import Any
 
@@ -24,6 +25,8 @@ def load(target: Target, condition: Condition | None = None, like: Target | None
 
 # Subjects that are kept, and the bytes that they may hold together.
 KEPT, BYTES = 24, 384 * 2**20
+# Bytes of a subject from which on it is freed at once.
+LARGE = 2**24
 _KEPT: OrderedDict[tuple[Target, Condition, Target | None, str], Subject] = OrderedDict()
 
 
@@ -36,11 +39,15 @@ def _mutated(target: Target, condition: Condition, like: Target | None) -> Subje
 
 
 def _make_room(state: int) -> None:
-    """Drop the subjects that were used longest ago, until one more fits."""
-    held = [subject.cost.state for subject in _KEPT.values()]
+    """Drop the subjects that were used longest ago, until one more fits. Large ones are freed at once:
+    objects hang on themselves until cycles are sought.
+    """
+    held, large = [subject.cost.state for subject in _KEPT.values()], False
     while held and (len(held) >= KEPT or sum(held) + state > BYTES):
         _KEPT.popitem(last=False)
-        held.pop(0)
+        large |= held.pop(0) > LARGE
+    if large:
+        gc.collect()
 
 
 def _made(target: Target, condition: Condition, like: Target | None) -> Subject:

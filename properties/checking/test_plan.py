@@ -155,6 +155,25 @@ def test_memory_that_cannot_be_had_is_no_refusal(monkeypatch: pytest.MonkeyPatch
     assert "needs more than 2048 MiB: --memory 4096" in verdict.reason
 
 
+def test_memory_that_another_error_comes_from_is_no_refusal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A library that says in words of its own where it failed has failed for the same reason."""
+    loading.load(registry.parse_target(TARGET))
+    from flowref.backends.torch import evaluation
+
+    def full(*_: object, **__: object) -> None:
+        try:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 1 byte")
+        except RuntimeError as error:
+            raise ValueError("the first layer encountered an error") from error
+
+    monkeypatch.setattr(evaluation, "as_mapped", full)
+    verdict = checking.check(TARGET, "mode/rows-independent", Settings("quick"))
+    assert verdict.status is Status.INCONCLUSIVE
+    assert "needs more than 2048 MiB: --memory 4096" in verdict.reason
+
+
 @pytest.mark.parametrize("law", ["mode/protocol", "state/copies-equal", "bijection/log-det"])
 def test_a_copy_that_has_no_room_is_no_refusal(monkeypatch: pytest.MonkeyPatch, law: str) -> None:
     """Where there is no memory for a copy of the object, nothing is said of it."""

@@ -289,8 +289,13 @@ class Live:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory could not be allocated."""
-    return bool(OUT_OF_MEMORY.search(f"{type(error).__name__}: {error}"))
+    """Whether an error says that memory could not be allocated, or one that it comes from."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if OUT_OF_MEMORY.search(f"{type(seen).__name__}: {seen}"):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
 
 
 @contextlib.contextmanager
@@ -300,7 +305,7 @@ def allotted(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (MemoryError, RuntimeError) as error:
+    except Exception as error:
         if not out_of_memory(error):
             raise
         reason = f"not judged: {what} {no_room()}"

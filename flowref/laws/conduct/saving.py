@@ -12,6 +12,7 @@ from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import WITH_KERNELS, Probe, lived, normalizing_probe, probes, same
 from flowref.laws.common.requirements import any_batch, has_modules, in_double, not_estimator
 from flowref.laws.conduct.state import NUDGE, Steps, lives_agree, movable
+from flowref.laws.conduct.training_batches import ROWS, ordinary_rows
 from flowref.model import EXACT, Array, Batch, Residual, Unsupported, draw, law
 from flowref.model.abilities import Living
 from flowref.model.call import How
@@ -21,8 +22,7 @@ MENDED = (
     "raise on such a batch, or bound its spread from below; who never has one says so with the "
     "promise varied-batches"
 )
-# Rows of an ordinary batch that follows a degenerate one, and what is said where it is lost.
-ROWS = 16
+# What is said where the ordinary batch that follows a degenerate one is lost.
 LOST = "makes the next ordinary batch come back not finite"
 
 
@@ -96,8 +96,9 @@ def degenerate_batch(flow: Living, batch: Batch) -> Residual:
     every parameter and buffer finite, and the next ordinary batch too.
     """
     rows = len(batch.x)
-    ordinary = draw(flow.domain, (ROWS, *flow.event_shape), np.random.default_rng(batch.seed))
-    context = None if batch.context is None else np.repeat(batch.context[:1], ROWS, axis=0)
+    many = ordinary_rows(flow)
+    ordinary = draw(flow.domain, (many, *flow.event_shape), np.random.default_rng(batch.seed))
+    context = None if batch.context is None else np.repeat(batch.context[:1], many, axis=0)
     # The call that training makes, at ordinary points and at degenerate ones.
     follows = normalizing_probe(flow, Batch(ordinary, context, batch.seed))
     found: dict[str, list[str]] = {}

@@ -17,6 +17,8 @@ from flowref.model.steps import Eval, Run, State, Step, Train
 
 # Rows of a batch that statistics are taken of.
 ROWS = 16
+# The same of images whose calls are heavy: there are many numbers of a channel in each.
+FEW_ROWS = 2
 # A share of a difference that may be something else, and the smallest difference that counts.
 SHARE, SMALL = 1e-3, 1e-6
 # The factors by which a first batch is larger, and how far a power may be from a whole number.
@@ -32,8 +34,14 @@ class LivingInvertible(Invertible, Living, Protocol):
     """A map with its inverse that can be played."""
 
 
-def ordinary(flow: Flow, seed: int, which: str, rows: int = ROWS) -> Probe:
+def ordinary_rows(flow: Flow) -> int:
+    """How many rows an ordinary batch in train mode has."""
+    return FEW_ROWS if len(flow.event_shape) > 1 and flow.facts.cost.heavy else ROWS
+
+
+def ordinary(flow: Flow, seed: int, which: str, rows: int = 0) -> Probe:
     """A call at ordinary points, whatever the batch of the law holds."""
+    rows = rows or ordinary_rows(flow)
     if flow.context_shape is not None:
         raise Unsupported("it takes contexts", waits=False)
     x = draw(flow.domain, (rows, *flow.event_shape), np.random.default_rng(seed))
