@@ -34,7 +34,7 @@ class Line:
         left = most - self.fixed
         if self.per_row <= 0:
             return 0 if left < 0 else 2**31
-        return max(0, int(left / self.per_row))
+        return max(0, int(min(left / self.per_row, 2**31)))
 
 
 @dataclass(frozen=True)

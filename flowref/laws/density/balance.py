@@ -33,6 +33,9 @@ from flowref.model.abilities import Flow
 # each map but the first is judged by.
 DIRECTIONS, SHARE = 4, 0.25
 SHIFT, STRETCH, SHEAR = 0.5, 0.6, 0.5
+# Shares of these steps that are tried, until enough samples stay where the density is comparable: a
+# rough density of many entries has changed by many nats a step away.
+SHARES = (1.0, 0.1)
 # A mean of fewer terms than these that count is not normal; means below the last are no error.
 EFFECTIVE, NEGLIGIBLE, OVERLAP, UNMET = 200, 5e-4, 0.02, 10.0
 # The standard normal quantile of 0.99: what would have been seen with that probability.
@@ -131,9 +134,9 @@ class Linear:
         return y @ self.forth[0] + self.forth[1], y @ self.back[0] + self.back[1]
 
 
-def _maps(size: int, rng: np.random.Generator) -> Iterator[Linear]:
+def _maps(size: int, rng: np.random.Generator, share: float) -> Iterator[Linear]:
     one, zero = np.eye(size), np.zeros(size)
-    step = 1 / math.sqrt(2 * size)
+    step = share / math.sqrt(2 * size)
     yield Linear(
         "dilation",
         (math.exp(step) * one, zero),
@@ -144,18 +147,19 @@ def _maps(size: int, rng: np.random.Generator) -> Iterator[Linear]:
     if size > DIRECTIONS:
         directions = np.linalg.qr(rng.standard_normal((size, DIRECTIONS)))[0].T
     for u in directions:
-        yield Linear("a shift", (one, SHIFT * u), (one, -SHIFT * u), 0.0)
+        shift, stretch = share * SHIFT, share * STRETCH
+        yield Linear("a shift", (one, shift * u), (one, -shift * u), 0.0)
         along = np.outer(u, u)
-        forth, back = (one + (math.exp(s) - 1) * along for s in (STRETCH, -STRETCH))
-        yield Linear("a stretch along one direction", (forth, zero), (back, zero), STRETCH)
+        forth, back = (one + (math.exp(s) - 1) * along for s in (stretch, -stretch))
+        yield Linear("a stretch along one direction", (forth, zero), (back, zero), stretch)
     for u, v in zip(directions, np.roll(directions, 1, axis=0), strict=True):
         if len(directions) > 1:
-            across = SHEAR * np.outer(u, v)
+            across = share * SHEAR * np.outer(u, v)
             yield Linear("a shear", (one + across, zero), (one - across, zero), 0.0)
 
 
 def _scores(flow: SampledDensity, count: int, seed: int) -> Iterator[Score]:
-    """The means of every map, those of enough terms."""
+    """The means of every map, those of enough terms; of smaller steps where those have none."""
     within = frame(flow, seed + 1)
     draws = drawn(flow, count, seed)
     log_p = at_samples(flow, draws)
@@ -167,10 +171,27 @@ def _scores(flow: SampledDensity, count: int, seed: int) -> Iterator[Score]:
     usable &= ~lost
     rng = np.random.default_rng(seed)
     signs = _signs(draws.context, rng)
-    maps = list(_maps(draws.flat.shape[1], rng))
-    rows, part, start = np.flatnonzero(usable), max(1, int(SHARE * count)), 0
-    if not len(rows):
-        return
+    rows = np.flatnonzero(usable)
+    for share in SHARES if len(rows) else ():
+        maps = list(_maps(draws.flat.shape[1], rng, share))
+        scores = list(_means(flow, maps, within, draws, log_p, rows, signs, count))
+        yield from scores
+        if scores:
+            return
+
+
+def _means(
+    flow: SampledDensity,
+    maps: list[Linear],
+    within: Frame,
+    draws: Draws,
+    log_p: Array,
+    rows: Array,
+    signs: Array | None,
+    count: int,
+) -> Iterator[Score]:
+    """The same of some maps, at the samples that are usable."""
+    part, start = max(1, int(SHARE * count)), 0
     for index, chosen in enumerate(maps):
         taken = rows if not index else np.take(rows, range(start, start + part), mode="wrap")
         start += part if index else 0
