@@ -81,16 +81,23 @@ def _both_halves(options: Options, verbose: bool) -> int:
     from flowref.cli.audit_progress import AuditProgress
 
     def show(trial: testing.Trial, number: int, total: int) -> None:
-        if verbose or not trial.caught:
-            word, mutant = "caught" if trial.caught else "ESCAPED", trial.mutant
-            click.echo(f"{word}  {number}/{total}  {mutant.id} on {mutant.host}: {trial.outcome}")
+        if verbose or trial.word == "ESCAPED":
+            name, host = trial.mutant.id, trial.host or trial.mutant.host
+            click.echo(f"{trial.word}  {number}/{total}  {name} on {host}: {trial.outcome}")
         elif number % 25 == 0:
             click.echo(f"{number} of {total} mutants", err=True)
 
     with AuditProgress() as progress:
-        escaped, report = testing.selftest(options, progress, show)
-    total, wrong = len(registry.mutants()), testing.alarms(report)
-    click.echo(f"{total - len(escaped)} of {total} mutants caught")
+        missed, report = testing.selftest(options, progress, show)
+    words = [one.word for one in missed]
+    escaped, unseen, left = (words.count(word) for word in ("ESCAPED", "unseen", "no host"))
+    total, wrong = len(registry.mutants()) - left, testing.alarms(report)
+    click.echo(f"{total - escaped - unseen} of {total} mutants caught")
+    if unseen or left:
+        click.echo(
+            f"of libraries that are not installed: {unseen} are no visible defect of the code that "
+            f"stands in, {left} cannot be planted in it"
+        )
     click.echo(
         f"{len(report.targets)} healthy subjects, {len(report.verdicts)} pairs, {wrong} false "
         "alarms"

@@ -149,6 +149,22 @@ class Sampler(Flow, Protocol):
     def sample(self) -> Call[Array]: ...
 
 
+class Keyed(Sampler, Protocol):
+    """A sampler that takes a random key, where the framework has no random state."""
+
+    @property
+    def keyed(self) -> bool: ...
+
+
+class Traced(Flow, Protocol):
+    """A flow whose calls are traced: ``own(call, x, context, before)`` traces that of the object
+    itself, after others with so many rows.
+    """
+
+    @property
+    def own(self) -> Callable[..., Mapped]: ...
+
+
 class BaseSampler(Sampler, Protocol):
     """The base noise that `sample` turns into data under the same seed."""
 

@@ -82,6 +82,9 @@ class Subject:
     ``rounding()``: whether it is now.
     ``rounded_build(seed, magnitude)``: context manager under which calls are those of an object that
     was randomly rounded while it was built; it gives whether that is another object.
+    ``keyed``: whether what it draws is decided by a random key, and by nothing else.
+    ``own(call, x, context, before)`` -> `Mapped`: the call of the object itself, traced anew, after as
+    many other traces of it as there are row counts in ``before``; where calls are traced.
     ``usual()``: context manager under which calls are made in the float32 default dtype.
     ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their maps.
     ``scale``: how far its parameters were moved, by noise or by training.
@@ -110,6 +113,8 @@ class Subject:
     rounded_build: Callable[[int, float], AbstractContextManager[bool]] | None = None
     rounding: Callable[[], bool] = bool
     usual: Callable[[], AbstractContextManager[None]] = nullcontext
+    keyed: bool = False
+    own: Callable[..., Mapped] | None = None
     parts: Sequence[str] = ()
     part_maps: Sequence[Callable[..., Mapped]] = ()
     numbers: Callable[[], Sequence[float]] = tuple

@@ -84,5 +84,12 @@ ADAPTER = Adapter(
     recognizes=recognizes,
     describe=describe,
     backend="jax",
-    healthy=lambda: ("Affine", "TriangularAffine", "Chain", "Coupling[affine]", "LogNormal"),
+    healthy=lambda: (
+        "Affine",
+        "TriangularAffine",
+        "Chain",
+        "Tanh",
+        "Coupling[affine]",
+        "LogNormal",
+    ),
 )

@@ -71,10 +71,9 @@ class Jax:
 
     def duplicate(self, obj: Any) -> Any:
         """The object itself where it cannot change, as pytrees cannot; others with new attributes."""
-        from flowref.backends.jax.trees import apart
+        from flowref.backends.jax.trees import fresh
 
-        leaves, tree = apart(obj)
-        return tree.filled(leaves)
+        return fresh(obj)
 
     def fingerprint(self, obj: Any) -> str:
         """See `Backend.fingerprint`."""

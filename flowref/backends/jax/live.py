@@ -39,6 +39,7 @@ class Live:
     moving: list[bool]
     resolve: Callable[[Any], Dialect | None]
     rounding: tuple[int, float] | None = None
+    given: Any = None  # the object as it was built
     results: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
 
     @property

@@ -19,6 +19,7 @@ from flowref.backends.jax.evaluation import evaluation, mannered, offered
 from flowref.backends.jax.live import Live, noise
 from flowref.backends.jax.observation import observe
 from flowref.backends.jax.programs import POINTWISE, padded, programs_of, rows_of
+from flowref.backends.jax.retracing import own
 from flowref.backends.jax.sandbox import sandbox
 from flowref.backends.jax.training import REACH, trained
 from flowref.backends.jax.trees import apart, cast, moving
@@ -51,7 +52,7 @@ def present(
         shapes = [(leaf.shape, str(leaf.dtype)) for leaf in leaves]
         programs = programs_of(tree, shapes, dialect, not facts.built_here)
     live = Live(
-        programs, leaves, dialect, facts, condition.dtype, condition.seed, moves, resolve
+        programs, leaves, dialect, facts, condition.dtype, condition.seed, moves, resolve, given=obj
     )  # fmt: skip
     if not programs.traced:
         look(live)
@@ -147,6 +148,8 @@ def subject_of(live: Live, name: str, condition: Condition, scale: float) -> Sub
         arrange=able((dialect.chain and dialect.parts and maps) or dialect.invert, parts.arrange),
         noise=able(True, noise),
         rounding=lambda: live.rounding is not None,
+        keyed=dialect.sample is not None,
+        own=able(not scale and live.given is not None, own),
         parts=part_names,
         part_maps=part_maps,
     )

@@ -103,6 +103,19 @@ def _apart(obj: Any, leaves: list[Any], above: tuple[int, ...]) -> Tree:
     return Tree(structure, tuple(entries))
 
 
+def fresh(obj: Any) -> Any:
+    """An object that calls of another do not change: itself, unless an ordinary one is in it."""
+    leaves, tree = apart(obj)
+    return tree.filled(leaves) if opened(tree) else obj
+
+
+def opened(tree: Tree) -> bool:
+    """Whether an ordinary object was opened, here or within: calls can change it."""
+    return tree.kind is not None or any(
+        isinstance(entry, Tree) and opened(entry) for entry in tree.entries
+    )
+
+
 def openable(node: Any) -> bool:
     """Whether an object is an ordinary one that can be made anew from its attributes."""
     kind = type(node)

@@ -183,3 +183,69 @@ def asking() -> Any:
 def network() -> Any:
     """No bijection at all."""
     return eqx.nn.MLP(3, 3, 8, 1, key=jax.random.key(0))
+
+
+class Cached:
+    """A map whose scale is computed when it is first asked for, and kept."""
+
+    def __init__(self, slip: bool) -> None:
+        self.log_scale, self.slip = jnp.array([0.3, -0.2, 0.1]), slip
+        self.scale: Any = None
+
+    def forward(self, x: Any) -> Any:
+        """The map."""
+        scale = jnp.exp(self.log_scale) if self.scale is None else self.scale
+        if self.slip:
+            self.scale = scale
+        return x * scale, self.log_scale.sum() * jnp.ones(len(x))
+
+    def inverse(self, y: Any) -> Any:
+        """Its way back."""
+        return y * jnp.exp(-self.log_scale), -self.log_scale.sum() * jnp.ones(len(y))
+
+
+def cached(slip: bool = False) -> Any:
+    """The object; with the slip a value of the first trace stays in it."""
+    return Cached(slip)
+
+
+@jax.tree_util.register_pytree_node_class
+class Registered:
+    """A map that is registered as a pytree."""
+
+    def __init__(self, log_scale: Any, shift: float = 0.0, slip: bool = False) -> None:
+        self.log_scale, self.shift, self.slip = log_scale, shift, slip
+
+    def tree_flatten(self) -> Any:
+        """Its leaves; with the slip the shift is forgotten."""
+        return (self.log_scale,), (0.0 if self.slip else self.shift, self.slip)
+
+    @classmethod
+    def tree_unflatten(cls, fixed: Any, leaves: Any) -> Any:
+        """The object of its leaves."""
+        return cls(*leaves, *fixed)
+
+    def forward(self, x: Any) -> Any:
+        """The map."""
+        return x * jnp.exp(self.log_scale) + self.shift, self.log_scale.sum() * jnp.ones(len(x))
+
+    def inverse(self, y: Any) -> Any:
+        """Its way back."""
+        z = (y - self.shift) * jnp.exp(-self.log_scale)
+        return z, -self.log_scale.sum() * jnp.ones(len(y))
+
+
+def half_registered(slip: bool = False) -> Any:
+    """The object."""
+    return Registered(jnp.array([0.3, -0.2, 0.1]), 0.5, slip)
+
+
+def seeded(slip: bool = False) -> Any:
+    """A sampler that, with the slip, makes a key of its own."""
+
+    def sample(key: Any, n: int) -> Any:
+        return jax.random.normal(jax.random.key(0) if slip else key, (n, 2))
+
+    return SimpleNamespace(
+        log_prob=lambda x: jax.scipy.stats.norm.logpdf(x).sum(-1), sample=sample, event_shape=2
+    )

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref import backends
 from flowref.adapters.user.jax.speaking import (
     KEYS,
     SIZES,
@@ -111,7 +112,8 @@ def of_traces(
         if call is None:
             continue
         try:
-            closed = jax.make_jaxpr(partial(call, obj))(*_points(at, context))
+            alone = backends.find("jax").duplicate(obj)  # a trace may leave something in it
+            closed = jax.make_jaxpr(partial(call, alone))(*_points(at, context))
         except jax.errors.JAXTypeError:
             said.append(f"{name} cannot be traced by jax: it is called op by op, and not rounded")
             continue
@@ -146,11 +148,11 @@ def called(function: Any, obj: Any, x: Any, context: Any, way: Way) -> Any:
     """What a function of a dialect gives: compiled, which is faster than op by op, where it can be."""
     import jax
 
-    points = _points(x, context)
+    points, alone = _points(x, context), backends.find("jax").duplicate(obj)
     try:
-        return jax.jit(lambda x, context: function(obj, x, context, way))(*points)
+        return jax.jit(lambda x, context: function(alone, x, context, way))(*points)
     except Exception:  # what it raises without that is the object's affair
-        return function(obj, *points, way)
+        return function(backends.find("jax").duplicate(obj), *points, way)
 
 
 def _points(x: Any, context: Any) -> tuple[Any, Any]:

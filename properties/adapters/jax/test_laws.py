@@ -1,0 +1,64 @@
+"""Laws of code that is traced: each catches its mutants and holds on their hosts, and slips as users make
+them violate them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flowjax", reason="the hosts are constructions of FlowJAX")
+
+from flowref import checking, registry
+from flowref.auditing import selftest
+from flowref.model import Mutant, Status
+
+HERE = Path(__file__).parent
+PLANTED = [one for one in registry.mutants() if one.host.startswith("flowjax:")]
+QUICK = checking.Settings("quick")
+
+
+def status(spec: str, law: str) -> Status:
+    """What a law says of a target of the file of flows."""
+    target = registry.parse_target(f"{os.path.relpath(HERE / 'flows.py')}:{spec}")
+    return checking.check(target, registry.find_law(law), QUICK).status
+
+
+@pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.id)
+def test_mutants_of_jax_are_caught(mutant: Mutant) -> None:
+    """A law catches its mutant, and holds on the host of it."""
+    law = registry.find_law(mutant.law)
+    for size in mutant.sizes or (None,):
+        name = mutant.id if size is None else f"{mutant.id}@{size!r}"
+        target = registry.parse_target(mutant.host).with_options(mutant=name)
+        assert checking.check(target, law, QUICK).status is Status.VIOLATED
+    healthy = checking.check(registry.parse_target(mutant.host), law, QUICK)
+    assert healthy.status is Status.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("spec", "law"),
+    [
+        ("cached", "conduct/traced-again"),
+        ("half_registered", "conduct/tree-roundtrip"),
+        ("seeded", "conduct/key-decides"),
+    ],
+)
+def test_slips_of_tracing_are_caught(spec: str, law: str) -> None:
+    """What a trace leaves behind, what is no leaf and what no key decides is seen, and the same flow
+    without the slip is not accused.
+    """
+    assert status(f"{spec}?slip=true", law) is Status.VIOLATED
+    assert status(f"{spec}?slip=false", law) is Status.HOLDS
+
+
+def test_mutants_are_planted_where_their_library_is_missing() -> None:
+    """A mutant whose host is not installed is planted in what is."""
+    mutant = next(one for one in registry.mutants() if one.host.startswith("nflows:"))
+    if registry.installed("nflows"):
+        assert selftest.hosts_of(mutant) == (mutant.host,)
+    else:
+        assert selftest.hosts_of(mutant) == selftest.healthy_specs()
+        assert all(spec.startswith("flowjax:") for spec in selftest.healthy_specs())
