@@ -5,6 +5,7 @@ returns, and which event shape it takes.
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from flowref import backends
 from flowref.adapters.user.jax.speaking import (
     KEYS,
     SIZES,
@@ -112,8 +112,7 @@ def of_traces(
         if call is None:
             continue
         try:
-            alone = backends.find("jax").duplicate(obj)  # a trace may leave something in it
-            closed = jax.make_jaxpr(partial(call, alone))(*_points(at, context))
+            closed = jax.make_jaxpr(partial(call, apart(obj)))(*_points(at, context))
         except jax.errors.JAXTypeError:
             said.append(f"{name} cannot be traced by jax: it is called op by op, and not rounded")
             continue
@@ -148,11 +147,19 @@ def called(function: Any, obj: Any, x: Any, context: Any, way: Way) -> Any:
     """What a function of a dialect gives: compiled, which is faster than op by op, where it can be."""
     import jax
 
-    points, alone = _points(x, context), backends.find("jax").duplicate(obj)
+    points, alone = _points(x, context), apart(obj)
     try:
         return jax.jit(lambda x, context: function(alone, x, context, way))(*points)
     except Exception:  # what it raises without that is the object's affair
-        return function(backends.find("jax").duplicate(obj), *points, way)
+        return function(apart(obj), *points, way)
+
+
+def apart(obj: Any) -> Any:
+    """A shallow copy: a trace may leave values of its own in the attributes of an object."""
+    try:
+        return copy.copy(obj)
+    except Exception:  # what has no copy is called itself
+        return obj
 
 
 def _points(x: Any, context: Any) -> tuple[Any, Any]:
