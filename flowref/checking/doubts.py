@@ -19,6 +19,8 @@ ASIDE = 2.0**-16
 # How often an object is built again under random rounding, and how often in any case; a residual that
 # is then this many times larger than what that explains is clear.
 BUILDS, FEWEST_BUILDS, CLEAR = 8, 3, 8.0
+# The same of an object whose calls are heavy.
+FEWEST_OF_HEAVY, CLEAR_OF_HEAVY = 1, 1000.0
 
 
 def leaks(subject: Subject, batch: Batch) -> bool:
@@ -61,6 +63,8 @@ def beside(judgement: Judgement) -> Judgement:
             persists |= judge(measurement.again(batch._replace(x=x))).violated
         except Exception:  # where the law cannot be measured, nothing persists
             continue
+        if persists[judgement.violated].all():
+            break
     outcome = np.where(judgement.violated & ~persists, UNDECIDED, judgement.outcome)
     return judgement.with_outcome(
         outcome, "the map has a kink at the point, where no derivative exists"
@@ -79,6 +83,7 @@ def built_again(judgement: Judgement) -> Judgement:
     size, magnitude = measurement.size, precision.amplify * precision.unit
     base = np.asarray(measurement.residual.value, dtype=np.float64).reshape(len(size), -1)
     total, explained = np.zeros_like(base), np.zeros_like(size)
+    heavy = measurement.subject.cost.heavy
     try:
         for run in range(BUILDS):
             with rebuilt(seed_of(measurement.seed, "built", run), magnitude) as differs:
@@ -90,8 +95,11 @@ def built_again(judgement: Judgement) -> Judgement:
             total += np.where(np.isfinite(change), change, 0.0) ** 2
             response = np.sqrt(total.max(1, initial=0.0) / (run + 1))
             explained = precision.factor * response / precision.amplify
-            clear = size > CLEAR * (judgement.allowed + explained)
-            if run + 1 >= FEWEST_BUILDS and clear[violated].all():
+            known = judgement.allowed + explained
+            if run + 1 >= FEWEST_BUILDS and (size > CLEAR * known)[violated].all():
+                break
+            far = size > CLEAR_OF_HEAVY * known
+            if heavy and run + 1 >= FEWEST_OF_HEAVY and far[violated].all():
                 break
     except (Beyond, Exception):  # it cannot be measured then, and nothing is explained
         return judgement
