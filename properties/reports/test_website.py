@@ -11,7 +11,7 @@ import causes
 import website
 from flowref import registry
 from flowref.reporting import Report
-from site_pages import front, hooks, links, sources
+from site_pages import front, hooks, links, navigation, sources
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +55,15 @@ def test_the_first_page_says_what_was_found(site: Path) -> None:
     assert len(set(named) - {"index"}) == 5
     with pytest.raises(KeyError, match="no-such-finding"):
         front.page(words.replace("<!-- found: ", "<!-- found: no-such-finding "), report, found)
+
+
+def test_the_tutorial_is_read_in_its_order(tmp_path: Path) -> None:
+    """Its pages stand as its index leads to them, and one that it forgets stands last."""
+    (tmp_path / "tutorial").mkdir()
+    for name in ("a", "b", "c", "index"):
+        (tmp_path / "tutorial" / f"{name}.md").write_text("1. [C](c.md): x\n2. [A](a.md)\n")
+    (tutorial,) = [one["Tutorial"] for one in navigation.entries(tmp_path) if "Tutorial" in one]
+    assert tutorial == [f"tutorial/{name}.md" for name in ("index", "c", "a", "b")]
 
 
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:

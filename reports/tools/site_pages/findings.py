@@ -58,7 +58,7 @@ def _index(findings: Sequence[Finding], explained: Mapping[str, Sequence[Verdict
             )
             for one in sorted(own, key=lambda one: (one.library, one.title))
         ]
-        lines += table(("cause", "library", "violations"), rows)
+        lines += table(("cause", "library", "violations"), rows, "counted")
     return "\n".join(lines)
 
 

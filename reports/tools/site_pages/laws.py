@@ -113,7 +113,7 @@ def _catalogue(
             f"mutants that it must catch ({planted} in all), and its source. `flowref laws` lists them in a terminal, and "
             "`flowref explain LAW` tells about one.",
             "",
-            *table(("family", "ids", "laws", "mutants", "defects caught"), rows, "numbers"),
+            *table(("family", "ids", "laws", "mutants", "defects caught"), rows, "numbers ids"),
             "A *claim* may be violated; a *contract* is judged only where the component promises it; *advice* never "
             "counts. Defects caught: of all that are planted in the zoo and by mutants of other laws, summed over the laws; "
             "[how much flowref sees](../reports/power.md) tells more.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def entries(source: Path) -> list[Any]:
         {"Findings": ["findings/index.md", *_others(source, "findings")]},
         {"Laws": ["laws/index.md", *_families(source)]},
         {"Reports": [*_named(source, "reports", REPORTS), {"Dashboard": "dashboard.md"}]},
-        {"Tutorial": ["tutorial/index.md", *_others(source, "tutorial")]},
+        {"Tutorial": ["tutorial/index.md", *_lessons(source)]},
         {"About": _named(source, "about", ABOUT)},
     ]
 
@@ -54,6 +55,16 @@ def _others(source: Path, folder: str) -> list[str]:
         for path in (source / folder).glob("*.md")
         if path.name != "index.md"
     )
+
+
+def _lessons(source: Path) -> list[str]:
+    """The pages of the tutorial in the order in which its index leads to them; then those that it
+    forgets.
+    """
+    every = _others(source, "tutorial")
+    text = (source / "tutorial" / "index.md").read_text(encoding="utf-8")
+    led = [f"tutorial/{name}" for name in re.findall(r"\]\(([\w-]+\.md)\)", text)]
+    return [path for path in led if path in every] + [path for path in every if path not in led]
 
 
 def _families(source: Path) -> list[Any]:
