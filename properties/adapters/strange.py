@@ -144,6 +144,46 @@ class WithAnotherPrior(WithPrior):
     factor = 0.5
 
 
+class Likely(Warped):
+    """Called, it tells its log-likelihood; the map is encode and decode."""
+
+    prior = torch.distributions.Normal(0.0, 1.0)
+
+    def encode(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.onward(x)
+
+    def decode(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.back(z)
+
+    def log_prob(self, x: Any) -> Any:
+        """By change of variables."""
+        z, ladj = self.encode(x)
+        return self.prior.log_prob(z).sum(-1) + ladj
+
+    def forward(self, x: Any) -> Any:
+        """The log-likelihood."""
+        return self.log_prob(x)
+
+
+class Vector784(nn.Module):
+    """Images as vectors, of which its arrays alone tell the size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_gain = nn.Parameter(torch.zeros(784))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        z, log_gain = self.log_gain.exp() * x, self.log_gain.sum()
+        return z.view(-1, 784), log_gain.expand(len(x))
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return z * (-self.log_gain).exp(), -self.log_gain.sum().expand(len(z))
+
+
 class Accumulator(Warped):
     """A second argument of a name that says nothing."""
 

@@ -105,6 +105,7 @@ def test_two_ways_back_that_disagree_are_refused_with_both() -> None:
         ("Triple?returns=z,log_prior,ladj", "log_prob = log_prior + ladj, as declared"),
         ("WithPrior", "log_prob = log_prior + ladj, as its base tells"),
         ("WithPriorLast", "log_prob = log_prior + ladj, as its base tells"),
+        ("Likely", "forward: encode()"),
         ("Accumulator?running=add", "running log-det, added (objective)"),
         ("Attributed", "inverse: undo()"),
         ("made", "inverse: undo()"),
@@ -114,6 +115,11 @@ def test_two_ways_back_that_disagree_are_refused_with_both() -> None:
 def test_an_option_an_attribute_or_the_factory_decides(name: str, words: str) -> None:
     """Each way of choosing is followed, and told."""
     assert words in said(name) or not words
+
+
+def test_the_size_of_an_image_as_a_vector_is_told_by_arrays() -> None:
+    """Several hundred features are found where an array has as many entries and no fewer fit."""
+    assert recipe("Vector784").recognized.event_shape == (784,)
 
 
 @pytest.mark.parametrize("name", ["InverseAndReverse", "StaticReverse"])

@@ -16,7 +16,7 @@ from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.arrays import computes_in_arrays, through_arrays
 from flowref.adapters.user.conventions.asking import log_prob_column
 from flowref.adapters.user.conventions.directions import Chosen
-from flowref.adapters.user.conventions.encoding import encodes
+from flowref.adapters.user.conventions.encoding import DECODE, ENCODE, encodes, tells_log_det
 from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.samples import settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
@@ -50,6 +50,8 @@ CHANNELS = (
 )  # fmt: skip
 # Positions on a side of an image, and in a sequence, that are tried.
 SIDE = 4
+# Sizes of arrays up to which they are tried as numbers of features first, and at all.
+SMALL, MOST = 256, 4096
 # Numbers of features that are tried where nothing tells any, likeliest first.
 USUAL = (4, 2, 3, 1, 6, 8, 5, 7, 10, 12, 16, 20, 32, 64)
 
@@ -66,6 +68,8 @@ def settle(
     """How an object speaks, as far as calls show it. ``shaped``: its map is known to take points of
     this shape, so that a log-density that raises is broken.
     """
+    if dialect.forward is None and context is None and "forward" not in chosen:
+        dialect, chosen = _encoding(obj, dialect, x, chosen)
     settled = Settled(dialect)
     if dialect.forward is not None:
         settled = _settle_map(obj, dialect, x, context, facts, chosen)
@@ -101,6 +105,18 @@ def settle(
     return replace(settled, dialect=dialect)
 
 
+def _encoding(obj: Any, dialect: Dialect, x: Any, chosen: Chosen) -> tuple[Dialect, Chosen]:
+    """The dialect of a density that is called for its log-likelihood and has its map in encode and
+    decode, and what chooses these; as they were where it has not.
+    """
+    from flowref.adapters.user.adapter import dialect_of
+
+    if dialect.log_prob is None or not tells_log_det(obj, x):
+        return dialect, chosen
+    chosen = {**chosen, "forward": ENCODE, "inverse": chosen.get("inverse", DECODE)}
+    return dialect_of(obj, chosen) or dialect, chosen
+
+
 def _with_samples(obj: Any, dialect: Dialect) -> Dialect:
     """The dialect of a density that was found by a call, with its samples and its base."""
     if callable(getattr(obj, "sample", None)):
@@ -114,7 +130,7 @@ def _settle_map(
     obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen
 ) -> Settled:
     volume = bool(facts.promises.get("volume-preserving"))
-    if dialect.log_prob is not None and "returns" not in chosen:
+    if dialect.log_prob is not None and not chosen.keys() & {"returns", "forward"}:
         run = obj if callable(obj) else getattr(obj, "forward", None)
         try:
             out = None if run is None else run(x) if context is None else run(x, context)
@@ -167,7 +183,7 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
         yield ()
     for name in FEATURES:
         value = getattr(obj, name, None)
-        if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 4096:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value < MOST:
             yield (value,)
         elif isinstance(value, (tuple, list)) and value and all(isinstance(v, int) for v in value):
             yield tuple(value)
@@ -176,10 +192,14 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
             yield tuple(sizes[-3:])
     yield from filter(None, map(stretched, state))
     for sizes in state:
-        if len(sizes) in (1, 2) and 0 < sizes[-1] <= 256:
+        if len(sizes) in (1, 2) and 0 < sizes[-1] <= SMALL:
             yield (sizes[-1],)
             yield (sizes[0],)
     yield from ((features,) for features in USUAL)
+    # Images as vectors; layers within are often wider than events, so these come last.
+    yield from (
+        (sizes[-1],) for sizes in state if len(sizes) in (1, 2) and SMALL < sizes[-1] < MOST
+    )
     yield ()
     told = [getattr(obj, name, None) for name in CHANNELS]
     named = [size for size in told if type(size) is int and 0 < size < 4096]

@@ -21,6 +21,8 @@ class RoundedBijection(Bijection, Rounded, Protocol):
 NOISES, RUNS, AGREEING = {"float64": 2.0**-43, "float32": 2.0**-22}, 6, 1e-3
 # No more suspicious points of a batch than this are examined.
 EXAMINED = 16
+# Jacobians are made of events of no more entries: whether larger ones lose a point is not asked.
+DIFFERENTIATED = 256
 # Ordinary points reach so far, and any so far; images of ordinary size are smaller than this.
 ORDINARY, FARTHEST, IMAGES = 16.0, 1e6, 1e6
 # Points that all models are trained on, of which several are asked; log-dets that are large, not too
@@ -163,7 +165,7 @@ def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array] | 
 def moves(flow: Flow, points: Batch, y: Array) -> Array:
     """Of which points the image tells them: no direction is lost in the rounding of the image."""
     rows = len(points.x)
-    if not offers(flow, Differentiable):
+    if not offers(flow, Differentiable) or y[0].size > DIFFERENTIATED:
         return np.zeros(rows, dtype=bool)
     matrices = flow.jacobian("forward", points.x, points.context).astype(np.float64)
     told = np.zeros(rows, dtype=bool)

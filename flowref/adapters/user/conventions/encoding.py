@@ -20,6 +20,20 @@ def encodes(obj: Any) -> bool:
     )
 
 
+def tells_log_det(obj: Any, x: Any) -> bool:
+    """Whether encode is a map beyond doubt: as many entries as came in, and one number per point."""
+    if not encodes(obj):
+        return False
+    try:
+        out = obj.encode(x)
+    except Exception:  # it may want other points
+        return False
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        return False
+    latent, ladj = (tuple(getattr(one, "shape", ())) for one in out)
+    return len(x.shape) > 1 and math.prod(latent) == x.numel() and ladj == (len(x),)
+
+
 def refuse_autoencoder(obj: Any, x: Any, latent: Any, ladj: Any) -> None:
     """Raise where nothing shows that encode is a map: what it returns has another size, or no number
     for each point beside it.
