@@ -213,6 +213,43 @@ class Logit(nn.Module):
         return x.log() - (1 - x).log(), -(x.log() + (1 - x).log()).sum(-1)
 
 
+class Refusing(Scaling):
+    """An inverse that asserts what holds of images up to 2 alone."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.onward(x)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        assert bool((z.abs() < 2).all())
+        return self.back(z)
+
+
+class Drawing(nn.Module):
+    """A normal distribution whose samples come with their log-densities."""
+
+    def __init__(self, wrong: bool = False) -> None:
+        super().__init__()
+        self.wrong, self.s = wrong, nn.Parameter(torch.tensor([0.3, -0.4, 0.2]))
+
+    def log_prob(self, x: Any) -> Any:
+        """The log-density."""
+        z = x * (-self.s).exp()
+        return -0.5 * (z * z).sum(-1) - 1.5 * math.log(2 * math.pi) - self.s.sum()
+
+    def sample_and_log_prob(self, count: int) -> Any:
+        """Points and log-densities; with a slip the scale is counted the other way."""
+        z = torch.randn(count, 3, dtype=self.s.dtype)
+        base = -0.5 * (z * z).sum(-1) - 1.5 * math.log(2 * math.pi)
+        return z * self.s.exp(), base + (self.s.sum() if self.wrong else -self.s.sum())
+
+
+def drawing_wrong() -> nn.Module:
+    """The sign is turned."""
+    return Drawing(wrong=True)
+
+
 class Mixing(nn.Module):
     """Takes away a part of the mean of each sample: no bijection, and nothing says that it is one."""
 
@@ -291,6 +328,22 @@ def test_what_is_right_holds(name: str, law: str) -> None:
     """The laws are measured, and hold."""
     verdict = check(f"{__file__}:{name}", law, Settings("quick"))
     assert verdict.status is Status.HOLDS, verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "law", "status"),
+    [
+        ("Refusing", "bijection/finite", Status.VIOLATED),
+        ("KeywordThatIsForgotten", "bijection/finite", Status.HOLDS),
+        ("Drawing", "density/beside-samples", Status.HOLDS),
+        ("drawing_wrong", "density/beside-samples", Status.VIOLATED),
+    ],
+)
+def test_what_is_wrong_is_seen_beside_what_is_right(name: str, law: str, status: Status) -> None:
+    """An inverse that refuses images of points near zero is violated, and log-densities beside
+    samples are those of the samples.
+    """
+    assert check(f"{__file__}:{name}", law, Settings("standard")).status is status
 
 
 @pytest.mark.parametrize(

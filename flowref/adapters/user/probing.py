@@ -18,7 +18,7 @@ from flowref.adapters.user.conventions.asking import log_prob_column
 from flowref.adapters.user.conventions.directions import Chosen
 from flowref.adapters.user.conventions.encoding import DECODE, ENCODE, encodes, tells_log_det
 from flowref.adapters.user.conventions.offset import without
-from flowref.adapters.user.conventions.samples import settle_sample
+from flowref.adapters.user.conventions.samples import settle_beside, settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
 from flowref.model import (
     Ambiguous,
@@ -99,6 +99,7 @@ def settle(
     if dialect.sample is not None:
         dialect, words = settle_sample(obj, dialect, x, context, chosen)
         settled = settled.saying(*words)
+    dialect = settle_beside(obj, dialect, x, context)
     if "offset" in chosen:
         dialect, said = without(dialect, chosen["offset"], math.prod(x.shape[1:]))
         settled = settled.saying(said)

@@ -9,7 +9,18 @@ import numpy as np
 from flowref.laws.common.arithmetic import inside, rows_max
 from flowref.laws.common.outcomes import attempt, finite, log_det
 from flowref.laws.common.requirements import not_estimator
-from flowref.model import EXACT, Array, Batch, Call, Mapped, Residual, Undecidable, law, seed_of
+from flowref.model import (
+    EXACT,
+    Array,
+    Batch,
+    Call,
+    Mapped,
+    Residual,
+    Undecidable,
+    draw,
+    law,
+    seed_of,
+)
 from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible, Rounded, offers
 
 
@@ -25,6 +36,8 @@ EXAMINED = 16
 DIFFERENTIATED = 256
 # Ordinary points reach so far, and any so far; images of ordinary size are smaller than this.
 ORDINARY, FARTHEST, IMAGES = 16.0, 1e6, 1e6
+# Points this near have images that an inverse takes; of so many others it takes some.
+NEAR, OTHERS = 8.0, 4
 # Points that all models are trained on, of which several are asked; log-dets that are large, not too
 # large for a number per entry in single precision; values that are alike in both.
 NEAR, SEVERAL, LARGE, LARGEST, ALIKE = 4.0, 2, 60.0, 1e5, 1e-2
@@ -34,6 +47,7 @@ ULPS, TOLD = {"float64": 2.0**-43, "float32": 2.0**-18}, 1e-3
 
 @law(
     "bijection/finite",
+    version=2,
     lines=True,
     tolerance=EXACT,
     local=False,
@@ -67,10 +81,10 @@ def finite_everywhere(flow: RoundedBijection, batch: Batch) -> Residual:
     if offers(flow, Invertible) and not broken.any() and sound.any():
         back = way_back(flow, batch, out.value)
         if back is not None:
-            lost, came = back
+            lost, came, note = back
             broken |= lost & sound & (reach <= FARTHEST)
-            observed["inverse(f(x))"] = came
-            notes = ["the way back from an ordinary image is not finite"]
+            observed |= {} if came is None else {"inverse(f(x))": came}
+            notes = [note]
     if not broken.any() and (lost := underflowing(flow, batch, out, sound & (reach <= NEAR))).any():
         broken |= lost
         notes = ["the log-det is finite, and in single precision it is not at any ordinary point"]
@@ -139,9 +153,9 @@ def settles(flow: Rounded, call: Call[Mapped], points: Batch, seed: int) -> Arra
     return np.asarray(settled & agree.all(1))
 
 
-def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array] | None:
-    """Where an image of ordinary size comes back as no number though the map moves there, and what
-    came back; None where nothing can be asked.
+def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array | None, str] | None:
+    """Where an image of ordinary size comes back as no number, or is refused, though the map moves
+    there, what came back, and a note; None where nothing can be asked.
     """
     x, context = batch.x, batch.context
     try:
@@ -150,7 +164,14 @@ def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array] | 
         return None
     usable &= rows_max(y) <= IMAGES
     back, error = attempt(flow.inverse, image, context)
-    if error or back.value.shape != x.shape:  # other laws report it
+    if error:
+        refused = raising(flow, batch, image, usable & (rows_max(x) <= NEAR))
+        rows = np.flatnonzero(refused)
+        if len(rows):
+            refused[rows] = moves(flow, batch.rows(rows), y[rows])
+        said = error.rstrip(": ")
+        return refused, None, f"the way back from an ordinary image raises {said}"
+    if back.value.shape != x.shape:  # another law reports it
         return None
     lost = usable & ~finite(back, len(x))
     if flow.promises.get("inverse-tolerance"):  # an iteration may diverge far out
@@ -159,7 +180,41 @@ def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array] | 
     lost[:] = False
     if len(rows):
         lost[rows] = moves(flow, batch.rows(rows), y[rows])
-    return lost, np.asarray(back.value)
+    return lost, np.asarray(back.value), "the way back from an ordinary image is not finite"
+
+
+def raising(flow: Invertible, batch: Batch, image: Array, asked: Array) -> Array:
+    """One of the images that are asked about that the inverse refuses, alone and twice. None where
+    it searches, and may say that it found nothing, or refuses others as well, whatever they are,
+    which other laws report.
+    """
+    refused = np.zeros(len(image), dtype=bool)
+    guilty = np.flatnonzero(asked)
+    if flow.promises.get("inverse-tolerance"):
+        return refused
+
+    def refuses(some: Array) -> bool:
+        context = None if batch.context is None else batch.context[some]
+        return bool(len(some) and attempt(flow.inverse, image[some] + 0.0, context)[1])
+
+    while len(guilty) > 1:
+        half, other = np.array_split(guilty, 2)
+        guilty = half if refuses(half) else other
+    refused[guilty] = (
+        refuses(guilty) and refuses(np.repeat(guilty, 2)) and takes_any(flow, batch, guilty)
+    )
+    return refused
+
+
+def takes_any(flow: Invertible, batch: Batch, row: Array) -> bool:
+    """Whether the inverse takes an image of ordinary points, under the context of a row."""
+    rng = np.random.default_rng(seed_of(batch.seed, "ordinary"))
+    context = None if batch.context is None else batch.context[row]
+    for x in draw(flow.domain, (OTHERS, 1, *flow.event_shape), rng):
+        out, error = attempt(flow.forward, x, context)
+        if not error and not attempt(flow.inverse, out.value + 0.0, context)[1]:
+            return True
+    return False
 
 
 def moves(flow: Flow, points: Batch, y: Array) -> Array:

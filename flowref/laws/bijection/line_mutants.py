@@ -124,3 +124,17 @@ def _product(size: float, out: Mapped, asked: Asked) -> Mapped:
 def logarithm_of_a_product_in_single(subject: Subject, size: float = 150.0) -> Subject:
     """The log-det is the logarithm of a product, which is zero in single precision alone."""
     return answered(ladj_added(subject, "forward", -size), partial(_product, size))
+
+
+@mutant("bijection/finite", host=ELEMENTWISE, sizes=(2.0, 5.0))
+def way_back_refused(subject: Subject, size: float = 5.0) -> Subject:
+    """The inverse asserts what holds within its interval alone, though the map goes on outside it
+    (pyro issue 3139).
+    """
+    return wrapped(subject, "inverse", _refusing, size)
+
+
+def _refusing(call: Map, size: float, z: Array, context: Array | None = None) -> Mapped:
+    if (np.abs(z) > size).any():
+        raise AssertionError("the discriminant is negative")
+    return call(z, context)

@@ -41,6 +41,8 @@ class Bent(nn.Module):
         below, beyond = z <= self.knot, z > self.knot
         if self.defect == "knot-on-neither-side":
             below = z < self.knot
+        if self.defect == "asserted-inside-alone":
+            assert (z < 5).all()
         slopes = self.log_slope.expand_as(z)
         x = torch.where(below, z, x)
         x = torch.where(beyond, self.knot + (z - self.knot) * torch.exp(-slopes), x)
@@ -91,6 +93,7 @@ SPECIMENS = (
             "tail-is-linear": ("bijection/log-det", "bijection/log-det-antisymmetry"),
             "center-divided-out": ("bijection/finite",),
             "knot-on-neither-side": ("bijection/inverse-roundtrip", "bijection/forward-roundtrip"),
+            "asserted-inside-alone": ("bijection/finite",),
         },
     ),
     Specimen(

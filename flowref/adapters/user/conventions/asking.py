@@ -338,6 +338,11 @@ def sample_of(
     return out if squeezed is None else out.squeeze(squeezed)
 
 
+def sampled_beside(obj: Any, n: int, context: Any, method: str, shape: bool = False) -> Any:
+    """Draw ``n`` points with the log-densities that come beside them: by a number or a shape."""
+    return getattr(obj, method)((n,) if shape else n)
+
+
 def sample_at(obj: Any, n: int, context: Any) -> Any:
     """Draw a point at each context, from an object that counts them itself."""
     return obj.sample(context if len(context) == n else context.expand(n, *context.shape[1:]))

@@ -29,6 +29,10 @@ LIKELY = (
 # Methods that may be a log-density, and those that may draw: named in a hint, never taken.
 DENSE = ("logpdf", "log_pdf", "logp", "log_density", "log_likelihood", "loglik", "logprob", "ll")
 DRAWING = ("rvs", "samples", "draw", "generate", "simulate")
+# Methods that draw points with their log-densities beside them.
+BESIDE_SAMPLES = (
+    "sample_and_log_prob", "sample_with_log_prob", "sample_log_prob", "rsample_and_log_prob", "rsample_with_log_prob",
+)  # fmt: skip
 # A second parameter that is a running log-det, to which a layer adds its own.
 ADDED = frozenset(
     {

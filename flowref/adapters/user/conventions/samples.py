@@ -9,6 +9,7 @@ from typing import Any
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import asking
 from flowref.adapters.user.conventions.directions import Chosen
+from flowref.adapters.user.conventions.names import BESIDE_SAMPLES
 from flowref.model import Dialect, SpecError
 
 
@@ -39,6 +40,27 @@ def settle_sample(
     wanted = isinstance(by_number, TypeError) or by_number is None
     draw = calls.sample_shape if wanted else calls.sample_number
     return replace(dialect, sample=draw), ()
+
+
+def settle_beside(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect:
+    """The dialect with samples that come with their log-densities, where one method draws them: as
+    many points as it is asked for, with a number each.
+    """
+    if dialect.log_prob is None or dialect.sample_log_prob is not None or context is not None:
+        return dialect
+    for method in BESIDE_SAMPLES:
+        if not callable(getattr(obj, method, None)):
+            continue
+        for shape in (False, True):
+            call = partial(asking.sampled_beside, method=method, shape=shape)
+            try:
+                points, beside = call(obj, 2, None)
+                fits = tuple(points.shape) == (2, *x.shape[1:]) and tuple(beside.shape) == (2,)
+            except Exception:  # it wants something else
+                continue
+            if fits:
+                return replace(dialect, sample_log_prob=call)
+    return dialect
 
 
 def _complaint(obj: Any, draw: Any, context: Any) -> Exception | None:
