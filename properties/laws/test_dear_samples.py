@@ -14,6 +14,7 @@ import pytest
 from flowref.laws.common.probes import DEARLY_DRAWN, DRAWN, few
 from flowref.laws.density.independence import rows_independent
 from flowref.laws.density.piling import no_piling_up
+from flowref.laws.density.sampling import rsample_grad
 from flowref.model import (
     REAL,
     UNCOUNTED,
@@ -21,10 +22,13 @@ from flowref.model import (
     Batch,
     CallCost,
     Cost,
+    Line,
     Mapped,
     Support,
+    Undecidable,
     Unsupported,
 )
+from flowref.model.means import Means, within
 
 SIZE, SEEDS = 400, 30
 DEAR = Cost({"sample": CallCost(repeats=True), "rsample": CallCost(repeats=True)})
@@ -135,3 +139,12 @@ def test_a_probe_draws_one_point_where_each_is_dear() -> None:
     """And several where they are not."""
     assert few(flow(independent), "sample") == DEARLY_DRAWN == 1
     assert few(flow(independent, UNCOUNTED), "sample") == DRAWN
+
+
+def test_gradients_of_samples_that_take_too_long_are_told_before_they_are_drawn() -> None:
+    """With the time that they would take."""
+    cost = Cost({"rsample": CallCost(repeats=True, work=Line(0.0, 1e9))})
+    subject = flow(independent, cost)
+    with within(Means(work=1e10)), pytest.raises(Undecidable, match="takes about 80 s: --timeout"):
+        rsample_grad.measure(subject, BATCH)
+    assert not subject.asked

@@ -37,6 +37,7 @@ from flowref.model import (
     requires,
 )
 from flowref.model.abilities import BaseSampler, Bijection, Flow, Invertible, Living, Sampler
+from flowref.model.means import means, too_long
 from flowref.model.steps import Draw, Nudge, Pathwise
 
 
@@ -56,6 +57,8 @@ class LivingSampler(Living, Sampler, Protocol):
 # compared with.
 PATHS, STEPS = 8, (1e-3, 1e-4, 1e-5)
 PATH_ERROR, GAP_FACTOR = 1e-4, 10.0
+# What is drawn besides the differences takes so many times a draw: without a graph, with one, and back.
+ONCE = 4
 
 
 # The laws of samples look at unconditional flows whose maps are computed in closed form.
@@ -134,7 +137,11 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
     The gradient is compared with differences of samples that are drawn from the same random state
     with moved parameters.
     """
-    seed = batch.seed
+    seed, cost = batch.seed, flow.facts.cost.of("rsample")
+    # Before the first of them is drawn.
+    work = (2 * len(STEPS) + ONCE) * cost.work.of(PATHS)
+    if cost.repeats and work > means().left:
+        raise Undecidable(f"not judged: comparing its gradients with differences {too_long(work)}")
     weights = np.random.default_rng(seed).standard_normal((PATHS, *flow.density_shape))
     draw, reparameterized = Draw(PATHS), Pathwise(PATHS, weights, seed)
     alone = Pathwise(PATHS, weights, seed, alone=True)
