@@ -47,6 +47,8 @@ class Kept(nn.Module):
             weight = weight if self.cached is None else self.cached
         z, rest = x[:, :2], x[:, 2:]
         mean = z @ weight.T + self.decoder.bias
+        if self.slip == "detaches":
+            mean = mean.detach()
         return z, (-0.5 * (rest - mean).square() - 0.5 * math.log(2 * math.pi)).sum(1)
 
     def inverse(self, z: Any) -> Any:
@@ -60,6 +62,7 @@ SLIPS = (
     ("prints", "conduct/no-printing"),
     ("trains", "mode/kept"),
     ("caches", "conduct/cache-coherent"),
+    ("detaches", "contribution/parameter-gradient"),
 )
 
 

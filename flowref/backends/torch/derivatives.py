@@ -13,7 +13,7 @@ import torch
 
 from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import Live
-from flowref.backends.torch.methods import method
+from flowref.backends.torch.methods import SEEDED, method
 from flowref.backends.torch.state import directions, move
 from flowref.model import Array, Cost, Mapped, Undecidable, Unsupported
 from flowref.model.cost import BACKWARD
@@ -228,7 +228,9 @@ def along(
     with live.calling(name):
         obj = live.take()
         move(obj, t, seed, only)
-        return as_mapped(name, method(live, name)(obj, live.tensor(x), live.tensor(context)))
+        # Those take a seed; the random state is that of the call.
+        run = live.function(name) if name in SEEDED else method(live, name)
+        return as_mapped(name, run(obj, live.tensor(x), live.tensor(context)))
 
 
 def slope(

@@ -127,6 +127,18 @@ def a_generator_of_its_own(subject: Subject, size: float = 1.0) -> Subject:
     return wrapped(subject, "push", _unseeded, np.random.default_rng(0))
 
 
+@mutant("contribution/parameter-gradient", host="reference:Slice", sizes=(0.03, 0.3, 1.0))
+def a_term_is_detached(subject: Subject, size: float = 1.0) -> Subject:
+    """A part of the contribution is not trained."""
+    return wrapped(subject, "slope", _slower, size)
+
+
+@mutant("contribution/parameter-gradient", host="reference:RAD")
+def the_gate_is_trained_backward(subject: Subject, size: float = 2.0) -> Subject:
+    """A straight-through share of a region has a gradient of the other sign."""
+    return wrapped(subject, "slope", _slower, size)
+
+
 @mutant("contribution/rows-independent", host="reference:Metropolis")
 def one_decision_for_all(subject: Subject, size: float = 1.0) -> Subject:
     """A batch is accepted as a whole, where all of its rows would be."""
@@ -183,6 +195,10 @@ def _noisy(call: Callable[..., Mapped], size: float, x: Array, seed: int, *other
     out = call(x, seed, *others)
     value = np.asarray(out.value, dtype=np.float64)
     return Mapped(value + size * np.random.default_rng(seed).random(value.shape), out.ladj)
+
+
+def _slower(call: Callable[..., float], size: float, *inputs: Any) -> float:
+    return (1 - size) * call(*inputs)
 
 
 def _unseeded(

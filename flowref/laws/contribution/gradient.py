@@ -1,0 +1,79 @@
+"""What a kernel that draws nothing forward contributes is trained as what it is."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from flowref.laws.common.differences import EXPONENTS, FINE, derivative
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.probes import accepted
+from flowref.laws.common.requirements import has_parameters, in_double, true_gradients
+from flowref.laws.conduct.parameter_gradients import APPROXIMATE, LARGEST, SHARP
+from flowref.laws.conduct.quotients import DOUBT
+from flowref.laws.conduct.state import not_fixed
+from flowref.laws.contribution.calls import contribution
+from flowref.model import BOUND, Batch, Residual, Undecidable, Unsupported, law, requires
+from flowref.model.abilities import Flow, Parametric, Pushing
+
+
+class PushingParametric(Pushing, Parametric, Protocol):
+    """A kernel whose parameters can be moved along a direction."""
+
+
+@requires("its forward draws, or does not say whether it does")
+def draws_nothing_forward(flow: Flow) -> bool:
+    """What is drawn may be out of the reach of gradients on purpose."""
+    return flow.facts.kernel is not None and flow.facts.kernel.draws[0] is False
+
+
+@law(
+    "contribution/parameter-gradient",
+    tolerance=BOUND,
+    effort=2,
+    size=8,
+    scales=(0.0, 0.3),
+    local=False,
+    applies=draws_nothing_forward & in_double & true_gradients & has_parameters & not_fixed,
+    source="Nielsen et al., SurVAE Flows (arXiv:2007.02731): all terms of the likelihood are trained together; "
+    "a detached one is not trained",
+)
+def parameter_gradient(flow: PushingParametric, batch: Batch) -> Residual:
+    r"""Of a layer whose forward draws nothing, autograd's derivative of the contribution with respect to
+    the parameters is its derivative.
+
+    Measured along one direction of the space of all parameters, against differences.
+    """
+    x, refused = accepted(flow.push, batch.x, batch.seed, batch.context)
+    if x is None:
+        raise Undecidable(f"forward refuses its points ({refused})")
+    rows = len(x)
+    inputs = ("push", x, batch.context, batch.seed)
+    here = contribution(flow.along(*inputs, 0.0), rows)
+    usable = np.isfinite(here) & (np.abs(here) < LARGEST)
+    if not usable.any():
+        raise Undecidable("no contribution is of ordinary size")
+    weights = usable.astype(np.float64)
+
+    def total_at(t: float) -> float:
+        moved = contribution(flow.along(*inputs, t), rows)
+        return float(np.where(usable, moved, 0.0).sum())
+
+    slope, refused = attempt(flow.slope, *inputs, weights)
+    if refused:
+        raise Unsupported(f"it cannot be differentiated here ({refused})")
+    exponents = FINE if flow.facts.cost.heavy else EXPONENTS
+    estimate, error = derivative(total_at, slope, DOUBT, exponents)
+    scale = 1 + abs(slope) + float(np.abs(np.where(usable, here, 0.0)).sum())
+    usable &= bool(np.isfinite(estimate) and error < SHARP * scale)
+    return Residual(
+        np.full(rows, np.nan_to_num(slope - estimate)),
+        allowed=DOUBT * error + APPROXIMATE * scale,
+        decidable=usable,
+        trivial=np.full(rows, not (slope or estimate)),
+        observed={
+            "autograd": np.full(rows, slope),
+            "differences": np.full(rows, estimate),
+        },
+    )
