@@ -68,12 +68,20 @@ class Hungry(nn.Module):
 
     def forward(self, x, recipe):
         return x * recipe["gain"], x.new_zeros(len(x))
+
+
+class Messages(nn.Module):
+    event_shape = (3,)
+
+    def forward(self, x, edge_index):
+        return x + torch.zeros_like(x).index_add(0, edge_index[0], x), x.new_zeros(len(x))
 """
 SAYING = {
     "Analysis": "say ?forward=analyse&inverse=synthesise",
     "Unheard": "methods straighten(), bend() take one argument",
     "Frozen": "types.SimpleNamespace(log_prob=d.logpdf, sample=d.rvs)",
     "Shifted": "say ?event=2&context=2 or ?event=2&context=3 or",
+    "Messages": "a subclass whose forward and inverse take points alone and pass it on",
     "Hungry": "asks for recipe besides points, and no context of up to 128 numbers was taken",
 }
 TAKEN = {

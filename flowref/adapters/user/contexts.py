@@ -18,6 +18,7 @@ from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.directions import GIVEN_ONES, Chosen, Way, forward_way
 from flowref.adapters.user.conventions.names import (
     CONTEXTS,
+    INDEXED,
     LABELS,
     MASKED,
     OPTIONAL,
@@ -130,10 +131,15 @@ def infer(
         options = " or ".join(_option(one, facts) for one in found[:3])
         raise Ambiguous(f"it asks for {name}, and takes contexts of several shapes: say {options}")
     why = "" if first is None else f": it raised {one_line(first, 200)}{place_of(first)}"
+    if INDEXED.search(plain(name)):
+        raise TargetError(
+            f"it asks for {name} besides points, which no drawn numbers can stand for: name a factory "
+            "of a subclass whose forward and inverse take points alone and pass it on"
+        )
     raise TargetError(
         f"it asks for {name} besides points, and no context of up to {SIZES[-1]} numbers was "
-        f"taken{why}. If it is a context, say ?context=2 (and ?event=); if it is a mask or a label, "
-        "name a factory that returns the object with it bound"
+        f"taken{why}. If it is a context, say ?context=2 (and ?event=); if it is a mask, a label or "
+        "anything else, name a factory that returns the object with it bound"
     )
 
 

@@ -71,6 +71,8 @@ OPTIONAL = frozenset(
 )
 # Parameters that are masks, and those that are labels of classes.
 MASKED = re.compile(r".*mask.*")
+# Parameters that are indices, lengths or graphs.
+INDEXED = re.compile(r"edge|adj|graph|ind(ex|ices)|length|ptr$")
 LABELS = frozenset(
     {
         "y", "c", "label", "labels", "cls", "class", "classes", "classid", "classids", "classlabel", "classlabels",
