@@ -4,7 +4,11 @@ does so wrongly.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import torch
+from torch import nn
 
 from flowref.checking import Settings, check
 from flowref.model import Status
@@ -29,3 +33,31 @@ def test_a_wrong_log_det_is_found_by_differences() -> None:
         Settings("quick"),
     )
     assert verdict.status is Status.VIOLATED
+
+
+class Overwriting(nn.Module):
+    """A map that writes its coordinates into place, one after the other, as it goes forward."""
+
+    event_shape = (3,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor([0.3, -0.2, 0.4]))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        z, ladj = torch.zeros_like(x), torch.zeros(len(x), dtype=x.dtype)
+        for i in range(3):
+            s = (z * self.w).sum(-1).tanh()
+            z[:, i] = x[:, i] * s.exp()
+            ladj = ladj + s
+        return z, ladj
+
+
+@pytest.mark.parametrize(
+    "law", ["bijection/log-det-parameter-gradient", "conduct/gradients-finite"]
+)
+def test_a_map_that_overwrites_what_it_computed_is_no_error(law: str) -> None:
+    """No gradient can be asked for, which is said; nothing is known to be wrong."""
+    verdict = check(parse_target(f"{__file__}:Overwriting"), law, Settings("quick"))
+    assert verdict.status is not Status.ERROR, verdict.reason

@@ -253,7 +253,8 @@ def slope(
         total = _weighted(ladj, weights, len(x)) + _weighted(value, values, len(x))
         if not isinstance(total, torch.Tensor) or not total.requires_grad:
             return 0.0
-        return directional(total, obj, seed, only)
+        with in_place(name):
+            return directional(total, obj, seed, only)
 
 
 def directional(

@@ -47,6 +47,8 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
     life, error = attempt(flow.play, [Learn(data(flow, ordinary), batch.context)])
     if error.startswith(("ValueError", "NotImplementedError")):
         raise Unsupported(f"it refuses to be trained in eval mode ({error})")
+    if "modified by an inplace operation" in error:
+        raise Unsupported("its loss overwrites what autograd needs to go back", waits=True)
     if error:
         raise RuntimeError(error)
     (outcome,) = life
