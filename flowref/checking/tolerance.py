@@ -6,7 +6,8 @@ is measured again R times under Monte-Carlo arithmetic with noise $Mu$; with
 $s = \mathrm{rms}_i(r_i - r)$ the residual is a violation iff $|r| > k\,(s/M + uS/4)$, and is then
 confirmed with more runs and fresh noise. Where the response to the noise is no longer small (s >
 S/100), only a residual k times the *amplified* response accuses; otherwise nothing can be said. Noise of
-single precision is not amplified (M = 1): nothing can be said where s > S.
+single precision is not amplified (M = 1): nothing can be said where s > S. Nor
+can it where s exceeds the span of the residual (see `Residual`).
 """
 
 from __future__ import annotations
@@ -111,8 +112,9 @@ def _against(judgement: Judgement, response: Response) -> Judgement:
     linear = moved <= (RESPONSE_LIMIT if amplified else 1.0) * scale
     explained = precision.factor * np.where(linear, moved / precision.amplify, moved)
     allowed = explained + precision.factor * precision.unit * scale / 4 + measurement.bound
-    violated = np.isfinite(size) & response.steady & (size > allowed)
-    held = np.isfinite(size) & response.steady & linear & ~violated
+    told = np.isfinite(size) & response.steady & (moved <= measurement.residual.span)
+    violated = told & (size > allowed)
+    held = told & linear & ~violated
     isolated = _isolated(measurement, response)
     violated |= isolated | _never_finite(measurement, response)
     outcome = np.where(violated, VIOLATED, np.where(held, HELD, UNDECIDED))

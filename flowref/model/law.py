@@ -39,6 +39,9 @@ class Residual:
     residual is conspicuous.
     ``trivial`` ``(batch,)``: True where the law holds whatever the subject does; a pass needs a row
     that is not.
+    ``span``: the largest response to noise at which rounding is still a small change of it. The
+    logarithm of a determinant that is measured has half a nat: beyond, the determinant may be
+    nothing but rounding, and its logarithm anything.
     ``observed``: named numbers per point, for the reader. ``note``: a sentence for the reader.
     ``road``: how it was measured where there are several ways, in words; said of what holds, too.
     """
@@ -49,6 +52,7 @@ class Residual:
     decidable: Array | None = None
     excused: Callable[[], Array] | None = None
     trivial: Array | None = None
+    span: float = np.inf
     observed: dict[str, Array] = field(default_factory=dict)
     note: str = ""
     road: str = ""

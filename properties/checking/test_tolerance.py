@@ -90,6 +90,15 @@ def test_an_unsteady_result_is_still_accused_of_more_than_noise_can_do() -> None
     assert list(standin(response).judged(size).outcome) == [VIOLATED]
 
 
+@pytest.mark.parametrize("span, said", [(1.0, VIOLATED), (1e-4, UNDECIDED)])
+def test_beyond_its_span_a_residual_decides_nothing(span: float, said: str) -> None:
+    """A response that is small beside the scale, and larger than the span, says that what was
+    measured may be rounding altogether.
+    """
+    tried = standin(1e10, scale=1e6, span=span)
+    assert list(tried.judged(1e3).outcome) == [said]
+
+
 def test_points_are_judged_one_by_one() -> None:
     """A bad point does not condemn its batch, and a good batch does not excuse its bad point."""
     judgement = standin().judged([0.0, 1e3 * allowed(), UNIT])

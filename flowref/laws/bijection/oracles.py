@@ -34,6 +34,9 @@ IN_PLACE = ("inplace operation", "in-place operation", "overwrites what autograd
 DIFFERENCED, SMALL = 12, 16
 # Differences that are known no better say nothing.
 WORTH = 1e-2
+# A measured log-det that noise moves by more, in nats, is that of a determinant of which nothing is
+# known: 1 - y for a softmax that saturated is a unit in the last place, where it is 1e-74.
+SPAN = 0.5
 # An estimate says something where less than this share of it is left open.
 POWER = 0.5
 
@@ -90,6 +93,7 @@ def against_autograd(flow: Differentiable, which: str, x: Array, context: Array 
         scale=4 + np.where(np.isfinite(truth), np.abs(truth), 0.0),
         allowed=slack + log_det_tolerance(flow, truth),
         decidable=decidable,
+        span=SPAN,
         observed={"reported": claimed, "differences" if errors.any() else "autograd": truth},
     )
 
@@ -111,6 +115,7 @@ def against_structure(
         scale=4 + np.abs(told.log_det),
         allowed=told.error + log_det_tolerance(flow, told.log_det),
         decidable=decidable,
+        span=SPAN,
         observed={"reported": claimed, "estimate" if told.estimated else "autograd": told.log_det},
         road=road,
     )
