@@ -5,9 +5,9 @@ Rounding laws: a residual r of a point with scale S is first screened, $|r| \le 
 is measured again R times under Monte-Carlo arithmetic with noise $Mu$; with
 $s = \mathrm{rms}_i(r_i - r)$ the residual is a violation iff $|r| > k\,(s/M + uS/4)$, and is then
 confirmed with more runs and fresh noise. Where the response to the noise is no longer small (s >
-S/100), only a residual k times the *amplified* response accuses; otherwise nothing can be said. Noise of
-single precision is not amplified (M = 1): nothing can be said where s > S. Nor
-can it where s exceeds the span of the residual (see `Residual`).
+S/100), only a residual k times the *amplified* response accuses; otherwise nothing can be said. Noise
+of single precision is not amplified (M = 1): nothing can be said where s > S, nor anywhere where s
+exceeds the span of the residual (see `Residual`).
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def test_an_unsteady_result_is_still_accused_of_more_than_noise_can_do() -> None
     assert list(standin(response).judged(size).outcome) == [VIOLATED]
 
 
-@pytest.mark.parametrize("span, said", [(1.0, VIOLATED), (1e-4, UNDECIDED)])
+@pytest.mark.parametrize(("span", "said"), [(1.0, VIOLATED), (1e-4, UNDECIDED)])
 def test_beyond_its_span_a_residual_decides_nothing(span: float, said: str) -> None:
     """A response that is small beside the scale, and larger than the span, says that what was
     measured may be rounding altogether.
