@@ -48,11 +48,12 @@ class Means:
             raise Beyond(f"not judged: {what} {too_large(memory)}")
         if self.spent + work > self.work:
             raise Beyond(
-                f"not judged: {what}, with what came before, {self._too_long(self.spent + work)}"
+                f"not judged: {what}, with what came before, {self.too_long(self.spent + work)}"
             )
         self.spent += work
 
-    def _too_long(self, work: float) -> str:
+    def too_long(self, work: float) -> str:
+        """That work takes so long, and the option that grants it besides the reserve."""
         return too_long(work, SHARE_OF_TIME * self.work / (self.work + self.reserve))
 
     @property

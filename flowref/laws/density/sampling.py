@@ -37,7 +37,7 @@ from flowref.model import (
     requires,
 )
 from flowref.model.abilities import BaseSampler, Bijection, Flow, Invertible, Living, Sampler
-from flowref.model.means import means, too_long
+from flowref.model.means import means
 from flowref.model.steps import Draw, Nudge, Pathwise
 
 
@@ -141,7 +141,8 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
     # Before the first of them is drawn.
     work = (2 * len(STEPS) + ONCE) * cost.work.of(PATHS)
     if cost.repeats and work > means().left:
-        raise Undecidable(f"not judged: comparing its gradients with differences {too_long(work)}")
+        lasts = means().too_long(means().spent + work)
+        raise Undecidable(f"not judged: comparing its gradients with differences {lasts}")
     weights = np.random.default_rng(seed).standard_normal((PATHS, *flow.density_shape))
     draw, reparameterized = Draw(PATHS), Pathwise(PATHS, weights, seed)
     alone = Pathwise(PATHS, weights, seed, alone=True)
