@@ -174,7 +174,7 @@ def _law(law: Law, mutants: Sequence[Mutant], findings: Sequence[Finding], power
         "",
         statement(law.statement),
         "",
-        *table(("", ""), [(name, text) for name, text in facts if text]),
+        *table(("", ""), [(name, text) for name, text in facts if text], "facts"),
         "    flowref explain " + law.id,
         f"    flowref audit mypackage.flows:make --laws {law.id}",
         "",
@@ -191,7 +191,7 @@ def _law(law: Law, mutants: Sequence[Mutant], findings: Sequence[Finding], power
             )
             for mutant in mutants
         ]
-        lines += table(("name", "the defect", "planted in", "smallest size seen"), rows)
+        lines += table(("name", "the defect", "planted in", "smallest size seen"), rows, "mutants")
     else:
         lines += ["None is recorded.", ""]
     caught, alone = power.kills.get(law.id), power.alone.get(law.id, 0)
