@@ -140,6 +140,8 @@ def gap(flow: Bijection, which: str, x: Array, context: Array | None) -> tuple[A
     """See `gaps`; None where the call is not judged by differences."""
     if which not in flow.calls or (which == "inverse" and flow.promises.get("inverse-tolerance")):
         return None
+    if which == "inverse" and flow.facts.cost.of(which).repeats:
+        return None  # of an inverse in so many steps other laws go back by forward
     points = x if which == "forward" else inside(flow, flow.forward(x, context).value)[0]
     if differentiable(flow, which, points, context):
         return None
