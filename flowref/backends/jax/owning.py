@@ -4,6 +4,7 @@ refer to.
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -29,6 +30,8 @@ def owns(obj: Any) -> bool:
         return True
     if isinstance(obj, tuple | list) and len(obj) <= FEW:
         return any(map(owns, obj))
+    if isinstance(obj, functools.partial):  # a function of parameters, with the parameters
+        return any(map(owns, (obj.func, *obj.args, *obj.keywords.values())))
     import jax
 
     from flowref.backends.jax.trees import apart, arrays

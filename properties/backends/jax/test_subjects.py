@@ -282,3 +282,14 @@ def test_log_dets_come_as_they_are_returned() -> None:
     assert made.forward is not None
     for rows in (2, 500):
         assert np.ndim(np.asarray(made.forward(np.zeros((rows, 3)), None).ladj)) == 0
+
+
+def test_functions_of_their_parameters_are_owned() -> None:
+    """A pair of partial functions that holds its parameters is of JAX, and one of numpy is not."""
+
+    def forward(params: Any, x: Any) -> Any:
+        return x * params["scale"]
+
+    backend = backends.find("jax")
+    assert backend.owns((partial(forward, {"scale": jnp.ones(2)}), partial(forward, {})))
+    assert not backend.owns((partial(forward, {"scale": np.ones(2)}), partial(forward, {})))
