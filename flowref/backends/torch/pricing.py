@@ -18,7 +18,7 @@ from flowref.backends.torch.methods import offered
 from flowref.backends.torch.sandbox import sandbox
 from flowref.backends.torch.state import set_mode, tensors
 from flowref.model import CallCost, Cost, Dialect, Facts, Line, draw
-from flowref.model.cost import STEPS
+from flowref.model.cost import OPERATION, STEPS
 
 # Rows of the two calls.
 FEW, MORE = 1, 3
@@ -67,7 +67,9 @@ def _repeating(calls: dict[str, CallCost], there: Again, back: Again) -> None:
     if inverse.complete:
         with contextlib.suppress(Exception), ungraphed(), Measuring() as measuring, back.folding:
             back.call()
-            fixed = max(0.0, measuring.work - inverse.work.per_row)
+            # What folds is dispatched beside each operation, and takes about as long.
+            folding = inverse.operations * OPERATION
+            fixed = max(0.0, measuring.work + folding - inverse.work.per_row)
             inverse = replace(inverse, work=Line(fixed, inverse.work.per_row))
     else:
         size, fixed = back.size, forward.work.fixed
