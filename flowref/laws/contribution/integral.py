@@ -16,6 +16,9 @@ from flowref.model.abilities import Flow, Pushing
 STAGES = (20_000, 80_000)
 ERRORS, SHARE = 5.0, 0.01
 LARGEST = 16
+# The standard deviation of weights beside their mean from which on what is missing may be what was not
+# drawn: their effective number is then a tenth of them.
+UNEVEN = 3.0
 # What counts of a share of latents that is judged by ranges alone.
 UNSURE = 0.7
 
@@ -52,6 +55,10 @@ def integral(flow: Pushing, batch: Batch) -> Residual:
         excess = abs(mean - 1) / max(ERRORS * error, SHARE)
         if excess <= 1:
             break
+    if excess > 1 and mean < 1 and error * np.sqrt(STAGES[-1]) > UNEVEN * mean:
+        raise Undecidable(
+            f"its weights are uneven: a mass of {mean:.3g} may miss what is rarely drawn"
+        )
     least = place.share if place.sure else UNSURE * place.share
     if excess > 1 and mean < 1 and least - mean <= max(ERRORS * error, SHARE):
         raise Undecidable(

@@ -6,7 +6,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.contribution.calls import drawn_on
-from flowref.laws.contribution.integral import ERRORS, SHARE, STAGES, few_entries
+from flowref.laws.contribution.integral import ERRORS, SHARE, STAGES, UNEVEN, few_entries
 from flowref.laws.contribution.places import filled
 from flowref.laws.contribution.weighing import weighed
 from flowref.model import STATISTICAL, Array, Batch, Residual, Support, Undecidable, law
@@ -31,13 +31,15 @@ def two_ways(flow: TwoWay, batch: Batch) -> Residual:
 
     Two stages; violated only if a larger one with fresh draws confirms.
     """
-    excess, apart, error = 0.0, 0.0, 0.0
+    excess, apart, error, uneven = 0.0, 0.0, 0.0, 0.0
     inside = filled(flow, batch.seed)
     for stage, count in enumerate(STAGES):
-        apart, error = gap(flow, inside, count, batch.seed + 1000 * stage)
+        apart, error, uneven = gap(flow, inside, count, batch.seed + 1000 * stage)
         excess = apart / max(ERRORS * error, SHARE)
         if excess <= 1:
             break
+    if excess > 1 and uneven > UNEVEN:
+        raise Undecidable("its weights are uneven: they may miss what is rarely drawn")
     return Residual(
         np.array([excess]),
         allowed=1.0,
@@ -47,8 +49,10 @@ def two_ways(flow: TwoWay, batch: Batch) -> Residual:
     )
 
 
-def gap(flow: TwoWay, inside: Support, count: int, seed: int) -> tuple[float, float]:
-    """The difference of means that is largest beside its standard error, and that."""
+def gap(flow: TwoWay, inside: Support, count: int, seed: int) -> tuple[float, float, float]:
+    """The difference of means that is largest beside its standard error, that, and the spread of
+    weights beside their mean.
+    """
     proposal, x, log_w = weighed(flow, inside, count, seed)
     latents = drawn_on(inside, flow.latent_shape, np.random.default_rng(seed + 7), count)
     drawn, refused = attempt(flow.pull, latents, seed + 8, None)
@@ -67,7 +71,7 @@ def gap(flow: TwoWay, inside: Support, count: int, seed: int) -> tuple[float, fl
     errors = np.sqrt((rest.var(0) + backward.var(0)) / count)
     apart = np.abs(means - backward.mean(0))
     worst = int(np.argmax(apart / np.maximum(ERRORS * errors, SHARE)))
-    return float(apart[worst]), float(errors[worst])
+    return float(apart[worst]), float(errors[worst]), float(weights.std() / total)
 
 
 def features(x: Array) -> Array:

@@ -24,6 +24,9 @@ from flowref.model.abilities import Density, Sampler, offers
 STAGES = (20_000, 100_000)
 HEAVIEST, EFFECTIVE = 0.02, 200
 ERRORS, SHARE = 5.0, 0.01
+# The standard deviation of weights beside their mean from which on what is missing may be what was not
+# drawn: their effective number is then a tenth of them.
+UNEVEN = 3.0
 # How often a bound is drawn at each point where it is its mean that is a bound.
 DRAWS, FEWER = 16, 4
 # Points come from a t distribution with so many degrees of freedom, wider than samples.
@@ -60,6 +63,10 @@ def lower_bound(flow: Density, batch: Batch) -> Residual:
         excess = gap / max(ERRORS * error, SHARE)
         if excess <= 1:
             break
+    if excess > 1 and mean < 1 and error * math.sqrt(STAGES[-1]) > UNEVEN * mean:
+        raise Undecidable(
+            f"its weights are uneven: a mass of {mean:.3g} may miss what is rarely drawn"
+        )
     return Residual(
         np.array([max(excess, 0.0)]),
         allowed=1.0,
