@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,8 @@ from flowref.model import (
     TargetError,
     Unsupported,
 )
+
+T = TypeVar("T")
 
 
 def mannered(run: Callable[..., Mapped], inputs: tuple[Any, ...], manner: Manner) -> Mapped:
@@ -91,6 +93,10 @@ class Numpy:
     def importing(self) -> contextlib.AbstractContextManager[None]:
         """Nothing decides the precision of arrays but who makes them."""
         return contextlib.nullcontext()
+
+    def sparing(self, run: Callable[[], T]) -> T:
+        """Nothing is kept of what is called."""
+        return run()
 
     def duplicate(self, obj: Any) -> Any:
         """A deep copy."""
