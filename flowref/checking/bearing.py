@@ -1,7 +1,8 @@
-"""Whether a heavy object is still a bijection in this precision after its parameters were moved."""
+"""How far the parameters of a heavy object may be moved such that there is still something to judge."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,45 +15,56 @@ from flowref.model.target import History
 RETURNED, LARGEST = 1e-3, 1e6
 # Objects that were asked about.
 KEPT = 8
-_KNOWN: dict[tuple[Target, float, History], tuple[Any, bool]] = {}
+_KNOWN: dict[tuple[Target, tuple[float, ...], History], tuple[Any, float]] = {}
 
 
-def bears(target: Target, scale: float, history: History = "warm") -> bool:
-    """Whether an ordinary point has an image of ordinary size after the parameters were moved so far,
-    and comes back from it. Asked once of an object.
+def bearable(target: Target, scales: Sequence[float], history: History = "warm") -> float:
+    """The first of these perturbations with which an ordinary point has an image of ordinary size and
+    comes back from it; else the first with such an image, since a way back that misses by far
+    whatever the perturbation is not rounding; 0 if there is none. Asked once of an object.
     """
-    recipe, key = loading.recipe_of(target), (target, scale, history)
+    recipe, key = loading.recipe_of(target), (target, tuple(scales), history)
     if key not in _KNOWN or _KNOWN[key][0] is not recipe:  # a file may have changed
         while len(_KNOWN) >= KEPT:
             _KNOWN.pop(next(iter(_KNOWN)))
-        _KNOWN[key] = recipe, _bears(target, Condition(scale=scale, history=history))
+        _KNOWN[key] = recipe, _bearable(target, scales, history)
     return _KNOWN[key][1]
 
 
-def _bears(target: Target, condition: Condition) -> bool:
-    try:
-        return returns(loading.load(target, condition))
-    except Exception:  # it cannot be built or called so
-        return False
+def _bearable(target: Target, scales: Sequence[float], history: History) -> float:
+    imaged = 0.0
+    for scale in scales:
+        try:
+            there, back = ordinary(loading.load(target, Condition(scale=scale, history=history)))
+        except Exception:  # it cannot be built or called so
+            continue
+        if there and back:
+            return scale
+        if there:
+            imaged = imaged or scale
+    return imaged
 
 
-def returns(subject: Subject) -> bool:
-    """Whether a point of the domain comes back; where there is no way back, whether it has an image of
-    ordinary size. A subject that has no map bears anything.
+def ordinary(subject: Subject) -> tuple[bool, bool]:
+    """Whether a point of the domain has an image of ordinary size, and whether it comes back where
+    there is a way back that takes no more than the way there. A subject that has no map has both.
     """
     forward, inverse = subject.forward, subject.inverse
     if forward is None:
-        return True
+        return True, True
     x = draw(subject.domain, (1, *subject.event_shape), np.random.default_rng(3))
     context = None
     if subject.context_shape is not None:
         context = np.zeros((1, *subject.context_shape))
     image = np.asarray(forward(x, context).value, dtype=np.float64)
     if not (np.abs(image) <= LARGEST).all():  # nan is not
-        return False
+        return False, False
     if inverse is None or subject.cost.of("inverse").repeats:
-        return True
-    back = np.asarray(inverse(image, context).value, dtype=np.float64)
+        return True, True
+    try:
+        back = np.asarray(inverse(image, context).value, dtype=np.float64)
+    except Exception:  # other laws say so
+        return True, False
     if back.shape != x.shape:
-        return True  # other laws say so
-    return bool((np.abs(back - x) <= RETURNED * (1 + np.abs(x))).all())
+        return True, False
+    return True, bool((np.abs(back - x) <= RETURNED * (1 + np.abs(x))).all())

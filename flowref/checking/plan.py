@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from flowref.checking.bearing import bears
+from flowref.checking.bearing import bearable
 from flowref.checking.judgement import HELD
 from flowref.checking.settings import Settings
 from flowref.checking.tally import Tally
@@ -26,8 +26,8 @@ FEWEST, FEWEST_JACOBIANS = 2, 1
 DEAR, DEAREST = 0.25, 6.0
 # What statistics of samples need at least, and may take of what is planned.
 SAMPLES, SAMPLING = 400, 7.0
-# The perturbation that comes first, and how much more may be spent until anything is decided.
-MOVED, UNDECIDED_YET = 0.3, 4.0
+# The perturbations of which one comes first, and how much more may be spent until anything is decided.
+MOVED, UNDECIDED_YET = (0.3, 0.1, 0.03, 0.01), 4.0
 # Batches of so few rows are ordinary points where the weights are as given: of those that may lie
 # anywhere all are often out of every range.
 SCARCE = 3
@@ -57,13 +57,13 @@ class Plan:
     def first(self, target: Target, history: History = "warm") -> float | None:
         """The perturbation that is measured first where there may be no second: what was trained is
         measured as it is, and what was just built is often the identity. Maps of many steps are
-        measured as they are, as are those of many layers that cannot bear to be moved: moved weights
+        measured as they are, as are those of many layers that bear none (see `bearable`): moved weights
         of that many are often no bijection in this precision.
         """
         if self.rows is None:
             return None
-        as_it_is = self.dear or target.option("weights") or not bears(target, MOVED, history)
-        return 0.0 if as_it_is else MOVED
+        as_it_is = self.dear or target.option("weights")
+        return 0.0 if as_it_is else bearable(target, MOVED, history)
 
     @property
     def near(self) -> bool:

@@ -19,7 +19,7 @@ from flowref import loading, registry
 from flowref.checking.applicability import not_applicable, rebuilt, resembled
 from flowref.checking.bisection import Split, bisect
 from flowref.checking.data import ALL, DATA, Data, all_rows, data_batch, data_of, visits
-from flowref.checking.examples import TRAINED, Example, explore
+from flowref.checking.examples import GENTLE, TRAINED, Example, explore
 from flowref.checking.judgement import Judgement
 from flowref.checking.lines import conspicuous, scan
 from flowref.checking.measurement import Measurement, measure, precision_of
@@ -105,6 +105,9 @@ def _searched(search: Search, subject: Subject, name: str) -> Verdict:
         layout = search.layout
         first = layout.first(search.target, law.history)
         explore(scales, law.size, effort, seed, search.visit, first, layout.near)
+        for example in GENTLE:
+            if search.tally.only_as_given and example.scale < max(scales):
+                search.visit(replace(example, batch=min(example.batch, law.size)))
         trains = moving and trained_for(law, subject, settings)
         if trains:
             search.visit(replace(TRAINED, batch=min(TRAINED.batch, law.size)))

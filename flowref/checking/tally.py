@@ -24,7 +24,8 @@ class Tally:
     """What has been seen so far of one pair. ``closest``: the evidence of the point that came
     closest to a violation; ``road``: how points were measured, where a law says it; ``stopped``: why
     nothing further could be measured; ``moved``: by how much the weights of this batch are, and
-    ``as_given``: the reasons of those that are not.
+    ``as_given``: the reasons of those that are not; ``held_moved``: whether points were judged at
+    weights that were moved.
     """
 
     batches: int = 0
@@ -40,12 +41,19 @@ class Tally:
     stopped: str = ""
     moved: float = 0.0
     as_given: set[str] = field(default_factory=set)
+    held_moved: bool = False
 
     def drawn(self, scale: float) -> None:
         """Count a batch, drawn at weights that were moved so far."""
         self.batches += 1
         self.scales.add(scale)
         self.moved = scale
+
+    @property
+    def only_as_given(self) -> bool:
+        """Whether weights were moved, and nothing could be said of any that were."""
+        silenced = self.unsupported or self.error is not None or self.stopped
+        return any(self.scales) and not self.held_moved and not silenced
 
     def undecided(self, reason: str, count: int) -> None:
         """Count points of which nothing can be said."""
@@ -74,6 +82,7 @@ class Tally:
             self.undecided(judgement.reason or "it cannot be resolved in this precision", unsure)
         held = judgement.outcome == HELD
         if held.any():
+            self.held_moved |= self.moved > 0
             self.road = judgement.measurement.residual.road or self.road
             margin = np.where(held, judgement.margin, -1.0)
             evidence = judgement.evidence(int(margin.argmax()))

@@ -140,3 +140,16 @@ def test_few_points_are_ordinary_ones_at_the_weights_as_given() -> None:
     assert [example.scale for example in seen] == sorted((e.scale for e in seen), reverse=True)
     assert {example.reach for example in seen if not example.scale} == {"near"}
     assert "wide" in {example.reach for example in seen if example.scale}
+
+
+@pytest.mark.parametrize(
+    ("scales", "first", "expected"), [((0.0, 0.3, 1.0), 0.03, 0.03), ((0.0,), 0.03, 0.0)]
+)
+def test_weights_that_bear_little_have_an_example_of_their_own(
+    scales: tuple[float, ...], first: float, expected: float
+) -> None:
+    """Where a law moves weights at all, and no example of the schedule moves them so little."""
+    seen: list[Example] = []
+    explore(scales, 48, 4, 1, seen.append, first=first)
+    assert seen[0].scale == expected
+    assert len(seen) == 4

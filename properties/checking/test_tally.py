@@ -121,3 +121,23 @@ def test_who_declares_no_domain_is_told_that_one_can_be(declared: bool) -> None:
     """Where nothing could be measured, an undeclared domain may be why."""
     reason = conclude("target", STANDIN.law, Tally(), declared).reason
     assert ("?domain=" in reason) is not declared
+
+
+@pytest.mark.parametrize(
+    ("batches", "expected"),
+    [
+        ([(0.0, [HELD]), (0.3, [UNDECIDED])], True),
+        ([(0.0, [HELD]), (0.3, [DROPPED])], True),
+        ([(0.0, [HELD]), (0.3, [UNDECIDED, HELD])], False),
+        ([(0.0, [HELD])], False),
+    ],
+)
+def test_moved_weights_of_which_nothing_is_known_are_told_apart(
+    batches: list[tuple[float, list[str]]], expected: bool
+) -> None:
+    """Only where some were moved, and no point of theirs was judged."""
+    tally = Tally()
+    for scale, outcome in batches:
+        tally.drawn(scale)
+        tally.judged(judgement(outcome))
+    assert tally.only_as_given is expected
