@@ -81,8 +81,9 @@ class Tally:
         if unsure:
             self.undecided(judgement.reason or "it cannot be resolved in this precision", unsure)
         held = judgement.outcome == HELD
-        if held.any():
+        if (held | (judgement.outcome == TRIVIAL)).any():
             self.held_moved |= self.moved > 0
+        if held.any():
             self.road = judgement.measurement.residual.road or self.road
             margin = np.where(held, judgement.margin, -1.0)
             evidence = judgement.evidence(int(margin.argmax()))

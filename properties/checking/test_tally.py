@@ -129,6 +129,7 @@ def test_who_declares_no_domain_is_told_that_one_can_be(declared: bool) -> None:
         ([(0.0, [HELD]), (0.3, [UNDECIDED])], True),
         ([(0.0, [HELD]), (0.3, [DROPPED])], True),
         ([(0.0, [HELD]), (0.3, [UNDECIDED, HELD])], False),
+        ([(0.3, [TRIVIAL])], False),
         ([(0.0, [HELD])], False),
     ],
 )
