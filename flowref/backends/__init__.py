@@ -85,13 +85,17 @@ def names() -> tuple[str, ...]:
 
 
 def importable(package: str) -> bool:
-    """Whether a package can be imported, as far as that shows without doing so."""
+    """Whether a package can be imported, as far as that shows without doing so. A folder of its name
+    that holds no package, somewhere on the path, is none.
+    """
     if package in sys.modules:
-        return True
+        module = sys.modules[package]
+        return not hasattr(module, "__path__") or getattr(module, "__file__", None) is not None
     try:
-        return importlib.util.find_spec(package) is not None
+        spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
         return False
+    return spec is not None and spec.origin is not None
 
 
 def imported() -> Iterable[Backend]:

@@ -11,7 +11,7 @@ from flowref import registry
 
 # Its levels have latents of several shapes, which flowref flattens for this construction alone.
 UNRECOGNIZED = {"normflows:MultiscaleFlow"}
-# Those of JAX are built in properties/adapters/jax.
+# Those of JAX are built in properties/adapters/with_jax.
 LIBRARIES = [
     name
     for name, adapter in registry.adapters().items()

@@ -4,6 +4,7 @@ can be brought from outside.
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -200,3 +201,16 @@ def test_a_backend_that_is_not_there_is_one_sentence(name: str) -> None:
     with pytest.raises(TargetError, match=f"no backend '{name}'.*torch"):
         backends.find(name)
     assert not backends.installed(name)
+
+
+@pytest.mark.parametrize("imported", [False, True])
+def test_a_folder_of_its_name_is_no_framework(
+    imported: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders without code can be imported, as namespaces: a project may well have one called so."""
+    (tmp_path / "a_framework_of_dreams").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    if imported:
+        module = importlib.import_module("a_framework_of_dreams")
+        monkeypatch.setitem(sys.modules, "a_framework_of_dreams", module)
+    assert not backends.importable("a_framework_of_dreams")

@@ -32,7 +32,7 @@ from flowref.reporting.encoding import verdict_to_json
 LAWS = registry.laws()
 MUTANTS = registry.mutants()
 # One row per mutant and size of its defect; a mutant without sizes has one row.
-# Those in a library of another environment are caught there (properties/adapters/jax).
+# Those in a library of another environment are caught there (properties/adapters/with_jax).
 HOSTED = [mutant for mutant in MUTANTS if hosts_of(mutant) == (mutant.host,)]
 DAMAGE = [(mutant, size) for mutant in HOSTED for size in (mutant.sizes or (None,))]
 CAUGHT = (Status.VIOLATED, Status.ADVICE)
