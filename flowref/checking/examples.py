@@ -54,7 +54,7 @@ TRAINED = Example(0.0, 48, "wide", 11, trained=True)
 
 # What is tried where nothing could be said of moved weights: of wide and of deep nets even a tenth of
 # what others bear is too much, and as they are given their last layers are often zero.
-GENTLE = (Example(0.03, 7, "near", 12), Example(0.01, 7, "near", 13))
+GENTLE = (Example(0.03, 48, "near", 12), Example(0.01, 48, "near", 13))
 
 
 class PlainProvider(providers.HypothesisProvider):
