@@ -19,11 +19,12 @@ from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
 from flowref.adapters.user.probing import ROWS
 from flowref.backends import Backend
-from flowref.loading import kernels
 from flowref.loading.declared import Declared
 from flowref.loading.factory import attributes
 from flowref.loading.initialization import INITIALIZED, initializes, made_ready
 from flowref.loading.instance import GIVE_SHAPE, Instance, Refusal
+from flowref.loading.kernels import settled as kernel_settled
+from flowref.loading.kernels import spoken as kernel_spoken
 from flowref.loading.recognition import Recognition
 from flowref.model import (
     OBJECT,
@@ -97,8 +98,8 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     hints: tuple[str, ...] = ()
     set_aside: dict[str, str] = {}
     if recognition.adapter.name == USER and dialect.push is not None:
-        facts, why = kernels.settled(instance, dialect, facts)
-        spoken = Settled(dialect).saying(*kernels.spoken(dialect, facts))
+        facts, why = kernel_settled(instance, dialect, facts)
+        spoken = Settled(dialect).saying(*kernel_spoken(dialect, facts))
         conventions = spoken.conventions
     elif recognition.adapter.name == USER:
         facts, spoken, why = backend.sparing(
