@@ -183,7 +183,7 @@ def checked(
         if promise is None or canonical(name) not in offered:
             raise SpecError(
                 f"{target}: there is no promise {name!r}{nearest(canonical(name), offered)}; the "
-                "README lists them"
+                "table in docs/options.md lists them"
             )
         if not promise.fits(value):
             raise SpecError(
@@ -195,7 +195,7 @@ def checked(
 
 
 def markdown(promises: Iterable[Promise] = tuple(PROMISES.values())) -> str:
-    """The promises that anyone may state, as a table of the README."""
+    """The promises that anyone may state, as the table of docs/options.md."""
     rows = [
         f"| `{promise.typed}`{' ·' if promise.attribute else ''} | {promise.meaning} |"
         for promise in promises

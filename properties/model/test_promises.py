@@ -1,4 +1,4 @@
-"""The table of promises is complete, the README has it, and what is not in it is refused."""
+"""The table of promises is complete, docs/options.md has it, and what is not in it is refused."""
 
 from __future__ import annotations
 
@@ -100,9 +100,10 @@ def test_a_promise_is_well_stated(promise: Any) -> None:
     assert promise.name in facts.promises
 
 
-def test_the_readme_has_the_table() -> None:
-    """What the README says of promises is what the table says."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_documents_have_the_table() -> None:
+    """What docs/options.md says of promises is what the table says, and the README leads there."""
+    assert "](docs/options.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
     (found,) = re.findall(r"<!-- promises: .*? -->\n(.*?)\n<!-- promises end -->", text, re.DOTALL)
     assert found == markdown()
 

@@ -102,6 +102,8 @@ def test_a_script_from_elsewhere_is_told(tmp_path: Path) -> None:
         ("[a](../README.md#x)", "[a](../about/README.md#x)"),
         ("[a](https://x.org)", "[a](https://x.org)"),
         ("[a](scripts/x.py)", "[a](../files/reports/scripts/x.py)"),
+        ("[a](../docs/options.md#x)", "[a](../options.md#x)"),
+        ("[a](../docs/tutorial)", "[a](../tutorial/index.md)"),
     ],
 )
 def test_links_lead_to_where_things_stand(text: str, expected: str, tmp_path: Path) -> None:
@@ -109,7 +111,9 @@ def test_links_lead_to_where_things_stand(text: str, expected: str, tmp_path: Pa
     root, source = tmp_path / "root", tmp_path / "source"
     (root / "reports" / "scripts").mkdir(parents=True)
     (root / "reports" / "scripts" / "x.py").write_text("x = 1\n", encoding="utf-8")
-    (root / "docs").mkdir()
+    (root / "docs" / "tutorial").mkdir(parents=True)
+    for page in ("options.md", "tutorial/index.md"):
+        (root / "docs" / page).write_text("# x\n", encoding="utf-8")
     (root / "README.md").write_text("# x\n", encoding="utf-8")
     (root / "reports" / "power.md").write_text(text, encoding="utf-8")
     sources.copy(root, source)

@@ -4,6 +4,7 @@ compared with what the page says.
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import shlex
@@ -22,6 +23,8 @@ FENCE = re.compile(
 ANYTHING = "..."
 EXITS = re.compile(r"\s+# exits (\d+)$")
 INSTALL = "pip install -e ."
+ENVIRONMENT = re.compile(r"pip install -c (?P<constraints>\S+) -e '\.\[(?P<extra>\w+)\]'$")
+FRAMEWORKS = ("jax", "torch")
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,12 @@ def blocks(text: str) -> Iterator[Block]:
     """The fenced blocks of a page."""
     for match in FENCE.finditer(text):
         yield Block(match["kind"], match["title"] or "", match["text"])
+
+
+def frameworks(text: str) -> set[str]:
+    """The frameworks that the blocks of a page import: what has to be installed to run it."""
+    code = "\n".join(block.text for block in blocks(text) if block.kind == "python")
+    return {name for name in FRAMEWORKS if re.search(rf"^\s*(import|from) {name}\b", code, re.M)}
 
 
 def commands(text: str) -> Iterator[Command]:
@@ -93,9 +102,25 @@ def _type(folder: Path, command: Command) -> None:
     if command.line == INSTALL:
         _install(folder)
         return
+    if environment := ENVIRONMENT.search(command.line):
+        _prepared(command.line, environment)
+        return
     printed = _done(folder, ["bash", "-c", command.line], command.code, command.line)
     line = missing(command.expected, printed)
     assert not line, f"$ {command.line}\nsays no such line: {line}\n\n{printed}"
+
+
+def _prepared(line: str, environment: re.Match[str]) -> None:
+    """The environment is the one that runs this. It was made as the README says, of what the extra
+    asks for, each pinned.
+    """
+    assert line in (ROOT / "README.md").read_text(encoding="utf-8"), f"README does not say: {line}"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pinned = (ROOT / environment["constraints"]).read_text(encoding="utf-8")
+    for requirement in project["optional-dependencies"][environment["extra"]]:
+        name = re.split(r"[=<>]", requirement)[0]
+        importlib.metadata.version(name)
+        assert re.search(rf"^{name}==", pinned, re.M), f"{name} is not pinned"
 
 
 def _install(folder: Path) -> None:
@@ -121,7 +146,7 @@ def _done(folder: Path, words: list[str], code: int, told: str) -> str:
         "COLUMNS": "160",
     }
     names = (
-        f'flowref() {{ {python} -m flowref "$@"; }}; '
+        f'python() {{ {python} "$@"; }}; flowref() {{ {python} -m flowref "$@"; }}; '
         f'pytest() {{ {python} -m pytest {shlex.join(PLUGIN)} -p no:cacheprovider "$@"; }}; '
     )
     if words[0] == "bash":

@@ -40,6 +40,7 @@ def entries(source: Path) -> list[Any]:
         {"Laws": ["laws/index.md", *_families(source)]},
         {"Reports": [*_named(source, "reports", REPORTS), {"Dashboard": "dashboard.md"}]},
         {"Tutorial": ["tutorial/index.md", *_lessons(source)]},
+        {"Options": "options.md"},
         {"About": _named(source, "about", ABOUT)},
     ]
 

@@ -62,7 +62,7 @@ def _led(text: str, root: Path, name: Path, place: Path, source: Path) -> str:
             return match[0]
         meant = os.path.normpath((name.parent / address).as_posix())
         meant = f"{meant}/README.md" if f"{meant}/README.md" in TAKEN else meant
-        to = TAKEN.get(meant)
+        to = TAKEN.get(meant) or _of_docs(root, meant)
         if to is None and (root / meant).is_file():
             # What begins with a dot is not published.
             to = re.sub(r"(^|/)\.", r"\1dot-", f"files/{meant}")
@@ -72,6 +72,14 @@ def _led(text: str, root: Path, name: Path, place: Path, source: Path) -> str:
         return f"[{words}]({os.path.relpath(to, place.parent)}{hash_sign}{anchor})"
 
     return LINK.sub(led, text)
+
+
+def _of_docs(root: Path, meant: str) -> str | None:
+    """Where a page of docs/ stands in the site, or the first of a folder of pages."""
+    page = f"{meant}/index.md" if (root / meant / "index.md").is_file() else meant
+    if page.startswith("docs/") and page.endswith(".md") and (root / page).is_file():
+        return page.removeprefix("docs/")
+    return None
 
 
 def _copied(there: Path, to: Path) -> None:
