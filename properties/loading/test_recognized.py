@@ -84,6 +84,40 @@ def test_a_report_says_what_was_recognized() -> None:
     assert taken(recognized) == [f"as {recognized.event}"]
 
 
+class Sliced(nn.Module):
+    """A coupling of two features that runs at every other number, where its one scale is stretched
+    over several entries, or over none.
+    """
+
+    def __init__(self, factor: float = 1.0) -> None:
+        super().__init__()
+        self.factor = factor
+        torch.manual_seed(0)
+        self.net = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 2))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        s, t = self.net(x[..., :1]).chunk(2, -1)
+        z = torch.cat([x[..., :1], x[..., 1:] * s.exp() + t], -1)
+        return z, self.factor * s.sum(-1)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        s, t = self.net(z[..., :1]).chunk(2, -1)
+        return torch.cat([z[..., :1], (z[..., 1:] - t) * (-s).exp()], -1), -s.sum(-1)
+
+
+@pytest.mark.parametrize(("factor", "violated"), [(1.0, False), (1.01, True)])
+def test_a_guessed_event_stretches_nothing(factor: float, violated: bool) -> None:
+    """Of the event shapes that a map takes, one is guessed at which no number of a point counts for
+    several: a correct coupling is not accused of its log-det, and a wrong one is.
+    """
+    report = flowref.audit(Sliced(factor), laws=["bijection/log-det"], profile="quick")
+    (recognized,) = Report.from_json(report.to_json()).recognized.values()
+    assert recognized.event == "event (2,): the first that every call takes"
+    assert bool(report.violations) is violated
+
+
 def test_what_workers_recognize_reaches_the_report() -> None:
     """A report of an audit in worker processes says as much as one made in this process."""
     name, laws = "torch:SigmoidTransform", ["bijection/inverse-roundtrip"]

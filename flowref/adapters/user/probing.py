@@ -20,6 +20,7 @@ from flowref.adapters.user.conventions.encoding import DECODE, ENCODE, encodes, 
 from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.samples import settle_beside, settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
+from flowref.adapters.user.stretching import ENOUGH, stretches_tensors, told_shapes
 from flowref.model import (
     Ambiguous,
     Dialect,
@@ -240,9 +241,12 @@ def infer_shape(
     tried: set[Shape] = set()
     raised: list[Exception] = []
     one_way: list[Shape] = []
+    loose: list[Shape] = []
     for shape in shapes(obj, backend.state_shapes(obj)):
-        if shape in tried:
+        if shape in tried or (loose and (len(shape) != 1 or shape[0] < 2)):
             continue
+        if len(loose) == ENOUGH:
+            break
         tried.add(shape)
         rng = np.random.default_rng(0)
         x = rng.uniform(0.25, 0.75, (ROWS, *shape))
@@ -253,23 +257,35 @@ def infer_shape(
             if facts.context_shape is not None:
                 drawn = rng.standard_normal((ROWS, *facts.context_shape))
                 given = backend.tensor(drawn, dtype)
-            if fits(obj, dialect, backend.tensor(x, dtype), given, facts, chosen):
-                return shape
+            point = backend.tensor(x, dtype), given
+            if fits(obj, dialect, *point, facts, chosen):
+                if shape in told_shapes(obj, FEATURES) or not _loose(obj, dialect, *point):
+                    return shape
+                loose.append(shape)  # another may fit better
         except NoWayBack as error:
             one_way.append(shape)
             raised.append(error.error)
         except (Ambiguous, SpecError):
+            if loose:
+                continue
             raise
         except Exception as error:  # the shape does not fit; the first error is told if none does
             raised.append(error)
-    if one_way:
-        return one_way[0]
+    if loose or one_way:
+        return [*loose, *one_way][0]
     own = f"{told(raised)}; " if raised else ""
     raise UnknownShape(
         f"{own}the event shape of {type(obj).__name__} cannot be told; give it as ?event=3 or "
         "?event=2,4,4 (or --event 3), "
         f"or as an attribute event_shape{_asks_for_more(obj, facts)}"
     )
+
+
+def _loose(obj: Any, dialect: Dialect, x: Any, context: Any) -> bool:
+    """Whether the map stretches one number of each point over several entries of a guessed event."""
+    if dialect.forward is None or len(x.shape) != 2:
+        return False
+    return stretches_tensors(partial(dialect.forward, obj, x, context), ROWS)
 
 
 def _asks_for_more(obj: Any, facts: Facts) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -58,6 +59,44 @@ def pair(slip: str = "") -> Any:
         return x, -jnp.linalg.slogdet(WEIGHT)[1] * jnp.ones(len(y))
 
     return forward, inverse
+
+
+def sliced(slip: str = "") -> Any:
+    """A coupling of two features as functions of parameters, which runs at every other number, where
+    its one scale is stretched over several entries.
+    """
+    keys = jax.random.split(jax.random.key(0), 2)
+    weights = jax.random.normal(keys[0], (1, 8)), 0.3 * jax.random.normal(keys[1], (8, 2))
+    factor = 1.01 if slip == "large" else 1.0
+
+    def conditioned(weights: Any, a: Any) -> Any:
+        s, t = jnp.split(jnp.tanh(a @ weights[0]) @ weights[1], 2, axis=-1)
+        return jnp.tanh(s), t
+
+    def forward(weights: Any, x: Any) -> Any:
+        s, t = conditioned(weights, x[..., :1])
+        z = jnp.concatenate([x[..., :1], x[..., 1:] * jnp.exp(s) + t], axis=-1)
+        return z, factor * s.sum(-1)
+
+    def inverse(weights: Any, y: Any) -> Any:
+        s, t = conditioned(weights, y[..., :1])
+        x = jnp.concatenate([y[..., :1], (y[..., 1:] - t) * jnp.exp(-s)], axis=-1)
+        return x, -s.sum(-1)
+
+    return partial(forward, weights), partial(inverse, weights)
+
+
+def radial(slip: str = "") -> Any:
+    """A map that stretches one number of each point over its entries at every size."""
+    weights = jnp.array([0.3, -0.2, 0.1, 0.5, 0.2])
+    factor = 1.01 if slip == "large" else 1.0
+
+    def forward(x: Any) -> Any:
+        bend = jnp.tanh(x @ weights)[:, None]
+        ladj = jnp.log1p(0.5 * (weights @ weights) * (1 - bend[:, 0] ** 2))
+        return x + 0.5 * weights * bend, factor * ladj
+
+    return SimpleNamespace(forward=forward)
 
 
 class Normal:

@@ -26,6 +26,8 @@ HEALTHY = [
     *(("flipped?event=3", law) for law in MAPS[:2]),
     *(("conditional?context=2", law) for law in MAPS),
     *(("bisected", law) for law in MAPS[:2]),
+    *(("sliced", law) for law in MAPS),
+    ("radial", "bijection/log-det"),
     ("one_event_and_key", "density/samples-consistent"),
     ("number_then_key", "density/samples-consistent"),
     ("shape_by_keyword", "density/samples-consistent"),
@@ -40,6 +42,8 @@ PLANTED = [
     ("normal?slip=forgotten", "density/samples-consistent"),
     ("normal?slip=wide", "density/samples-consistent"),
     ("single_precision", "conduct/dtype-follow"),
+    ("sliced?slip=large", "bijection/log-det"),
+    ("radial?slip=large", "bijection/log-det"),
 ]
 
 
@@ -73,6 +77,8 @@ def test_slips_are_caught(spec: str, law: str) -> None:
         ("bent", (3,), "one event at a time"),
         ("pair", (3,), ""),
         ("normal", (2,), ""),
+        ("sliced", (2,), ""),
+        ("radial", (5,), ""),
         ("flipped?event=3", (3,), "one event at a time"),
         ("conditional?context=2", (3,), "one event at a time"),
         ("asking", (3,), "forward cannot be traced by jax"),

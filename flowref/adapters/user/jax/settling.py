@@ -25,7 +25,9 @@ from flowref.adapters.user.jax.speaking import (
     method_of,
     named,
 )
-from flowref.adapters.user.probing import shapes, told
+from flowref.adapters.user.jax.stretching import equations, stretches
+from flowref.adapters.user.probing import FEATURES, shapes, told
+from flowref.adapters.user.stretching import ENOUGH, told_shapes
 from flowref.model import Dialect, Facts, Shape, TargetError, UnknownShape, draw
 
 # Rows of batches that are tried: no number of features that is usual.
@@ -33,25 +35,33 @@ ROWS, FEWER = 7, 5
 # What an iteration is held to where nothing is promised of it.
 FOUND = 1e-5
 SAME = 1e-6
+Settled = tuple[Dialect, Facts, tuple[str, ...]]
 NO_LADJ = "no log-det was found: nothing about volume was checked"
 
 
-def settle(
-    obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]
-) -> tuple[Dialect, Facts, tuple[str, ...]]:
+def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> Settled:
     """How an object speaks, its facts, and what the line of its target says."""
     if facts.event_shape or getattr(obj, "event_shape", None) == ():
         return _settled(obj, dialect, facts)
     raised: list[Exception] = []
     tried: set[Shape] = set()
+    loose: list[Settled] = []
     for shape in shapes(obj, state):
-        if shape in tried:
+        if shape in tried or (loose and (len(shape) != 1 or shape[0] < 2)):
             continue
+        if len(loose) == ENOUGH:
+            break
         tried.add(shape)
         try:
-            return _settled(obj, dialect, replace(facts, event_shape=shape))
+            found = _settled(obj, dialect, replace(facts, event_shape=shape))
+            if shape in told_shapes(obj, FEATURES) or not _loose(obj, *found[:2]):
+                return found
         except Exception as error:  # the shape does not fit; what is raised most often is told
             raised.append(error)
+        else:  # another shape may fit better
+            loose.append(found)
+    if loose:
+        return loose[0]
     own = f"{told(raised)}; " if raised else ""
     raise UnknownShape(
         f"{own}the event shape of {type(obj).__name__} cannot be told; give it as ?event=3 or "
@@ -59,7 +69,24 @@ def settle(
     )
 
 
-def _settled(obj: Any, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts, tuple[str, ...]]:
+def _loose(obj: Any, dialect: Dialect, facts: Facts) -> bool:
+    """Whether the map stretches one number of each point over several entries of a guessed event."""
+    import jax
+
+    if dialect.forward is None or len(facts.event_shape) != 1:
+        return False
+    rng = np.random.default_rng(0)
+    x, context = rng.uniform(0.25, 0.75, (ROWS, *facts.event_shape)), None
+    if facts.context_shape is not None:
+        context = rng.standard_normal((ROWS, *facts.context_shape))
+    try:
+        closed = jax.make_jaxpr(partial(dialect.forward, apart(obj)))(*_points(x, context))
+    except Exception:  # what cannot be traced tells nothing
+        return False
+    return stretches(closed.jaxpr, ROWS)
+
+
+def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
     rng = np.random.default_rng(0)
     x = draw(facts.domain, (ROWS, *facts.event_shape), rng)
     if not facts.declared:
@@ -131,16 +158,11 @@ def of_traces(
 
 def loops(jaxpr: Any) -> Iterator[float]:
     """The lengths of all loops of a program; infinite where nothing tells it."""
-    for equation in jaxpr.eqns:
+    for equation in equations(jaxpr):
         if equation.primitive.name == "while":
             yield math.inf
         if equation.primitive.name == "scan":
             yield equation.params["length"]
-        for value in equation.params.values():
-            for one in value if isinstance(value, tuple | list) else (value,):
-                inner = getattr(one, "jaxpr", one)
-                if hasattr(inner, "eqns"):
-                    yield from loops(inner)
 
 
 def called(function: Any, obj: Any, x: Any, context: Any, way: Way) -> Any:
