@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,7 +38,20 @@ def sandbox(seed: int, dtype: str | None = None) -> Iterator[io.StringIO]:
             stack.enter_context(jax.enable_x64(dtype == "float64"))
         try:
             yield printed
+        except Exception as error:
+            if said := said_inside(error):
+                raise RuntimeError(said) from error
+            raise
         finally:
             for name, value in settings().items():
                 if value != before[name]:
                     jax.config.update(name, before[name])
+
+
+def said_inside(error: Exception) -> str:
+    """What was raised inside a compiled program, as checks of `equinox.error_if` are, without the
+    traceback that XLA puts before it; empty for other errors.
+    """
+    text = str(error)
+    found = re.search(r"^\w*(?:Error|Exception): (.+)$", text, re.MULTILINE)
+    return found[1].strip() if found and "callback" in text and "Traceback" in text else ""

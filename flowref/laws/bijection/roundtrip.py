@@ -42,16 +42,31 @@ def unit(flow: Flow) -> float:
 
 def out_of_reach(flow: Invertible, x: Array, back: Array, context: Array | None) -> Array:
     """Where a point of an undeclared domain lies so far out that the search of the inverse does not
-    reach it: it brings back points that lie farther still to the same place.
+    reach it: it brings back points that lie farther still to the same place, or refuses them.
     """
     far = rows_max(x) >= REACH
     if flow.facts.declared or not flow.promises.get("inverse-tolerance") or not far.any():
         return np.zeros(len(x), dtype=bool)
-    farther = np.asarray(flow.forward(2 * x, context).value)
-    again = same_shape(np.asarray(flow.inverse(farther, context).value), x)
     lost = np.abs(back - x) > FAR * (1 + np.abs(x))
-    same = np.abs(again - back) <= FAR * (1 + np.abs(back))
+    again = _brought_back(flow, 2 * x, context)
+    same = np.isnan(again) | (np.abs(again - back) <= FAR * (1 + np.abs(back)))
     return np.asarray(far & (~lost | same).reshape(len(x), -1).all(1))
+
+
+def _brought_back(flow: Invertible, x: Array, context: Array | None) -> Array:
+    """Points after a round trip; not a number where one is refused."""
+    try:
+        return same_shape(
+            np.asarray(flow.inverse(flow.forward(x, context).value, context).value), x
+        )
+    except Exception:  # an iteration that gives up says so of all of a batch
+        if len(x) == 1:
+            return np.full_like(x, np.nan)
+    rows = [slice(row, row + 1) for row in range(len(x))]
+    given = [None if context is None else context[row] for row in rows]
+    return np.concatenate(
+        [_brought_back(flow, x[row], one) for row, one in zip(rows, given, strict=True)]
+    )
 
 
 def inverse_tolerance(flow: Flow, value: Array) -> Array:
