@@ -57,6 +57,9 @@ class LivingSampler(Living, Sampler, Protocol):
 # compared with.
 PATHS, STEPS = 8, (1e-3, 1e-4, 1e-5)
 PATH_ERROR, GAP_FACTOR = 1e-4, 10.0
+# Steps of further differences that must not leave those by which gradients are called wrong for what
+# autograd says, and the share of the way there that is too much.
+FINER, LEAVING = (1e-6, 1e-7, 1e-8), 0.25
 # What is drawn besides the differences takes so many times a draw: without a graph, with one, and back.
 ONCE = 4
 
@@ -168,7 +171,13 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
     allowed = GAP_FACTOR * gap + PATH_ERROR * size
     if not np.isfinite(allowed) or gap > 0.1 * max(size, 1e-6):
         raise Undecidable("differences of its samples do not settle")
-    note, ratio = "", abs(slope - path.slope) / allowed if allowed else 0.0
+    note, off = "", abs(slope - path.slope)
+    ratio = off / allowed if allowed else 0.0
+    if ratio > 1:
+        # Quotients of what varies over less than a step may agree by chance.
+        finer = [*slopes[best + 2 :], *((moved(t) - moved(-t)) / (2 * t) for t in FINER)]
+        if not all(abs(each - slope) <= LEAVING * off for each in finer):
+            raise Undecidable("differences of its samples do not settle")
     if plain.graph:
         note, ratio = "sample() carries gradients, which rsample is there for", 2.0
     elif not path.graph and slope:

@@ -1,0 +1,62 @@
+"""Gradients of samples are called wrong only by differences that hold at ever smaller steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.distributions import Normal
+
+from flowref import check
+from flowref.checking import Settings
+from flowref.model import Status
+
+
+class Moved(nn.Module):
+    """Standard normal numbers moved by a function of a parameter."""
+
+    event_shape = (2,)
+    promises = ("rsample",)
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.at, self.way = nn.Parameter(torch.tensor([0.3, -0.8])), way
+
+    def by(self) -> Any:
+        """How far: of waves, by which quotients with larger steps are all alike, and wrong."""
+        return self.at + 1e-6 * (1e7 * self.at).sin() if self.way == "waves" else 2 * self.at
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return x - self.by(), torch.zeros(len(x), dtype=x.dtype)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return z + self.by(), torch.zeros(len(z), dtype=z.dtype)
+
+    def log_prob(self, x: Any) -> Any:
+        """Of each row."""
+        return Normal(0.0, 1.0).log_prob(x - self.by()).sum(1)
+
+    def rsample(self, n: int) -> Any:
+        """So many rows; half of the gradient, if that is the way."""
+        by = self.by()
+        kept = 0.5 * (by + by.detach()) if self.way == "halved" else by
+        return torch.randn(n, 2, dtype=self.at.dtype) + kept
+
+    def sample(self, n: int) -> Any:
+        """So many rows."""
+        with torch.no_grad():
+            return self.rsample(n)
+
+
+@pytest.mark.parametrize(
+    ("way", "accused"), [("waves", False), ("straight", False), ("halved", True)]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_differences_must_settle_to_accuse(way: str, accused: bool, seed: int) -> None:
+    """What varies within a step is undecided, and half of a gradient is found."""
+    verdict = check(Moved(way), "sampling/rsample-grad", Settings("quick", seed))
+    assert (verdict.status is Status.VIOLATED) is accused, verdict.reason
