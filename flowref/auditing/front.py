@@ -23,6 +23,7 @@ from flowref.reporting.report import Report
 def audit(
     targets: Any = None,
     *,
+    event_shape: int | Sequence[int] | None = None,
     laws: str | Law | Iterable[str | Law] = (),
     profile: str = "standard",
     seed: int = 0,
@@ -38,7 +39,8 @@ def audit(
     """Check every law on every target: specs such as "zuko:NSF?features=3", libraries, or live
     objects.
 
-    Arguments: ``laws`` ids or globs, all by default; ``profile`` quick, standard, thorough;
+    Arguments: ``event_shape`` of one input without its batch axis, where user code does not tell;
+    ``laws`` ids or globs, all by default; ``profile`` quick, standard, thorough;
     ``jobs`` worker processes, 0 for this process; ``timeout`` seconds of processor time and
     ``memory`` MiB for each pair, in workers only; ``budget`` seconds after which no pair starts;
     ``baseline`` a file of known failures, which then raise nothing; ``data`` a file of points, or a
@@ -58,10 +60,20 @@ def audit(
     limits = Limits(timeout, memory)
     options = Options(profile, seed, jobs, limits, budget, str(data), baseline=known, dask=dask)
     try:
+        chosen = None if event_shape is None else select(targets, _event(event_shape))
         with following(progress) as listener:
-            return conduct(targets, laws, options, listener)
+            given = targets if chosen is None else list(chosen.targets)
+            report = conduct(given, laws, options, listener)
+        problems = () if chosen is None else chosen.problems
+        return replace(report, problems=(*problems, *report.problems)) if problems else report
     except FlowrefError as error:  # a mistake of the caller's, without our own lines
         raise error.with_traceback(None) from None
+
+
+def _event(shape: int | Sequence[int]) -> dict[str, str]:
+    """The option that states an event shape; none where it is empty."""
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    return {"event": ",".join(str(size) for size in sizes)} if sizes else {}
 
 
 def check_flow(
@@ -76,11 +88,7 @@ def check_flow(
     if a law is violated; `FlowrefViolation` if nothing could be checked.
     """
     __tracebackhide__ = True
-    sizes = (event_shape,) if isinstance(event_shape, int) else tuple(event_shape or ())
-    defaults = {"event": ",".join(str(size) for size in sizes)} if sizes else {}
-    chosen = select([flow], defaults)
-    report = audit(list(chosen.targets), laws=laws, **options)
-    report = replace(report, problems=(*chosen.problems, *report.problems))
+    report = audit([flow], event_shape=event_shape, laws=laws, **options)
     try:
         report.raise_for_violations()
     except FlowrefViolations as raised:  # with the caller's line, and as few of ours as can be

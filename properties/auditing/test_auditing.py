@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -338,6 +339,20 @@ def test_live_objects_stay_in_this_process() -> None:
     report = flowref.audit(flow, laws="bijection/log-det-shape", jobs=1, profile="quick")
     assert report.targets[0].startswith("object:ExpTransform#")
     assert report.exit_code in (0, 5)
+
+
+@pytest.mark.parametrize("shape", [3, (3,), [3]])
+def test_an_event_shape_is_that_of_all_targets(shape: Any) -> None:
+    """Where they do not state their own; what cannot be loaded is a problem of the report."""
+    flow = torch.distributions.ExpTransform()
+    report = flowref.audit(
+        [flow, "no_such_module:flow"],
+        event_shape=shape,
+        laws="bijection/log-det-shape",
+        profile="quick",
+    )
+    assert report.targets[0].endswith("?event=3")
+    assert [problem.spec for problem in report.problems] == ["no_such_module:flow?event=3"]
 
 
 def test_public_functions_can_be_called_twice() -> None:
