@@ -11,7 +11,8 @@ from typing import Any
 from flowref.adapters.bijx import calls, constructions
 from flowref.adapters.bijx.facts import describe
 from flowref.adapters.common.described import lineage
-from flowref.model import Adapter, Component, Dialect, Facts
+from flowref.adapters.common.jax_facts import facts_in_double
+from flowref.model import Adapter, Component, Dialect
 
 BIJECTION = Dialect(
     forward=calls.forward,
@@ -32,6 +33,8 @@ FLOW = Dialect(
     normalizing="inverse",
 )
 DENSITY = Dialect(log_prob=calls.log_prob, sample=calls.sample)
+# The events of objects, which do not tell their shape.
+EVENT = (4,)
 
 
 def recognizes(obj: Any) -> Dialect | None:
@@ -52,16 +55,10 @@ def components() -> Mapping[str, Component]:
         (FLOW, constructions.flows()),
     ):
         for name, build in found.items():
-            table[name] = Component(name, build, dialect, partial(_facts, build))
+            table[name] = Component(
+                name, build, dialect, partial(facts_in_double, describe, build, EVENT)
+            )
     return table
-
-
-def _facts(build: Any, **options: Any) -> Facts:
-    """The facts that are read off what a builder builds."""
-    import jax
-
-    with jax.enable_x64(True):
-        return describe(build(**options), (4,))
 
 
 ADAPTER = Adapter(

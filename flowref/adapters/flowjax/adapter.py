@@ -10,9 +10,10 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.common.described import lineage
+from flowref.adapters.common.jax_facts import facts_in_double
 from flowref.adapters.flowjax import calls, constructions
 from flowref.adapters.flowjax.facts import describe, iterating, one_way
-from flowref.model import Adapter, Component, Dialect, Facts
+from flowref.model import Adapter, Component, Dialect
 
 BIJECTION = Dialect(
     forward=calls.forward,
@@ -64,16 +65,10 @@ def components() -> Mapping[str, Component]:
     ):
         for name, build in found.items():
             spoken = BISECTED_FLOW if name.startswith("block_neural") else dialect
-            table[name] = Component(name, build, spoken, partial(_facts, build))
+            table[name] = Component(
+                name, build, spoken, partial(facts_in_double, describe, build, None)
+            )
     return table
-
-
-def _facts(build: Any, **options: Any) -> Facts:
-    """The facts that are read off what a builder builds."""
-    import jax
-
-    with jax.enable_x64(True):
-        return describe(build(**options), None)
 
 
 ADAPTER = Adapter(

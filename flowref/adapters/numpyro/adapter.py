@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.common.described import lineage
+from flowref.adapters.common.jax_facts import facts_in_double
 from flowref.adapters.numpyro import calls, constructions
 from flowref.adapters.numpyro.facts import describe
-from flowref.model import Adapter, Component, Dialect, Facts, Shape
+from flowref.model import Adapter, Component, Dialect
 
 TRANSFORM = Dialect(
     forward=calls.forward,
@@ -38,16 +39,10 @@ def components() -> Mapping[str, Component]:
         (DENSITY, constructions.distributions()),
     ):
         for name, (build, event) in found.items():
-            table[name] = Component(name, build, dialect, partial(_facts, build, event))
+            table[name] = Component(
+                name, build, dialect, partial(facts_in_double, describe, build, event)
+            )
     return table
-
-
-def _facts(build: Any, event: Shape, **options: Any) -> Facts:
-    """The facts that are read off what a builder builds."""
-    import jax
-
-    with jax.enable_x64(True):
-        return describe(build(**options), event)
 
 
 ADAPTER = Adapter(

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from flowref.backends.arranging import arranged
 from flowref.backends.jax.live import Live
 from flowref.backends.jax.programs import programs_of
 from flowref.backends.jax.trees import apart, cast, moving
-from flowref.model import Array, Dialect, Mapped, TargetError, Unsupported
+from flowref.model import Array, Dialect, Mapped, TargetError
 
 
 def listed_parts(obj: Any, dialect: Dialect) -> Sequence[tuple[str, Any]]:
@@ -59,20 +60,6 @@ def arrange(
         parts = [part for _, part in listed_parts(obj, live.dialect)]
         built = live_of(live, arranged(expression, obj, parts, live.dialect))
     return Mapped(*built.evaluate(call, x, context))
-
-
-def arranged(expression: Any, obj: Any, parts: Sequence[Any], dialect: Dialect) -> Any:
-    """The object that an expression denotes: see `Subject.arrange`."""
-    if expression == "self":
-        return obj
-    if isinstance(expression, int):
-        return parts[expression]
-    kind, *operands = expression
-    built = [arranged(operand, obj, parts, dialect) for operand in operands]
-    combine = dialect.chain if kind == "chain" else dialect.invert
-    if combine is None:
-        raise Unsupported(f"its library offers no {kind}")
-    return combine(built) if kind == "chain" else combine(built[0])
 
 
 def part_at(live: Live, name: str, path: Sequence[int]) -> tuple[str, Live]:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from flowref.backends.arranging import arranged
 from flowref.backends.torch.arrays import as_mapped
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.methods import sparingly
 from flowref.backends.torch.state import duplicate
-from flowref.model import Array, Dialect, Mapped, TargetError, Unsupported
+from flowref.model import Array, Dialect, Mapped, TargetError
 
 
 def listed_parts(obj: Any, dialect: Dialect) -> Sequence[tuple[str, Any]]:
@@ -72,22 +73,6 @@ def _called(
 
     heavy = live.facts.cost.of(call).heavy
     return as_mapped(call, sparingly(live, call, obj, run) if heavy else run())
-
-
-def arranged(expression: Any, obj: Any, parts: Sequence[Any], dialect: Dialect) -> Any:
-    """The object that an expression denotes: a part's index, "self", ("chain", ...) or ("inverse",
-    e).
-    """
-    if expression == "self":
-        return obj
-    if isinstance(expression, int):
-        return parts[expression]
-    kind, *operands = expression
-    built = [arranged(operand, obj, parts, dialect) for operand in operands]
-    combine = dialect.chain if kind == "chain" else dialect.invert
-    if combine is None:
-        raise Unsupported(f"its library offers no {kind}")
-    return combine(built) if kind == "chain" else combine(built[0])
 
 
 def part_at(live: Live, name: str, path: Sequence[int]) -> tuple[str, Live]:
