@@ -28,6 +28,8 @@ DEAR, DEAREST = 0.25, 6.0
 SAMPLES, SAMPLING = 400, 7.0
 # The perturbations of which one comes first, and how much more may be spent until anything is decided.
 MOVED, UNDECIDED_YET = (0.3, 0.1, 0.03, 0.01), 4.0
+# The same of maps of hundreds of steps, each of which enlarges what the ones before it left.
+BARELY = (0.01,)
 # Batches of so few rows are ordinary points where the weights are as given: of those that may lie
 # anywhere all are often out of every range.
 SCARCE = 3
@@ -56,14 +58,15 @@ class Plan:
 
     def first(self, target: Target, history: History = "warm") -> float | None:
         """The perturbation that is measured first where there may be no second: what was trained is
-        measured as it is, and what was just built is often the identity. Maps of many steps are
-        measured as they are, as are those of many layers that bear none (see `bearable`): moved weights
-        of that many are often no bijection in this precision.
+        measured as it is, and what was just built is often the identity. Maps of many steps are moved
+        barely, and those of many layers as far as they bear (see `bearable`): moved weights of that
+        many are often no bijection in this precision.
         """
         if self.rows is None:
             return None
-        as_it_is = self.dear or target.option("weights")
-        return 0.0 if as_it_is else bearable(target, MOVED, history)
+        if target.option("weights"):
+            return 0.0
+        return bearable(target, BARELY if self.dear else MOVED, history)
 
     @property
     def near(self) -> bool:

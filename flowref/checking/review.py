@@ -6,7 +6,6 @@ Whatever a doubt leaves open is undecided, which is counted and shown, and accus
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from flowref.checking.doubts import beside, built_again, leaks
 from flowref.checking.judgement import HELD, UNDECIDED, VIOLATED, Judgement
 from flowref.checking.measurement import DOUBLE, FINE, SINGLE
-from flowref.checking.tolerance import CONFIRM_REPLICAS, FINE_REPLICAS, VAST, affordable, judge
+from flowref.checking.tolerance import CONFIRM_REPLICAS, FINE_REPLICAS, affordable, judge, vast
 from flowref.model import ROUNDING
 
 # A second look with this many runs dismisses most suspicions before the full number is spent.
@@ -86,10 +85,10 @@ def _more_noise(judgement: Judgement) -> Judgement:
     """The violations that many more runs confirm, with noise of their own."""
     measurement, suspected = judgement.measurement, judgement.violated
     subject = measurement.subject
-    heavy = subject.cost.heavy and math.prod(subject.event_shape) > VAST
-    if not heavy:  # there the full number is no larger
+    large = vast(subject)
+    if not large:  # there the full number is no larger
         confirmed = judge(measurement, SECOND_REPLICAS, "second")
-    if heavy or (suspected & confirmed.violated).any():
+    if large or (suspected & confirmed.violated).any():
         confirmed = judge(measurement, affordable(CONFIRM_REPLICAS, subject), "confirm")
     outcome = np.where(suspected, UNDECIDED, judgement.outcome)
     outcome = np.where(suspected & confirmed.violated, VIOLATED, outcome)

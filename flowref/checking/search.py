@@ -53,6 +53,8 @@ from flowref.model.means import Beyond, means, within
 TRAINED_FROM, TRAINED_OPERATIONS, SCANNED = 3, 2500, 20
 # The operations up to which the trained state is scanned as well.
 SCANNED_OPERATIONS = 1000
+# Said of what was built and never moved, which may be the identity.
+AS_GIVEN = "at the weights as given alone"
 
 
 def check(
@@ -120,9 +122,12 @@ def _searched(search: Search, subject: Subject, name: str) -> Verdict:
     except Violated as end:
         return replace(end.verdict, target=name, counts=search.tally.counts())
     verdict = conclude(name, law, search.tally, subject.facts.declared)
-    if verdict.status is Status.HOLDS and search.layout.note:
-        reason = "; ".join(filter(None, (verdict.reason, search.layout.note)))
-        return replace(verdict, reason=reason)
+    told = [verdict.reason, search.layout.note]
+    given = search.layout.rows is None or search.target.option("weights") or trains
+    if any(scales) and not any(search.tally.scales) and not given:
+        told.append(AS_GIVEN)
+    if verdict.status is Status.HOLDS and any(told):
+        return replace(verdict, reason="; ".join(filter(None, told)))
     return verdict
 
 

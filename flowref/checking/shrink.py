@@ -7,7 +7,6 @@ as the rows of one batch.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ import numpy as np
 from flowref.checking.candidates import fewer_coordinates, rounder_numbers
 from flowref.checking.doubts import beside
 from flowref.checking.judgement import Judgement
-from flowref.checking.tolerance import CONFIRM_REPLICAS, VAST, affordable, guess, judge
+from flowref.checking.tolerance import CONFIRM_REPLICAS, affordable, guess, judge, vast
 from flowref.model import ADVICE, EXACT, ROUNDING, Array, Batch, Evidence, Law, Subject
 
 # Candidates that may be looked at in all, and in one batch; and entries of all of them together,
@@ -59,7 +58,7 @@ def attempts(law: Law, subject: Subject) -> int:
     """How many candidates may be judged surely, which costs many times as much as a rough look."""
     if law.force == ADVICE:  # advice seldom hangs on a point
         return 0
-    if subject.cost.heavy and math.prod(subject.event_shape) > VAST:  # no such point is simple
+    if vast(subject):  # no such point is simple
         return 1
     return max(LEAST_ATTEMPTS, ATTEMPT_OPERATIONS // max(1, subject.operations))
 

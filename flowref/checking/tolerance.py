@@ -83,6 +83,11 @@ def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str
     return _masked(_against(judgement, response))
 
 
+def vast(subject: Subject) -> bool:
+    """Whether calls are heavy, of events of thousands of entries."""
+    return subject.cost.heavy and math.prod(subject.event_shape) > VAST
+
+
 def affordable(replicas: int, subject: Subject) -> int:
     """So many runs, or fewer where they are costly."""
     if math.prod(subject.event_shape) > VAST:

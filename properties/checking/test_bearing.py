@@ -4,15 +4,20 @@ inverse is no reason to leave them as they are.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from checking.fakes import TARGET, Shelf
-from flowref import loading
+from flowref import loading, registry
 from flowref.checking.bearing import bearable
-from flowref.model import Array, Condition, Facts, Mapped, Subject
+from flowref.checking.plan import BARELY, MOVED, Plan
+from flowref.checking.search import AS_GIVEN, Search, _searched
+from flowref.checking.settings import Settings
+from flowref.model import Array, Condition, Facts, Mapped, Status, Subject, Target
+from flowref.model.means import Means, within
 
 SCALES = (0.3, 0.1)
 
@@ -50,3 +55,38 @@ def test_weights_are_moved_as_far_as_images_stay_ordinary(
     monkeypatch.setattr(loading, "load", shelf.load)
     monkeypatch.setattr(loading, "recipe_of", lambda target: object())
     assert bearable(TARGET, SCALES) == expected
+
+
+@pytest.mark.parametrize(
+    ("plan", "asked"), [(Plan(rows=1, dear=True), BARELY), (Plan(rows=1), MOVED)]
+)
+def test_what_was_just_built_is_moved_first(
+    plan: Plan, asked: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maps of many steps barely: they may start as the identity, too. Weights of a user's stay."""
+    seen = []
+
+    def first_of(target: Target, scales: tuple[float, ...], history: str) -> float:
+        seen.append(scales)
+        return scales[0]
+
+    monkeypatch.setattr("flowref.checking.plan.bearable", first_of)
+    assert plan.first(TARGET) == asked[0]
+    assert plan.first(Target("user", "stand-in", (("weights", "run.pt"),))) == 0.0
+    assert Plan().first(TARGET) is None
+    assert seen == [asked]
+
+
+@pytest.mark.parametrize(("rows", "told"), [(1, True), (None, False)])
+def test_that_weights_were_never_moved_is_told(
+    rows: int | None, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a heavy object that bears no moving: what was built may be the identity."""
+    target = registry.parse_target("nflows:AffineCouplingTransform")
+    monkeypatch.setattr("flowref.checking.plan.bearable", lambda *_: 0.0)
+    law = replace(registry.find_law("bijection/forward-roundtrip"), effort=1, lines=False)
+    search = Search(target, law, Settings(), Plan(rows=rows))
+    with within(Means()):
+        verdict = _searched(search, loading.load(target), str(target))
+    assert verdict.status is Status.HOLDS
+    assert (AS_GIVEN in verdict.reason) is told
