@@ -26,6 +26,9 @@ ULP = 2.0**-53
 # Points this far apart, relatively, count as not brought back; images this many units apart as the
 # same.
 FAR, FLAT = 1e-6, 16.0
+# Multiples of the way back at which a map that goes round takes the same value, a share of it at which
+# it does not, how far beside a point that is asked, and what counts as the same, relatively.
+TURNS, ASIDE, BESIDE, SAME = (-1.0, 2.0, 3.0), 0.381966, 0.0137, 1e-9
 # A search need not reach farther than this where no domain is declared.
 REACH = 500.0
 
@@ -99,6 +102,7 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
             saturated(forward, batch.x, back, y, batch.context)
             | overflown(back, y)
             | out_of_reach(flow, batch.x, back, batch.context)
+            | goes_round(flow, batch.x, back, batch.context)
         ),
         observed={"x": batch.x, "f(x)": y, "inverse(f(x))": back},
     )
@@ -169,6 +173,31 @@ def saturated(
         out, _ = attempt(call, way + 0.0, contexts)  # halfway to overflow it may refuse
         flat[far] &= out is not None and rows_max(out.value - image[far]) <= slack
     return flat
+
+
+def goes_round(flow: Bijection, x: Array, back: Array, context: Array | None) -> Array:
+    """Where a point of an undeclared domain comes back a whole number of turns away: the map repeats
+    itself with the way there as a period, as one of angles does, and its inverse gives those of one
+    turn. A fold repeats itself on one side alone.
+    """
+    way = back - x
+    away = finite_rows(way) & (rows_max(way) > FAR * (1 + rows_max(x)))
+    if flow.facts.declared or not away.any():
+        return np.zeros(len(x), dtype=bool)
+    contexts = None if context is None else context[away]
+    # Beside the point, which may lie where a turn ends.
+    start, turn = x[away] + BESIDE, way[away]
+    here, _ = attempt(flow.forward, start, contexts)
+
+    def off(share: float) -> Array:
+        there, _ = attempt(flow.forward, start + share * turn, contexts)
+        if here is None or there is None:
+            return np.full(len(start), np.nan)
+        return np.asarray(rows_max(there.value - here.value) / (1 + rows_max(here.value)))
+
+    same = np.all([off(share) <= SAME for share in (1.0, *TURNS)], axis=0)
+    away[away] = same & (off(ASIDE) > FAR)
+    return away
 
 
 def same_shape(value: Array, like: Array) -> Array:
