@@ -180,7 +180,8 @@ def goes_round(flow: Bijection, x: Array, back: Array, context: Array | None) ->
     itself with the way there as a period, as one of angles does, and its inverse gives those of one
     turn. A fold repeats itself on one side alone.
     """
-    way = back - x
+    with np.errstate(invalid="ignore", over="ignore"):  # both may be infinite, or far apart
+        way = back - x
     away = finite_rows(way) & (rows_max(way) > FAR * (1 + rows_max(x)))
     if flow.facts.declared or not away.any():
         return np.zeros(len(x), dtype=bool)
@@ -193,7 +194,8 @@ def goes_round(flow: Bijection, x: Array, back: Array, context: Array | None) ->
         there, _ = attempt(flow.forward, start + share * turn, contexts)
         if here is None or there is None:
             return np.full(len(start), np.nan)
-        return np.asarray(rows_max(there.value - here.value) / (1 + rows_max(here.value)))
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.asarray(rows_max(there.value - here.value) / (1 + rows_max(here.value)))
 
     same = np.all([off(share) <= SAME for share in (1.0, *TURNS)], axis=0)
     away[away] = same & (off(ASIDE) > FAR)
