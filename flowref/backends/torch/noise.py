@@ -17,44 +17,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from flowref.backends.torch.exactness import array_of, exact_where
 from flowref.backends.torch.moments import ONE_PASS, one_pass
 from flowref.backends.torch.operators import (
     BOUNDED,
-    EXACT,
     EXACT_RESULTS,
-    INSIDE,
-    NORMWISE,
     NORMWISE_CONSTANT,
-    PRODUCTS,
-    QUOTIENTS,
-    SPECIAL,
     SPECIAL_CONSTANT,
-    SUMS,
     WRITTEN,
 )
+from flowref.backends.torch.rules import RULES, Rule, rule_of
 from flowref.backends.torch.single import FINER, SINGLE, meant
 from flowref.model import Undecidable
 
-_memory = torch._C.TensorBase.numpy
 FLOATS = (torch.float64, torch.float32)
 
 # Random numbers drawn at a time, and how many there are before they repeat within one large tensor
 # (a prime, so that the rows of a batch do not meet the same ones).
 BLOCK, PERIOD = 2048, 65521
-# Operators that are exact for some operands, and those whose error is more than that of a product.
-SOMETIMES = SUMS | PRODUCTS | QUOTIENTS | {"sum"}
-MORE = {*BOUNDED, "softplus", "softplus_backward", "_log_softmax", "log_sigmoid_forward"}
 # Arguments that hold no tensor.
 PLAIN = frozenset((int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout))
-# Mantissas, between a half and one, of powers of two and of zero.
-POWERS = (0.5, -0.5, 0.0)
 
 
 class RandomRounding(TorchDispatchMode):
@@ -169,7 +158,7 @@ class RandomRounding(TorchDispatchMode):
         self.operations += 1
         if self.budget is not None and self.operations > self.budget:
             raise Undecidable("an iteration did not settle under random rounding")
-        rule, kwargs = RULES.get(id(func)) or _rule(func), kwargs or {}
+        rule, kwargs = RULES.get(id(func)) or rule_of(func), kwargs or {}
         self.narrowing = False
         self.busy += 1  # its own arrays are not those of the code that is rounded
         try:
@@ -217,8 +206,8 @@ class RandomRounding(TorchDispatchMode):
         """What moments in one pass are off by, into what came of them."""
         if not all(map(self.concerns, out)):
             return
-        given = tuple(_array(one) if isinstance(one, torch.Tensor) else one for one in args)
-        arrays = (_array(out[0]), _array(out[1]), _array(out[2]))
+        given = tuple(array_of(one) if isinstance(one, torch.Tensor) else one for one in args)
+        arrays = (array_of(out[0]), array_of(out[1]), array_of(out[2]))
         one_pass(given, arrays, self.magnitude_of(arrays[0]), self.uniform)
 
     def _entering(
@@ -247,12 +236,12 @@ class RandomRounding(TorchDispatchMode):
             return type(value)(map(self._meant, value))
         if not _single(value) or not self.concerns(value) or value in self.narrowed:
             return value
-        return torch.from_numpy(self.meant(_array(value)))
+        return torch.from_numpy(self.meant(array_of(value)))
 
     def _rounded_input(self, value: Any) -> Any:
         if not self.concerns(value):
             return self._rounded_complex(value) if _complex(value) else value
-        array = _array(value)
+        array = array_of(value)
         magnitude = self.magnitude_of(array)
         if _large(array):
             return torch.from_numpy(self._tiled(magnitude, array, np.empty_like(array)))
@@ -294,7 +283,7 @@ class RandomRounding(TorchDispatchMode):
             return self._rounded_complex(value, NORMWISE_CONSTANT, normwise=True)
         if not self.concerns(value) or value.dim() < 2:
             return value
-        array = _array(value)
+        array = array_of(value)
         largest = np.abs(array).max(axis=(-2, -1), keepdims=True)
         magnitude = NORMWISE_CONSTANT * self.magnitude_of(array)
         return torch.from_numpy(array + magnitude * largest * self.uniform(array))
@@ -305,9 +294,9 @@ class RandomRounding(TorchDispatchMode):
         """
         if not self.concerns(out):
             return out.copy_(self._rounded_complex(out)) if _complex(out) else out
-        array = _array(out)
+        array = array_of(out)
         # inf times a factor is inf, nan stays nan: noise never makes a finite value of either.
-        exact = _exact(rule.name, args, array) if rule.sometimes else None
+        exact = exact_where(rule.name, args, array) if rule.sometimes else None
         if exact is True:
             return out
         if rule.special or array.size > PERIOD:
@@ -346,7 +335,7 @@ class RandomRounding(TorchDispatchMode):
         unsure = np.abs(self.uniform(array)) * (
             math.exp(-max(threshold, 20.0)) * self.magnitude_of(array) / unit
         )
-        linear = _array(args[at]) * beta > threshold
+        linear = array_of(args[at]) * beta > threshold
         array[...] = np.where(
             linear, array + unsure / beta if name == "softplus" else array * (1 - unsure), array
         )
@@ -388,6 +377,7 @@ def _complex(value: Any) -> bool:
 
 
 def _double(value: Any) -> bool:
+    """Whether an argument is a tensor in double precision, or holds one."""
     if isinstance(value, (tuple, list)):
         return any(map(_double, value))
     return isinstance(value, torch.Tensor) and value.dtype == torch.float64
@@ -396,89 +386,3 @@ def _double(value: Any) -> bool:
 def _large(array: Any) -> bool:
     """Whether noise repeats within an array, of which the entries lie in order."""
     return bool(array.size > PERIOD and array.flags.c_contiguous)
-
-
-class Rule(NamedTuple):
-    """What is known of an operator: where it rounds, and whether it is exact for some operands.
-    ``func`` is kept so that its id stays its own.
-    """
-
-    func: Any
-    name: str
-    exact: bool
-    inside: bool
-    normwise: bool
-    sometimes: bool
-    special: bool
-    more: bool
-
-
-# By the ids of operators, whose own hashes are computed in Python.
-RULES: dict[int, Rule] = {}
-
-
-def _rule(func: Any) -> Rule:
-    """What is known of an operator, found out once."""
-    name = func.overloadpacket.__name__
-    views = any(
-        result.alias_info is not None and not result.alias_info.is_write
-        for result in func._schema.returns
-    )
-    exact, inside = name in EXACT or views, name in INSIDE
-    normwise = name in NORMWISE and not inside
-    RULES[id(func)] = Rule(
-        func, name, exact, inside, normwise, name in SOMETIMES, name in SPECIAL, name in MORE
-    )
-    return RULES[id(func)]
-
-
-def _array(value: torch.Tensor) -> Any:
-    """The memory of a tensor as an array: on small tensors numpy is several times faster."""
-    return _memory(value.detach() if value.requires_grad else value)
-
-
-def _exact(name: str, args: tuple[Any, ...], out: Any) -> Any:
-    """Where the operation has no rounding error at all; None if nowhere, True everywhere."""
-    if name == "sum":
-        whole = isinstance(args[0], torch.Tensor) and args[0].shape == out.shape
-        return True if whole and out.size else None
-    if len(args) < 2:
-        return None
-    if name in SUMS:
-        first, second = _operand(args[0]), _operand(args[1])
-        # A sum of whole numbers is whole: where none is, they need not be looked at.
-        if np.count_nonzero(np.trunc(out) == out):
-            whole = (np.trunc(first) == first) & (np.trunc(second) == second)
-            return (first == 0) | (second == 0) | whole & (np.abs(out) < 2.0**24)
-        zeros = [one == 0 for one in (first, second) if np.count_nonzero(one) < one.size]
-        return None if not zeros else zeros[0] if len(zeros) == 1 else zeros[0] | zeros[1]
-    operands = args[:2] if name in PRODUCTS else args[1:2]
-    masks: list[Any] = []
-    for one in operands:
-        if isinstance(one, torch.Tensor):
-            mask = _power_of_two(_operand(one))
-            if np.count_nonzero(mask):
-                masks.append(mask)
-        elif math.frexp(float(one))[0] in POWERS:
-            return True
-    return None if not masks else masks[0] if len(masks) == 1 else masks[0] | masks[1]
-
-
-def _operand(value: Any) -> Any:
-    """A number or a tensor as an array."""
-    if not isinstance(value, torch.Tensor):
-        return np.asarray(float(value))
-    return (
-        _array(value)
-        if value.device.type == "cpu" and value.dtype != torch.bfloat16
-        else np.asarray(value.tolist())
-    )
-
-
-def _power_of_two(value: Any) -> Any:
-    """Where an entry is a power of two (or 0, which a product keeps as exactly)."""
-    if value.dtype == np.float64:
-        return value.view(np.int64) & 0xFFFFFFFFFFFFF == 0
-    if value.dtype == np.float32:
-        return value.view(np.int32) & 0x7FFFFF == 0
-    return np.zeros((), dtype=bool)
