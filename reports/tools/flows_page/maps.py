@@ -67,21 +67,25 @@ def exponential() -> str:
     return f"for five points the tutorial's is {number(total)}; the log-dets are {shown}."
 
 
-@claim("001-3", WRONG, "composition/in-order")
+@claim("001-3", WRONG, "composition/in-order", "bijection/inverse-roundtrip")
 def folds() -> str:
     r"""`composel` is a left fold of composition and `composer` a right fold.
 
-    A comment. Composition is associative, so that both folds are the same map; what differs is the
-    order of the maps, from left to right or from right to left.
+    A comment. Composition is associative, so that both folds are the same map, which takes the last
+    one first; what differs is the order of the maps, from left to right or from right to left. A
+    forward that is written as the fold, beside an inverse from right to left, does not come back.
     """
     first, second = ref.Affine(1.0, 2.0), ref.Affine(0.0, -3.0)
     x = normal(2, 1)
     left = ref.Chain(ref.Chain(first, second), ref.Exp())(x)[0]
     right = ref.Chain(first, ref.Chain(second, ref.Exp()))(x)[0]
     turned = ref.Chain(second, first)(x)[0] - ref.Chain(first, second)(x)[0]
+    folded, points = made("001-3", "composed"), normal(6, 2)
+    back = folded.inverse(folded(points)[0])[0]  # type: ignore[operator]  # a module with an inverse
     return (
         f"either nesting of three maps gives the same within {ceiling(largest(left - right))}; two maps in "
-        f"the other order differ by {number(largest(turned))}."
+        f"the other order differ by {number(largest(turned))}, and points come back from a fold "
+        f"{number(largest(back - points))} off."
     )
 
 
@@ -190,21 +194,28 @@ def batch_norm() -> str:
     )
 
 
-@claim("001-12", TRUE, "bijection/inverse-roundtrip", "bijection/log-det")
+@claim("001-12", TRUE, "bijection/no-gap", "bijection/inverse-roundtrip", "bijection/log-det")
 def spline() -> str:
     """A rational-quadratic spline takes K widths, K heights and K - 1 slopes, and a bound B.
 
-    The slopes at both ends are 1, so that it meets the identity outside of $[-B, B]$ smoothly.
+    The slopes at both ends are 1, so that it meets the identity outside of $[-B, B]$ smoothly; and
+    heights have to fill the box. Where a least height is taken off and not given back, nothing is
+    mapped between the last knot and B.
     """
     layer = ref.Spline((2,), bins=3, bound=2.0).double()
     with torch.no_grad():
         layer.raw.copy_(normal(2, 8))
     edge = torch.tensor([[2.0 - 1e-9, -2.0 + 1e-9]], dtype=torch.float64)
     slopes = layer(edge)[1].item()
-    return f"a billionth inside of both ends the log-det is 0 within {ceiling(slopes)}."
+    ends = torch.full((1, 2), 2.0, dtype=torch.float64)
+    missing = largest(made("001-12", "spline")(ends)[0] - ends)
+    return (
+        f"a billionth inside of both ends the log-det is 0 within {ceiling(slopes)}; without the least "
+        f"heights the box ends {number(missing)} below its bound of 2."
+    )
 
 
-@claim("001-13", WRONG, "bijection/inverse-roundtrip")
+@claim("001-13", WRONG, "residual/contraction", "bijection/inverse-roundtrip")
 def residual() -> str:
     r"""In a residual flow $x + g(x)$ the function g just needs to be 1-Lipschitz.
 
