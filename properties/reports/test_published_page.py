@@ -13,6 +13,7 @@ from flowref import registry
 from flowref.model import Status, Target, Verdict
 from flowref.reporting import Report
 from flowref.reporting.contents import Environment, Expense, LawNote
+from published_page.laws import outdated
 from published_page.page import page
 from published_page.sizes import features, parameters
 
@@ -54,6 +55,25 @@ def test_models_are_measured_once_and_small_ones_first(
     assert asked[3:] == [SMALL]
     assert Report.load(tmp_path / published.FILE).targets == (LARGE, SMALL)
     assert published.main(["no:model"]) == 2
+
+
+def test_models_that_other_laws_judged_are_told_and_can_be_asked_for() -> None:
+    """What is missing comes first; ``--stale`` adds what a law is new to, or has changed for, and
+    ``--fresh`` all; the page says how many there are.
+    """
+    models = [registry.parse_target(name) for name in (SMALL, LARGE)]
+    (changed, *_), laws = registry.laws(), registry.laws()
+    whole = [Verdict(SMALL, one.id, Status.HOLDS, law_version=one.version) for one in laws]
+    today = replace(report(SMALL), verdicts=tuple(whole))
+    assert not outdated(today)
+    later = [replace(one, law_version=changed.version + 1) for one in whole]
+    for verdicts in (whole[1:], [later[0], *whole[1:]]):
+        old = replace(today, verdicts=tuple(verdicts))
+        assert published.wanted(models, old, fresh=False, stale=False) == models[1:]
+        assert published.wanted(models, old, fresh=False, stale=True) == models[::-1]
+        assert published.wanted(models, old, fresh=True, stale=False) == models[::-1]
+        assert "1 of them was judged by other laws" in page(old, {SMALL: (6, 60_060)}, FINDINGS)
+    assert published.wanted(models, today, fresh=False, stale=True) == models[1:]
 
 
 def test_nothing_starts_after_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

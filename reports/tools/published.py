@@ -3,11 +3,13 @@
     python reports/tools/published.py                     go on where the last run ended
     python reports/tools/published.py --budget 60         start no model after an hour
     python reports/tools/published.py 'nflows:*' --fresh  these again
+    python reports/tools/published.py --stale             and those that other laws judged
     python reports/tools/published.py --page              only the page
 
 Each model is audited by one worker of its own, and entered in `reports/published.json` as soon as it
 is done, so that nothing is lost by an interruption; what stands there is not audited again unless
-`--fresh` is given. Exit code: 0, 2 for a model that does not exist, or 130 where a model was interrupted.
+`--fresh` is given, or `--stale` and the laws have changed since: missing models come first. Exit code:
+0, 2 for a model that does not exist, or 130 where a model was interrupted.
 """
 
 from __future__ import annotations
@@ -28,13 +30,15 @@ from flowref.auditing.running import conduct
 from flowref.model import FlowrefError, Status, Target
 from flowref.reporting import Report
 from flowref.reporting.schema import bare
+from published_page.laws import outdated
 from published_page.page import page
 from published_page.sizes import features, parameters
 
 REPORTS = Path(__file__).parents[1]
 FILE, PAGE, FINDINGS = "published.json", "published.md", "findings.toml"
-# Mebibytes and processor seconds of one pair.
-MEMORY, TIMEOUT = 4096, 300.0
+# Mebibytes and processor seconds of one pair: the time that every audit grants, by which it is planned
+# how much is measured.
+MEMORY, TIMEOUT = 4096, 60.0
 INTERRUPTED = 130
 
 
@@ -70,6 +74,17 @@ def joined(old: Report | None, new: Report) -> Report:
     )
 
 
+def wanted(
+    models: Sequence[Target], report: Report | None, fresh: bool, stale: bool
+) -> list[Target]:
+    """The models to audit: those that are missing, then what was judged by other laws, or all again."""
+    done = set() if report is None else set(report.targets)
+    old = outdated(report) if report is not None else frozenset()
+    missing = [one for one in models if str(one) not in done]
+    again = [one for one in models if str(one) in done and (fresh or (stale and str(one) in old))]
+    return [*missing, *again]
+
+
 def short(report: Report) -> Report:
     """Without the numbers of laws that hold; all else is told."""
     verdicts = tuple(bare(one) if one.status is Status.HOLDS else one for one in report.verdicts)
@@ -103,6 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--profile", default="standard")
     parser.add_argument("--laws", default="", metavar="GLOBS")
     parser.add_argument("--fresh", action="store_true", help="audit again what is there")
+    parser.add_argument("--stale", action="store_true", help="and what other laws judged")
     parser.add_argument("--page", action="store_true", help="audit nothing")
     parser.add_argument("--folder", type=Path, default=REPORTS, help="of the report and the page")
     choices = parser.parse_args(arguments)
@@ -110,11 +126,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         models = chosen(choices.models)
         report = Report.load(file) if file.exists() else None
-        for target in () if choices.page else models:
+        asked = wanted(models, report, choices.fresh, choices.stale)
+        for target in () if choices.page else asked:
             if time.monotonic() - began > 60 * choices.budget:
                 break
-            if report is not None and str(target) in report.targets and not choices.fresh:
-                continue
             print(f"{target}", file=sys.stderr, flush=True)
             own = audited(target, choices)
             if not own.complete:

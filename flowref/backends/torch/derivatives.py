@@ -223,14 +223,23 @@ def _weighted(value: Any, weights: Array | None, batch: int) -> Any:
 def along(
     live: Live, name: str, x: Array, context: Array | None, seed: int, t: float, only: str = ""
 ) -> Mapped:
-    """The call with every trainable parameter, or ``only`` one, moved by t times a seeded direction."""
+    """The call with every trainable parameter, or ``only`` one, moved by t times a seeded direction.
+    Several laws ask the same of a value and of its log-det, so what is dear is kept.
+    """
     live.afford(name, len(x))
-    with live.calling(name):
-        obj = live.take()
-        move(obj, t, seed, only)
-        # Those take a seed; the random state is that of the call.
-        run = live.function(name) if name in SEEDED else method(live, name)
-        return as_mapped(name, run(obj, live.tensor(x), live.tensor(context)))
+
+    def anew(stream: int | None = None) -> Mapped:
+        with live.calling(name, stream=stream):
+            obj = live.take()
+            move(obj, t, seed, only)
+            # Those take a seed; the random state is that of the call.
+            run = live.function(name) if name in SEEDED else method(live, name)
+            return as_mapped(name, run(obj, live.tensor(x), live.tensor(context)))
+
+    if live.rounding is not None or not live.facts.cost.heavy:
+        return anew()
+    out: Mapped = live.kept(f"along {name}", (x, context, seed, t, only), anew)
+    return out
 
 
 def slope(

@@ -38,6 +38,8 @@ class Measuring(Watching):
         self.most = most
         self.entries = self.products = self.factors = 0.0
         self.written = self.holding = self.held = 0
+        # Whether anything was computed in single precision.
+        self.single = False
 
     @property
     def work(self) -> float:
@@ -71,6 +73,7 @@ class Measuring(Watching):
 
     def _result(self, value: torch.Tensor, in_place: bool) -> None:
         self.entries += value.numel()
+        self.single |= value.dtype == torch.float32
         if in_place:
             return
         size = value.numel() * value.element_size()

@@ -103,6 +103,7 @@ def _observed(
         float32=live.dtype == torch.float64
         and not training
         and name not in UNWATCHED
+        and counter.single
         and feeds_float32(live, name, inputs, DTYPES[default]),
         operations=counter.operations,
         graded=graded,

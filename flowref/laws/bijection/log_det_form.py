@@ -4,7 +4,8 @@ about its value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import Probe, absent, data, probe_of, probes
 from flowref.model import CONTRACT, EXACT, Array, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Bijection, Flow, Living, offers
-from flowref.model.steps import Eval, Learn, Train
+from flowref.model.steps import Eval, Learn, Step, Train
 
 # Sizes of batches that are asked for besides the one drawn.
 FEW = (1, 2, 3)
@@ -37,7 +38,7 @@ def log_det_shape(flow: Bijection, batch: Batch) -> Residual:
     if not wrong and out.ladj is None:
         raise Unsupported("it returns no log-det")
     if not wrong and flow.stateful:
-        wrong = [note for one in probed for note in later(flow, one, batch)]
+        wrong = [*in_training(flow, probed), *after_training(flow, probed, batch)]
     return Residual(np.full(len(batch.x), float(bool(wrong))), note="; ".join(wrong))
 
 
@@ -58,19 +59,27 @@ def misshapen(flow: Flow, out: Mapped, how: str = "") -> str:
     return f"a log-det of shape {shape} for {len(out.value)} points{how}; expected {expected}"
 
 
-def later(flow: Flow, probe: Probe, batch: Batch) -> Iterator[str]:
-    """What is wrong with log-dets in train mode, and after training steps. What is refused there is
-    the business of other laws.
-    """
-    trained, _ = attempt(probe, how="train")
-    if trained is not None and (note := misshapen(flow, trained, " in train mode")):
-        yield f"{probe.name} returned {note}"
+def in_training(flow: Flow, probed: Sequence[Probe]) -> Iterator[str]:
+    """What is wrong with log-dets in train mode. What is refused there is the business of other laws."""
+    for probe in probed:
+        trained, _ = attempt(probe, how="train")
+        if trained is not None and (note := misshapen(flow, trained, " in train mode")):
+            yield f"{probe.name} returned {note}"
+
+
+def after_training(flow: Flow, probed: Sequence[Probe], batch: Batch) -> Iterator[str]:
+    """What is wrong with log-dets after training steps."""
     if not (flow.trainable and offers(flow, Living)) or flow.promises.get("fixed"):
         return
     learn = Learn(data(flow, batch), batch.context)
-    life, _ = attempt(flow.play, [Train(), learn, learn, Eval(), probe.step()])
-    if life is not None and (note := misshapen(flow, life[-1], " after training steps")):
-        yield f"{probe.name} returned {note}"
+    steps: list[Step[Any]] = [Train(), learn, learn, Eval()]
+    life, refused = attempt(flow.play, [*steps, *(probe.step() for probe in probed)])
+    for index, probe in enumerate(probed):
+        if refused:  # perhaps by one of them
+            life, _ = attempt(flow.play, [*steps, probe.step()])
+        out = None if life is None else life[-1 if refused else len(steps) + index]
+        if out is not None and (note := misshapen(flow, out, " after training steps")):
+            yield f"{probe.name} returned {note}"
 
 
 @law(

@@ -88,7 +88,10 @@ def parameters_kept(flow: Living, batch: Batch) -> Residual:
     life = lived(flow, [*begin, other.step(), Weights(), Eval(), first.step(), Weights()], refusal)
     written = [f"{name} (by {first.name} in train mode)" for name in changed(life[2], life[4])]
     written += [f"{name} (by {first.name} in eval mode)" for name in changed(life[4], life[7])]
-    for probe in [first] if waiting else probes(flow, batch, complete=False):
+    others = [first] if waiting else probes(flow, batch, complete=False)
+    for probe in others:
+        if flow.facts.cost.heavy and probe.name == first.name and not waiting:
+            continue  # the life above made that call again, at other points
         after, error = attempt(flow.play, [*begin, probe.step(), Weights()])
         if not error:
             names = changed(after[2], after[4])

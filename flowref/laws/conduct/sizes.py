@@ -16,11 +16,11 @@ from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Unsuppo
 from flowref.model.abilities import Flow, Living
 from flowref.model.steps import Eval, Run
 
-# Rows of the smallest of three batches, each twice the one before, and of three others; and bytes for
-# each pair of points from which on a call is said to write one number for it.
-FIRST, SECOND, PAIR = 12, 18, 4.0
-# The same of heavy calls, of which every number that is written is counted as well.
-FIRST_OF_HEAVY, SECOND_OF_HEAVY = 1, 2
+# Rows of three batches, each twice the one before, and of three others; and bytes for each pair of
+# points from which on a call is said to write one number for it.
+BATCHES, PAIR = ((12, 24, 48), (18, 36, 72)), 4.0
+# The same of heavy calls: every number that is written is counted there as well.
+BATCHES_OF_HEAVY = ((1, 2, 3), (2, 3, 4))
 # Outcomes that are further apart are not the same by rounding.
 ALIKE = 1e-9
 # Entries of a batch in which pairs are counted.
@@ -51,23 +51,28 @@ def earlier_sizes(flow: Living, batch: Batch) -> Residual:
     alone, error = attempt(lambda: [flow.play([*begin, one])[-1] for one in asked])
     if alone is None:
         raise Unsupported(f"it refuses to be called so ({error})")
-    # As many others, of other statistics: what starts by its first batch differs after these as well.
-    others = [probe.rows(np.arange(rows) // 2).step() for probe in probed]
-    started, error = attempt(flow.play, [*begin, *others, *asked])
-    if started is None or not unchanged(zip(alone, started[-len(asked) :], strict=True), rows):
-        raise Unsupported("what it returns depends on the points that it is called at first")
     seen, refused = [], ""
     for others in beforehand(probed, rows):
-        taken = [one for one in others if not attempt(flow.play, [*begin, one])[1]]
-        if not taken:
-            continue
-        after, error = attempt(flow.play, [*begin, *taken, *asked])
+        taken = others
+        after, error = attempt(flow.play, [*begin, *taken, *asked]) if taken else (None, "")
+        if after is None:  # some of them may be refused alone
+            taken = [one for one in others if not attempt(flow.play, [*begin, one])[1]]
+            if not taken:
+                continue
+            after, error = attempt(flow.play, [*begin, *taken, *asked])
         if after is None:
             # What is built by its first call may be built for events of that size.
             resized = taken[0].inputs[0].shape[1:] != probed[0].points.shape[1:]
             refused = refused or ("" if resized else error)
             continue
         seen += list(zip(probed, alone, after[-len(asked) :], strict=True))
+    apart = not unchanged(((one, other) for _, one, other in seen), rows)
+    if refused or apart or not flow.facts.cost.heavy:
+        # As many others, of other statistics: what starts by its first batch differs after these too.
+        others = [probe.rows(np.arange(rows) // 2).step() for probe in probed]
+        started, error = attempt(flow.play, [*begin, *others, *asked])
+        if started is None or not unchanged(zip(alone, started[-len(asked) :], strict=True), rows):
+            raise Unsupported("what it returns depends on the points that it is called at first")
     if refused:  # it took each of these calls alone
         note = f"after calls at other sizes it raises {refused}"
         return Residual(np.full(rows, np.inf), note=note)
@@ -117,19 +122,17 @@ def halved(points: Array) -> Array | None:
 def memory_by_row(flow: Flow, batch: Batch) -> Residual:
     """The memory that a call writes grows with the number of points, and not with its square.
 
-    Counted for three batches of the same points, each twice as large as the one before, and for
-    three others.
+    Counted for three batches of the same points, of different sizes, and for three others.
     """
     rows = len(batch.x)
-    heavy = flow.facts.cost.heavy
-    sizes = (FIRST_OF_HEAVY, SECOND_OF_HEAVY) if heavy else (FIRST, SECOND)
-    if 4 * sizes[1] * math.prod(batch.x.shape[1:]) > ENTRIES:
+    sizes = BATCHES_OF_HEAVY if flow.facts.cost.heavy else BATCHES
+    if sizes[-1][-1] * math.prod(batch.x.shape[1:]) > ENTRIES:
         raise Unsupported("its events are too large for batches of several dozen", waits=True)
     worst, named = 0.0, ""
     counted = False
     for probe in probes(flow, batch, complete=False, calls=POINTWISE):
         seen: dict[int, float] = {}
-        found = [pairs(probe, first, seen) for first in sizes]
+        found = [pairs(probe, counts, seen) for counts in sizes]
         known = [one for one in found if one is not None]
         if len(known) < len(found):
             continue
@@ -142,19 +145,19 @@ def memory_by_row(flow: Flow, batch: Batch) -> Residual:
     return flags(bool(named), rows, note)
 
 
-def pairs(probe: Probe, first: int, seen: dict[int, float]) -> float | None:
+def pairs(probe: Probe, counts: tuple[int, int, int], seen: dict[int, float]) -> float | None:
     """How many bytes a call writes for each pair of points; None where it refuses such batches. What
     was ``seen`` of a batch is not counted again.
 
-    Of a + b n + c n^2 at n, 2 n and 4 n, the second difference is 6 c n^2.
+    That is c of a + b n + c n^2, by its values at three n.
     """
     rows = len(probe.points)
-    counts = (first, 2 * first, 4 * first)
     for count in counts:
         if count not in seen:
             observed, refused = attempt(probe.rows(np.arange(count) % rows).observe)
             if refused:
                 return None
             seen[count] = observed.written
-    one, two, four = (seen[count] for count in counts)
-    return float(four - two - 2 * (two - one)) / (6 * first**2)
+    (one, first), (two, second), (three, third) = ((n, seen[n]) for n in counts)
+    slopes = (second - first) / (two - one), (third - second) / (three - two)
+    return float(slopes[1] - slopes[0]) / (three - one)

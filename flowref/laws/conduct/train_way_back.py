@@ -46,7 +46,7 @@ def train_way_back(flow: LivingInvertible, batch: Batch) -> Residual:
     onward = probe_of(flow, "forward", x, context).step()
     tolerance = float(flow.promises.get("inverse-tolerance", 0.0))
     errors = []
-    for mode in (Eval(), Train()):
+    for mode in (Train(), Eval()):  # the first is the one that is refused, if any is
         life, error = attempt(flow.play, [mode, onward])
         if error:
             raise Unsupported(f"its forward is refused in train mode ({error})", waits=False)
@@ -63,7 +63,7 @@ def train_way_back(flow: LivingInvertible, batch: Batch) -> Residual:
             raise Unsupported("its inverse returns another shape", waits=False)
         off = rows_max(there - x) / (1 + rows_max(x))
         errors.append(np.where(usable & finite_rows(z, there), off, np.nan))
-    evaluated, trained = errors
+    trained, evaluated = errors
     good = evaluated <= KEPT + tolerance
     value = np.where(good, trained, 0.0)
     note = "in train mode the way back is that of other noise, or of other statistics"

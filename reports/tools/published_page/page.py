@@ -15,6 +15,7 @@ from flowref.reporting.markup import code, escaped
 from flowref.reporting.outcomes import tally
 from flowref.reporting.text import clean
 from flowref.reporting.words import measured
+from published_page.laws import outdated
 
 TEXT = """# Models in the size in which they were published
 
@@ -61,7 +62,7 @@ def page(report: Report, sizes: Mapping[str, tuple[int, int]], findings: Path) -
     ]
     return TEXT.format(
         memory="4 GiB",
-        summary=_summary(groups),
+        summary=_summary(report),
         table="\n".join(table),
         sources="\n".join(_sources(groups)),
         accusations="\n".join(_accusations(report, findings)),
@@ -82,9 +83,9 @@ def _row(
     return f"{shown}| {judged} of {about} | {escaped(tally(verdicts))} |"
 
 
-def _summary(groups: Mapping[str, Sequence[Verdict]]) -> str:
+def _summary(report: Report) -> str:
     """How many models, and how much of what applies was judged in them."""
-    shares = {}
+    groups, shares = report.by_target(), {}
     for name, verdicts in groups.items():
         judged, about = put_to_the_test(verdicts)
         shares[name] = judged / max(about, 1)
@@ -96,6 +97,8 @@ def _summary(groups: Mapping[str, Sequence[Verdict]]) -> str:
         f"{100 * shares[least]:.0f} % or more are judged in each** (least in {code(least)}), and "
         f"{violated or 'none'} {'is' if violated == 1 else 'are'} violated."
     )
+    if old := len(outdated(report)):
+        text += f" {old} of them {'was' if old == 1 else 'were'} judged by other laws than there are now."
     return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
