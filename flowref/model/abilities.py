@@ -194,7 +194,7 @@ class Quantiles(Flow, Protocol):
 
 
 class Stating(Flow, Protocol):
-    """Mean, variance and entropy as a univariate distribution tells them: ``stated()``."""
+    """Moments and entropy as a distribution tells them: ``stated()``."""
 
     @property
     def stated(self) -> Call[Array]: ...

@@ -39,8 +39,8 @@ class Dialect:
     ``base_sample(obj, n, context)``: what ``sample`` draws from the base, in the same random state;
     ``rsample(obj, n, context)``:
     samples that carry gradients; ``cdf(obj, x)`` and ``icdf(obj, u)``: of a univariate
-    distribution; ``stated(obj) -> (mean, variance, entropy)``: what one says of itself, nan where it
-    says nothing;
+    distribution; ``stated(obj)``: what one says of itself, flat and one after the other: mean,
+    variance, entropy, deviation, mode, covariance; nan where it says nothing;
     ``sample_log_prob(obj, n, context) -> (x, log_prob)``: samples with the log-densities that come
     beside them;
     ``estimate(obj, x, draws, context)``: the log-likelihood as estimated from so many draws of the

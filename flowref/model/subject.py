@@ -55,8 +55,8 @@ class Subject:
         noise that ``sample`` turns into data under the same seed;
         ``sample_log_prob(n, seed, context)`` -> `Mapped`: samples, and the log-densities that come
         beside them in place of log-dets;
-        ``cdf(x)``, ``icdf(u)`` -> ``(batch,)``; ``stated()`` -> mean, variance and entropy as the
-        distribution tells them, nan where it does not;
+        ``cdf(x)``, ``icdf(u)`` -> ``(batch,)``; ``stated()`` -> mean, variance, entropy, deviation,
+        mode and covariance as the distribution tells them, flat, nan where it does not;
         ``expanded(x, context)`` -> ``(batch, copies)``, log-densities by copies that it expands to;
         ``sign()`` -> whether it says that it increases, 1, or decreases, -1;
         ``estimate(x, draws, seed, context)`` -> ``(batch,)``, log-likelihoods from draws;
@@ -169,7 +169,7 @@ class Subject:
 
     @property
     def stated(self) -> Call[Array] | None:
-        """Mean, variance and entropy as told."""
+        """Moments, mode and entropy as told."""
         return self.calls.get("stated")
 
     @property

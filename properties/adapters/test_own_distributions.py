@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from flowref import check, registry
 from flowref.checking import Settings
@@ -33,3 +34,22 @@ def test_a_density_without_samples_is_not_accused_of_that() -> None:
     """What raises for want of a sampler is the base class."""
     verdict = check(f"{ZOO}:circular", "conduct/abilities-work", Settings("quick"))
     assert verdict.status in (Status.HOLDS, Status.NOT_APPLICABLE)
+
+
+def told_of(distribution: object, law: str) -> Status:
+    """The verdict of a law on a distribution of torch as its user has it."""
+    return check(distribution, law, Settings("quick")).status
+
+
+def test_moments_of_angles_are_circular() -> None:
+    """The variance of an angle is one minus the length of its mean vector, in vectors as well."""
+    angles = torch.distributions.VonMises(torch.tensor([0.0, 1.0]), torch.tensor([2.0, 0.5]))
+    told = torch.distributions.Independent(angles, 1)
+    assert told_of(told, "sampling/stated-moments") is not Status.VIOLATED
+
+
+def test_an_end_that_is_no_point_of_the_support_is_no_error() -> None:
+    """The moments of a density that refuses zero are integrals up to zero."""
+    assert told_of(
+        torch.distributions.Weibull(torch.tensor(1.0), torch.tensor(0.7)), "density/stated-moments"
+    ) not in (Status.ERROR, Status.VIOLATED)

@@ -4,6 +4,7 @@ libraries agree.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,6 +45,32 @@ def rsample(obj: Any, n: int, context: Any = None) -> Any:
 def expanded(obj: Any, x: Any, context: Any = None) -> Any:
     several = obj.expand((2, *obj.batch_shape))
     return several.log_prob(x.unsqueeze(1)).reshape(len(x), 2, -1).sum(-1)
+
+
+# What a distribution may say of itself, in the order in which it is told: all of it as numbers, of
+# which entropy is one and the covariance a matrix.
+TOLD = ("mean", "variance", "entropy", "stddev", "mode", "covariance_matrix")
+
+
+def stated(obj: Any) -> Any:
+    """Mean, variance, entropy, deviation, mode and covariance, each flat and one after the other;
+    nan for what a distribution does not tell.
+    """
+    import torch
+
+    size = math.prod(obj.event_shape)
+    sizes = {"entropy": 1, "covariance_matrix": size * size}
+    told = []
+    for name in TOLD:
+        wanted = sizes.get(name, size)
+        try:
+            value = getattr(obj, name)
+            value = torch.as_tensor(value() if name == "entropy" else value, dtype=torch.float64)
+        except (NotImplementedError, AttributeError):
+            value = torch.empty(0)
+        fits = value.numel() == wanted
+        told.append(value.reshape(-1) if fits else torch.full((wanted,), math.nan))
+    return torch.cat([value.to(torch.float64) for value in told])
 
 
 def sign(obj: Any) -> Any:

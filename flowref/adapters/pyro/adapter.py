@@ -58,7 +58,12 @@ CONDITIONAL = Dialect(
     forward=conditional_forward, inverse=conditional_inverse, normalizing="inverse"
 )
 CONDITIONAL_ONE_WAY = Dialect(forward=conditional_forward)
-DENSITY = replace(torch_dialects.DENSITY, expanded=torch_dialects.expanded, rescale=rescale)
+DENSITY = replace(
+    torch_dialects.DENSITY,
+    expanded=torch_dialects.expanded,
+    rescale=rescale,
+    stated=torch_dialects.stated,
+)
 CONDITIONAL_DENSITY = Dialect(log_prob=conditional_log_prob, sample=conditional_sample)
 FLOW = replace(
     torch_dialects.FLOW,

@@ -65,20 +65,6 @@ def icdf(obj: Any, u: Any) -> Any:
     return obj.icdf(u)
 
 
-def stated(obj: Any) -> Any:
-    """Mean, variance and entropy, nan for what a distribution does not tell."""
-    import torch
-
-    told = []
-    for name in ("mean", "variance", "entropy"):
-        try:
-            value = getattr(obj, name)
-            told.append(value() if name == "entropy" else value)
-        except NotImplementedError:
-            told.append(torch.tensor(float("nan")))
-    return torch.stack([torch.as_tensor(value, dtype=torch.float64) for value in told])
-
-
 def rescale(obj: Any, factor: float) -> Any:
     from torch.distributions import AffineTransform, TransformedDistribution
 
@@ -92,10 +78,10 @@ OFFERED: dict[str, Any] = {
     "rsample": torch_dialects.rsample,
     "expanded": torch_dialects.expanded,
     "rescale": rescale,
+    "stated": torch_dialects.stated,
 }
 DENSITY = replace(torch_dialects.DENSITY, **OFFERED)
-OF_NUMBERS = replace(DENSITY, stated=stated)
-UNIVARIATE = replace(OF_NUMBERS, cdf=cdf, icdf=icdf)
+UNIVARIATE = replace(DENSITY, cdf=cdf, icdf=icdf)
 FLOW = replace(torch_dialects.FLOW, **OFFERED)
 # Transforms whose codomain has fewer dimensions than its coordinates.
 SPECIAL = {"StickBreakingTransform": SIMPLEX, "CorrCholeskyTransform": CHOLESKY}
@@ -134,7 +120,7 @@ def _of_distribution(obj: Any) -> Dialect:
         return FLOW
     if len(obj.event_shape) or len(obj.batch_shape):
         return DENSITY
-    return replace(OF_NUMBERS, cdf=offered(obj, "cdf"), icdf=offered(obj, "icdf"))
+    return replace(DENSITY, cdf=offered(obj, "cdf"), icdf=offered(obj, "icdf"))
 
 
 def offered(obj: Any, name: str) -> Any:

@@ -142,7 +142,9 @@ FLOW = Dialect(
 # Its inverse reaches no further than a bound, as its documentation says, so that samples beyond
 # would be clipped there.
 BOUNDED_FLOW = replace(FLOW, sample=None, sample_log_prob=None, base_sample=None, rsample=None)
-DENSITY = replace(torch_dialects.DENSITY, expanded=torch_dialects.expanded)
+DENSITY = replace(
+    torch_dialects.DENSITY, expanded=torch_dialects.expanded, stated=torch_dialects.stated
+)
 LAZY_DENSITY = Dialect(log_prob=flow_log_prob, sample=flow_sample)
 
 

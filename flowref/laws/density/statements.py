@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.quadrature import NODES, PANELS, axis_points, where_mass_is
 from flowref.model import BOUND, Array, Batch, Residual, Undecidable, law, requires
 from flowref.model.abilities import Density, Distribution, Flow, Stating
@@ -37,6 +38,10 @@ AROUND = 1e-5
 # Intervals between points are halved where rules disagree, one of which takes their ends: a kink
 # beyond the last node of another rule is seen by that alone. Nodes, and how often.
 INNER, WITH_ENDS, HALVINGS, AGREED = (10, 15), 12, 26, 1e-12
+
+
+# The smallest number at which a density is asked for that refuses zero.
+FIRST = 1e-300
 
 
 @requires("it is a distribution of vectors")
@@ -69,7 +74,7 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
     Where an integral does not settle, as of tails without a variance, nothing is said. On a circle
     the mean may be the mean direction, and the variance one minus the length of the mean vector.
     """
-    told = np.asarray(flow.stated(), dtype=np.float64).reshape(3)
+    told = np.asarray(flow.stated(), dtype=np.float64).reshape(-1)[:3]
     grids = [moments(flow, batch, nodes) for nodes in NODES[1]]
     around = direction(flow, grids[-1])
     grids = [grid[:4] for grid in grids]
@@ -157,7 +162,13 @@ def direction(flow: Density, grid: Array) -> Array | None:
 
 def density_at(flow: Density, x: Array) -> Array:
     """The log-density at numbers."""
-    log_p = np.asarray(flow.log_prob(x.reshape(len(x), *flow.density_shape), None), np.float64)
+    given = x.reshape(len(x), *flow.density_shape)
+    values, refused = attempt(flow.log_prob, given, None)
+    if refused:  # an end of the support that does not belong to it
+        support = (flow.density_support.coordinates or (flow.density_support,))[0]
+        low, high = np.nextafter(support.low, np.inf), np.nextafter(support.high, -np.inf)
+        values = flow.log_prob(np.clip(given, FIRST if support.low == 0 else low, high), None)
+    log_p = np.asarray(values, np.float64)
     return np.where(np.isnan(log_p.reshape(len(x))), -np.inf, log_p.reshape(len(x)))
 
 

@@ -1,0 +1,248 @@
+"""What a distribution says of itself besides its density, in any dimension: its moments by its samples,
+its mode by its density, its deviation by its variance.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.density.consistency import unconditional
+from flowref.laws.density.statements import has_density
+from flowref.model import (
+    BOUND,
+    STATISTICAL,
+    Array,
+    Batch,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+    requires,
+)
+from flowref.model.abilities import Density, Flow, Sampler, Stating
+
+
+class StatingSampler(Density, Sampler, Stating, Protocol):
+    """A density with samples, and with what it tells of itself."""
+
+
+class StatingDensity(Density, Stating, Protocol):
+    """A density with what it tells of itself."""
+
+
+# Sizes of the two stages and the false-alarm rate of each; a mean of numbers of which one has more than
+# this share of the sum of squares is not near normal.
+STAGES, LEVEL, SHARE = (8_192, 65_536), 1e-4, 0.04
+# Steps from the mode towards samples, how many, and by how much a density may be larger there: what
+# formulas leave out.
+WAYS, TOWARDS, HIGHER = (1.0, 0.1, 0.01), 64, 1e-6
+# What rounding may do to a deviation, by precision.
+ROUNDING = {"float64": 1e-9, "float32": 1e-4}
+
+
+class Told(NamedTuple):
+    """What a distribution says of itself, nan where it says nothing; ``covariance``: a matrix."""
+
+    mean: Array
+    variance: Array
+    entropy: float
+    deviation: Array
+    mode: Array
+    covariance: Array
+
+
+def told_by(flow: Stating) -> Told:
+    """What a distribution says; `Unsupported` where it says nothing in a known form."""
+    size = math.prod(flow.density_shape)
+    flat = np.asarray(flow.stated(), dtype=np.float64).reshape(-1)
+    if flat.size != 4 * size + 1 + size * size:
+        raise Unsupported("it tells its mean and its variance alone", waits=False)
+    mean, variance, entropy, deviation, mode, covariance = np.split(
+        flat, np.cumsum([size, size, 1, size, size])
+    )
+    return Told(mean, variance, float(entropy[0]), deviation, mode, covariance.reshape(size, size))
+
+
+@requires("it is a distribution of numbers, of which another law speaks")
+def of_vectors(flow: Flow) -> bool:
+    """Several numbers."""
+    return math.prod(flow.density_shape) > 1
+
+
+@law(
+    "density/stated-deviation",
+    points="data",
+    tolerance=BOUND,
+    local=False,
+    scales=(0.0,),
+    size=1,
+    effort=1,
+    applies=unconditional,
+    source="torch.distributions: stddev is the root of the variance; the diagonal of the covariance is the variance",
+)
+def stated_deviation(flow: StatingDensity, batch: Batch) -> Residual:
+    """The deviation that a distribution tells is the root of its variance, and the diagonal of its
+    covariance is that variance.
+    """
+    told = told_by(flow)
+    pairs = {
+        "deviation": (told.deviation, np.sqrt(told.variance)),
+        "diagonal of the covariance": (np.diag(told.covariance), told.variance),
+    }
+    gaps, note = [0.0], ""
+    for name, (one, other) in pairs.items():
+        known = np.isfinite(one) & np.isfinite(other)
+        gap = np.abs(one - other)[known] / (1e-300 + np.abs(other[known]))
+        if gap.size and gap.max() > max(gaps):
+            index = int(gap.argmax())
+            note = f"the {name} is told as {one[known][index]:.6g}, by the variance it is {other[known][index]:.6g}"
+        gaps.append(float(gap.max(initial=0.0)))
+    if not any(np.isfinite(one).any() for one, _ in pairs.values()):
+        raise Unsupported("it tells no deviation", waits=False)
+    return Residual(np.array([max(gaps)]), allowed=ROUNDING[flow.dtype], note=note)
+
+
+@law(
+    "density/stated-mode",
+    points="data",
+    tolerance=BOUND,
+    local=False,
+    scales=(0.0,),
+    size=64,
+    effort=1,
+    applies=unconditional & has_density,
+    source="torch.distributions: the mode is where the density is largest",
+)
+def stated_mode(flow: StatingDensity, batch: Batch) -> Residual:
+    """The density is nowhere larger than at the mode that a distribution tells: not at any point, and
+    not on the way there.
+    """
+    mode = told_by(flow).mode
+    if not np.isfinite(mode).all():
+        raise Unsupported("it tells no mode", waits=False)
+    shape = flow.density_shape
+    summit, refused = attempt(flow.log_prob, mode.reshape(1, *shape), None)
+    top = -np.inf if refused else float(np.asarray(summit, np.float64).reshape(1)[0])
+    if refused or not np.isfinite(top):
+        raise Undecidable("its density has no finite value at the mode that it tells")
+    others = batch.x.reshape(len(batch.x), -1)
+    if "sample" in flow.calls:
+        drawn, _ = attempt(flow.calls["sample"], TOWARDS, batch.seed, None)
+        if drawn is not None and np.size(drawn) == TOWARDS * mode.size:
+            others = np.concatenate([others, np.asarray(drawn, np.float64).reshape(TOWARDS, -1)])
+    highest, where = -np.inf, mode
+    for share in WAYS:
+        points = mode + share * (others - mode)
+        values, _ = attempt(flow.log_prob, points.reshape(-1, *shape), None)
+        if values is None:
+            continue
+        log_p = np.asarray(values, np.float64).reshape(len(points))
+        log_p = np.where(np.isfinite(log_p), log_p, -np.inf)
+        if log_p.max() > highest:
+            highest, where = float(log_p.max()), points[int(log_p.argmax())]
+    if highest == -np.inf:
+        raise Undecidable("its density has no finite value at any point")
+    higher = max(highest - top, 0.0)
+    numbers = ", ".join(f"{number:.4g}" for number in where[:4])
+    return Residual(
+        np.full(len(batch.x), higher),
+        allowed=HIGHER * (1 + abs(top)),
+        note=f"log p is {top:.6g} at the mode that it tells, and {highest:.6g} at ({numbers})",
+    )
+
+
+# How near a circular moment is taken for one, and the angles within which samples then lie.
+CIRCULAR, TURN = 0.05, 2 * math.pi
+
+
+def of_angles(name: str, claim: float, x: Array) -> bool:
+    """Whether a moment is told as one of angles: the mean direction, or one minus the length of the mean
+    of (cos x, sin x).
+    """
+    if np.ptp(x) > TURN or np.abs(x).max() > TURN:
+        return False
+    cosine, sine = float(np.cos(x).mean()), float(np.sin(x).mean())
+    if name == "variance":
+        return abs(claim - (1 - math.hypot(cosine, sine))) < CIRCULAR
+    off = claim - math.atan2(sine, cosine)
+    return abs(off - TURN * round(off / TURN)) < CIRCULAR
+
+
+@law(
+    "sampling/stated-moments",
+    points="data",
+    tolerance=STATISTICAL,
+    local=False,
+    scales=(0.0,),
+    size=1,
+    effort=1,
+    applies=of_vectors & unconditional & has_density,
+    source="mean, variance, covariance and entropy are expectations, which means of samples estimate",
+)
+def sampled_moments(flow: StatingSampler, batch: Batch) -> Residual:
+    r"""The mean, the variance, the covariance and the entropy that a distribution of vectors tells are
+    those of its samples, the entropy by its density: $E[x]$, $E[(x - \mu)^2]$, $-E[\log p(x)]$.
+
+    Two stages at level 1e-4 each; violated only if fresh and more samples confirm the first. Means of
+    which a few samples decide say nothing, as those of heavy tails.
+    """
+    told = told_by(flow)
+    worst, note, size = 0.0, "", 0.0
+    for stage, count in enumerate(STAGES):
+        worst, size, note = furthest(flow, told, count, batch.seed + 1000 * stage)
+        if worst <= 1:
+            break
+    seen = {"smallest bias it could have seen": np.array([size])}
+    return Residual(np.array([worst]), allowed=1.0, observed=seen, note=note)
+
+
+def furthest(flow: StatingSampler, told: Told, count: int, seed: int) -> tuple[float, float, str]:
+    """The largest standardized gap between what is told and means of samples, relative to its bound;
+    the smallest gap that would have shown, in units of the deviation; and words for it.
+    """
+    drawn = np.asarray(flow.sample(count, seed, None), np.float64)
+    if drawn.shape != (count, *flow.density_shape):
+        raise Unsupported(f"sample({count}) returned shape {drawn.shape}")
+    if not np.isfinite(drawn).all():
+        raise Undecidable("samples are not finite")
+    x = drawn.reshape(count, -1)
+    center = np.where(np.isfinite(told.mean), told.mean, x.mean(0))
+    away = x - center
+    statements: dict[str, tuple[Array, Array]] = {
+        "mean": (x, told.mean),
+        "variance": (away**2, told.variance),
+    }
+    if np.isfinite(told.covariance).all():
+        row, column = np.triu_indices(x.shape[1], 1)
+        statements["covariance"] = (away[:, row] * away[:, column], told.covariance[row, column])
+    if np.isfinite(told.entropy):
+        log_p = np.asarray(flow.log_prob(drawn, None), np.float64).reshape(count, 1)
+        if np.isfinite(log_p).all():
+            statements["entropy"] = (-log_p, np.array([told.entropy]))
+    scores = []
+    for name, (values, claims) in statements.items():
+        for index, claim in enumerate(claims):
+            one = values[:, index]
+            if name in ("mean", "variance") and of_angles(name, claim, x[:, index]):
+                continue
+            middle, spread = float(one.mean()), float(one.std())
+            moved = (one - middle) ** 2
+            if not np.isfinite(claim) or not np.isfinite(moved).all():
+                continue
+            if spread <= 1e-9 * (1 + abs(middle)) or moved.max() > SHARE * moved.sum():
+                continue  # constant, or a few samples decide
+            score = abs(middle - claim) / spread * math.sqrt(count)
+            said = f"entry {index} of the {name}" if len(claims) > 1 else f"the {name}"
+            scores.append(
+                (score, f"{said} is told as {claim:.5g}, that of {count} samples is {middle:.5g}")
+            )
+    if not scores:
+        raise Undecidable("it tells no moment that its samples settle")
+    limit = NormalDist().inv_cdf(1 - LEVEL / (2 * len(scores)))
+    score, note = max(scores)
+    return score / limit, limit / math.sqrt(count), note if score > limit else ""
