@@ -5,7 +5,8 @@ apart.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -102,6 +103,18 @@ def bits_per_dim(log_prob: Tensor, dims: int, level: float = 1.0) -> Tensor:
     return -(log_prob / dims + math.log(level)) / math.log(2)
 
 
+class LogDensity(Protocol):
+    """A module with a log-density, or a bound of one."""
+
+    def modules(self) -> Iterator[nn.Module]:
+        """All parts."""
+        ...
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """The log-density of each row."""
+        ...
+
+
 class Loss(NamedTuple):
     """What is minimized, in nats: `nll`, the mean negative log-density, and `penalty`, which is no
     part of any likelihood.
@@ -116,7 +129,7 @@ class Loss(NamedTuple):
         return self.nll + self.penalty
 
 
-def real_nvp_loss(flow: Flow, x: Tensor, weight: float = 5e-5) -> Loss:
+def real_nvp_loss(flow: LogDensity, x: Tensor, weight: float = 5e-5) -> Loss:
     r"""The mean of $-\log p(x)$, and $w \sum c^2$ over the learned scales of all affine couplings.
 
     Source: Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 4.1, on the regularization of

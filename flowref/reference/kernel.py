@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -129,12 +129,22 @@ class KernelChain(Kernel):
         self.stochastic_forward = any(getattr(one, "stochastic_forward", False) for one in layers)
         self.stochastic_inverse = any(getattr(one, "stochastic_inverse", False) for one in layers)
 
+    def __iter__(self) -> Iterator[Bijection | Kernel]:
+        return iter(self.layers)  # type: ignore[arg-type]  # what was given
+
     def latent_shape(self, event_shape: Shape) -> Shape:
         """The shape that the last part gives."""
         for layer in self.layers:
             if isinstance(layer, Kernel):
                 event_shape = layer.latent_shape(event_shape)
         return event_shape
+
+    def event_shape(self, latent_shape: Shape) -> Shape:
+        """The shape that the first part takes."""
+        for layer in reversed(self.layers):
+            if isinstance(layer, Kernel):
+                latent_shape = layer.event_shape(latent_shape)
+        return latent_shape
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, V)`."""

@@ -4,6 +4,7 @@ density integrates to one.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from dataclasses import asdict, dataclass, field
@@ -11,7 +12,10 @@ from pathlib import Path
 
 from flowref.training import runs
 from flowref.training.baselines import baselines
+from flowref.training.bounds import MANY, DrawnFlow
 from flowref.training.data import Dataset
+from flowref.training.extras import RunError
+from flowref.training.flows import REAL_NVP
 from flowref.training.loop import mean_nll
 from flowref.training.plane import integral
 from flowref.training.recipes import Recipe
@@ -22,7 +26,7 @@ REPEATS = 8  # draws of the noise for each test image
 @dataclass(frozen=True)
 class Summary:
     """What a training came to. ``value`` and ``baselines`` in nats for points, in bits per
-    dimension for images.
+    dimension for images; ``draws``: of latents for each point, where ``value`` is a bound.
     """
 
     dataset: str
@@ -34,6 +38,7 @@ class Summary:
     value: float
     baselines: dict[str, float]
     integral: float | None = None
+    draws: int = 0
     audit: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -48,6 +53,8 @@ class Summary:
             if self.integral is None
             else "negative log-density"
         )
+        if self.draws:
+            measure += f", an upper bound by {self.draws} latents for each point"
         width = max(map(len, self.baselines))
         lines = [
             f"on test data that it has not seen ({measure}, in {self.unit}; lower is better):",
@@ -78,7 +85,9 @@ def evaluate(folder: Path, recipe: Recipe, dataset: Dataset) -> Summary:
         dataset.levels,
         runs.seeded(recipe.seed, "test"),
         REPEATS if images else 1,
+        MANY,
     )
+    drawn = isinstance(flow, DrawnFlow) and flow.lower_bound
     rows = runs.metrics(folder)
     return Summary(
         dataset=recipe.dataset,
@@ -88,6 +97,28 @@ def evaluate(folder: Path, recipe: Recipe, dataset: Dataset) -> Summary:
         parameters=sum(parameter.numel() for parameter in flow.parameters()),
         seconds=rows[-1]["seconds"],
         value=nll / (dataset.dims * math.log(2)) if images else nll,
-        baselines=baselines(dataset),
+        baselines=baselines(dataset) | siblings(folder, recipe),
         integral=None if images else integral(flow),
+        draws=MANY if drawn else 0,
     )
+
+
+def siblings(folder: Path, recipe: Recipe) -> dict[str, float]:
+    """What Real NVP came to on the same data, in the last finished run beside this one; nothing
+    beside Real NVP itself, and where there is none.
+    """
+    if recipe.flow == REAL_NVP:
+        return {}
+    found = {}
+    for path in sorted(
+        folder.parent.glob(f"*/{runs.SUMMARY}"), key=lambda one: one.stat().st_mtime
+    ):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RunError):
+            other = runs.recipe_of(path.parent)
+            if other.flow == REAL_NVP and (other.dataset, other.path) == (
+                recipe.dataset,
+                recipe.path,
+            ):
+                value = json.loads(path.read_text(encoding="utf-8"))["value"]
+                found = {f"Real NVP, {path.parent.name}": float(value)}
+    return found

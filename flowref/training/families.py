@@ -1,5 +1,6 @@
 """Flows of points besides Real NVP that can be fitted: splines, autoregressive, residual and continuous
-ones, of about the same number of parameters.
+ones, of about the same number of parameters; and Real NVP with noise beside the data, with layers
+that draw, or with a gate.
 """
 
 from __future__ import annotations
@@ -7,18 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from torch import Tensor, nn
+
 from flowref.reference import (
     CNF,
     MLP,
+    RAD,
     Chain,
     Contraction,
     InvertibleConv1x1,
+    Kernel,
+    KernelChain,
+    Langevin,
     MaskedAutoregressive,
     Residual,
     Reverse,
     SplineCoupling,
     TimedMLP,
+    VectorRealNVP,
     alternating_mask,
+    augment,
 )
 from flowref.reference.bijection import Bijection
 
@@ -53,10 +62,57 @@ def cnf(features: int, hidden: Sequence[int], time: float, tolerance: float) -> 
     return CNF(TimedMLP(features, hidden), time, tolerance=tolerance)
 
 
+def augmented(features: int, depth: int, hidden: Sequence[int], added: int) -> KernelChain:
+    """Real NVP of the data with standard normal noise beside them."""
+    return KernelChain(augment(features, added), VectorRealNVP(features + added, depth, hidden))
+
+
+class Energy(nn.Module):
+    r"""$u(x) = \tfrac12 \|x\|^2 + n(x)$ with a network n that starts at zero: at first the layer
+    leaves a standard normal distribution as it is, up to its step.
+    """
+
+    def __init__(self, features: int, hidden: Sequence[int]) -> None:
+        super().__init__()
+        self.network = MLP(features, 1, hidden, nn.Tanh)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The energy of each row."""
+        network: Tensor = self.network(x)
+        return 0.5 * x.square().sum(1) + network[:, 0]
+
+
+def stochastic(
+    features: int, depth: int, hidden: Sequence[int], layers: int, steps: int, size: float
+) -> KernelChain:
+    """Real NVP in parts, with Langevin steps of a learned energy after each."""
+    parts: list[Bijection | Kernel] = []
+    for _ in range(layers):
+        parts.append(VectorRealNVP(features, depth // layers, hidden))
+        parts.append(Langevin(Energy(features, hidden), steps, size))
+    return KernelChain(*parts)
+
+
+def rad(
+    features: int, depth: int, hidden: Sequence[int], boundaries: Sequence[float]
+) -> KernelChain:
+    """Regions of the first coordinate, with a learned gate, before Real NVP."""
+    gate = MLP(features, len(boundaries) + 1, hidden)
+    return KernelChain(
+        RAD(features, tuple(boundaries), gate), VectorRealNVP(features, depth, hidden)
+    )
+
+
 # Name -> how a flow of so many features is made, and its options.
-FAMILIES: Mapping[str, tuple[Callable[..., Bijection], dict[str, Any]]] = {
+FAMILIES: Mapping[str, tuple[Callable[..., Bijection | KernelChain], dict[str, Any]]] = {
     "spline": (spline, {"depth": 4, "hidden": [64, 64], "bins": 8, "bound": 4.0}),
     "maf": (maf, {"depth": 6, "hidden": [64, 64]}),
     "residual": (residual, {"depth": 8, "hidden": [64, 64], "lipschitz": 0.9}),
     "cnf": (cnf, {"hidden": [64, 64], "time": 1.0, "tolerance": 1e-4}),
+    "augmented": (augmented, {"depth": 6, "hidden": [64, 64], "added": 2}),
+    "stochastic": (
+        stochastic,
+        {"depth": 6, "hidden": [64, 64], "layers": 2, "steps": 2, "size": 0.02},
+    ),
+    "rad": (rad, {"depth": 6, "hidden": [64, 64], "boundaries": [0.0]}),
 }

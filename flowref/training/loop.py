@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from flowref.model import one_line
-from flowref.reference import Dequantize, Flow, real_nvp_loss
+from flowref.reference import Dequantize, real_nvp_loss
 from flowref.training import runs
+from flowref.training.bounds import FEW, AnyFlow, drawing, log_density
 from flowref.training.data import Dataset
 from flowref.training.extras import RunError
 from flowref.training.models import build, standardize, tensor
@@ -130,7 +131,8 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate(now.step)
         self.flow.train()
-        loss = real_nvp_loss(self.flow, x, self.recipe.penalty)
+        with drawing(self.flow, self.random):
+            loss = real_nvp_loss(self.flow, x, self.recipe.penalty)
         self.optimizer.zero_grad()
         loss.total.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.flow.parameters(), self.recipe.clip)
@@ -252,10 +254,15 @@ def digest(dataset: Dataset) -> str:
 
 @torch.no_grad()
 def mean_nll(
-    flow: Flow, events: Any, levels: int | None, random: torch.Generator, repeats: int = 1
+    flow: AnyFlow,
+    events: Any,
+    levels: int | None,
+    random: torch.Generator,
+    repeats: int = 1,
+    draws: int = FEW,
 ) -> float:
     """The mean negative log-density in nats, in eval mode; images are dequantized, each as often as
-    ``repeats`` says.
+    ``repeats`` says. ``draws``: of latents for each event, where they are drawn.
     """
     flow.eval()
     dequantize = None if levels is None else Dequantize(levels)
@@ -264,5 +271,6 @@ def mean_nll(
         x = tensor(events[start : start + EVALUATED])
         for _ in range(repeats):
             noisy = x if dequantize is None else dequantize(x, generator=random)[0]
-            total -= flow.log_prob(noisy).double().sum().item()
+            with drawing(flow, random):
+                total -= log_density(flow, noisy, draws).double().sum().item()
     return total / (len(events) * repeats)

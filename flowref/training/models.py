@@ -9,15 +9,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flowref.reference import Affine, Chain, Flow, RealNVP, StandardNormal, VectorRealNVP
+from flowref.reference import (
+    Affine,
+    Chain,
+    Flow,
+    KernelChain,
+    RealNVP,
+    StandardNormal,
+    VectorRealNVP,
+)
+from flowref.training.bounds import AnyFlow, DrawnFlow
 from flowref.training.data import Dataset
+from flowref.training.extras import RunError
 from flowref.training.families import FAMILIES
 from flowref.training.flows import REAL_NVP
 from flowref.training.recipes import Recipe
 from flowref.training.variants import NormalMixture, vary
 
 
-def build(recipe: Recipe, event_shape: tuple[int, ...], levels: int | None) -> Flow:
+def build(recipe: Recipe, event_shape: tuple[int, ...], levels: int | None) -> AnyFlow:
     """The flow of a recipe before training; that of points begins with an `Affine` that is still
     the identity.
     """
@@ -29,7 +39,13 @@ def build(recipe: Recipe, event_shape: tuple[int, ...], levels: int | None) -> F
         (features,) = event_shape
         standardize = Affine(torch.zeros(features), torch.ones(features))
         kind = VectorRealNVP if recipe.flow == REAL_NVP else FAMILIES[recipe.flow][0]
-        points = Flow(StandardNormal(event_shape), Chain(standardize, kind(features, **options)))
+        made = kind(features, **options)
+        if isinstance(made, KernelChain):
+            if recipe.variants:
+                raise RunError(f"{recipe.flow} has no variants; got {', '.join(recipe.variants)}")
+            base = StandardNormal(made.latent_shape(event_shape))
+            return DrawnFlow(base, KernelChain(standardize, *made))
+        points = Flow(StandardNormal(event_shape), Chain(standardize, made))
         return vary(points, recipe.variants)
     channels, height, width = event_shape
     model = RealNVP((channels, height, width), bins=levels, **options)
@@ -37,7 +53,7 @@ def build(recipe: Recipe, event_shape: tuple[int, ...], levels: int | None) -> F
 
 
 @torch.no_grad()
-def standardize(flow: Flow, dataset: Dataset) -> None:
+def standardize(flow: AnyFlow, dataset: Dataset) -> None:
     r"""Let the flow of points begin with $(x - m) / s$, mean and deviation of the training points.
 
     It is a layer like the others, whose log-determinant counts: densities stay those of the data as
@@ -45,13 +61,15 @@ def standardize(flow: Flow, dataset: Dataset) -> None:
     """
     if dataset.levels is not None:
         return
-    first: Any = next(iter(flow.bijection))  # type: ignore[call-overload]  # a Chain, as built above
+    # A chain, as built above.
+    chain: Any = flow.kernel.layers if isinstance(flow, DrawnFlow) else flow.bijection
+    first: Any = next(iter(chain))
     mean, deviation = (
         torch.as_tensor(values) for values in (dataset.train.mean(0), dataset.train.std(0))
     )
     first.scale.copy_(1 / deviation)
     first.shift.copy_(-mean / deviation)
-    if isinstance(flow.base, NormalMixture) and flow.base.placed:
+    if isinstance(flow, Flow) and isinstance(flow.base, NormalMixture) and flow.base.placed:
         flow.eval()
         flow.base.place(flow(tensor(dataset.train))[0])
 

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from flowref.reference import Dequantize, Flow
+from flowref.reference import Dequantize
 from flowref.training import runs
+from flowref.training.bounds import AnyFlow, DrawnFlow, drawing
 from flowref.training.data import Dataset
 from flowref.training.evaluation import Summary
 from flowref.training.extras import package
@@ -94,7 +95,7 @@ def frame(axes: Any, box: Array) -> None:
     axes.set(xlim=box[:, 0], ylim=box[:, 1], aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
 
 
-def points(path: Path, flow: Flow, dataset: Dataset, seed: int) -> None:
+def points(path: Path, flow: AnyFlow, dataset: Dataset, seed: int) -> None:
     """Test points beside as many samples."""
     seen = dataset.test[:SHOWN]
     drawn = flow.sample(len(seen), runs.seeded(seed, "plot")).numpy()
@@ -109,30 +110,35 @@ def points(path: Path, flow: Flow, dataset: Dataset, seed: int) -> None:
             frame(axes, box)
 
 
-def density(path: Path, flow: Flow, dataset: Dataset) -> None:
+def density(path: Path, flow: AnyFlow, dataset: Dataset) -> None:
     """The density over the plane, and where some test points lie."""
     box = box_of(torch.as_tensor(dataset.test, dtype=torch.float32), 0.12)
-    values = on_grid(flow, box, 600).numpy()
+    drawn = isinstance(flow, DrawnFlow) and flow.lower_bound
+    with drawing(flow, runs.seeded("density")):
+        values = on_grid(flow, box, 300 if drawn else 600).numpy()
     width, height = panel(box.numpy())
     with figure(path, 1, (1.35 * width, 1.25 * height)) as (axes,):
         norm = package("matplotlib.colors").PowerNorm(0.5, 0, float(np.quantile(values, 0.999)))
         extent = (*box[:, 0].tolist(), *box[:, 1].tolist())
-        drawn = axes.imshow(
+        picture = axes.imshow(
             values, extent=extent, origin="lower", cmap="magma", norm=norm, interpolation="bilinear"
         )
         axes.scatter(*dataset.test[:400].T, s=3, c="white", alpha=0.6, linewidths=0)
         bar = axes.inset_axes((1.03, 0.0, 0.03, 1.0))
-        axes.figure.colorbar(drawn, cax=bar, label="density, on a scale of its square root")
+        axes.figure.colorbar(picture, cax=bar, label="density, on a scale of its square root")
         axes.set_title(f"{dataset.name}: density of the flow, and 400 test points")
         frame(axes, box.numpy())
 
 
 @torch.no_grad()
-def latents(path: Path, flow: Flow, dataset: Dataset) -> None:
-    """Test points and what the flow makes of them, which should be a standard normal distribution."""
+def latents(path: Path, flow: AnyFlow, dataset: Dataset) -> None:
+    """Test points and what the flow makes of them, which should be a standard normal distribution;
+    where there are more latents than entries, their first two.
+    """
     seen = dataset.test[:SHOWN]
-    z = flow(tensor(seen))[0].numpy()
-    norms = flow(tensor(dataset.test))[0].square().sum(1).sqrt().numpy()
+    with drawing(flow, runs.seeded("latents")):
+        found = flow(tensor(dataset.test))[0][:, :2]
+    z, norms = found[:SHOWN].numpy(), found.square().sum(1).sqrt().numpy()
     shades, box = directions(seen), box_of(torch.as_tensor(seen), 0.12).numpy()
     limit = max(3.6, min(1.05 * float(np.abs(z).max()), 5.0))
     sizes = panel(box), panel(np.array([[-limit, -limit], [limit, limit]]))
@@ -221,7 +227,7 @@ def show(axes: Any, events: Array, levels: int, title: str) -> None:
     axes.set_title(title)
 
 
-def images(path: Path, flow: Flow, dataset: Dataset, seed: int) -> None:
+def images(path: Path, flow: AnyFlow, dataset: Dataset, seed: int) -> None:
     """Test images beside as many samples, which are not chosen."""
     assert dataset.levels is not None
     count = min(100 if dataset.dims <= 784 else 64, len(dataset.test))
@@ -234,7 +240,7 @@ def images(path: Path, flow: Flow, dataset: Dataset, seed: int) -> None:
 
 
 @torch.no_grad()
-def image_latents(path: Path, flow: Flow, dataset: Dataset, seed: int) -> None:
+def image_latents(path: Path, flow: AnyFlow, dataset: Dataset, seed: int) -> None:
     """All entries of the latents of test images beside the normal density, and their squared norms
     beside chi squared.
     """

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from flowref.model import one_line
-from flowref.reference import Flow
+from flowref.training.bounds import AnyFlow
 from flowref.training.extras import RunError, package
 from flowref.training.models import build
 from flowref.training.recipes import Recipe
@@ -131,7 +131,7 @@ def recipe_of(folder: Path) -> Recipe:
     return Recipe.from_json(text, str(folder / CONFIG))
 
 
-def load(path: str) -> Flow:
+def load(path: str) -> AnyFlow:
     """The trained flow in the folder of a run, in eval mode; its `levels` is the number of pixel
     values, or None.
 

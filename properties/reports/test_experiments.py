@@ -328,7 +328,9 @@ def built(*variants: str, data_set: str = "moons") -> Flow:
     if data_set == "digits":
         base = {"scales": 2, "couplings": 1, "final": 1, "hidden": 4, "blocks": 1}
     shape, levels = ((1, 8, 8), 17) if data_set == "digits" else ((2,), None)
-    return models.build(Recipe(data_set, model=base, variants=variants), shape, levels)
+    built = models.build(Recipe(data_set, model=base, variants=variants), shape, levels)
+    assert isinstance(built, Flow)
+    return built
 
 
 def test_variants_change_what_they_say_and_nothing_else() -> None:

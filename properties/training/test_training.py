@@ -47,7 +47,6 @@ from flowref.training import (
 )
 from flowref.training.extras import RunError
 from flowref.training.families import FAMILIES
-from flowref.training.flows import FLOWS
 from flowref.training.recipes import RECIPES, Recipe
 
 POINTS = Recipe(
@@ -368,6 +367,7 @@ def test_the_integral_sees_missing_mass() -> None:
     """A flow integrates to one; one whose log-determinant is off by a hundredth does not."""
     torch.manual_seed(1)
     flow, found = models.build(POINTS, (2,), None).eval(), small(POINTS)
+    assert isinstance(flow, Flow) and isinstance(flow.bijection, Bijection)
     models.standardize(flow, found)
     assert plane.integral(flow) == pytest.approx(1, abs=1e-3)
 
@@ -717,7 +717,7 @@ def test_an_unknown_data_set_is_a_mistake_of_the_command() -> None:
         fit.recipe_for("suns")
 
 
-@pytest.mark.parametrize("flow", FLOWS[1:])
+@pytest.mark.parametrize("flow", ["spline", "maf", "residual", "cnf"])
 def test_every_family_learns_points(flow: str, tmp_path: Path) -> None:
     """In a few steps the likelihood rises above that of a normal with the moments of the data, the flow
     goes back, and the run is read as the same recipe.
@@ -730,6 +730,7 @@ def test_every_family_learns_points(flow: str, tmp_path: Path) -> None:
     training = loop.Training(recipe, dataset, folder)
     assert training.run(loop.Listener())
     trained = training.flow.eval()
+    assert isinstance(trained, Flow)
     points = models.tensor(dataset.train)
     with torch.no_grad():
         likelihood = trained.log_prob(points).mean().item()

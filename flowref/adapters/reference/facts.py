@@ -230,6 +230,8 @@ def _event(obj: Any) -> Shape | None:
     names = lineage(obj)
     if "Flow" in names:
         return _event(obj.bijection) or tuple(obj.base.event_shape)
+    if "KernelFlow" in names:
+        return tuple(obj.kernel.event_shape(tuple(obj.base.event_shape)))
     if "RealNVP" in names:
         return tuple(obj.event_shape)
     if "Inverse" in names:

@@ -18,17 +18,18 @@ import numpy as np
 import torch
 
 from flowref import reference, training
-from flowref.reference import Flow
 from flowref.training import data, plane, runs
 from flowref.training.data import Dataset
 from flowref.training.loop import Listener, Training
 from flowref.training.recipes import Recipe
 
 Row = dict[str, Any]
+# A flow as an experiment trains it: `Flow`, or `DrawnFlow` where it has layers that draw or forget.
+Trained = Any
 RESULT = "result.json"
 PACKAGES = ("torch", "numpy", "scikit-learn", "scipy", "matplotlib")
 # What weights depend on, besides recipes: a change of these begins every training again.
-SOURCES = ("loop.py", "models.py", "variants.py", "data.py")
+SOURCES = ("loop.py", "models.py", "variants.py", "data.py", "families.py", "bounds.py")
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Effort:
         """How many samples or repeats are drawn."""
         return max(number // 50, 20) if self.rehearsal else number
 
-    def integral(self, flow: Flow) -> float:
+    def integral(self, flow: Trained) -> float:
         """Of the density over the plane."""
         return plane.integral(flow, 100_000, 5000) if self.rehearsal else plane.integral(flow)
 
@@ -94,9 +95,9 @@ class Experiment:
     revision: int
     tasks: Callable[[Effort], list[Task]]
     dataset: Callable[[Task, Effort], Dataset]
-    measure: Callable[[Task, Flow | None, Dataset, Effort], Row]
+    measure: Callable[[Task, Trained, Dataset, Effort], Row]
     conclude: Callable[[list[Row]], Row]
-    draw: Callable[[Row, Callable[[Row], Flow], Path, Effort], None]
+    draw: Callable[[Row, Callable[[Row], Trained], Path, Effort], None]
     section: Callable[[Row], str]
 
 
@@ -178,7 +179,7 @@ def conduct(
         out / f"{experiment.name}.json", (json.dumps(results, indent=1) + "\n").encode()
     )
 
-    def flow_of(row: Row) -> Flow:
+    def flow_of(row: Row) -> Trained:
         return runs.load(str(folder / Task(row["group"], row["seed"]).key))
 
     experiment.draw(results, flow_of, out, effort)
