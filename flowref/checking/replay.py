@@ -101,6 +101,6 @@ def _judged(
     )
     judgement = judge(measurement, CONFIRM_REPLICAS)
     in_double = law.tolerance == ROUNDING and measurement.precision == DOUBLE
-    if in_double and leaks(subject, batch):
+    if in_double and leaks(subject, batch, law):
         judgement = judge(measurement.at(SINGLE), CONFIRM_REPLICAS)
     return judgement

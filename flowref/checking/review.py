@@ -63,7 +63,9 @@ def confirm(judgement: Judgement) -> Judgement:
     measurement = judgement.measurement
     if not judgement.accuses or measurement.law.tolerance != ROUNDING:
         return judgement
-    if measurement.precision == DOUBLE and leaks(measurement.subject, measurement.batch):
+    if measurement.precision == DOUBLE and leaks(
+        measurement.subject, measurement.batch, measurement.law
+    ):
         judgement = _at_single(judgement)
     if measurement.law.local:
         judgement = beside(judgement)

@@ -20,6 +20,7 @@ from flowref.checking.applicability import not_applicable, rebuilt, resembled
 from flowref.checking.bisection import Split, bisect
 from flowref.checking.data import ALL, DATA, Data, all_rows, data_batch, data_of, visits
 from flowref.checking.examples import GENTLE, TRAINED, Example, explore
+from flowref.checking.guessed import doubted
 from flowref.checking.judgement import Judgement
 from flowref.checking.lines import conspicuous, scan
 from flowref.checking.measurement import Measurement, measure, precision_of
@@ -240,8 +241,17 @@ class Search:
             return
         self.tally.judged(judgement)
         if judgement.accuses:
+            self._accuse(judgement, example)
+
+    def _accuse(self, judgement: Judgement, example: Example) -> None:
+        """End the search with a violation, or with what leaves it open."""
+        doubt = doubted(judgement, self.target, example)
+        if doubt:
+            name = str(self.target)
+            self.violation = Verdict(name, self.law.id, Status.INCONCLUSIVE, doubt)
+        else:
             self.violation = self._recorded(judgement, example)
-            raise Violated(self.violation)
+        raise Violated(self.violation)
 
     def scan(self, example: Example) -> None:
         """Measure the law on a line scan, of which only what is conspicuous is judged and nothing
@@ -274,8 +284,7 @@ class Search:
         except Exception:  # fewer rows are refused, or nothing can be said of them
             return
         if judgement.accuses:
-            self.violation = self._recorded(judgement, example)
-            raise Violated(self.violation)
+            self._accuse(judgement, example)
 
     def _condition(self, example: Example) -> Condition:
         seed = self.settings.seed + example.build

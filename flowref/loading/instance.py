@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 from flowref import backends, registry
 from flowref.backends import Backend
+from flowref.loading.factory import attributes
 from flowref.loading.ownership import framework
 from flowref.loading.source import Source
 from flowref.model import (
@@ -107,5 +112,30 @@ def instance_of(source: Source, dtype: str) -> Instance:
                 f"{meant(source.target, error)}. A factory is "
                 "called with the options after ? as keywords and must return the object to audit"
             ) from error
+        if (ways := methods_of(obj)) is not None:
+            obj, source = obj[0].__self__, of_methods(source, ways)
         backend = framework(obj)
         return Instance(source, backend.cast(obj, dtype), backend, dtype)
+
+
+def methods_of(obj: Any) -> tuple[str, str] | None:
+    """The names of two methods of one object that stand for it as a pair, there and back."""
+    if not isinstance(obj, tuple) or len(obj) != 2 or not all(map(inspect.ismethod, obj)):
+        return None
+    there, back = obj
+    one = there.__self__ is back.__self__ and not isinstance(there.__self__, type)
+    return (there.__name__, back.__name__) if one else None
+
+
+def of_methods(source: Source, ways: tuple[str, str]) -> Source:
+    """The source of the object whose methods a factory returns: they say how it is called."""
+    said = dict(zip(("forward", "inverse"), ways, strict=True))
+    chosen = {name: way for name, way in said.items() if way != name}
+    named = vars(attributes(source.factory) or SimpleNamespace())
+    build = functools.partial(owner_of, source.build)
+    return replace(source, build=build, factory=SimpleNamespace(**{**named, **chosen}))
+
+
+def owner_of(build: Callable[[], Any]) -> Any:
+    """The object whose methods a factory returns."""
+    return build()[0].__self__

@@ -16,7 +16,9 @@ from flowref.adapters.user import bounds
 from flowref.adapters.user.calls import forward_single, sample_shape
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.chosen import chosen_of
+from flowref.adapters.user.conventions.names import SYNCS
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
+from flowref.adapters.user.conventions.syncing import owners, synced, syncing
 from flowref.adapters.user.probing import ROWS
 from flowref.backends import Backend
 from flowref.loading.declared import Declared
@@ -54,6 +56,8 @@ LARGE = 64
 LONGEST = 2e9
 # Coordinates from which on a subject is probed as it was built: train-mode batches cost too much.
 MANY = 256
+# Said of log-dets that are cast to single precision, or made in it.
+SINGLE_LADJ = "log-det in single precision, and judged in that"
 # What the inverse and the log-det of a solver are held to where nothing is promised of them.
 FOUND, SOLVED = 1e-5, 1e-4
 
@@ -143,15 +147,18 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     return Probed(dialect, facts, instance.dtype, operations, (*why, runs), conventions, hints)
 
 
-def accumulates(instance: Instance, dialect: Dialect, x: Array, context: Array | None) -> bool:
+def accumulates(
+    instance: Instance, dialect: Dialect, x: Array, context: Array | None, default: str = "float32"
+) -> bool:
     """Whether forward or inverse returns a value in float64 and a log-det in float32, since it
-    starts from zeros of the default dtype, or from tensors that no cast reaches: models are written,
-    trained and used in float32, and only judged in another.
+    starts from zeros of the ``default`` dtype, or from tensors that no cast reaches: models are
+    written, trained and used in float32, and only judged in another. Where it does so under either
+    default dtype it says float() itself.
     """
     backend = instance.backend
     if dialect.forward is None or instance.dtype != "float64":
         return False
-    with backend.sandbox(0, "float32"):
+    with backend.sandbox(0, default):
         given = None if context is None else backend.tensor(context, instance.dtype)
         value: Any = backend.tensor(x, instance.dtype)
         for call in (dialect.forward, dialect.inverse):
@@ -234,6 +241,9 @@ def settled(
                 facts.normalizer is None and normalizing.infer_shape(obj, dialect, kept.dtype, kind)
             ) or _inferred(instance, obj, dialect, facts, chosen)
             facts = replace(facts, event_shape=shape)
+            if facts.normalizer is None and facts.context_shape is None:
+                asked_of = obj, dialect, backend, instance.dtype, facts, chosen
+                facts = replace(facts, guessed=user.alternatives(*asked_of))
             why.append(f"every call takes batches of events of shape {shape}, the first that does")
         _refuse_other_size(target, facts)
         x, context = _points(facts)
@@ -258,9 +268,14 @@ def settled(
             facts, shown = normalizing.completed(obj, spoken.dialect, facts, kept.dtype, kind)
         if shown and facts.normalizer is not None:
             spoken = of_normalizer(spoken, facts.normalizer)
+    if facts.normalizer is None and (method := unsynced(instance, spoken.dialect)):
+        repair = partial(synced, method=method)
+        spoken = replace(spoken, dialect=replace(spoken.dialect, repair=repair))
+        spoken = spoken.saying(f"{method}() is called after its parameters were moved")
     if accumulates(instance, spoken.dialect, x, context):
         facts = replace(facts, promises={**facts.promises, "narrow-log-det": True})
-        spoken = spoken.saying("log-det added up in the default dtype")
+        itself = accumulates(instance, spoken.dialect, x, context, instance.dtype)
+        spoken = spoken.saying(SINGLE_LADJ if itself else "log-det added up in the default dtype")
     why += [*_changes(dialect, spoken.dialect), *shown]
     latent = spoken.latent
     facts = replace(
@@ -287,6 +302,16 @@ def settled(
                 "log-likelihoods, say ?returns=log_prob"
             )
     return facts, spoken, tuple(why)
+
+
+def unsynced(instance: Instance, dialect: Dialect) -> str:
+    """The method by which an object that repairs nothing else follows its parameters, or nothing."""
+    if dialect.repair is not None or not callable(getattr(instance.obj, "modules", None)):
+        return ""
+    if not any(owners(instance.obj, method) for method in SYNCS):
+        return ""
+    with instance.backend.sandbox(0, instance.dtype):
+        return syncing(instance.copy())
 
 
 def initialized_back(instance: Instance, spoken: Settled, context: Any) -> bool:

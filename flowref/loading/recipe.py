@@ -144,7 +144,7 @@ def _recipe_of(target: Target, folder: str) -> Recipe:
         path, line = place_of(source)
         recognized = recognized_as(target, recognition, declared, probed)
         recognized = replace(recognized, path=path, line=line)
-        return Recipe(source, instance.backend, recognition.adapter, probed, recognized)
+        return Recipe(instance.source, instance.backend, recognition.adapter, probed, recognized)
     first = refusals[0]
     if isinstance(first, UnknownShape):
         raise first

@@ -54,6 +54,7 @@ class Observation(NamedTuple):
     operations: int
     graded: tuple[str, ...] = ()
     written: int = 0
+    beside: bool = False
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,7 @@ class Facts:
     ``multi_scale``: how its latents leave level by level, if they do. ``coupling``: its two parts,
     if it is a coupling. ``kernel``: what it says of its draws, if it may draw. ``cost``: what its
     calls take, as far as they were counted.
+    ``guessed``: the event shapes that calls fit as well, where nothing but calls tells the shape.
     ``built_here``: built by name in the precision that it is judged in, so that what it keeps in
     single precision all the same is its own doing.
     """
@@ -134,6 +135,7 @@ class Facts:
     given: bool = False
     at_data: bool = False
     built_here: bool = False
+    guessed: tuple[Shape, ...] = ()
 
     def __post_init__(self) -> None:
         promises = {canonical(name): value for name, value in self.promises.items()}

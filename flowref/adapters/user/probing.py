@@ -53,6 +53,8 @@ CHANNELS = (
 SIDE = 4
 # Sizes of arrays up to which they are tried as numbers of features first, and at all.
 SMALL, MOST = 256, 4096
+# Events that are tried where nothing but calls told the one that was taken.
+OTHERS = ((2,), (3,), (4,))
 # Numbers of features that are tried where nothing tells any, likeliest first.
 USUAL = (4, 2, 3, 1, 6, 8, 5, 7, 10, 12, 16, 20, 32, 64)
 
@@ -279,6 +281,33 @@ def infer_shape(
         "?event=2,4,4 (or --event 3), "
         f"or as an attribute event_shape{_asks_for_more(obj, facts)}"
     )
+
+
+def alternatives(
+    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
+) -> tuple[Shape, ...]:
+    """Event shapes that calls fit as well as the one that was found, where neither attributes nor
+    arrays tell any; a single feature only where events may as well be numbers, since code that
+    speaks of an axis means more than one.
+    """
+    shape = facts.event_shape
+    sizes = {size for array in backend.state_shapes(obj) for size in array if size > 1}
+    if len(shape) != 1 or shape in told_shapes(obj, FEATURES) or shape[0] in sizes:
+        return ()
+    rng = np.random.default_rng(0)
+
+    def fitting(other: Shape) -> bool:
+        try:
+            point = backend.tensor(rng.uniform(0.25, 0.75, (ROWS, *other)), dtype)
+            if not fits(obj, dialect, point, None, facts, chosen):
+                return False
+            ladj = None if dialect.forward is None else dialect.forward(obj, point, None)[1]
+            return ladj is None or math.prod(ladj.shape) in (1, ROWS, point.numel())
+        except Exception:  # the shape does not fit
+            return False
+
+    others = [other for other in OTHERS if other != shape and fitting(other)]
+    return ((1,), *others) if shape != (1,) and fitting(()) else tuple(others)
 
 
 def _loose(obj: Any, dialect: Dialect, x: Any, context: Any) -> bool:

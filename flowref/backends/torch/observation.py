@@ -91,6 +91,9 @@ def _observed(
             mutated += (f"requires_grad of {argument}",)
         if tensor.is_leaf and tensor.grad is not None:
             mutated += (f"the gradient of {argument}",)
+    double = live.dtype == torch.float64 and not training
+    watching = double and name not in UNWATCHED and counter.single
+    narrow = feeds_float32(live, name, inputs, DTYPES[default]) if watching else (False, False)
     return Observation(
         printed=written,
         rng=ended != states,
@@ -100,11 +103,8 @@ def _observed(
             str(v.dtype).removeprefix("torch.") if isinstance(v, torch.Tensor) else "number"
             for v in dispatched(out)
         ),
-        float32=live.dtype == torch.float64
-        and not training
-        and name not in UNWATCHED
-        and counter.single
-        and feeds_float32(live, name, inputs, DTYPES[default]),
+        float32=any(narrow),
+        beside=narrow == (False, True),
         operations=counter.operations,
         graded=graded,
         written=counter.written,
@@ -155,9 +155,12 @@ def reseeded(
         )
 
 
-def feeds_float32(live: Live, name: str, inputs: tuple[Any, ...], default: torch.dtype) -> bool:
-    """Whether float32 arithmetic feeds a float64 output: disturb only float32 results, and see
-    whether the output moves. Log-dets that are told to be added up in float32 are left out.
+def feeds_float32(
+    live: Live, name: str, inputs: tuple[Any, ...], default: torch.dtype
+) -> tuple[bool, bool]:
+    """Whether float32 arithmetic feeds a float64 value, and a float64 log-det: disturb only float32
+    results, and see whether the output moves. Log-dets that are told to be added up in the default dtype are left out
+    where that is float32.
     """
     function = method(live, name)
     outcomes = []
@@ -170,11 +173,11 @@ def feeds_float32(live: Live, name: str, inputs: tuple[Any, ...], default: torch
         ):
             out = as_mapped(name, function(obj, *tensors(live, inputs)))
             if not mode.disturbed:
-                return False
+                return False, False
         outcomes.append(out)
     clean, moved = outcomes
-    narrow = bool(live.facts.promises.get("narrow-log-det"))
-    return _moved(clean.value, moved.value) or (not narrow and _moved(clean.ladj, moved.ladj))
+    narrow = bool(live.facts.promises.get("narrow-log-det")) and default != live.dtype
+    return _moved(clean.value, moved.value), not narrow and _moved(clean.ladj, moved.ladj)
 
 
 def _moved(clean: Any, moved: Any) -> bool:

@@ -54,7 +54,7 @@ class Scaling(nn.Module):
             case "log-det-first-missing":
                 return self.log_gain[1:].sum()
             case "log-det-over-batch":
-                return len(x) * self.log_gain.sum()
+                return self.log_gain.expand_as(x).sum(0)
         return self.log_gain.sum()
 
 

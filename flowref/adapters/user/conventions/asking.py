@@ -196,6 +196,34 @@ def log_det_of(obj: Any, name: str, inputs: Any) -> Any:
     return told(*inputs) if callable(told) else told
 
 
+def in_form(obj: Any, x: Any, context: Any, call: Any, form: str) -> Any:
+    """A call whose log-det comes back in another form than a number for each point: numbers stretched
+    over entries, that count once, of a batch, divided by the number of entries, or no logarithms.
+    """
+    import torch
+
+    value, ladj = call(obj, x, context)
+    if ladj is None:
+        return value, None
+    ladj = ladj if isinstance(ladj, torch.Tensor) else value.new_tensor(ladj)
+    rows = len(x)
+    match form:
+        case "stretched":
+            return value, ladj.expand(x.shape).reshape(rows, -1).sum(1)
+        case "once":
+            numbers = ladj.reshape(rows if len(ladj) == rows else 1, -1).sum(1)
+            return value, numbers.expand(rows)
+        case "divided":
+            return value, ladj.reshape(()).expand(rows) / max(rows, 1)
+        case "batch":
+            contexts = [None if context is None else context[row : row + 1] for row in range(rows)]
+            told = [call(obj, x[row : row + 1], contexts[row])[1] for row in range(rows)]
+            return value, torch.stack([one.reshape(()) for one in told])
+        case "mean":
+            return value, ladj * x[0].numel()
+    return value, ladj.abs().log()
+
+
 def without_offset(obj: Any, x: Any, context: Any, call: Any, offset: float) -> Any:
     """A call whose log-det counts a declared constant besides."""
     value, ladj = call(obj, x, context)

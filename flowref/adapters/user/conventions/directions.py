@@ -172,8 +172,8 @@ def _forward_way(obj: Any, chosen: Chosen) -> Way | None:
 
 
 def _is_pair(obj: Any) -> bool:
-    """Whether an object is a pair of functions."""
-    return isinstance(obj, tuple) and len(obj) == 2 and all(map(inspect.isfunction, obj))
+    """Whether an object is a pair of functions, or of methods of an object."""
+    return isinstance(obj, tuple) and len(obj) == 2 and all(map(inspect.isroutine, obj))
 
 
 def _pair_of_letters(obj: Any) -> bool:

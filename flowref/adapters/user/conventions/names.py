@@ -33,6 +33,12 @@ DRAWING = ("rvs", "samples", "draw", "generate", "simulate")
 BESIDE_SAMPLES = (
     "sample_and_log_prob", "sample_with_log_prob", "sample_log_prob", "rsample_and_log_prob", "rsample_with_log_prob",
 )  # fmt: skip
+# Methods that compute again what is kept of parameters.
+SYNCS = (
+    "sync", "synchronize", "synchronise", "sync_weights", "sync_inverse", "sync_buffers", "sync_parameters",
+    "update_inverse", "update_cache", "update_buffers", "refresh", "refresh_cache", "recompute", "recompute_inverse",
+    "precompute", "compute_inverse",
+)  # fmt: skip
 # A second parameter that is a running log-det, to which a layer adds its own.
 ADDED = frozenset(
     {

@@ -14,7 +14,7 @@ from flowref.adapters.user.conventions.names import LOG_DETS, VALUES, plain
 from flowref.model import Ambiguous, Shape, SpecError, TargetError
 
 # What the parts of a returned tuple may be said to be (?returns=).
-RETURNED = ("z", "x", "ladj", "log_prior", "log_prob", "bits_per_dim", "_")
+RETURNED = ("z", "x", "ladj", "det", "log_prior", "log_prob", "bits_per_dim", "_")
 
 
 @dataclass(frozen=True)
@@ -225,9 +225,10 @@ def declared(out: Any, rows: int, entries: int, chosen: Chosen, by: str = "as de
         if name in place:
             value, parts, words = _value_at(out, place[name], rows, entries, chosen)
     ladj: Any = asking.none
-    if "ladj" in place:
-        ladj, more = _ladj_at(out, place["ladj"], rows, chosen)
-        words += more
+    for name in ("ladj", "det"):  # a determinant is made one later
+        if name in place:
+            ladj, more = _ladj_at(out, place[name], rows, chosen)
+            words += more
     dense: tuple[int, ...] = ()
     if "log_prob" in place:
         dense, said = (place["log_prob"],), f"log_prob, {by}"

@@ -24,6 +24,7 @@ from flowref.adapters.user.conventions.directions import (
     running_words,
 )
 from flowref.adapters.user.conventions.encoding import ENCODE, refuse_autoencoder
+from flowref.adapters.user.conventions.forms import reformed
 from flowref.adapters.user.conventions.names import LIKELY
 from flowref.adapters.user.conventions.priors import told_by_base
 from flowref.adapters.user.conventions.readings import (
@@ -111,8 +112,10 @@ def settle_map(
     if ladj is None and (back is None or back(obj, latent, context)[1] is None):
         words = [word for word in words if word != BACK_ALONE]
         return replace(settled, conventions=(*words, NO_LADJ), hints=tuple(hints))
+    dialect, said = reformed(obj, dialect, (x, latent, context), chosen)
+    settled = replace(settled, dialect=dialect)
     form = _form(obj, settled, x, context)
-    words += [form.words] if form.words else []
+    words += [one for one in (said, form.words) if one]
     return replace(
         settled,
         ladj_event=form.event,
