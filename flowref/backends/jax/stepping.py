@@ -184,6 +184,12 @@ class Program:
         return [self.known.get(index) for index in sources]
 
 
+# What makes numbers from larger ones that are too small for their dtype: XLA's code gives zero then,
+# where numpy gives a number of fewer digits.
+UNDERFLOWS = frozenset(
+    ("exp", "exp2", "logistic", "erfc", "pow", "integer_pow", "square", "mul", "div")
+)
+SMALLEST = {np.dtype(kind): np.finfo(kind).tiny for kind in (np.float64, np.float32)}
 # What gives other results each time, or something else than arrays.
 UNKNOWN = frozenset(("random_seed", "random_wrap", "random_bits", "random_split"))
 
@@ -214,6 +220,7 @@ class Operation:
         if self.where is True:
             self.exact = True
         self.bounds = BOUNDED.get(name)
+        self.flushed = name in UNDERFLOWS
 
     def __call__(self, given: list[Any], noise: Noise | None) -> list[Any]:
         """The results."""
@@ -227,7 +234,7 @@ class Operation:
             made = plain(value)
             if isinstance(dtype, np.dtype) and made.dtype != dtype:
                 made = made.astype(dtype)
-            results.append(made)
+            results.append(flushed(made) if self.flushed else made)
         if noise is None or self.exact:
             return results
         return [self.after(value, noise) if concerns(value) else value for value in results]
@@ -250,6 +257,14 @@ class Operation:
         if self.bounds is not None and value.dtype.kind != "c":
             noised = np.clip(noised, *self.bounds)
         return noised
+
+
+def flushed(value: Any) -> Any:
+    """An array of real numbers with zeros in the place of subnormal ones."""
+    if value.dtype not in SMALLEST:
+        return value
+    small = np.abs(value) < SMALLEST[value.dtype]
+    return np.where(small, np.copysign(0, value), value) if small.any() else value
 
 
 def asked_of_jax(equation: Any) -> Callable[..., Any]:

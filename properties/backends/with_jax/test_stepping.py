@@ -233,3 +233,20 @@ def test_arguments_are_not_written_to() -> None:
 def test_few_primitives_are_asked_of_jax() -> None:
     """What is met often has a function of numpy."""
     assert {"add", "mul", "dot_general", "gather", "scatter-add", "select_n"} <= set(FUNCTIONS)
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_what_underflows_is_zero_as_it_is_compiled(noisy: bool) -> None:
+    """Numbers too small for their dtype are zero, as in compiled programs: the logarithm of one that
+    noise alone would save is infinite in both.
+    """
+
+    def run(x: Any) -> Any:
+        return jnp.exp(x), jnp.exp(x / 2) * jnp.exp(x / 2), jnp.log(jax.nn.softplus(x))
+
+    with jax.enable_x64(True), np.errstate(all="ignore"):
+        x = np.array([-740.0, -700.0])
+        stepped = Stepped(run, x)(Noise(1, 2.0**-50) if noisy else None, x)
+        for one, other in zip(stepped, jax.jit(run)(x), strict=True):
+            assert np.allclose(one, other, rtol=1e-9)
+            assert other[0] in (0, -np.inf)
