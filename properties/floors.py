@@ -71,7 +71,7 @@ BESIDE_FRAMEWORKS = ("backends", "scripting")
 # Third-party packages -> the rooms that may import them at all.
 FOREIGN: dict[str, set[str]] = {
     "torch": {"backends", "reference", "adapters", "zoo", "scripting", "training"},
-    "jax": {"backends", "adapters"},
+    "jax": {"backends", "adapters", "scripting"},
     "equinox": {"adapters"},  # what flowjax is written in
     "flax": {"adapters"},  # what bijx is written in
     "hypothesis": {"checking"},

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # Lines that are read in one go.
 LONGEST = 40
 # Framework -> the room that writes in its words.
-ROOMS = {"torch": "flowref.scripting.torch"}
+ROOMS = {"torch": "flowref.scripting.torch", "jax": "flowref.scripting.jax"}
 
 
 def script(verdict: Verdict, run: Run | None = None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import textwrap
+from collections.abc import Sequence
 
 from flowref import registry
 from flowref.model import ROUNDING, USER, Status
@@ -15,8 +16,8 @@ from flowref.scripting.case import Case
 from flowref.scripting.layout import WIDTH
 
 
-def heading(case: Case) -> list[str]:
-    """The lines of the docstring."""
+def heading(case: Case, packages: Sequence[str] = ("torch", "numpy")) -> list[str]:
+    """The lines of the docstring. ``packages``: those whose versions it names."""
     verdict, evidence = case.verdict, case.verdict.evidence
     target, title = clean(verdict.target), ""
     if case.target.adapter != USER:
@@ -33,7 +34,7 @@ def heading(case: Case) -> list[str]:
             why = "is allowed" if promised else "is explained by rounding"
             seen += f", where {rounded(evidence.allowed, 2)} {why}"
     seen = f"Seen: {textwrap.shorten(seen, 200, placeholder=' ...')}"
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "numpy")]
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in packages]
     made = f"{', '.join(versions)}, Python {platform.python_version()}"
     seen += f" ({circumstances(case.recorded, verdict.part)}; {made})."
     paragraphs = [f"The law: {plain(case.law.statement)}", seen]

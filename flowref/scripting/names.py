@@ -17,6 +17,8 @@ WHOLE = {
     "math": "math",
     "numpy": "np",
     "functools": "functools",
+    "jax": "jax",
+    "jax.numpy": "jnp",
 }
 BUILTINS = ("builtins", "torch", "math", "numpy")
 
@@ -93,6 +95,8 @@ class Names:
         parent, _, leaf = module.__name__.rpartition(".")
         if module.__name__ == "numpy":
             return self._imported(module, "", "numpy", "np")
+        if module.__name__ == "jax.numpy":
+            return self._imported(module, "", "jax.numpy", "jnp")
         return self._imported(module, parent, leaf)
 
     def _imported(self, value: Any, module: str, name: str, alias: str = "") -> str:

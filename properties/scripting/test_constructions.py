@@ -15,8 +15,8 @@ from flowref.model import Component, TargetError
 from flowref.scripting.inlining import Inliner
 from flowref.scripting.layout import WIDTH, import_block, unparsed, wrapped
 from flowref.scripting.names import Names, Unwritable
+from flowref.scripting.numbers import tensor
 from flowref.scripting.operands import Operand
-from flowref.scripting.torch.numbers import tensor
 
 NAMES = ("torch", "nflows", "normflows", "zuko", "FrEIA", "pyro", "glasflow", "torchflows")
 

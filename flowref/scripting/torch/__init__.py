@@ -9,7 +9,7 @@ from flowref.model import Law, Target, Verdict
 from flowref.scripting.torch.loading import loaded
 from flowref.scripting.torch.program import program
 from flowref.scripting.torch.templates import TEMPLATES
-from flowref.scripting.torch.variants import variants
+from flowref.scripting.variants import variants
 
 __all__ = ["TEMPLATES", "programs"]
 
@@ -22,5 +22,5 @@ def programs(
     no short form.
     """
     case = loaded(verdict, law, target, recipe)
-    for variant in variants(case):
+    for variant in variants(case, TEMPLATES[law.id]):
         yield lambda variant=variant: program(case, variant), variant.within  # type: ignore[misc]  # the default binds it

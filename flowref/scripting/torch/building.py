@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-import sys
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from flowref import registry
 from flowref.backends.torch.state import modules, trainable
 from flowref.backends.torch.weights import place
 from flowref.loading.weights import Weights
-from flowref.model import REAL, USER, Support, derive
+from flowref.model import REAL, Support, derive
 from flowref.scripting.case import Case
+from flowref.scripting.constructing import constructed
 from flowref.scripting.inlining import Inliner
 from flowref.scripting.layout import WIDTH, requoted, unparsed
 from flowref.scripting.names import Unwritable
@@ -37,23 +34,7 @@ def seeds(case: Case) -> list[str]:
 
 def construction(case: Case, inliner: Inliner) -> tuple[list[str], list[str]]:
     """The lines before, which import and define, and those that give ``flow`` in the case's dtype."""
-    target = case.target
-    options = registry.builder_options(target)
-    before: list[str] = []
-    if target.adapter == USER:
-        before = _imports(case, inliner)
-        expression = ast.parse(target.component.rpartition(":")[2], mode="eval").body
-        if not case.copied:
-            written = [(key, inliner.names.write(value)) for key, value in options.items()]
-            expression = ast.Call(expression, [], [ast.keyword(*pair) for pair in written])
-    else:
-        build = registry.find_component(target).build
-        root = (getattr(build, "__module__", "") or "").partition(".")[0]
-        package = registry.adapters()[target.adapter].package.partition(".")[0]
-        inliner.ours |= {root} - {package, ""}
-        given = {name: Operand(value) for name, value in options.items()}
-        expression = inliner.expression(build, **given)
-    lines = unparsed(hoisted(inliner, expression))
+    before, lines = constructed(case, inliner)
     wanted = getattr(torch, case.condition.dtype)
     floats = [one for one in _state(case.as_built) if one.is_floating_point()]
     if isinstance(case.as_built, nn.Module):
@@ -90,66 +71,6 @@ def restoring(case: Case, weights: Weights, inliner: Inliner) -> list[str]:
     named = f"name.removeprefix({where.prefix!r}): value"
     kept = f"{{{named} for name, value in saved.items() {start}}}"
     return [requoted(f"saved = {read}"), requoted(f"{owner}.load_state_dict({kept})")]
-
-
-def hoisted(inliner: Inliner, expression: ast.expr) -> list[ast.stmt]:
-    """The statements that end with ``flow``; lambdas in long ones get a name, equal ones the same."""
-    given = [*inliner.lines, ast.Assign([ast.Name("flow", ast.Store())], expression, lineno=0)]
-    if isinstance(expression, ast.Name) and inliner.lines:
-        renaming = _Renaming({expression.id: "flow"})
-        given = [renaming.visit(line) for line in inliner.lines]
-    statements: list[ast.stmt] = []
-    for statement in given:
-        if len(unparsed([statement])) > 2:
-            hoisting = _Hoisting(inliner)
-            statement = hoisting.visit(statement)
-            statements += hoisting.given
-        statements.append(statement)
-    return statements
-
-
-class _Renaming(ast.NodeTransformer):
-    """Gives variables other names."""
-
-    def __init__(self, names: dict[str, str]) -> None:
-        self.names = names
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Name(self.names.get(node.id, node.id), node.ctx)
-
-
-class _Hoisting(ast.NodeTransformer):
-    """Gives lambdas names, and keeps the assignments that do so."""
-
-    def __init__(self, inliner: Inliner) -> None:
-        self.inliner = inliner
-        self.given: list[ast.stmt] = []
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        key = ast.unparse(node)
-        if key not in self.inliner.defined:
-            name = self.inliner.defined[key] = self.inliner.names.fresh("net")
-            self.given.append(ast.Assign([ast.Name(name, ast.Store())], node, lineno=0))
-        return ast.Name(self.inliner.defined[key], ast.Load())
-
-
-def _imports(case: Case, inliner: Inliner) -> list[str]:
-    """How a program imports a user's factory from where it is."""
-    place, _, name = case.target.component.rpartition(":")
-    first, file = name.partition(".")[0], Path(place)
-    if place.endswith(".ipynb"):
-        raise Unwritable("it is defined in a notebook, which no import line names")
-    if not place.endswith(".py"):
-        root = Path(place.partition(".")[0])
-        here = root.exists() or root.with_suffix(".py").exists()
-        inliner.names.imports |= {"import sys"} if here else set()
-        return [*(['sys.path.insert(0, ".")'] if here else []), f"from {place} import {first}"]
-    if file.stem.isidentifier() and file.stem not in sys.stdlib_module_names:
-        inliner.names.imports.add("import sys")
-        folder = f"sys.path.insert(0, {file.parent.as_posix()!r})"
-        return [requoted(folder), f"from {file.stem} import {first}"]
-    inliner.names.imports.add("import runpy")
-    return [requoted(f"{first} = runpy.run_path({place!r})[{first!r}]")]
 
 
 def evaluation(case: Case) -> list[str]:

@@ -11,9 +11,9 @@ import torch
 from flowref.model import USER, Support
 from flowref.scripting.case import Case
 from flowref.scripting.names import Unwritable
+from flowref.scripting.numbers import number
 from flowref.scripting.torch.building import paths, random_points
 from flowref.scripting.torch.calling import example
-from flowref.scripting.torch.numbers import number
 
 # Where the mass of a density is looked for on an axis without an end.
 REACH = 40.0

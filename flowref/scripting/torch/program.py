@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import ast
-import math
 import re
-from dataclasses import dataclass
-from string import Template as Substitution
 
-import numpy as np
 import torch
 
-from flowref.model import EXACT, REAL, Array, seed_of
+from flowref.model import REAL, Array, seed_of
 from flowref.scripting.case import Case
 from flowref.scripting.heading import heading
 from flowref.scripting.inlining import Inliner
 from flowref.scripting.layout import import_block, wrapped
-from flowref.scripting.names import Names, Unwritable
-from flowref.scripting.template import Template
+from flowref.scripting.names import Names
+from flowref.scripting.numbers import tensor
+from flowref.scripting.putting import put_in
+from flowref.scripting.text import asks_for_points, ending, filled, stored_in, used_in
 from flowref.scripting.torch.building import (
     construction,
     evaluation,
@@ -29,8 +26,7 @@ from flowref.scripting.torch.building import (
 )
 from flowref.scripting.torch.calling import TAKES, calling, example
 from flowref.scripting.torch.filling import again, filling
-from flowref.scripting.torch.numbers import number, tensor
-from flowref.scripting.torch.putting import put_in
+from flowref.scripting.variants import Variant
 
 # What templates may use without saying so.
 IMPORTS = {
@@ -47,38 +43,13 @@ IMAGES = "z = forward(x)[0].detach().clone()"
 FEW = 16
 
 
-@dataclass(frozen=True)
-class Variant:
-    """How near to the record a program is: the simplest that shows the bug is the one to forward.
-
-    ``digits``: of the recorded points; 0 for random ones in their place. ``row``: the point that is
-    taken, None for the batch. ``warm``: after two batches in train mode. ``mended``: the library puts
-    moved parameters back into their valid set. ``which``: the call that a template is
-    about that speaks of one.
-    """
-
-    template: Template
-    digits: int = 17
-    row: int | None = 0
-    warm: bool = False
-    mended: bool = False
-    which: str = "forward"
-
-    @property
-    def within(self) -> float:
-        """How many times larger or smaller than recorded the number may be; two batches in train
-        mode are never the same two.
-        """
-        return self.template.within * (100 if self.warm else 1)
-
-
 def program(case: Case, variant: Variant) -> list[str]:
     """The lines of the program. Raises `Unwritable` where a part of it has no short form."""
     rows = 1 if variant.row is not None else len(case.x)
     values = filling(case, variant.which, rows)
     text = filled(variant.template, values)
-    used = _used("\n".join(text))
-    inliner = Inliner(Names({*TAKEN, "sys", *TAKES, *IMPORTS, *_stored("\n".join(text))}))
+    used = used_in("\n".join(text))
+    inliner = Inliner(Names({*TAKEN, "sys", *TAKES, *IMPORTS, *stored_in("\n".join(text))}))
     before, build = construction(case, inliner)
     several = variant.warm or "context[" in "\n".join(text)
     imports = {"import sys", "import torch", *(IMPORTS[name] for name in used & {*IMPORTS})}
@@ -88,7 +59,7 @@ def program(case: Case, variant: Variant) -> list[str]:
     needed = [which for which in TAKES if which in used or any(f"{which}(" in w for w in warm)]
     functions = {which: calling(case, which, inliner, several) for which in needed}
     text, points = _pointed(case, variant, text)
-    used = _used("\n".join(text))
+    used = used_in("\n".join(text))
     body, functions = put_in([*warm, *text], functions)
     moved, evaluated = moving(case), evaluation(case)
     moved += mending(case, inliner) if variant.mended else []
@@ -117,7 +88,7 @@ def program(case: Case, variant: Variant) -> list[str]:
         *([] if warm else defined),
         *points,
         *body[count:],
-        *ending(case, variant, "off" in _stored("\n".join(text))),
+        *ending(case, variant, "off" in stored_in("\n".join(text))),
     ]
     flat = [
         part
@@ -125,21 +96,6 @@ def program(case: Case, variant: Variant) -> list[str]:
         for part in (wrapped(line) if not line.startswith(" " * 9) else [line])
     ]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(flat)).splitlines()
-
-
-def filled(template: Template, values: dict[str, str]) -> list[str]:
-    """The lines of a template with its names put in. Raises `Unwritable` where one means nothing
-    here.
-    """
-    try:
-        lines = [Substitution(line).substitute(values) for line in template.lines]
-    except KeyError as error:
-        raise Unwritable(f"nothing is known of its {error.args[0]}") from None
-    return [part for line in lines for part in (line.splitlines() if line else [])]
-
-
-def _used(text: str) -> set[str]:
-    return {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
 
 
 def _pointed(case: Case, variant: Variant, text: list[str]) -> tuple[list[str], list[str]]:
@@ -154,18 +110,7 @@ def _pointed(case: Case, variant: Variant, text: list[str]) -> tuple[list[str], 
         image = made[0] if isinstance(made, (tuple, list)) else None
         if isinstance(image, torch.Tensor) and image.numel() <= FEW and variant.digits:
             return rest, _points(case, variant, "z", image.detach().double().numpy())
-    return text, _points(case, variant, "x", case.x) if _asked(text) else []
-
-
-def _asked(text: list[str]) -> bool:
-    """Whether a template takes the recorded points, rather than points of its own or none."""
-    first = next((line for line in text if re.search(r"\bx\b", line.partition("#")[0])), "")
-    return bool(first) and not (first.startswith("x = ") and not re.search(r"\bx\b", first[3:]))
-
-
-def _stored(text: str) -> set[str]:
-    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)]
-    return {node.id for node in nodes if isinstance(node.ctx, ast.Store)}
+    return text, _points(case, variant, "x", case.x) if asks_for_points(text) else []
 
 
 def _warmed(case: Case) -> list[str]:
@@ -196,29 +141,3 @@ def _points(case: Case, variant: Variant, name: str, x: Array) -> list[str]:
         return lines
     lines += tensor(name, x, variant.digits)
     return lines + ([] if context is None else tensor("context", context, variant.digits))
-
-
-def ending(case: Case, variant: Variant, measured: bool) -> list[str]:
-    """The verdict, in words and as the exit code."""
-    lines = []
-    if measured:
-        bound, why = threshold(case)
-        lines += ['print(f"off by {off:.6g}")', f"wrong = not off <= {bound}{why}"]
-    law = case.verdict.law
-    return [*lines, f'print("VIOLATED {law}" if wrong else "holds")', "sys.exit(bool(wrong))"]
-
-
-def threshold(case: Case) -> tuple[str, str]:
-    """A round number between what rounding explains and what was seen, and why it is that."""
-    evidence = case.verdict.evidence
-    if evidence is None:
-        return "1e-9", ""
-    if case.law.tolerance == EXACT or not np.isfinite(evidence.allowed) or evidence.allowed <= 0:
-        return "0", ""
-    allowed, seen = evidence.allowed, evidence.residual
-    why = f"  # rounding explains {allowed:.1g}" if case.law.tolerance == "rounding" else ""
-    if not np.isfinite(seen) or seen > 1e3 * allowed:
-        top = math.log10(seen) if np.isfinite(seen) else 0.0
-        middle = (math.log10(allowed) + min(top, 0.0)) / 2
-        return number(10.0 ** math.floor(middle)), why
-    return number(math.sqrt(allowed * seen), 2), why

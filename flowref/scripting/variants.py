@@ -3,27 +3,51 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from flowref.scripting.case import Case
 from flowref.scripting.template import Template
-from flowref.scripting.torch.program import Variant
-from flowref.scripting.torch.templates import TEMPLATES
 
 CALLS = ("forward", "inverse", "log_prob")
 # Up to so many numbers are listed before random ones are tried in their place.
 LISTED = 24
 
 
-def variants(case: Case) -> Iterator[Variant]:
-    """Programs from the simplest on: rounded points before exact ones, an object as built before
+@dataclass(frozen=True)
+class Variant:
+    """How near to the record a program is: the simplest that shows the bug is the one to forward.
+
+    ``digits``: of the recorded points; 0 for random ones in their place. ``row``: the point that is
+    taken, None for the batch. ``warm``: after two batches in train mode. ``mended``: the library puts
+    moved parameters back into their valid set. ``which``: the call that a template is
+    about that speaks of one.
+    """
+
+    template: Template
+    digits: int = 17
+    row: int | None = 0
+    warm: bool = False
+    mended: bool = False
+    which: str = "forward"
+
+    @property
+    def within(self) -> float:
+        """How many times larger or smaller than recorded the number may be; two batches in train
+        mode are never the same two.
+        """
+        return self.template.within * (100 if self.warm else 1)
+
+
+def variants(case: Case, templates: Sequence[Template]) -> Iterator[Variant]:
+    """Programs from templates, from the simplest on: rounded points before exact ones, an object as built before
     one that has lived.
     """
     rows, size = len(case.x), case.x[:1].size
     lived = case.condition.history != "fresh" and case.modular and not case.facts.given
     mended = bool(case.condition.scale and case.dialect.repair)
     for warm, mend in sorted({(warm, mend) for mend in (False, mended) for warm in (False, lived)}):
-        for template in TEMPLATES[case.law.id]:
+        for template in templates:
             if not re.search(template.when, case.verdict.reason) or template.size not in (0, size):
                 continue
             taken = [None] if template.whole else list(range(min(rows, 3)))

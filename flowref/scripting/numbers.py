@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,27 +11,48 @@ from flowref.model import Array
 from flowref.scripting.layout import WIDTH
 
 
-def tensor(name: str, values: Array, digits: int = 17) -> list[str]:
-    """The lines that assign an array as a tensor of the default dtype, each number to so many
-    significant digits.
+@dataclass(frozen=True)
+class Words:
+    """How a framework makes arrays: from numbers, filled with one number; ``writable``: whether
+    entries of an array can be set.
+    """
+
+    array: str
+    zeros: str
+    full: str
+    writable: bool
+
+
+TORCH = Words("torch.tensor", "torch.zeros", "torch.full", True)
+JAX = Words("jnp.array", "jnp.zeros", "jnp.full", False)
+
+
+def tensor(name: str, values: Array, digits: int = 17, words: Words = TORCH) -> list[str]:
+    """The lines that assign an array of the default dtype, each number to so many significant
+    digits.
     """
     values = np.asarray(values, dtype=np.float64)
     shape = ", ".join(map(str, values.shape))
     if not np.signbit(values).any() and not values.any():
-        return [f"{name} = torch.zeros({shape})"]
+        return [f"{name} = {words.zeros}({shape if words.writable else values.shape})"]
     if values.size > 2 and np.all(values == values.flat[0]) and np.isfinite(values.flat[0]):
-        return [f"{name} = torch.full(({shape},), {number(values.flat[0], digits)})"]
+        return [f"{name} = {words.full}(({shape},), {number(values.flat[0], digits)})"]
     places = np.flatnonzero(values)
-    if values.size > 24 and len(places) <= 4 and not np.signbit(values[values == 0]).any():
+    if (
+        words.writable
+        and values.size > 24
+        and len(places) <= 4
+        and not np.signbit(values[values == 0]).any()
+    ):
         indices = [np.unravel_index(place, values.shape) for place in places]
         entries = [(", ".join(map(str, map(int, index))), values[index]) for index in indices]
         set_ones = [f"{name}[{index}] = {number(value, digits)}" for index, value in entries]
-        return [f"{name} = torch.zeros({shape})", *set_ones]
+        return [f"{name} = {words.zeros}({shape})", *set_ones]
     nested = _nested(values, digits)
-    line = f"{name} = torch.tensor({nested})"
+    line = f"{name} = {words.array}({nested})"
     if len(line) <= WIDTH:
         return [line]
-    lines, flat = [f"{name} = torch.tensor(["], [number(v, digits) for v in values.reshape(-1)]
+    lines, flat = [f"{name} = {words.array}(["], [number(v, digits) for v in values.reshape(-1)]
     row = "   "
     for text in flat:
         if len(row) + len(text) + 2 > WIDTH:

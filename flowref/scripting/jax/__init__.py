@@ -1,0 +1,26 @@
+"""Programs in JAX's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from flowref.loading import Recipe
+from flowref.model import Law, Target, Verdict
+from flowref.scripting.jax.loading import loaded
+from flowref.scripting.jax.program import program
+from flowref.scripting.jax.templates import TEMPLATES
+from flowref.scripting.variants import variants
+
+__all__ = ["TEMPLATES", "programs"]
+
+
+def programs(
+    verdict: Verdict, law: Law, target: Target, recipe: Recipe
+) -> Iterator[tuple[Callable[[], list[str]], float]]:
+    """What writes each program that may show a case, the simplest first, and how many times larger
+    or smaller than recorded its number may be. Writing raises `Unwritable` where a part of it has
+    no short form.
+    """
+    case = loaded(verdict, law, target, recipe)
+    for variant in variants(case, TEMPLATES[law.id]):
+        yield lambda variant=variant: program(case, variant), variant.within  # type: ignore[misc]  # the default binds it

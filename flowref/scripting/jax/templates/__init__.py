@@ -1,0 +1,10 @@
+"""Law -> the templates of its programs, tried in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flowref.scripting.jax.templates import bijection, density
+from flowref.scripting.template import Template
+
+TEMPLATES: Mapping[str, tuple[Template, ...]] = {**bijection.TEMPLATES, **density.TEMPLATES}

@@ -1,0 +1,208 @@
+"""Bijections: round trips and log-determinants."""
+
+from __future__ import annotations
+
+from flowref.scripting.template import Template
+
+# Of one point: forward mode, which passes through loops of unknown length.
+JACOBIAN = "jax.jacfwd(lambda v: {}(v[None])[0][0])"
+OF_FORWARD, OF_INVERSE = JACOBIAN.format("forward"), JACOBIAN.format("inverse")
+
+LOG_DET = f"""
+_, reported = forward(x)
+jacobian = {OF_FORWARD}(x[0])
+expected = jnp.linalg.slogdet(jacobian$square)[1]
+# The law: the log-det that forward reports is that of the derivative of what it returns.
+print("reported log-det:         ", reported.sum())
+print("log|det d output/d input|:", expected)
+off = abs(float(reported.sum() - expected))
+"""
+
+LOG_DET_OF_BATCH = f"""
+_, reported = forward(x)
+jacobians = [{OF_FORWARD}(row) for row in x]
+expected = jnp.stack([jnp.linalg.slogdet(one$square)[1] for one in jacobians])
+# The law: each log-det is that of the derivative of what forward returns for its point.
+print("reported log-dets:         ", reported)
+print("log|det d output/d input|: ", expected)
+off = float(abs(reported - expected).max())
+"""
+
+INVERSE_LOG_DET = f"""
+z = $latents
+_, reported = inverse(z)
+jacobian = {OF_INVERSE}(z[0])
+expected = jnp.linalg.slogdet(jacobian$square)[1]
+# The law: the log-det that inverse reports is that of the derivative of what it returns.
+print("reported log-det:         ", reported.sum())
+print("log|det d output/d input|:", expected)
+off = abs(float(reported.sum() - expected))
+"""
+
+ANTISYMMETRY = """
+y, there = forward(x)
+_, back = inverse(y)
+# The law: the log-dets of the two directions cancel.
+print("log-det of forward at x:   ", there.sum())
+print("log-det of inverse at f(x):", back.sum())
+off = abs(float(there.sum() + back.sum()))
+"""
+
+ROUND_TRIP = """
+y, _ = forward(x)
+back, _ = inverse(y)
+# The law: what inverse gives back is x.
+print("x:            ", x)
+print("f(x):         ", y)
+print("inverse(f(x)):", back)
+off = float(abs(back - x).max())
+"""
+
+FORWARD_ROUND_TRIP = """
+z = $latents
+point, _ = inverse(z)
+again, _ = forward(point)
+# The law: what forward gives back is z.
+print("z:            ", z)
+print("inverse(z):   ", point)
+print("f(inverse(z)):", again)
+off = float(abs(again - z).max())
+"""
+
+PRODUCT = f"""
+y = forward(x)[0]
+there = {OF_FORWARD}(x[0])$square
+back = {OF_INVERSE}(y[0])$square
+# The law: the derivatives of the two directions are inverse matrices.
+print("derivative of inverse times that of forward:", back @ there)
+off = float(abs(back @ there - jnp.eye($size)).max())
+"""
+
+SHAPE = """
+y, log_det = forward(x)
+# The law: one number per point, in the shape of the batch.
+print("shape of x:", x.shape, " of the log-det:", log_det.shape, " expected: $ladj_shape")
+wrong = log_det.shape != $ladj_shape
+"""
+
+INVERSE_SHAPE = """
+z = forward(x)[0]
+point, log_det = inverse(z)
+# The law: one number per point, in the shape of the batch.
+print("shape of z:", z.shape, " of the log-det:", log_det.shape, " expected: $ladj_shape")
+wrong = log_det.shape != $ladj_shape
+"""
+
+BY_DIFFERENCES = """
+_, reported = forward(x)
+steps = 1e-4 * jnp.eye($size).reshape($size, 1, $sizes)
+columns = [(forward(x + h)[0] - forward(x - h)[0]).reshape(-1) / 2e-4 for h in steps]
+expected = jnp.linalg.slogdet(jnp.stack(columns, 1))[1]
+# The law: the log-det that forward reports is that of the map, as differences measure it.
+print("reported log-det:           ", reported.sum())
+print("log|det| of its differences:", expected)
+off = abs(float(reported.sum() - expected))
+"""
+
+INVERSE_BY_DIFFERENCES = """
+z = $latents
+_, reported = inverse(z)
+steps = 1e-4 * jnp.eye($size).reshape($size, 1, $sizes)
+columns = [(inverse(z + h)[0] - inverse(z - h)[0]).reshape(-1) / 2e-4 for h in steps]
+expected = jnp.linalg.slogdet(jnp.stack(columns, 1))[1]
+# The law: the log-det that inverse reports is that of the map, as differences measure it.
+print("reported log-det:           ", reported.sum())
+print("log|det| of its differences:", expected)
+off = abs(float(reported.sum() - expected))
+"""
+
+NO_VOLUME = """
+_, reported = forward(x)
+# The law: what is promised to preserve volume has a log-det of 0.
+print("reported log-det:", reported)
+off = float(abs(reported).max())
+"""
+
+CONSTANT = """
+_, reported = forward(jnp.concatenate([x, 2 * x + 1, jnp.zeros_like(x)]))
+# The law: the log-det of a linear map is the same everywhere.
+print("reported log-dets:", reported)
+wrong = float(abs(reported - reported[:1]).max()) > 1e-9
+"""
+
+ORDER = """
+ordered = jnp.sort(x, axis=0)
+y, _ = forward(ordered)
+# The law: an increasing map keeps the order of points.
+print("x:   ", ordered)
+print("f(x):", y)
+off = float((y[:-1] - y[1:]).max())
+"""
+
+NUMBERS = """
+y, log_det = forward(x)
+# The law: value and log-det are numbers wherever those beside them are.
+print("x:      ", x)
+print("f(x):   ", y)
+print("log-det:", log_det)
+beside = [forward(x + step) for step in (1e-6, -1e-6)]
+print("beside: ", beside)
+wrong = not (jnp.isfinite(y).all() and jnp.isfinite(log_det).all())
+"""
+
+FOLDED = f"""
+points = jnp.concatenate([x, $ordinary, 3 * $ordinary, 10 * $ordinary])
+dets = [float(jnp.linalg.det({OF_FORWARD}(point)$square)) for point in points]
+# The law: the determinant of a bijection vanishes nowhere, and keeps its sign.
+least, most = dets.index(min(dets)), dets.index(max(dets))
+print("det J at", points[least], "is", dets[least])
+print("det J at", points[most], "is", dets[most])
+wrong = dets[least] < 0 < dets[most]
+"""
+
+NO_ZERO = f"""
+_, log_det = forward(x)
+jacobian = {OF_FORWARD}(x[0])$square
+# The law: where an input does not move the output, or an output does not move, det J is zero.
+print("Jacobian:        ", jacobian)
+print("reported log-det:", log_det)
+idle = min(abs(jacobian).max(0).min(), abs(jacobian).max(1).min())
+wrong = idle == 0 and jnp.isfinite(log_det).all()
+"""
+
+SAME_IMAGE = """
+other = $other
+y, image = forward(x)[0], forward(other)[0]
+# The law: two points have two images.
+print("x: ", x, " f(x): ", y)
+print("x':", other, " f(x'):", image)
+wrong = (y == image).all() and not (x == other).all()
+"""
+
+TEMPLATES = {
+    "bijection/orientation": (Template(FOLDED),),
+    "bijection/honest-zero": (Template(NO_ZERO),),
+    "bijection/injective": (Template(SAME_IMAGE),),
+    "bijection/log-det-by-differences": (
+        Template(BY_DIFFERENCES),
+        Template(INVERSE_BY_DIFFERENCES),
+    ),
+    "bijection/volume-preserving": (Template(NO_VOLUME),),
+    "bijection/constant-jacobian": (Template(CONSTANT, whole=True),),
+    "bijection/monotone": (Template(ORDER, whole=True),),
+    "bijection/finite": (Template(NUMBERS),),
+    "bijection/log-det": (Template(LOG_DET), Template(LOG_DET_OF_BATCH, whole=True)),
+    "bijection/inverse-log-det": (Template(INVERSE_LOG_DET),),
+    "bijection/log-det-antisymmetry": (Template(ANTISYMMETRY),),
+    "bijection/inverse-roundtrip": (Template(ROUND_TRIP), Template(ROUND_TRIP, whole=True)),
+    "bijection/forward-roundtrip": (
+        Template(FORWARD_ROUND_TRIP),
+        Template(FORWARD_ROUND_TRIP, whole=True),
+    ),
+    "bijection/jacobian-inverse-product": (Template(PRODUCT),),
+    "bijection/log-det-shape": (
+        Template(SHAPE),
+        Template(INVERSE_SHAPE),
+        Template(SHAPE, whole=True),
+    ),
+}

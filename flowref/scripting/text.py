@@ -1,0 +1,71 @@
+"""The text of a program: templates filled in, the names that they speak of, and its last lines."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from string import Template as Substitution
+
+import numpy as np
+
+from flowref.model import EXACT
+from flowref.scripting.case import Case
+from flowref.scripting.names import Unwritable
+from flowref.scripting.numbers import number
+from flowref.scripting.template import Template
+from flowref.scripting.variants import Variant
+
+
+def filled(template: Template, values: dict[str, str]) -> list[str]:
+    """The lines of a template with its names put in. Raises `Unwritable` where one means nothing
+    here.
+    """
+    try:
+        lines = [Substitution(line).substitute(values) for line in template.lines]
+    except KeyError as error:
+        raise Unwritable(f"nothing is known of its {error.args[0]}") from None
+    return [part for line in lines for part in (line.splitlines() if line else [])]
+
+
+def used_in(text: str) -> set[str]:
+    """The names that a program speaks of."""
+    return {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+
+
+def stored_in(text: str) -> set[str]:
+    """The names that a program gives values to."""
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)]
+    return {node.id for node in nodes if isinstance(node.ctx, ast.Store)}
+
+
+def asks_for_points(text: list[str]) -> bool:
+    """Whether a template takes the recorded points, rather than points of its own or none."""
+    first = next((line for line in text if re.search(r"\bx\b", line.partition("#")[0])), "")
+    return bool(first) and not (first.startswith("x = ") and not re.search(r"\bx\b", first[3:]))
+
+
+def ending(case: Case, variant: Variant, measured: bool) -> list[str]:
+    """The verdict, in words and as the exit code."""
+    lines = []
+    if measured:
+        bound, why = threshold(case)
+        lines += ['print(f"off by {off:.6g}")', f"wrong = not off <= {bound}{why}"]
+    law = case.verdict.law
+    return [*lines, f'print("VIOLATED {law}" if wrong else "holds")', "sys.exit(bool(wrong))"]
+
+
+def threshold(case: Case) -> tuple[str, str]:
+    """A round number between what rounding explains and what was seen, and why it is that."""
+    evidence = case.verdict.evidence
+    if evidence is None:
+        return "1e-9", ""
+    if case.law.tolerance == EXACT or not np.isfinite(evidence.allowed) or evidence.allowed <= 0:
+        return "0", ""
+    allowed, seen = evidence.allowed, evidence.residual
+    why = f"  # rounding explains {allowed:.1g}" if case.law.tolerance == "rounding" else ""
+    if not np.isfinite(seen) or seen > 1e3 * allowed:
+        top = math.log10(seen) if np.isfinite(seen) else 0.0
+        middle = (math.log10(allowed) + min(top, 0.0)) / 2
+        return number(10.0 ** math.floor(middle)), why
+    return number(math.sqrt(allowed * seen), 2), why

@@ -1,0 +1,62 @@
+"""Programs in JAX: each shows its violation where flowref cannot be imported, on a page, and is silent
+once the flow is mended.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("equinox", reason="programs in JAX are written where JAX is installed")
+
+from flowref import checking
+from flowref.model import FlowrefError, Status
+from flowref.scripting import LONGEST, script
+from flowref.scripting.trying import alone
+
+FLOWS = Path(__file__).parents[2] / "adapters" / "with_jax" / "flows.py"
+# A flow with a slip, and the law that its program is about.
+PAIRS = (
+    ("flows.py:bent?slip=half", "bijection/log-det"),
+    ("flows.py:bent?slip=sign", "bijection/inverse-log-det"),
+    ("flows.py:bent?slip=sign", "bijection/log-det-antisymmetry"),
+    ("flows.py:pair?slip=offset", "bijection/inverse-roundtrip"),
+    ("flows.py:pair?slip=twice", "bijection/log-det"),
+    ("flows.py:normal?slip=wide", "density/samples-consistent"),
+    ("flows.py:normal?slip=forgotten", "density/integrates-to-one"),
+)
+QUICK = checking.Settings("quick")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's folder, in which the program runs."""
+    shutil.copy(FLOWS, tmp_path / "flows.py")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("target", "law"), PAIRS)
+def test_a_program_shows_a_slip_until_it_is_mended(target: str, law: str, folder: Path) -> None:
+    """It exits with 1 for the flow with a slip, and with 0 for the healthy twin."""
+    verdict = checking.check(target, law, QUICK)
+    assert verdict.status is Status.VIOLATED
+    text = script(verdict)
+    assert 15 <= len(text.splitlines()) <= LONGEST
+    assert max(map(len, text.splitlines())) <= 100
+    assert "import jax" in text and "torch" not in text and "import flowref" not in text
+    mended = re.sub(r'slip="[^"]+"', 'slip=""', text)
+    assert mended != text
+    healthy = alone(mended)
+    assert (healthy.code, healthy.out.splitlines()[-1]) == (0, "holds")
+
+
+def test_laws_without_a_template_say_so(folder: Path) -> None:
+    """A sentence says what cannot be written."""
+    verdict = checking.check("flows.py:bent?slip=half", "bijection/log-det", QUICK)
+    with pytest.raises(FlowrefError, match="no short program for"):
+        script(replace(verdict, law="conduct/value-gradient"))
