@@ -133,11 +133,20 @@ def completed(
     if seen.statistics == "batch":
         with contextlib.suppress(Exception):  # roles are for laws that ask for them
             normalizer = with_roles(played, seen, normalizer)
+    elif seen.statistics in SAMPLE:
+        normalizer = replace(normalizer, roles=of_samples(obj))
     coupled = {"estimator": True, "batch-statistics": True}
     promises = {key: value for key, value in facts.promises.items() if key not in coupled}
     if seen.statistics == "batch" and not seen.fixed and not batch_norms.has_statistics(obj):
         promises |= coupled
     return replace(facts, normalizer=normalizer, promises=promises), (seen.said,)
+
+
+def of_samples(obj: Any) -> dict[str, str]:
+    """The weight and the bias of what normalizes samples, by their names."""
+    return {
+        role: path for role, path in batch_norms.roles(obj).items() if role in ("weight", "bias")
+    }
 
 
 def near_miss(played: Played, dialect: Dialect, seen: Behavior) -> bool:

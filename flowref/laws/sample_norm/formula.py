@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from flowref.laws.batch_norm.arithmetic import ratio
@@ -15,10 +17,11 @@ from flowref.laws.sample_norm.groups import (
     lines,
     normalizes_samples,
     spread_over,
+    values_together,
 )
-from flowref.model import Batch, Residual, Undecidable, law
+from flowref.model import Array, Batch, Residual, Undecidable, law, requires
 from flowref.model.abilities import BatchNormal
-from flowref.model.steps import Eval, Train
+from flowref.model.steps import Eval, Train, Weights
 
 BA, WU = (
     "Ba et al. 2016, Layer Normalization (arXiv:1607.06450)",
@@ -48,23 +51,36 @@ def shift_law(flow: BatchNormal, batch: Batch) -> Residual:
     return Residual((np.abs(other - y) / (1 + np.abs(y))).max().reshape(1, 1))
 
 
+@requires("it holds parameters that are neither weights nor biases")
+def holds_weights_alone(flow: BatchNormal) -> bool:
+    """Every parameter has a number for each channel, group or entry: others may mix statistics, as
+    switchable normalization does.
+    """
+    step, shape, roles = Weights(), flow.event_shape, flow.normalizer.roles
+    trained = flow.play([step]).of(step)
+    if {"weight", "bias"} <= set(roles):
+        return set(trained) <= set(roles.values())
+    counts = {shape[0], shape[-1], int(np.prod(shape)), flow.normalizer.groups}
+    return all(np.size(value) in counts for value in trained.values())
+
+
 @law(
     "sample-norm/formula",
-    applies=normalizes_samples,
+    applies=normalizes_samples & holds_weights_alone,
     size=1,
     local=False,
     effort=6,
     source=f"{BA}, section 3; {WU}, section 3",
 )
 def formula(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""In train mode every entry of the output is $w (x - \mu) / \sqrt{v + \epsilon} + b$, with mean
-    and variance of the values of the sample that are normalized together, and one eps, whatever
-    their spread and offset.
+    r"""In train mode every entry of the output is $w (x - \mu) / \sqrt{v + \epsilon} + b$, or
+    $w (x - \mu) / (\sqrt{v} + \epsilon) + b$, with mean and variance of the values of the sample that
+    are normalized together, and one eps, whatever their spread and offset.
     """
     rng = np.random.default_rng(batch.seed)
     wide = WIDE * normal_batch(flow, rng, MANY)
     wide_y = output(flow, wide, Train())
-    weight, bias = lines(flow, wide, wide_y, 0.0)
+    weight, bias = lines(flow, wide, wide_y, np.sqrt)
     z = normal_batch(flow, rng, ROWS)
     tiny = NARROW * z
     mean, var = spread_over(flow, tiny)
@@ -72,20 +88,48 @@ def formula(flow: BatchNormal, batch: Batch) -> Residual:
     with np.errstate(all="ignore"):
         first = output(flow, tiny, Train())[0].flat[entry]
         hat = (first - bias.flat[entry]) / weight.flat[entry]
-        eps = float(((tiny - mean)[0].flat[entry] / hat) ** 2 - var[0].flat[entry])
-    if not np.isfinite(eps):
+        divided = abs(float((tiny - mean)[0].flat[entry] / hat))
+        own = float(var[0].flat[entry])
+    if not np.isfinite(divided):
         raise Undecidable("its weight is zero")
-    eps = constant(eps)
-    weight, bias = lines(flow, wide, wide_y, eps)
-    spread = 10.0 ** rng.uniform(-3, 2)
-    x = spread * (z + constants(flow, rng, ROWS, 2.0))
+    x = 10.0 ** rng.uniform(-3, 2) * (z + constants(flow, rng, ROWS, 2.0))
     mean, var = spread_over(flow, x)
-    standard = (x - mean) / np.sqrt(var + eps)
     y = output(flow, x, Train())
-    size = np.abs(weight) * (1 + np.abs(standard)) + np.abs(bias)
-    off = ratio(np.abs(y - weight * standard - bias), np.broadcast_to(size, y.shape))
+    within, beside = constant(divided**2 - own), divided - float(np.sqrt(own))
+    beside = written(beside, values_together(flow))
+    gaps = []
+    for eps, divisor in (
+        (within, partial(_in_the_root, within)),
+        (beside, partial(_beside_the_root, beside)),
+    ):
+        weight, bias = lines(flow, wide, wide_y, divisor)
+        with np.errstate(all="ignore"):
+            standard = (x - mean) / divisor(var)
+            size = np.abs(weight) * (1 + np.abs(standard)) + np.abs(bias)
+            off = ratio(np.abs(y - weight * standard - bias), np.broadcast_to(size, y.shape))
+        gaps.append((float(np.nan_to_num(off, nan=np.inf).max()), eps))
+    worst, eps = min(gaps)
     note = f"the output is not weight times the standardized input plus bias, with eps {eps:g}"
-    return Residual(np.array([[off.max()]]), note=note)
+    return Residual(np.array([[worst]]), note=note)
+
+
+def written(measured: float, values: int) -> float:
+    """An eps beside the root as it was written, where it has few digits, or would have with a deviation by
+    n - 1.
+    """
+    for factor in (1.0, np.sqrt(values / max(values - 1, 1))):
+        whole = float(f"{measured * factor:.3g}")
+        if abs(whole - measured * factor) <= 1e-5 * abs(whole):
+            return float(whole / factor)
+    return measured
+
+
+def _in_the_root(eps: float, var: Array) -> Array:
+    return np.asarray(np.sqrt(var + eps))
+
+
+def _beside_the_root(eps: float, var: Array) -> Array:
+    return np.asarray(np.sqrt(var) + eps)
 
 
 @law(

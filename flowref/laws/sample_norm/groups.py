@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from flowref.model import SAMPLE, Array, requires
@@ -39,6 +41,14 @@ def spread_over(flow: BatchNormal, values: Array) -> tuple[Array, Array]:
     )
 
 
+def values_together(flow: BatchNormal) -> int:
+    """How many values of a sample are normalized together."""
+    normalizer, shape = flow.normalizer, flow.event_shape
+    if normalizer.groups > 1:
+        return int(np.prod(shape)) // normalizer.groups
+    return int(np.prod([shape[axis] for axis in normalizer.channel]))
+
+
 def constants(flow: BatchNormal, rng: np.random.Generator, rows: int, spread: float) -> Array:
     """Random numbers, one for all values that are normalized together."""
     normalizer, shape = flow.normalizer, (rows, *flow.event_shape)
@@ -53,12 +63,14 @@ def constants(flow: BatchNormal, rng: np.random.Generator, rows: int, spread: fl
     return np.asarray(spread * np.broadcast_to(rng.standard_normal(short), shape))
 
 
-def lines(flow: BatchNormal, x: Array, y: Array, eps: float) -> tuple[Array, Array]:
+def lines(
+    flow: BatchNormal, x: Array, y: Array, divisor: Callable[[Array], Array]
+) -> tuple[Array, Array]:
     """Weight and bias of each entry of an event: the line, over the samples, of its output in its
-    standardized input.
+    standardized input. ``divisor``: what is divided by, of a variance.
     """
     mean, var = spread_over(flow, x)
-    hat = ((x - mean) / np.sqrt(var + eps)).astype(np.longdouble)
+    hat = ((x - mean) / divisor(var)).astype(np.longdouble)
     values = np.asarray(y, dtype=np.longdouble)
     moved = hat - hat.mean(0)
     weight = (moved * (values - values.mean(0))).sum(0) / (moved**2).sum(0)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
 from flowref.laws.batch_norm.defects import in_evaluation, in_training, louder
+from flowref.laws.common.defects import living
 from flowref.model import Array, Subject, mutant
+from flowref.model.steps import Assign, Normalize, Step
 
 GROUPS = "flowref.zoo.specimens.other_normalizers:groups"
 INSTANCES = "flowref.zoo.specimens.other_normalizers:instances"
@@ -51,3 +56,43 @@ def grows_with_spread(subject: Subject, size: float = 1e-2) -> Subject:
 def louder_in_evaluation(subject: Subject, size: float = 1e-2) -> Subject:
     """In eval mode the output is too large."""
     return in_evaluation(subject, louder(size))
+
+
+def _of_weight(subject: Subject, change: Callable[[Array, Array], Array]) -> Subject:
+    """The subject whose output depends on the weight that was set in another way."""
+
+    def changed(steps: Sequence[Step[Any]], outcomes: list[Any]) -> list[Any]:
+        weight: Array | None = None
+        out = []
+        for step, outcome in zip(steps, outcomes, strict=True):
+            if isinstance(step, Assign) and step.role == "weight":
+                weight = np.asarray(step.value, dtype=np.float64).reshape(1, -1, 1, 1)
+            known = isinstance(step, Normalize) and weight is not None
+            out.append(change(np.asarray(outcome), np.asarray(weight)) if known else outcome)
+        return out
+
+    return living(subject, changed)
+
+
+@mutant("sample-norm/parameters", host=GROUPS)
+def weight_twice(subject: Subject) -> Subject:
+    """The weight is applied twice."""
+    return _of_weight(subject, lambda y, weight: y * weight)
+
+
+@mutant("sample-norm/parameters", host=GROUPS)
+def weight_unused(subject: Subject) -> Subject:
+    """The weight is declared, and not applied."""
+    return _of_weight(subject, lambda y, weight: y / weight)
+
+
+@mutant("sample-norm/parameters", host=INSTANCES)
+def weight_of_another_channel(subject: Subject) -> Subject:
+    """The numbers of the weight go to other channels."""
+    return _of_weight(subject, lambda y, weight: y / weight * np.roll(weight, 1))
+
+
+@mutant("sample-norm/parameters", host=INSTANCES, sizes=(1e-4, 1.0))
+def weight_moves_the_bias(subject: Subject, size: float = 1e-2) -> Subject:
+    """A part of the weight is added to the output in the wrong place."""
+    return _of_weight(subject, lambda y, weight: y + size * weight[:, :1])

@@ -72,6 +72,13 @@ class PerSample(nn.Module):
         hat = ((rows - mean) / (var + self.eps).sqrt()).reshape(x.shape)
         if self.defect == "scaled-in-train" and self.training:
             return hat * self.gamma * 1.1 + self.beta
+        if self.defect == "weight-twice":
+            return hat * self.gamma * self.gamma + self.beta
+        if self.defect == "weight-by-group":
+            each = self.gamma.shape[1] // self.groups
+            return hat * self.gamma[:, : self.groups].repeat_interleave(each, 1) + self.beta
+        if self.defect == "weight-in-train-alone" and not self.training:
+            return hat + self.beta
         return hat * self.gamma + self.beta
 
 
@@ -97,7 +104,51 @@ def layer(defect: str = "") -> nn.Module:
     return PerSample(groups=1, defect=defect)
 
 
+class BesideTheRoot(nn.Module):
+    """Layer normalization as a well-known tutorial has it: eps beside the root, deviation by n - 1."""
+
+    def __init__(self, features: int = 6) -> None:
+        super().__init__()
+        self.a_2, self.b_2 = nn.Parameter(torch.ones(features)), nn.Parameter(torch.zeros(features))
+
+    def forward(self, x: Any) -> Any:
+        """Normalize each sample."""
+        mean, spread = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
+        return self.a_2 * (x - mean) / (spread + 1e-6) + self.b_2
+
+
+class Switching(nn.Module):
+    """Statistics of instances and of layers, mixed by learned weights."""
+
+    def __init__(self, channels: int = 4) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1, channels, 1, 1))
+        self.bias = nn.Parameter(torch.zeros(1, channels, 1, 1))
+        self.mixing = nn.Parameter(torch.ones(2))
+
+    def forward(self, x: Any) -> Any:
+        """Normalize each sample."""
+        own, spread = x.mean((2, 3), keepdim=True), x.var((2, 3), unbiased=False, keepdim=True)
+        whole = own.mean(1, keepdim=True)
+        between = (spread + own**2).mean(1, keepdim=True) - whole**2
+        one, other = self.mixing.softmax(0)
+        mean, var = one * own + other * whole, one * spread + other * between
+        return (x - mean) / (var + 1e-5).sqrt() * self.weight + self.bias
+
+
+def beside_the_root(defect: str = "") -> nn.Module:
+    """Layer normalization with eps beside the root."""
+    return BesideTheRoot()
+
+
+def switching(defect: str = "") -> nn.Module:
+    """Switchable normalization without statistics of batches."""
+    return Switching()
+
+
 SPECIMENS = (
+    Specimen("beside_the_root", {}),
+    Specimen("switching", {}),
     Specimen(
         "running_averages",
         {
@@ -106,7 +157,15 @@ SPECIMENS = (
             "old-mean-used": ("batch-norm/train-map", "batch-norm/running-map"),
         },
     ),
-    Specimen("groups", {"scaled-in-train": ("sample-norm/modes-agree",)}),
+    Specimen(
+        "groups",
+        {
+            "scaled-in-train": ("sample-norm/modes-agree",),
+            "weight-twice": ("sample-norm/parameters",),
+            "weight-by-group": ("sample-norm/parameters",),
+            "weight-in-train-alone": ("sample-norm/parameters",),
+        },
+    ),
     Specimen("instances", {"scaled-in-train": ("sample-norm/modes-agree",)}),
     Specimen("layer", {"scaled-in-train": ("sample-norm/modes-agree",)}),
 )

@@ -1,0 +1,132 @@
+"""Laws of weight and bias of what normalizes samples: where they act, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from flowref.laws.batch_norm.normalizer import normal_batch
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.sample_norm.formula import BA, ROWS, WU
+from flowref.laws.sample_norm.groups import normalizes_samples
+from flowref.model import Array, Batch, Residual, Unsupported, law, requires
+from flowref.model.abilities import BatchNormal
+from flowref.model.steps import Assign, Eval, Normalize, Roles, Step, Train
+from flowref.model.structure.forms import FORMS
+
+# The two steps by which a parameter is moved, and below which share of its size an output stays.
+STEPS, STAYS = (0.5, 1.1), 1e-6
+# A square is how a weight acts that is applied twice; other forms keep a weight positive, or at one.
+TWICE = "square"
+
+
+@requires("it names neither weight nor bias", waits=True)
+def names_parameters(flow: BatchNormal) -> bool:
+    """A weight or a bias is known by its name."""
+    return bool({"weight", "bias"} & set(flow.normalizer.roles))
+
+
+@law(
+    "sample-norm/parameters",
+    applies=normalizes_samples & names_parameters,
+    size=1,
+    local=False,
+    effort=2,
+    source=f"{BA}, section 3; {WU}, section 3: a weight and a bias for each channel, or each entry",
+)
+def parameters(flow: BatchNormal, batch: Batch) -> Residual:
+    """In both modes each number of the weight multiplies the standardized entries of its own channel,
+    once, and each number of the bias is added to them: moved, it moves these and no others.
+    """
+    rng = np.random.default_rng(batch.seed)
+    x = normal_batch(flow, rng, ROWS)
+    found = [
+        told
+        for mode, name in ((Train(), "train"), (Eval(), "eval"))
+        for role in ("weight", "bias")
+        if role in flow.normalizer.roles
+        for told in wrong(flow, x, mode, role, rng)
+        for told in [f"in {name} mode {told}"]
+    ]
+    return Residual(np.array([[float(bool(found))]]), allowed=0.0, note=found[0] if found else "")
+
+
+def wrong(
+    flow: BatchNormal, x: Array, mode: Step[Any], role: str, rng: np.random.Generator
+) -> Iterator[str]:
+    """What is wrong with a parameter, in words; nothing where it cannot be set."""
+    step = Roles()
+    held = np.asarray(flow.play([step]).of(step)[role], dtype=np.float64)
+    axes = [axis for axis, size in enumerate(flow.event_shape) if size == held.size]
+    whole = held.size == int(np.prod(flow.event_shape))
+    if held.size < 2 or not (axes or whole):
+        raise Unsupported(f"its {role} is no number for each channel")
+    start = held.reshape(-1) + rng.uniform(0.2, 0.4, held.size)
+
+    def y_at(values: Array) -> Array:
+        assign = Assign(role, values.reshape(held.shape))
+        played, error = attempt(flow.play, [mode, assign, Normalize(x)])
+        if error:
+            raise Unsupported(f"its {role} cannot be set", waits=False)
+        return np.asarray(played[-1], dtype=np.float64)
+
+    before = y_at(start)
+    moved = [y_at(start + step) for step in STEPS]
+    size = max(float(np.abs(y).max()) for y in (before, *moved))
+    if np.abs(moved[0] - before).max() <= STAYS * size:
+        yield f"its {role} moves nothing"
+        return
+    for index in (0, held.size - 1):
+        one = start.copy()
+        one[index] += STEPS[1]
+        acts = (np.abs(y_at(one) - before) > STAYS * size).any(0)
+        if not any(np.array_equal(acts, own) for own in places(flow, held.size, index)):
+            yield f"number {index} of its {role} does not act on the entries of channel {index} alone"
+            return
+    one, two = moved[0] - before, moved[1] - before
+    if role == "bias":
+        if max(np.abs(one - STEPS[0]).max(), np.abs(two - STEPS[1]).max()) > STAYS * size:
+            yield "its bias is not added as it is"
+        return
+    forms = [
+        kind
+        for kind, form in FORMS.items()
+        if grows(form.number, start, one, two, list(channels(flow, held.size)), STAYS * size)
+    ]
+    if not forms or forms == [TWICE]:
+        yield "its weight does not multiply the standardized entries once"
+
+
+def places(flow: BatchNormal, count: int, index: int) -> Iterator[Array]:
+    """The entries of an event that one of so many numbers may act on."""
+    for numbers in channels(flow, count):
+        yield numbers == index
+
+
+def channels(flow: BatchNormal, count: int) -> Iterator[Array]:
+    """The number of the channel of each entry of an event, for each way to count them."""
+    shape = flow.event_shape
+    if int(np.prod(shape)) == count:
+        yield np.arange(count).reshape(shape)
+        return
+    for axis, size in enumerate(shape):
+        if size == count:
+            yield np.broadcast_to(
+                np.arange(count).reshape([-1 if at == axis else 1 for at in range(len(shape))]),
+                shape,
+            )
+
+
+def grows(
+    function: Any, start: Array, one: Array, two: Array, counted: list[Array], allowed: float
+) -> bool:
+    """Whether an output moves in proportion to a function of the weight of its channel."""
+    with np.errstate(all="ignore"):
+        short, long = (function(start + step) - function(start) for step in STEPS)
+    if not (np.isfinite(short).all() and np.isfinite(long).all()):
+        return False
+    return any(
+        bool((np.abs(one * long[own] - two * short[own]) <= 4 * allowed).all()) for own in counted
+    )
