@@ -43,7 +43,7 @@ from flowref.model.seeds import derive, seed_of
 from flowref.model.silence import Silence
 from flowref.model.stages import Stage, Visitor
 from flowref.model.steps import Life
-from flowref.model.structure.batch_norm import ROLES, RUNNING, SAMPLE, Normalizer
+from flowref.model.structure.batch_norm import PARTS, ROLES, RUNNING, SAMPLE, Normalizer
 from flowref.model.structure.coupling import KINDS, MASKS, Coupling, named_mask
 from flowref.model.structure.kernel import MEANINGS, Kernel
 from flowref.model.structure.multi_scale import ORDERS, MultiScale, Squeezing
@@ -55,7 +55,7 @@ from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verd
 
 __all__ = [
     "ADVICE", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "EXACT", "KINDS", "MASKS", "MEANINGS", "OBJECT",
-    "ORDERS", "OTHER_WEIGHTS", "PROMISES", "PUBLISHED", "REAL", "ROLES", "ROUNDING", "RUNNING", "SAMPLE", "STATISTICAL",
+    "ORDERS", "OTHER_WEIGHTS", "PARTS", "PROMISES", "PUBLISHED", "REAL", "ROLES", "ROUNDING", "RUNNING", "SAMPLE", "STATISTICAL",
     "UNCOUNTED", "USER", "Adapter", "Ambiguous", "Array", "BaselineError", "Batch", "Call",
     "CallCost", "Component", "Condition", "Cost", "Counterexample", "Counts", "Coupling",
     "DataError", "Dialect", "Evidence", "Facts", "Figure", "FlowrefError", "History", "Kernel", "KnownFailure", "Law", "LawError",

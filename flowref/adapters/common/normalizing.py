@@ -15,8 +15,9 @@ import numpy as np
 from flowref.adapters.common import batch_norm_shapes, batch_norms
 from flowref.adapters.common.normalizer_calls import Played, awake, near
 from flowref.adapters.common.normalizer_kinds import Behavior, behavior, plausible, tensors
+from flowref.adapters.common.normalizer_parts import in_parts, takes_mean_alone
 from flowref.adapters.common.normalizer_roles import constants, found, fraction
-from flowref.model import RUNNING, SAMPLE, Dialect, Facts, Normalizer, Shape
+from flowref.model import PARTS, RUNNING, SAMPLE, Dialect, Facts, Normalizer, Shape
 
 # More entries than this are not probed: a recognized name must do.
 LARGE = 4096
@@ -27,6 +28,7 @@ LAGGING = ("moving", "running", "lag")
 BEHIND = (
     "train mode normalizes by averages of earlier batches: a layer with state, and no batch norm"
 )
+CENTERS = "train mode takes away the mean of a batch and leaves its spread: no batch norm"
 
 
 def excluded(obj: Any, kind: str | None) -> bool:
@@ -117,10 +119,14 @@ def completed(
     if acts is None:
         if known is not None and behind(obj, dialect, shape, dtype):
             return replace(facts, normalizer=None), (BEHIND,)
+        if known is not None and centers(obj, dialect, shape, dtype):
+            return replace(facts, normalizer=None), (CENTERS,)
         return facts, ()
     name, played, seen = acts
     if known is not None and near_miss(played, dialect, seen):
         return facts, ()
+    if seen.statistics == "batch" and (parts := in_parts(played, seen.channel)) > 1:
+        seen = seen._replace(statistics=PARTS, said=f"{seen.said} in parts, {parts} of 61 rows")
     normalizer = replace(
         known or Normalizer(),
         call=name,
@@ -161,6 +167,16 @@ def near_miss(played: Played, dialect: Dialect, seen: Behavior) -> bool:
     held = tensors(played.obj).values()
     kept = [one for one in held if not one.requires_grad and one.is_floating_point()]
     return bool(kept) or not seen.fixed
+
+
+def centers(obj: Any, dialect: Dialect, shape: Shape, dtype: Any) -> bool:
+    """Whether it takes away the mean of a batch alone, on purpose."""
+    if dialect.forward is None:
+        return False
+    try:
+        return takes_mean_alone(Played(obj, dialect.forward, dtype, shape))
+    except Exception:  # what it raises is the laws' affair
+        return False
 
 
 def behind(obj: Any, dialect: Dialect, shape: Shape, dtype: Any) -> bool:

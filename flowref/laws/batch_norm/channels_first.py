@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.model import Array, Life, Mapped, Shape
+from flowref.model import SAMPLE, Array, Life, Mapped, Shape
 from flowref.model.steps import Normalize, Pullback, Pulled, Run, Step
 
 FIRST = (0,)
@@ -20,7 +20,7 @@ FIRST = (0,)
 def channels_first(flow: Any) -> Any:
     """The subject with its channels first; the subject itself where they are."""
     normalizer = flow.facts.normalizer
-    if normalizer is None or normalizer.statistics not in ("batch", "running"):
+    if normalizer is None or normalizer.statistics in SAMPLE:
         return flow
     channel, shape = tuple(normalizer.channel), flow.event_shape
     if channel == FIRST or not shape:

@@ -14,7 +14,7 @@ from flowref.laws.batch_norm.normalizer import (
     output,
 )
 from flowref.laws.common.outcomes import attempt
-from flowref.model import SAMPLE, Array, Requirement, Unsupported, requires
+from flowref.model import PARTS, SAMPLE, Array, Requirement, Unsupported, requires
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, State, Train
 
@@ -153,7 +153,13 @@ def averages_variances(flow: BatchNormal) -> bool:
     return form is None or form.kind == "itself"
 
 
-channelled = normalizes_batches & has_axes & is_per_channel
+@requires("it normalizes parts of a batch by themselves, of which other laws speak")
+def normalizes_whole_batches(flow: BatchNormal) -> bool:
+    """Statistics are of the batch as a whole, and of no parts of it."""
+    return flow.normalizer.statistics != PARTS
+
+
+channelled = normalizes_batches & normalizes_whole_batches & has_axes & is_per_channel
 # It does in train mode something else than in eval mode.
 usual = channelled & has_modes
 # It normalizes by the statistics of the batch in train mode.

@@ -107,21 +107,24 @@ def layer(defect: str = "") -> nn.Module:
 class BesideTheRoot(nn.Module):
     """Layer normalization as a well-known tutorial has it: eps beside the root, deviation by n - 1."""
 
-    def __init__(self, features: int = 6) -> None:
+    def __init__(self, features: int = 6, defect: str = "") -> None:
         super().__init__()
+        self.defect = defect
         self.a_2, self.b_2 = nn.Parameter(torch.ones(features)), nn.Parameter(torch.zeros(features))
 
     def forward(self, x: Any) -> Any:
         """Normalize each sample."""
         mean, spread = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
-        return self.a_2 * (x - mean) / (spread + 1e-6) + self.b_2
+        loud = 1.1 if self.defect == "scaled-in-train" and self.training else 1.0
+        return loud * self.a_2 * (x - mean) / (spread + 1e-6) + self.b_2
 
 
 class Switching(nn.Module):
     """Statistics of instances and of layers, mixed by learned weights."""
 
-    def __init__(self, channels: int = 4) -> None:
+    def __init__(self, channels: int = 4, defect: str = "") -> None:
         super().__init__()
+        self.defect = defect
         self.weight = nn.Parameter(torch.ones(1, channels, 1, 1))
         self.bias = nn.Parameter(torch.zeros(1, channels, 1, 1))
         self.mixing = nn.Parameter(torch.ones(2))
@@ -133,22 +136,24 @@ class Switching(nn.Module):
         between = (spread + own**2).mean(1, keepdim=True) - whole**2
         one, other = self.mixing.softmax(0)
         mean, var = one * own + other * whole, one * spread + other * between
+        if self.defect == "bias-before-weight":
+            return ((x - mean) / (var + 1e-5).sqrt() + self.bias) * self.weight
         return (x - mean) / (var + 1e-5).sqrt() * self.weight + self.bias
 
 
 def beside_the_root(defect: str = "") -> nn.Module:
     """Layer normalization with eps beside the root."""
-    return BesideTheRoot()
+    return BesideTheRoot(defect=defect)
 
 
 def switching(defect: str = "") -> nn.Module:
     """Switchable normalization without statistics of batches."""
-    return Switching()
+    return Switching(defect=defect)
 
 
 SPECIMENS = (
-    Specimen("beside_the_root", {}),
-    Specimen("switching", {}),
+    Specimen("beside_the_root", {"scaled-in-train": ("sample-norm/modes-agree",)}),
+    Specimen("switching", {"bias-before-weight": ("sample-norm/parameters",)}),
     Specimen(
         "running_averages",
         {

@@ -1,0 +1,100 @@
+"""Laws of the rows of a large batch: each stays in its place, and each counts. They hold of whatever
+normalizes, by the batch, by parts of it, or by averages.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.batch_norm.arithmetic import per_channel
+from flowref.laws.batch_norm.conditions import has_axes, has_modes, is_per_channel
+from flowref.laws.batch_norm.declaring import batch_norm_law
+from flowref.laws.batch_norm.measuring import keeps_some_statistics
+from flowref.laws.batch_norm.normalizer import normal_batch, output
+from flowref.laws.common.outcomes import attempt, flags
+from flowref.model import EXACT, SAMPLE, Array, Batch, Residual, Unsupported, requires
+from flowref.model.abilities import BatchNormal
+from flowref.model.steps import Eval, Normalize, Train
+
+# Rows of a large batch, a prime, or where that is refused what has many divisors; how much of an output
+# its own input explains at least, and how much a row that counts is moved.
+ROWS, EXPLAINED, MOVED = (193, 192), 0.3, 30.0
+# Share of an output below which it stays.
+STAYS = 1e-9
+
+
+@requires("it normalizes each sample by itself, or does not move its averages")
+def of_batches(flow: BatchNormal) -> bool:
+    """Rows of a batch are normalized together, or enter an average."""
+    return flow.normalizer.statistics not in SAMPLE
+
+
+def taken(flow: BatchNormal) -> int:
+    """How many rows a large batch has that train mode takes."""
+    refused = ""
+    for rows in ROWS:
+        x = normal_batch(flow, np.random.default_rng(0), rows)
+        _, refused = attempt(output, flow, x, Train())
+        if not refused:
+            return rows
+    raise Unsupported(f"it refuses {ROWS[-1]} rows ({refused})", waits=False)
+
+
+@batch_norm_law(
+    "batch-norm/rows-in-place",
+    tolerance=EXACT,
+    applies=of_batches & has_axes & is_per_channel,
+    effort=1,
+    scales=(0.0,),
+    source="each row of the output is the row of the input, scaled and moved; parts of a batch are put together in its order",
+)
+def rows_in_place(flow: BatchNormal, batch: Batch) -> Residual:
+    """In train mode the rows of a large batch come out in their order: each entry of the output goes with
+    the entry of the input at its place, whatever parts of the batch are normalized together.
+    """
+    x = normal_batch(flow, np.random.default_rng(batch.seed), taken(flow))
+    y = output(flow, x, Train())
+    if np.shape(y) != np.shape(x):
+        return flags(True, 1, f"{len(x)} rows come out in shape {np.shape(y)}")
+    rows, out = per_channel(x), per_channel(np.asarray(y, dtype=np.float64))
+    rows, out = (one - one.mean(1, keepdims=True) for one in (rows, out))
+    with np.errstate(all="ignore"):
+        share = (rows * out).sum(1) / np.sqrt((rows**2).sum(1) * (out**2).sum(1))
+    share = np.abs(share[np.isfinite(share)].astype(np.float64))
+    if not share.size:
+        raise Unsupported("in train mode it returns a constant", waits=False)
+    low = float(share.min())
+    note = f"of {len(x)} rows in train mode, input and output correlate by {low:.2f} in a channel"
+    return flags(low < EXPLAINED, 1, note)
+
+
+@batch_norm_law(
+    "batch-norm/every-row-enters",
+    tolerance=EXACT,
+    applies=of_batches & has_axes & is_per_channel & has_modes & keeps_some_statistics,
+    effort=1,
+    scales=(0.0,),
+    source="running statistics stand for those of the batches, of all their rows",
+)
+def every_row_enters(flow: BatchNormal, batch: Batch) -> Residual:
+    """Every row of a large train-mode batch enters what eval mode normalizes by: where a row is another,
+    eval mode is another.
+    """
+    rng = np.random.default_rng(batch.seed)
+    x, z = normal_batch(flow, rng, taken(flow)), normal_batch(flow, rng, 5)
+
+    def after(points: Array) -> Array:
+        life = flow.play([Train(), Normalize(points), Eval(), Normalize(z)])
+        return np.asarray(life[-1], dtype=np.float64)
+
+    before, untouched = after(x), []
+    size = float(np.abs(before).max())
+    if np.abs(after(x + MOVED) - before).max() <= STAYS * size:
+        raise Unsupported("a batch in train mode moves nothing of eval mode", waits=False)
+    for row in (0, len(x) // 3, len(x) // 2, len(x) - 1):
+        other = x.copy()
+        other[row] += MOVED
+        if np.abs(after(other) - before).max() <= STAYS * size:
+            untouched.append(row)
+    note = f"of a batch of {len(x)} rows, row {untouched[0] if untouched else 0} leaves eval mode as it is"
+    return flags(bool(untouched), 1, note)
