@@ -20,6 +20,9 @@ MAGNITUDES = {
     "wide": (1e-6, 1e-3, 0.1, 0.5, 1.0, 1.0, 2.0, 3.0, 5.0, 10.0, 12.0, 30.0, 100.0, 1e3),
     "far": (1e-6, 1e-3, 1.0, 10.0, 30.0, 1e2, 3e2, 1e3, 1e4, 1e5, 1e6),
 }
+# Of so few events of so many entries each, every entry has a magnitude of its own: there are no rows
+# for all of them.
+FEW, VAST = 3, 512
 # A batch holds at most this many coordinates in all.
 ENTRIES = 1024
 # Rows times operations of a round trip that a batch may hold, and the rows that it holds in any
@@ -79,6 +82,8 @@ def inside(
         column = rng.integers(0, rows.shape[1], size=len(rows))
         factor = np.where(alone[:, None], 1.0, magnitudes[:, None]) * np.ones_like(rows)
         factor[np.arange(len(rows)), column] = magnitudes
+        if reach == "near" and len(rows) <= FEW and rows.shape[1] >= VAST:
+            factor = rng.choice(MAGNITUDES[reach], size=rows.shape)
         rows *= factor
     elif reach != "near":
         _toward_ends(rows, support.low, support.high, rng)

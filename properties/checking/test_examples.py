@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from checking.standins import Standin
 from flowref.checking.examples import BATCHES, REACHES, SCHEDULE, Example, explore
-from flowref.checking.points import ENTRIES, LEAST_ROWS, edges, points
+from flowref.checking.points import ENTRIES, FEW, LEAST_ROWS, VAST, edges, points
 from flowref.model import Subject, Support
 
 SCALES = (0.0, 0.1, 0.3, 1.0, 3.0)
@@ -140,6 +140,17 @@ def test_few_points_are_ordinary_ones_at_the_weights_as_given() -> None:
     assert [example.scale for example in seen] == sorted((e.scale for e in seen), reverse=True)
     assert {example.reach for example in seen if not example.scale} == {"near"}
     assert "wide" in {example.reach for example in seen if example.scale}
+
+
+@pytest.mark.parametrize("rows", [1, FEW])
+def test_entries_of_few_large_events_differ_in_magnitude(rows: int) -> None:
+    """Where an event has hundreds of entries and no rows are there for all magnitudes, each entry has one
+    of its own: in a single row some are small and some several times as large as usual.
+    """
+    example = Example(0.0, 48, "near", 1)
+    x = np.abs(points(subject(features=VAST), example, most=rows).x)
+    assert len(x) == rows
+    assert (x.max(1) > 4).all() and ((x < 1e-2).sum(1) > VAST / 16).all()
 
 
 @pytest.mark.parametrize(
