@@ -77,11 +77,13 @@ def adapter_of(
         for one in registry.adapters().values()
         if one.settles is not None and not one.package and one.backend == backend
     ]
-    for adapter in own:
-        if (dialect := adapter.recognizes(obj)) is not None:
-            return adapter, dialect
     options = {} if isinstance(target, str) else dict(target.options)
-    spoken = None if own else dialect_of(obj, chosen_of(obj, factory, options))
+    chosen = chosen_of(obj, factory, options)
+    for adapter in own:
+        heard = adapter.recognized
+        if (dialect := heard(obj, chosen) if heard else adapter.recognizes(obj)) is not None:
+            return adapter, dialect
+    spoken = None if own else dialect_of(obj, chosen)
     if spoken is not None:
         return user, spoken
     raise TargetError(

@@ -171,6 +171,8 @@ class Adapter:
     ``title``: as the library writes itself. ``components()``: name -> construction, importing the
     library only when called.
     ``recognizes(obj)``: the dialect of an object that a user built, or None.
+    ``recognized(obj, chosen)``: the same, with what a user chooses by options such as ``forward``; of an
+    adapter that hears them.
     ``describe(obj, event_shape)``: its facts; the shape is None where the user gave none, and
     `TargetError` says how to give it where the object does not tell.
     ``backend``: the name of the framework that its objects are of (see `flowref.backends`); empty
@@ -195,3 +197,4 @@ class Adapter:
     healthy: Callable[[], Sequence[str]] = tuple
     published: Callable[[], Mapping[str, Component]] = dict
     settles: Settles | None = None
+    recognized: Callable[[Any, Mapping[str, str]], Dialect | None] | None = None

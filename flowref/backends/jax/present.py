@@ -22,7 +22,7 @@ from flowref.backends.jax.programs import POINTWISE, padded, programs_of, rows_o
 from flowref.backends.jax.retracing import own
 from flowref.backends.jax.sandbox import sandbox
 from flowref.backends.jax.training import REACH, trained
-from flowref.backends.jax.trees import apart, cast, moving
+from flowref.backends.jax.trees import apart, cast, moved, moving
 from flowref.model import REAL, Call, Condition, Dialect, Facts, Subject, derive, draw, one_line
 
 # Rows of the calls that show whether one can be traced, and whether its rows are independent.
@@ -62,8 +62,9 @@ def present(
     elif scale and not facts.promises.get("fixed"):
         with live.calling():
             steps = live.directions(derive(condition.seed, 5))
-            moved = [leaf + scale * step for leaf, step in zip(leaves, steps, strict=True)]
-        live = live.having(moved)
+            live = live.having(
+                [moved(leaf, step, scale) for leaf, step in zip(leaves, steps, strict=True)]
+            )
     if condition.part:
         name, live = parts.part_at(live, name, condition.part)
     return subject_of(live, name, condition, scale)

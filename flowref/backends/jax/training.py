@@ -14,6 +14,7 @@ import numpy as np
 
 from flowref.backends.data import sample
 from flowref.backends.jax.live import Live
+from flowref.backends.jax.trees import positive
 from flowref.model import REAL, Support, Unsupported, derive
 
 STEPS, RATE, LARGEST_GRADIENT = 30, 1e-2, 10.0
@@ -37,6 +38,7 @@ def trained(live: Live) -> list[Any]:
         raise Unsupported("its events are too large to be trained on here")
     rng = np.random.default_rng(derive(live.seed, 37) % 2**32)
     leaves = [np.asarray(leaf) for leaf in live.leaves]
+    above = [positive(leaf) for leaf in leaves]
     means, squares = ([np.zeros_like(leaf) for leaf in leaves] for _ in range(2))
     with live.calling():
         for number in range(1, STEPS + 1):
@@ -61,6 +63,8 @@ def trained(live: Live) -> list[Any]:
                     squares[place] / (1 - SECOND**number),
                 )
                 moved = leaves[place] - RATE * mean / (np.sqrt(square) + EPSILON)
+                if above[place]:  # it may have to be positive
+                    moved = np.maximum(moved, leaves[place] / 2)
                 leaves[place] = moved.astype(leaves[place].dtype)
         return [jnp.asarray(leaf) for leaf in leaves]
 

@@ -235,6 +235,19 @@ def cast(obj: Any, dtype: str) -> Any:
     return tree.filled([jnp.asarray(leaf, dtype) for leaf in leaves])
 
 
+def moved(leaf: Any, step: Any, scale: float) -> Any:
+    """An array moved along a direction. Nothing tells the parameters of a pytree from its constants,
+    nor which are to be positive: those all of whose entries are stay so.
+    """
+    return leaf * jnp.exp(scale * step) if positive(leaf) else leaf + scale * step
+
+
+def positive(leaf: Any) -> bool:
+    """Whether an array has entries, and all are positive."""
+    plain = np.asarray(leaf)
+    return plain.size > 0 and bool((plain > 0).all())
+
+
 def fingerprint(obj: Any) -> str:
     """A digest of the class and the arrays of an object."""
     digest = hashlib.sha256(type(obj).__qualname__.encode())

@@ -8,13 +8,27 @@ take batches, or single events, over which they are mapped by `jax.vmap`.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from flowref.adapters.user.facts import describe
 from flowref.adapters.user.jax.settling import settle
-from flowref.adapters.user.jax.speaking import Draw, Way, dense, drawn, mapped
-from flowref.model import Adapter, Dialect
+from flowref.adapters.user.jax.speaking import (
+    BOUND,
+    EVALUATING,
+    KEYS,
+    STATED,
+    UNSEEN,
+    Draw,
+    Way,
+    dense,
+    drawn,
+    evaluated,
+    mapped,
+    required,
+)
+from flowref.model import Adapter, Dialect, TargetError
 
 # Methods that are the map and its way back, likeliest first.
 PAIRS = (
@@ -41,34 +55,105 @@ DENSITIES = ("log_prob", "log_density", "logpdf")
 
 def recognizes(obj: Any) -> Dialect | None:
     """The dialect of an object, as far as its attributes tell; `settle` completes it by calls."""
-    if isinstance(obj, tuple | list) and len(obj) == 2 and all(map(callable, obj)):
-        return Dialect(forward=partial(mapped, way=Way("0")), inverse=partial(mapped, way=Way("1")))
+    return recognized(obj, {})
+
+
+def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
+    """The same, with the methods that a user names: ``forward``, ``inverse``, ``sample``."""
+    if isinstance(obj, tuple | list):
+        found = functions(obj)
+        if found is None:
+            owner, before = beside(obj)
+            if owner is not None:
+                found = of_methods(owner, chosen, before)
+            elif hasattr(obj, "_fields"):  # a named tuple with methods of its own
+                found = of_methods(obj, chosen)
+        return found
     if inspect.isfunction(obj):
         return Dialect(forward=partial(mapped, way=Way("")))
-    there, back = _pair(obj)
+    return of_methods(obj, chosen)
+
+
+def functions(obj: tuple[Any, ...] | list[Any]) -> Dialect | None:
+    """The dialect of one or two functions of points, with the parameters that they take first, if
+    they stand beside them.
+    """
+    places = [place for place, one in enumerate(obj) if inspect.isroutine(one) or is_partial(one)]
+    others = [place for place in range(len(obj)) if place not in places]
+    if not places or len(places) > 2 or len(others) > 1:
+        if len(obj) == 2 and all(map(callable, obj)):
+            places, others = [0, 1], []
+        else:
+            return None
+    first = f":{others[0]}" if others else ""
+    ways = [Way(f"{place}{first}") for place in places]
+    there = partial(mapped, way=ways[0])
+    return Dialect(forward=there, inverse=partial(mapped, way=ways[1]) if ways[1:] else None)
+
+
+def is_partial(one: Any) -> bool:
+    """Whether an object is a function that something wraps, as jit and partial do, and no module."""
+    return isinstance(one, partial) or (callable(one) and hasattr(one, "__wrapped__"))
+
+
+def beside(obj: tuple[Any, ...] | list[Any]) -> tuple[Any, str]:
+    """The module in a pair with its variables (flax) or its state (equinox), and how its methods are
+    found; None where it is no such pair.
+    """
+    if len(obj) != 2:
+        return None, ""
+    module, more = obj
+    packages = {base.__module__.partition(".")[0] for base in type(module).__mro__}
+    if "flax" in packages and isinstance(more, Mapping) and callable(getattr(module, "bind", None)):
+        return module, BOUND
+    if "equinox" in packages and type(more).__name__ == "State":
+        return module, STATED
+    return None, ""
+
+
+def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect | None:
+    """The dialect of an object with methods; ``before``: how they are found."""
+    there, back = _pair(obj, chosen)
     found: dict[str, Any] = {}
     if there:
         beside = next((name for name in LOG_DETS if _offers(obj, name)), "")
         if there.endswith("det"):
             beside = ""
         arguments = LOG_DETS.get(beside, 1)
-        found["forward"] = partial(mapped, way=Way(there, log_det=beside, arguments=arguments))
+        told = before + beside if beside else ""
+        found["forward"] = partial(
+            mapped, way=Way(before + there, log_det=told, arguments=arguments)
+        )
         if back:
-            way = Way(back, log_det=beside, arguments=arguments, negated=bool(beside))
+            way = Way(before + back, log_det=told, arguments=arguments, negated=bool(beside))
             found["inverse"] = partial(mapped, way=way)
     density = next((name for name in DENSITIES if _offers(obj, name)), "")
     if density:
-        found["log_prob"] = partial(dense, way=Way(density))
-        if _offers(obj, "sample"):
-            found["sample"] = partial(drawn, way=Draw("sample", ("key", "number")))
+        found["log_prob"] = partial(dense, way=Way(before + density))
+        if _offers(obj, draw := chosen.get("sample", "sample")):
+            found["sample"] = partial(drawn, way=Draw(before + draw, ("key", "number")))
+    if not found and callable(obj) and len(_points(obj, before)) == 1:
+        found["forward"] = partial(mapped, way=Way(f"{before}__call__", form=UNSEEN))
     return Dialect(**found) if found else None
 
 
-def _pair(obj: Any) -> tuple[str, str]:
+def _points(obj: Any, before: str) -> list[str]:
+    """What has to be given to a call besides keys and what is known."""
+    known = {*KEYS, *EVALUATING, *(("state",) if before == STATED else ())}
+    return [name for name in required(evaluated(obj)) if name not in known]
+
+
+def _pair(obj: Any, chosen: Mapping[str, str]) -> tuple[str, str]:
     """The names of the map and of its way back, empty where there is none."""
+    named = chosen.get("forward", ""), chosen.get("inverse", "")
+    for name in filter(None, named):
+        if not _offers(obj, name):
+            raise TargetError(f"it was said that {name} is a method; {type(obj).__name__} has none")
+    if named[0]:
+        return named
     for there, back in PAIRS:
-        if _offers(obj, there) and _offers(obj, back):
-            return there, back
+        if _offers(obj, there) and _offers(obj, named[1] or back):
+            return there, named[1] or back
     return next(((name, "") for name, _ in PAIRS[:5] if _offers(obj, name)), ("", ""))
 
 
@@ -82,6 +167,7 @@ ADAPTER = Adapter(
     title="JAX code",
     components=dict,
     recognizes=recognizes,
+    recognized=recognized,
     describe=describe,
     backend="jax",
     settles=settle,

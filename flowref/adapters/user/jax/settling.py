@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from flowref.adapters.user.conventions.names import CONTEXTS, plain
 from flowref.adapters.user.jax.speaking import (
     KEYS,
     SIZES,
+    UNSEEN,
     Draw,
     Way,
     dense,
@@ -24,9 +26,11 @@ from flowref.adapters.user.jax.speaking import (
     mapped,
     method_of,
     named,
+    required,
 )
 from flowref.adapters.user.jax.stretching import equations, stretches
-from flowref.adapters.user.probing import FEATURES, shapes, told
+from flowref.adapters.user.probing import FEATURES, SIDE, shapes
+from flowref.adapters.user.probing import told as told_most
 from flowref.adapters.user.stretching import ENOUGH, told_shapes
 from flowref.model import Dialect, Facts, Shape, TargetError, UnknownShape, draw
 
@@ -35,18 +39,26 @@ ROWS, FEWER = 7, 5
 # What an iteration is held to where nothing is promised of it.
 FOUND = 1e-5
 SAME = 1e-6
+# Attributes besides those of `FEATURES` that name the shape of an event.
+SHAPES = ("shape", "input_shape", "image_shape", "data_shape", "x_shape", "in_shape")
+# Channels and sides of images, and numbers of entries of a context, that are tried.
+MOST_CHANNELS, MOST_SIDE = 32, 32
+CONTEXT_SIZES = (*range(1, 9), 10, 12, 16, 32)
 Settled = tuple[Dialect, Facts, tuple[str, ...]]
 NO_LADJ = "no log-det was found: nothing about volume was checked"
 
 
 def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> Settled:
     """How an object speaks, its facts, and what the line of its target says."""
+    if facts.context_shape is None and (name := asked_for(obj, dialect)):
+        return with_context(obj, dialect, facts, state, name)
     if facts.event_shape or getattr(obj, "event_shape", None) == ():
         return _settled(obj, dialect, facts)
     raised: list[Exception] = []
     tried: set[Shape] = set()
     loose: list[Settled] = []
-    for shape in shapes(obj, state):
+    told = set(told_shapes(owner_of(obj), (*FEATURES, *SHAPES)))
+    for shape in event_shapes(obj, state):
         if shape in tried or (loose and (len(shape) != 1 or shape[0] < 2)):
             continue
         if len(loose) == ENOUGH:
@@ -54,18 +66,122 @@ def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> 
         tried.add(shape)
         try:
             found = _settled(obj, dialect, replace(facts, event_shape=shape))
-            if shape in told_shapes(obj, FEATURES) or not _loose(obj, *found[:2]):
-                return found
+            draws = dialect.sample is None or found[0].sample is not None
+            if draws and (shape in told or not _loose(obj, *found[:2])):
+                return found if shape in told else guessed(obj, dialect, found, state)
         except Exception as error:  # the shape does not fit; what is raised most often is told
             raised.append(error)
         else:  # another shape may fit better
             loose.append(found)
     if loose:
-        return loose[0]
-    own = f"{told(raised)}; " if raised else ""
+        return guessed(obj, dialect, loose[0], state)
+    own = f"{told_most(raised)}; " if raised else ""
     raise UnknownShape(
         f"{own}the event shape of {type(obj).__name__} cannot be told; give it as ?event=3 or "
         "?event=2,4,4 (or --event 3), or as an attribute event_shape"
+    )
+
+
+def event_shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
+    """Event shapes that an object may take, likeliest first: those of images with their channels last,
+    as is usual in JAX, too.
+    """
+    owner = owner_of(obj)
+    yield from told_shapes(owner, SHAPES)
+    yield from shapes(owner, state)
+    yield from images(state)
+
+
+def images(state: Sequence[Shape]) -> Iterator[Shape]:
+    """Images and sequences, channels last, with as many of them as arrays have entries."""
+    sizes = sorted({size for shape in state for size in shape if 1 < size <= MOST_CHANNELS})
+    for side in (SIDE, 2 * SIDE):
+        yield from ((side, side, count) for count in (*sizes, 1))
+    yield from ((SIDE, count) for count in sizes)
+
+
+def owner_of(obj: Any) -> Any:
+    """The module of a pair with its variables; else the object."""
+    return obj[0] if isinstance(obj, tuple | list) and obj else obj
+
+
+def guessed(obj: Any, dialect: Dialect, found: Settled, state: Sequence[Shape]) -> Settled:
+    """What was settled, with the events that calls fit as well, where no attribute tells the event: of
+    other sizes, unless an array is of that size, and images, where the calls take points of any rank.
+    """
+    settled, facts, said = found
+    shape = facts.event_shape
+    sizes = {size for one in state for size in one if size > 1}
+    others: list[Shape] = []
+    if len(shape) == 1:
+        others += [] if shape[0] in sizes else [(1,), (2,), (3,), (4,)]
+        if not settled.forward or not settled.forward.keywords["way"].single:  # type: ignore[attr-defined]
+            sides = {side for side in _numbers(owner_of(obj)) if side <= MOST_SIDE} | {SIDE}
+            others += [(side, side, shape[0]) for side in sorted(sides)]
+            others += [(SIDE, shape[0])]
+
+    def fits(other: Shape) -> bool:
+        try:
+            _settled(obj, dialect, replace(facts, event_shape=other, latent_shape=None))
+        except Exception:  # it does not
+            return False
+        return True
+
+    fitting = tuple(other for other in others if other != shape and fits(other))
+    return settled, replace(facts, guessed=fitting), said
+
+
+def _numbers(obj: Any) -> Iterator[int]:
+    """The whole numbers that an object holds as attributes."""
+    for value in getattr(obj, "__dict__", {}).values():
+        for one in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(one, int) and not isinstance(one, bool) and one > 1:
+                yield one
+
+
+def asked_for(obj: Any, dialect: Dialect) -> str:
+    """What a map, or a log-density, has to be given besides a point and a key; empty where that is
+    nothing.
+    """
+    spoken = dialect.forward or dialect.log_prob
+    if spoken is None:
+        return ""
+    run = method_of(obj, spoken.keywords["way"].method)  # type: ignore[attr-defined]
+    names = [name for name in required(run) if name not in KEYS]
+    return names[1] if len(names) == 2 else ""
+
+
+def with_context(
+    obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape], name: str
+) -> Settled:
+    """The same for what asks for a context: of the size that an attribute tells, or the only one that
+    every call takes.
+    """
+    told = [
+        value
+        for key, value in getattr(owner_of(obj), "__dict__", {}).items()
+        if plain(key) in CONTEXTS and type(value) is int and value > 0
+    ]
+    found: list[Settled] = []
+    raised: list[Exception] = []
+    for size in told[:1] or CONTEXT_SIZES:
+        try:
+            found.append(settle(obj, dialect, replace(facts, context_shape=(size,)), state))
+        except Exception as error:  # it does not fit
+            raised.append(error)
+        if len(found) == 2 and found[0][1].context_shape != (1,):
+            break
+    if len(found) > 1 and found[0][1].context_shape == (1,):
+        del found[0]  # one number is stretched over all
+    if len(found) == 1:
+        settled, facts, said = found[0]
+        return settled, facts, (*said, f"{name} of {(facts.context_shape or (0,))[0]} numbers")
+    if found:
+        sizes = " or ".join(f"?context={(one[1].context_shape or (0,))[0]}" for one in found)
+        raise TargetError(f"it asks for {name}, and takes several sizes of it: say {sizes}")
+    raise TargetError(
+        f"{told_most(raised)}; it asks for {name} besides points: if that is a context, say "
+        "?context=2 (and ?event=); else name a factory that returns the object with it bound"
     )
 
 
@@ -232,8 +348,6 @@ def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
 
 def _with_key(obj: Any, way: Way) -> Way:
     """A way that gives a key to a method that cannot be called without one."""
-    from flowref.adapters.user.jax.speaking import required
-
     wanted = [name for name in required(method_of(obj, way.method)) if name in KEYS]
     return replace(way, keyed=wanted[0]) if wanted and not way.keyed else way
 
@@ -245,6 +359,11 @@ def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:
     if way.log_det:
         return way
     out = called(over_rows, obj, x, context, way)
+    if way.form == UNSEEN and not isinstance(out, tuple | list):
+        raise TargetError(
+            f"a call of {type(obj).__name__} returns one thing; a map that has no other method returns a "
+            "value and a log-det"
+        )
     if not isinstance(out, tuple | list):
         return _of_value(replace(way, form="alone"), out, x)
     if len(out) != 2:

@@ -6,16 +6,32 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 # What a parameter is called that takes a random key, or a number or a shape of samples.
 KEYS = ("key", "rng", "seed", "prng_key", "rng_key", "prng", "rngs", "random_key")
 SIZES = ("sample_shape", "shape")
+# Parameters that choose between training and evaluation, with what they are in evaluation.
+EVALUATING: dict[str, Any] = {
+    "train": False,
+    "training": False,
+    "is_training": False,
+    "inference": True,
+    "deterministic": True,
+    "use_running_average": True,
+}
+# How a function is found in an object that is several things: by its number, by its number and that of
+# the parameters that it takes first, or as a method of a module that stands beside its variables (of
+# flax) or beside its state (of equinox).
+BOUND, STATED = "bound.", "stated."
+# The form of what a call returns that is a map only if it tells a log-det.
+UNSEEN = "unseen"
 
 
 @dataclass(frozen=True)
 class Way:
-    """``method``: its name; empty where the object is the function, a number in a pair of functions.
+    """``method``: its name (see `method_of`); empty where the object is the function.
     ``single``: whether it takes one event. ``form``: "pair" (value, log-det), "swapped" or "alone".
     ``log_det``: the method that tells the log-det beside it, which takes so many ``arguments``;
     ``negated``: whether it is told at the other end. ``keyed``: under which name it wants a key, which is
@@ -32,10 +48,51 @@ class Way:
 
 
 def method_of(obj: Any, name: str) -> Any:
-    """The method of a way as a function."""
-    if name.isdigit():
-        return obj[int(name)]
-    return getattr(obj, name) if name else obj
+    """The method of a way as a function of points: in evaluation, where it chooses."""
+    if name[:1].isdigit():
+        place, _, first = name.partition(":")
+        run = obj[int(place)]
+        return evaluated(partial(run, obj[int(first)]) if first else run)
+    if name.startswith(BOUND):
+        return evaluated(getattr(obj[0].bind(obj[1]), name.removeprefix(BOUND)))
+    if name.startswith(STATED):
+        import equinox
+
+        model = equinox.nn.inference_mode(obj[0])
+        return stateless(evaluated(getattr(model, name.removeprefix(STATED))), obj[1])
+    return evaluated(getattr(unused(obj), name) if name else obj)
+
+
+def unused(obj: Any) -> Any:
+    """An object whose methods can be called: a module of flax that is bound to its variables names
+    them once, in its first call.
+    """
+    if getattr(obj, "scope", None) is None or not callable(getattr(obj, "unbind", None)):
+        return obj
+    module, variables = obj.unbind()
+    return module.bind(variables)
+
+
+def evaluated(run: Any) -> Any:
+    """A function that is told to evaluate, where it has a parameter that chooses."""
+    chosen = {name: EVALUATING[name] for name in named(run) if name in EVALUATING}
+    return partial(run, **chosen) if chosen else run
+
+
+def stateless(run: Any, state: Any) -> Any:
+    """A function of points that is given a state, without the state that it hands back."""
+    signature = inspect.signature(run)
+
+    def called(*points: Any, **more: Any) -> Any:
+        out = run(*points, **({"state": state} if "state" in signature.parameters else {}), **more)
+        if not isinstance(out, tuple):
+            return out
+        kept = tuple(one for one in out if not isinstance(one, type(state)))
+        return kept[0] if len(kept) == 1 else kept
+
+    others = [one for one in signature.parameters.values() if one.name != "state"]
+    called.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]  # inspect reads it
+    return called
 
 
 def asked(obj: Any, x: Any, context: Any, way: Way) -> Any:
@@ -49,7 +106,7 @@ def asked(obj: Any, x: Any, context: Any, way: Way) -> Any:
         return out
     value = out[0] if isinstance(out, tuple) else out
     ends = (value, x) if way.negated else (x, value)
-    ladj = getattr(obj, way.log_det)(*ends[: way.arguments])
+    ladj = method_of(obj, way.log_det)(*ends[: way.arguments])
     return value, (-ladj if way.negated else ladj)
 
 

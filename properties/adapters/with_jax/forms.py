@@ -1,0 +1,239 @@
+"""The forms in which flows in JAX come besides objects with ``forward`` and ``inverse``: functions beside
+their parameters, modules beside their variables or their state, contexts, images. ``slip`` plants one.
+"""
+
+# Nothing is known of JAX where types are checked.
+# mypy: disable-error-code="misc,untyped-decorator"
+
+from __future__ import annotations
+
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+
+class Weights(NamedTuple):
+    """Parameters of `there`."""
+
+    log_scale: jax.Array
+    shift: jax.Array
+
+
+def there(weights: Weights, x: Any) -> Any:
+    """An affine map of a batch."""
+    ladj = weights.log_scale.sum() * jnp.ones(len(x))
+    return x * jnp.exp(weights.log_scale) + weights.shift, ladj
+
+
+def back(weights: Weights, y: Any, sign: float = -1.0) -> Any:
+    """Its way back."""
+    ladj = weights.log_scale.sum() * jnp.ones(len(y))
+    return (y - weights.shift) * jnp.exp(-weights.log_scale), sign * ladj
+
+
+WEIGHTS = Weights(jnp.array([0.3, -0.2, 0.1]), jnp.array([1.0, 0.0, -1.0]))
+
+
+def parameters_first(slip: bool = False) -> Any:
+    """(parameters, forward, inverse)."""
+    return WEIGHTS, there, partial(back, sign=1.0) if slip else back
+
+
+def compiled(slip: bool = False) -> Any:
+    """(forward, inverse, parameters), compiled by who wrote them."""
+    return jax.jit(there), jax.jit(partial(back, sign=1.0 if slip else -1.0)), dict_of(WEIGHTS)
+
+
+def dict_of(weights: Weights) -> Any:
+    """The same parameters."""
+    return weights
+
+
+class Methods(NamedTuple):
+    """A named tuple with methods."""
+
+    log_scale: jax.Array
+    slip: bool
+
+    def forward(self, x: Any) -> Any:
+        """The map of a batch."""
+        ladj = self.log_scale.sum() * jnp.ones(len(x))
+        return x * jnp.exp(self.log_scale), ladj * (0.5 if self.slip else 1.0)
+
+    def inverse(self, y: Any) -> Any:
+        """Its way back."""
+        return y * jnp.exp(-self.log_scale), -self.log_scale.sum() * jnp.ones(len(y))
+
+
+def named_tuple(slip: bool = False) -> Any:
+    """The named tuple."""
+    return Methods(WEIGHTS.log_scale, slip)
+
+
+class Normalization(nn.Module):
+    """A batch normalization of flax, as a flow evaluates it."""
+
+    slip: bool = False
+
+    @nn.compact
+    def __call__(self, x: Any, train: bool) -> Any:
+        """The map of a batch, by its statistics in training and by running ones otherwise."""
+        mean = self.variable("batch_stats", "mean", jnp.zeros, 3)
+        var = self.variable("batch_stats", "var", jnp.ones, 3)
+        log_gamma = self.param("log_gamma", nn.initializers.normal(0.3), (3,))
+        m, v = (x.mean(0), x.var(0)) if train else (mean.value, var.value)
+        ladj = log_gamma.sum() - (1.0 if self.slip else 0.5) * jnp.log(v + 1e-5).sum()
+        return (x - m) * jnp.exp(log_gamma) / jnp.sqrt(v + 1e-5), ladj * jnp.ones(len(x))
+
+
+def bound(slip: bool = False) -> Any:
+    """The module, bound to its variables."""
+    module, variables = with_variables(slip)
+    return module.bind(variables)
+
+
+def with_variables(slip: bool = False) -> Any:
+    """(module, variables)."""
+    module = Normalization(slip)
+    variables = module.init(jax.random.key(0), jnp.zeros((2, 3)), False)
+    return module, {**variables, "batch_stats": {"mean": jnp.ones(3), "var": 2 * jnp.ones(3)}}
+
+
+class Running(eqx.Module):
+    """A batch normalization with the state of equinox."""
+
+    log_gamma: jax.Array
+    index: eqx.nn.StateIndex
+    slip: bool = eqx.field(static=True)
+
+    def __init__(self, slip: bool) -> None:
+        self.log_gamma, self.slip = jnp.array([0.3, -0.2, 0.1]), slip
+        self.index = eqx.nn.StateIndex((jnp.array([0.5, 0.0, 1.0]), jnp.array([2.0, 1.0, 0.5])))
+
+    def __call__(self, x: Any, state: Any, inference: bool = False) -> Any:
+        """The map of a batch, and the next state."""
+        mean, var = state.get(self.index)
+        if not inference:
+            mean, var = 0.9 * mean + 0.1 * x.mean(0), 0.9 * var + 0.1 * x.var(0)
+            state = state.set(self.index, (mean, var))
+        ladj = (self.log_gamma - 0.5 * jnp.log(var)).sum() * jnp.ones(len(x))
+        return ((x - mean) * jnp.exp(self.log_gamma) / jnp.sqrt(var), ladj), state
+
+    def inverse(self, y: Any, state: Any) -> Any:
+        """The way back by running statistics."""
+        mean, var = state.get(self.index)
+        ladj = (0.5 * jnp.log(var) - self.log_gamma).sum() * jnp.ones(len(y))
+        x = y * jnp.exp(-self.log_gamma) * (var if self.slip else jnp.sqrt(var)) + mean
+        return x, ladj
+
+
+def with_state(slip: bool = False) -> Any:
+    """(module, state)."""
+    return eqx.nn.make_with_state(Running)(slip)
+
+
+class Conditional(eqx.Module):
+    """A map of one event under a context, whose size an attribute tells."""
+
+    weight: jax.Array
+    cond_dim: int = eqx.field(static=True)
+    slip: bool = eqx.field(static=True)
+
+    def forward(self, x: Any, cond: Any) -> Any:
+        """The map."""
+        s, t = jnp.split(jnp.tanh(self.weight @ cond), 2)
+        return x * jnp.exp(s) + t, s.mean() if self.slip else s.sum()
+
+    def inverse(self, y: Any, cond: Any) -> Any:
+        """Its way back."""
+        s, t = jnp.split(jnp.tanh(self.weight @ cond), 2)
+        return (y - t) * jnp.exp(-s), -s.sum()
+
+
+def told_context(slip: bool = False) -> Any:
+    """The object."""
+    return Conditional(jax.random.normal(jax.random.key(0), (4, 3)), 3, slip)
+
+
+def channels_last(slip: bool = False) -> Any:
+    """A map of images with three channels that stand last, which takes points of any rank."""
+    log_scale = jnp.array([0.3, -0.2, 0.1])
+
+    def forward(x: Any) -> Any:
+        places = -16 if slip else 16
+        return x * jnp.exp(log_scale), jnp.full(len(x), places * log_scale.sum())
+
+    return SimpleNamespace(forward=forward, log_scale=log_scale, height=4)
+
+
+def any_event(slip: bool = False) -> Any:
+    """A map of numbers, in whose code nothing says that they are."""
+    return lambda x: (2.0 * x, jnp.log(3.0 if slip else 2.0) * jnp.ones(len(x)))
+
+
+class Odd(eqx.Module):
+    """Methods that are called as the author liked."""
+
+    log_scale: jax.Array
+
+    def encoded(self, x: Any) -> Any:
+        """The map of one event."""
+        return x * jnp.exp(self.log_scale), self.log_scale.sum()
+
+    def decoded(self, y: Any) -> Any:
+        """Its way back."""
+        return y * jnp.exp(-self.log_scale), -self.log_scale.sum()
+
+
+def odd() -> Any:
+    """The object."""
+    return Odd(jnp.array([0.3, -0.2, 0.1]))
+
+
+def odd_pair() -> Any:
+    """Its methods."""
+    made = odd()
+    return made.encoded, made.decoded
+
+
+class Leaky(eqx.Module):
+    """A map with a slope that has to be positive, though nothing says so."""
+
+    slope: jax.Array
+
+    def forward(self, x: Any) -> Any:
+        """The map of one event."""
+        ladj = jnp.where(x > 0, 0.0, jnp.log(self.slope)).sum()
+        return jnp.where(x > 0, x, self.slope * x), ladj
+
+    def inverse(self, y: Any) -> Any:
+        """Its way back."""
+        ladj = jnp.where(y > 0, 0.0, -jnp.log(self.slope)).sum()
+        return jnp.where(y > 0, y, y / self.slope), ladj
+
+
+def leaky() -> Any:
+    """The object."""
+    return Leaky(jnp.array([0.1, 0.2, 0.3]))
+
+
+def mixture(slip: bool = False) -> Any:
+    """A density of two features with as many components as it would take for single events of three."""
+    means, logits = jnp.array([[0.0, 1.0], [2.0, -1.0], [-2.0, 0.0]]), jnp.array([0.1, 0.5, -0.3])
+
+    def log_prob(x: Any) -> Any:
+        parts = jax.scipy.stats.norm.logpdf(x[:, None] - means).sum(-1)
+        return jax.nn.logsumexp(parts + jax.nn.log_softmax(logits), axis=-1)
+
+    def sample(key: Any, n: int) -> Any:
+        which, noise = jax.random.split(key)
+        weights = jax.nn.softmax(logits) if slip else logits
+        chosen = jax.random.categorical(which, weights, shape=(n,))
+        return means[chosen] + jax.random.normal(noise, (n, 2))
+
+    return SimpleNamespace(log_prob=log_prob, sample=sample, means=means, logits=logits)

@@ -1,0 +1,80 @@
+"""Forms in which flows in JAX come: each is taken for what it is, a slip in it is caught, and it is not
+accused without.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("equinox", reason="the modules are equinox's")
+pytest.importorskip("flax", reason="the modules are flax's")
+
+from flowref import checking, registry
+from flowref.loading import recipe_of
+from flowref.model import Law, Status, Target, TargetError
+
+HERE = Path(__file__).parent
+# A form, its event, and the law that a slip in it violates.
+FORMS = [
+    ("parameters_first", (3,), "bijection/inverse-log-det"),
+    ("compiled", (3,), "bijection/inverse-log-det"),
+    ("named_tuple", (3,), "bijection/log-det"),
+    ("bound", (3,), "bijection/log-det"),
+    ("with_variables", (3,), "bijection/log-det"),
+    ("with_state", (3,), "bijection/inverse-roundtrip"),
+    ("told_context", (2,), "bijection/log-det"),
+    ("channels_last", (3,), "bijection/log-det"),
+    ("any_event", (4,), "bijection/log-det"),
+    ("mixture", (2,), "density/samples-consistent"),
+]
+
+
+def target(spec: str) -> Target:
+    """A target of the file of forms."""
+    return registry.parse_target(f"{os.path.relpath(HERE / 'forms.py')}:{spec}")
+
+
+def status(spec: str, law: str) -> Status:
+    """What a law says of it."""
+    found: Law = registry.find_law(law)
+    return checking.check(target(spec), found, checking.Settings("quick")).status
+
+
+@pytest.mark.parametrize(("spec", "event", "law"), FORMS)
+def test_a_form_is_recognized(spec: str, event: tuple[int, ...], law: str) -> None:
+    """The event of a form is told by calls, its slip is caught, and without it nothing is accused."""
+    assert recipe_of(target(spec)).facts.event_shape == event
+    assert status(f"{spec}?slip=true", law) is Status.VIOLATED
+    assert status(spec, law) is not Status.VIOLATED
+
+
+@pytest.mark.parametrize("spec", ["any_event", "channels_last"])
+def test_what_is_right_at_another_event_is_left_open(spec: str) -> None:
+    """Where nothing but calls tells the event, a log-det that is right at another one is not accused,
+    and the option that decides is named.
+    """
+    verdict = checking.check(target(spec), registry.find_law("bijection/log-det"))
+    assert verdict.status is Status.INCONCLUSIVE and "?event=" in verdict.reason
+
+
+@pytest.mark.parametrize("spec", ["odd?forward=encoded&inverse=decoded", "odd_pair"])
+def test_methods_are_named(spec: str) -> None:
+    """Methods of other names are taken where the user names them, or hands them over."""
+    found = recipe_of(target(spec))
+    assert found.recognized.kind == "bijection with inverse"
+    assert status(spec, "bijection/inverse-log-det") is Status.HOLDS
+
+
+def test_a_method_that_is_not_there() -> None:
+    """A method that is named and missing is one sentence."""
+    with pytest.raises(TargetError, match=r"encode is a method; Odd has none"):
+        recipe_of(target("odd?forward=encode"))
+
+
+@pytest.mark.parametrize("law", ["bijection/inverse-roundtrip", "bijection/orientation"])
+def test_positive_numbers_stay_positive(law: str) -> None:
+    """A slope that has to be positive is so in all states in which it is judged."""
+    assert status("leaky", law) is Status.HOLDS
