@@ -13,6 +13,7 @@ import numpy as np
 from flowref.checking.doubts import beside, built_again, leaks
 from flowref.checking.judgement import HELD, UNDECIDED, VIOLATED, Judgement
 from flowref.checking.measurement import DOUBLE, FINE, SINGLE
+from flowref.checking.steps import FALLS, falls
 from flowref.checking.tolerance import CONFIRM_REPLICAS, FINE_REPLICAS, affordable, judge, vast
 from flowref.model import ROUNDING
 
@@ -110,13 +111,17 @@ def _more_noise(judgement: Judgement) -> Judgement:
 
 
 def _second_oracle(judgement: Judgement) -> Judgement:
-    """The violations, unless the law's second oracle doubts the worst of them."""
+    """The violations, unless more steps of a solver let the worst of them fall, or the law's second
+    oracle doubts it.
+    """
     measurement = judgement.measurement
     law, worst = measurement.law, judgement.worst()
-    if law.arbitrate is None or not judgement.accuses:
+    if not judgement.accuses:
         return judgement
     point = measurement.batch.rows(slice(worst, worst + 1))
-    _, doubt = law.arbitrate(measurement.subject, point)
+    doubt = FALLS if falls(measurement, point) else ""
+    if not doubt and law.arbitrate is not None:
+        _, doubt = law.arbitrate(measurement.subject, point)
     if not doubt:
         return judgement
     outcome = np.where(judgement.violated, UNDECIDED, judgement.outcome)

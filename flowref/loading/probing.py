@@ -511,4 +511,5 @@ def iterating(facts: Facts, trip: Trip) -> tuple[Facts, tuple[str, ...]]:
         "log-det-tolerance": "its log-det is integrated step by step",
     }
     told = tuple(f"{words[name]}, held to {value:g}" for name, value in assumed.items())
-    return replace(facts, promises={**facts.promises, **assumed}), told
+    flags = {"assumed-accuracy": True} if "log-det-tolerance" in assumed else {}
+    return replace(facts, promises={**facts.promises, **assumed, **flags}), told

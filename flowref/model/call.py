@@ -42,7 +42,8 @@ class Observation(NamedTuple):
     written to; ``dtypes``: of value and log-det as returned; ``float32``: whether float32
     arithmetic feeds the float64 outputs; ``operations``: how many operators were dispatched;
     ``graded``: names of the parameters that were left with a gradient; ``written``: bytes of all
-    results on the way.
+    results on the way; ``redrawn``: how many draws fell between two evaluations of what is evaluated
+    step by step, beside the number of these.
     """
 
     printed: str
@@ -55,6 +56,7 @@ class Observation(NamedTuple):
     graded: tuple[str, ...] = ()
     written: int = 0
     beside: bool = False
+    redrawn: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -159,6 +159,7 @@ PROMISES: Mapping[str, Promise] = _table(
     Promise("batch-statistics", FLAG, "rows meet in the statistics of a batch", by=ADAPTERS),
     Promise("narrow-log-det", FLAG, "its log-dets are added up in the default dtype", by=ADAPTERS),
     Promise("adaptive-steps", FLAG, "a solver chooses its steps for a whole batch", by=ADAPTERS),
+    Promise("assumed-accuracy", FLAG, "nobody states how accurate its solver is", by=ADAPTERS),
     Promise("direction", WORD, "either: forward may be either side", ("either",), by=ADAPTERS),
 )  # fmt: skip
 

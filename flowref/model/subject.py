@@ -85,6 +85,8 @@ class Subject:
     ``keyed``: whether what it draws is decided by a random key, and by nothing else.
     ``own(call, x, context, before)`` -> `Mapped`: the call of the object itself, traced anew, after as
     many other traces of it as there are row counts in ``before``; where calls are traced.
+    ``refined(times)``: the subject with so many times the steps of its solver, where it has a knob for
+    that; see `flowref.backends.torch.refining`.
     ``usual()``: context manager under which calls are made in the float32 default dtype.
     ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their maps.
     ``scale``: how far its parameters were moved, by noise or by training.
@@ -113,6 +115,7 @@ class Subject:
     rounded_build: Callable[[int, float], AbstractContextManager[bool]] | None = None
     rounding: Callable[[], bool] = bool
     usual: Callable[[], AbstractContextManager[None]] = nullcontext
+    refined: Callable[[int], Subject] | None = None
     keyed: bool = False
     own: Callable[..., Mapped] | None = None
     parts: Sequence[str] = ()

@@ -66,7 +66,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     if "Kernel" in lineage(obj):
         return _kernel(obj, shape)
     if "KernelFlow" in lineage(obj):
-        drawn = {"lower-bound": True, "estimator": True} if obj.lower_bound else {}
+        drawn = {"lower-bound": "one-sample", "estimator": True} if obj.lower_bound else {}
         return Facts(event_shape=shape, promises=drawn)
     return facts_of(
         traits(obj),

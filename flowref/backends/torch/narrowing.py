@@ -18,6 +18,9 @@ from flowref.backends.torch.operators import EXACT
 # Operators that take one of the pieces that a parameter is stacked of, as layers in a loop do.
 PIECES = ("select", "slice", "unbind", "index", "split", "split_with_sizes", "chunk", "narrow")
 
+# A parameter that is read so often in one call is that of a field which is evaluated step by step.
+OFTEN = 8
+
 
 def _trained(value: Any) -> bool:
     """Whether a value is a parameter that training moves; masks are kept in others."""
@@ -33,6 +36,21 @@ class Watching(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
         self.operations = 0
         self.read: Counter[int] = Counter()
+        self.draws = 0
+        # Of each parameter how often calls forward read it, and after how many draws first and last.
+        self.used: dict[int, tuple[int, int, int]] = {}
+
+    @property
+    def redrawn(self) -> float:
+        """How many draws fell between two calls that read the same parameter, of one that was read
+        often: beside the number of these.
+        """
+        shares = [
+            (last - first) / (times - 1)
+            for times, first, last in self.used.values()
+            if times >= OFTEN
+        ]
+        return max(shares, default=0.0)
 
     @property
     def readings(self) -> int:
@@ -55,9 +73,18 @@ class Watching(TorchDispatchMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         self.operations += 1
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            self.draws += 1
         if getattr(func, "_opname", "") not in PIECES:
-            self.read.update(id(value) for value in _flat(args) if _trained(value))
+            self._reads([id(value) for value in _flat(args) if _trained(value)])
         return func(*args, **(kwargs or {}))
+
+    def _reads(self, parameters: list[int]) -> None:
+        self.read.update(parameters)
+        if parameters and torch._C._current_graph_task_id() == -1:  # not on a way back
+            for name in parameters:
+                times, first, _ = self.used.get(name, (0, self.draws, self.draws))
+                self.used[name] = (times + 1, first, self.draws)
 
 
 class Narrowing(Watching):

@@ -108,6 +108,7 @@ def _observed(
         operations=counter.operations,
         graded=graded,
         written=counter.written,
+        redrawn=counter.redrawn,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,7 @@ from flowref.backends.torch.building import BUILDING
 from flowref.backends.torch.evaluation import evaluation
 from flowref.backends.torch.live import DTYPES, Live, allotted, noise, usual
 from flowref.backends.torch.numbers import numbers_of
+from flowref.backends.torch.refining import refine
 from flowref.backends.torch.rounded_builds import Around, rounded_build, transplanted
 from flowref.backends.torch.sandbox import sandbox
 from flowref.backends.torch.scenario import MODES
@@ -118,7 +120,18 @@ def present(
     loaded.build, loaded.build_within = build, within
     if condition.part:
         name, loaded = parts.part_at(loaded, name, condition.part)
-    return subject_of(loaded, name, condition)
+    subject = subject_of(loaded, name, condition)
+    if condition.part or not refine(duplicate(pristine), 1):
+        return subject
+
+    def refined(times: int) -> Subject:
+        with allotted("an object"):
+            finer = duplicate(pristine)
+        refine(finer, times)
+        live = Live(finer, dialect, facts, dtype, condition.seed, load, fresh, resolve, training)
+        return subject_of(live, name, condition)
+
+    return replace(subject, refined=refined)
 
 
 def warm(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int) -> None:

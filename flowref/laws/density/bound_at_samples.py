@@ -1,0 +1,126 @@
+"""Lower bounds of a log-density beside its samples: they are bounds of the density that is sampled."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from flowref.laws.density.consistency import SampledDensity, few_entries, unconditional
+from flowref.model import (
+    CONTRACT,
+    STATISTICAL,
+    Array,
+    Batch,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+)
+
+# Samples of the two stages; around how many of them a bump is put, and how wide it is beside their
+# spread.
+STAGES, BUMPS, WIDTH = (20_000, 80_000), 8, 0.5
+# Standard errors and share of a bump's mass that are allowed.
+ERRORS, SHARE = 5.0, 0.03
+# The mass of a bump is to be known by samples as well as this, and no drawn point may have more of it
+# by the bound.
+KNOWN, HEAVIEST = 0.1, 0.02
+# The standard deviation of weights beside their mean from which on some may be missing.
+UNEVEN = 3.0
+# Beyond so many entries few samples fall under a bump.
+LARGEST = 4
+
+
+@law(
+    "density/lower-bound-at-samples",
+    points="data",
+    force=CONTRACT,
+    promise="lower-bound",
+    tolerance=STATISTICAL,
+    local=False,
+    scales=(0.0, 0.3),
+    size=1,
+    effort=2,
+    applies=few_entries & unconditional,
+    source="one sample of log p(x, z) - log q(z | x) has the density as the mean of its exponential (Burda et al., "
+    "arXiv:1509.00519), which is that of what is sampled",
+)
+def lower_bound_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
+    r"""A promised lower bound V that is one sample of $\log p(x, z) - \log q(z \mid x)$ belongs to what is
+    sampled: $\int E[e^{V(x)}]\,k(x)\,dx = E_{x \sim sample}[k(x)]$ for bumps k around samples; that of a
+    bound which is not random is no larger.
+
+    Two stages; violated only if a larger one with fresh draws confirms.
+    """
+    random = bool(flow.promises.get("estimator"))
+    if random and flow.promises["lower-bound"] != "one-sample":
+        raise Unsupported("its bound is no single sample, of which the exponential has a mean")
+    if math.prod(flow.density_shape) > LARGEST:
+        raise Unsupported(f"its events have more than {LARGEST} entries", waits=True)
+    worst, both, seen = 0.0, (0.0, 0.0), 0.0
+    for stage, count in enumerate(STAGES):
+        worst, both, seen = compared(flow, count, batch.seed + 1000 * stage, random)
+        if worst <= 1:
+            break
+    return Residual(
+        np.array([worst]),
+        allowed=1.0,
+        observed={"by samples": np.array([both[0]]), "by the bound": np.array([both[1]])},
+        note=f"around a sample it has a mass of {both[0]:.3g} by samples, and of {both[1]:.3g} by the bound",
+        road=f"a difference of {seen:.2g} of a mass would have been seen",
+    )
+
+
+def compared(
+    flow: SampledDensity, count: int, seed: int, random: bool
+) -> tuple[float, tuple[float, float], float]:
+    """The largest difference of two masses of a bump beside what is allowed, the two, and the share
+    that would have been seen there. Raises `Undecidable` where no bump can be judged.
+    """
+    samples = np.asarray(flow.sample(count, seed, None), dtype=np.float64).reshape(count, -1)
+    if not np.isfinite(samples).all():
+        raise Undecidable("its samples are not finite")
+    low, high = np.quantile(samples, (0.25, 0.75), axis=0)
+    width = WIDTH * (high - low) / 1.349
+    if not (width > 0).all():
+        raise Undecidable("its samples do not spread in every coordinate")
+    rng, each = np.random.default_rng(seed), count // BUMPS
+    volume = math.prod(math.sqrt(2 * math.pi) * width)
+    found: list[tuple[float, tuple[float, float], float]] = []
+    for center in samples[:BUMPS]:
+        heights = np.exp(-0.5 * (((samples[BUMPS:] - center) / width) ** 2).sum(1))
+        there, error = _mean(heights)
+        x = center + width * rng.standard_normal((each, len(width)))
+        weights = _weights(flow, x)
+        if error > KNOWN * there or weights is None:
+            continue
+        here, other = _mean(volume * weights)
+        gap, allowed = (
+            here - there,
+            max(ERRORS * math.hypot(error, other), SHARE * max(here, there)),
+        )
+        uneven = weights.max() > HEAVIEST * weights.sum() or weights.std() > UNEVEN * here / volume
+        if gap > 0 and weights.max() > HEAVIEST * weights.sum():
+            continue
+        if gap < 0 and (uneven or not random):
+            # What is rarely drawn may be missing; and a bound may be as low as it likes.
+            gap = 0.0
+            if uneven:
+                continue
+        found.append((abs(gap) / allowed, (there, here), allowed / there))
+    if not found:
+        raise Undecidable("a few points hold most of the mass by its bound, everywhere")
+    return max(found)
+
+
+def _weights(flow: SampledDensity, x: Array) -> Array | None:
+    """e to the bound at points; None where it is not finite."""
+    bound = flow.log_prob(x.reshape(len(x), *flow.density_shape), None)
+    with np.errstate(over="ignore"):
+        weights = np.exp(np.asarray(bound, dtype=np.float64).reshape(len(x)))
+    return weights if np.isfinite(weights).all() and weights.any() else None
+
+
+def _mean(values: Array) -> tuple[float, float]:
+    return float(values.mean()), float(values.std() / math.sqrt(len(values)))

@@ -1,0 +1,185 @@
+"""Estimated log-dets of residual maps are sums of their series: nothing else has its terms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.bijection.log_det_estimate import FEW, LivingDifferentiable, drawn, estimator
+from flowref.laws.bijection.log_det_unbiased import CONTRACTS, ERRORS, SHARE, pooled
+from flowref.laws.bijection.roundtrip import inverse_tolerance
+from flowref.laws.common.arithmetic import finite_rows, log_abs_det, reported, resolvable
+from flowref.laws.common.structure import WHOLE
+from flowref.laws.residual.contraction import square
+from flowref.model import (
+    STATISTICAL,
+    Array,
+    Batch,
+    Mapped,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+    requires,
+)
+from flowref.model.abilities import Flow
+
+# Estimates of the first stage, of which the second has four times as many, by the operations that one
+# takes; and how often a point stands in a batch: what a call draws for all rows, as a number of terms, is
+# averaged over calls alone.
+WORK, LEAST, ESTIMATES, LATER, REPEATS = 60_000, 80, 600, 4, 128
+# From this share of what accuses on the second stage is looked at, which alone accuses.
+CONSPICUOUS = 0.4
+# After so many terms a series is not cut.
+LONGEST = 60
+# So many points are measured, those of a batch at which a series is farthest from its first term.
+MEASURED = 4
+# Points must tell a series from what it converges to; a contraction that is next to nothing has one
+# term.
+TELLING = 0.02
+
+
+INTEGRATED = ("log-det-tolerance", "adaptive-steps", "truncated-domain")
+
+
+@requires("its log-det is integrated, and no series")
+def no_integral(flow: Flow) -> bool:
+    """Integrals along a path have errors of steps."""
+    integrated = any(map(flow.promises.get, INTEGRATED))
+    return not integrated or bool(flow.promises.get("contraction"))
+
+
+@law(
+    "residual/log-det-series",
+    tolerance=STATISTICAL,
+    effort=2,
+    size=32,
+    scales=(0.3, 1.0, 3.0),
+    local=False,
+    applies=square & estimator & no_integral,
+    source="Behrmann et al., Invertible Residual Networks (arXiv:1811.00995), equation 4, cut after n terms; "
+    "Chen et al., Residual Flows (arXiv:1906.02735), theorem 1, without bias",
+)
+def log_det_series(flow: LivingDifferentiable, batch: Batch) -> Residual:
+    r"""Where $J_f = I + J_g$ with a contraction g, an estimated log-det is on average $\log|\det J_f|$, or
+    the sum of the first n terms of its series, $\sum_{k \le n} (-1)^{k+1} \mathrm{tr}(J_g^k) / k$, with
+    one n for all points; where it is promised to be without bias, $\log|\det J_f|$.
+
+    Five standard errors are allowed; where a first stage is conspicuous, fresh draws decide.
+    """
+    if batch.x[0].size > WHOLE:
+        raise Unsupported(
+            f"its events have {batch.x[0].size} entries, too many for a Jacobian", waits=True
+        )
+    matrices = flow.jacobian("forward", batch.x, batch.context)
+    truth = log_abs_det(matrices)
+    rest = matrices - np.eye(matrices.shape[1], matrices.shape[2])
+    usable = finite_rows(truth) & resolvable(matrices, truth)
+    rest = np.where(np.isfinite(rest), rest, 0.0)
+    usable &= np.linalg.norm(rest, 2, axis=(1, 2)) < CONTRACTS
+    sums = partial_sums(rest)
+    # What has one term tells nothing; nor does what its first term tells alone.
+    usable &= np.abs(sums[0] - truth) > TELLING * (1e-3 + np.abs(truth))
+    if not usable.any():
+        raise Undecidable("nowhere is its Jacobian that of a contraction beside the identity")
+    total = len(batch.x)
+    chosen = np.argsort(-np.where(usable, np.abs(sums[0] - truth), -1.0), kind="stable")[:MEASURED]
+    batch, truth, usable = batch.rows(chosen), truth[chosen], usable[chosen]
+    sums, rows = [one[chosen] for one in sums], len(chosen)
+    goals = [truth] if flow.promises.get("unbiased-log-det") else [truth, *sums]
+    slack = looseness(flow, batch, truth)
+    times = REPEATS if drawing(flow, batch) else 1
+    context = None if batch.context is None else np.repeat(batch.context, times, 0)
+    repeated = Batch(np.repeat(batch.x, times, 0), context, batch.seed)
+    operations = flow.forward.observe(batch.x[:1], first(batch.context)).operations
+    several = min(ESTIMATES, max(LEAST, WORK // max(1, operations)))
+    stages = several, LATER * several
+    excess, mean, error, best = np.zeros(rows), truth, np.zeros(rows), 0
+    for stage, count in enumerate(stages):
+        # One life draws the same numbers again: those of the first stage are left out.
+        skipped, count = (sum(stages[:stage]), count) if times > 1 else (0, 2)
+        outs = drawn(flow, repeated, count + skipped)[skipped:]
+        each = np.stack([reported(flow, out, len(repeated.x)) for out in outs])
+        estimates = each.reshape(count, rows, times).mean(2)
+        if not np.isfinite(estimates[:, usable]).all():
+            raise Undecidable("an estimate is not finite")
+        mean, error = estimates.mean(0), estimates.std(0, ddof=1) / np.sqrt(count)
+        found = [excess_over(estimates, (error, slack), goal, usable) for goal in goals]
+        best = int(np.argmin([one.max() for one in found]))
+        excess = found[best]
+        if (excess <= CONSPICUOUS).all():
+            break
+    observed = {
+        "mean of the estimates": mean,
+        "log-det": truth,
+        "its first term": sums[0],
+        "standard error": error,
+    }
+    return Residual(
+        put(excess, chosen, total),
+        allowed=1.0,
+        decidable=put(usable, chosen, total) > 0,
+        observed={name: put(values, chosen, total) for name, values in observed.items()},
+        note="the estimates are neither log-dets nor sums of the first terms of their series"
+        if len(goals) > 1
+        else "the estimates are not log-dets on average",
+        road=f"as {'the log-det' if not best else f'the sum of {best} terms'}; a bias of "
+        f"{float(np.max(ERRORS * error)):.2g} would have been seen",
+    )
+
+
+def put(values: Array, chosen: Array, rows: int) -> Array:
+    """Values of some rows in their places among all; zeros elsewhere."""
+    out = np.zeros(rows)
+    out[chosen] = values
+    return out
+
+
+def first(context: Array | None) -> Array | None:
+    """The context of the first row."""
+    return None if context is None else context[:1]
+
+
+def partial_sums(rest: Array) -> list[Array]:
+    """The sums of the first 1, 2, ... terms for Jacobians of g, ``(points, D, D)``."""
+    power, total, sums = np.eye(rest.shape[1]), np.zeros(len(rest)), []
+    for k in range(1, LONGEST + 1):
+        power = power @ rest
+        total = total + (-1) ** (k + 1) * np.trace(power, axis1=1, axis2=2) / k
+        sums.append(total)
+    return sums
+
+
+def drawing(flow: LivingDifferentiable, batch: Batch) -> bool:
+    """Whether estimates differ from call to call. Raises `Undecidable` where values do."""
+    outs: list[Mapped] = drawn(flow, batch, FEW)
+    first = np.asarray(outs[0].value)
+    if not all(np.allclose(first, out.value, rtol=1e-3, atol=1e-3) for out in outs[1:]):
+        raise Undecidable("its values are random, too")
+    return any((np.asarray(out.ladj) != np.asarray(outs[0].ladj)).any() for out in outs[1:])
+
+
+def looseness(flow: LivingDifferentiable, batch: Batch, truth: Array) -> Array:
+    """How far the log-det is from that of a point within the tolerance of an iteration: the map may be
+    the one that iterates.
+    """
+    tolerance = inverse_tolerance(flow, batch.x)
+    if not tolerance.any():
+        return np.zeros(len(truth))
+    step = tolerance.reshape(-1, *[1] * (batch.x.ndim - 1))
+    moved = [
+        np.abs(log_abs_det(flow.jacobian("forward", batch.x + s * step, batch.context)) - truth)
+        for s in (1.0, -1.0)
+    ]
+    return np.asarray(4 * np.nan_to_num(np.maximum(*moved)) + tolerance)
+
+
+def excess_over(estimates: Array, errors: tuple[Array, Array], goal: Array, usable: Array) -> Array:
+    """How far means are from a goal beside what is allowed, point by point and over all; ``errors``:
+    the standard ones, and what is allowed besides.
+    """
+    error, slack = errors
+    allowed = np.maximum(ERRORS * error, SHARE * np.abs(goal) + 1e-9) + slack
+    excess = np.where(usable, np.abs(estimates.mean(0) - goal) / allowed, 0.0)
+    if (slack > SHARE * np.abs(goal))[usable].any():
+        return excess
+    return np.where(usable, np.maximum(excess, pooled(estimates - goal, goal, usable)), 0.0)

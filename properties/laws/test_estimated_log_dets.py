@@ -1,0 +1,87 @@
+"""Log-dets that are estimated, and bounds beside samples: healthy ones are not accused, and terms of
+another series, noise of another life and samples of another half are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from flowref import check
+from flowref.checking import Settings
+from flowref.laws.residual.series import partial_sums
+from flowref.model import Status
+from flowref.zoo.specimens.estimators import roulette, series, traced
+
+QUICK = Settings("quick")
+SERIES = "residual/log-det-series"
+ONCE, OWN = "continuous/noise-once-per-solve", "continuous/noise-of-its-own"
+
+
+def test_partial_sums_converge_to_the_log_det() -> None:
+    """Of a contraction beside the identity."""
+    g = torch.tensor([[[0.3, -0.2], [0.1, 0.4]]], dtype=torch.float64)
+    log_det = torch.linalg.slogdet(torch.eye(2, dtype=torch.float64) + g)[1]
+    sums = partial_sums(g.numpy())
+    assert sums[0] == pytest.approx(0.7)
+    assert sums[-1] == pytest.approx(log_det.numpy(), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "law"), [(series, SERIES), (roulette, SERIES), (traced, ONCE), (traced, OWN)]
+)
+def test_healthy_estimates_are_held(make: Any, law: str) -> None:
+    """Whole or cut series, and one noise for each solve."""
+    torch.manual_seed(0)
+    assert check(make(), law, QUICK).status is Status.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("make", "defect", "law"),
+    [
+        (series, "one-sign", SERIES),
+        (series, "not-divided", SERIES),
+        (roulette, "unweighted", SERIES),
+        (roulette, "chance-of-stopping", SERIES),
+        (traced, "fresh-noise", ONCE),
+        (traced, "kept-noise", OWN),
+    ],
+)
+def test_other_terms_and_other_noise_are_seen(make: Any, defect: str, law: str) -> None:
+    """Without any promise that the estimate has no bias."""
+    torch.manual_seed(0)
+    assert check(make(defect), law, QUICK).status is Status.VIOLATED
+
+
+class Augmented(nn.Module):
+    """One number with noise beside it, mixed by a shear; a draw of the bound."""
+
+    event_shape, lower_bound = (1,), True
+
+    def __init__(self, other: int = 0) -> None:
+        super().__init__()
+        self.other = other
+        self.shear = nn.Parameter(torch.tensor(0.7))
+
+    def log_prob(self, x: Any) -> Any:
+        """With standard normal noise."""
+        noise = torch.randn_like(x)
+        z = torch.cat([x / 1.5, noise + self.shear * x], 1)
+        constant = 0.5 * math.log(2 * math.pi) + math.log(1.5)
+        return 0.5 * (noise.square() - z.square().sum(1, keepdim=True))[:, 0] - constant
+
+    def sample(self, n: int) -> Any:
+        """The data, or by a slip the noise."""
+        z = torch.randn(n, 2, dtype=self.shear.dtype)
+        x = 1.5 * z[:, :1]
+        return (x if not self.other else z[:, 1:] - self.shear * x).detach()
+
+
+@pytest.mark.parametrize(("other", "status"), [(0, Status.HOLDS), (1, Status.VIOLATED)])
+def test_samples_of_the_other_half_are_seen(other: int, status: Status) -> None:
+    """The noise beside the data is distributed otherwise than the data are."""
+    assert check(Augmented(other), "density/lower-bound-at-samples", QUICK).status is status
