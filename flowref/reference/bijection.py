@@ -62,6 +62,12 @@ class Chain(Bijection):
 
     def __init__(self, *bijections: Bijection) -> None:
         super().__init__()
+        drawing = [one for one in bijections if hasattr(one, "stochastic_inverse")]
+        if drawing:
+            raise ValueError(
+                f"got {type(drawing[0]).__name__}, which may draw; expected bijections: KernelChain takes "
+                "both"
+            )
         self.bijections = nn.ModuleList(bijections)
 
     def __iter__(self) -> Iterator[nn.Module]:

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from flowref.reference.bijection import Bijection
+from flowref.reference.bijection import Bijection, check_event
 from flowref.reference.log_det_series import random_signs
 from flowref.reference.solver import MOST, solve
 
@@ -35,6 +35,7 @@ class TimedMLP(nn.Module):
 
     def forward(self, t: Tensor, x: Tensor) -> Tensor:
         """The velocity of each row."""
+        check_event(x, (self.features,), "a field")
         for index, layer in enumerate(self.layers):
             x = layer(torch.cat((x.tanh() if index else x, t.expand(len(x), 1)), 1))
         return x
@@ -86,6 +87,11 @@ class CNF(Bijection):
         """The state at one time from that at another, and the log-det of the way."""
         if x.dim() != 2:
             raise ValueError(f"got a batch of shape {tuple(x.shape)}; expected vectors, (N, D)")
+        if noise and (self.trace == "exact" or [one.shape for one in noise] != [x.shape]):
+            expected = "none, for an exact trace" if self.trace == "exact" else tuple(x.shape)
+            raise ValueError(
+                f"got noise of shapes {[tuple(one.shape) for one in noise]}; expected {expected}"
+            )
         estimated = self.trace == "hutchinson" and (self.training or bool(noise))
         signs = (noise[0] if noise else random_signs(1, x)[0]) if estimated else None
 

@@ -40,7 +40,8 @@ class Kernel(nn.Module, ABC):
     ``noise``: one tensor for each `Draw` that the direction takes, so that what is random can be
     enumerated; drawn from torch's generator where it is not given.
     Shapes: x `(N, *event)`, z `(N, *latent)`, V `(N,)`.  Units: nats.
-    Raises: `ValueError` for noise of other shapes.
+    Raises: `ValueError` for noise of other shapes, or where none is drawn, and for choices that are
+    none.
     Source: Nielsen et al. 2020, SurVAE Flows (arXiv:2007.02731); Wu et al. 2020,
     Stochastic Normalizing Flows (arXiv:2002.06707), for the second form of V.
     """
@@ -148,27 +149,53 @@ class KernelChain(Kernel):
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, V)`."""
-        total, given, left = x.new_zeros(len(x)), bool(noise), list(noise)
+        total, left = x.new_zeros(len(x)), _Left(noise)
         for layer in self.layers:
-            own: Noise = ()
-            if isinstance(layer, Kernel) and given:
-                own = tuple(left.pop(0) for _ in layer.forward_draws(x))
-            x, contribution = layer(x, own) if isinstance(layer, Kernel) else layer(x)
+            if isinstance(layer, Kernel):
+                x, contribution = layer(x, left.share(layer.forward_draws(x)))
+            else:
+                x, contribution = layer(x)
             total = total + contribution
+        left.check()
         return x, total
 
     def inverse(self, z: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Latents to data, `(x, V')`; the noise of the last part comes first."""
-        total, given, left = z.new_zeros(len(z)), bool(noise), list(noise)
+        total, left = z.new_zeros(len(z)), _Left(noise)
         for layer in reversed(self.layers):
             assert isinstance(layer, Bijection | Kernel)
             if isinstance(layer, Kernel):
-                own = tuple(left.pop(0) for _ in layer.inverse_draws(z)) if given else ()
-                z, contribution = layer.inverse(z, own)
+                z, contribution = layer.inverse(z, left.share(layer.inverse_draws(z)))
             else:
                 z, contribution = layer.inverse(z)
             total = total + contribution
+        left.check()
         return z, total
+
+
+class _Left:
+    """Noise that was given for a chain, of which its parts take their shares."""
+
+    def __init__(self, noise: Noise) -> None:
+        self.noise, self.taken = noise, 0
+
+    def share(self, draws: Sequence[Draw]) -> Noise:
+        """As many tensors as a part draws, or fewer, which the part refuses."""
+        start, self.taken = self.taken, self.taken + len(draws)
+        if self.noise and self.taken > len(self.noise):
+            raise ValueError(
+                f"got {len(self.noise)} tensors of noise for a chain; expected {self.taken} at least, "
+                "one for each draw of its parts"
+            )
+        return self.noise[start : self.taken]
+
+    def check(self) -> None:
+        """`ValueError` for more than the parts draw."""
+        if len(self.noise) > self.taken:
+            raise ValueError(
+                f"got {len(self.noise)} tensors of noise for a chain; expected {self.taken}, one for "
+                "each draw of its parts"
+            )
 
 
 class KernelFlow(nn.Module):
@@ -222,6 +249,13 @@ def taken(noise: Noise, draws: Sequence[Draw], like: Tensor) -> list[Tensor]:
     )
     if got != expected:
         raise ValueError(f"got noise of shapes {got}; expected {expected}")
+    for one, draw in zip(noise, draws, strict=True):
+        wrong = (one < 0) | (one >= draw.choices) | (one != one.round())
+        if draw.kind == "choice" and not torch.compiler.is_compiling() and bool(wrong.any()):
+            raise ValueError(
+                f"got choices from {float(one.min()):g} to {float(one.max()):g}; expected whole numbers "
+                f"from 0 to {draw.choices - 1}"
+            )
     return list(noise)
 
 

@@ -40,6 +40,7 @@ class Exact(LogDet):
 
     def __call__(self, g: Map, x: Tensor, noise: Noise = ()) -> Tensor:
         """The log-determinants."""
+        check_noise(noise, 0)
         size = x.shape[1:].numel()
         rows = [
             vector_products(g, x, unit.expand_as(x), 1)[0].flatten(1)
@@ -64,8 +65,16 @@ class PowerSeries(LogDet):
     terms: int = 10
     probes: int = 0
 
+    def __post_init__(self) -> None:
+        if self.terms < 1 or self.probes < 0:
+            raise ValueError(
+                f"got terms={self.terms}, probes={self.probes}; expected one term at least, and no "
+                "negative number"
+            )
+
     def __call__(self, g: Map, x: Tensor, noise: Noise = ()) -> Tensor:
         """The log-determinants, truncated."""
+        check_noise(noise, 1 if self.probes else 0)
         factors = [(-1) ** (k + 1) / k for k in range(1, self.terms + 1)]
         return weighted_traces(g, x, factors, self.probes, noise)
 
@@ -102,6 +111,11 @@ class Roulette(LogDet):
 
     def __call__(self, g: Map, x: Tensor, noise: Noise = ()) -> Tensor:
         """The estimated log-determinants."""
+        check_noise(noise, 2 if self.probes else 1)
+        if noise and (noise[0].numel() != 1 or noise[0] != noise[0].round() or noise[0] < 0):
+            raise ValueError(
+                f"got {noise[0].tolist()} further terms; expected a whole number, 0 or more"
+            )
         more = int(noise[0]) if noise else int(torch.empty(()).geometric_(self.p)) - 1
         factors = [
             (-1) ** (k + 1) / k / (1 - self.p) ** max(0, k - self.sure)
@@ -114,6 +128,10 @@ def weighted_traces(
     g: Map, x: Tensor, factors: list[float], probes: int, noise: Noise = ()
 ) -> Tensor:
     r"""$\sum_k f_k\,\mathrm{tr}(J^k)$ of each row, by products of row vectors with J."""
+    if probes and noise and noise[0].shape != (probes, *x.shape):
+        raise ValueError(
+            f"got signs of shape {tuple(noise[0].shape)}; expected {(probes, *x.shape)}"
+        )
     if probes:
         signs = noise[0] if noise else random_signs(probes, x)
         share = 1 / probes
@@ -139,6 +157,10 @@ def vector_products(g: Map, x: Tensor, vectors: Tensor, times: int) -> list[Tens
     with torch.enable_grad():
         point = x if x.requires_grad and kept else x.detach().requires_grad_()
         value = g(point)
+        if value.shape != x.shape:
+            raise ValueError(
+                f"the map gave shape {tuple(value.shape)}; expected {tuple(x.shape)}, that of its input"
+            )
         products: list[Tensor] = []
         for _ in range(times):
             (vectors,) = torch.autograd.grad(
@@ -146,6 +168,14 @@ def vector_products(g: Map, x: Tensor, vectors: Tensor, times: int) -> list[Tens
             )
             products.append(vectors)
     return products if kept else [product.detach() for product in products]
+
+
+def check_noise(noise: Noise, most: int) -> None:
+    """Raise `ValueError` unless noise is not given, or so many tensors."""
+    if noise and len(noise) != most:
+        raise ValueError(
+            f"got {len(noise)} tensors of noise; expected {most or 'none'} for this log-determinant"
+        )
 
 
 def random_signs(count: int, x: Tensor) -> Tensor:

@@ -47,6 +47,7 @@ class RAD(Kernel):
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, V)`."""
         check_event(x, (self.features,), "a RAD layer")
+        taken(noise, (), x)
         first = x[:, 0]
         region = (first[:, None] >= self.boundaries).sum(1)
         above, below = self._distances(first, region)

@@ -139,7 +139,8 @@ class Residual(Bijection):
         """
         if self.training:
             self.settle(TRAINING)
-        return x + self.g(x), self.log_det(self.g, x, noise)
+        log_det = self.log_det(self.g, x, noise)
+        return x + self.g(x), log_det
 
     def inverse(self, z: Tensor, noise: tuple[Tensor, ...] = ()) -> tuple[Tensor, Tensor]:
         """Latents to data, `(x, ladj)`."""

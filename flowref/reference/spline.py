@@ -116,7 +116,7 @@ class SplineLayer(Bijection):
 
     def spline(self, x: Tensor, raw: Tensor, back: bool = False) -> tuple[Tensor, Tensor]:
         """Value and log-slope of each entry, by numbers `(..., 3K - 1)`; outside the box the entry
-        itself and 0.
+        itself and 0, or without tails nan where it is not refused.
         """
         within = x.abs() <= self.bound
         if self.tails is None and not torch.compiler.is_compiling() and not bool(within.all()):
@@ -129,7 +129,10 @@ class SplineLayer(Bijection):
         inside = torch.where(within, x, 0.0)
         run = rational_quadratic_inverse if back else rational_quadratic
         value, log_slope = run(inside, knots)
-        return torch.where(within, value, x), torch.where(within, log_slope, 0.0)
+        # In compiled code no point is refused: outside of a box without tails it is no number.
+        outside = x if self.tails else torch.full_like(x, math.nan)
+        flat = 0.0 if self.tails else math.nan
+        return torch.where(within, value, outside), torch.where(within, log_slope, flat)
 
     def extra_repr(self) -> str:
         """The options."""

@@ -133,5 +133,8 @@ def gradient(energy: Energy, x: Tensor) -> Tensor:
     kept = torch.is_grad_enabled()
     with torch.enable_grad():
         point = x if x.requires_grad and kept else x.detach().requires_grad_()
-        (slope,) = torch.autograd.grad(energy_of(energy, point).sum(), point, create_graph=kept)
+        value = energy_of(energy, point).sum()
+        if not value.requires_grad:  # the same everywhere
+            return torch.zeros_like(x)
+        (slope,) = torch.autograd.grad(value, point, create_graph=kept, materialize_grads=True)
     return slope if kept else slope.detach()

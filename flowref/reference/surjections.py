@@ -31,6 +31,7 @@ class Abs(Kernel):
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, V)`."""
+        taken(noise, (), x)
         return x.abs(), x.new_full((len(x),), -x.shape[1:].numel() * math.log(2))
 
     def inverse(self, z: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
@@ -109,6 +110,7 @@ class Slice(Kernel):
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, V)`."""
+        taken(noise, (), x)
         check_event(x, (self.kept + self.density.features,), "a slice")
         z, rest = x.split([self.kept, self.density.features], 1)
         return z, self.density.log_prob(rest, z)
@@ -146,6 +148,7 @@ class Sort(Kernel):
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, V)`."""
+        taken(noise, (), x)
         if x.dim() != 2:
             raise ValueError(f"got a batch of shape {tuple(x.shape)}; expected vectors")
         return x.sort(1).values, x.new_full((len(x),), -math.lgamma(x.shape[1] + 1))
@@ -196,6 +199,7 @@ class MaxPool(Kernel):
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, V)`."""
+        taken(noise, (), x)
         if x.dim() != 4 or x.shape[2] % 2 or x.shape[3] % 2:
             raise ValueError(
                 f"got a batch of shape {tuple(x.shape)}; expected images of even height and width"
@@ -208,6 +212,8 @@ class MaxPool(Kernel):
 
     def inverse(self, z: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Latents to data, `(x, V')`."""
+        if z.dim() != 4:
+            raise ValueError(f"got a batch of shape {tuple(z.shape)}; expected images")
         where, normal = taken(noise, self.inverse_draws(z), z)
         others = z[..., None] - self.scale * normal.abs()
         slots = torch.arange(4, device=z.device)
@@ -244,6 +250,7 @@ class Rounding(Kernel):
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Reals to levels, `(k, V)`."""
+        taken(noise, (), x)
         if bool(((x < 0) | (x >= self.bins)).any()):
             least, most = x.aminmax()
             raise ValueError(f"got values from {least:g} to {most:g}; expected [0, {self.bins})")
