@@ -210,6 +210,8 @@ REFUSED = [
     damaged("1 of the 3 values of scale are nan", lambda s: {**s, "scale": torch.tensor([0.0, torch.nan, 1.0])}),
     damaged("1 of the 3 values of scale are infinite", lambda s: {**s, "scale": torch.tensor([0.0, torch.inf, 1.0])}),
     damaged("values of norm.running_var are nan", lambda s: {**s, "norm.running_var": torch.full((3,), torch.nan)}),
+    damaged("scale holds torch.int64, and the model keeps torch.float64 there", lambda s: {**s, "scale": s["scale"].long()}),
+    damaged("scale holds torch.complex64, and the model keeps", lambda s: {**s, "scale": s["scale"].to(torch.complex64)}),
     damaged("mask holds torch.float32 that the model", lambda s: {**s, "mask": torch.full((3,), 0.5)}),
     damaged("holds no tensors by name", lambda s: [1, 2]),
     ("was cut off or damaged", cut),

@@ -15,6 +15,11 @@ from torch import nn
 
 from flowref.backends.torch.state import cast, duplicate, modules, trainable
 from flowref.backends.torch.weight_files import content_of
+from flowref.backends.torch.weight_values import (
+    refuse_not_finite,
+    refuse_other_numbers,
+    refuse_rounded,
+)
 from flowref.model import TargetError, nearest, one_line
 
 # How deep in a checkpoint a state dict is looked for, and how many names a sentence lists.
@@ -66,7 +71,9 @@ def load(obj: Any, path: Path, key: str = "") -> None:
     fits = entries.keys() == wanted.keys() and not _misshaped(entries, wanted)
     if not fits and not _accepted(module, entries):
         raise TargetError(_misfit(entries, wanted, path, module))
-    _refuse_not_finite(entries, wanted, path, {name for name, _ in trainable(module)})
+    trained = {name for name, _ in trainable(module)}
+    refuse_not_finite(entries, wanted, path, trained)
+    refuse_other_numbers(entries, wanted, path, trained)
     try:
         with torch.no_grad():
             module.load_state_dict(_state(chosen, entries), strict=True)
@@ -75,7 +82,7 @@ def load(obj: Any, path: Path, key: str = "") -> None:
             f"{path} cannot be loaded: {type(module).__name__}.load_state_dict raised "
             f"{one_line(error, 200)}"
         ) from error
-    _refuse_rounded(entries, module.state_dict(), path)
+    refuse_rounded(entries, module.state_dict(), path)
 
 
 def place(obj: Any, path: Path, key: str = "") -> Candidate:
@@ -235,39 +242,6 @@ def _misfit(entries: State, wanted: State, path: Path, module: nn.Module) -> str
 def _several(named: list[str], count: int) -> str:
     more = count - len(named)
     return f"{', '.join(named)} and {more} more" if more else ", ".join(named)
-
-
-def _refuse_not_finite(entries: State, wanted: State, path: Path, trained: set[str]) -> None:
-    """Refuse nan anywhere, and infinities in what is trained, unless it is built with them."""
-    for name, value in entries.items():
-        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-            continue
-        value = value.double()
-        bad = ~value.isfinite() if name in trained else value.isnan()
-        built = wanted.get(name)
-        if isinstance(built, torch.Tensor) and built.shape == value.shape:
-            bad &= built.detach().double().isfinite()
-        if bad.any():
-            which = "nan" if value[bad].isnan().any() else "infinite"
-            raise TargetError(
-                f"{path}: {int(bad.sum())} of the {value.numel()} values of {name} are {which}, as "
-                "after a training that diverged; take an earlier checkpoint"
-            )
-
-
-def _refuse_rounded(entries: State, loaded: State, path: Path) -> None:
-    """Refuse what whole numbers or flags of the object cannot keep."""
-    for name, value in entries.items():
-        now = loaded.get(name)
-        if not isinstance(value, torch.Tensor) or not isinstance(now, torch.Tensor):
-            continue
-        if now.is_floating_point() or now.is_complex() or now.shape != value.shape:
-            continue
-        if not torch.equal(now.double(), value.double()):
-            raise TargetError(
-                f"{path}: {name} holds {value.dtype} that the model, which keeps {now.dtype} "
-                "there, would round; save it as the model keeps it"
-            )
 
 
 def _state(chosen: Candidate, entries: State) -> OrderedDict[str, Any]:

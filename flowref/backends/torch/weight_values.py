@@ -1,0 +1,64 @@
+"""What the numbers of saved weights must be, to be those of an object: each refusal a sentence that
+names the tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from flowref.model import TargetError
+
+State = Mapping[str, Any]
+
+
+def refuse_not_finite(entries: State, wanted: State, path: Path, trained: set[str]) -> None:
+    """Refuse nan anywhere, and infinities in what is trained, unless it is built with them."""
+    for name, value in entries.items():
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            continue
+        value = value.double()
+        bad = ~value.isfinite() if name in trained else value.isnan()
+        built = wanted.get(name)
+        if isinstance(built, torch.Tensor) and built.shape == value.shape:
+            bad &= built.detach().double().isfinite()
+        if bad.any():
+            which = "nan" if value[bad].isnan().any() else "infinite"
+            raise TargetError(
+                f"{path}: {int(bad.sum())} of the {value.numel()} values of {name} are {which}, as "
+                "after a training that diverged; take an earlier checkpoint"
+            )
+
+
+def refuse_other_numbers(entries: State, wanted: State, path: Path, trained: set[str]) -> None:
+    """Refuse whole numbers in what is trained, and complex ones where the object keeps real ones: they
+    would be loaded, and be something else.
+    """
+    for name, value in entries.items():
+        now = wanted.get(name)
+        if not isinstance(value, torch.Tensor) or not isinstance(now, torch.Tensor):
+            continue
+        whole = not (value.is_floating_point() or value.is_complex()) and name in trained
+        if whole or (value.is_complex() and not now.is_complex()):
+            raise TargetError(
+                f"{path}: {name} holds {value.dtype}, and the model keeps {now.dtype} there: it was "
+                "rounded, quantized or taken from another model; save it as the model keeps it"
+            )
+
+
+def refuse_rounded(entries: State, loaded: State, path: Path) -> None:
+    """Refuse what whole numbers or flags of the object cannot keep."""
+    for name, value in entries.items():
+        now = loaded.get(name)
+        if not isinstance(value, torch.Tensor) or not isinstance(now, torch.Tensor):
+            continue
+        if now.is_floating_point() or now.is_complex() or now.shape != value.shape:
+            continue
+        if not torch.equal(now.double(), value.double()):
+            raise TargetError(
+                f"{path}: {name} holds {value.dtype} that the model, which keeps {now.dtype} "
+                "there, would round; save it as the model keeps it"
+            )
