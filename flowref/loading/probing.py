@@ -18,6 +18,7 @@ from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.names import SYNCS
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
+from flowref.adapters.user.conventions.simplex import DECLARED
 from flowref.adapters.user.conventions.syncing import owners, synced, syncing
 from flowref.adapters.user.probing import ROWS
 from flowref.backends import Backend
@@ -230,6 +231,9 @@ def settled(
         options = dict(target.options)
         kind, kept = options.get("kind"), backend.tensor(np.zeros(1), instance.dtype)
         chosen = chosen_of(obj, attributes(instance.source.factory), options)
+        if facts.codomain is not None and facts.codomain.kind == "simplex":
+            # Of what lies on it all coordinates but one are judged, which fill no set with a name.
+            chosen, facts = {**chosen, DECLARED: "yes"}, replace(facts, codomain=None)
         statistics_layers.refuse(obj, dialect, str(target), kept.dtype)
         if not facts.event_shape and facts.domain.coordinates:
             facts = replace(facts, event_shape=(len(facts.domain.coordinates),))

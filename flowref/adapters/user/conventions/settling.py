@@ -34,6 +34,7 @@ from flowref.adapters.user.conventions.readings import (
     is_tensor,
     read,
 )
+from flowref.adapters.user.conventions.simplex import DECLARED, onto_simplex, shortened
 from flowref.model import Ambiguous, Dialect, Shape, TargetError, one_line
 
 IN_ARRAYS = "calls on arrays of numpy"
@@ -104,10 +105,15 @@ def settle_map(
         dialect = replace(dialect, log_prob=spoken.log_prob)
     back: Any = None
     hints: list[str] = []
-    if math.prod(latent.shape) == math.prod(x.shape):
+    shorter = onto_simplex(x, latent, DECLARED in chosen)
+    if shorter or math.prod(latent.shape) == math.prod(x.shape):
         back, more, hints = _inverse(obj, way, spoken, (x, latent, context), chosen)
         words += more
         dialect = replace(dialect, inverse=back)
+    if shorter:
+        dialect, said = shortened(obj, dialect, x, context)
+        latent, back = latent[..., :-1], dialect.inverse
+        words.append(said)
     settled = Settled(dialect, latent)
     if ladj is None and (back is None or back(obj, latent, context)[1] is None):
         words = [word for word in words if word != BACK_ALONE]
