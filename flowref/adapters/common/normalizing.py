@@ -23,6 +23,20 @@ from flowref.model import PARTS, RUNNING, SAMPLE, Dialect, Facts, Normalizer, Sh
 LARGE = 4096
 # More channels than this are not tried.
 WIDEST = 512
+# How layers are called that are one map in both modes.
+FIXED = (
+    "frozen",
+    "freeze",
+    "fixed",
+    "fold",
+    "fused",
+    "static",
+    "const",
+    "affine",
+    "eval",
+    "infer",
+    "test",
+)
 # How layers are called that normalize by what came before, and what is said of them.
 LAGGING = ("moving", "running", "lag")
 BEHIND = (
@@ -121,6 +135,9 @@ def completed(
             return replace(facts, normalizer=None), (BEHIND,)
         if known is not None and centers(obj, dialect, shape, dtype):
             return replace(facts, normalizer=None), (CENTERS,)
+        if known is not None and frozen(obj):
+            declared = {**known.declared, "frozen": True}
+            return replace(facts, normalizer=replace(known, declared=declared)), ()
         return facts, ()
     name, played, seen = acts
     if known is not None and near_miss(played, dialect, seen):
@@ -167,6 +184,12 @@ def near_miss(played: Played, dialect: Dialect, seen: Behavior) -> bool:
     held = tensors(played.obj).values()
     kept = [one for one in held if not one.requires_grad and one.is_floating_point()]
     return bool(kept) or not seen.fixed
+
+
+def frozen(obj: Any) -> bool:
+    """Whether the class of an object, or a base of it, says that its map is fixed."""
+    names = [base.__name__.casefold() for base in type(obj).__mro__]
+    return any(word in name for name in names for word in FIXED)
 
 
 def centers(obj: Any, dialect: Dialect, shape: Shape, dtype: Any) -> bool:
