@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flowref.laws.batch_norm.defects import in_evaluation, louder
+from flowref.laws.batch_norm.defects import in_evaluation, in_training, louder
 from flowref.laws.common.defects import wrapped
 from flowref.model import Life, Subject, mutant
 from flowref.model.steps import Eval, Step, Train
@@ -15,8 +15,8 @@ FROZEN, PLAIN = "flowref.zoo.specimens.frozen_batch_norm:frozen", "torch:BatchNo
 
 @mutant("batch-norm/fixed-map", host=FROZEN, sizes=(1e-9, 1e-2))
 def too_loud(subject: Subject, size: float = 1e-3) -> Subject:
-    """The output is too large by a share of itself."""
-    return in_evaluation(subject, louder(size))
+    """The output is too large by a share of itself, in both modes."""
+    return in_training(in_evaluation(subject, louder(size)), louder(size))
 
 
 def _evaluated(play: Callable[..., Life], steps: Sequence[Step[Any]], fresh: bool = False) -> Life:
