@@ -89,7 +89,7 @@ SHAPES: dict[str, Case] = {
         r"got a batch of shape \(3, 5\) for the base density; expected \(N, 4\)",
     ),
     "a layer that draws among bijections": (
-        lambda: ref.Chain(ref.Affine(0.0, 1.0), ref.Abs()),
+        lambda: ref.Chain(ref.Affine(0.0, 1.0), ref.Abs()),  # type: ignore[arg-type]  # which is refused
         "got Abs, which may draw; expected bijections: KernelChain takes both",
     ),
 }

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from flowref.zoo.seeds.flows_beyond import RAD, Abs, Augment, Augmented, Metropolis
-from flowref.zoo.seeds.flows_continuous import Continuous, Estimated, Transport
+from flowref.zoo.seeds.flows_continuous import Continuous, Estimated, Ffjord, Transport
 from flowref.zoo.seeds.flows_spline import Spline
 from flowref.zoo.seeds.real_nvp import BatchNormLayer
 from flowref.zoo.seeds.slips import ALL, NONE, Row, alone, built, chosen, refuse_other
@@ -238,6 +238,7 @@ PARTS: Mapping[str, Any] = MappingProxyType(
         "augmented": Augmented,
         "metropolis": Metropolis,
         "continuous": Continuous,
+        "ffjord": Ffjord,
         "estimated": Estimated,
         "transport": Transport,
     }
@@ -269,7 +270,7 @@ ROWS: Mapping[str, Row] = MappingProxyType(
             alone("001-17", "density/lower-bound"),
             alone("001-18", "contribution/integral"),
             alone("001-19", "contribution/finite-for-every-draw"),
-            alone("001-20", "bijection/log-det", "conduct/deterministic"),
+            alone("001-20", "continuous/noise-once-per-solve"),
             alone("001-21", "bijection/log-det"),
             alone("001-22", "bijection/inverse-roundtrip"),
             alone("001-23", "conduct/deterministic"),

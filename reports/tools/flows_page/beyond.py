@@ -159,7 +159,7 @@ def metropolis() -> str:
     )
 
 
-@claim("001-20", UNSOUND, "bijection/log-det", "conduct/deterministic")
+@claim("001-20", UNSOUND, "continuous/noise-once-per-solve")
 def noise_of_a_solve() -> str:
     r"""FFJORD's $\epsilon^T J \epsilon$ draws $\epsilon$ in every evaluation of the field.
 
