@@ -10,27 +10,45 @@ from dataclasses import replace
 
 import numpy as np
 
+from flowref.adapters.user import contributions
+from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.probing import ROWS
+from flowref.loading.factory import attributes
 from flowref.loading.instance import GIVE_SHAPE, Instance
-from flowref.model import Dialect, Facts, TargetError, draw
+from flowref.model import Dialect, Facts, Kernel, TargetError, draw
 
 
-def settled(instance: Instance, dialect: Dialect, facts: Facts) -> tuple[Facts, tuple[str, ...]]:
-    """The facts of a kernel, completed by a call; and why. Its latents may be of any shape, and its
-    log-det is a contribution, one number a row.
+def settled(
+    instance: Instance, dialect: Dialect, facts: Facts
+) -> tuple[Dialect, Facts, tuple[str, ...], tuple[str, ...]]:
+    """The dialect and the facts of a kernel, completed by a call; why, and what is said of how it is
+    called. Its latents may be of any shape, and its log-det is a contribution, one number a row.
     """
     target, backend = instance.source.target, instance.backend
+    words: tuple[str, ...] = ()
     if not facts.event_shape:
         raise TargetError(
             f"{target} is a layer that may draw or forget: its latents need not be of the shape of its "
             f"events, and calls do not tell which. Give {GIVE_SHAPE}"
         )
-    assert dialect.push is not None
+    options = dict(target.options)
     x = draw(facts.domain, (ROWS, *facts.event_shape), np.random.default_rng(0))
     with backend.sandbox(0, instance.dtype):
         obj = instance.copy()
         backend.set_mode(obj, False)
-        z, contribution = dialect.push(obj, backend.tensor(x, instance.dtype), None)
+        chosen = chosen_of(obj, attributes(instance.source.factory), options)
+        context = None
+        if facts.context_shape is not None:
+            drawn = np.random.default_rng(1).standard_normal((ROWS, *facts.context_shape))
+            context = backend.tensor(drawn, instance.dtype)
+        points = backend.tensor(x, instance.dtype)
+        if instance.source.statement is None:
+            dialect, words = contributions.settle(obj, dialect, chosen, points, context)
+            drawing = contributions.draws(obj, chosen)
+            if drawing is not None:
+                facts = replace(facts, kernel=Kernel(drawing))
+        assert dialect.push is not None
+        z, contribution = dialect.push(obj, points, context)
     for what, value in (("its latents", z), ("its contribution", contribution)):
         if tuple(getattr(value, "shape", ()))[:1] != (ROWS,):
             raise TargetError(
@@ -44,7 +62,7 @@ def settled(instance: Instance, dialect: Dialect, facts: Facts) -> tuple[Facts, 
         )
     latent = tuple(z.shape[1:])
     why = f"forward maps events of shape {facts.event_shape} to latents of shape {latent}"
-    return replace(facts, latent_shape=latent), (why,)
+    return dialect, replace(facts, latent_shape=latent), (why,), words
 
 
 def spoken(dialect: Dialect, facts: Facts) -> Iterator[str]:

@@ -103,8 +103,8 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     hints: tuple[str, ...] = ()
     set_aside: dict[str, str] = {}
     if recognition.adapter.name == USER and dialect.push is not None:
-        facts, why = kernel_settled(instance, dialect, facts)
-        spoken = Settled(dialect).saying(*kernel_spoken(dialect, facts))
+        dialect, facts, why, words = kernel_settled(instance, dialect, facts)
+        spoken = Settled(dialect).saying(*kernel_spoken(dialect, facts), *words)
         conventions = spoken.conventions
     elif recognition.adapter.name == USER:
         facts, spoken, why = backend.sparing(

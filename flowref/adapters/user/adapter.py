@@ -47,7 +47,7 @@ def part_of(obj: Any, column: bool) -> Dialect | None:
 
 def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None:
     """The dialect of an object, given what the user chooses where conventions are ambiguous."""
-    if (kernel := contributions.kernel(obj)) is not None:
+    if (kernel := contributions.kernel(obj, chosen)) is not None:
         return kernel
     forward = forward_way(obj, chosen)
     if forward is not None and chosen.get("returns") == "log_prob":

@@ -4,42 +4,159 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from flowref.model import Dialect, Kernel
+from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.conventions.directions import (
+    Way,
+    forward_way,
+    inverse_ways,
+    running_words,
+)
+from flowref.adapters.user.conventions.names import LOG_DETS, VALUES, plain
+from flowref.model import Dialect, Kernel, SpecError, TargetError
 
 ATTRIBUTES = ("bijective", "stochastic_forward", "stochastic_inverse")
+# What ?draws= says: whether forward draws, and inverse.
+DRAWS = {
+    "both": (True, True),
+    "forward": (True, False),
+    "inverse": (False, True),
+    "neither": (False, False),
+}
+NO_CHOICE: Mapping[str, str] = {}
+# Keys of what contributes, in a mapping.
+CONTRIBUTIONS = LOG_DETS | {"contribution", "logcontribution", "dlogp", "logw", "logweight", "v"}
 
 
 def told(obj: Any) -> dict[str, bool] | None:
-    """What an object says by these attributes; None where it does not have all of them."""
+    """What an object says by these attributes; None where it does not have them. That it is bijective
+    follows from the others.
+    """
     said = {}
     for name in ATTRIBUTES:
         try:
-            value = getattr(obj, name)
+            value = getattr(obj, name, None)
         except Exception:  # a property of the base class, which says nothing
             return None
-        if not isinstance(value, bool):
+        if type(value).__name__ in ("bool", "bool_"):
+            said[name] = bool(value)
+        elif name != "bijective" or value is not None:
             return None
-        said[name] = value
-    return said
+    return {"bijective": not any(said.values()), **said}
 
 
-def kernel(obj: Any) -> Dialect | None:
-    """How a layer is called that says that it is no bijection; None for all else."""
-    if facts(obj) is None or not (callable(obj) or callable(getattr(obj, "forward", None))):
+def draws(obj: Any, chosen: Mapping[str, str]) -> tuple[bool, bool] | None:
+    """Whether forward and inverse of a layer draw that says that it is no bijection; None for all
+    else.
+    """
+    if "draws" in chosen:
+        if chosen["draws"] not in DRAWS:
+            raise SpecError(f"draws was given as {chosen['draws']!r}; expected {', '.join(DRAWS)}")
+        return DRAWS[chosen["draws"]]
+    said = told(obj)
+    if said is None or said["bijective"] or callable(getattr(obj, "log_prob", None)):
         return None
-    back = pull if callable(getattr(obj, "inverse", None)) else None
+    return said["stochastic_forward"], said["stochastic_inverse"]
+
+
+def kernel(obj: Any, chosen: Mapping[str, str] = NO_CHOICE) -> Dialect | None:
+    """How a layer is called that says that it is no bijection, as far as its attributes tell; None for
+    all else. `settle` completes it by calls.
+    """
+    if draws(obj, chosen) is None:
+        return None
+    there, back = ways(obj, chosen)
+    if there is None and not (callable(obj) or callable(getattr(obj, "forward", None))):
+        return None
     repairs = repair if callable(getattr(obj, "repair", None)) else None
-    return Dialect(push=push, pull=back, repair=repairs)
+    goes_back = pull if back is not None or callable(getattr(obj, "inverse", None)) else None
+    return Dialect(push=push, pull=goes_back, repair=repairs)
+
+
+def ways(obj: Any, chosen: Mapping[str, str]) -> tuple[Way | None, Way | None]:
+    """The calls there and back where they are not forward and inverse as everybody spells them."""
+    there = forward_way(obj, chosen)
+    if there is None:
+        return None, None
+    backs = inverse_ways(obj, there, chosen)
+    return there, (backs[0] if backs else None)
+
+
+def settle(
+    obj: Any, dialect: Dialect, chosen: Mapping[str, str], x: Any, context: Any
+) -> tuple[Dialect, tuple[str, ...]]:
+    """The dialect of a layer as calls of it show, and what is said of these."""
+    there, back = ways(obj, chosen)
+    if there is None:
+        return dialect, ()
+    go, words, sizes = spoken(obj, there, x, context, push)
+    dialect = replace(dialect, push=go)
+    if back is None:
+        return dialect, words
+    z = go(obj, x, context)[0]
+    if sizes:
+        back = replace(back, form="several", sizes=sizes, usual=False)
+    come, more, _ = spoken(obj, back, z, context, pull)
+    return replace(dialect, pull=come), (*words, *more)
+
+
+def spoken(
+    obj: Any, way: Way, x: Any, context: Any, usual: Any
+) -> tuple[Any, tuple[str, ...], tuple[int, ...]]:
+    """How a call is made and read that returns a value and what it contributes: the function, what is
+    said of it, and how many features each of several values has.
+    """
+    if way.form == "running":
+        for column in (False, True):
+            with contextlib.suppress(Exception):  # it may want a column
+                function = way.speak(column=column)
+                if math.prod(function(obj, x, context)[1].shape) == len(x):
+                    return function, (running_words(obj, way),), ()
+        way = replace(way, form="plain", sign="", keyword="")
+    out = way.ask(obj, x, context)
+    words = (way.words,) if way.words else ()
+    if isinstance(out, Mapping):
+        keys = [key for key in out if plain(str(key)) in CONTRIBUTIONS]
+        values = [key for key in out if plain(str(key)) in VALUES]
+        if len(keys) > 1 or len(values) != 1:
+            raise TargetError(
+                f"it returned a mapping of {', '.join(map(str, out))}; expected one entry named z or x, "
+                "and one named log_det or contribution"
+            )
+        tells = partial(asking.entry, index=keys[0]) if keys else asking.none
+        function = way.speak(partial(asking.entry, index=values[0]), tells)
+        return partial(spread, call=function), words, ()
+    if not isinstance(out, tuple | list):
+        return (usual if way.usual else way.speak(asking.whole, asking.none)), words, ()
+    if len(out) > 2 and all(hasattr(one, "shape") for one in out):
+        function = partial(
+            asking.mapped, ask=way.ask, value=asking.several, ladj=partial(asking.entry, index=-1)
+        )
+        sizes = tuple(int(one.shape[-1]) for one in out[:-1])
+        return function, (*words, f"{len(sizes)} values, joined"), sizes
+    single = math.prod(getattr(out[1], "shape", ())) == 1 != len(x)
+    function = usual if way.usual else way.speak()
+    return (partial(spread, call=function) if single else function), words, ()
+
+
+def spread(obj: Any, x: Any, context: Any, call: Any) -> Any:
+    """A call of which the contribution is one number, the same for all rows."""
+    value, contribution = call(obj, x, context)
+    if contribution is None or math.prod(getattr(contribution, "shape", ())) > 1:
+        return value, contribution
+    return value, contribution + 0 * x.reshape(len(x), -1)[:, 0]
 
 
 def facts(obj: Any) -> Kernel | None:
     """What such a layer says of its draws."""
-    said = told(obj)
-    if said is None or said["bijective"] or callable(getattr(obj, "log_prob", None)):
-        return None
-    return Kernel((said["stochastic_forward"], said["stochastic_inverse"]))
+    said = draws(obj, NO_CHOICE)
+    return None if said is None else Kernel(said)
 
 
 def push(obj: Any, x: Any, context: Any) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.contribution.calls import contribution, drawn_on, normal_on
+from flowref.laws.contribution.calls import Given, contribution, drawn_on, normal_on
 from flowref.laws.contribution.integral import ERRORS, STAGES
 from flowref.laws.contribution.places import filled, proposed
 from flowref.model import (
@@ -17,20 +19,13 @@ from flowref.model import (
     Undecidable,
     Unsupported,
     law,
-    requires,
 )
-from flowref.model.abilities import Flow, TwoWay
+from flowref.model.abilities import TwoWay
 
 # A share of the draws that is allowed whatever the standard error.
 SHARE = 0.005
 # Which share of contributions may be no numbers, as of a step that diverges far out.
 MISSING = 0.02
-
-
-@requires("it takes a context", waits=True)
-def unconditional(flow: Flow) -> bool:
-    """Contexts would have to be drawn as well."""
-    return flow.context_shape is None
 
 
 @law(
@@ -40,7 +35,6 @@ def unconditional(flow: Flow) -> bool:
     scales=(0.0, 0.3),
     effort=2,
     size=1,
-    applies=unconditional,
     source="Bennett 1976, the acceptance ratio, and Crooks 1999, of paths: the weight of a pair is the ratio "
     "of the chances to draw it backward and forward",
 )
@@ -52,6 +46,7 @@ def balance(flow: TwoWay, batch: Batch) -> Residual:
     violated only if a larger one with fresh draws confirms.
     """
     excess, sides, error = 0.0, (0.5, 0.5), 0.0
+    flow = cast(TwoWay, Given(flow, batch))
     inside = filled(flow, batch.seed)
     for stage, count in enumerate(STAGES):
         forward, backward = shares(flow, inside, count, batch.seed + 1000 * stage)

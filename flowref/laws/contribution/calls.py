@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from flowref.model import (
     Array,
+    Batch,
     Mapped,
     Support,
     Undecidable,
     Unsupported,
     per_point,
 )
+from flowref.model.abilities import Pushing
 
 # Degrees of freedom of proposals on the line, and how much wider they are than the data.
 FREEDOM, WIDER = 5.0, 1.5
@@ -25,6 +27,29 @@ def contribution(out: Mapped, rows: int) -> Array:
     if out.ladj is None:
         raise Unsupported("it returns no contribution")
     return per_point(out.ladj, rows)
+
+
+class Given:
+    """A kernel at one context, which every row is given; as it is where it takes none."""
+
+    def __init__(self, flow: Pushing, batch: Batch) -> None:
+        self.flow, self.context = flow, batch.context
+
+    def __getattr__(self, name: str) -> Any:
+        return None if name == "context_shape" else getattr(self.flow, name)
+
+    def push(self, x: Array, seed: int, context: Array | None = None) -> Mapped:
+        """The kernel's own, at the context."""
+        return self.flow.push(x, seed, self._repeated(len(x)))
+
+    @property
+    def pull(self) -> Any:
+        """The kernel's own, at the context; None where it goes only one way."""
+        call = getattr(self.flow, "pull", None)
+        return None if call is None else lambda z, seed, _: call(z, seed, self._repeated(len(z)))
+
+    def _repeated(self, rows: int) -> Array | None:
+        return None if self.context is None else np.repeat(self.context[:1], rows, 0)
 
 
 class Points(NamedTuple):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import numpy as np
 
-from flowref.laws.contribution.calls import guarded
+from flowref.laws.contribution.calls import Given, guarded
 from flowref.laws.contribution.places import SAY, placed
 from flowref.laws.contribution.weighing import weighed
 from flowref.model import STATISTICAL, Batch, Residual, Undecidable, law, requires
@@ -26,7 +27,7 @@ UNSURE = 0.7
 @requires("its events have more than sixteen entries", waits=True)
 def few_entries(flow: Flow) -> bool:
     """Weights of many entries are spread too unevenly."""
-    return math.prod(flow.event_shape) <= LARGEST and flow.context_shape is None
+    return math.prod(flow.event_shape) <= LARGEST
 
 
 @law(
@@ -47,6 +48,7 @@ def integral(flow: Pushing, batch: Batch) -> Residual:
     Two stages; violated only if a larger one with fresh draws confirms. Where no codomain is
     declared, more than 1 accuses, and less only as far as latents are seen to fill a set.
     """
+    flow = cast(Pushing, Given(flow, batch))
     place = placed(flow, batch.seed)
     excess, mean, error = 0.0, 1.0, 0.0
     for stage, count in enumerate(STAGES):

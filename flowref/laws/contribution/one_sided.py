@@ -6,7 +6,6 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, rows_max
 from flowref.laws.contribution.calls import contribution
-from flowref.laws.contribution.places import whole
 from flowref.model import Array, Batch, Residual, law, requires
 from flowref.model.abilities import Flow, TwoWay
 
@@ -42,7 +41,9 @@ def one_sided_inverse(flow: TwoWay, batch: Batch) -> Residual:
         out, back, start = flow.push, flow.pull, batch.x
         # Its data may be whole numbers, or the like: what comes back once is one of them.
         once = flow.pull(flow.push(start, batch.seed, context).value, batch.seed, context).value
-        if not flow.facts.declared or whole(np.asarray(once, dtype=np.float64)):
+        # One row of them is whole as well, where all of them need not differ.
+        once = np.asarray(once, dtype=np.float64)
+        if not flow.facts.declared or bool((once == np.round(once)).all()):
             start = once
     start = np.asarray(start, dtype=np.float64) + 0.0
     gaps, sizes = [], []

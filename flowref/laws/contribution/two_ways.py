@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.contribution.calls import drawn_on
+from flowref.laws.contribution.calls import Given, drawn_on
 from flowref.laws.contribution.integral import ERRORS, SHARE, STAGES, UNEVEN, few_entries
 from flowref.laws.contribution.places import filled
 from flowref.laws.contribution.weighing import weighed
@@ -32,6 +34,7 @@ def two_ways(flow: TwoWay, batch: Batch) -> Residual:
     Two stages; violated only if a larger one with fresh draws confirms.
     """
     excess, apart, error, uneven = 0.0, 0.0, 0.0, 0.0
+    flow = cast(TwoWay, Given(flow, batch))
     inside = filled(flow, batch.seed)
     for stage, count in enumerate(STAGES):
         apart, error, uneven = gap(flow, inside, count, batch.seed + 1000 * stage)
