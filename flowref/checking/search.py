@@ -106,7 +106,8 @@ def _searched(search: Search, subject: Subject, name: str) -> Verdict:
     seed = seed_of(settings.seed, law.key, law.version, name)
     try:
         layout = search.layout
-        first = layout.first(search.target, law.history)
+        # How far weights may be moved is not asked for a law that moves none.
+        first = layout.first(search.target, law.history) if any(scales) else None
         explore(scales, law.size, effort, seed, search.visit, first, layout.near)
         for example in GENTLE:
             if search.tally.only_as_given and example.scale < max(scales):
