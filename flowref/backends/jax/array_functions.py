@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from flowref.backends.jax.array_indexing import added, gathered, put, scattered
-from flowref.backends.jax.array_random import random_bits, random_split
+from flowref.backends.jax.array_random import random_bits, random_gamma, random_split
 
 Function = Callable[..., Any]
 Prepare = Callable[[Any], Function | None]
@@ -326,7 +326,8 @@ FUNCTIONS: dict[str, Prepare] = {
     "le_to": _total_order(np.less_equal), "lt_to": _total_order(np.less), "gather": gathered,
     "scatter": scattered(put), "scatter-add": scattered(added),
     "scatter_add": scattered(added), "random_bits": random_bits,
-    "random_split": random_split, "shift_right_logical": _shifted(np.right_shift),
+    "random_split": random_split, "random_gamma": random_gamma,
+    "shift_right_logical": _shifted(np.right_shift),
     "shift_left": _shifted(np.left_shift), "bitcast_convert_type": _read_as,
 }  # fmt: skip
 
@@ -338,6 +339,7 @@ def function_of(equation: Any) -> Function | None:
     plain = all(isinstance(kind, np.dtype) for kind in kinds) or prepare in (
         random_bits,
         random_split,
+        random_gamma,
     )
     if prepare is None or not plain:
         return None

@@ -7,6 +7,7 @@ with 20 rounds; JAX counts entries in row-major order.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,8 @@ import jax
 import numpy as np
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+# Numbers of gamma variables that are compiled.
+GAMMAS = (64, 2**12, 2**15, 2**17)
 PARITY = np.uint32(0x1BD11BDA)
 
 
@@ -45,6 +48,36 @@ def random_split(equation: Any) -> Callable[..., Any] | None:
         return jax.random.wrap_key_data(both.reshape(*keys.shape, *shape, 2))
 
     return run
+
+
+def random_gamma(equation: Any) -> Callable[..., Any] | None:
+    """`random_gamma`: JAX compiles it at each call, half a second long. What is drawn for an entry knows
+    its key and its place only, so that others may stand behind, and few numbers of them are compiled.
+    """
+    keys, alpha = (variable.aval for variable in equation.invars)
+    lead, shape = keys.shape, alpha.shape
+    if not counts(keys) or shape[: len(lead)] != lead or not math.prod(shape):
+        return None
+    rest = shape[len(lead) :] if lead else ()
+    count = math.prod(lead) if lead else math.prod(shape)
+    size = min((enough for enough in GAMMAS if enough >= count), default=count)
+    params = tuple(sorted(equation.params.items()))
+
+    def run(key: Any, given: Any) -> Any:
+        filled = np.ones((size, *rest), dtype=given.dtype)
+        filled[:count] = given.reshape(count, *rest)
+        if lead:
+            halves = np.asarray(jax.random.key_data(key)).reshape(count, 2)
+            key = jax.random.wrap_key_data(np.resize(halves, (size, 2)))
+        found = _gammas(equation.primitive, params)(key, filled)
+        return np.array(found)[:count].reshape(shape)
+
+    return run
+
+
+@functools.cache
+def _gammas(primitive: Any, params: tuple[tuple[str, Any], ...]) -> Any:
+    return jax.jit(lambda key, alpha: primitive.bind(key, alpha, **dict(params)))
 
 
 def counts(keys: Any) -> bool:

@@ -250,3 +250,21 @@ def test_what_underflows_is_zero_as_it_is_compiled(noisy: bool) -> None:
         for one, other in zip(stepped, jax.jit(run)(x), strict=True):
             assert np.allclose(one, other, rtol=1e-9)
             assert other[0] in (0, -np.inf)
+
+
+@pytest.mark.parametrize("count", [5])
+def test_gamma_variables_are_those_of_jax(count: int) -> None:
+    """They are drawn among others, and are what JAX draws alone, for one key and for several."""
+
+    def run(key: Any) -> Any:
+        keys = jax.random.split(key, count)
+        return (
+            jax.random.gamma(key, 2.5, (count, 2)),
+            jax.random.beta(key, 1.5, 2.0, (count,)),
+            jax.vmap(lambda one: jax.random.t(one, 5.0, (3,)))(keys),
+        )
+
+    with jax.enable_x64(True):
+        key = jax.random.key(7)
+        for one, other in zip(Stepped(run, key)(None, key), run(key), strict=True):
+            assert np.allclose(one, other, rtol=1e-12)
