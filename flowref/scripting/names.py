@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import sys
 from types import ModuleType
@@ -21,6 +22,10 @@ WHOLE = {
     "jax.numpy": "jnp",
 }
 BUILTINS = ("builtins", "torch", "math", "numpy")
+
+
+# Entries of an array that is written down.
+FEW = 16
 
 
 class Unwritable(FlowrefError):
@@ -73,6 +78,13 @@ class Names:
         if type(value).__module__ == "torch" and repr(value).startswith("torch."):
             self.imports.add("import torch")  # a dtype or a size
             return ast.parse(repr(value), mode="eval").body
+        if isinstance(value, functools.partial):
+            given = [self.write(one) for one in (value.func, *value.args)]
+            named = [ast.keyword(name, self.write(one)) for name, one in value.keywords.items()]
+            return ast.Call(self.write(functools.partial), given, named)
+        if type(value).__module__.startswith("jaxlib") and getattr(value, "size", FEW + 1) <= FEW:
+            self.imports.add("import jax.numpy as jnp")
+            return ast.parse(f"jnp.array({value.tolist()!r})", mode="eval").body
         return self._member(value)
 
     def _float(self, value: float) -> ast.expr:

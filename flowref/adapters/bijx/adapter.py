@@ -33,8 +33,6 @@ FLOW = Dialect(
     normalizing="inverse",
 )
 DENSITY = Dialect(log_prob=calls.log_prob, sample=calls.sample)
-# The events of objects, which do not tell their shape.
-EVENT = (4,)
 
 
 def recognizes(obj: Any) -> Dialect | None:
@@ -48,15 +46,16 @@ def recognizes(obj: Any) -> Dialect | None:
 
 
 def components() -> Mapping[str, Component]:
-    """The bijections and the flows of the library."""
+    """The bijections, the flows and the distributions of the library."""
     table = {}
     for dialect, found in (
         (BIJECTION, constructions.bijections()),
         (FLOW, constructions.flows()),
+        (DENSITY, constructions.distributions()),
     ):
-        for name, build in found.items():
+        for name, (build, event) in found.items():
             table[name] = Component(
-                name, build, dialect, partial(facts_in_double, describe, build, EVENT)
+                name, build, dialect, partial(facts_in_double, describe, build, event)
             )
     return table
 

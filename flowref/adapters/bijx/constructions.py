@@ -1,11 +1,13 @@
-"""A construction of most bijections and flows of bijx."""
+"""A construction of the bijections, flows and distributions of bijx."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-Builders = dict[str, Callable[..., Any]]
+# A builder, with the shape of its events, which its objects do not tell.
+Builders = dict[str, tuple[Callable[..., Any], tuple[int, ...]]]
+EVENT = (4,)
 
 
 def vector(low: float = 0.5, high: float = 2.0, size: int = 4) -> Any:
@@ -38,12 +40,19 @@ def bent(obj: Any, scale: float = 0.3) -> Any:
 
 
 def bijections() -> Builders:
-    """Name -> builder of a bijection of events of four entries."""
+    """Name -> builder of a bijection. Flows by steps of an integrator are left out: neither their way
+    back nor their log-det is that of the map that they take, and nothing says how near they come.
+    """
     import bijx
     import jax.numpy as jnp
+    from flax import nnx
 
-    return {
+    normal = nnx.initializers.normal(1.0)
+    inits = {"widths_init": normal, "heights_init": normal, "slopes_init": normal}
+    found: dict[str, Callable[..., Any]] = {
+        "Bijection[identity]": lambda: bijx.Bijection(),
         "AffineLinear": lambda: bijx.AffineLinear(vector(-0.5, 0.5), vector(), rngs=rngs()),
+        "AffineLinear[scalar]": lambda: bent(bijx.AffineLinear(rngs=rngs())),
         "Scaling": lambda: bijx.Scaling(vector(-2, -0.5)),
         "Shift": lambda: bijx.Shift(vector()),
         "GaussianCDF": lambda: bent(bijx.GaussianCDF(rngs=rngs())),
@@ -58,9 +67,44 @@ def bijections() -> Builders:
         "CubicRational": lambda: bent(bijx.CubicRational(rngs=rngs())),
         "SinhConjugation": lambda: bent(bijx.SinhConjugation(rngs=rngs())),
         "CubicConjugation": lambda: bent(bijx.CubicConjugation(rngs=rngs())),
+        "MonotoneRQSpline": lambda: bijx.MonotoneRQSpline(6, (4,), **inits, rngs=rngs()),
+        "Radial[power]": lambda: bijx.Radial(
+            bijx.Power(jnp.array(1.5)),
+            center=jnp.zeros(4),
+            scale=vector(-0.3, 0.3),
+            rngs=rngs(),
+        ),
+        "Radial[cubic ray]": lambda: bijx.Radial(
+            bijx.RayTransform(bent(bijx.CubicRational(rngs=rngs()))),
+            center=jnp.zeros(4),
+            scale=jnp.zeros(4),
+            rngs=rngs(),
+        ),
         "Chain": lambda: bijx.Chain(bijx.Scaling(vector()), bijx.Tanh(), bijx.Shift(vector())),
         "Inverse[Tanh]": lambda: bijx.Inverse(bijx.Tanh()),
+        "Inverse[Scaling]": lambda: bijx.Inverse(bijx.Scaling(vector())),
+        "CondInverse": lambda: bijx.CondInverse(bijx.Scaling(vector()), True),
+        "Frozen[Scaling]": lambda: bijx.Frozen(bijx.Scaling(vector())),
         "ScanChain": lambda: bijx.ScanChain(bijx.Scaling(jnp.stack([vector(), vector(1, 3)]))),
+        "Reshape": lambda: bijx.Chain(bijx.Reshape((4,), (2, 2)), bijx.Tanh()),
+        "ExpandDims": lambda: bijx.ExpandDims(),
+    }
+    return {name: (build, EVENT) for name, build in found.items()} | {
+        "SpectrumScaling": (
+            # The scaling of a real field: the same at k and -k.
+            lambda: bijx.SpectrumScaling(
+                1.0 + jnp.array([0.0, 1, 2, 1])[:, None] + jnp.arange(3.0)
+            ),
+            (4, 4),
+        ),
+        "FreeTheoryScaling": (lambda: bijx.FreeTheoryScaling(1.0, (4, 4)), (4, 4)),
+        "FreeTheoryScaling[odd]": (lambda: bijx.FreeTheoryScaling(0.5, (3, 5)), (3, 5)),
+        "realnvp_conv_flow": (
+            lambda: bijx.realnvp_conv_flow(
+                (4, 4, 1), n_coupling_layers=2, hidden_channels=[4], rngs=rngs()
+            ),
+            (4, 4, 1),
+        ),
     }
 
 
@@ -73,11 +117,41 @@ def flows() -> Builders:
     def transformed(bijection: Any) -> Any:
         return bijx.Transformed(bijx.IndependentNormal((4,), rngs=rngs()), bijection)
 
-    def affine() -> Any:
-        layer = lambda rngs: bijx.AffineLinear(rngs=rngs)  # noqa: E731  # as its documentation writes it
-        return transformed(bijx.coupling_flow(4, layer, **net, rngs=rngs()))
+    def coupled(layer: Callable[..., Any], **options: Any) -> Any:
+        return transformed(bijx.coupling_flow(4, layer, **net, **options, rngs=rngs()))
 
-    return {
-        "coupling_flow[affine]": affine,
+    def affine(rngs: Any) -> Any:
+        return bijx.AffineLinear(rngs=rngs)
+
+    found: dict[str, Callable[..., Any]] = {
+        "coupling_flow[affine]": lambda: coupled(affine),
+        "coupling_flow[affine,copies=2]": lambda: coupled(affine, n_copies=2),
+        "coupling_flow[spline]": lambda: coupled(
+            lambda rngs: bijx.MonotoneRQSpline(4, (), rngs=rngs)
+        ),
+        "coupling_flow[cubic]": lambda: coupled(
+            bijx.init_for("cubic", architecture="coupling", depth=2)
+        ),
         "realnvp_flow": lambda: transformed(bijx.realnvp_flow(4, **net, rngs=rngs())),
     }
+    return {name: (build, EVENT) for name, build in found.items()}
+
+
+def distributions() -> Builders:
+    """Name -> builder of a distribution that no bijection makes."""
+    import bijx
+    import jax.numpy as jnp
+
+    two = {name: vector(size=2) for name in ("mean", "scales")}
+    found: dict[str, Callable[..., Any]] = {
+        "IndependentNormal": lambda: bijx.IndependentNormal((2,), rngs=rngs()),
+        "MultivariateNormal": lambda: bijx.MultivariateNormal(two["mean"], rngs=rngs()),
+        "DiagonalNormal": lambda: bijx.DiagonalNormal(two["mean"], two["scales"], rngs=rngs()),
+        "GaussianMixture": lambda: bijx.GaussianMixture(
+            jnp.array([[0.0, 1.0], [2.0, -1.0]]),
+            jnp.stack([jnp.eye(2), 2 * jnp.eye(2)]),
+            jnp.array([0.3, 0.7]),
+            rngs=rngs(),
+        ),
+    }
+    return {name: (build, (2,)) for name, build in found.items()}

@@ -65,6 +65,6 @@ def traits(obj: Any) -> Traits:
     if "Inverse" in names:
         return traits(obj.bijection).inverted()
     if "Frozen" in names:
-        return traits(obj.bijection)
+        return traits(obj.frozen)
     known = next((SUPPORTS[name] for name in names if name in SUPPORTS), (REAL, None))
     return Traits(known[0], known[1], (), promised(PROMISES, names))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 Builders = dict[str, Callable[..., Any]]
@@ -70,7 +71,15 @@ def bijections() -> Builders:
     import equinox as eqx
     import flowjax.bijections as fb
     import jax.numpy as jnp
+    from flowjax.root_finding import (
+        bisect_check_expand_search,
+        bisection_search,
+        root_finder_to_inverter,
+    )
 
+    bisection = partial(bisection_search, lower=-5.0, upper=5.0)
+    # As `block_neural_autoregressive_flow` calls it.
+    search = partial(bisect_check_expand_search, midpoint=jnp.zeros(4), width=5)
     return {
         "Affine": lambda: fb.Affine(vector(-1, 1), vector()),
         "Affine[default]": lambda: fb.Vmap(fb.Affine(0.5, 3.0), axis_size=4),
@@ -156,6 +165,13 @@ def bijections() -> Builders:
             fb.Affine(vector(), vector()), fb.TriangularAffine(vector(), lower())
         ),
         "Vmap[Affine,2-d]": lambda: fb.Vmap(fb.Affine(vector(), vector()), axis_size=3),
+        "NumericalInverse[bisection]": lambda: fb.Vmap(
+            fb.NumericalInverse(fb.Affine(0.5, 3.0), root_finder_to_inverter(bisection)),
+            axis_size=4,
+        ),
+        "NumericalInverse[search]": lambda: fb.NumericalInverse(
+            fb.Affine(vector(-1, 1), vector()), root_finder_to_inverter(search)
+        ),
         "Scan[Affine]": lambda: fb.Scan(
             eqx.filter_vmap(fb.Affine)(jnp.ones((3, 4)), 2 * jnp.ones((3, 4)))
         ),
@@ -258,14 +274,22 @@ def distributions() -> Builders:
         "distributions.StudentT": lambda: fd.StudentT(5.0, vector(-1, 1), vector()),
         "distributions.Logistic": lambda: fd.Logistic(vector(-1, 1), vector()),
         "distributions.Exponential": lambda: fd.Exponential(vector()),
+        "distributions.Cauchy": lambda: fd.Cauchy(vector(-1, 1), vector()),
+        "distributions.Gamma": lambda: fd.Gamma(vector(2.0, 5.0), vector()),
     }
 
 
 def densities() -> Builders:
     """Name -> builder of a distribution that no bijection makes."""
+    import equinox as eqx
     import flowjax.distributions as fd
+    import jax.numpy as jnp
 
     return {
         "distributions.StandardNormal": lambda: fd.StandardNormal((4,)),
         "distributions.Beta": lambda: fd.Beta(vector(1.5, 3.0, 2), vector(2.0, 4.0, 2)),
+        "distributions.VmapMixture": lambda: fd.VmapMixture(
+            eqx.filter_vmap(fd.Normal)(jnp.array([[-1.0, 0.0], [1.0, 2.0], [0.0, -1.0]])),
+            weights=jnp.array([1.0, 2.0, 0.5]),
+        ),
     }

@@ -143,7 +143,12 @@ def traits(obj: Any) -> Traits:
         outer = traits(obj.outer)
         return compose([outer, traits(obj.inner), outer.inverted()])
     if "NumericalInverse" in names:
-        return Traits(codomain=REAL, tolerance=BISECTED * math.prod(obj.shape))
+        return Traits(
+            codomain=REAL,
+            promises=traits(obj.bijection).promises,
+            tolerance=BISECTED * math.prod(obj.shape),
+            declared=False,
+        )
     if names & set(WRAPPERS):
         return traits(obj.bijection)
     known = next((SUPPORTS[name] for name in names if name in SUPPORTS), None)

@@ -9,7 +9,7 @@ from typing import Any
 from flowref.adapters.common.described import lineage
 from flowref.adapters.common.jax_facts import facts_in_double
 from flowref.adapters.numpyro import calls, constructions
-from flowref.adapters.numpyro.facts import describe
+from flowref.adapters.numpyro.facts import describe, is_flow
 from flowref.model import Adapter, Component, Dialect
 
 TRANSFORM = Dialect(
@@ -20,6 +20,17 @@ TRANSFORM = Dialect(
     invert=calls.invert,
     normalizing="inverse",
 )
+# Its class offers no inverse.
+ONE_WAY = Dialect(forward=calls.forward, normalizing="inverse")
+FLOW = Dialect(
+    forward=calls.flow_forward,
+    inverse=calls.flow_inverse,
+    log_prob=calls.log_prob,
+    sample=calls.sample,
+    base_log_prob=calls.base_log_prob,
+    base_sample=calls.base_sample,
+    normalizing="inverse",
+)
 DENSITY = Dialect(log_prob=calls.log_prob, sample=calls.sample)
 
 
@@ -27,7 +38,9 @@ def recognizes(obj: Any) -> Dialect | None:
     """The dialect of a transform or a distribution, or None."""
     names = lineage(obj)
     if "Transform" in names:
-        return TRANSFORM
+        return ONE_WAY if "BlockNeuralAutoregressiveTransform" in names else TRANSFORM
+    if is_flow(obj):
+        return FLOW
     return DENSITY if "Distribution" in names else None
 
 
@@ -36,6 +49,8 @@ def components() -> Mapping[str, Component]:
     table = {}
     for dialect, found in (
         (TRANSFORM, constructions.transforms()),
+        (ONE_WAY, constructions.one_way()),
+        (FLOW, constructions.flows()),
         (DENSITY, constructions.distributions()),
     ):
         for name, (build, event) in found.items():

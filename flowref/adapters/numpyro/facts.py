@@ -25,6 +25,8 @@ PROMISES: dict[str, frozenset[str]] = {
         ("PermuteTransform", "HaarTransform", "DiscreteCosineTransform"), VOLUME | CONSTANT
     ),
     "LowerCholeskyAffine": CONSTANT,
+    # `_clamp_preserve_gradients` of the log-scale: zero beyond, and its gradient passes on purpose.
+    "InverseAutoregressiveTransform": frozenset({"straight-through"}),
     "RecursiveLinearTransform": VOLUME | CONSTANT,
 }
 
@@ -62,8 +64,37 @@ def ends_of(obj: Any) -> tuple[Support | None, Support | None]:
     return (ends[0][0], ends[-1][1] if onto else None) if ends else (REAL, REAL)
 
 
+def is_flow(obj: Any) -> bool:
+    """Whether a distribution is one that transforms were given for, event by event: those that the
+    library names are called by their densities alone.
+    """
+    if type(obj).__name__ != "TransformedDistribution" or obj.batch_shape:
+        return False
+    return tuple(obj.event_shape) == tuple(obj.base_dist.event_shape)
+
+
+def flow_facts(obj: Any, event: Shape) -> Facts:
+    """The facts of a distribution as a map from its latents to its data."""
+    from numpyro.distributions.transforms import ComposeTransform
+
+    stages = list(obj.transforms)
+    domain, codomain = ends_of(ComposeTransform(stages))
+    through = any("straight-through" in promised(PROMISES, lineage(one)) for one in stages)
+    return Facts(
+        event,
+        latent_shape=event,
+        domain=domain or REAL,
+        codomain=codomain,
+        declared=domain is not None,
+        promises={"fixed": True, "samples-from-base": True}
+        | ({"straight-through": True} if through else {}),
+    )
+
+
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a transform or a distribution."""
+    if is_flow(obj):
+        return flow_facts(obj, tuple(obj.event_shape))
     if "Distribution" in lineage(obj):
         event = tuple(obj.event_shape) if event_shape is None else event_shape
         known = support_of(obj.support)
