@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ._families import FAMILIES, normflows_residual
 from ._grid import REFERENCE
 from ._models import (
     BATCH_NORM_SHAPES,
@@ -260,12 +261,71 @@ def multi_scale(impl: str, op: str, size: str, device: str) -> Case:
     return Case(operation(model, op, batch), copies(x, device), batch)
 
 
+def family(kind: str, impl: str, op: str, size: str, device: str) -> Case:
+    """A flow of a family, compared with the reference around the networks of its library."""
+    one_thread()
+    architecture, (build, peers) = VECTORS[size], FAMILIES[kind]
+    x = data((architecture.batch, *architecture.event), device)
+    training = op == "training_step"
+    if impl in REFERENCE:
+        flow = build(architecture).to(device).train(training)
+        # What draws its series as it goes is no one graph.
+        graphs = kind != "residual"
+        model = reference_model(flow, impl, graphs)
+        if impl != "flowref" and graphs and op != "sample":
+            with torch.no_grad():
+                agree(model.log_prob(x), flow.log_prob(x), f"{op} of {kind} of {impl}")
+        return Case(operation(model, op, architecture.batch), copies(x, device), architecture.batch)
+    model, expected = peers[impl](architecture)
+    model.module.to(device).train(training)
+    expected.to(device).eval()
+    with torch.no_grad():
+        if kind == "residual":
+            # Estimates differ: those of the same weights with exact traces do not.
+            exact, _ = normflows_residual(architecture, exact=True)
+            exact.module.load_state_dict(model.module.state_dict())
+            exact.module.to(device).eval()
+            model.module.eval()
+            few = x[:32]
+            agree(exact.log_prob(few).detach(), expected.log_prob(few), f"log_prob of {impl}")
+            model.module.train(training)
+        elif op == "sample":
+            torch.manual_seed(7)
+            got = model.sample(architecture.batch)
+            torch.manual_seed(7)
+            agree(got, expected.sample(architecture.batch), f"sample of {kind} of {impl}")
+        else:
+            agree(model.log_prob(x), expected.log_prob(x), f"{op} of {kind} of {impl}")
+    return Case(operation(model, op, architecture.batch), copies(x, device), architecture.batch)
+
+
+@functools.cache
+def spline(impl: str, op: str, size: str, device: str) -> Case:
+    """Couplings of halves by rational-quadratic splines: "log_prob", "sample", "training_step"."""
+    return family("spline", impl, op, size, device)
+
+
+@functools.cache
+def maf(impl: str, op: str, size: str, device: str) -> Case:
+    """Masked autoregressive flows, each library's own networks of the same widths."""
+    return family("maf", impl, op, size, device)
+
+
+@functools.cache
+def residual(impl: str, op: str, size: str, device: str) -> Case:
+    """Residual flows, log-dets by a roulette of one probe with as many sure terms."""
+    return family("residual", impl, op, size, device)
+
+
 COMPONENTS = {
     "batch_norm": batch_norm,
     "coupling": coupling,
     "vector_flow": vector_flow,
     "image_flow": image_flow,
     "multi_scale": multi_scale,
+    "spline": spline,
+    "maf": maf,
+    "residual": residual,
 }
 
 

@@ -138,15 +138,16 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return result
 
 
-def reference_model(flow: Any, impl: str) -> Model:
-    """The reference as it is, or with its two directions compiled."""
+def reference_model(flow: Any, impl: str, whole: bool = True) -> Model:
+    """The reference as it is, or with its two directions compiled; ``whole``: as one graph each."""
     if impl == "flowref":
         return Model(flow, flow.log_prob, flow.sample)
-    inverse = compiled(flow.bijection.inverse)
+    turned: Any = compiled if whole else torch.compile
+    inverse = turned(flow.bijection.inverse)
 
     @torch.no_grad()
     def sample(n: int) -> Tensor:
         x: Tensor = inverse(flow.base.sample(n))[0]
         return x
 
-    return Model(flow, compiled(flow.log_prob), sample)
+    return Model(flow, turned(flow.log_prob), sample)

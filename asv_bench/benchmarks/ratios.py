@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _cases
+from ._families import FAMILIES
 from ._grid import DEVICES, skipped
 from ._peers import PEERS
 from ._timing import device_ratios
@@ -87,3 +88,52 @@ class ImageFlowOver:
     def track_training_step(self, impl: str, size: str, device: str) -> dict[str, Any]:
         """Loss, gradients, and a step of Adam."""
         return ratios("image_flow", "training_step", impl, size, device)
+
+
+class FamilyOver:
+    """What the flows of a family share."""
+
+    version = "1"
+    unit = "ratio"
+    param_names = ("impl", "size", "device")
+    kind = ""
+
+    def over(self, op: str, impl: str, size: str, device: str) -> dict[str, Any]:
+        """Pair by pair."""
+        return ratios(self.kind, op, impl, size, device)
+
+
+class SplineOver(FamilyOver):
+    """Spline couplings over those of the libraries."""
+
+    kind = "spline"
+    params = grid(list(FAMILIES["spline"][1]))
+    skip_params = skipped(*params, needs="SplineCoupling")
+
+    def track_log_prob(self, impl: str, size: str, device: str) -> dict[str, Any]:
+        """The log-density."""
+        return self.over("log_prob", impl, size, device)
+
+
+class MaskedAutoregressiveOver(FamilyOver):
+    """Masked autoregressive flows over those of the libraries."""
+
+    kind = "maf"
+    params = grid(list(FAMILIES["maf"][1]))
+    skip_params = skipped(*params, needs="MaskedAutoregressive")
+
+    def track_log_prob(self, impl: str, size: str, device: str) -> dict[str, Any]:
+        """The log-density."""
+        return self.over("log_prob", impl, size, device)
+
+
+class ResidualOver(FamilyOver):
+    """Residual flows over that of normflows."""
+
+    kind = "residual"
+    params = grid(list(FAMILIES["residual"][1]))
+    skip_params = skipped(*params, needs="Residual")
+
+    def track_log_prob(self, impl: str, size: str, device: str) -> dict[str, Any]:
+        """The estimated log-density."""
+        return self.over("log_prob", impl, size, device)

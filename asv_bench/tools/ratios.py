@@ -25,15 +25,20 @@ GROUPS = (
     ("coupling", ("forward", "inverse", "log_det")),
     ("vector_flow", ("log_prob", "sample", "training_step")),
     ("image_flow", ("log_prob", "sample", "training_step")),
+    ("spline", ("log_prob", "sample", "training_step")),
+    ("maf", ("log_prob", "sample", "training_step")),
+    ("residual", ("log_prob", "sample", "training_step")),
 )
 AGAIN = "flowref, again"
 
 
 def impls_of(component: str, compiled: bool) -> list[str]:
     """Whom a component is compared with, those that are installed."""
-    from benchmarks import _grid, _peers
+    from benchmarks import _families, _grid, _peers
 
     peers = ["torch"] if component == "batch_norm" else list(_peers.PEERS)
+    if component in _families.FAMILIES:
+        peers = list(_families.FAMILIES[component][1])
     if component == "image_flow":
         peers = [name for name in peers if _peers.PEERS[name].images]
     return [

@@ -60,6 +60,39 @@ def test_peers_agree(impl: str, op: str) -> None:
     assert cases().vector_flow(impl, op, "small", "cpu").call() is not None
 
 
+FAMILY_PEERS = {
+    "spline": ("nflows", "normflows", "zuko"),
+    "maf": ("nflows", "normflows", "zuko"),
+    "residual": ("normflows",),
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "impl"),
+    [(family, impl) for family, impls in FAMILY_PEERS.items() for impl in ("flowref", *impls)],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_families_agree(family: str, impl: str) -> None:
+    """Every library gives the log-density and, where it is exact, the sample of the reference around the
+    same networks.
+    """
+    if not importlib.import_module("benchmarks._grid").available(impl):
+        pytest.skip(f"{impl} is not installed")
+    suite = cases()
+    assert set(suite.FAMILIES[family][1]) == set(FAMILY_PEERS[family])
+    for op in ("log_prob", "sample"):
+        assert suite.COMPONENTS[family](impl, op, "small", "cpu").call() is not None
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_family_that_computes_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here splines of which the slopes are not those of the library."""
+    suite, families = cases(), importlib.import_module("benchmarks._families")
+    monkeypatch.setattr(families, "AT_ZERO", 0.1 + families.AT_ZERO)
+    with pytest.raises(AssertionError, match="log_prob of spline of nflows"):
+        suite.spline.__wrapped__("nflows", "log_prob", "small", "cpu")
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_disagreement_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fast path that computes something else is not timed: here a library whose weights are in
