@@ -40,6 +40,11 @@ def on_grid(flow: AnyFlow, box: Tensor, cells: int) -> Tensor:
     return density(flow, points).reshape(cells, cells)
 
 
+def shown(values: Tensor) -> Tensor:
+    """Densities as pictures show them: far from the data, where a flow may overflow, no number is 0."""
+    return values.nan_to_num(nan=0.0, posinf=0.0)
+
+
 def box_of(points: Tensor, margin: float) -> Tensor:
     """The box that holds points, with a margin on each side in parts of its width."""
     low, high = points.min(0).values, points.max(0).values

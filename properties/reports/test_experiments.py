@@ -28,7 +28,7 @@ from flowref.training.recipes import RECIPES, Recipe
 from flowref.training.variants import VARIANTS, NormalMixture
 
 REPORTS = Path(__file__).parents[2] / "reports"
-NAMES = ("E4", "E5", "E7", "E8", "E9")
+NAMES = ("E10", "E11", "E4", "E5", "E7", "E8", "E9")
 
 
 def part(name: str) -> Any:

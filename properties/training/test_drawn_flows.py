@@ -123,6 +123,12 @@ def test_a_summary_says_that_it_is_a_bound(tmp_path: Path, monkeypatch: pytest.M
     assert found["rad"].draws == 0 and "bound" not in found["rad"].lines()[0]
 
 
+def test_pictures_show_nothing_where_a_flow_overflows() -> None:
+    """What is no number, far from the data, has no color, and leaves those of all else as they are."""
+    values = torch.tensor([0.5, float("nan"), float("inf"), 0.0])
+    assert plane.shown(values).tolist() == [0.5, 0.0, 0.0, 0.0]
+
+
 def test_real_nvp_beside_it_is_named(tmp_path: Path) -> None:
     """The last finished run of Real NVP on the same data is one of the baselines; other data, other
     flows, runs without an end and damaged ones are not.

@@ -1,6 +1,6 @@
 """Run the experiments of Real NVP, and write `reports/real-nvp.md` from what they measured.
 
-Usage: `python reports/tools/real_nvp.py E4 | E5 | E7 | E8 | E9 | all | page`. An experiment writes
+Usage: `python reports/tools/real_nvp.py E4 | E5 | E7 | E8 | E9 | E10 | E11 | all | page`. An experiment writes
 its numbers as JSON and its pictures into `reports/real-nvp/`, then the page; `page` writes the page
 alone. All take about a quarter of an hour on one core. A run that was killed goes on where it was,
 and finished seeds are not trained again. Exit codes: 0, 1 if a hard check is not met, 130 if
@@ -37,7 +37,7 @@ numbered 001 build flows from couplings, batch normalization and 1x1 convolution
 words, and was measured again, as far as a single core can, with several seeds. Where a claim is not
 seen, the page says so: that is no refutation, since models and trainings here are smaller.
 
-Each experiment is one command, such as `python reports/tools/real_nvp.py E5`; `all` runs the five.
+Each experiment is one command, such as `python reports/tools/real_nvp.py E5`; `all` runs the seven.
 Numbers, settings and seeds are in [real-nvp/](real-nvp), one JSON file per experiment, and this
 page is written from these files alone. The models are those of `flowref.reference`, trained by
 `flowref.training` with Adam along half a cosine; what is measured are the weights with the best

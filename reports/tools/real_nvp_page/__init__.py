@@ -1,6 +1,14 @@
 """What `reports/tools/real_nvp.py` runs: one module for each experiment, and what they share."""
 
-from real_nvp_page import ablations, filament, four_shapes, handful, moons_and_checkerboard
+from real_nvp_page import (
+    ablations,
+    families,
+    filament,
+    four_shapes,
+    handful,
+    moons_and_checkerboard,
+    remedies,
+)
 
 EXPERIMENTS = (
     moons_and_checkerboard.EXPERIMENT,
@@ -8,4 +16,6 @@ EXPERIMENTS = (
     ablations.EXPERIMENT,
     handful.EXPERIMENT,
     filament.EXPERIMENT,
+    remedies.EXPERIMENT,
+    families.EXPERIMENT,
 )

@@ -283,8 +283,7 @@ weights, means and covariances are learned along with the flow (`NormalMixture` 
 `flowref.training.variants`). The mixture starts in two ways. Either its means are drawn from a
 standard normal distribution, or it is placed on the two clusters of the training points as the flow
 shows them before training; it then is close to the target from the start, and training has only to
-keep it there. The notes name other remedies, such as partitions of the plane (RAD) or stochastic
-layers, which were not tried.
+keep it there. Of the other remedies that the notes name E10 tells.
 
 {words.table(head, lines)}
 
