@@ -112,6 +112,13 @@ class Pulling(Flow, Protocol):
     def vjp(self) -> Callable[..., Array]: ...
 
 
+class ContextPulling(Flow, Protocol):
+    """``context_vjp(call, x, context, value_cotangent, ladj_cotangent)``: gradients in the context."""
+
+    @property
+    def context_vjp(self) -> Callable[..., Array]: ...
+
+
 class Curved(Pulling, Protocol):
     """``curvature(call, x, context, value_cotangent, ladj_cotangent, direction)``."""
 

@@ -68,7 +68,8 @@ class Subject:
         contributes in place of log-dets; every generator is set to the seed first.
     ``jacobian(call, x, context)`` -> ``(batch, outputs, inputs)`` by the library's autodiff;
     raises `Unsupported` where the call records no graph.
-    ``vjp(call, x, context, value_cotangent, ladj_cotangent)`` -> gradient in x, ``(batch, *event)``.
+    ``vjp(call, x, context, value_cotangent, ladj_cotangent)`` -> gradient in x, ``(batch, *event)``;
+    ``context_vjp``, of the same arguments, -> that in the context.
     ``curvature(call, x, context, value_cotangent, ladj_cotangent, direction)`` -> derivative of
     <vjp, direction> in x.
     ``along(call, x, context, seed, t)`` -> `Mapped` with all trainable parameters moved by t times
@@ -106,6 +107,7 @@ class Subject:
     calls: Mapping[str, Call[Any]] = field(default_factory=dict)
     jacobian: Callable[..., Array] | None = None
     vjp: Callable[..., Array] | None = None
+    context_vjp: Callable[..., Array] | None = None
     curvature: Callable[..., Array] | None = None
     along: Callable[..., Mapped] | None = None
     slope: Callable[..., float] | None = None

@@ -166,6 +166,29 @@ def vjp_anew(live: Live, name: str, inputs: tuple[Any, ...], stream: int | None)
         return np.zeros(x.shape) if gradient is None else np.asarray(array(gradient))
 
 
+def context_vjp(
+    live: Live,
+    name: str,
+    x: Array,
+    context: Array,
+    value_cotangent: Array | None,
+    ladj_cotangent: Array | None,
+) -> Array:
+    """The same gradient, with respect to the context."""
+    live.afford(name, len(x), 1 + BACKWARD, graphed=True)
+    with live.lend() as obj, live.calling(f"context vjp {name}"):
+        leaf = live.tensor(context, jitter=1)
+        assert leaf is not None
+        leaf.requires_grad_(True)
+        value, ladj = _graphed(live, obj, name, live.tensor(x), leaf)  # type: ignore[arg-type]  # x is no None
+        total = _weighted(value, value_cotangent, len(x)) + _weighted(ladj, ladj_cotangent, len(x))
+        if not isinstance(total, torch.Tensor) or not total.requires_grad:
+            raise Unsupported(f"{name} records no autograd graph")
+        with in_place(name):
+            (gradient,) = torch.autograd.grad(total, leaf, allow_unused=True)
+        return np.zeros(context.shape) if gradient is None else np.asarray(array(gradient))
+
+
 def curvature(
     live: Live,
     name: str,

@@ -186,6 +186,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         calls={name: call_of(live, name) for name in methods.offered(dialect)},
         jacobian=able(maps, derivatives.jacobian),
         vjp=partial(derivatives.vjp, live),
+        context_vjp=partial(derivatives.context_vjp, live),
         curvature=partial(derivatives.curvature, live),
         along=able(trainable(live.pristine), derivatives.along),
         slope=able(trainable(live.pristine), derivatives.slope),

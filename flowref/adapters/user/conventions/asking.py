@@ -366,6 +366,12 @@ def sample_of(
     return out if squeezed is None else out.squeeze(squeezed)
 
 
+def sampled_beside_each(obj: Any, n: int, context: Any = None, *, method: str) -> Any:
+    """One sample for each context, with its log-density."""
+    points, beside = getattr(obj, method)(1, context)
+    return points.reshape(len(context), *points.shape[2:]), beside.reshape(len(context))
+
+
 def sampled_beside(obj: Any, n: int, context: Any, method: str, shape: bool = False) -> Any:
     """Draw ``n`` points with the log-densities that come beside them: by a number or a shape."""
     return getattr(obj, method)((n,) if shape else n)

@@ -44,10 +44,12 @@ def settle_sample(
 
 def settle_beside(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect:
     """The dialect with samples that come with their log-densities, where one method draws them: as
-    many points as it is asked for, with a number each.
+    many points as it is asked for, with a number each, or one for each context.
     """
-    if dialect.log_prob is None or dialect.sample_log_prob is not None or context is not None:
+    if dialect.log_prob is None or dialect.sample_log_prob is not None:
         return dialect
+    if context is not None:
+        return _beside_each(obj, dialect, x, context)
     for method in BESIDE_SAMPLES:
         if not callable(getattr(obj, method, None)):
             continue
@@ -60,6 +62,22 @@ def settle_beside(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect:
                 continue
             if fits:
                 return replace(dialect, sample_log_prob=call)
+    return dialect
+
+
+def _beside_each(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect:
+    rows = len(context)
+    for method in BESIDE_SAMPLES:
+        if not callable(getattr(obj, method, None)):
+            continue
+        try:
+            points, beside = getattr(obj, method)(1, context)
+            shapes = tuple(points.shape), tuple(beside.shape)
+        except Exception:  # it wants something else
+            continue
+        if shapes == ((rows, 1, *x.shape[1:]), (rows, 1)):
+            call = partial(asking.sampled_beside_each, method=method)
+            return replace(dialect, sample_log_prob=call)
     return dialect
 
 

@@ -1,0 +1,72 @@
+"""Gradients in the context are derivatives: what a conditional flow is trained through."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt, finite, log_det
+from flowref.laws.common.probes import probe_of
+from flowref.laws.common.requirements import in_double, not_estimator, true_gradients
+from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient
+from flowref.model import Array, Batch, Residual, Unsupported, law, requires
+from flowref.model.abilities import ContextPulling, Flow
+
+# Contexts beyond this may be clamped; what a backward pass that integrates anew may leave out.
+MODERATE, APPROXIMATE = 3.0, 1e-4
+
+
+@requires("it takes no context")
+def conditional(flow: Flow) -> bool:
+    """It is conditional."""
+    return flow.context_shape is not None and flow.context_shape != ()
+
+
+@law(
+    "conduct/context-gradient",
+    applies=conditional & not_estimator & in_double & true_gradients,
+    size=6,
+    effort=2,
+    scales=(0.0, 0.3),
+    source="what makes the context, an encoder say, is trained through the gradients that arrive there",
+)
+def context_gradient(flow: ContextPulling, batch: Batch) -> Residual:
+    """Where gradients reach the context, they are the derivatives of log_prob, or of value and log-det, in
+    the context: no part of its way is cut off.
+    """
+    which = "log_prob" if "log_prob" in flow.calls else flow.normalizing
+    rows, context = len(batch.x), batch.context
+    if context is None:
+        raise Unsupported("it takes no context", waits=False)
+    context = np.clip(np.asarray(context, np.float64), -MODERATE, MODERATE)
+    probe = probe_of(flow, which, batch.x, context)
+    if probe.tolerance:
+        raise Unsupported("it iterates")
+    out = probe()
+    weights = directions(np.shape(out.value), batch.seed + 1)
+    own = out.ladj is not None and np.ndim(out.ladj) > 0
+
+    def measure(at: Array) -> Array:
+        result = probe_of(flow, which, batch.x, at)()
+        value = np.asarray(result.value, dtype=np.float64) * weights
+        total = value.reshape(rows, -1).sum(1)
+        return np.asarray(total + log_det(result, rows) if own else total)
+
+    direction = directions(context.shape, batch.seed)
+    with np.errstate(all="ignore"):
+        difference = quotient(measure, context, direction, None, flow.facts.cost.heavy)
+    ones = np.ones(rows) if own else None
+    gradient, refused = attempt(flow.context_vjp, which, batch.x, context, weights, ones)
+    if refused:
+        raise Unsupported(f"it cannot be differentiated here ({refused})", waits=False)
+    gradient = np.asarray(gradient, dtype=np.float64)
+    if not gradient.any():
+        raise Unsupported("it passes no gradient on to the context", waits=False)
+    along = (gradient * direction).reshape(rows, -1).sum(1)
+    with np.errstate(all="ignore"):
+        rounding = 2.0**-47 * (1 + np.abs(measure(context))) / STEPS_DOWN[-1]
+        allowed = DOUBT * (difference.error + rounding) + APPROXIMATE * (
+            np.abs(difference.slope) + 1e-2
+        )
+    judged = finite(out, rows) & difference.resolved(allowed) & np.isfinite(along)
+    note = f"autograd's derivative of {which} in the context differs from its difference quotient"
+    return difference.residual(along, allowed, judged, note)

@@ -1,0 +1,31 @@
+"""Defects of gradients in the context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flowref.laws.common.defects import multiplied, wrapped
+from flowref.model import Array, Subject, mutant
+
+FLOW = "zuko:MAF?features=3&context=2"
+
+
+@mutant("conduct/context-gradient", host=FLOW, sizes=(1e-2, 0.5))
+def partly_detached(subject: Subject, size: float = 0.1) -> Subject:
+    """A part of the way from the context is detached."""
+    return multiplied(subject, "context_vjp", 1 - size)
+
+
+def _first_alone(vjp: Callable[..., Array], *inputs: Any) -> Array:
+    gradient = np.array(vjp(*inputs))
+    gradient.reshape(len(gradient), -1)[:, 1:] = 0.0
+    return gradient
+
+
+@mutant("conduct/context-gradient", host=FLOW)
+def entry_detached(subject: Subject) -> Subject:
+    """Gradients reach the first entry of the context alone."""
+    return wrapped(subject, "context_vjp", _first_alone)

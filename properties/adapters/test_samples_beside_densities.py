@@ -1,0 +1,40 @@
+"""Samples that come with their log-densities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from flowref import check
+from flowref.checking import Settings
+from flowref.model import Status
+
+
+class Shifted(nn.Module):
+    """A normal density about its context; ``off``: what its samples' log-densities lack."""
+
+    event_shape, context_shape = (3,), (3,)
+
+    def __init__(self, off: float = 0.0) -> None:
+        super().__init__()
+        self.scale, self.off = nn.Parameter(torch.tensor(1.3)), off
+
+    def log_prob(self, x: Any, context: Any) -> Any:
+        """The log-density."""
+        return torch.distributions.Normal(context, self.scale).log_prob(x).sum(-1)
+
+    def sample_and_log_prob(self, n: int, context: Any) -> Any:
+        """Samples at each context, with their log-densities."""
+        about = context.repeat_interleave(n, 0)
+        x = about + self.scale.detach() * torch.randn_like(about)
+        beside = self.log_prob(x, about) - self.off
+        return x.view(len(context), n, 3), beside.view(len(context), n)
+
+
+@pytest.mark.parametrize(("off", "status"), [(0.0, Status.HOLDS), (0.5, Status.VIOLATED)])
+def test_each_context_has_its_own(off: float, status: Status) -> None:
+    """Samples for each of several contexts are judged by their own log-densities."""
+    assert check(Shifted(off), "density/beside-samples", Settings("quick")).status is status
