@@ -16,10 +16,13 @@ from flowref.adapters.user import bounds
 from flowref.adapters.user.calls import forward_single, sample_shape
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.chosen import chosen_of
+from flowref.adapters.user.conventions.directions import BATCH_AXIS
 from flowref.adapters.user.conventions.names import SYNCS
+from flowref.adapters.user.conventions.series import Series, series_of
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
 from flowref.adapters.user.conventions.simplex import DECLARED
 from flowref.adapters.user.conventions.syncing import owners, synced, syncing
+from flowref.adapters.user.conventions.turning import batch_last
 from flowref.adapters.user.probing import ROWS
 from flowref.backends import Backend
 from flowref.loading.declared import Declared
@@ -240,6 +243,9 @@ def settled(
         said: tuple[str, ...] = ()
         if facts.context_shape is None and "context" not in options:
             facts, chosen, said = with_context(instance, obj, dialect, facts, chosen)
+        one_way = facts.context_shape is None and dialect.forward is not None
+        if one_way and batch_last(obj, backend, instance.dtype, facts.event_shape, chosen):
+            chosen = {**chosen, BATCH_AXIS: "last"}
         if not facts.event_shape:
             shape = (
                 facts.normalizer is None and normalizing.infer_shape(obj, dialect, kept.dtype, kind)
@@ -280,6 +286,9 @@ def settled(
         facts = replace(facts, promises={**facts.promises, "narrow-log-det": True})
         itself = accumulates(instance, spoken.dialect, x, context, instance.dtype)
         spoken = spoken.saying(SINGLE_LADJ if itself else "log-det added up in the default dtype")
+    if series := broken_off(instance, spoken.dialect, x, context):
+        spoken = replace(spoken, dialect=series.of(spoken.dialect)).saying(series.words)
+        facts = replace(facts, promises={"log-det-tolerance": series.tolerance, **facts.promises})
     why += [*_changes(dialect, spoken.dialect), *shown]
     latent = spoken.latent
     facts = replace(
@@ -306,6 +315,19 @@ def settled(
                 "log-likelihoods, say ?returns=log_prob"
             )
     return facts, spoken, tuple(why)
+
+
+def broken_off(
+    instance: Instance, dialect: Dialect, x: Array, context: Array | None
+) -> Series | None:
+    """The series that the log-det of a user's object is, or None."""
+    if dialect.forward is None or instance.backend.name != "torch":
+        return None
+    with instance.backend.sandbox(0, instance.dtype):
+        obj = instance.copy()
+        instance.backend.set_mode(obj, False)
+        given = None if context is None else instance.backend.tensor(context, instance.dtype)
+        return series_of(obj, dialect.forward, instance.backend.tensor(x, instance.dtype), given)
 
 
 def unsynced(instance: Instance, dialect: Dialect) -> str:

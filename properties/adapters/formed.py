@@ -132,3 +132,36 @@ class Waiting(Broadcasting):
 
     def sync(self) -> None:
         """Wait for others."""
+
+
+class Truncated(nn.Module):
+    """x + x A with small A; the log-det is a series in powers of A."""
+
+    dim = 3
+
+    def __init__(self, slip: bool = False) -> None:
+        super().__init__()
+        self.slip, self.order = slip, 4
+        self.weight = nn.Parameter(torch.randn(3, 3) / 20)
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        matrix = torch.tanh(self.weight) / 4
+        power, ladj = matrix, x.new_zeros(())
+        for k in range(1, self.order + 1):
+            small = 0.999 if self.slip and k == 2 else 1.0
+            ladj = ladj - small * (-1) ** k * torch.trace(power) / k
+            power = power @ matrix
+        return x + x @ matrix, ladj.expand(len(x))
+
+
+class OntoTheSphere(nn.Module):
+    """The plane onto the sphere."""
+
+    dim = 2
+
+    def forward(self, x: Any) -> Any:
+        """Coordinates to points in space."""
+        square = x.square().sum(-1, keepdim=True)
+        z = torch.cat([2 * x, square - 1], -1) / (square + 1)
+        return z, 2 * torch.log(2 / (square + 1)).squeeze(-1)

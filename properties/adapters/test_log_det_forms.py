@@ -103,3 +103,24 @@ def test_single_precision_of_log_dets_excuses_no_values() -> None:
     spec = "flowref.zoo.specimens.spoken_log_dets:narrow?defect=inverse-off"
     verdict = checking.check(registry.parse_target(spec), "bijection/inverse-roundtrip")
     assert verdict.status is Status.VIOLATED
+
+
+@pytest.mark.parametrize("law", [LOG_DET, "bijection/inverse-roundtrip"])
+def test_vectors_that_torch_keeps_of_a_spectral_norm_follow_weights_that_are_moved(
+    law: str,
+) -> None:
+    """A contraction whose weights were moved at once is one, and its inverse converges."""
+    spec = "flowref.zoo.specimens.spoken_log_dets:series"
+    assert checking.check(registry.parse_target(spec), law).status is Status.HOLDS
+
+
+def test_a_series_is_judged_with_more_terms() -> None:
+    """An attribute that adds terms is found by calls: a slip of a tenth of the last two terms shows."""
+    assert status("Truncated") is Status.HOLDS
+    assert status("Truncated?slip=true") is Status.VIOLATED
+
+
+def test_a_map_onto_a_surface_is_refused_in_a_sentence() -> None:
+    """With the shapes that came in and out, and what can be audited."""
+    with pytest.raises(TargetError, match=r"\(2,\) to \(3,\).*in coordinates"):
+        recipe_of(registry.parse_target(f"{FORMED}:OntoTheSphere"))

@@ -51,6 +51,7 @@ CHANNELS = (
 )  # fmt: skip
 # Positions on a side of an image, and in a sequence, that are tried.
 SIDE = 4
+LENGTH = 6
 # Sizes of arrays up to which they are tried as numbers of features first, and at all.
 SMALL, MOST = 256, 4096
 # Events that are tried where nothing but calls told the one that was taken.
@@ -210,11 +211,13 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
     # One is what other sizes are stretched from, seldom a number of channels.
     found = {size for sizes in state for size in sizes if size <= 64}
     channels = [*dict.fromkeys(named), *sorted(found, key=lambda size: (size == 1, size))]
-    for count in dict.fromkeys((*channels, 1, 2, 3, 4)):
+    for count in dict.fromkeys((*channels, 2, 1, 3, 4)):
         for side in (SIDE, 2 * SIDE):
             yield (count, side, side)
             yield (2 * count, side, side)
     for count in dict.fromkeys((*channels, 2, 3, 4)):
+        if count == SIDE:  # channels that are no positions show which is meant
+            yield (count, LENGTH)
         yield (count, SIDE)
         yield (SIDE, count)
 
@@ -338,9 +341,14 @@ def fits(obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen:
     """Whether every call takes a batch of events and keeps the number of entries."""
     settled = settle(obj, dialect, x, context, facts, chosen, shaped=False)
     dialect, latent = settled.dialect, settled.latent
-    entries = None if latent is None else math.prod(latent.shape)
-    if latent is not None and (len(latent) != ROWS or entries != math.prod(x.shape)):
+    if latent is not None and len(latent) != ROWS:
         return False
+    if latent is not None and math.prod(latent.shape) != math.prod(x.shape):
+        raise TargetError(
+            f"forward maps an event of shape {tuple(x.shape[1:])} to {tuple(latent.shape[1:])}, and a "
+            "bijection keeps the number of entries: a map onto a sphere or another surface is to be "
+            "audited in coordinates, with as many numbers out as in"
+        )
     if latent is not None and dialect.inverse is not None:
         try:
             back, _ = dialect.inverse(obj, latent, context)

@@ -57,14 +57,15 @@ def in_training(probe: Probe) -> Mapped:
 
 def both(flow: Bijection, batch: Batch) -> tuple[Mapped, Mapped, Array]:
     """Forward in eval and in train mode, and where its value is the same bit for bit; not
-    applicable where it nowhere is.
+    applicable where at most points it is not: a few may round to the same.
     """
     first = flow.forward(batch.x, batch.context)
     second = in_training(probe_of(flow, "forward", batch.x, batch.context))
     same = np.zeros(len(first.value), dtype=bool)
     if first.value.shape == second.value.shape:
         same = (first.value == second.value).reshape(len(same), -1).all(1)
-    if not same.any():
+    told = finite_rows(first.value, second.value) if same.any() else same
+    if 2 * int(same.sum()) < max(1, int(told.sum())):
         raise Unsupported("training changes the map itself")
     return first, second, same
 

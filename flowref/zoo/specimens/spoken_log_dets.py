@@ -1,5 +1,5 @@
-"""Maps whose log-dets are stretched, kept with axes of one, told for a whole batch, or cast to single
-precision; and two that are called by methods of their own.
+"""Maps whose log-dets are stretched, kept with axes of one, told for a whole batch, cast to single
+precision, or broken off; and some that are called in ways of their own.
 """
 
 from __future__ import annotations
@@ -141,6 +141,91 @@ class Named(Coupled):
         return self.back(z)
 
 
+class Columns(nn.Module):
+    r"""$Z = W X + b$, of which the columns are the points."""
+
+    def __init__(self, features: int = 3, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.weight = nn.Parameter(torch.eye(features) + 0.3 * torch.randn(features, features))
+        self.offset = nn.Parameter(torch.randn(features, 1))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        ladj = torch.linalg.slogdet(self.weight)[1].expand(x.shape[1])
+        z = self.weight @ x + self.offset
+        if self.defect == "centered":
+            z = z - x.mean(1, keepdim=True)
+        return z, -ladj if self.defect == "log-det-sign" else ladj
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        z = z if self.defect == "offset-kept" else z - self.offset
+        x = torch.linalg.solve(self.weight, z)
+        return x, -torch.linalg.slogdet(self.weight)[1].expand(z.shape[1])
+
+
+class Series(nn.Module):
+    r"""$z = x + g(x)$; its log-det is the power series of traces, broken off after some terms, and its
+    inverse a fixed point. Where the number of terms is no attribute they are products with the Jacobian.
+    """
+
+    event_shape = (2,)
+
+    def __init__(self, defect: str = "", told: bool = True) -> None:
+        super().__init__()
+        self.defect = defect
+        normed = nn.utils.parametrizations.spectral_norm
+        self.net = nn.Sequential(normed(nn.Linear(2, 8)), nn.Tanh(), normed(nn.Linear(8, 2)))
+        if told:
+            self.n_terms = 6
+
+    def residual(self, x: Any) -> Any:
+        """A contraction."""
+        return self.net(x) / 2
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        with torch.enable_grad():
+            x = x if x.requires_grad else x.detach().requires_grad_()
+            g, ladj = self.residual(x), x.new_zeros(len(x))
+            for basis in torch.eye(2, dtype=x.dtype):
+                product = basis.expand_as(x)
+                for order in range(1, 1 + getattr(self, "n_terms", 6)):
+                    (product,) = torch.autograd.grad(g, x, product, create_graph=True)
+                    ladj = ladj + self.sign(order) * (product * basis).sum(1) / order
+        return x + g, ladj
+
+    def sign(self, order: int) -> int:
+        """Of the term of an order, or a slip in it."""
+        if self.defect == "signs-forgotten":
+            return 1
+        even = order % 2 == (1 if self.defect == "log-det-sign" else 0)
+        return -1 if even else 1
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        x = z
+        for _ in range(2 if self.defect == "few-steps" else 60):
+            x = z - self.residual(x)
+        return x
+
+
+def columns(defect: str = "") -> nn.Module:
+    """An affine map of columns."""
+    return Columns(defect=defect)
+
+
+def series(defect: str = "") -> nn.Module:
+    """A residual map with six terms of its log-det."""
+    return Series(defect=defect)
+
+
+def untold_series(defect: str = "") -> nn.Module:
+    """The same, and nothing tells how many."""
+    return Series(defect=defect, told=False)
+
+
 def rowless(defect: str = "") -> nn.Module:
     """A scaling with a log-det of shape (1, D)."""
     return Rowless(defect=defect)
@@ -172,6 +257,11 @@ def methods(defect: str = "") -> Any:
     return named.to_noise, named.to_points
 
 
+SERIES = {
+    "log-det-sign": ("bijection/log-det",),
+    "signs-forgotten": ("bijection/log-det",),
+    "few-steps": ("bijection/inverse-roundtrip",),
+}
 SPECIMENS = (
     Specimen(
         "rowless",
@@ -213,4 +303,14 @@ SPECIMENS = (
         },
     ),
     Specimen("methods", SLIPS),
+    Specimen(
+        "columns",
+        {
+            "log-det-sign": ("bijection/log-det",),
+            "offset-kept": ("bijection/inverse-roundtrip",),
+            "centered": ("mode/rows-independent",),
+        },
+    ),
+    Specimen("series", SERIES),
+    Specimen("untold_series", SERIES),
 )

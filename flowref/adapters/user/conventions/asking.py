@@ -48,6 +48,18 @@ def running_numbers(x: Any, column: bool) -> Any:
     return numbers.unsqueeze(1) if column else numbers
 
 
+def turned(obj: Any, x: Any, context: Any, ask: Any) -> Any:
+    """A call that takes and returns points as columns."""
+    rows = len(x)
+
+    def as_rows(part: Any) -> Any:
+        columns = getattr(part, "ndim", 0) == 2 and part.shape[1] == rows
+        return part.T if columns else part
+
+    out = ask(obj, x.T, context)
+    return tuple(map(as_rows, out)) if isinstance(out, (tuple, list)) else as_rows(out)
+
+
 # What is called, and with what.
 
 
@@ -222,6 +234,19 @@ def in_form(obj: Any, x: Any, context: Any, call: Any, form: str) -> Any:
         case "mean":
             return value, ladj * x[0].numel()
     return value, ladj.abs().log()
+
+
+def with_attribute(
+    obj: Any, x: Any, context: Any, call: Any, path: str, name: str, value: Any
+) -> Any:
+    """A call under another number in an attribute of a part, which is put back."""
+    part = obj.get_submodule(path) if path else obj
+    before = getattr(part, name)
+    setattr(part, name, value)
+    try:
+        return call(obj, x, context)
+    finally:
+        setattr(part, name, before)
 
 
 def without_offset(obj: Any, x: Any, context: Any, call: Any, offset: float) -> Any:

@@ -17,6 +17,8 @@ from flowref.model import SpecError
 Chosen = Mapping[str, str]
 # Under this name a loaded object's choices hold the parameter that is given ones, and their kind.
 GIVEN_ONES = "given ones"
+# The option that says that points are columns.
+BATCH_AXIS = "batch_axis"
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Way:
     inverse as everybody spells them; ``bound``: parameters that are given ones, and of which kind;
     ``nothing``: those after a running log-det that are given None; ``keyword``: the parameter for
     the running log-det, where it is not the second; ``context``: that for a context that is taken by
-    keyword alone.
+    keyword alone; ``columns``: whether points are columns.
     """
 
     method: str
@@ -46,12 +48,15 @@ class Way:
     nothing: tuple[str, ...] = ()
     keyword: str = ""
     context: str = ""
+    columns: bool = False
 
     @property
     def ask(self) -> Any:
         """The call, as a function of the object, the input and the context (and of the running
         log-det, where it takes one).
         """
+        if self.columns:
+            return partial(asking.turned, ask=replace(self, columns=False).ask)
         if self.bound and self.form == "plain":
             return partial(
                 asking.called_with, method=self.method, given=self.given, bound=self.bound
@@ -122,7 +127,11 @@ def _name(obj: Any, method: str) -> str:
 def forward_way(obj: Any, chosen: Chosen) -> Way | None:
     """The call that is the map."""
     way = _forward_way(obj, chosen)
-    return None if way is None else _bound(obj, way, chosen)
+    if way is None:
+        return None
+    way = _bound(obj, way, chosen)
+    said = "; ".join(filter(None, (way.words, "the batch axis is the last" * way.columns)))
+    return replace(way, words=said)
 
 
 def _bound(obj: Any, way: Way, chosen: Chosen) -> Way:
@@ -134,6 +143,8 @@ def _bound(obj: Any, way: Way, chosen: Chosen) -> Way:
     if way.form == "plain" and (context := signatures.by_keyword(obj, method)):
         words = way.words or f"context: {context}="
         way = replace(way, context=context, usual=False, words=words)
+    if chosen.get(BATCH_AXIS) == "last" and way.form == "plain":
+        way = replace(way, columns=True, usual=False)
     if not name or name not in {one.name for one in signatures.parameters(obj, method)}:
         return way
     return replace(way, bound=((name, kind),), usual=False)
