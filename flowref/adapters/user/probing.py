@@ -228,7 +228,9 @@ def stretched(sizes: Shape) -> Shape:
     """
     if len(sizes) < 3 or sizes[0] != 1 or sum(size > 1 for size in sizes) != 1:
         return ()
-    return tuple(size if size > 1 else SIDE for size in sizes[1:])
+    # As many positions as channels would not show which of the two is meant.
+    side = LENGTH if len(sizes) == 3 and SIDE in sizes else SIDE
+    return tuple(size if size > 1 else side for size in sizes[1:])
 
 
 def infer_shape(

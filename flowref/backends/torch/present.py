@@ -123,7 +123,11 @@ def present(
     if condition.part:
         name, loaded = parts.part_at(loaded, name, condition.part)
     subject = subject_of(loaded, name, condition)
-    if condition.part or not refine(duplicate(pristine), 1):
+    try:
+        refinable = not condition.part and refine(duplicate(pristine), 1)
+    except Exception:  # it cannot be copied
+        refinable = False
+    if not refinable:
         return subject
 
     def refined(times: int) -> Subject:
