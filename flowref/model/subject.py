@@ -84,8 +84,10 @@ class Subject:
     ``rounded_build(seed, magnitude)``: context manager under which calls are those of an object that
     was randomly rounded while it was built; it gives whether that is another object.
     ``keyed``: whether what it draws is decided by a random key, and by nothing else.
-    ``own(call, x, context, before)`` -> `Mapped`: the call of the object itself, traced anew, after as
-    many other traces of it as there are row counts in ``before``; where calls are traced.
+    ``own(call, x, context, before, how)`` -> `Mapped`: the call of the object itself, traced anew, after
+    as many other traces of it as there are row counts in ``before``; where calls are traced. ``how``:
+    nothing, or what is made of it: "saved" and read back, with its "numbers" traced, or "graded": the
+    gradient op by op of the sum of what it gives.
     ``refined(times)``: the subject with so many times the steps of its solver, where it has a knob for
     that; see `flowref.backends.torch.refining`.
     ``usual()``: context manager under which calls are made in the float32 default dtype.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
@@ -13,21 +14,27 @@ from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import MAPS, Outcomes, Probe, agree, probes
 from flowref.laws.conduct.samples import continuous, drawing
 from flowref.model import EXACT, Array, Batch, Mapped, Residual, Unsupported, law
-from flowref.model.abilities import Keyed, Traced
+from flowref.model.abilities import Keyed, Pulling, Traced
 
 # Rows of a trace that comes before, so that it is another one.
 FEWER = 2
 SAME = 1e-6
 
 
-def own(flow: Traced, batch: Batch, before: Sequence[int], note: str) -> Residual:
-    """Calls against those of the object itself."""
+class Graded(Traced, Pulling, Protocol):
+    """A flow whose calls are traced, and differentiated."""
+
+
+def own(flow: Traced, batch: Batch, before: Sequence[int], note: str, *how: str) -> Residual:
+    """Calls against those of the object itself, or of what was made of it."""
     raised: list[str] = []
 
     def outcomes(probe: Probe) -> Outcomes:
         plain = probe()
         context = probe.inputs[1] if len(probe.inputs) > 1 else None
-        other, error = attempt(flow.own, probe.name, probe.points, context, before)
+        other, error = attempt(flow.own, probe.name, probe.points, context, before, *how)
+        if error and how:
+            raise Unsupported(error)
         if error:
             raised.append(f"{note}: {probe.name} raised {error}")
             other = Mapped(np.full(np.shape(plain.value), np.nan), None)
@@ -66,6 +73,61 @@ def traced_again(flow: Traced, batch: Batch) -> Residual:
 
 
 @law(
+    "conduct/saved-leaves",
+    effort=1,
+    size=7,
+    scales=(0.0,),
+    local=False,
+    source="equinox.tree_serialise_leaves: what is read back into an object of the same structure is that "
+    "which was saved",
+)
+def saved_leaves(flow: Traced, batch: Batch) -> Residual:
+    """An object whose leaves were saved, and read back into one of zeros, gives what it gave."""
+    return own(flow, batch, (), "the object was read back from what was saved", "saved")
+
+
+@law(
+    "conduct/numbers-traced",
+    effort=1,
+    size=7,
+    scales=(0.0,),
+    local=False,
+    source="jax.jit: a number of Python among the leaves of an argument is traced, and it is static where it "
+    "is closed over",
+)
+def numbers_traced(flow: Traced, batch: Batch) -> Residual:
+    """Numbers that an object holds as leaves give the same when they are traced as when they are static."""
+    return own(flow, batch, (), "the numbers of the object were traced", "numbers")
+
+
+@law(
+    "conduct/gradient-traced",
+    effort=1,
+    size=3,
+    scales=(0.0,),
+    local=False,
+    source="jax.grad, jax.jit: transformations compose, so that a gradient that is compiled is the gradient",
+)
+def gradient_traced(flow: Graded, batch: Batch) -> Residual:
+    """The gradient of what a call returns is the same in a trace as op by op."""
+
+    def outcomes(probe: Probe) -> Outcomes:
+        context = probe.inputs[1] if len(probe.inputs) > 1 else None
+        plain = probe()
+        values = np.ones_like(np.asarray(plain.value))
+        ladjs = None if plain.ladj is None else np.ones(len(probe.points))
+        traced = flow.vjp(probe.name, probe.points, context, values, ladjs)
+        eager, error = attempt(flow.own, probe.name, probe.points, context, (), "graded")
+        if not error:
+            yield Mapped(np.asarray(traced), None), eager
+
+    probed = [one for one in probes(flow, batch, complete=False, calls=MAPS) if not one.tolerance]
+    if not probed:
+        raise Unsupported("its calls iterate")
+    return agree(probed, outcomes, "its gradient in a trace is another than op by op")
+
+
+@law(
     "conduct/key-decides",
     points="data",
     tolerance=EXACT,
@@ -89,7 +151,24 @@ def key_decides(flow: Keyed, batch: Batch) -> Residual:
     again = np.asarray(eager.value)
     if not alike(first, again):
         return flags(True, len(batch.x), "the same key drew other points when it was not compiled")
-    return flags(alike(first, other), len(batch.x), "two keys drew the same points")
+    if alike(first, other):
+        return flags(True, len(batch.x), "two keys drew the same points")
+    return flags(
+        kept(first, other),
+        len(batch.x),
+        "two keys drew the same numbers in one place of each point",
+    )
+
+
+def kept(one: Array, other: Array) -> bool:
+    """Whether numbers that vary from point to point are the same in two draws, in one place of each
+    point.
+    """
+    if one.shape != other.shape or len(one) < 3:
+        return False
+    first, second = (draw.reshape(len(draw), -1) for draw in (one, other))
+    varied = (np.diff(np.sort(first, axis=0), axis=0) > SAME * (1 + np.abs(first[1:]))).all(0)
+    return bool((varied & np.isclose(first, second, rtol=SAME, atol=SAME).all(0)).any())
 
 
 def alike(one: Array, other: Array) -> bool:

@@ -12,6 +12,9 @@ from flowref.model import Array, Mapped, Subject, mutant
 
 HOST = "flowjax:Affine"
 SAMPLER = "flowjax:LogNormal"
+VECTORS = "flowjax:coupling_flow"
+# Its leaves are numbers of Python, too.
+NUMBERED = "flowjax:RationalQuadraticSpline"
 
 
 @mutant("conduct/tree-roundtrip", host=HOST, sizes=(1e-9, 1e-1))
@@ -38,6 +41,24 @@ def rows_remembered(subject: Subject, size: float = 1e-4) -> Subject:
     return wrapped(subject, "own", off_again, size)
 
 
+@mutant("conduct/saved-leaves", host=HOST, sizes=(1e-9, 1e-1))
+def saved_in_single(subject: Subject, size: float = 1e-7) -> Subject:
+    """A number is rounded when it is saved."""
+    return wrapped(subject, "own", off, size)
+
+
+@mutant("conduct/numbers-traced", host=NUMBERED, sizes=(1e-9, 1e-1))
+def branch_on_a_number(subject: Subject, size: float = 1e-4) -> Subject:
+    """A number decides a branch when it is static, and is not asked when it is traced."""
+    return wrapped(subject, "own", off, size)
+
+
+@mutant("conduct/gradient-traced", host=HOST, sizes=(1e-9, 1e-1))
+def rule_of_a_trace(subject: Subject, size: float = 1e-4) -> Subject:
+    """A custom rule gives another derivative where it sees no numbers."""
+    return wrapped(subject, "own", off, size)
+
+
 @mutant("conduct/key-decides", host=SAMPLER)
 def key_of_its_own(subject: Subject, size: float = 1.0) -> Subject:
     """The key that is handed over is not used."""
@@ -50,6 +71,13 @@ def draws_beside_the_key(subject: Subject, size: float = 1.0) -> Subject:
     """Points are moved by numbers that no key decides."""
     sample = subject.calls["sample"]
     return subject.with_call("sample", Moved(sample))
+
+
+@mutant("conduct/key-decides", host=VECTORS)
+def one_coordinate_of_its_own(subject: Subject, size: float = 1.0) -> Subject:
+    """The first number of each point is drawn with a key of its own."""
+    sample = subject.calls["sample"]
+    return subject.with_call("sample", Fixed(sample, first=True))
 
 
 def off(own: Callable[..., Mapped], size: float, *inputs: Any) -> Mapped:
@@ -71,14 +99,19 @@ def raising(own: Callable[..., Mapped], most: int, *inputs: Any) -> Mapped:
 
 
 class Fixed:
-    """Draws with one key for ever."""
+    """Draws with one key for ever; ``first``: the first number of each point alone."""
 
-    def __init__(self, sample: Callable[..., Array]) -> None:
-        self.sample = sample
+    def __init__(self, sample: Callable[..., Array], first: bool = False) -> None:
+        self.sample, self.first = sample, first
 
     def __call__(self, n: int, seed: int, context: Array | None = None) -> Array:
         """The draw of that key."""
-        return self.sample(n, 7, context)
+        own = np.asarray(self.sample(n, 7, context))
+        if not self.first:
+            return own
+        drawn = np.array(self.sample(n, seed, context))
+        drawn[:, 0] = own[:, 0]
+        return drawn
 
 
 class Moved:

@@ -1,7 +1,7 @@
 """Flows in JAX as users write them, and the same with a slip planted by ``slip``."""
 
 # Nothing is known of JAX where types are checked.
-# mypy: disable-error-code="misc"
+# mypy: disable-error-code="misc,untyped-decorator"
 
 from __future__ import annotations
 
@@ -288,3 +288,35 @@ def seeded(slip: bool = False) -> Any:
     return SimpleNamespace(
         log_prob=lambda x: jax.scipy.stats.norm.logpdf(x).sum(-1), sample=sample, event_shape=2
     )
+
+
+@jax.custom_jvp
+def steep(x: Any, rate: Any) -> Any:
+    """A bent map, with a rule of its own for its derivative."""
+    return x + rate * jnp.tanh(x)
+
+
+@steep.defjvp
+def _steep(given: Any, moved: Any) -> Any:
+    (x, rate), (dx, drate) = given, moved
+    return steep(x, rate), dx * (1 + rate / jnp.cosh(x) ** 2) + drate * jnp.tanh(x)
+
+
+class Numbered(eqx.Module):
+    """A map with a number of Python as a leaf; slips look whether they are in a trace."""
+
+    rate: float
+    slip: str = eqx.field(static=True)
+
+    def forward(self, x: Any) -> Any:
+        """The map of a batch."""
+        rate = self.rate
+        if self.slip == "number" and isinstance(rate, jax.core.Tracer):
+            rate = jnp.maximum(rate, 1.0)
+        y = steep(x, rate)
+        return y, jnp.log1p(rate / jnp.cosh(x) ** 2).sum(-1)
+
+
+def numbered(slip: str = "") -> Any:
+    """The module."""
+    return Numbered(0.5, slip)

@@ -54,6 +54,21 @@ def test_slips_of_tracing_are_caught(spec: str, law: str) -> None:
     assert status(f"{spec}?slip=false", law) is Status.HOLDS
 
 
+def test_numbers_are_traced() -> None:
+    """A number that is another where it is traced is seen; without the slip static and traced agree."""
+    assert status("numbered?slip=number", "conduct/numbers-traced") is Status.VIOLATED
+    assert status("numbered", "conduct/numbers-traced") is Status.HOLDS
+
+
+@pytest.mark.parametrize("spec", ["numbered", "bent", "half_registered"])
+def test_gradients_and_what_is_saved_agree(spec: str) -> None:
+    """A custom rule, a module and a registered object have one gradient, and come back as they were
+    saved.
+    """
+    for law in ("conduct/gradient-traced", "conduct/saved-leaves"):
+        assert status(spec, law) is Status.HOLDS
+
+
 def test_mutants_are_planted_where_their_library_is_missing() -> None:
     """A mutant whose host is not installed is planted in what is."""
     mutant = next(one for one in registry.mutants() if one.host.startswith("nflows:"))
