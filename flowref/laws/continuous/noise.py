@@ -8,7 +8,7 @@ import numpy as np
 
 from flowref.laws.bijection.log_det_estimate import estimator
 from flowref.laws.common.outcomes import flags
-from flowref.model import EXACT, Batch, Residual, Undecidable, law
+from flowref.model import EXACT, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Bijection, Living
 from flowref.model.steps import Eval, Run
 
@@ -61,7 +61,7 @@ def noise_of_its_own(flow: LivingBijection, batch: Batch) -> Residual:
     """
     first, second = (estimates(flow, batch, draws)[0] for draws in (1, 2))
     if np.array_equal(first, second):
-        raise Undecidable("its log-det does not depend on random numbers")
+        raise Unsupported("its log-det does not depend on random numbers", waits=False)
     once, again = estimates(flow, batch, 1, 2)
     return flags(
         np.array_equal(once, again),
@@ -79,11 +79,11 @@ def estimates(flow: LivingBijection, batch: Batch, *draws: int) -> list[np.ndarr
 
 
 def deterministic(flow: LivingBijection, batch: Batch) -> None:
-    """Raise `Undecidable` where values depend on random numbers: then draws have other reasons."""
+    """Raise `Unsupported` where values depend on random numbers: then draws have other reasons."""
     before = [Eval()] if flow.stateful else []
     one, other = (
         flow.play([*before, Run("forward", batch.x, batch.context, draws=draws)])[-1].value
         for draws in (1, 2)
     )
     if not np.allclose(one, other, rtol=1e-6, atol=1e-6, equal_nan=True):
-        raise Undecidable("its values are random, too")
+        raise Unsupported("its values are random, too", waits=False)
