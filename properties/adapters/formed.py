@@ -41,6 +41,20 @@ class Summed(nn.Module):
         return z, ladj.mean() if self.mean else ladj.sum()
 
 
+class Counted(nn.Module):
+    """A scaling whose one log-det counts the rows of a batch, as a sum over it does."""
+
+    dim = 4
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_gain = nn.Parameter(torch.randn(4))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return x * self.log_gain.exp(), len(x) * self.log_gain.sum()
+
+
 class Averaged(nn.Module):
     """A scaling with its log-det in nats per entry."""
 

@@ -27,6 +27,14 @@ def test_channels_stretched_over_an_image_are_asked_about() -> None:
         recipe_of(registry.parse_target(f"{FORMED}:Channels"))
 
 
+def test_one_number_that_counts_the_rows_is_asked_about() -> None:
+    """A constant times the number of points is a sum over the batch, or a slip; the option decides."""
+    with pytest.raises(Ambiguous, match=r"\?ladj_form=batch.*\?ladj_form=once"):
+        recipe_of(registry.parse_target(f"{FORMED}:Counted"))
+    assert status("Counted?ladj_form=batch") is Status.HOLDS
+    assert status("Counted?ladj_form=once") is Status.VIOLATED
+
+
 @pytest.mark.parametrize(
     ("name", "law"),
     [

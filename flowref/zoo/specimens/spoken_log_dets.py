@@ -64,10 +64,11 @@ class KeptAxes(nn.Module):
 
 class OfBatch(nn.Module):
     r"""A convolution of one position; its log-det is one number for a batch, $B\,T \log|\det W|$, as
-    in WaveGlow.
+    in WaveGlow, and says so.
     """
 
     event_shape = (4, 6)
+    ladj_form = "batch"
 
     def __init__(self, channels: int = 4, defect: str = "") -> None:
         super().__init__()

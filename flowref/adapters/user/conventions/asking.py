@@ -210,7 +210,7 @@ def log_det_of(obj: Any, name: str, inputs: Any) -> Any:
 
 def in_form(obj: Any, x: Any, context: Any, call: Any, form: str) -> Any:
     """A call whose log-det comes back in another form than a number for each point: numbers stretched
-    over entries, that count once, of a batch, divided by the number of entries, or no logarithms.
+    over entries, that count once, of a batch, means over entries, or no logarithms.
     """
     import torch
 
@@ -223,10 +223,9 @@ def in_form(obj: Any, x: Any, context: Any, call: Any, form: str) -> Any:
         case "stretched":
             return value, ladj.expand(x.shape).reshape(rows, -1).sum(1)
         case "once":
-            numbers = ladj.reshape(rows if len(ladj) == rows else 1, -1).sum(1)
+            told = rows if ladj.dim() and len(ladj) == rows else 1
+            numbers = ladj.reshape(told, -1).sum(1)
             return value, numbers.expand(rows)
-        case "divided":
-            return value, ladj.reshape(()).expand(rows) / max(rows, 1)
         case "batch":
             contexts = [None if context is None else context[row : row + 1] for row in range(rows)]
             told = [call(obj, x[row : row + 1], contexts[row])[1] for row in range(rows)]

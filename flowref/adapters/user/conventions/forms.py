@@ -24,7 +24,6 @@ FORMS = {
 }
 # Said of what calls show by themselves.
 FOR_ALL_ROWS = "log-det per entry, one for all rows"
-TIMES_ROWS = "one log-det for a batch: that of a row times their number"
 # How well a log-det of a batch has to be the sum of those of its rows.
 SAME = 1e-5
 
@@ -60,8 +59,14 @@ def reformed(
     told = {name: form for name, form in seen.items() if form != "none"}
     if len(set(told.values())) != 1 or not (form := next(iter(told.values()))):
         return dialect, ""
+    name = next(iter(told))
+    if form == "times":
+        raise Ambiguous(
+            f"{name} returns one number for a batch, which is that of one point times how many there "
+            "are: it may be the sum over the batch (?ladj_form=batch), or mean each point, and count "
+            "the batch (?ladj_form=once)"
+        )
     if form == "two":
-        name = next(iter(told))
         shape = tuple(calls[name][0](obj, calls[name][1], context)[1].shape)
         raise Ambiguous(
             f"{name} returns a log-det of shape {shape} for events of shape {tuple(x.shape[1:])}: each "
@@ -69,8 +74,9 @@ def reformed(
             "(?ladj_form=once)"
         )
     calls = {name: calls[name] for name in told}
-    words = {"stretched": FOR_ALL_ROWS, "divided": TIMES_ROWS}.get(form, "log-det squeezed")
-    return _spoken(dialect, calls, form), words
+    return _spoken(
+        dialect, calls, form
+    ), FOR_ALL_ROWS if form == "stretched" else "log-det squeezed"
 
 
 def _spoken(dialect: Dialect, calls: dict[str, Any], form: str) -> Dialect:
@@ -82,7 +88,7 @@ def _spoken(dialect: Dialect, calls: dict[str, Any], form: str) -> Dialect:
 
 def _shown(obj: Any, call: Any, given: Any, context: Any) -> str:
     """What calls of different sizes show of one call: "none" where it returns no log-det, "" for a
-    form that needs nothing or is none, "two" where there are two readings.
+    form that needs nothing or is none, "two" and "times" where there are two readings.
     """
     rows = len(given)
     try:
@@ -95,7 +101,7 @@ def _shown(obj: Any, call: Any, given: Any, context: Any) -> str:
     shapes = tuple(getattr(whole, "shape", ())), tuple(getattr(fewer, "shape", ()))
     event = tuple(given.shape[1:])
     if shapes[0] == shapes[1] and shapes[0] in ((), (1,)):
-        return "divided" if _times_rows(obj, call, given, context) else ""
+        return "times" if _times_rows(obj, call, given, context) else ""
     if len(shapes[0]) != 1 + len(event) or shapes[0][1:] != shapes[1][1:]:
         return ""
     first, kept = (shapes[0][0], shapes[1][0]), shapes[0][1:]
