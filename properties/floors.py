@@ -72,7 +72,7 @@ BESIDE_FRAMEWORKS = ("backends", "scripting")
 FOREIGN: dict[str, set[str]] = {
     "torch": {"backends", "reference", "adapters", "zoo", "scripting", "training"},
     "jax": {"backends", "adapters", "scripting"},
-    "equinox": {"adapters"},  # what flowjax is written in
+    "equinox": {"adapters", "backends"},  # what flowjax is written in, and what saves pytrees
     "flax": {"adapters"},  # what bijx is written in
     "hypothesis": {"checking"},
     "numpy": {"model", "laws", "checking", "diagnosing", "backends", "adapters", "zoo", "loading", "scripting", "training"},
