@@ -8,6 +8,7 @@ the finding, or, where the input of the program is simpler, with an entry of the
 from __future__ import annotations
 
 import ast
+import importlib.util
 import math
 import re
 import subprocess
@@ -39,6 +40,16 @@ ABOUT = {
     "pyro": ("pyro-ppl", "pyro"),
     "glasflow": ("glasflow", "glasflow"),
     "torchflows": ("torchflows", "torchflows"),
+}
+# The same of what is written in JAX: it runs where that is installed (`tox -e jax`).
+ABOUT_JAX = {
+    "flowjax": ("flowjax", "flowjax"),
+    "numpyro": ("numpyro", "numpyro"),
+    "bijx": ("bijx", "bijx"),
+}
+FRAMEWORKS = {
+    **dict.fromkeys(ABOUT, ("torch",)),
+    **dict.fromkeys(ABOUT_JAX, ("jax", "equinox", "flax")),
 }
 LONGEST = 40
 CLOSE = (
@@ -82,14 +93,20 @@ def run(program: Path) -> Outcome:
 @cache
 def audit() -> Report:
     """The published audit, its laws under the ids of today."""
+    return published("audit.json")
+
+
+def published(name: str) -> Report:
+    """A published report, its laws under the ids of today."""
     former = {law.former: law.id for law in registry.laws() if law.former}
-    return renamed(Report.load(REPORTS / "audit.json"), former)
+    return renamed(Report.load(REPORTS / name), former)
 
 
 @cache
 def entries() -> dict[str, tuple[frozenset[str], dict[str, list[float]], list[float]]]:
     """Name of a program -> the laws of its finding, what the audit measured by law, and off_by."""
-    violated = [verdict for verdict in audit().verdicts if verdict.status is Status.VIOLATED]
+    every = (*audit().verdicts, *published("audit-jax.json").verdicts)
+    violated = [verdict for verdict in every if verdict.status is Status.VIOLATED]
     table = {}
     for finding in read(FINDINGS):
         measured: dict[str, list[float]] = {}
@@ -107,7 +124,8 @@ def entries() -> dict[str, tuple[frozenset[str], dict[str, list[float]], list[fl
 def form(text: str, name: str) -> list[str]:
     """What is wrong with the text of a program: its length, its first line, its imports."""
     tree = ast.parse(text)
-    distribution, package = ABOUT[name.partition("-")[0]]
+    library = name.partition("-")[0]
+    distribution, package = (ABOUT | ABOUT_JAX)[library]
     start = f"{distribution} {version(distribution).partition('+')[0]}: "
     faults = []
     if (length := len(text.splitlines())) > LONGEST:
@@ -122,7 +140,7 @@ def form(text: str, name: str) -> list[str]:
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
-    allowed = {package, "torch", "numpy", *sys.stdlib_module_names}
+    allowed = {package, *FRAMEWORKS[library], "numpy", *sys.stdlib_module_names}
     strange = sorted({module.partition(".")[0] for module in imported} - allowed)
     return faults + [f"it imports {module}" for module in strange]
 
@@ -150,9 +168,12 @@ def shown(outcome: Outcome, name: str) -> list[str]:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_a_program_shows_its_finding_without_flowref(program: Path) -> None:
-    """It exits with 1 and names a law of its finding, in at most 40 lines that need its library,
-    torch, numpy and the standard library only; its numbers are those of the audit or the finding.
+    """It exits with 1 and names a law of its finding, in at most 40 lines that need its library, the
+    framework, numpy and the standard library only; its numbers are those of the audit or the finding.
     """
+    package = (ABOUT | ABOUT_JAX)[program.stem.partition("-")[0]][1]
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed here")
     assert form(program.read_text(encoding="utf-8"), program.stem) == []
     assert shown(run(program), program.stem) == []
 

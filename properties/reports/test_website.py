@@ -47,6 +47,7 @@ def test_the_first_page_says_what_was_found(site: Path) -> None:
     found = causes.read(website.ROOT / "reports" / "findings.toml")
     words = (website.ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     text = (site / "index.html").read_text(encoding="utf-8")
+    found = tuple(causes.about(found, report))
     confirmed = sum(finding.kind == causes.CONFIRMED for finding in found)
     start = text.index("What was found")
     assert f"In {len(report.targets)} constructions of 8 libraries" in text[start:]

@@ -11,6 +11,7 @@ from typing import Any
 
 from flowref.model import ReportError, Verdict
 from flowref.reporting import Report
+from flowref.reporting.digest import library
 
 CONFIRMED, CONVENTION, UNDECIDED = CLASSES = ("confirmed", "declared convention", "undecided")
 NEEDED = ("id", "title", "class", "library", "targets", "laws", "cause", "documentation")
@@ -93,6 +94,12 @@ def _finding(row: dict[str, Any], path: Path) -> Finding:
         script=script,
         off_by=tuple(row.get("off_by", ())),
     )
+
+
+def about(findings: Sequence[Finding], report: Report) -> list[Finding]:
+    """The findings in libraries that a report is of."""
+    audited = {library(target) for target in report.targets}
+    return [one for one in findings if audited & {library(target) for target in one.targets}]
 
 
 def join(report: Report, findings: Sequence[Finding]) -> Joined:

@@ -3,9 +3,9 @@
     python reports/tools/findings.py AUDIT.json FINDINGS.toml --page PAGE.md
 
 A finding is one cause, with the targets and laws it shows in, a class and a stand-alone script. A
-violation that no finding explains, and a finding that explains nothing, are both errors: the page
-never says less or more than the audit. Exit codes: 0, 1 for such an error or an audit that is not
-whole, 2 for a file that cannot be read.
+violation that no finding explains, and a finding that explains nothing in a library that was
+audited, are both errors: the page never says less or more than the audit. Exit codes: 0, 1 for such
+an error or an audit that is not whole, 2 for a file that cannot be read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from causes import Joined, join, read
+from causes import Joined, about, join, read
 from findings_page import page
 from flowref.model import ReportError, Status
 from flowref.reporting import Report
@@ -28,7 +28,7 @@ def complaints(report: Report, joined: Joined, *, partial: bool) -> Iterator[str
     """
     for verdict in joined.unexplained:
         yield (f"no finding explains: {verdict.target} violates {verdict.law}: {measured(verdict)}")
-    for finding in () if partial else joined.idle:
+    for finding in () if partial else about(joined.idle, report):
         yield (
             f"the finding {finding.id!r} explains no violation of this audit: it is fixed, or its "
             "globs are wrong"
@@ -61,7 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     joined = join(report, findings)
     active = [finding for finding in findings if joined.explained[finding.id]]
     if choices.page is not None:
-        choices.page.write_text(page(report, active, joined.explained), encoding="utf-8")
+        text = page(report, active, joined.explained, choices.report.name)
+        choices.page.write_text(text, encoding="utf-8")
     wrong = list(complaints(report, joined, partial=choices.partial))
     for line in wrong:
         print(line)

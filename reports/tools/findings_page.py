@@ -15,26 +15,31 @@ from flowref.reporting.digest import library
 from flowref.reporting.markup import code, escaped
 from flowref.reporting.words import again, circumstances, inputs, measured
 
-# Where the report of the page lies in this repository.
-PUBLISHED = "reports/audit.json"
+# Report of a page -> the environment of tox that renews both.
+MADE = {"audit.json": "audit-all", "audit-jax.json": "audit-jax"}
 WIDTH = 100
 UNFINISHED = (Status.ERROR, Status.CRASHED, Status.TIMEOUT, Status.NOT_RUN)
 
 
 def page(
-    report: Report, findings: Sequence[Finding], explained: Mapping[str, Sequence[Verdict]]
+    report: Report,
+    findings: Sequence[Finding],
+    explained: Mapping[str, Sequence[Verdict]],
+    name: str = "audit.json",
 ) -> str:
-    """The whole page; ``explained``: the violations of each finding, by its id."""
+    """The whole page; ``explained``: the violations of each finding, by its id; ``name``: that of the
+    report's file.
+    """
     lines = _head(report, findings)
     for kind in CLASSES:
         own = [finding for finding in findings if finding.kind == kind]
         lines += [f"## {kind.capitalize()}", ""]
         if kind == CONFIRMED:
             for finding in own:
-                lines += _section(finding, explained[finding.id])
+                lines += _section(finding, explained[finding.id], f"reports/{name}")
         else:
             lines += _table(own, explained)
-    return "\n".join([*lines, *_undecided(report), *_made(report)])
+    return "\n".join([*lines, *_undecided(report, name), *_made(report, name)])
 
 
 def _paragraph(text: str) -> list[str]:
@@ -72,7 +77,7 @@ def _head(report: Report, findings: Sequence[Finding]) -> list[str]:
     ]
 
 
-def _section(finding: Finding, verdicts: Sequence[Verdict]) -> list[str]:
+def _section(finding: Finding, verdicts: Sequence[Verdict], published: str) -> list[str]:
     lines = [
         f"### {escaped(finding.title)}",
         "",
@@ -96,7 +101,7 @@ def _section(finding: Finding, verdicts: Sequence[Verdict]) -> list[str]:
     if (case := best.counterexample) is not None:
         where = escaped(circumstances(case, best.part))
         lines.append(f"- at {code(inputs(case))}, {where}")
-    lines += [f"- {code(line)}" for line in again(best, "--report", PUBLISHED)[:1]]
+    lines += [f"- {code(line)}" for line in again(best, "--report", published)[:1]]
     laws: dict[str, list[str]] = {}
     for verdict in verdicts:
         laws.setdefault(verdict.target, []).append(verdict.law)
@@ -135,7 +140,7 @@ def _table(findings: Sequence[Finding], explained: Mapping[str, Sequence[Verdict
     return [*lines, ""]
 
 
-def _undecided(report: Report) -> list[str]:
+def _undecided(report: Report, name: str) -> list[str]:
     points = sum(verdict.counts.held for verdict in report.verdicts)
     undecided = sum(verdict.counts.undecided for verdict in report.verdicts)
     if report.omitted is not None:
@@ -147,7 +152,7 @@ def _undecided(report: Report) -> list[str]:
         *_paragraph(
             f"{report.counts[Status.INCONCLUSIVE]} pairs are inconclusive as a whole; of the "
             f"points measured in all pairs {undecided} of {undecided + points} could not be "
-            "decided. Reasons for each pair are in `audit.md`."
+            f"decided. Reasons for each pair are in `{pages_of(name)}`."
         ),
     ]
     if unfinished := report.with_status(*UNFINISHED):
@@ -160,17 +165,22 @@ def _undecided(report: Report) -> list[str]:
     return lines
 
 
-def _made(report: Report) -> list[str]:
+def pages_of(name: str) -> str:
+    """The page of a report, beside it."""
+    return f"{name.removesuffix('.json')}.md"
+
+
+def _made(report: Report, name: str) -> list[str]:
     environment = report.environment
     command = code(environment.command or "flowref audit")
     return [
         "## How this was made",
         "",
         *_paragraph(
-            f"`tox -e audit-all` runs {command} (profile {environment.profile}, seed "
-            f"{environment.seed}, flowref {environment.flowref}), writes `audit.json` and "
-            "`audit.md`, and joins them to `findings.toml`, one entry per cause. It fails on a "
+            f"`tox -e {MADE.get(name, 'audit-all')}` runs {command} (profile {environment.profile}, seed "
+            f"{environment.seed}, flowref {environment.flowref}), writes `{name}` and "
+            f"`{pages_of(name)}`, and joins them to `findings.toml`, one entry per cause. It fails on a "
             "violation that no entry explains and on an entry that explains none. `flowref replay "
-            f"--all --report {PUBLISHED}` measures every counterexample again without searching."
+            f"--all --report reports/{name}` measures every counterexample again without searching."
         ),
     ]

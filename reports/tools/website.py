@@ -32,16 +32,20 @@ def write(source: Path = SOURCE) -> None:
     reports = ROOT / "reports"
     report = Report.load(reports / "audit.json")
     found = causes.read(reports / "findings.toml")
-    joined = causes.join(report, found)
+    of_jax = Report.load(reports / "audit-jax.json")
+    explained = causes.join(report, found).explained
+    for name, verdicts in causes.join(of_jax, found).explained.items():
+        explained[name] = [*explained[name], *verdicts]
     shutil.rmtree(source, ignore_errors=True)
     made = {
         **laws.pages(found, laws.Power.read(reports / "power")),
-        **findings.pages(found, joined.explained, report, reports),
+        **findings.pages(found, explained, report, reports),
         "files/scorecard.html": scorecard(report),
+        "files/scorecard-jax.html": scorecard(of_jax),
     }
     sources.copy(ROOT, source)
     words = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    made["index.md"] = front.page(words, report, found)
+    made["index.md"] = front.page(words, report, causes.about(found, report))
     for name, text in made.items():
         path = source / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -99,12 +99,6 @@ def bijections() -> Builders:
         ),
         "FreeTheoryScaling": (lambda: bijx.FreeTheoryScaling(1.0, (4, 4)), (4, 4)),
         "FreeTheoryScaling[odd]": (lambda: bijx.FreeTheoryScaling(0.5, (3, 5)), (3, 5)),
-        "realnvp_conv_flow": (
-            lambda: bijx.realnvp_conv_flow(
-                (4, 4, 1), n_coupling_layers=2, hidden_channels=[4], rngs=rngs()
-            ),
-            (4, 4, 1),
-        ),
     }
 
 
@@ -140,18 +134,11 @@ def flows() -> Builders:
 def distributions() -> Builders:
     """Name -> builder of a distribution that no bijection makes."""
     import bijx
-    import jax.numpy as jnp
 
     two = {name: vector(size=2) for name in ("mean", "scales")}
     found: dict[str, Callable[..., Any]] = {
         "IndependentNormal": lambda: bijx.IndependentNormal((2,), rngs=rngs()),
         "MultivariateNormal": lambda: bijx.MultivariateNormal(two["mean"], rngs=rngs()),
         "DiagonalNormal": lambda: bijx.DiagonalNormal(two["mean"], two["scales"], rngs=rngs()),
-        "GaussianMixture": lambda: bijx.GaussianMixture(
-            jnp.array([[0.0, 1.0], [2.0, -1.0]]),
-            jnp.stack([jnp.eye(2), 2 * jnp.eye(2)]),
-            jnp.array([0.3, 0.7]),
-            rngs=rngs(),
-        ),
     }
     return {name: (build, (2,)) for name, build in found.items()}

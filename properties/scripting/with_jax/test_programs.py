@@ -23,11 +23,9 @@ FLOWS = Path(__file__).parents[2] / "adapters" / "with_jax" / "flows.py"
 PAIRS = (
     ("flows.py:bent?slip=half", "bijection/log-det"),
     ("flows.py:bent?slip=sign", "bijection/inverse-log-det"),
-    ("flows.py:bent?slip=sign", "bijection/log-det-antisymmetry"),
     ("flows.py:pair?slip=offset", "bijection/inverse-roundtrip"),
     ("flows.py:pair?slip=twice", "bijection/log-det"),
     ("flows.py:normal?slip=wide", "density/samples-consistent"),
-    ("flows.py:normal?slip=forgotten", "density/integrates-to-one"),
 )
 QUICK = checking.Settings("quick")
 

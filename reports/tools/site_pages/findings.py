@@ -8,6 +8,7 @@ from pathlib import Path
 from causes import CLASSES, CONFIRMED, Finding
 from flowref.model import Verdict
 from flowref.reporting import Report
+from flowref.reporting.digest import library
 from flowref.reporting.markup import code, escaped
 from flowref.reporting.words import circumstances, inputs, measured
 from site_pages.pieces import fenced, statement, table
@@ -17,6 +18,8 @@ CONCERNS = {
     "declared convention": "The library says that it means it so; the law asks for something else.",
     "undecided": "Whether it is an error is not clear from the documentation.",
 }
+# Libraries whose audit is published apart.
+OF_JAX = ("flowjax", "numpyro", "bijx")
 # Examples that a page shows; the others are listed by name.
 SHOWN = 3
 
@@ -108,8 +111,14 @@ def _measured(verdict: Verdict) -> list[str]:
         lines.append(f"    - at {code(inputs(case))}, {escaped(circumstances(case, verdict.part))}")
     if verdict.diagnosis:
         lines.append(f"    - diagnosis: {escaped(verdict.diagnosis)}")
-    lines.append(f"    - `flowref replay {verdict.id} --report reports/audit.json`")
+    lines.append(f"    - `flowref replay {verdict.id} --report reports/{report_of(verdict)}`")
     return [*lines, ""]
+
+
+def report_of(verdict: Verdict) -> str:
+    """The published report that a verdict is in."""
+    jax = library(verdict.target) in OF_JAX
+    return "audit-jax.json" if jax else "audit.json"
 
 
 def issue(finding: Finding, verdicts: Sequence[Verdict], report: Report, script: str) -> str:

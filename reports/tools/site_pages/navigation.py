@@ -21,6 +21,7 @@ REPORTS = (
     ("Many machines", "cluster"),
     ("Benchmarks", "benchmarks"),
     ("The audit, in text", "audit"),
+    ("The audit of JAX, in text", "audit-jax"),
 )
 ABOUT = (
     ("README", "README"),

@@ -20,15 +20,16 @@ TAKEN = {
     **{
         f"reports/{name}.md": f"reports/{name}.md"
         for name in (
-            "audit", "batch-norm", "benchmarks", "cluster", "excuses", "growth",
+            "audit", "audit-jax", "batch-norm", "benchmarks", "cluster", "excuses", "growth",
             "normalizing-flows", "power", "published", "real-nvp",
         )
     },
     "reports/findings.md": "findings/index.md",
+    "reports/findings-jax.md": "findings/index.md",
     "reports/audit.md": "reports/audit.md",
 }  # fmt: skip
 # Pages that are written anew for the site, and not copied.
-WRITTEN = ("reports/findings.md",)
+WRITTEN = ("reports/findings.md", "reports/findings-jax.md")
 LINK = re.compile(r"\[([^\[\]]*)\]\(([^)\s]+)\)")
 
 
