@@ -75,6 +75,8 @@ def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> 
             loose.append(found)
     if loose:
         return guessed(obj, dialect, loose[0], state)
+    if none := next((one for one in raised if "which is no bijection" in str(one)), None):
+        raise none
     own = f"{told_most(raised)}; " if raised else ""
     raise UnknownShape(
         f"{own}the event shape of {type(obj).__name__} cannot be told; give it as ?event=3 or "
@@ -361,8 +363,8 @@ def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:
     out = called(over_rows, obj, x, context, way)
     if way.form == UNSEEN and not isinstance(out, tuple | list):
         raise TargetError(
-            f"a call of {type(obj).__name__} returns one thing; a map that has no other method returns a "
-            "value and a log-det"
+            f"a {type(obj).__name__} returns one thing, which is no bijection: what is only called returns "
+            "a value and a log-det"
         )
     if not isinstance(out, tuple | list):
         return _of_value(replace(way, form="alone"), out, x)
