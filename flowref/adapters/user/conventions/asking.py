@@ -228,8 +228,8 @@ def in_form(obj: Any, x: Any, context: Any, call: Any, form: str) -> Any:
             return value, numbers.expand(rows)
         case "batch":
             contexts = [None if context is None else context[row : row + 1] for row in range(rows)]
-            told = [call(obj, x[row : row + 1], contexts[row])[1] for row in range(rows)]
-            return value, torch.stack([one.reshape(()) for one in told])
+            each = [call(obj, x[row : row + 1], contexts[row])[1] for row in range(rows)]
+            return value, torch.stack([one.reshape(()) for one in each])
         case "mean":
             return value, ladj * x[0].numel()
     return value, ladj.abs().log()
