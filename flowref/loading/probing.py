@@ -229,8 +229,7 @@ def settled(
 
     target, backend, why = instance.source.target, instance.backend, []
     with backend.sandbox(0, instance.dtype):
-        obj = instance.copy()
-        backend.set_mode(obj, False)
+        obj = resting(instance)
         options = dict(target.options)
         kind, kept = options.get("kind"), backend.tensor(np.zeros(1), instance.dtype)
         chosen = chosen_of(obj, attributes(instance.source.factory), options)
@@ -244,7 +243,9 @@ def settled(
         if facts.context_shape is None and "context" not in options:
             facts, chosen, said = with_context(instance, obj, dialect, facts, chosen)
         one_way = facts.context_shape is None and dialect.forward is not None
-        if one_way and batch_last(obj, backend, instance.dtype, facts.event_shape, chosen):
+        if one_way and batch_last(
+            resting(instance), backend, instance.dtype, facts.event_shape, chosen
+        ):
             chosen = {**chosen, BATCH_AXIS: "last"}
         if not facts.event_shape:
             shape = (
@@ -252,7 +253,7 @@ def settled(
             ) or _inferred(instance, obj, dialect, facts, chosen)
             facts = replace(facts, event_shape=shape)
             if facts.normalizer is None and facts.context_shape is None:
-                asked_of = obj, dialect, backend, instance.dtype, facts, chosen
+                asked_of = resting(instance), dialect, backend, instance.dtype, facts, chosen
                 facts = replace(facts, guessed=user.alternatives(*asked_of))
             why.append(f"every call takes batches of events of shape {shape}, the first that does")
         _refuse_other_size(target, facts)
@@ -317,6 +318,13 @@ def settled(
     return facts, spoken, tuple(why)
 
 
+def resting(instance: Instance) -> Any:
+    """A copy in eval mode, which calls of shapes that nobody meant may spoil."""
+    obj = instance.copy()
+    instance.backend.set_mode(obj, False)
+    return obj
+
+
 def broken_off(
     instance: Instance, dialect: Dialect, x: Array, context: Array | None
 ) -> Series | None:
@@ -324,8 +332,7 @@ def broken_off(
     if dialect.forward is None or instance.backend.name != "torch":
         return None
     with instance.backend.sandbox(0, instance.dtype):
-        obj = instance.copy()
-        instance.backend.set_mode(obj, False)
+        obj = resting(instance)
         given = None if context is None else instance.backend.tensor(context, instance.dtype)
         return series_of(obj, dialect.forward, instance.backend.tensor(x, instance.dtype), given)
 

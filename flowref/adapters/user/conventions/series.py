@@ -77,7 +77,15 @@ def series_of(obj: Any, call: Any, x: Any, context: Any) -> Series | None:
     length = 0
     with contextlib.suppress(Exception):  # what it raises is the laws' affair
         length = _longest_chain(partial(call, obj, x, context))
+        if length >= SHORTEST and _draws(obj, call, x, context):
+            return None
     return Series(length) if length >= SHORTEST else None
+
+
+def _draws(obj: Any, call: Any, x: Any, context: Any) -> bool:
+    """Whether two calls differ in their log-dets: an estimate, of which laws of its own speak."""
+    one, other = (call(obj, x, context)[1] for _ in range(2))
+    return one is not None and not bool((one == other).all())
 
 
 def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
