@@ -56,7 +56,10 @@ def test_objects_of_the_library_are_recognized() -> None:
     different = []
     with jax.enable_x64(True):
         for name, component in registry.components("flowjax").items():
-            built = equinox.filter_eval_shape(component.build)  # without their arrays
+            try:
+                built = equinox.filter_eval_shape(component.build)  # without its arrays
+            except jax.errors.ConcretizationTypeError:  # it computes numbers when it is built
+                built = component.build()
             if adapter.recognizes(built) != component.dialect:
                 different.append(name)
     assert not different
