@@ -496,3 +496,16 @@ class Indifferent(Warped):
     def forward(self, x: Any, cond: Any = None) -> Any:
         """Data to latents."""
         return self.onward(x)
+
+
+class BesideItself(Warped):
+    """The log-det is an entry of a mapping that comes beside the value, unless it has another name."""
+
+    def __init__(self, name: str = "log_jac", again: str = "penalty") -> None:
+        super().__init__()
+        self.name, self.again = name, again
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        z, ladj = self.onward(x)
+        return z, {self.name: ladj, self.again: ladj.square()}

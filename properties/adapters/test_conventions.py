@@ -126,6 +126,25 @@ def test_an_option_an_attribute_or_the_factory_decides(name: str, words: str) ->
     assert words in said(name) or not words
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("BesideItself", "log-det: 'log_jac'"),
+        ("BesideItself?name=logabsdet_total", "log-det: 'logabsdet_total'"),
+        ("BesideItself?name=energy", "beside the value: energy, penalty, no log-det"),
+    ],
+)
+def test_a_mapping_beside_the_value_is_read_by_its_keys(name: str, words: str) -> None:
+    """The entry that names a determinant is the log-det; without one there is none, and that is told."""
+    assert words in said(name)
+
+
+def test_two_entries_that_name_a_log_det_are_refused() -> None:
+    """Neither is taken, and both are named."""
+    with pytest.raises(Ambiguous, match="log_jac, log_det"):
+        recipe("BesideItself?again=log_det")
+
+
 def test_the_size_of_an_image_as_a_vector_is_told_by_arrays() -> None:
     """Several hundred features are found where an array has as many entries and no fewer fit."""
     assert recipe("Vector784").recognized.event_shape == (784,)

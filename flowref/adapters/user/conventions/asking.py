@@ -280,6 +280,11 @@ def entry(out: Any, index: Any) -> Any:
     return out[index]
 
 
+def entry_of(out: Any, index: int, name: Any) -> Any:
+    """An entry of a mapping that is a part of what came back."""
+    return out[index][name]
+
+
 def columns(out: Any, first: int, last: int) -> Any:
     """Some columns of the tensor that came back."""
     return out[:, first : last + 1]

@@ -10,7 +10,7 @@ from typing import Any
 
 from flowref.adapters.user.conventions import asking
 from flowref.adapters.user.conventions.directions import Chosen
-from flowref.adapters.user.conventions.names import LOG_DETS, VALUES, plain
+from flowref.adapters.user.conventions.names import DETERMINANT, LOG_DETS, VALUES, plain
 from flowref.model import Ambiguous, Shape, SpecError, TargetError
 
 # What the parts of a returned tuple may be said to be (?returns=).
@@ -87,7 +87,7 @@ def _of_mapping(out: Mapping[Any, Any], rows: int, entries: int, name: str) -> R
     values = [key for key in out if _size(out[key]) == rows * entries]
     if len(values) > 1:
         values = [key for key in values if plain(str(key)) in VALUES][:1] or values
-    ladjs = [key for key in out if plain(str(key)) in LOG_DETS]
+    ladjs = _log_det_keys(out)
     if len(values) != 1 or len(ladjs) > 1:
         raise TargetError(
             f"{name} returned a mapping of {', '.join(map(str, out))}; expected one entry of the "
@@ -96,6 +96,12 @@ def _of_mapping(out: Mapping[Any, Any], rows: int, entries: int, name: str) -> R
     ladj = partial(asking.entry, index=ladjs[0]) if ladjs else asking.none
     words = f"{name} returns {{{', '.join(map(repr, (*values, *ladjs)))}}}"
     return Reading(partial(asking.entry, index=values[0]), ladj, words=(words,))
+
+
+def _log_det_keys(out: Mapping[Any, Any]) -> list[Any]:
+    """The keys of a mapping that name a log-det: as it is mostly called, or by a determinant."""
+    keys = [key for key in out if plain(str(key)) in LOG_DETS]
+    return keys or [key for key in out if DETERMINANT.search(plain(str(key)))]
 
 
 def vars_of(out: Any) -> dict[str, Any]:
@@ -189,10 +195,20 @@ def _of_list(
 
 
 def _ladj_at(out: Any, index: int, rows: int, chosen: Chosen) -> tuple[Any, tuple[str, ...]]:
-    """The reading of the log-det at a place: as it is, or a list of tensors with a number per point
-    each.
+    """The reading of the log-det at a place: as it is, a list of tensors with a number per point
+    each, or an entry of a mapping by its name.
     """
     part = out[index]
+    if isinstance(part, Mapping):
+        keys = _log_det_keys(part)
+        if len(keys) > 1:
+            raise Ambiguous(
+                f"forward returns a mapping beside its value, and {', '.join(map(str, keys))} of it may "
+                "be the log-det; return one of them beside the value"
+            )
+        if not keys:
+            return asking.none, (f"beside the value: {', '.join(map(str, part))}, no log-det",)
+        return partial(asking.entry_of, index=index, name=keys[0]), (f"log-det: {keys[0]!r}",)
     if not isinstance(part, (tuple, list)):
         return partial(asking.entry, index=index), ()
     if not part or not all(_size(one) in (rows, 1) for one in part):
