@@ -29,8 +29,8 @@ def doubted(judgement: Judgement, target: Target, example: Example) -> str:
         if _holds(judgement.measurement, target, replace(example, batch=ROWS), event):
             taken, other = (",".join(map(str, shape)) for shape in (subject.event_shape, event))
             return (
-                f"the event shape ({taken},) was guessed, and with ({other},) it holds: say ?event={other} "
-                f"or ?event={taken}"
+                f"the event shape {subject.event_shape} was guessed, and with {event} it holds: say "
+                f"?event={other} or ?event={taken}"
             )
     return ""
 

@@ -129,6 +129,7 @@ def gradient_traced(flow: Graded, batch: Batch) -> Residual:
 
 @law(
     "conduct/key-decides",
+    version=2,
     points="data",
     tolerance=EXACT,
     effort=1,

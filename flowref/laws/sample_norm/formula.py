@@ -66,6 +66,7 @@ def holds_weights_alone(flow: BatchNormal) -> bool:
 
 @law(
     "sample-norm/formula",
+    version=2,
     applies=normalizes_samples & holds_weights_alone,
     size=1,
     local=False,

@@ -9,6 +9,7 @@ from flowref.backends.jax.trees import apart, floating, moving, opened
 from flowref.model import Support, derive
 from flowref.scripting.case import Case
 from flowref.scripting.constructing import constructed
+from flowref.scripting.drawing import drawn_from
 from flowref.scripting.inlining import Inliner
 from flowref.scripting.layout import unparsed
 from flowref.scripting.names import Unwritable
@@ -63,16 +64,5 @@ def moved(case: Case) -> list[str]:
 
 def random_points(support: Support, shape: tuple[int, ...], seed: int = 1) -> str:
     """An expression for random points of a set. Raises `Unwritable` for sets without a simple one."""
-    if support.kind in ("simplex", "ordered", "product"):
-        raise Unwritable("random points of its domain take more than a line")
     given = f"(jax.random.key({seed}), {shape})"
-    if not support.bounded:
-        return f"jax.random.normal{given}"
-    low, high = support.low, support.high
-    if high == float("inf"):
-        return f"jax.random.uniform{given} + {low + 0.5!r}"
-    if low == -float("inf"):
-        return f"{high - 0.5!r} - jax.random.uniform{given}"
-    if (low, high) == (0.0, 1.0):
-        return f"jax.random.uniform{given}"
-    return f"{low!r} + {high - low!r} * jax.random.uniform{given}"
+    return drawn_from(support, f"jax.random.normal{given}", f"jax.random.uniform{given}")

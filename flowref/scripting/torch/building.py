@@ -13,6 +13,7 @@ from flowref.loading.weights import Weights
 from flowref.model import REAL, Support, derive
 from flowref.scripting.case import Case
 from flowref.scripting.constructing import constructed
+from flowref.scripting.drawing import drawn_from
 from flowref.scripting.inlining import Inliner
 from flowref.scripting.layout import WIDTH, requoted, unparsed
 from flowref.scripting.names import Unwritable
@@ -143,18 +144,7 @@ def warming(case: Case, support: Support | None, shape: tuple[int, ...]) -> list
 def random_points(support: Support, shape: tuple[int, ...]) -> str:
     """An expression for random points of a set. Raises `Unwritable` for sets without a simple one."""
     sizes = ", ".join(map(str, shape))
-    if support.kind in ("simplex", "ordered", "product"):
-        raise Unwritable("random points of its domain take more than a line")
-    if not support.bounded:
-        return f"torch.randn({sizes})"
-    low, high = support.low, support.high
-    if high == float("inf"):
-        return f"torch.rand({sizes}) + {low + 0.5!r}"
-    if low == -float("inf"):
-        return f"{high - 0.5!r} - torch.rand({sizes})"
-    if (low, high) == (0.0, 1.0):
-        return f"torch.rand({sizes})"
-    return f"{low!r} + {high - low!r} * torch.rand({sizes})"
+    return drawn_from(support, f"torch.randn({sizes})", f"torch.rand({sizes})")
 
 
 def _state(obj: Any) -> list[torch.Tensor]:
