@@ -109,7 +109,8 @@ def _hint(obj: Any) -> str:
             return ""
         return (
             f"; of its methods {', '.join(there[:SHOWN])} take one argument: if one is its map and "
-            "another its way back, say ?forward=NAME&inverse=NAME"
+            "another its way back, say ?forward=NAME&inverse=NAME; if one is its log-density, name a factory "
+            "that returns types.SimpleNamespace(log_prob=d.NAME, sample=d.NAME)"
         )
     sample = f", sample=d.{drawn}" if drawn else ""
     return (

@@ -181,6 +181,13 @@ def test_a_running_log_det_of_another_name_is_no_context() -> None:
         recipe("Accumulator")
 
 
+@pytest.mark.parametrize(("name", "method"), [("OtherWords", "NAME"), ("FewWords", "log_q")])
+def test_a_density_of_other_words_is_told_how_to_be_one(name: str, method: str) -> None:
+    """The refusal names the factory that makes a density of it, with its method where that is likely."""
+    with pytest.raises(TargetError, match=rf"SimpleNamespace\(log_prob=d\.{method}"):
+        recipe(name)
+
+
 @pytest.mark.parametrize(("name", "told"), [("Unconditioned", True), ("Indifferent", False)])
 def test_a_context_that_was_not_given_is_told(name: str, told: bool) -> None:
     """Its shape stands in the hint, where one shape alone fits."""

@@ -27,7 +27,9 @@ LIKELY = (
     "synthesise", "synthesize", "from_latent", "to_data", "pull",
 )  # fmt: skip
 # Methods that may be a log-density, and those that may draw: named in a hint, never taken.
-DENSE = ("logpdf", "log_pdf", "logp", "log_density", "log_likelihood", "loglik", "logprob", "ll")
+DENSE = (
+    "logpdf", "log_pdf", "logp", "log_p", "log_q", "log_density", "log_likelihood", "loglik", "logprob", "ll",
+)  # fmt: skip
 DRAWING = ("rvs", "samples", "draw", "generate", "simulate")
 # Methods that draw points with their log-densities beside them.
 BESIDE_SAMPLES = (
