@@ -2,68 +2,43 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from flowref.adapters.user import bounds
-from flowref.adapters.user.calls import forward_single, sample_shape
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.chosen import chosen_of
-from flowref.adapters.user.conventions.directions import BATCH_AXIS
-from flowref.adapters.user.conventions.names import SYNCS
-from flowref.adapters.user.conventions.series import Series, series_of
-from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
-from flowref.adapters.user.conventions.simplex import DECLARED
-from flowref.adapters.user.conventions.syncing import owners, synced, syncing
-from flowref.adapters.user.conventions.turning import batch_last
-from flowref.adapters.user.probing import ROWS
-from flowref.backends import Backend
+from flowref.adapters.user.conventions.settling import Settled
 from flowref.loading.declared import Declared
-from flowref.loading.factory import attributes
-from flowref.loading.initialization import INITIALIZED, initializes, made_ready
-from flowref.loading.instance import GIVE_SHAPE, Instance, Refusal
+from flowref.loading.instance import Instance, Refusal
 from flowref.loading.kernels import settled as kernel_settled
 from flowref.loading.kernels import spoken as kernel_spoken
 from flowref.loading.recognition import Recognition
+from flowref.loading.settling import points_of, settled
+from flowref.loading.trips import iterating, round_trip
 from flowref.model import (
     OBJECT,
     USER,
-    Ambiguous,
-    Array,
     Condition,
     Dialect,
     Facts,
     FlowrefError,
     History,
-    Normalizer,
-    Shape,
     Subject,
-    Target,
-    TargetError,
-    Unsupported,
     draw,
     one_line,
     place_of,
 )
 
-# Beyond so many coordinates an inverse that solves them one by one is not called for the sake of
-# counting.
-LARGE = 64
 # Nominal nanoseconds after which a call is counted no further.
 LONGEST = 2e9
 # Coordinates from which on a subject is probed as it was built: train-mode batches cost too much.
 MANY = 256
-# Said of log-dets that are cast to single precision, or made in it.
-SINGLE_LADJ = "log-det in single precision, and judged in that"
-# What the inverse and the log-det of a solver are held to where nothing is promised of them.
-FOUND, SOLVED = 1e-5, 1e-4
 
 
 @dataclass(frozen=True)
@@ -151,35 +126,6 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     return Probed(dialect, facts, instance.dtype, operations, (*why, runs), conventions, hints)
 
 
-def accumulates(
-    instance: Instance, dialect: Dialect, x: Array, context: Array | None, default: str = "float32"
-) -> bool:
-    """Whether forward or inverse returns a value in float64 and a log-det in float32, since it
-    starts from zeros of the ``default`` dtype, or from tensors that no cast reaches: models are
-    written, trained and used in float32, and only judged in another. Where it does so under either
-    default dtype it says float() itself.
-    """
-    backend = instance.backend
-    if dialect.forward is None or instance.dtype != "float64":
-        return False
-    with backend.sandbox(0, default):
-        given = None if context is None else backend.tensor(context, instance.dtype)
-        value: Any = backend.tensor(x, instance.dtype)
-        for call in (dialect.forward, dialect.inverse):
-            if call is None:
-                continue
-            obj = instance.copy()
-            backend.set_mode(obj, False)
-            try:
-                value, ladj = call(obj, value, given)
-                dtypes = [str(getattr(backend.array(part), "dtype", "")) for part in (value, ladj)]
-            except Exception:  # whether it can be called so is a law's affair
-                return False
-            if dtypes == ["float64", "float32"]:
-                return True
-    return False
-
-
 def refusing(subject: Subject) -> dict[str, str]:
     """The abilities that raise whatever they are given: an inverse for every image of ordinary
     points, together and alone, and a sampler for every number of samples.
@@ -217,216 +163,11 @@ def raised(call: Callable[[], Any]) -> str:
     return ""
 
 
-def settled(
-    instance: Instance, dialect: Dialect, facts: Facts
-) -> tuple[Facts, Settled, tuple[str, ...]]:
-    """The facts of a user's object and how it speaks, completed by calls: its event shape, what
-    calls return, its latent shape; and why.
-    """
-    from flowref.adapters.common import batch_norm_shapes, normalizing, statistics_layers
-    from flowref.adapters.user import contexts
-    from flowref.adapters.user import probing as user
-
-    target, backend, why = instance.source.target, instance.backend, []
-    with backend.sandbox(0, instance.dtype):
-        obj = resting(instance)
-        options = dict(target.options)
-        kind, kept = options.get("kind"), backend.tensor(np.zeros(1), instance.dtype)
-        chosen = chosen_of(obj, attributes(instance.source.factory), options)
-        if facts.codomain is not None and facts.codomain.kind == "simplex":
-            # Of what lies on it all coordinates but one are judged, which fill no set with a name.
-            chosen, facts = {**chosen, DECLARED: "yes"}, replace(facts, codomain=None)
-        statistics_layers.refuse(obj, dialect, str(target), kept.dtype)
-        if not facts.event_shape and facts.domain.coordinates:
-            facts = replace(facts, event_shape=(len(facts.domain.coordinates),))
-        said: tuple[str, ...] = ()
-        if facts.context_shape is None and "context" not in options:
-            facts, chosen, said = with_context(instance, obj, dialect, facts, chosen)
-        one_way = facts.context_shape is None and dialect.forward is not None
-        if one_way and batch_last(
-            resting(instance), backend, instance.dtype, facts.event_shape, chosen
-        ):
-            chosen = {**chosen, BATCH_AXIS: "last"}
-        if not facts.event_shape:
-            shape = (
-                facts.normalizer is None and normalizing.infer_shape(obj, dialect, kept.dtype, kind)
-            ) or _inferred(instance, obj, dialect, facts, chosen)
-            facts = replace(facts, event_shape=shape)
-            if facts.normalizer is None and facts.context_shape is None:
-                asked_of = resting(instance), dialect, backend, instance.dtype, facts, chosen
-                facts = replace(facts, guessed=user.alternatives(*asked_of))
-            why.append(f"every call takes batches of events of shape {shape}, the first that does")
-        _refuse_other_size(target, facts)
-        x, context = _points(facts)
-        given = None if context is None else backend.tensor(context, instance.dtype)
-        point = backend.tensor(x, instance.dtype), given
-        asked = made_ready(obj, dialect, backend, point)
-        spoken = user.settle(obj, dialect, *point, facts, chosen).saying(*said)
-        if not said and "context" not in options:
-            hint = contexts.unheard(obj, spoken.dialect, backend, instance.dtype, facts, chosen)
-            spoken = replace(spoken, hints=(*spoken.hints, *filter(None, [hint])))
-        shown: tuple[str, ...] = ()
-        if facts.normalizer is None and (
-            asked or initializes(instance.copy(), spoken.dialect, backend, point)
-        ):
-            # Its first batch comes out standardized, and no other.
-            spoken = spoken.saying(INITIALIZED)
-        elif facts.normalizer is None and initialized_back(instance, spoken, given):
-            # Data go in where it goes back.
-            spoken = replace(spoken, dialect=replace(spoken.dialect, normalizing="inverse"))
-            spoken = spoken.saying(f"{INITIALIZED}, by inverse: that takes data to latents")
-        else:
-            facts, shown = normalizing.completed(obj, spoken.dialect, facts, kept.dtype, kind)
-        if shown and facts.normalizer is not None:
-            spoken = of_normalizer(spoken, facts.normalizer)
-    if facts.normalizer is None and (method := unsynced(instance, spoken.dialect)):
-        repair = partial(synced, method=method)
-        spoken = replace(spoken, dialect=replace(spoken.dialect, repair=repair))
-        spoken = spoken.saying(f"{method}() is called after its parameters were moved")
-    if accumulates(instance, spoken.dialect, x, context):
-        facts = replace(facts, promises={**facts.promises, "narrow-log-det": True})
-        itself = accumulates(instance, spoken.dialect, x, context, instance.dtype)
-        spoken = spoken.saying(SINGLE_LADJ if itself else "log-det added up in the default dtype")
-    if series := broken_off(instance, spoken.dialect, x, context):
-        spoken = replace(spoken, dialect=series.of(spoken.dialect)).saying(series.words)
-        facts = replace(facts, promises={"log-det-tolerance": series.tolerance, **facts.promises})
-    why += [*_changes(dialect, spoken.dialect), *shown]
-    latent = spoken.latent
-    facts = replace(
-        facts,
-        ladj_event=spoken.ladj_event,
-        promises={**spoken.promises, **facts.promises},
-    )
-    if facts.normalizer is not None and (
-        reason := batch_norm_shapes.misfit(obj, facts.normalizer, facts.event_shape)
-    ):
-        raise TargetError(f"{target}: {reason}. Give {GIVE_SHAPE}")
-    if latent is not None:
-        if "complex" in str(latent.dtype):
-            raise TargetError(
-                f"{target}: forward returns complex numbers, and laws are measured on real ones. Audit "
-                "a wrapper that takes and returns real and imaginary parts as entries of their own"
-            )
-        facts = replace(facts, latent_shape=tuple(latent.shape[1:]))
-        if math.prod(latent.shape[1:]) != math.prod(x.shape[1:]):
-            raise TargetError(
-                f"{target}: forward maps an event of shape {tuple(x.shape[1:])} to "
-                f"{tuple(latent.shape[1:])}; a bijection keeps the number of entries. If the event "
-                "shape is another, give it as ?event=3 or ?event=2,4,4; if it returns "
-                "log-likelihoods, say ?returns=log_prob"
-            )
-    return facts, spoken, tuple(why)
-
-
-def resting(instance: Instance) -> Any:
-    """A copy in eval mode, which calls of shapes that nobody meant may spoil."""
-    obj = instance.copy()
-    instance.backend.set_mode(obj, False)
-    return obj
-
-
-def broken_off(
-    instance: Instance, dialect: Dialect, x: Array, context: Array | None
-) -> Series | None:
-    """The series that the log-det of a user's object is, or None."""
-    if dialect.forward is None or instance.backend.name != "torch":
-        return None
-    with instance.backend.sandbox(0, instance.dtype):
-        obj = resting(instance)
-        given = None if context is None else instance.backend.tensor(context, instance.dtype)
-        return series_of(obj, dialect.forward, instance.backend.tensor(x, instance.dtype), given)
-
-
-def unsynced(instance: Instance, dialect: Dialect) -> str:
-    """The method by which an object that repairs nothing else follows its parameters, or nothing."""
-    if dialect.repair is not None or not callable(getattr(instance.obj, "modules", None)):
-        return ""
-    if not any(owners(instance.obj, method) for method in SYNCS):
-        return ""
-    with instance.backend.sandbox(0, instance.dtype):
-        return syncing(instance.copy())
-
-
-def initialized_back(instance: Instance, spoken: Settled, context: Any) -> bool:
-    """Whether an object that no batch initializes on the way forward is initialized by the first on
-    its way back.
-    """
-    if spoken.latent is None or spoken.dialect.inverse is None:
-        return False
-    backend = instance.backend
-    point = backend.tensor(backend.array(spoken.latent), instance.dtype), context
-    return initializes(instance.copy(), spoken.dialect, instance.backend, point, back=True)
-
-
-def with_context(
-    instance: Instance, obj: Any, dialect: Dialect, facts: Facts, chosen: dict[str, str]
-) -> tuple[Facts, dict[str, str], tuple[str, ...]]:
-    """Facts with the shape of a context that the object cannot be called without, or choices with
-    what it is given in the place of a mask or a label, and what is said of that; as they were where
-    it asks for nothing.
-    """
-    from flowref.adapters.user import contexts
-    from flowref.adapters.user.conventions.directions import GIVEN_ONES
-
-    name = contexts.wanted(obj, dialect, chosen)
-    if not name:
-        return facts, chosen, ()
-    asked = obj, dialect, instance.backend, instance.dtype, facts, chosen, name
-    bound, refused = "", None
-    if not contexts.is_mask(name):
-        try:
-            found = contexts.infer(*asked)
-            shape = ", ".join(map(str, found.context_shape or ()))
-            return found, chosen, (f"context: {name} of shape ({shape},)",)
-        except Ambiguous:
-            raise
-        except TargetError as error:
-            refused = error
-    bound = contexts.bind(*asked)
-    if not bound:
-        raise refused or TargetError(f"it asks for {name} besides points: give its ?event=")
-    kind = bound.partition("=")[2]
-    given = {"none": "None", "label": "1 for all points"}.get(kind, f"ones for {kind}")
-    return facts, {**chosen, GIVEN_ONES: bound}, (f"{name}: {given}",)
-
-
-def _inferred(
-    instance: Instance, obj: Any, dialect: Dialect, facts: Facts, chosen: dict[str, str]
-) -> Shape:
-    """The event shape that calls in eval mode show, or in train mode where those in eval mode are
-    refused.
-    """
-    from flowref.adapters.user import probing as user
-
-    backend, dtype = instance.backend, instance.dtype
-    try:
-        return user.infer_shape(obj, dialect, backend, dtype, facts, chosen)
-    except Ambiguous:
-        raise
-    except TargetError:
-        other = instance.copy()
-        backend.set_mode(other, True)
-        with contextlib.suppress(TargetError):
-            return user.infer_shape(other, dialect, backend, dtype, facts, chosen)
-        raise
-
-
-def _refuse_other_size(target: Target, facts: Facts) -> None:
-    """Refuse a domain with another number of coordinates than the event."""
-    size = math.prod(facts.event_shape)
-    for name, support in (("domain", facts.domain), ("codomain", facts.codomain)):
-        if support is not None and support.coordinates and len(support.coordinates) != size:
-            raise TargetError(
-                f"{target}: its {name} has {len(support.coordinates)} coordinates, but an event of "
-                f"shape {facts.event_shape} has {size}"
-            )
-
-
 def bounded(instance: Instance, dialect: Dialect, facts: Facts) -> tuple[Facts, str]:
     """The facts of what promises a lower bound of its log-density, and what is said of it: a bound
     that differs from one random state to another is an estimate.
     """
-    x, context = _points(facts)
+    x, context = points_of(facts)
     backend = instance.backend
     seen = []
     for seed in (0, 1):
@@ -446,103 +187,3 @@ def bounded(instance: Instance, dialect: Dialect, facts: Facts) -> tuple[Facts, 
     facts = replace(facts, promises={**facts.promises, "estimator": True, "lower-bound": kind})
     said = "of one sample" if kind == "one-sample" else "with averages or closed forms"
     return facts, f"log_prob is a random lower bound {said}"
-
-
-def of_normalizer(spoken: Settled, normalizer: Normalizer) -> Settled:
-    """How a normalizer speaks: of a log-det that it does not offer nothing need be said."""
-    said = tuple(one for one in spoken.conventions if one != NO_LADJ)
-    dialect = replace(spoken.dialect, normalizing=normalizer.call)
-    return replace(spoken, dialect=dialect, conventions=said, hints=())
-
-
-def _points(facts: Facts) -> tuple[Any, Any]:
-    """Ordinary points of the domain, with contexts if there are any."""
-    rng = np.random.default_rng(0)
-    x = draw(facts.domain, (ROWS, *facts.event_shape), rng)
-    context = facts.context_shape
-    return x, None if context is None else rng.standard_normal((ROWS, *context))
-
-
-def _changes(before: Dialect, after: Dialect) -> list[str]:
-    """What the calls of a user's object decided about how it is called."""
-    why = []
-    if before.forward is not None and after.forward is None:
-        why.append("forward returns a number per point: it is the log-likelihood, and no map")
-    elif after.forward is forward_single and before.forward is not after.forward:
-        why.append("forward returns its value alone")
-    if after.sample is sample_shape:
-        why.append("sample takes a shape")
-    return why
-
-
-class Trip(NamedTuple):
-    """What ordinary calls took: operations there and back, and how often a parameter was read."""
-
-    there: int
-    back: int
-    read_there: int
-    read_back: int
-
-    @property
-    def operations(self) -> int:
-        """The operations of a round trip."""
-        return self.there + self.back
-
-
-def round_trip(subject: Subject, backend: Backend) -> Trip:
-    """Ordinary calls, to see that there is something to audit."""
-    rng = np.random.default_rng(1)
-    x = draw(subject.domain, (3, *subject.event_shape), rng)
-    context = (
-        None if subject.context_shape is None else rng.standard_normal((3, *subject.context_shape))
-    )
-    y = None
-    with backend.count_operations() as there:
-        if subject.forward is not None:
-            y = subject.forward(x, context).value
-        elif subject.log_prob is not None:
-            subject.log_prob(x, context)
-        elif subject.push is not None:
-            subject.push(x, 0, context)
-        elif subject.cdf is not None:
-            subject.cdf(x)
-        elif subject.dequantize is not None:
-            subject.dequantize(
-                np.zeros((3, *subject.event_shape)), np.zeros((3, *subject.event_shape))
-            )
-        else:
-            raise Unsupported("it has neither forward nor log_prob")
-    with backend.count_operations() as back:
-        if y is not None and subject.inverse is not None and math.prod(y.shape[1:]) <= LARGE:
-            with contextlib.suppress(Exception):  # what an inverse does is the laws' affair
-                subject.inverse(y + 0.0, context)
-    return Trip(there.operations, back.operations, there.readings, back.readings)
-
-
-def iterating(facts: Facts, trip: Trip) -> tuple[Facts, tuple[str, ...]]:
-    """Facts of a user's object with the accuracy that a solver in it is held to where it promises
-    none, and what is said of it.
-
-    A map that goes through its coordinates one by one reads each parameter, and runs each operation,
-    as often as there are coordinates; an iteration does so many times more.
-    """
-    times = 2 * math.prod(facts.event_shape) + 8
-    solves = trip.read_there > times
-    searches = trip.back > times * max(1, trip.there) or (
-        trip.read_back > times * max(1, trip.read_there)
-    )
-    assumed: dict[str, float] = {}
-    if solves:
-        assumed["log-det-tolerance"] = SOLVED
-    if solves or searches:
-        assumed["inverse-tolerance"] = FOUND
-    assumed = {name: value for name, value in assumed.items() if name not in facts.promises}
-    if not assumed:
-        return facts, ()
-    words = {
-        "inverse-tolerance": "its inverse iterates",
-        "log-det-tolerance": "its log-det is integrated step by step",
-    }
-    told = tuple(f"{words[name]}, held to {value:g}" for name, value in assumed.items())
-    flags = {"assumed-accuracy": True} if "log-det-tolerance" in assumed else {}
-    return replace(facts, promises={**facts.promises, **assumed, **flags}), told

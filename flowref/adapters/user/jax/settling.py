@@ -117,7 +117,7 @@ def guessed(obj: Any, dialect: Dialect, found: Settled, state: Sequence[Shape]) 
     others: list[Shape] = []
     if len(shape) == 1:
         others += [] if shape[0] in sizes else [(1,), (2,), (3,), (4,)]
-        if not settled.forward or not settled.forward.keywords["way"].single:  # type: ignore[attr-defined]
+        if not settled.forward or not way_of(settled.forward).single:
             sides = {side for side in _numbers(owner_of(obj)) if side <= MOST_SIDE} | {SIDE}
             others += [(side, side, shape[0]) for side in sorted(sides)]
             others += [(SIDE, shape[0])]
@@ -141,6 +141,11 @@ def _numbers(obj: Any) -> Iterator[int]:
                 yield one
 
 
+def way_of(call: Any) -> Any:
+    """How a call of a dialect of this adapter speaks to the object."""
+    return call.keywords["way"]
+
+
 def asked_for(obj: Any, dialect: Dialect) -> str:
     """What a map, or a log-density, has to be given besides a point and a key; empty where that is
     nothing.
@@ -148,7 +153,7 @@ def asked_for(obj: Any, dialect: Dialect) -> str:
     spoken = dialect.forward or dialect.log_prob
     if spoken is None:
         return ""
-    run = method_of(obj, spoken.keywords["way"].method)  # type: ignore[attr-defined]
+    run = method_of(obj, way_of(spoken).method)
     names = [name for name in required(run) if name not in KEYS]
     return names[1] if len(names) == 2 else ""
 
@@ -214,7 +219,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         context = rng.standard_normal((ROWS, *facts.context_shape))
     said: list[str] = []
     if dialect.forward is not None:
-        way = of_map(obj, dialect.forward.keywords["way"], x, context)  # type: ignore[attr-defined]
+        way = of_map(obj, way_of(dialect.forward), x, context)
         dialect = replace(dialect, forward=partial(mapped, way=way))
         said += ["one event at a time"] if way.single else []
         value, ladj = called(mapped, obj, x, context, way)
@@ -225,17 +230,17 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
             facts = _with_form(facts, ladj)
         if dialect.inverse is not None:
             y = np.asarray(value)
-            back = replace(dialect.inverse.keywords["way"], single=way.single)  # type: ignore[attr-defined]
+            back = replace(way_of(dialect.inverse), single=way.single)
             with contextlib.suppress(Exception):  # what an inverse raises is the laws' affair
                 back = of_map(obj, back, y, context)
             dialect = replace(dialect, inverse=partial(mapped, way=back))
         facts, more = of_traces(obj, dialect, facts, x, context, value)
         said += more
     if dialect.log_prob is not None:
-        way = of_density(obj, dialect.log_prob.keywords["way"], x, context)  # type: ignore[attr-defined]
+        way = of_density(obj, way_of(dialect.log_prob), x, context)
         dialect = replace(dialect, log_prob=partial(dense, way=way))
     if dialect.sample is not None:
-        found = of_sampler(obj, dialect.sample.keywords["way"].method, x, context)  # type: ignore[attr-defined]
+        found = of_sampler(obj, way_of(dialect.sample).method, x, context)
         if found is None:
             said.append("sample takes neither a key and a number nor a key alone: not judged")
         dialect = replace(dialect, sample=None if found is None else partial(drawn, way=found))
