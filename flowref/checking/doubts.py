@@ -11,13 +11,11 @@ import numpy as np
 from flowref.checking.judgement import HELD, UNDECIDED, Judgement
 from flowref.checking.measurement import measure
 from flowref.checking.tolerance import judge
-from flowref.model import Batch, Law, Subject, seed_of
+from flowref.model import VALUES, Batch, Law, Subject, seed_of
 from flowref.model.means import Beyond
 
 # How far beside a point a law of derivatives is measured again, relative to 1 + |x|.
 ASIDE = 2.0**-16
-# Laws of values, by what their names say.
-OF_VALUES = ("roundtrip", "jacobian-inverse")
 # How often an object is built again under random rounding, and how often in any case; a residual that
 # is then this many times larger than what that explains is clear.
 BUILDS, FEWEST_BUILDS, CLEAR = 8, 3, 8.0
@@ -29,7 +27,7 @@ def leaks(subject: Subject, batch: Batch, law: Law) -> bool:
     """Whether float32 arithmetic feeds the outputs of a float64 subject that a law speaks of: a log-det
     in single precision excuses nothing of the values beside it.
     """
-    values = any(claim in law.id for claim in OF_VALUES)
+    values = law.about == VALUES
     rows = batch.rows(slice(0, 2))
     for which in ("forward", "inverse", "log_prob"):
         if which not in subject.calls:

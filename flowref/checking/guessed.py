@@ -12,7 +12,7 @@ from flowref.checking.judgement import HELD, Judgement
 from flowref.checking.measurement import Measurement, measure, precision_of
 from flowref.checking.points import points
 from flowref.checking.tolerance import judge
-from flowref.model import Shape, Target
+from flowref.model import VOLUME, Shape, Target
 
 # Points at which another event is tried.
 ROWS = 16
@@ -23,7 +23,7 @@ def doubted(judgement: Judgement, target: Target, example: Example) -> str:
     decides; empty where the event is no guess, or the law is violated at all that fit.
     """
     subject, law = judgement.measurement.subject, judgement.measurement.law
-    if not subject.facts.guessed or not of_size(law.id):
+    if not subject.facts.guessed or law.about != VOLUME:
         return ""
     for event in subject.facts.guessed:
         if _holds(judgement.measurement, target, replace(example, batch=ROWS), event):
@@ -33,12 +33,6 @@ def doubted(judgement: Judgement, target: Target, example: Example) -> str:
                 f"?event={other} or ?event={taken}"
             )
     return ""
-
-
-def of_size(name: str) -> bool:
-    """Whether a law speaks of volume or mass, which depend on what is one event."""
-    family, _, claim = name.partition("/")
-    return family == "density" or "log-det" in claim or claim == "honest-zero"
 
 
 def _holds(accused: Measurement, target: Target, example: Example, event: Shape) -> bool:

@@ -29,6 +29,8 @@ from flowref.model.law import (
     EXACT,
     ROUNDING,
     STATISTICAL,
+    VALUES,
+    VOLUME,
     Law,
     Mutant,
     Residual,
@@ -56,7 +58,7 @@ from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verd
 __all__ = [
     "ADVICE", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "EXACT", "KINDS", "MASKS", "MEANINGS", "OBJECT",
     "ORDERS", "OTHER_WEIGHTS", "PARTS", "PROMISES", "PUBLISHED", "REAL", "ROLES", "ROUNDING", "RUNNING", "SAMPLE", "STATISTICAL",
-    "UNCOUNTED", "USER", "Adapter", "Ambiguous", "Array", "BaselineError", "Batch", "Call",
+    "UNCOUNTED", "USER", "VALUES", "VOLUME", "Adapter", "Ambiguous", "Array", "BaselineError", "Batch", "Call",
     "CallCost", "Component", "Condition", "Cost", "Counterexample", "Counts", "Coupling",
     "DataError", "Dialect", "Evidence", "Facts", "Figure", "FlowrefError", "History", "Kernel", "KnownFailure", "Law", "LawError",
     "Life", "Line", "Manner", "Mapped", "MultiScale", "Mutant", "Normalizer", "Observation",

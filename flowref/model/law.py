@@ -22,6 +22,7 @@ from flowref.model.target import History, Target
 MANY_FEATURES = 384
 CLAIM, CONTRACT, ADVICE = "claim", "contract", "advice"
 ROUNDING, EXACT, BOUND, STATISTICAL = "rounding", "exact", "bound", "statistical"
+VALUES, VOLUME = "values", "volume"
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ class Residual:
 # What the fields of a law may be.
 CHOICES = {
     "force": (CLAIM, CONTRACT, ADVICE),
+    "about": ("", VALUES, VOLUME),
     "tolerance": (ROUNDING, EXACT, BOUND, STATISTICAL),
     "points": ("domain", "latents", "beyond", "data"),
     "history": ("warm", "fresh", "trained"),
@@ -94,6 +96,8 @@ Echo = Callable[[Any, Batch], Callable[[], Array]]
 class Law:
     """One claim about a subject. The registry makes it picklable, by its id.
 
+    ``about``: "values" of a law that compares values alone, whose log-dets may be in single precision; "volume" of one of
+    volume or mass, which depend on what is one event.
     ``points``: where they are drawn: "domain", "latents" (in the codomain where one is declared,
     else in the domain), "beyond" (outside the domain) or "data" (where the log-density lives).
     ``history``: how the subject has lived before the measurement (see `Condition`).
@@ -125,6 +129,7 @@ class Law:
     statement: str
     needs: frozenset[str]
     force: str = CLAIM
+    about: str = ""
     tolerance: str = ROUNDING
     points: str = "domain"
     history: History = "warm"

@@ -22,6 +22,8 @@ from flowref.model import (
     EXACT,
     ROUNDING,
     STATISTICAL,
+    VALUES,
+    VOLUME,
     Law,
     Mutant,
     Status,
@@ -88,6 +90,17 @@ def test_a_law_is_stated(law: Law) -> None:
     assert law.force in (CLAIM, CONTRACT, ADVICE)
     assert law.tolerance in (ROUNDING, EXACT, BOUND, STATISTICAL)
     assert (law.force == CONTRACT) == (law.promise is not None)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.id)
+def test_a_law_says_what_it_is_about(law: Law) -> None:
+    """A law of densities or log-dets says that it is about volume, so that an event shape that was
+    guessed accuses nobody; one of round trips that it is about values.
+    """
+    if law.family == "density" or "log-det" in law.id:
+        assert law.about == VOLUME
+    if law.id.startswith(("bijection/", "mode/")) and "roundtrip" in law.id:
+        assert law.about == VALUES
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.id)

@@ -22,6 +22,7 @@ from flowref.model import (
     ADVICE,
     BOUND,
     EXACT,
+    VOLUME,
     Array,
     Batch,
     Residual,
@@ -50,7 +51,7 @@ layer = has_inverse & channelled & affine
 tracked_layer = keeps_statistics & layer
 
 
-@batch_norm_law("batch-norm/log-det", applies=tracked_layer, source=DINH)
+@batch_norm_law("batch-norm/log-det", about=VOLUME, applies=tracked_layer, source=DINH)
 def log_det(flow: BatchNormal, batch: Batch) -> Residual:
     r"""In eval mode the log-det is $S \sum_c (\log|w_c| - \frac12 \log(v_c + \epsilon))$ for events
     of S positions, the same for every sample.

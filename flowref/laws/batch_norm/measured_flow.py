@@ -14,7 +14,7 @@ from flowref.laws.batch_norm.measuring import line, off_line, offers_log_det
 from flowref.laws.batch_norm.normalizer import random_batch
 from flowref.laws.common.arithmetic import reported
 from flowref.laws.common.outcomes import attempt
-from flowref.model import RUNNING, Array, Batch, Residual, Undecidable, requires
+from flowref.model import RUNNING, VOLUME, Array, Batch, Residual, Undecidable, requires
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Run, Step, Train
 
@@ -34,6 +34,7 @@ class Told(NamedTuple):
 
 @batch_norm_law(
     "batch-norm/log-det-of-slopes",
+    about=VOLUME,
     applies=channelled & offers_log_det,
     source=f"{DINH}: the log-det of a map per channel is the sum of the logs of its slopes",
 )

@@ -26,7 +26,7 @@ from flowref.laws.batch_norm.normalizer import (
     random_batch,
 )
 from flowref.laws.common.arithmetic import reported
-from flowref.model import Array, Batch, Residual, Undecidable, requires
+from flowref.model import VOLUME, Array, Batch, Residual, Undecidable, requires
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Normalize, Pullback, Roles, Run, Train
 
@@ -55,7 +55,9 @@ def running_average_used(flow: BatchNormal, batch: Batch) -> Residual:
     return batch_residual(apart(y, parameters.affine(hat), parameters.magnitude(hat)), note)
 
 
-@batch_norm_law("batch-norm/running-average-log-det", applies=averaged, source=APPENDIX)
+@batch_norm_law(
+    "batch-norm/running-average-log-det", about=VOLUME, applies=averaged, source=APPENDIX
+)
 def running_average_log_det(flow: BatchNormal, batch: Batch) -> Residual:
     """Where train mode normalizes by running averages, the log-det has the variance that the output
     has.

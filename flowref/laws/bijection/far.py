@@ -6,7 +6,18 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt, log_det
 from flowref.laws.common.requirements import exact_density, exact_log_det
-from flowref.model import ADVICE, EXACT, Array, Batch, Residual, Unsupported, draw, law, requires
+from flowref.model import (
+    ADVICE,
+    EXACT,
+    VOLUME,
+    Array,
+    Batch,
+    Residual,
+    Unsupported,
+    draw,
+    law,
+    requires,
+)
 from flowref.model.abilities import Bijection, Density, Flow
 from flowref.model.support import Support
 
@@ -60,6 +71,7 @@ def rays(
 # Advice: so far out few data lie, and the formula is right on paper.
 @law(
     "bijection/far-log-det",
+    about=VOLUME,
     force=ADVICE,
     tolerance=EXACT,
     local=False,
@@ -92,6 +104,7 @@ def far_log_det(flow: Bijection, batch: Batch) -> Residual:
 
 @law(
     "density/far-log-prob",
+    about=VOLUME,
     points="data",
     force=ADVICE,
     tolerance=EXACT,

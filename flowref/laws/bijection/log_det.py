@@ -32,7 +32,7 @@ from flowref.laws.common.arithmetic import (
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.requirements import exact_log_det, forward_in_closed_form, true_gradients
 from flowref.laws.common.structure import LARGE
-from flowref.model import Array, Batch, Residual, Unsupported, law, requires
+from flowref.model import VALUES, VOLUME, Array, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import (
     Bijection,
     Differentiable,
@@ -84,6 +84,7 @@ def brought_back(back: Array, x: Array) -> Array:
 
 @law(
     "bijection/log-det",
+    about=VOLUME,
     lines=True,
     parted=True,
     applies=exact_log_det,
@@ -109,6 +110,7 @@ def inverse_in_closed_form(flow: Flow) -> bool:
 
 @law(
     "bijection/inverse-log-det",
+    about=VOLUME,
     lines=True,
     points="latents",
     parted=True,
@@ -126,6 +128,7 @@ def inverse_log_det(flow: DifferentiableInvertible, batch: Batch) -> Residual:
 
 @law(
     "bijection/log-det-antisymmetry",
+    about=VOLUME,
     lines=True,
     parted=True,
     applies=exact_log_det,
@@ -189,6 +192,7 @@ def one_by_one(flow: Invertible, point: Batch) -> bool:
 
 @law(
     "bijection/jacobian-inverse-product",
+    about=VALUES,
     applies=inverse_in_closed_form & exact_log_det,
     arbitrate=arbitrate_product,
     effort=6,
@@ -279,6 +283,7 @@ def cut_off(flow: Invertible, batch: Batch, y: Array) -> bool:
 
 @law(
     "bijection/log-det-parameter-gradient",
+    about=VOLUME,
     former="bijection/log-det-gradient",
     effort=4,
     size=16,

@@ -19,7 +19,7 @@ from flowref.laws.common.arithmetic import (
 )
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_log_det, in_double
-from flowref.model import Array, Batch, Residual, Unsupported, draw, law, requires
+from flowref.model import VOLUME, Array, Batch, Residual, Unsupported, draw, law, requires
 from flowref.model.abilities import Bijection, Flow, Pulling, offers
 
 
@@ -70,6 +70,7 @@ def pulled_back(flow: Flow) -> bool:
 
 @law(
     "bijection/log-det-by-differences",
+    about=VOLUME,
     local=False,
     effort=3,
     size=3,

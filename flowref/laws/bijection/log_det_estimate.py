@@ -12,6 +12,7 @@ from flowref.laws.common.arithmetic import finite_rows, log_abs_det, reported, r
 from flowref.laws.common.structure import WHOLE
 from flowref.model import (
     BOUND,
+    VOLUME,
     Array,
     Batch,
     Mapped,
@@ -49,6 +50,7 @@ def estimator(flow: Flow) -> bool:
 
 @law(
     "bijection/log-det-estimate",
+    about=VOLUME,
     tolerance=BOUND,
     effort=2,
     size=24,

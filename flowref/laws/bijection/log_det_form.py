@@ -12,7 +12,7 @@ import numpy as np
 from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import Probe, absent, data, probe_of, probes
-from flowref.model import CONTRACT, EXACT, Array, Batch, Mapped, Residual, Unsupported, law
+from flowref.model import CONTRACT, EXACT, VOLUME, Array, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Bijection, Flow, Living, offers
 from flowref.model.steps import Eval, Learn, Step, Train
 
@@ -20,7 +20,7 @@ from flowref.model.steps import Eval, Learn, Step, Train
 FEW = (1, 2, 3)
 
 
-@law("bijection/log-det-shape", tolerance=EXACT, effort=4, size=7, scales=(0.0,))
+@law("bijection/log-det-shape", about=VOLUME, tolerance=EXACT, effort=4, size=7, scales=(0.0,))
 def log_det_shape(flow: Bijection, batch: Batch) -> Residual:
     """A log-det comes back as one number per point, in the batch shape (plus the event axes of an
     elementwise transform), in either mode and after training steps.
@@ -84,6 +84,7 @@ def after_training(flow: Flow, probed: Sequence[Probe], batch: Batch) -> Iterato
 
 @law(
     "bijection/log-det-narrow",
+    about=VOLUME,
     tolerance=EXACT,
     effort=2,
     size=3,
@@ -134,7 +135,7 @@ def constant_jacobian(flow: Bijection, batch: Batch) -> Residual:
     )
 
 
-@law("bijection/log-det-additive", force=CONTRACT, promise="elementwise", effort=4)
+@law("bijection/log-det-additive", about=VOLUME, force=CONTRACT, promise="elementwise", effort=4)
 def log_det_additive(flow: Bijection, batch: Batch) -> Residual:
     r"""The log-det of an elementwise map is a sum over coordinates: swapping coordinates between
     two points keeps the total.
@@ -157,6 +158,7 @@ def log_det_additive(flow: Bijection, batch: Batch) -> Residual:
 
 @law(
     "bijection/log-det-wide",
+    about=VOLUME,
     tolerance=EXACT,
     effort=2,
     size=3,

@@ -16,6 +16,7 @@ from flowref.laws.common.structure import WHOLE
 from flowref.model import (
     CONTRACT,
     STATISTICAL,
+    VOLUME,
     Array,
     Batch,
     Residual,
@@ -36,6 +37,7 @@ CONTRACTS = 0.99
 
 @law(
     "bijection/log-det-unbiased",
+    about=VOLUME,
     force=CONTRACT,
     promise="unbiased-log-det",
     tolerance=STATISTICAL,

@@ -18,7 +18,7 @@ from flowref.laws.common.arithmetic import (
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_log_det, true_gradients
 from flowref.laws.common.structure import WHOLE
-from flowref.model import EXACT, Array, Batch, Residual, Unsupported, draw, law
+from flowref.model import EXACT, VOLUME, Array, Batch, Residual, Unsupported, draw, law
 from flowref.model.abilities import Bijection, Differentiable, Invertible, offers
 
 ULP = 2.0**-53
@@ -127,6 +127,7 @@ def signs(flow: Differentiable, x: Array, context: Array | None) -> Array:
 
 @law(
     "bijection/honest-zero",
+    about=VOLUME,
     lines=True,
     tolerance=EXACT,
     local=False,

@@ -16,7 +16,7 @@ from flowref.laws.common.arithmetic import (
     rows_max,
 )
 from flowref.laws.common.outcomes import attempt
-from flowref.model import CONTRACT, EXACT, Array, Batch, Mapped, Residual, law
+from flowref.model import CONTRACT, EXACT, VALUES, Array, Batch, Mapped, Residual, law
 from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible
 
 ROUND_TRIP = "change of variables: a flow is a bijection; NICE (arXiv:1410.8516), Real NVP (arXiv:1605.08803)"
@@ -80,6 +80,7 @@ def inverse_tolerance(flow: Flow, value: Array) -> Array:
 
 @law(
     "bijection/inverse-roundtrip",
+    about=VALUES,
     lines=True,
     local=False,
     source=ROUND_TRIP,
@@ -110,6 +111,7 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
 
 @law(
     "bijection/forward-roundtrip",
+    about=VALUES,
     lines=True,
     points="latents",
     local=False,

@@ -16,7 +16,7 @@ from flowref.laws.common.requirements import (
 )
 from flowref.laws.conduct.pictures import jacobian_gap, log_det_gradient_gap, score_gap
 from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient, within
-from flowref.model import Array, Batch, Residual, Support, Unsupported, law
+from flowref.model import VOLUME, Array, Batch, Residual, Support, Unsupported, law
 from flowref.model.abilities import Bijection, Density, Pulling
 
 # Finite gradients are compared with difference quotients at points up to `FAR`, or at any levels of
@@ -155,6 +155,7 @@ def value_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
 
 @law(
     "conduct/log-det-gradient",
+    about=VOLUME,
     picture=log_det_gradient_gap,
     former="hygiene/log-det-gradient",
     scales=(0.0,),

@@ -29,6 +29,7 @@ from flowref.laws.common.structure import LARGE
 from flowref.model import (
     ADVICE,
     EXACT,
+    VOLUME,
     Batch,
     Observation,
     Residual,
@@ -286,6 +287,7 @@ def narrow_log_det(flow: Flow) -> bool:
 # Advice: whoever writes a model in float32 loses nothing; whoever casts it to float64 does.
 @law(
     "conduct/log-det-dtype",
+    about=VOLUME,
     force=ADVICE,
     tolerance=EXACT,
     effort=1,

@@ -13,7 +13,7 @@ from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_m
 from flowref.laws.common.outcomes import attempt, changed
 from flowref.laws.common.probes import DRAWING, Probe, probe_of, probes
 from flowref.laws.common.requirements import exact_log_det
-from flowref.model import EXACT, Array, Batch, Mapped, Residual, Unsupported, law, requires
+from flowref.model import EXACT, VOLUME, Array, Batch, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Bijection, Density, Flow, Invertible, Living
 from flowref.model.steps import Eval, State, Train
 
@@ -78,6 +78,7 @@ def beyond(difference: Array, size: Array) -> Array:
 
 @law(
     "mode/train-log-det",
+    about=VOLUME,
     applies=has_modes & exact_log_det,
     tolerance=EXACT,
     effort=4,
@@ -116,6 +117,7 @@ def train_inverse(flow: Invertible, batch: Batch) -> Residual:
 
 @law(
     "mode/first-log-det",
+    about=VOLUME,
     applies=has_modes & exact_log_det,
     tolerance=EXACT,
     history="fresh",

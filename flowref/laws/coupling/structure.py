@@ -18,7 +18,7 @@ from flowref.laws.coupling.parts import (
     line,
     parts,
 )
-from flowref.model import EXACT, REAL, Array, Batch, Residual, law, requires
+from flowref.model import EXACT, REAL, VOLUME, Array, Batch, Residual, law, requires
 from flowref.model.abilities import Coupled, Differentiable, Pulling, Walked, offers
 
 
@@ -152,6 +152,7 @@ def leaks_at_size(flow: PulledCoupling, batch: Batch) -> Residual:
 
 @law(
     "coupling/log-det-sum",
+    about=VOLUME,
     effort=5,
     applies=entry_by_entry,
     arbitrate=arbitrate_forward,

@@ -9,7 +9,7 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, log_abs_det
 from flowref.laws.common.requirements import exact_density, exact_log_det
-from flowref.model import Array, Batch, Call, Mapped, Residual, Unsupported, law, requires
+from flowref.model import VOLUME, Array, Batch, Call, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Based, Bijection, Density, Flow
 
 
@@ -60,6 +60,7 @@ def standard_normal(z: Array) -> Array:
 
 @law(
     "density/gaussian-constant",
+    about=VOLUME,
     former="density/gaussian-const",
     points="data",
     local=False,
@@ -106,6 +107,7 @@ def few_unit_vectors(flow: Flow) -> bool:
 
 @law(
     "density/affine-oracle",
+    about=VOLUME,
     points="data",
     local=False,
     effort=5,

@@ -9,7 +9,7 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows
 from flowref.laws.common.requirements import exact_density, exact_log_det
-from flowref.model import Array, Batch, Residual, Unsupported, law
+from flowref.model import VOLUME, Array, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Density, LabelledSampler
 
 
@@ -23,6 +23,7 @@ GROWTH = 16.0
 
 @law(
     "density/beside-samples",
+    about=VOLUME,
     points="data",
     local=False,
     size=16,

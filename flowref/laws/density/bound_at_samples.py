@@ -10,6 +10,7 @@ from flowref.laws.density.consistency import SampledDensity, few_entries, uncond
 from flowref.model import (
     CONTRACT,
     STATISTICAL,
+    VOLUME,
     Array,
     Batch,
     Residual,
@@ -34,6 +35,7 @@ LARGEST = 4
 
 @law(
     "density/lower-bound-at-samples",
+    about=VOLUME,
     points="data",
     force=CONTRACT,
     promise="lower-bound",

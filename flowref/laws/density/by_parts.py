@@ -10,7 +10,7 @@ from flowref.laws.common.arithmetic import finite_rows, reported, rows_max
 from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.laws.composition.chain import has_parts
 from flowref.laws.density.value import CHANGE, BasedDensity
-from flowref.model import Array, Batch, Residual, Unsupported, law
+from flowref.model import VOLUME, Array, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Composite
 
 
@@ -20,6 +20,7 @@ class ComposedDensity(BasedDensity, Composite, Protocol):
 
 @law(
     "density/log-prob-by-parts",
+    about=VOLUME,
     points="data",
     applies=has_parts & exact_log_det & exact_density,
     effort=4,

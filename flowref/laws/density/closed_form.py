@@ -9,7 +9,7 @@ import numpy as np
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import in_double
 from flowref.laws.density.balance import comparable
-from flowref.model import Array, Batch, Residual, Unsupported, law, requires
+from flowref.model import VOLUME, Array, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import Density, Flow
 
 LOG_2_PI = math.log(2 * math.pi)
@@ -36,6 +36,7 @@ def unbounded(flow: Flow) -> bool:
 
 @law(
     "density/normal-constant",
+    about=VOLUME,
     points="data",
     local=False,
     size=7,

@@ -13,6 +13,7 @@ from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.laws.density.pictures import samples_beside
 from flowref.model import (
     STATISTICAL,
+    VOLUME,
     Array,
     Batch,
     Residual,
@@ -72,6 +73,7 @@ can_be_sampled = few_entries & full_dimensional & exact_log_det & exact_density
 
 @law(
     "density/samples-consistent",
+    about=VOLUME,
     points="data",
     tolerance=STATISTICAL,
     scales=(0.0, 0.3),

@@ -9,7 +9,7 @@ import numpy as np
 from flowref.laws.common.arithmetic import finite_rows
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density
-from flowref.model import Batch, Residual, Unsupported, law
+from flowref.model import VOLUME, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Density, Expanding
 
 # How torch.distributions refuses a point, which it was asked to check for.
@@ -22,6 +22,7 @@ class ExpandingDensity(Density, Expanding, Protocol):
 
 @law(
     "density/expanded",
+    about=VOLUME,
     points="data",
     local=False,
     effort=2,

@@ -11,7 +11,7 @@ from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.laws.density.pictures import density_map
 from flowref.laws.density.value import promised_everywhere
-from flowref.model import STATISTICAL, Array, Batch, Residual, Undecidable, law, requires
+from flowref.model import STATISTICAL, VOLUME, Array, Batch, Residual, Undecidable, law, requires
 from flowref.model.abilities import Density, Flow
 
 SMALLEST, LARGEST = 3, 10
@@ -83,6 +83,7 @@ class Proposal:
 
 @law(
     "density/mass-at-most-one",
+    about=VOLUME,
     points="data",
     picture=density_map,
     tolerance=STATISTICAL,

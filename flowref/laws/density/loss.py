@@ -9,7 +9,7 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows
 from flowref.laws.common.requirements import exact_log_det
-from flowref.model import Array, Batch, Residual, Undecidable, Unsupported, law
+from flowref.model import VOLUME, Array, Batch, Residual, Undecidable, Unsupported, law
 from flowref.model.abilities import BitsPerDim, Density, Flow, Losses
 
 
@@ -35,6 +35,7 @@ def level_of(flow: Flow) -> float:
 
 @law(
     "density/bits-per-dim",
+    about=VOLUME,
     points="data",
     local=False,
     effort=4,
@@ -101,6 +102,7 @@ def _usable(flow: Density, batch: Batch) -> tuple[Array, Array | None, Array]:
 
 @law(
     "density/loss-excludes-penalty",
+    about=VOLUME,
     points="data",
     history="fresh",
     local=False,
@@ -132,6 +134,7 @@ def loss_excludes_penalty(flow: TrainedDensity, batch: Batch) -> Residual:
 
 @law(
     "density/loss-batch-mean",
+    about=VOLUME,
     points="data",
     local=False,
     effort=4,

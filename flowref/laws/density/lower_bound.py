@@ -10,6 +10,7 @@ from flowref.laws.density.consistency import few_entries, unconditional
 from flowref.model import (
     CONTRACT,
     STATISTICAL,
+    VOLUME,
     Array,
     Batch,
     Residual,
@@ -35,6 +36,7 @@ DEGREES, WIDER = 5, 1.5
 
 @law(
     "density/lower-bound",
+    about=VOLUME,
     points="data",
     force=CONTRACT,
     promise="lower-bound",

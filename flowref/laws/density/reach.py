@@ -22,6 +22,7 @@ from flowref.model import (
     ADVICE,
     BOUND,
     STATISTICAL,
+    VOLUME,
     Array,
     Batch,
     Residual,
@@ -45,6 +46,7 @@ LOOKED, WEIGHT, ERRORS = 8_000, 20.0, 5.0
 
 @law(
     "density/tails",
+    about=VOLUME,
     points="data",
     picture=density_map,
     tolerance=STATISTICAL,
@@ -143,6 +145,7 @@ def has_ends(flow: Flow) -> bool:
 
 @law(
     "density/support",
+    about=VOLUME,
     points="data",
     force=ADVICE,  # some document that they assume points inside, or check them only if asked to
     tolerance=STATISTICAL,
@@ -222,6 +225,7 @@ SIZES = (1, 2, 3, 7)
 
 @law(
     "density/log-prob-shape",
+    about=VOLUME,
     points="data",
     tolerance=BOUND,
     local=False,

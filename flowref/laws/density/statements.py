@@ -10,7 +10,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.quadrature import NODES, PANELS, axis_points, where_mass_is
-from flowref.model import BOUND, Array, Batch, Residual, Undecidable, law, requires
+from flowref.model import BOUND, VOLUME, Array, Batch, Residual, Undecidable, law, requires
 from flowref.model.abilities import Density, Distribution, Flow, Stating
 
 
@@ -58,6 +58,7 @@ def has_density(flow: Flow) -> bool:
 
 @law(
     "density/stated-moments",
+    about=VOLUME,
     points="data",
     tolerance=BOUND,
     local=False,
@@ -174,6 +175,7 @@ def density_at(flow: Density, x: Array) -> Array:
 
 @law(
     "density/distribution-function",
+    about=VOLUME,
     points="data",
     tolerance=BOUND,
     local=False,

@@ -16,6 +16,7 @@ from flowref.laws.density.statements import has_density
 from flowref.model import (
     BOUND,
     STATISTICAL,
+    VOLUME,
     Array,
     Batch,
     Residual,
@@ -76,6 +77,7 @@ def of_vectors(flow: Flow) -> bool:
 
 @law(
     "density/stated-deviation",
+    about=VOLUME,
     points="data",
     tolerance=BOUND,
     local=False,
@@ -109,6 +111,7 @@ def stated_deviation(flow: StatingDensity, batch: Batch) -> Residual:
 
 @law(
     "density/stated-mode",
+    about=VOLUME,
     points="data",
     tolerance=BOUND,
     local=False,

@@ -14,6 +14,7 @@ from flowref.laws.density.base import normalizing_call
 from flowref.laws.density.pictures import density_map
 from flowref.model import (
     BOUND,
+    VOLUME,
     Array,
     Batch,
     Call,
@@ -55,6 +56,7 @@ def change(
 
 @law(
     "density/change-of-variables",
+    about=VOLUME,
     points="data",
     applies=exact_log_det & exact_density,
     effort=8,
@@ -117,6 +119,7 @@ def promised_everywhere(flow: Flow) -> bool:
 
 @law(
     "density/integrates-to-one",
+    about=VOLUME,
     former="density/normalises",
     points="data",
     tolerance=BOUND,

@@ -22,7 +22,7 @@ from flowref.laws.image.levels import (
     sizes,
     traversal,
 )
-from flowref.model import EXACT, Batch, Residual, Unsupported, law, requires
+from flowref.model import EXACT, VOLUME, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import Density, Invertible, MultiScaled
 from flowref.model.steps import Cut, Trace
 
@@ -95,6 +95,7 @@ def split_exact(flow: MultiScaled, batch: Batch) -> Residual:
 
 @law(
     "multi-scale/log-det-total",
+    about=VOLUME,
     applies=not_estimator,
     source="chain rule: the log-dets of the levels add up (openai/glow and tensorflow/models #7465)",
     **WHOLE,

@@ -11,7 +11,18 @@ from flowref.laws.common.arithmetic import finite_rows, log_abs_det, reported, r
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.requirements import exact_log_det
 from flowref.laws.density.base import normalizing_call
-from flowref.model import BOUND, EXACT, Batch, Preprocessing, Residual, Unsupported, law, requires
+from flowref.model import (
+    BOUND,
+    EXACT,
+    VALUES,
+    VOLUME,
+    Batch,
+    Preprocessing,
+    Residual,
+    Unsupported,
+    law,
+    requires,
+)
 from flowref.model.abilities import (
     Based,
     Bijection,
@@ -83,6 +94,7 @@ def preprocessing_of(flow: Flow) -> Preprocessing:
 
 @law(
     "preprocessing/log-det",
+    about=VOLUME,
     former="preprocessing/ladj",
     points="data",
     size=16,
@@ -210,6 +222,7 @@ def logit_boundary(flow: PulledBijection, batch: Batch) -> Residual:
 
 @law(
     "preprocessing/logit-sigmoid-roundtrip",
+    about=VALUES,
     points="data",
     tolerance=BOUND,
     local=False,

@@ -6,7 +6,17 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, reported
 from flowref.laws.common.structure import WHOLE
-from flowref.model import BOUND, CONTRACT, Array, Batch, Residual, Undecidable, law, requires
+from flowref.model import (
+    BOUND,
+    CONTRACT,
+    VOLUME,
+    Array,
+    Batch,
+    Residual,
+    Undecidable,
+    law,
+    requires,
+)
 from flowref.model.abilities import Bijection, Differentiable, Flow, offers
 
 # By which factors points are moved apart, so that pairs of all distances are compared.
@@ -76,6 +86,7 @@ def no_estimate(flow: Flow) -> bool:
 
 @law(
     "residual/log-det-bounds",
+    about=VOLUME,
     force=CONTRACT,
     promise="contraction",
     tolerance=BOUND,

@@ -12,6 +12,7 @@ from flowref.laws.common.structure import WHOLE
 from flowref.laws.residual.contraction import square
 from flowref.model import (
     STATISTICAL,
+    VOLUME,
     Array,
     Batch,
     Mapped,
@@ -50,6 +51,7 @@ def no_integral(flow: Flow) -> bool:
 
 @law(
     "residual/log-det-series",
+    about=VOLUME,
     tolerance=STATISTICAL,
     effort=2,
     size=32,
