@@ -109,14 +109,11 @@ def _hint(obj: Any) -> str:
             return ""
         return (
             f"; of its methods {', '.join(there[:SHOWN])} take one argument: if one is its map and "
-            "another its way back, say ?forward=NAME&inverse=NAME; if one is its log-density, name a factory "
-            "that returns types.SimpleNamespace(log_prob=d.NAME, sample=d.NAME)"
+            "another its way back, say ?forward=NAME&inverse=NAME; if one is its log-density, say "
+            "?log_prob=NAME&sample=NAME"
         )
-    sample = f", sample=d.{drawn}" if drawn else ""
-    return (
-        f"; it has {name}(x): if that is its log-density, name a factory that returns "
-        f"types.SimpleNamespace(log_prob=d.{name}{sample})"
-    )
+    sample = f"&sample={drawn}" if drawn else ""
+    return f"; it has {name}(x): if that is its log-density, say ?log_prob={name}{sample}"
 
 
 def taking_points(obj: Any) -> list[str]:

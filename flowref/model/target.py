@@ -11,7 +11,7 @@ History = Literal["warm", "fresh", "trained"]
 
 # Options by which a user says how an object spells what it does, where that is ambiguous.
 CONVENTIONS = (
-    "forward", "inverse", "inverse_ladj", "running", "ladj_list", "ladj_form", "latents", "returns", "sample",
+    "forward", "inverse", "inverse_ladj", "running", "ladj_list", "ladj_form", "latents", "returns", "log_prob", "sample",
     "columns", "normalizing", "offset", "cells", "batch_axis", "draws",
 )  # fmt: skip
 

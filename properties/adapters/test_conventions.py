@@ -183,9 +183,26 @@ def test_a_running_log_det_of_another_name_is_no_context() -> None:
 
 @pytest.mark.parametrize(("name", "method"), [("OtherWords", "NAME"), ("FewWords", "log_q")])
 def test_a_density_of_other_words_is_told_how_to_be_one(name: str, method: str) -> None:
-    """The refusal names the factory that makes a density of it, with its method where that is likely."""
-    with pytest.raises(TargetError, match=rf"SimpleNamespace\(log_prob=d\.{method}"):
+    """The refusal names the option that makes a density of it, with its method where that is likely."""
+    with pytest.raises(TargetError, match=rf"say \?log_prob={method}"):
         recipe(name)
+
+
+@pytest.mark.parametrize(
+    ("law", "status"),
+    [("density/integrates-to-one", Status.HOLDS), ("density/samples-consistent", Status.HOLDS)],
+)
+def test_a_density_of_other_words_is_judged_by_them(law: str, status: Status) -> None:
+    """With the two methods named it is a density with a sampler, held to the laws of both."""
+    target = registry.parse_target(f"{STRANGE}:OtherWords?event=2&log_prob=evidence&sample=dream")
+    assert checking.check(target, law).status is status
+
+
+@pytest.mark.parametrize("said", ["log_prob=evidenec", "log_prob=evidence&sample=draem"])
+def test_a_method_that_is_none_is_refused(said: str) -> None:
+    """What is named and is no method is told, not passed over."""
+    with pytest.raises(SpecError, match=r"was given as 'evidenec'.*evidence|one of its methods"):
+        recipe(f"OtherWords?event=2&{said}")
 
 
 @pytest.mark.parametrize(("name", "told"), [("Unconditioned", True), ("Indifferent", False)])

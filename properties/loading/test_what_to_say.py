@@ -79,7 +79,7 @@ class Messages(nn.Module):
 SAYING = {
     "Analysis": "say ?forward=analyse&inverse=synthesise",
     "Unheard": "methods straighten(), bend() take one argument",
-    "Frozen": "types.SimpleNamespace(log_prob=d.logpdf, sample=d.rvs)",
+    "Frozen": "say ?log_prob=logpdf&sample=rvs",
     "Shifted": "say ?event=2&context=2 or ?event=2&context=3 or",
     "Messages": "a subclass whose forward and inverse take points alone and pass it on",
     "Hungry": "asks for recipe besides points, and no context of up to 128 numbers was taken",

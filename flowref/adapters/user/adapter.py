@@ -11,13 +11,15 @@ normalizes. An object may be all of them.
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import Any
 
 from flowref.adapters.user import calls, contributions
 from flowref.adapters.user.conventions import asking
 from flowref.adapters.user.conventions.directions import Chosen, Way, forward_way, inverse_ways
+from flowref.adapters.user.conventions.samples import sampler
 from flowref.adapters.user.facts import describe
-from flowref.model import Adapter, Dialect, SpecError
+from flowref.model import Adapter, Dialect, SpecError, nearest
 
 # Abilities that an object has by a method of the same name.
 OPTIONAL: dict[str, Any] = {
@@ -29,8 +31,8 @@ OPTIONAL: dict[str, Any] = {
 }
 
 
-# A log-density by the name of its method.
-DENSITIES: dict[str, Any] = {"log_prob": calls.log_prob, "log_probs": calls.log_probs}
+# What log-densities are called.
+DENSITIES = ("log_prob", "log_probs")
 
 
 def recognizes(obj: Any) -> Dialect | None:
@@ -54,7 +56,7 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
         return Dialect(log_prob=calls.forward_log_prob)
     backs = inverse_ways(obj, forward, chosen)
     invertible = bool(backs)
-    dense = next((name for name in DENSITIES if callable(getattr(obj, name, None))), "")
+    dense = _named(obj, "log_prob", chosen, DENSITIES)
     single = hasattr(obj, "log_abs_det_jacobian")
     mapping = forward is not None and (invertible or not dense or single)
     offered = {name: call for name, call in OPTIONAL.items() if offers(obj, name)}
@@ -73,9 +75,11 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
         if calls.parts(obj):
             abilities["parts"] = calls.parts
     if dense:
-        abilities["log_prob"] = DENSITIES[dense]
-        if callable(getattr(obj, "sample", None)):
-            abilities["sample"] = calls.sample_number
+        abilities["log_prob"] = (
+            calls.log_prob if dense == "log_prob" else partial(calls.log_prob_named, method=dense)
+        )
+        if (draw := sampler(obj, chosen)) is not None:
+            abilities["sample"] = draw
         if callable(getattr(obj, "bits_per_dim", None)):
             abilities["bits_per_dim"] = calls.bits_per_dim
     if dense and mapping and any(offers_base(obj, name) for name in calls.BASES):
@@ -87,6 +91,17 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
             f"normalizing was given as {chosen['normalizing']!r}; expected forward or inverse"
         )
     return Dialect(**abilities, normalizing=chosen.get("normalizing", "forward"))
+
+
+def _named(obj: Any, what: str, chosen: Chosen, usual: tuple[str, ...]) -> str:
+    """The method that a user names, or the first of the usual ones that the object has."""
+    name = chosen.get(what, "")
+    if name and not callable(getattr(obj, name, None)):
+        raise SpecError(
+            f"{what} was given as {name!r}, which is no method of the {type(obj).__name__}"
+            f"{nearest(name, [one for one in dir(obj) if not one.startswith('_')])}"
+        )
+    return name or next((one for one in usual if callable(getattr(obj, one, None))), "")
 
 
 def unsettled(way: Way, column: bool) -> Any:

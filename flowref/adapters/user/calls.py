@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from flowref.adapters.user import contributions
@@ -73,9 +74,10 @@ def forward_log_prob(obj: Any, x: Any, context: Any) -> Any:
     return run(x) if context is None else run(x, context)
 
 
-def log_probs(obj: Any, x: Any, context: Any) -> Any:
-    """The log-density of each point, of an object that calls it log_probs."""
-    return obj.log_probs(x) if context is None else obj.log_probs(x, context)
+def log_prob_named(obj: Any, x: Any, context: Any, method: str) -> Any:
+    """The log-density of each point, of an object that has another name for it."""
+    run = getattr(obj, method)
+    return run(x) if context is None else run(x, context)
 
 
 def log_prob(obj: Any, x: Any, context: Any) -> Any:
@@ -142,16 +144,31 @@ def base_log_prob(obj: Any, z: Any, context: Any) -> Any:
     return value.reshape(len(z), -1).sum(1)
 
 
-def sample_number(obj: Any, n: int, context: Any) -> Any:
-    """Draw n points from an object whose sample takes a number."""
-    out = obj.sample(n) if context is None else obj.sample(n, context)
+def sample_number(obj: Any, n: int, context: Any, method: str = "sample") -> Any:
+    """Draw n points from an object whose method takes a number."""
+    out = getattr(obj, method)(n) if context is None else getattr(obj, method)(n, context)
     return out[0] if isinstance(out, (tuple, list)) else out
 
 
-def sample_shape(obj: Any, n: int, context: Any) -> Any:
-    """Draw n points from an object whose sample takes a shape."""
-    out = obj.sample((n,)) if context is None else obj.sample((n,), context)
+def sample_shape(obj: Any, n: int, context: Any, method: str = "sample") -> Any:
+    """Draw n points from an object whose method takes a shape."""
+    out = getattr(obj, method)((n,)) if context is None else getattr(obj, method)((n,), context)
     return out[0] if isinstance(out, (tuple, list)) else out
+
+
+def method_of(call: Any) -> str:
+    """The method of the object that a log-density or a sampler of a dialect calls as it is; empty
+    for any other.
+    """
+    if call in USUAL_METHODS:
+        return USUAL_METHODS[call]
+    whole = isinstance(call, partial) and call.func in NAMED and call.keywords.keys() == {"method"}
+    return str(call.keywords["method"]) if whole else ""
+
+
+# Calls of methods by their usual names, and calls of methods that go by any.
+USUAL_METHODS: dict[Any, str] = {log_prob: "log_prob", sample_number: "sample"}
+NAMED = (log_prob_named, sample_number)
 
 
 def repair(obj: Any) -> None:

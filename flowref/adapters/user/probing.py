@@ -18,7 +18,7 @@ from flowref.adapters.user.conventions.asking import log_prob_column
 from flowref.adapters.user.conventions.directions import Chosen
 from flowref.adapters.user.conventions.encoding import DECODE, ENCODE, encodes, tells_log_det
 from flowref.adapters.user.conventions.offset import without
-from flowref.adapters.user.conventions.samples import settle_beside, settle_sample
+from flowref.adapters.user.conventions.samples import sampler, settle_beside, settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
 from flowref.adapters.user.stretching import ENOUGH, stretches_tensors, told_shapes
 from flowref.model import (
@@ -78,11 +78,9 @@ def settle(
     if dialect.forward is not None:
         settled = _settle_map(obj, dialect, x, context, facts, chosen)
     if dialect.log_prob is None and settled.dialect.log_prob is not None:
-        settled = replace(settled, dialect=_with_samples(obj, settled.dialect))
+        settled = replace(settled, dialect=_with_samples(obj, settled.dialect, chosen))
     dialect = settled.dialect
-    if dialect.log_prob in (calls.log_prob, calls.log_probs) and computes_in_arrays(
-        obj, dialect.log_prob, x, context
-    ):
+    if calls.method_of(dialect.log_prob) and computes_in_arrays(obj, dialect.log_prob, x, context):
         dialect = replace(dialect, log_prob=partial(through_arrays, call=dialect.log_prob))
     if dialect.log_prob is not None and dialect.forward is not None:
         try:
@@ -95,10 +93,8 @@ def settle(
             settled = replace(settled, broken=broken)
     if dialect.log_prob is not None:
         column = getattr(dialect.log_prob(obj, x, context), "shape", ())
-        if tuple(column) == (len(x), 1) and dialect.log_prob in (calls.log_prob, calls.log_probs):
-            dialect = replace(
-                dialect, log_prob=partial(log_prob_column, method=dialect.log_prob.__name__)
-            )
+        if tuple(column) == (len(x), 1) and (method := calls.method_of(dialect.log_prob)):
+            dialect = replace(dialect, log_prob=partial(log_prob_column, method=method))
             settled = settled.saying("log_prob (B,1), squeezed")
     if dialect.sample is not None:
         dialect, words = settle_sample(obj, dialect, x, context, chosen)
@@ -122,10 +118,9 @@ def _encoding(obj: Any, dialect: Dialect, x: Any, chosen: Chosen) -> tuple[Diale
     return dialect_of(obj, chosen) or dialect, chosen
 
 
-def _with_samples(obj: Any, dialect: Dialect) -> Dialect:
+def _with_samples(obj: Any, dialect: Dialect, chosen: Chosen) -> Dialect:
     """The dialect of a density that was found by a call, with its samples and its base."""
-    if callable(getattr(obj, "sample", None)):
-        dialect = replace(dialect, sample=calls.sample_number)
+    dialect = replace(dialect, sample=sampler(obj, chosen) or dialect.sample)
     if any(hasattr(getattr(obj, name, None), "log_prob") for name in calls.BASES):
         return replace(dialect, base_log_prob=calls.base_log_prob, base_sample=calls.base_sample)
     return dialect

@@ -406,9 +406,10 @@ def sampled_beside(obj: Any, n: int, context: Any, method: str, shape: bool = Fa
     return getattr(obj, method)((n,) if shape else n)
 
 
-def sample_at(obj: Any, n: int, context: Any) -> Any:
+def sample_at(obj: Any, n: int, context: Any, method: str = "sample") -> Any:
     """Draw a point at each context, from an object that counts them itself."""
-    return obj.sample(context if len(context) == n else context.expand(n, *context.shape[1:]))
+    draw = getattr(obj, method)
+    return draw(context if len(context) == n else context.expand(n, *context.shape[1:]))
 
 
 def sample_after_a_call(obj: Any, n: int, context: Any, draw: Any, first: Any, shape: Any) -> Any:

@@ -12,34 +12,54 @@ from flowref.adapters.user.conventions.directions import Chosen
 from flowref.adapters.user.conventions.names import BESIDE_SAMPLES
 from flowref.model import Dialect, SpecError
 
+# What ?sample= may say of what comes back.
+LAST, SQUEEZE = "last", "squeeze:"
+
 
 def settle_sample(
     obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen
 ) -> tuple[Dialect, tuple[str, ...]]:
     """The dialect with samples as calls show them, and what the line says of them."""
-    if dialect.sample is not calls.sample_number:
+    method = calls.method_of(dialect.sample)
+    if not method:
         return dialect, ()
-    if "sample" in chosen:
-        return _chosen(dialect, chosen["sample"])
-    if context is not None and _draws(obj, asking.sample_at, context):
-        return replace(dialect, sample=asking.sample_at), ("sample takes the contexts alone",)
+    if (said := chosen.get("sample", method)) != method:
+        return _chosen(dialect, said)
+    each = partial(asking.sample_at, method=method)
+    if context is not None and _draws(obj, each, context):
+        return replace(dialect, sample=each), ("sample takes the contexts alone",)
+    by_shape: Any = calls.sample_shape
+    if method != "sample":
+        by_shape = partial(calls.sample_shape, method=method)
+    by_number = dialect.sample
     for first in (None, dialect.forward or dialect.log_prob):
-        for draw in (calls.sample_number, calls.sample_shape):
+        for draw in (by_number, by_shape):
             if _draws(obj, draw, context):
                 return replace(dialect, sample=draw), ()
         if first is None or not _made(obj, first, x, context):
             break
-    for draw in (calls.sample_number, calls.sample_shape):
+    for draw in (by_number, by_shape):
         if _draws(obj, draw, context):
             first = dialect.forward or dialect.log_prob
             shape = tuple(x.shape[1:])
             later = partial(asking.sample_after_a_call, draw=draw, first=first, shape=shape)
             return replace(dialect, sample=later), ("sample after a first call",)
     # Neither works. What the object raises by a number says why, unless a number is no size to it.
-    by_number = _complaint(obj, calls.sample_number, context)
-    wanted = isinstance(by_number, TypeError) or by_number is None
-    draw = calls.sample_shape if wanted else calls.sample_number
-    return replace(dialect, sample=draw), ()
+    complaint = _complaint(obj, by_number, context)
+    wanted = isinstance(complaint, TypeError) or complaint is None
+    return replace(dialect, sample=by_shape if wanted else by_number), ()
+
+
+def sampler(obj: Any, chosen: Chosen) -> Any:
+    """How an object draws, by the method that a user names or by the usual one; None where it does
+    not.
+    """
+    name = chosen.get("sample", "sample")
+    if name != "sample" and callable(getattr(obj, name, None)):
+        return partial(calls.sample_number, method=name)
+    if name not in ("sample", LAST) and not name.startswith(SQUEEZE):
+        raise _unheard(name)
+    return calls.sample_number if callable(getattr(obj, "sample", None)) else None
 
 
 def settle_beside(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect:
@@ -98,16 +118,22 @@ def _made(obj: Any, first: Any, x: Any, context: Any) -> bool:
 
 
 def _chosen(dialect: Dialect, text: str) -> tuple[Dialect, tuple[str, ...]]:
-    """What ?sample= says: ``last`` of a list, or ``squeeze:1``."""
-    if text == "last":
+    """What ?sample= says of what comes back: ``last`` of a list, or ``squeeze:1``."""
+    if text == LAST:
         return replace(dialect, sample=partial(asking.sample_of, at=-1)), (
             "sample: the last of a list",
         )
-    name, _, axis = text.partition(":")
-    if name == "squeeze" and axis.lstrip("-").isdigit():
+    axis = text.removeprefix(SQUEEZE)
+    if axis != text and axis.lstrip("-").isdigit():
         squeezed = partial(asking.sample_of, squeezed=int(axis))
         return replace(dialect, sample=squeezed), (f"sample without axis {axis}, as declared",)
-    raise SpecError(f"sample was given as {text!r}; expected last or squeeze:1")
+    raise _unheard(text)
+
+
+def _unheard(text: str) -> SpecError:
+    return SpecError(
+        f"sample was given as {text!r}; expected one of its methods, last or squeeze:1"
+    )
 
 
 def _draws(obj: Any, draw: Any, context: Any) -> bool:

@@ -127,7 +127,10 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
         if back:
             way = Way(before + back, log_det=told, arguments=arguments, negated=bool(beside))
             found["inverse"] = partial(mapped, way=way)
-    density = next((name for name in DENSITIES if _offers(obj, name)), "")
+    if density := chosen.get("log_prob", ""):
+        _demand(obj, density)
+    else:
+        density = next((name for name in DENSITIES if _offers(obj, name)), "")
     if density:
         found["log_prob"] = partial(dense, way=Way(before + density))
         if _offers(obj, draw := chosen.get("sample", "sample")):
@@ -147,14 +150,18 @@ def _pair(obj: Any, chosen: Mapping[str, str]) -> tuple[str, str]:
     """The names of the map and of its way back, empty where there is none."""
     named = chosen.get("forward", ""), chosen.get("inverse", "")
     for name in filter(None, named):
-        if not _offers(obj, name):
-            raise TargetError(f"it was said that {name} is a method; {type(obj).__name__} has none")
+        _demand(obj, name)
     if named[0]:
         return named
     for there, back in PAIRS:
         if _offers(obj, there) and _offers(obj, named[1] or back):
             return there, named[1] or back
     return next(((name, "") for name, _ in PAIRS[:5] if _offers(obj, name)), ("", ""))
+
+
+def _demand(obj: Any, name: str) -> None:
+    if not _offers(obj, name):
+        raise TargetError(f"it was said that {name} is a method; {type(obj).__name__} has none")
 
 
 def _offers(obj: Any, name: str) -> bool:
