@@ -53,3 +53,11 @@ def test_an_end_that_is_no_point_of_the_support_is_no_error() -> None:
     assert told_of(
         torch.distributions.Weibull(torch.tensor(1.0), torch.tensor(0.7)), "density/stated-moments"
     ) not in (Status.ERROR, Status.VIOLATED)
+
+
+@pytest.mark.parametrize("name", ["LogitNormal", "TransformedDistribution"])
+def test_moments_that_are_not_told_are_not_asked_for(name: str) -> None:
+    """A distribution of vectors within one turn that tells no moment is not held to any."""
+    verdict = check(f"torch:{name}", "sampling/stated-moments", Settings("quick"))
+    assert verdict.status is Status.NOT_APPLICABLE
+    assert verdict.reason == "it tells no moment"

@@ -195,6 +195,8 @@ def sampled_moments(flow: StatingSampler, batch: Batch) -> Residual:
     which a few samples decide say nothing, as those of heavy tails.
     """
     told = told_by(flow)
+    if not any(np.isfinite(one).any() for one in (told.mean, told.variance, told.entropy)):
+        raise Unsupported("it tells no moment", waits=False)
     worst, note, size = 0.0, "", 0.0
     for stage, count in enumerate(STAGES):
         worst, size, note = furthest(flow, told, count, batch.seed + 1000 * stage)
@@ -231,11 +233,13 @@ def furthest(flow: StatingSampler, told: Told, count: int, seed: int) -> tuple[f
     for name, (values, claims) in statements.items():
         for index, claim in enumerate(claims):
             one = values[:, index]
+            if not np.isfinite(claim):
+                continue
             if name in ("mean", "variance") and of_angles(name, claim, x[:, index]):
                 continue
             middle, spread = float(one.mean()), float(one.std())
             moved = (one - middle) ** 2
-            if not np.isfinite(claim) or not np.isfinite(moved).all():
+            if not np.isfinite(moved).all():
                 continue
             if spread <= 1e-9 * (1 + abs(middle)) or moved.max() > SHARE * moved.sum():
                 continue  # constant, or a few samples decide
