@@ -26,7 +26,12 @@ SUPPORTS = {
     "interval": Support.parse((-2.0, 3.0)),
     "ordered": Support.parse("ordered"),
 }
-STATISTICAL = ("contribution/integral", "contribution/two-ways")
+STATISTICAL = (
+    "contribution/integral",
+    "contribution/two-ways",
+    "contribution/near-pairs",
+    "contribution/noise-of-each-row",
+)
 
 
 @pytest.mark.parametrize("target", [*HEALTHY, *LIBRARIES])
@@ -56,6 +61,10 @@ def test_no_seed_accuses(target: str, law: str, seed: int) -> None:
         ("reference:Augment", "contribution/one-sided-inverse"),
         ("reference:Langevin", "contribution/rows-independent"),
         ("normflows:MetropolisHastings", "contribution/integral"),
+        ("normflows:HamiltonianMonteCarlo", "contribution/near-pairs"),
+        ("reference:Sort", "contribution/near-pairs"),
+        ("reference:Abs[reversed]", "contribution/near-pairs"),
+        ("reference:MaxPool[img]", "contribution/noise-of-each-row"),
     ],
 )
 def test_what_applies_is_decided(target: str, law: str) -> None:

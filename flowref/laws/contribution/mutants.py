@@ -151,6 +151,54 @@ def mean_of_the_batch(subject: Subject, size: float = 1e-2) -> Subject:
     return ladj_changed(subject, "push", lambda v, x: (1 - size) * v + size * np.mean(v))
 
 
+@mutant("contribution/near-pairs", host="reference:Slice", sizes=(0.3, 1.0))
+def drawn_wider_than_weighed(subject: Subject, size: float = 0.3) -> Subject:
+    """The inverse draws what was forgotten from a wider distribution than the contribution has."""
+    return wrapped(subject, "pull", _wider, size)
+
+
+@mutant("contribution/near-pairs", host="reference:Metropolis", sizes=(0.1, 0.3))
+def weights_of_a_part(subject: Subject, size: float = 0.3) -> Subject:
+    """The path weight has not its size: a part of the difference of energies is missing."""
+    return ladj_multiplied(subject, "push", 1 - 2 * size)
+
+
+@mutant("contribution/near-pairs", host="reference:Augment", sizes=(0.2, 1.0))
+def weights_lean(subject: Subject, size: float = 1.0) -> Subject:
+    """Contributions are too large on one side and too small on the other, so that their integral tells
+    little.
+    """
+    return ladj_changed(subject, "push", lambda v, x: v + size * np.tanh(x[:, 0]))
+
+
+@mutant(
+    "contribution/near-pairs",
+    host="flowref.zoo.specimens.surjective:variational_layer",
+    sizes=(1.0,),
+)
+def the_mean_is_decoded(subject: Subject, size: float = 1.0) -> Subject:
+    """The inverse gives the mean of the decoder, or half of the noise around it."""
+    return wrapped(subject, "pull", _calmer, size)
+
+
+@mutant("contribution/noise-of-each-row", host="reference:Augment", sizes=(0.5, 1.0))
+def noise_for_all_rows(subject: Subject, size: float = 1.0) -> Subject:
+    """Many rows of a batch, or all, have the noise of the first."""
+    return wrapped(subject, "push", _shared, size)
+
+
+@mutant("contribution/noise-of-each-row", host="reference:Slice")
+def noise_for_all_rows_backward(subject: Subject, size: float = 1.0) -> Subject:
+    """All rows of a batch have the noise of the first on the way back."""
+    return wrapped(subject, "pull", _shared, size)
+
+
+@mutant("contribution/noise-of-each-row", host="reference:Metropolis")
+def one_coin(subject: Subject, size: float = 1.0) -> Subject:
+    """One uniform number decides for all rows of a batch."""
+    return wrapped(subject, "push", _one_coin)
+
+
 @mutant("contribution/finite-for-every-draw", host="reference:Metropolis")
 def nothing_times_infinity(subject: Subject, size: float = 1.0) -> Subject:
     """What is refused is multiplied by zero, where its energy may be infinite."""
@@ -161,6 +209,27 @@ def _together(call: Callable[..., Mapped], x: Array, seed: int, *others: Any) ->
     out = call(x, seed, *others)
     moved = (np.asarray(out.value) != x).reshape(len(x), -1).any(1)
     return out if moved.all() else Mapped(x, 0 * np.asarray(out.ladj))
+
+
+def _calmer(call: Callable[..., Mapped], size: float, z: Array, seed: int, *others: Any) -> Mapped:
+    out = call(z, seed, *others)
+    mean = np.mean([np.asarray(call(z, seed + 1 + k, *others).value) for k in range(8)], 0)
+    return Mapped(mean + (1 - size) * (np.asarray(out.value) - mean), out.ladj)
+
+
+def _shared(call: Callable[..., Mapped], size: float, x: Array, seed: int, *others: Any) -> Mapped:
+    out = call(x, seed, *others)
+    value = np.array(out.value, dtype=np.float64)
+    many = int(size * len(x))
+    if (x == x[:1]).all():
+        value[:many] = value[:1]
+    return Mapped(value, out.ladj)
+
+
+def _one_coin(call: Callable[..., Mapped], x: Array, seed: int, *others: Any) -> Mapped:
+    out = call(x, seed, *others)
+    moved = (np.asarray(out.value) != x).reshape(len(x), -1).any(1)
+    return out if moved[0] else Mapped(x, 0 * np.asarray(out.ladj))
 
 
 def _masked(call: Callable[..., Mapped], x: Array, seed: int, *others: Any) -> Mapped:

@@ -1,0 +1,221 @@
+"""Around single pairs of data and latents what is drawn forward and backward is one joint distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.contribution.calls import Given, contribution, drawn_on
+from flowref.laws.contribution.integral import ERRORS, few_entries
+from flowref.laws.contribution.places import filled, whole
+from flowref.model import STATISTICAL, Array, Batch, Residual, Support, Undecidable, law
+from flowref.model.abilities import TwoWay
+
+# Points of the two stages around each of so many pairs, and those by which widths are found.
+STAGES, PAIRS, FEW = (16_000, 80_000), 8, 400
+# From this share of what accuses on the second stage is looked at, which alone accuses.
+CONSPICUOUS = 0.5
+# So many calls draw them: what one call draws for all of its rows, as a number of terms, varies between
+# calls alone.
+CALLS = 16
+# The share of a mean that is allowed; how well a mean is to be known; what one weight may hold, and the
+# spread of weights beside their mean from which on some may be missing.
+SHARE, KNOWN, HEAVIEST, UNEVEN = 0.03, 0.1, 0.02, 3.0
+# How wide a bump is beside what latents spread over, or are spread by.
+WIDTH = 0.5
+# The least spread that is one, beside the size of what spreads.
+LEAST = 1e-6
+
+
+class Bump(NamedTuple):
+    """A pair, and the deviations of normal bumps around it; of whole data there is none."""
+
+    x: Array
+    z: Array
+    wide_x: Array | None
+    wide_z: Array
+
+
+class Means(NamedTuple):
+    """Of a bump: its mass by forward and by backward draws, and their standard errors."""
+
+    forward: float
+    backward: float
+    errors: tuple[float, float]
+
+    @property
+    def excess(self) -> float:
+        """How far they are apart beside what is allowed."""
+        room = max(ERRORS * math.hypot(*self.errors), SHARE * max(self.forward, self.backward))
+        return abs(self.forward - self.backward) / room
+
+
+@law(
+    "contribution/near-pairs",
+    tolerance=STATISTICAL,
+    local=False,
+    scales=(0.0, 0.3),
+    effort=2,
+    size=1,
+    applies=few_entries,
+    source="V = log p(x | z) - log q(z | x) (Nielsen et al., arXiv:2007.02731): q(z | x) e^V is p(x | z), at "
+    "each pair, so that a bump around one has one mass",
+)
+def near_pairs(flow: TwoWay, batch: Batch) -> Residual:
+    r"""Around each pair of data and latents, what forward draws and weighs is what the inverse draws:
+    $E_{x \sim r, forward}[e^V q(z)\,h(x) / r(x)] = E_{z \sim q, inverse}[h(x)]$ for q, r and h that are
+    narrow there.
+
+    Pairs where few points decide are left out. Two stages; violated only if a larger one with fresh
+    draws confirms.
+    """
+    flow = cast(TwoWay, Given(flow, batch))
+    inside = filled(flow, batch.seed)
+    bumps = around(flow, inside, batch.seed)
+    worst = Means(0.0, 0.0, (1.0, 1.0))
+    for stage, count in enumerate(STAGES):
+        seed = batch.seed + 1000 * (stage + 1)
+        found = [
+            (means, bump)
+            for index, bump in enumerate(bumps)
+            if (means := masses(flow, inside, bump, count, seed + 20 * index)) is not None
+        ]
+        if not found:
+            raise Undecidable("around no pair of data and latents do many draws fall")
+        worst, chosen = max(found, key=lambda one: one[0].excess)
+        if worst.excess <= CONSPICUOUS:
+            break
+        bumps = [chosen]
+    allowed = worst.excess and abs(worst.forward - worst.backward) / worst.excess
+    return Residual(
+        np.array([worst.excess]),
+        allowed=1.0,
+        observed={
+            "forward": np.array([worst.forward]),
+            "backward": np.array([worst.backward]),
+            "standard error": np.array([math.hypot(*worst.errors)]),
+        },
+        note=f"around a pair of data and latents there is a mass of {worst.forward:.3g} by the contributions, "
+        f"and of {worst.backward:.3g} by what the inverse draws",
+        road=f"a difference of {allowed / max(worst.backward, 1e-300):.2g} of it would have been seen",
+    )
+
+
+def around(flow: TwoWay, inside: Support, seed: int) -> list[Bump]:
+    """Pairs that the inverse draws and forward draws again, with widths of what spreads there."""
+    latents = drawn_on(inside, flow.latent_shape, np.random.default_rng(seed), FEW)
+    data = pulled(flow, latents, seed + 1)
+    out, refused = attempt(flow.push, data, seed + 2, None)
+    if refused:
+        raise Undecidable(f"forward refuses what the inverse gives ({refused})")
+    again = np.asarray(out.value, dtype=np.float64)
+    discrete = whole(data)
+    wide = WIDTH * spread(latents)
+    bumps = []
+    for index in range(PAIRS):
+        x, z = data[index], again[index]
+        if not np.isfinite(z).all():
+            continue
+        own = spread(np.asarray(flow.push(_repeated(x, FEW), seed + 3, None).value))
+        narrow = np.where(own > LEAST * (1 + np.abs(z)), np.minimum(own, wide), wide)
+        moved = _near(inside, z, narrow, FEW, np.random.default_rng(seed + 4))[0]
+        over = spread(pulled(flow, moved, seed + 5))
+        if not (narrow > 0).all() or not (discrete or (over > LEAST * (1 + np.abs(x))).all()):
+            continue
+        bumps.append(Bump(x, z, None if discrete else over, narrow))
+    if not bumps:
+        raise Undecidable("what it draws does not spread in every coordinate")
+    return bumps
+
+
+def masses(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> Means | None:
+    """The mass of a bump by both directions; None where few draws decide about one of them."""
+    each = [drawn(flow, inside, bump, count // CALLS, seed + 17 * call) for call in range(CALLS)]
+    weights, heights = (np.stack(ones) for ones in zip(*each, strict=True))
+    if not np.isfinite(weights).all():
+        return None
+    forward, backward = float(weights.mean()), float(heights.mean())
+    errors = error_of(weights), error_of(heights)
+    if not backward or errors[1] > KNOWN * backward:
+        return None
+    heavy = weights.max() > HEAVIEST * max(weights.sum(), 1e-300) and forward > 0
+    if heavy or (forward < backward and weights.std() > UNEVEN * forward > 0):
+        return None
+    return Means(forward, backward, errors)
+
+
+def drawn(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> tuple[Array, Array]:
+    """Of one call forward the weights of a bump, of one backward how high it is at what is drawn."""
+    rng = np.random.default_rng(seed)
+    if bump.wide_x is None:
+        x, log_r, usable = _repeated(bump.x, count), 0.0, np.ones(count, dtype=bool)
+    else:
+        x, usable = _near(flow.domain, bump.x, bump.wide_x, count, rng)
+        # The bump is the density of these points, up to its height.
+        log_r = -float(np.log(math.sqrt(2 * math.pi) * bump.wide_x).sum())
+    out, refused = attempt(flow.push, x, seed + 1, None)
+    if refused:
+        raise Undecidable(f"forward refuses ordinary points ({refused})")
+    z, v = np.asarray(out.value, dtype=np.float64), contribution(out, count)
+    there = v + _log_normal(z, bump.z, bump.wide_z) - log_r
+    with np.errstate(over="ignore"):
+        weights = np.where(usable & _holds(inside, z), np.exp(there), 0.0)
+    latents, good = _near(inside, bump.z, bump.wide_z, count, rng)
+    back = pulled(flow, latents, seed + 2)
+    if bump.wide_x is None:
+        heights = (back == bump.x).reshape(count, -1).all(1).astype(np.float64)
+    else:
+        far = ((back - bump.x) / bump.wide_x).reshape(count, -1)
+        heights = np.exp(-0.5 * np.minimum((far**2).sum(1), 1e3))
+        heights = np.where(_holds(flow.domain, back), heights, 0.0)
+    return weights, np.where(good, heights, 0.0)
+
+
+def error_of(values: Array) -> float:
+    """The standard error of a mean, ``(calls, rows)``: that of independent rows, or of calls where
+    these vary more.
+    """
+    calls = values.mean(1).std(ddof=1) / math.sqrt(len(values))
+    return float(max(values.std() / math.sqrt(values.size), calls))
+
+
+def pulled(flow: TwoWay, z: Array, seed: int) -> Array:
+    """Data of latents. Raises `Undecidable` where these are refused, or not finite."""
+    out, refused = attempt(flow.pull, z, seed, None)
+    if refused:
+        raise Undecidable(f"inverse refuses points of the declared codomain ({refused})")
+    x = np.asarray(out.value, dtype=np.float64)
+    if not np.isfinite(x).all() or x.shape != (len(z), *flow.event_shape):
+        raise Undecidable("inverse gives no finite data of the shape of events")
+    return x
+
+
+def spread(x: Array) -> Array:
+    """The deviation of each entry, as a normal distribution has it that is as wide in its middle."""
+    low, high = np.quantile(np.asarray(x, dtype=np.float64), (0.25, 0.75), axis=0)
+    return np.asarray((high - low) / 1.349)
+
+
+def _near(
+    support: Support, center: Array, wide: Array, count: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Normal points around one, and which of them lie in a set; the others are that one itself."""
+    x = center + wide * rng.standard_normal((count, *center.shape))
+    inside = _holds(support, x)
+    return np.where(inside.reshape(-1, *[1] * center.ndim), x, center), inside
+
+
+def _holds(support: Support, x: Array) -> Array:
+    return np.ones(len(x), dtype=bool) if support.kind == "real" else support.holds(x)
+
+
+def _log_normal(z: Array, center: Array, wide: Array) -> Array:
+    terms = -0.5 * ((z - center) / wide) ** 2 - np.log(math.sqrt(2 * math.pi) * wide)
+    return np.asarray(terms.reshape(len(z), -1).sum(1))
+
+
+def _repeated(x: Array, count: int) -> Array:
+    return np.repeat(x[None], count, 0)

@@ -1,0 +1,100 @@
+"""Rows of a batch are drawn apart: no noise is shared by all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt
+from flowref.model import STATISTICAL, Array, Batch, Residual, Undecidable, Unsupported, law
+from flowref.model.abilities import Pushing, TwoWay, offers
+
+# So many calls of a batch that holds one point so often; the second stage alone accuses.
+CALLS, ROWS, STAGES = 24, 64, 2
+# The spread of means over calls beside that of rows: of independent rows it is beyond this with a
+# probability of less than 1e-8.
+BEYOND = 4.0
+
+
+@law(
+    "contribution/noise-of-each-row",
+    tolerance=STATISTICAL,
+    local=False,
+    scales=(0.0,),
+    effort=1,
+    size=4,
+    source="rows of a batch are independent events: what is drawn once for all of them gives none of them another "
+    "distribution, and a batch no more samples than one",
+)
+def noise_of_each_row(flow: Pushing, batch: Batch) -> Residual:
+    """Copies of a point in one batch are drawn apart: their mean varies from call to call as that of
+    independent draws does.
+
+    Two stages; violated only if fresh draws confirm.
+    """
+    told: dict[str, float] = {}
+    for row in range(len(batch.x)):
+        one = batch.rows(slice(row, row + 1))
+        out, refused = attempt(flow.push, one.x, batch.seed, one.context)
+        if refused:
+            continue
+        inputs = {"push": one.x, "pull": np.asarray(out.value, dtype=np.float64) + 0.0}
+        for name, x in inputs.items():
+            if name == "push" or offers(flow, TwoWay):
+                seen = dispersion(flow, name, x, one)
+                told[name] = (
+                    max(told.get(name, 0.0), seen) if seen is not None else told.get(name, -1.0)
+                )
+    told = {name: value for name, value in told.items() if value >= 0}
+    if not told:
+        raise Unsupported("it draws nothing at its points", waits=False)
+    name = max(told, key=lambda one: told[one])
+    rows = len(batch.x)
+    return Residual(
+        np.full(rows, told[name]),
+        allowed=BEYOND,
+        observed={"spread over calls beside that over rows": np.full(rows, told[name])},
+        note=f"{'forward' if name == 'push' else 'inverse'} draws the same for all rows of a batch: their mean "
+        f"varies {told[name]:.3g} times as much as that of independent rows",
+    )
+
+
+def dispersion(flow: Pushing, name: str, x: Array, batch: Batch) -> float | None:
+    """The variance of means over calls beside what that of rows makes of it, of the entry where it is
+    largest; None where nothing is drawn.
+    """
+    ratio = None
+    for stage in range(STAGES):
+        seeds = (batch.seed + 5000 * (stage + 1) + k for k in range(CALLS))
+        outs = []
+        for seed in seeds:
+            points = np.repeat(x, ROWS, 0)
+            out, refused = attempt(flow.calls[name], points, seed, _context(batch, ROWS))
+            if refused:
+                raise Undecidable(f"{name} raises {refused}")
+            value = np.asarray(out.value, dtype=np.float64).reshape(ROWS, -1)
+            # What is refused stays where it is: how far a row went tells that, where its place does not.
+            start = points.reshape(ROWS, -1)
+            far = np.abs(value - start) if value.size == start.size else value[:, :0]
+            outs.append(np.concatenate([value, far], 1))
+        drawn: Array = np.stack(outs)
+        drawn = drawn[..., ~np.isnan(drawn).any((0, 1))]
+        if not drawn.size or (drawn == drawn[0, 0]).all():
+            return None
+        ranks = np.stack([_ranks(drawn[..., i]) for i in range(drawn.shape[-1])], -1)
+        between, total = ROWS * ranks.mean(1).var(0, ddof=1), ranks.reshape(-1, ranks.shape[-1])
+        spread = total.var(0, ddof=1)
+        moves = spread > 0
+        ratio = float((between[moves] / spread[moves]).max(initial=0.0))
+        if ratio <= BEYOND:
+            break
+    return ratio
+
+
+def _ranks(values: Array) -> Array:
+    """The share of all values that are no larger: bounded, whatever the values are."""
+    ordered = np.sort(values, axis=None)
+    return np.asarray(np.searchsorted(ordered, values, "right") / values.size)
+
+
+def _context(batch: Batch, rows: int) -> Array | None:
+    return None if batch.context is None else np.repeat(batch.context[:1], rows, 0)
