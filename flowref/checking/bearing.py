@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,11 @@ from flowref.model.target import History
 
 # What comes back is as near as this, relative to 1 + |x|, and images are no larger.
 RETURNED, LARGEST = 1e-3, 1e6
+# Layers that each enlarge by a factor that grows with the perturbation make the logarithm of an image
+# grow with it. What would leave so many times the one that is ordinary is not tried.
+HOPELESS = 2.0
+# An image that overflows is at least this large.
+ENORMOUS = 1e308
 # Objects that were asked about.
 KEPT = 8
 _KNOWN: dict[tuple[Target, tuple[float, ...], History], tuple[Any, float]] = {}
@@ -32,39 +38,48 @@ def bearable(target: Target, scales: Sequence[float], history: History = "warm")
 
 
 def _bearable(target: Target, scales: Sequence[float], history: History) -> float:
-    imaged = 0.0
+    if history != "warm":  # what is moved farther there is not tried again
+        most = bearable(target, scales)
+        scales = [scale for scale in scales if scale <= most]
+    imaged, growth = 0.0, 0.0
     for scale in scales:
+        if growth * scale > HOPELESS * math.log(LARGEST):
+            continue
         try:
-            there, back = ordinary(loading.load(target, Condition(scale=scale, history=history)))
+            size, back = ordinary(loading.load(target, Condition(scale=scale, history=history)))
         except Exception:  # it cannot be built or called so
             continue
-        if there and back:
+        if size <= LARGEST and back:
             return scale
-        if there:
+        if size <= LARGEST:
             imaged = imaged or scale
+        if size > LARGEST:
+            growth = math.log(min(size, ENORMOUS)) / scale
     return imaged
 
 
-def ordinary(subject: Subject) -> tuple[bool, bool]:
-    """Whether a point of the domain has an image of ordinary size, and whether it comes back where
-    there is a way back that takes no more than the way there. A subject that has no map has both.
+def ordinary(subject: Subject) -> tuple[float, bool]:
+    """The largest entry of the image of a point of the domain, and whether the point comes back where
+    there is a way back that takes no more than the way there. A subject that has no map has an
+    ordinary one, and it does.
     """
     forward, inverse = subject.forward, subject.inverse
     if forward is None:
-        return True, True
+        return 0.0, True
     x = draw(subject.domain, (1, *subject.event_shape), np.random.default_rng(3))
     context = None
     if subject.context_shape is not None:
         context = np.zeros((1, *subject.context_shape))
     image = np.asarray(forward(x, context).value, dtype=np.float64)
-    if not (np.abs(image) <= LARGEST).all():  # nan is not
-        return False, False
+    size = float(np.abs(image).max(initial=0.0))
+    if not size <= LARGEST:  # nan is not
+        return size, False
     if inverse is None or subject.cost.of("inverse").repeats:
-        return True, True
+        return size, True
     try:
         back = np.asarray(inverse(image, context).value, dtype=np.float64)
     except Exception:  # other laws say so
-        return True, False
+        return size, False
     if back.shape != x.shape:
-        return True, False
-    return True, bool((np.abs(back - x) <= RETURNED * (1 + np.abs(x))).all())
+        return size, False
+    return size, bool((np.abs(back - x) <= RETURNED * (1 + np.abs(x))).all())

@@ -22,6 +22,9 @@ from flowref.model import ADVICE, EXACT, ROUNDING, Array, Batch, Evidence, Law, 
 # with the candidates that are granted in any case.
 EVALUATIONS, ROWS = 200, 48
 ENTRIES, LEAST_LOOKS = 2**15, 8
+# Those that are looked at where calls on events of thousands of entries are heavy: nothing but zeros,
+# and but one entry.
+VAST_LOOKS = 2
 # Of the candidates of a batch that look convincing, at most this many are judged surely.
 TRIES = 3
 # Candidates that may be judged surely, times the operations of a round trip; and those granted in
@@ -45,6 +48,7 @@ def shrink(judgement: Judgement) -> Judgement:
     if "play" in law.needs and subject.operations > LIVES and len(batch.x) <= FEW:
         return judgement
     looks = max(LEAST_LOOKS, ENTRIES // max(1, batch.x[:1].size))
+    looks = VAST_LOOKS if vast(subject) else looks
     budget = Budget(min(EVALUATIONS, looks), attempts(law, subject))
     for simpler in reversed(list(_simpler(judgement, budget))):
         measurement = simpler.measurement

@@ -57,6 +57,22 @@ def test_weights_are_moved_as_far_as_images_stay_ordinary(
     assert bearable(TARGET, SCALES) == expected
 
 
+@pytest.mark.parametrize(("depth", "tried"), [(100, [0.3, 0.1]), (1000, [0.3, 0.03])])
+def test_a_perturbation_that_enlarges_beyond_hope_is_not_tried(
+    depth: int, tried: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each costs an object and its calls; another history is not moved farther than the usual one."""
+    shelf, recipe = grown(depth, False), object()
+    monkeypatch.setattr(loading, "load", shelf.load)
+    monkeypatch.setattr(loading, "recipe_of", lambda target: recipe)
+    first = bearable(TARGET, MOVED)
+    seen = [condition.scale for condition in shelf.loaded]
+    assert seen[: len(tried)] == tried and first == seen[-1]
+    shelf.loaded.clear()
+    assert bearable(TARGET, MOVED, "fresh") == first
+    assert [condition.scale for condition in shelf.loaded] == [first]
+
+
 @pytest.mark.parametrize(
     ("plan", "asked"), [(Plan(rows=1, dear=True), BARELY), (Plan(rows=1), MOVED)]
 )

@@ -38,15 +38,16 @@ class Flow(nn.Module):
         self.net = nn.Sequential(nn.Linear(features, features))
         self.norm = nn.BatchNorm1d(features, affine=False)
         self.register_buffer("mask", torch.tensor([True] * features))
+        self.register_buffer("width", torch.ones(features))
 
     def forward(self, x):
-        y = self.norm(x)
-        ladj = -0.5 * (self.norm.running_var + self.norm.eps).log().sum()
+        y = self.norm(x) * self.width
+        ladj = -0.5 * (self.norm.running_var + self.norm.eps).log().sum() + self.width.log().sum()
         return y * self.scale.exp(), (ladj + self.scale.sum()).expand(len(x))
 
     def inverse(self, y):
         x = y * (-self.scale).exp() * {wrong}
-        deviation = (self.norm.running_var + self.norm.eps).sqrt()
+        deviation = (self.norm.running_var + self.norm.eps).sqrt() / self.width
         ladj = deviation.log().sum() - self.scale.sum()
         return x * deviation + self.norm.running_mean, ladj.expand(len(y))
 
@@ -81,6 +82,7 @@ def saved(dtype: torch.dtype = torch.float32) -> Saved:
         "net.0.weight": torch.randn(3, 3, **draw).to(dtype),
         "net.0.bias": torch.randn(3, **draw).to(dtype),
         "norm.running_mean": torch.randn(3, **draw).to(dtype),
+        "width": torch.ones(3, dtype=dtype),
         "norm.running_var": (0.5 + torch.rand(3, **draw)).to(dtype),
         "norm.num_batches_tracked": torch.tensor(70),
         "mask": torch.tensor([True, False, True]),
@@ -209,6 +211,8 @@ REFUSED = [
     damaged(r"scale has shape \(4,\) and the model's \(3,\)", lambda s: {**s, "scale": torch.ones(4)}),
     damaged("1 of the 3 values of scale are nan", lambda s: {**s, "scale": torch.tensor([0.0, torch.nan, 1.0])}),
     damaged("1 of the 3 values of scale are infinite", lambda s: {**s, "scale": torch.tensor([0.0, torch.inf, 1.0])}),
+    damaged("values of norm.running_var are infinite", lambda s: {**s, "norm.running_var": torch.full((3,), torch.inf)}),
+    damaged("3 of the 3 values of norm.running_var are negative", lambda s: {**s, "norm.running_var": -s["norm.running_var"]}),
     damaged("values of norm.running_var are nan", lambda s: {**s, "norm.running_var": torch.full((3,), torch.nan)}),
     damaged("scale holds torch.int64, and the model keeps torch.float64 there", lambda s: {**s, "scale": s["scale"].long()}),
     damaged("scale holds torch.complex64, and the model keeps", lambda s: {**s, "scale": s["scale"].to(torch.complex64)}),
@@ -304,7 +308,7 @@ def test_a_case_tells_when_its_weights_are_others(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "status"),
     [
-        ("norm.running_var", -0.5, Status.VIOLATED),
+        ("width", -0.5, Status.VIOLATED),
         ("mask", True, Status.HOLDS),
         ("net.0.bias", 3.0, Status.HOLDS),
     ],
@@ -312,7 +316,7 @@ def test_a_case_tells_when_its_weights_are_others(folder: Path) -> None:
 def test_a_damaged_weight_is_seen_where_it_breaks_the_map(
     folder: Path, name: str, value: float, status: Status
 ) -> None:
-    """A variance below zero accuses at data, and replays; a damage that leaves a correct flow
+    """A width below zero accuses at data, and replays; a damage that leaves a correct flow
     accuses nobody.
     """
     torch.save({**saved(), name: torch.full_like(saved()[name], value)}, "run.pt")

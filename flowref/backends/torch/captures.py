@@ -18,6 +18,10 @@ from flowref.backends.torch.state import duplicate, trainable
 from flowref.model import Dialect, Facts, derive, draw
 
 _KNOWN: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+# Whether what a builder of heavy objects gives shares: the same in all conditions.
+_SHARED: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+# Points of which images are compared; one where calls are heavy.
+POINTS = 4
 # How many entries are looked at: an object that holds more holds data.
 MOST = 20_000
 
@@ -37,17 +41,32 @@ def captures(obj: Any) -> bool:
     return known
 
 
-def shared(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int) -> bool:
+def shared(
+    obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int, build: Any = None
+) -> bool:
     """Whether what a copy of an object computes moves with the parameters of the original, which
-    are put back.
+    are put back. ``build``: what built it; where calls are heavy it is asked about once.
     """
     if not captures(obj) or (dialect.forward is None and dialect.log_prob is None):
         return False
+    if build is None or not facts.cost.heavy:
+        return _shared(obj, dialect, facts, dtype, seed)
+    try:
+        known = _SHARED.get(build)
+        if known is None:
+            known = _SHARED[build] = _shared(obj, dialect, facts, dtype, seed)
+    except TypeError:  # it cannot be referred to weakly, or has no hash
+        return _shared(obj, dialect, facts, dtype, seed)
+    return known
+
+
+def _shared(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int) -> bool:
+    rows = 1 if facts.cost.heavy else POINTS
     rng = np.random.default_rng(derive(seed, 41) % 2**32)
-    x = torch.from_numpy(draw(facts.domain, (4, *facts.event_shape), rng)).to(dtype)
+    x = torch.from_numpy(draw(facts.domain, (rows, *facts.event_shape), rng)).to(dtype)
     context = None
     if facts.context_shape is not None:
-        context = torch.from_numpy(rng.standard_normal((4, *facts.context_shape))).to(dtype)
+        context = torch.from_numpy(rng.standard_normal((rows, *facts.context_shape))).to(dtype)
     parameters = [tensor for _, tensor in trainable(obj)]
     kept = [parameter.detach().clone() for parameter in parameters]
     try:

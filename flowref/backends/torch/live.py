@@ -147,7 +147,7 @@ class Live:
     @functools.cached_property
     def shared(self) -> bool:
         """Whether a copy of the object computes with the original's parameters."""
-        return shared(self.pristine, self.dialect, self.facts, self.dtype, self.seed)
+        return shared(self.pristine, self.dialect, self.facts, self.dtype, self.seed, self.build)
 
     def function(self, name: str) -> Callable[..., Any]:
         """The dialect's function for a call. Raises `Unsupported` where it has none."""

@@ -4,6 +4,7 @@ names the tensor.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,21 @@ import torch
 from flowref.model import TargetError
 
 State = Mapping[str, Any]
+# What keeps a variance, and what is averaged while an object lives, by their names.
+VARIANCE = re.compile(r"(^|[._])var(iance)?$")
+AVERAGE = re.compile(r"(^|\.)running_\w+$")
 
 
 def refuse_not_finite(entries: State, wanted: State, path: Path, trained: set[str]) -> None:
-    """Refuse nan anywhere, and infinities in what is trained, unless it is built with them."""
+    """Refuse nan anywhere, and infinities in what is trained or averaged, unless it is built with
+    them.
+    """
     for name, value in entries.items():
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             continue
         value = value.double()
-        bad = ~value.isfinite() if name in trained else value.isnan()
+        moves = name in trained or AVERAGE.search(name)
+        bad = ~value.isfinite() if moves else value.isnan()
         built = wanted.get(name)
         if isinstance(built, torch.Tensor) and built.shape == value.shape:
             bad &= built.detach().double().isfinite()
@@ -30,6 +37,22 @@ def refuse_not_finite(entries: State, wanted: State, path: Path, trained: set[st
             raise TargetError(
                 f"{path}: {int(bad.sum())} of the {value.numel()} values of {name} are {which}, as "
                 "after a training that diverged; take an earlier checkpoint"
+            )
+
+
+def refuse_negative(entries: State, wanted: State, path: Path, trained: set[str]) -> None:
+    """Refuse numbers below zero in what keeps variances, unless it is built with them."""
+    for name, value in entries.items():
+        built = wanted.get(name)
+        if name in trained or not VARIANCE.search(name) or not isinstance(built, torch.Tensor):
+            continue
+        if not value.is_floating_point() or (built.detach() < 0).any():
+            continue
+        if (value < 0).any():
+            raise TargetError(
+                f"{path}: {int((value < 0).sum())} of the {value.numel()} values of {name} are "
+                f"negative (the least is {float(value.min()):.3g}), which no variance is; save it "
+                "again from a run that is sound"
             )
 
 

@@ -16,6 +16,7 @@ from torch import nn
 from flowref.backends.torch.state import cast, duplicate, modules, trainable
 from flowref.backends.torch.weight_files import content_of
 from flowref.backends.torch.weight_values import (
+    refuse_negative,
     refuse_not_finite,
     refuse_other_numbers,
     refuse_rounded,
@@ -73,6 +74,7 @@ def load(obj: Any, path: Path, key: str = "") -> None:
         raise TargetError(_misfit(entries, wanted, path, module))
     trained = {name for name, _ in trainable(module)}
     refuse_not_finite(entries, wanted, path, trained)
+    refuse_negative(entries, wanted, path, trained)
     refuse_other_numbers(entries, wanted, path, trained)
     try:
         with torch.no_grad():
