@@ -22,6 +22,7 @@ SAID = {
     "spoken:reverse": "inverse: reverse()",
     "spoken:flagged": "inverse: reverse=True",
     "spoken:worded": "inverse: mode='inverse'",
+    "spoken:signed": "inverse: direction=-1",
     "spoken:lettered": "forward: f(), inverse: g()",
     "spoken:named": "forward: x_to_z(), inverse: z_to_x()",
     "spoken:unfinished": "no inverse",

@@ -96,6 +96,7 @@ PAIRS = (
     ("zoo_conduct.py:well_behaved?defect=layers-in-a-list", "state/registered"),
     ("zoo_conduct.py:well_behaved?defect=answers-the-last-tensor", "conduct/same-tensor"),
     ("zoo_conduct.py:well_behaved?defect=sampling-ends-training", "mode/kept"),
+    ("zoo_conduct.py:well_behaved?defect=samples-sometimes-infinite", "sampling/finite"),
     ("zoo_conduct.py:well_behaved?defect=sampler-seeds", "conduct/no-global-settings"),
     ("zoo_pointwise.py:cubic?defect=turns-far-out", "bijection/orientation"),
     ("zoo_pointwise.py:bent?defect=clamped-for-safety", "bijection/honest-zero"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -17,7 +18,8 @@ from flowref.backends.torch.sandbox import GENERATORS, random_state, sandbox, se
 from flowref.backends.torch.scenario import Action, Stage
 from flowref.model import Unsupported, derive, steps
 
-# What seeds each of `GENERATORS`: functions of Python by their code, built-in ones by themselves.
+# What seeds each of `GENERATORS`: functions of Python by their code, built-in ones by themselves, those
+# of numpy, of which a profile is told nothing, by what stands in for them.
 SEEDING = {
     "torch": (torch.manual_seed, torch.random.manual_seed, torch.seed, torch.random.seed),
     "numpy": (np.random.seed, np.random.set_state),
@@ -67,23 +69,36 @@ def constructors(stage: Stage, build: Callable[[], Any]) -> set[str]:
             name = codes.get(called)
         except TypeError:
             return
-        if name is None:
-            return
-        above: FrameType | None = frame
-        while above is not None:
-            if above.f_code.co_name == "__init__":
-                found.add(name)
-                return
-            above = above.f_back
+        if name is not None and _constructing(frame):
+            found.add(name)
 
+    def seeding(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        if _constructing(sys._getframe(1)):
+            found.add("numpy")
+        return function(*args, **keywords)
+
+    stand_ins = {name: getattr(np.random, name) for name in ("seed", "set_state")}
     with sandbox(derive(stage.live.seed, 17), stage.live.dtype):
         former = sys.getprofile()
         sys.setprofile(watch)
         try:
+            for name, function in stand_ins.items():
+                setattr(np.random, name, partial(seeding, function))
             build()
         finally:
             sys.setprofile(former)
+            for name, function in stand_ins.items():
+                setattr(np.random, name, function)
     return found
+
+
+def _constructing(frame: FrameType | None) -> bool:
+    """Whether a call is made from within a constructor."""
+    while frame is not None:
+        if frame.f_code.co_name == "__init__":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def inherited(stage: Stage, step: steps.Inherited) -> list[str]:

@@ -7,13 +7,13 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.outcomes import attempt, changed, flags
+from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import Probe, probe_of
 from flowref.laws.common.requirements import in_double, not_estimator
 from flowref.laws.conduct.train_mode import has_modes
 from flowref.model import EXACT, VALUES, Array, Batch, Life, Residual, Unsupported, draw, law
 from flowref.model.abilities import Bijection, Flow, Invertible, Living
-from flowref.model.steps import Eval, Run, State, Step, Train
+from flowref.model.steps import Eval, Run, Step, Train
 
 # Rows of a batch that statistics are taken of.
 ROWS = 16
@@ -21,9 +21,6 @@ ROWS = 16
 FEW_ROWS = 2
 # A share of a difference that may be something else, and the smallest difference that counts.
 SHARE, SMALL = 1e-3, 1e-6
-# The factors by which a first batch is larger, and how far a power may be from a whole number.
-FACTORS = (1.0, 4.0, 16.0)
-NEAR = 0.25
 
 
 class LivingBijection(Bijection, Living, Protocol):
@@ -103,52 +100,3 @@ def stretch(x: Array, error: Array) -> float:
     if not rest <= SHARE * np.abs(error).max():
         return 0.0
     return float(share.reshape(-1)[np.abs(share).argmax()])
-
-
-@law(
-    "mode/first-batch-scale",
-    applies=has_modes & not_estimator & in_double,
-    tolerance=EXACT,
-    history="fresh",
-    effort=1,
-    size=3,
-    scales=(0.0,),
-    source="Kingma and Dhariwal 2018, Glow (arXiv:1807.03039), section 3.1: the first batch comes out with mean 0 and variance 1",
-)
-def first_batch_scale(flow: LivingBijection, batch: Batch) -> Residual:
-    """Where the first batch in train mode sets parameters or buffers for good, a batch several times
-    as large comes out the same, or as many times as large, and not as another power.
-    """
-    if flow.domain.kind != "real":
-        raise Unsupported("its domain is not all reals", waits=False)
-    asked = ordinary(flow, batch.seed, flow.normalizing)
-    again = asked.rows(slice(None, None, -1)).mapped(lambda points: 3.0 * points + 1.0)
-    run = asked.step()
-    steps = [State(), Train(), run, State(), again.step(), State()]
-    state, _, first, settled, _, later = played(flow, steps, fresh=True)
-    if not changed(state, settled) or changed(settled, later):
-        raise Unsupported("its first batch does not initialize it", waits=False)
-    outputs = [np.asarray(first.value, dtype=np.float64)]
-    for factor in FACTORS[1:]:
-        larger = asked.at(factor * asked.points).step()
-        out = played(flow, [Train(), larger], fresh=True).of(larger)
-        outputs.append(np.asarray(out.value, dtype=np.float64))
-    power = power_of(outputs)
-    off = power is not None and min(abs(power), abs(power - 1)) > NEAR
-    note = f"its first output grows as the power {power or 0.0:.2g} of its first batch"
-    return flags(off, len(batch.x), note)
-
-
-def power_of(outputs: list[Array]) -> float | None:
-    """The power of the size of the input that outputs grow with; None where they are not
-    proportional.
-    """
-    sizes = [float(np.abs(out).max()) for out in outputs]
-    if not all(np.isfinite(sizes)) or min(sizes) <= 0:
-        return None
-    power = float(np.log(sizes[1] / sizes[0]) / np.log(FACTORS[1]))
-    for factor, out, size in zip(FACTORS, outputs, sizes, strict=True):
-        expected = outputs[0] * factor**power
-        if out.shape != expected.shape or np.abs(out - expected).max() > SHARE * size:
-            return None
-    return power

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-import numpy as np
-
-from flowref.laws.common.defects import Steps, living, wrapped
+from flowref.laws.common.defects import Steps, wrapped
 from flowref.model import Life, Mapped, Subject, mutant
 from flowref.model.steps import Eval, Run, Train
 
@@ -33,17 +30,3 @@ def _stretched(play: Any, size: float, steps: Steps, fresh: bool = False) -> Lif
 def other_variance_in_train_inverse(subject: Subject, size: float = 1e-2) -> Subject:
     """The inverse keeps the unbiased variance of a batch that was divided by the biased one."""
     return wrapped(subject, "play", _stretched, size)
-
-
-def _powered(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
-    for at, step in enumerate(steps):
-        if isinstance(step, Run):
-            spread = float(np.std(step.x))
-            outcomes[at] = Mapped(outcomes[at].value / spread**size, outcomes[at].ladj)
-    return outcomes
-
-
-@mutant("mode/first-batch-scale", host="nflows:ActNorm", sizes=(0.5, 1.0))
-def divided_by_the_variance(subject: Subject, size: float = 1.0) -> Subject:
-    """The first batch is divided by its variance instead of its deviation."""
-    return living(subject, partial(_powered, size))

@@ -71,7 +71,7 @@ class Frame:
         return np.asarray(self.middle + y @ self.axes)
 
 
-def number(flow: SampledDensity) -> int:
+def number(flow: Sampler) -> int:
     """How many samples a first look takes."""
     size = max(1, math.prod(flow.density_shape))
     affordable = COUNT * OPERATIONS // max(OPERATIONS, flow.operations)

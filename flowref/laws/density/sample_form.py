@@ -1,4 +1,4 @@
-"""The form of samples: points of the density that they are drawn from."""
+"""The form of samples: points of the density that they are drawn from, and numbers all of them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import absent
 from flowref.laws.density.consistency import SampledDensity, unconditional
-from flowref.model import EXACT, Batch, Residual, law
+from flowref.laws.density.draws import number
+from flowref.model import EXACT, Batch, Residual, Unsupported, law
+from flowref.model.abilities import Sampler
 
 # How many samples are asked for: squeezed axes show where there is one, swapped ones where there are
 # as many as coordinates. Fewer where each is solved step by step.
 NUMBERS, DEAR_NUMBERS = (1, 2, 5), (1, 2)
+# How many samples are searched for what is no number, twice, and how many of them are chance: a uniform
+# number in single precision is zero once in sixteen million draws.
+SEARCHED, CHANCE = 8_000, 2
 
 
 @law(
@@ -53,3 +58,29 @@ def misshapen(flow: SampledDensity, count: int, seed: int) -> Iterator[str]:
         yield f"log_prob refuses sample({count}), of shape {x.shape}: {refused}"
     elif np.size(density) != count:
         yield f"log_prob of sample({count}) gives {np.size(density)} numbers"
+
+
+@law(
+    "sampling/finite",
+    points="data",
+    tolerance=EXACT,
+    local=False,
+    scales=(0.0,),
+    size=1,
+    effort=1,
+    applies=unconditional,
+    source="the logarithm of a rounded zero, or 0/0 in a rejection step, which a batch of a few samples does not show",
+)
+def finite_samples(flow: Sampler, batch: Batch) -> Residual:
+    """Samples are finite: among thousands that are drawn at once hardly one is infinite or nan."""
+    count = min(SEARCHED, number(flow))
+    lost = []
+    for stage in range(2):
+        x = np.asarray(flow.sample(count, batch.seed + stage, None))
+        if x.shape[:1] != (count,) or not np.issubdtype(x.dtype, np.floating):
+            raise Unsupported("of the shape of its samples another law speaks", waits=False)
+        lost.append(int((~np.isfinite(x.reshape(count, -1)).all(1)).sum()))
+        if lost[-1] <= CHANCE:
+            break
+    note = f"{lost[0]} of {count} samples are not finite, and {lost[-1]} of as many others"
+    return flags(min(lost) > CHANCE, len(batch.x), note)

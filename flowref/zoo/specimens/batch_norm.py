@@ -31,7 +31,12 @@ class ActNorm(nn.Module):
     @torch.no_grad()
     def initialize(self, x: Any) -> None:
         """Give this batch mean 0 and standard deviation 1 per channel."""
-        self.shift.copy_(x.mean((0, 2, 3), keepdim=True))
+        if self.defect == "first-position":
+            x = x[:, :, :1, :1]
+        if self.defect == "first-row":
+            x = x[:1]
+        sign = -1 if self.defect == "mean-added" else 1
+        self.shift.copy_(sign * x.mean((0, 2, 3), keepdim=True))
         self.log_scale.copy_(-torch.log(x.std((0, 2, 3), keepdim=True) + 1e-6))
         self.initialized = torch.tensor(True)
 
@@ -131,6 +136,9 @@ SPECIMENS = (
             "batch-statistics-in-eval": ("mode/rows-independent", "mode/eval-is-pure"),
             "pixels-missing": ("bijection/log-det",),
             "eps-in-inverse": ("bijection/inverse-roundtrip",),
+            "first-position": ("mode/first-batch-scale",),
+            "first-row": ("mode/first-batch-scale",),
+            "mean-added": ("mode/first-batch-scale",),
         },
     ),
     Specimen(

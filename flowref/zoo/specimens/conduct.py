@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -52,6 +53,8 @@ class WellBehaved(nn.Module):
         self.defect = defect
         if defect == "constructor-seeds":
             torch.manual_seed(0)
+        if defect == "constructor-seeds-numpy":
+            np.random.seed(0)
         self.norm = Scaling(defect)
         nets = [
             nn.Sequential(nn.Linear(1, hidden), nn.Tanh(), nn.Linear(hidden, 2)) for _ in range(2)
@@ -130,6 +133,8 @@ class WellBehaved(nn.Module):
             x = self.inverse(z)[0]
         if self.defect == "samples-in-float32":
             x = x.float()
+        if self.defect == "samples-sometimes-infinite":
+            x = torch.where(z > 2.6, x / torch.zeros_like(x), x)
         return x.squeeze() if self.defect == "samples-squeezed" else x
 
 
@@ -155,8 +160,10 @@ SPECIMENS = (
             "sampler-seeds": ("conduct/samples-differ", "conduct/no-global-settings"),
             "sampler-has-a-fixed-generator": ("conduct/samples-differ",),
             "samples-in-float32": ("sampling/sample-shape",),
+            "samples-sometimes-infinite": ("sampling/finite",),
             "samples-squeezed": ("sampling/sample-shape",),
             "constructor-seeds": ("conduct/construction",),
+            "constructor-seeds-numpy": ("conduct/construction",),
         },
     ),
 )

@@ -121,6 +121,14 @@ class Worded(Coupled):
         raise ValueError(mode)
 
 
+class Signed(Coupled):
+    """One method goes both ways, by a sign."""
+
+    def forward(self, x: Any, direction: int = 1) -> Any:
+        """Data to latents, or back."""
+        return self.onward(x) if direction == 1 else self.back(x)
+
+
 class Lettered(nn.Module):
     """Two methods called f and g, and no forward."""
 
@@ -196,6 +204,11 @@ def worded(defect: str = "") -> nn.Module:
     return Worded(defect=defect)
 
 
+def signed(defect: str = "") -> nn.Module:
+    """A coupling with forward(x, direction=-1)."""
+    return Signed(defect=defect)
+
+
 def lettered(defect: str = "") -> nn.Module:
     """A coupling with f(x) and g(z)."""
     return Lettered(defect=defect)
@@ -218,6 +231,7 @@ SPECIMENS = (
     Specimen("reverse", SLIPS),
     Specimen("flagged", SLIPS),
     Specimen("worded", SLIPS),
+    Specimen("signed", SLIPS),
     Specimen("lettered", SLIPS),
     Specimen("named", SLIPS),
     Specimen("unfinished", FORWARD_ONLY),

@@ -264,7 +264,8 @@ def _chosen_inverse(obj: Any, forward: Way | None, chosen: Chosen) -> Way | None
                 "a keyword of forward such as mode:inverse or reverse:true, or none"
             )
         return _running(obj, Way(name, words=f"inverse: {name}()"), name, chosen)
-    value: Any = {"true": True, "false": False}.get(word.casefold(), word)
+    numbers = {"true": True, "false": False, "1": 1, "-1": -1, "0": 0}
+    value: Any = numbers.get(word.casefold(), word)
     if forward is None:
         raise SpecError(f"inverse was given as {text!r}, but there is no forward")
     return replace(forward, given=((name, value),), usual=False, words=f"inverse: {name}={value!r}")

@@ -8,6 +8,8 @@ import re
 FLAGS = ("reverse", "rev", "inverse", "invert")
 # Values of a parameter ``mode`` that turn forward around.
 BACKWARDS = ("inverse", "reverse", "backward", "inv", "rev", "invert", "backwards", "generate", "sample")  # fmt: skip
+# Parameters that are 1 or -1, and turn forward around with their sign.
+SIGNS = ("direction", "dir", "mode")
 # Methods that go back, where no method is called inverse.
 METHODS = ("backward", "reverse")
 # Pairs of methods that go forward and back, where there is no forward.

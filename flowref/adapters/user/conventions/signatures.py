@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from flowref.adapters.user.conventions.names import BACKWARDS, FLAGS, plain, sign_of
+from flowref.adapters.user.conventions.names import BACKWARDS, FLAGS, SIGNS, plain, sign_of
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -69,12 +69,15 @@ def flag(obj: Any, method: str, default: bool = False) -> str:
     return ""
 
 
-def words(obj: Any, method: str) -> tuple[str, tuple[str, ...]]:
+def words(obj: Any, method: str) -> tuple[str, tuple[Any, ...]]:
     """The parameter ``mode`` with a word as its default, and the words among the constants of the
     code that turn it around. Code that asks for the default word and knows none of the
-    others has a branch for whatever else is given: then the usual one stands for all.
+    others has a branch for whatever else is given: then the usual one stands for all. A default of
+    1 or -1 is a sign: the other one turns it around.
     """
     for one in parameters(obj, method):
+        if plain(one.name) in SIGNS and type(one.default) is int and abs(one.default) == 1:
+            return one.name, (-one.default,)
         if plain(one.name) in ("mode", "direction") and isinstance(one.default, str):
             texts = dict.fromkeys(_constants(_code(obj, method)))
             turned = [text for text in texts if plain(text) in BACKWARDS and text != one.default]

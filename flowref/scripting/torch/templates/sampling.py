@@ -28,6 +28,16 @@ print("dtype of the samples:", x.dtype)
 wrong = x.dtype != torch.float64
 """
 
+FINITE = """
+torch.manual_seed(1)
+drawn = sample(8000).detach().reshape(8000, $size)
+lost = (~drawn.isfinite()).any(1)
+# The law: samples are finite.
+print("samples that are not finite:", lost.sum().item(), "of", len(drawn))
+print("one of them:", drawn[lost][:1].tolist())
+wrong = lost.sum().item() > 2
+"""
+
 DIFFERENT_ROWS = """
 torch.manual_seed(1)
 x = sample(512).detach().reshape(512, $size)
@@ -113,6 +123,7 @@ wrong = most > 2
 
 TEMPLATES = {
     "sampling/no-piling-up": (Template(PILED_UP),),
+    "sampling/finite": (Template(FINITE),),
     "sampling/sample-shape": (Template(SHAPE), Template(PRECISION)),
     "sampling/rows-differ": (Template(DIFFERENT_ROWS),),
     "sampling/rows-independent": (Template(INDEPENDENT_ROWS),),

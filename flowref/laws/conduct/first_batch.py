@@ -1,0 +1,166 @@
+"""What the first batch in train mode makes of a layer that it initializes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from flowref.laws.common.outcomes import changed, flags
+from flowref.laws.common.probes import Probe
+from flowref.laws.common.requirements import in_double, not_estimator
+from flowref.laws.conduct.train_mode import has_modes
+from flowref.laws.conduct.training_batches import SHARE, LivingBijection, ordinary, played
+from flowref.model import EXACT, Array, Batch, Residual, Unsupported, law
+from flowref.model.steps import State, Train
+
+# The factors by which a first batch is larger, by how much it lies higher, and how far a power or a
+# share may be from a whole number.
+FACTORS = (1.0, 4.0, 16.0)
+HIGHER, NEAR = 40.0, 0.25
+# The share of an output that the rounding of sums in another order may move, and a line may leave.
+ROUNDED = 1e-6
+
+
+@law(
+    "mode/first-batch-scale",
+    version=2,
+    applies=has_modes & not_estimator & in_double,
+    tolerance=EXACT,
+    history="fresh",
+    effort=1,
+    size=3,
+    scales=(0.0,),
+    source="Kingma and Dhariwal 2018, Glow (arXiv:1807.03039), section 3.1: the first batch comes out with mean 0 and variance 1",
+)
+def first_batch_scale(flow: LivingBijection, batch: Batch) -> Residual:
+    """Where the first batch in train mode sets parameters or buffers for good: a batch several times
+    as large comes out the same, or as many times as large, and not as another power; one that lies
+    higher comes out the same, or as much higher; and its rows in another order come out in that
+    order, as its positions do where each channel is mapped by one line.
+    """
+    if flow.domain.kind != "real":
+        raise Unsupported("its domain is not all reals", waits=False)
+    asked = ordinary(flow, batch.seed, flow.normalizing)
+    again = asked.rows(slice(None, None, -1)).mapped(lambda points: 3.0 * points + 1.0)
+    run = asked.step()
+    steps = [State(), Train(), run, State(), again.step(), State()]
+    state, _, out, settled, _, later = played(flow, steps, fresh=True)
+    if not changed(state, settled) or changed(settled, later):
+        raise Unsupported("its first batch does not initialize it", waits=False)
+    x, y = asked.points, np.asarray(out.value, dtype=np.float64)
+    notes = list(
+        filter(
+            None,
+            (of_size(flow, asked, y), of_order(flow, asked, y), of_positions(flow, asked, x, y)),
+        )
+    )
+    return flags(bool(notes), len(batch.x), "; ".join(notes))
+
+
+def first(flow: LivingBijection, asked: Probe, points: Array, draws: int = 0) -> Array:
+    """What a first batch comes out as."""
+    run = asked.at(np.ascontiguousarray(points)).step(draws=draws)
+    return np.asarray(played(flow, [Train(), run], fresh=True).of(run).value, dtype=np.float64)
+
+
+def of_size(flow: LivingBijection, asked: Probe, y: Array) -> str:
+    """What is wrong with how the first output follows the size and the place of the first batch."""
+    outputs = [y, *(first(flow, asked, factor * asked.points) for factor in FACTORS[1:])]
+    power = power_of(outputs)
+    if power is None:
+        return ""
+    if min(abs(power), abs(power - 1)) > NEAR:
+        return f"its first output grows as the power {power:.2g} of its first batch"
+    moved = first(flow, asked, asked.points + HIGHER)
+    line = channel_lines(asked.points, y)
+    if line is None or moved.shape != y.shape or not np.isfinite(moved).all():
+        return ""
+    rise = moved - y
+    expected = np.broadcast_to(HIGHER * line.slope, rise.shape)
+    share = float((rise * expected).sum() / (expected**2).sum())
+    if np.abs(rise - share * expected).max() > SHARE * (np.abs(rise) + np.abs(expected)).max():
+        return ""
+    if min(abs(share), abs(share - 1)) <= NEAR:
+        return ""
+    return f"where its first batch lies higher its first output rises by {share:.2g} of that"
+
+
+def of_order(flow: LivingBijection, asked: Probe, y: Array) -> str:
+    """What is wrong with how the first output follows the order of the rows."""
+    if not near(first(flow, asked, asked.points, draws=1), y):
+        return ""  # it draws
+    order = np.random.default_rng(1).permutation(len(asked.points))
+    if near(first(flow, asked, asked.points[order]), y[order]):
+        return ""
+    return "the order of the rows of its first batch matters"
+
+
+def of_positions(flow: LivingBijection, asked: Probe, x: Array, y: Array) -> str:
+    """What is wrong with how the first output follows the order of the positions."""
+    line = channel_lines(x, y)
+    if line is None or line.channel is None or x[0].size <= x.shape[line.channel]:
+        return ""
+    order = np.random.default_rng(2).permutation(x[0].size // x.shape[line.channel])
+    shuffled, expected = (shuffle(values, order, line.channel) for values in (x, y))
+    if near(first(flow, asked, shuffled), expected):
+        return ""
+    return "the order of the positions in its first batch matters"
+
+
+class ChannelLines(NamedTuple):
+    """The slope of each entry of an output in the same entry of its input, in the shape of an event,
+    and the axis of a batch along which alone slopes and levels differ; None where there is no such
+    axis.
+    """
+
+    slope: Array
+    channel: int | None
+
+
+def channel_lines(x: Array, y: Array) -> ChannelLines | None:
+    """The lines of each entry, where an output is that."""
+    if x.shape != y.shape or not np.isfinite(y).all():
+        return None
+    centered = x - x.mean(0)
+    slope = (centered * (y - y.mean(0))).sum(0) / (centered**2).sum(0)
+    level = y.mean(0) - slope * x.mean(0)
+    if np.abs(y - slope * x - level).max() > ROUNDED * np.abs(y).max():
+        return None
+    for axis in range(slope.ndim):
+        others = tuple(at for at in range(slope.ndim) if at != axis)
+        parts = [
+            np.ptp(one, axis=others).max() / max(float(np.abs(one).max()), 1e-300)
+            for one in (slope, level)
+        ]
+        if others and max(parts) <= ROUNDED:
+            return ChannelLines(slope, axis + 1)
+    return ChannelLines(slope, None)
+
+
+def shuffle(values: Array, order: Array, channel: int) -> Array:
+    """The positions of each row in another order, its channels where they are."""
+    front = np.moveaxis(values, channel, 1)
+    flat = front.reshape(*front.shape[:2], -1)[..., order]
+    return np.asarray(np.moveaxis(flat.reshape(front.shape), 1, channel))
+
+
+def near(one: Array, other: Array) -> bool:
+    """Whether two outputs are the same, but for the order in which a mean was summed."""
+    same = one.shape == other.shape
+    return same and bool(np.abs(one - other).max() <= ROUNDED * (1 + np.abs(other).max()))
+
+
+def power_of(outputs: list[Array]) -> float | None:
+    """The power of the size of the input that outputs grow with; None where they are not
+    proportional.
+    """
+    sizes = [float(np.abs(out).max()) for out in outputs]
+    if not all(np.isfinite(sizes)) or min(sizes) <= 0:
+        return None
+    power = float(np.log(sizes[1] / sizes[0]) / np.log(FACTORS[1]))
+    for factor, out, size in zip(FACTORS, outputs, sizes, strict=True):
+        expected = outputs[0] * factor**power
+        if out.shape != expected.shape or np.abs(out - expected).max() > SHARE * size:
+            return None
+    return power

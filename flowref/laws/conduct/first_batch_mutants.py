@@ -1,0 +1,52 @@
+"""Defects of layers that their first batch initializes, put into healthy subjects."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from flowref.laws.common.defects import Steps, living
+from flowref.model import Array, Mapped, Subject, mutant
+from flowref.model.steps import Run
+
+HOST = "nflows:ActNorm"
+
+
+def _changed(change: Any, size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
+    for at, step in enumerate(steps):
+        if isinstance(step, Run):
+            value = change(np.asarray(outcomes[at].value), np.asarray(step.x), size)
+            outcomes[at] = Mapped(value, outcomes[at].ladj)
+    return outcomes
+
+
+def _powered(value: Array, x: Array, size: float) -> Array:
+    return np.asarray(value / float(np.std(x)) ** size)
+
+
+def _short_of_the_mean(value: Array, x: Array, size: float) -> Array:
+    return np.asarray(value + size * x.mean(0) / x.std(0))
+
+
+def _by_one_row(value: Array, x: Array, size: float) -> Array:
+    return np.asarray(value + size * (x[0] - x.mean(0)) / x.std(0))
+
+
+@mutant("mode/first-batch-scale", host=HOST, sizes=(0.5, 1.0))
+def divided_by_the_variance(subject: Subject, size: float = 1.0) -> Subject:
+    """The first batch is divided by its variance instead of its deviation."""
+    return living(subject, partial(_changed, _powered, size))
+
+
+@mutant("mode/first-batch-scale", host=HOST, sizes=(0.4, 2.0))
+def mean_added(subject: Subject, size: float = 2.0) -> Subject:
+    """The mean of the first batch is added instead of taken away."""
+    return living(subject, partial(_changed, _short_of_the_mean, size))
+
+
+@mutant("mode/first-batch-scale", host=HOST, sizes=(1e-4, 1.0))
+def initialized_by_the_first_row(subject: Subject, size: float = 1.0) -> Subject:
+    """The mean is that of the first row alone."""
+    return living(subject, partial(_changed, _by_one_row, size))
