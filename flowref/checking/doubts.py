@@ -64,7 +64,9 @@ def beside(judgement: Judgement) -> Judgement:
         inside = support.holds(x) | ~support.holds(batch.x)
         x = np.where(inside.reshape(-1, *[1] * (batch.x.ndim - 1)), x, batch.x)
         try:
-            persists |= judge(measurement.again(batch._replace(x=x))).violated
+            there = measurement.again(batch._replace(x=x))
+            far = measurement.subject.cost.heavy and there.size > CLEAR_OF_HEAVY * judgement.allowed
+            persists |= far if np.all(far) else judge(there).violated
         except Exception:  # where the law cannot be measured, nothing persists
             continue
         if persists[judgement.violated].all():

@@ -95,11 +95,14 @@ class Walked(Bijection, Protocol):
 
 class Rounded(Flow, Protocol):
     """A flow that can be randomly rounded: ``noise(seed, magnitude)``; ``rounding()``: whether it is
-    now.
+    now; ``built()``: the number of the object that is called now.
     """
 
     @property
     def rounding(self) -> Callable[[], bool]: ...
+
+    @property
+    def built(self) -> Callable[[], int]: ...
 
     @property
     def noise(self) -> Callable[[int, float], AbstractContextManager[None]]: ...

@@ -80,7 +80,7 @@ class Subject:
     composite's parts; an expression is a part's index, "self", ("chain", e1, e2, ...) or
     ("inverse", e).
     ``noise(seed, magnitude)``: context manager under which all of this is randomly rounded;
-    ``rounding()``: whether it is now.
+    ``rounding()``: whether it is now; ``built()``: the number of the object that is called now.
     ``rounded_build(seed, magnitude)``: context manager under which calls are those of an object that
     was randomly rounded while it was built; it gives whether that is another object.
     ``keyed``: whether what it draws is decided by a random key, and by nothing else.
@@ -118,6 +118,7 @@ class Subject:
     noise: Callable[[int, float], AbstractContextManager[None]] | None = None
     rounded_build: Callable[[int, float], AbstractContextManager[bool]] | None = None
     rounding: Callable[[], bool] = bool
+    built: Callable[[], int] = int
     usual: Callable[[], AbstractContextManager[None]] = nullcontext
     refined: Callable[[int], Subject] | None = None
     keyed: bool = False

@@ -202,6 +202,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         arrange=able((dialect.chain and dialect.parts and maps) or dialect.invert, parts.arrange),
         noise=partial(noise, live),
         rounding=lambda: live.rounding is not None,
+        built=lambda: live.number,
         rounded_build=partial(rounded_build, live),
         usual=partial(usual, live),
         parts=part_names,

@@ -30,7 +30,9 @@ from flowref.model import Array, Dialect, Stage, Visitor
 
 # So many times the work of a call a walk takes, whatever it finds; Jacobians are asked for as they are
 # made.
-WALKED = 30.0
+WALKED = 20.0
+# Modules with log-dets that make a composite.
+SEVERAL = 2
 
 
 def walk(live: Live, name: str, x: Array, context: Array | None, visitor: Visitor) -> bool:
@@ -134,6 +136,9 @@ class Walker:
     scopes: list[Scope] = field(default_factory=list)
     muted: bool = False
     graphs: Graphs = field(default_factory=Graphs)
+    # Classes of modules that were told by their pieces, and the names of those that call others.
+    pieced: set[type] = field(default_factory=set)
+    holding: set[str] = field(default_factory=set)
 
     def visit(
         self,
@@ -148,9 +153,12 @@ class Walker:
         function = getattr(dialect, call)
         asked = Asked(lambda points, ctx: function(obj, points, ctx), (context,))
         stage = stage_of(name, asked, x, self.most, graphs=self.graphs)
-        if self.live.facts.cost.heavy and listed_parts(obj, dialect):
-            mark = self.visitor.mark()  # a composite of several parts seldom tells as a whole
-            if self._parts(stage, obj, dialect, call, x, context):
+        if self.live.facts.cost.heavy:  # a composite of several parts seldom tells as a whole
+            mark = self.visitor.mark()
+            if listed_parts(obj, dialect):
+                if self._parts(stage, obj, dialect, call, x, context):
+                    return True
+            elif self._modules(name, obj, asked, x, SEVERAL):
                 return True
             self.visitor.forget(mark)
         return self._resolved(
@@ -200,12 +208,14 @@ class Walker:
                 return False
         return self.visitor.composed(whole, stages)
 
-    def _modules(self, name: str, obj: Any, asked: Asked, x: torch.Tensor) -> bool:
-        """Visit the modules inside an object that are maps with log-dets, as a call runs them."""
+    def _modules(self, name: str, obj: Any, asked: Asked, x: torch.Tensor, least: int = 1) -> bool:
+        """Visit the modules inside an object that are maps with log-dets, as a call runs them, if there
+        are so many.
+        """
         if not isinstance(obj, nn.Module):
             return False
         found = self._found(obj, asked, x)
-        if not found:
+        if len(found) < least:
             return False
         with self._hooked(obj, found):
             return self._scope(name, asked, x)
@@ -213,13 +223,20 @@ class Walker:
     def _found(self, obj: nn.Module, asked: Asked, x: torch.Tensor) -> dict[str, list[str]]:
         """Which methods of which modules return a value and a log-det whenever a call runs them."""
         maps: dict[str, dict[str, bool]] = {}
+        running: list[str] = []
+        within: set[tuple[str, str]] = set()
         with contextlib.ExitStack() as stack:
             for name, module in inside(obj):
 
                 def record(
                     method: Callable[..., Any], inputs: Any, keywords: Any, name: str = name
                 ) -> Any:
-                    out = method(*inputs, **keywords)
+                    within.update((outer, name) for outer in running)
+                    running.append(name)
+                    try:
+                        out = method(*inputs, **keywords)
+                    finally:
+                        running.pop()
                     seen = maps.setdefault(name, {})
                     label = method.__name__
                     fits = is_map(inputs, out, len(x))
@@ -232,7 +249,9 @@ class Walker:
         kept = {
             name: [label for label, fits in seen.items() if fits] for name, seen in maps.items()
         }
-        return {name: labels for name, labels in kept.items() if labels}
+        found = {name: labels for name, labels in kept.items() if labels}
+        self.holding = {outer for outer, name in within if name in found}
+        return found
 
     @contextlib.contextmanager
     def _hooked(self, obj: nn.Module, found: Mapping[str, list[str]]) -> Iterator[None]:
@@ -267,9 +286,10 @@ class Walker:
             y = alone(out[0])
             stage = stage_of(name, asked, x, self.most, y, self.graphs)
         if not scope.failed:
+            kind = type(getattr(method, "__self__", None))
             scope.failed = not (
                 apart(y, x, (*others, *keywords.values()))
-                and self._resolved_quietly(stage, name, asked, x)
+                and self._resolved_quietly(stage, name, asked, x, kind)
             )
         leaf = y.detach().requires_grad_(True)
         scope.sinks.append(x)
@@ -277,17 +297,32 @@ class Walker:
         result = (again_alone(out[0], leaf), *out[1:])
         return type(out)(result) if type(out) in (tuple, list) else result
 
-    def _resolved_quietly(self, stage: Stage, name: str, asked: Asked, x: torch.Tensor) -> bool:
-        quiet = Quiet(self.visitor, self._mute)
+    def _resolved_quietly(
+        self, stage: Stage, name: str, asked: Asked, x: torch.Tensor, kind: type
+    ) -> bool:
+        """What a module of a kind is told by; where another one of it was told by its pieces alone, by
+        these first.
+        """
+        quiet, mark = Quiet(self.visitor, self._mute), self.visitor.mark()
+
+        def by_pieces() -> bool:
+            with self._mute():
+                return self._pieces(stage, asked, x)
+
+        early = kind in self.pieced
+        if early:
+            if by_pieces():
+                return True
+            self.visitor.forget(mark)
         if quiet.told(stage):
             return True
-        mark = self.visitor.mark()
-        if self._scope(name, asked, x):
+        if name in self.holding and self._scope(name, asked, x):
             return True
         self.visitor.forget(mark)
-        with self._mute():
-            if self._pieces(stage, asked, x):
-                return True
+        if not early and by_pieces():
+            if self.live.facts.cost.heavy:
+                self.pieced.add(kind)
+            return True
         self.visitor.forget(mark)
         return quiet.insist(stage)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, rows_max
-from flowref.laws.common.differences import derivative
+from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.entries import entry_by_entry, refusal
 from flowref.laws.common.spectrum import affordable, estimated
 from flowref.laws.common.structure import (
@@ -30,13 +30,14 @@ from flowref.model.abilities import Flow, Pulling, Walked, offers
 COSTLY = 256
 # Up to so many entries the Jacobian is made at every point, and again under noise.
 NOISED = 512
-# Lines along which autograd is doubted, and how many times the error of differences it may be off.
+# Lines along which autograd is doubted, one where calls are heavy, and how many times the error of
+# differences it may be off.
 LINES, DOUBTED = 3, 20.0
 # An inverse that takes so many times the work of forward is not differentiated; it comes back to
 # where it began up to this.
 STEPS, RETURNED = 8.0, 1e-9
 # Parts, one after the other, are the whole up to this, in what they give and what they pull back.
-ALIKE, CHAINED = 1e-6, 2
+ALIKE, CHAINED = 1e-6, 1
 TOO_LARGE = (
     "its Jacobian has {0} x {0} entries, and no structure of it or of its parts was found; {1}"
 )
@@ -204,8 +205,9 @@ def pulled_truly(flow: Walked, which: str, x: Array, context: Array | None) -> b
     if not offers(flow, Pulling):
         return True
     rng = np.random.default_rng(seed_of("lines", which) % 2**63)
-    call = flow.calls[which]
-    for _ in range(LINES):
+    call, heavy = flow.calls[which], flow.facts.cost.heavy
+    exponents = FINE if heavy else EXPONENTS
+    for _ in range(1 if heavy else LINES):
         line = rng.standard_normal(x.shape) * (1 + np.abs(x)) / np.sqrt(x[0].size)
         weights = rng.standard_normal(np.shape(call(x, context).value))
 
@@ -214,7 +216,7 @@ def pulled_truly(flow: Walked, which: str, x: Array, context: Array | None) -> b
 
         claimed = float((flow.vjp(which, x, context, weights, None) * line).sum())
         try:
-            measured, error = derivative(along, claimed, DOUBTED)
+            measured, error = derivative(along, claimed, DOUBTED, exponents)
         except Exception:  # a step beside the point is refused
             continue
         if abs(claimed - measured) > DOUBTED * error + 1e-6 * (abs(claimed) + abs(measured)):

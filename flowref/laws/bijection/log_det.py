@@ -40,6 +40,7 @@ from flowref.model.abilities import (
     Invertible,
     Parametric,
     Pulling,
+    Rounded,
     Walked,
     offers,
 )
@@ -242,12 +243,17 @@ def inverse_pullbacks(flow: PulledBothWays, batch: Batch, image: Array, usable: 
     rng = np.random.default_rng(batch.seed)
     rows, context = len(batch.x), batch.context
     gaps, size = [], np.ones(rows)
-    pullbacks = 1 if flow.facts.cost.heavy else PULLBACKS
+    heavy = flow.facts.cost.heavy
+    pullbacks = 1 if heavy else PULLBACKS
+    # What the gap is compared with is told once, where telling it takes long.
+    again = heavy and offers(flow, Rounded) and flow.rounding()
     for _ in range(pullbacks):
         start = rng.standard_normal(batch.x.shape)
         between = flow.vjp("inverse", image, context, start, None)
         end = flow.vjp("forward", batch.x, context, between, None)
         gaps.append(np.asarray(end - start, dtype=np.float64).reshape(rows, -1))
+        if again:
+            continue
         signs = rng.choice((-1.0, 1.0), np.shape(between)) * rows_max(between).reshape(
             -1, *[1] * (np.ndim(between) - 1)
         )

@@ -12,12 +12,15 @@ from flowref.laws.common.requirements import in_double, not_estimator
 from flowref.laws.conduct.train_mode import has_modes
 from flowref.laws.conduct.training_batches import LivingBijection, played
 from flowref.model import EXACT, Array, Batch, Residual, Unsupported, law
+from flowref.model.means import means
 from flowref.model.steps import Eval, State, Step, Train
 
 # Rows of a batch, its spread, and by how much another one is larger, or lies higher.
 ROWS, SPREAD, LARGER, HIGHER = 16, 4.0, 4.0, 40.0
 # How often a batch is shown: so often, and where averages still move, so often.
 SHOWN = (60, 600)
+# Rows that tell whether there is anything to be shown to a heavy object.
+FEW = 3
 # Shares that still move, that are whole, and that are neither; what a line leaves of a spread.
 MOVING, WHOLE, BETWEEN, BENT = 0.02, 0.05, 0.12, 1e-6
 # Work of a call, in operations, beyond which averages that move slowly are not waited for.
@@ -75,6 +78,11 @@ def settled(flow: LivingBijection, batch: Batch) -> Residual:
     context = None
     if flow.context_shape is not None:
         context = np.repeat(rng.standard_normal((1, *flow.context_shape)), ROWS, axis=0)
+    if flow.facts.cost.heavy:
+        glance(flow, x[:FEW], None if context is None else context[:FEW])
+        calls = 3 * (SHOWN[0] + 2)
+        work = calls * flow.facts.cost.of(flow.normalizing).work.of(ROWS)
+        means().ask(f"{calls} batches in train mode", 0.0, work)
     for shown in SHOWN:
         if shown > SHOWN[0] and flow.operations > PATIENT:
             break
@@ -87,6 +95,18 @@ def settled(flow: LivingBijection, batch: Batch) -> Residual:
                 raise Unsupported("train mode does not go on moving what it holds", waits=False)
             return flags(bool(note), len(batch.x), note)
     raise Unsupported("its averages still remember too much of their past", waits=False)
+
+
+def glance(flow: LivingBijection, x: Array, context: Array | None) -> None:
+    """Raise `Unsupported` where one batch in train mode moves nothing, or eval mode has no lines, as
+    a few rows tell.
+    """
+    run = probe_of(flow, flow.normalizing, x, context).step()
+    life = played(flow, [Eval(), run, Train(), run, Eval(), run], fresh=True)
+    before, after = (np.asarray(life[index].value, dtype=np.float64) for index in (1, -1))
+    if np.array_equal(before, after, equal_nan=True):
+        raise Unsupported("train mode does not move what eval mode does", waits=False)
+    lines(x, after)
 
 
 def course(flow: LivingBijection, x: Array, context: Array | None, shown: int) -> Course:

@@ -57,7 +57,7 @@ def no_integral(flow: Flow) -> bool:
     size=32,
     scales=(0.3, 1.0, 3.0),
     local=False,
-    applies=square & estimator & no_integral,
+    applies=estimator & square & no_integral,
     source="Behrmann et al., Invertible Residual Networks (arXiv:1811.00995), equation 4, cut after n terms; "
     "Chen et al., Residual Flows (arXiv:1906.02735), theorem 1, without bias",
 )
