@@ -61,6 +61,43 @@ def import_notebook(path: Path, cells: str | None) -> ModuleType:
     return module
 
 
+def import_definitions(path: Path, name: str) -> ModuleType:
+    """What a script defines that does its work when it is imported, and fails in it: the imports,
+    definitions and constants of the file.
+    """
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    sys.modules[name] = module
+    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+        if not _defines(statement):
+            continue
+        try:
+            tree = ast.Module([statement], [])
+            exec(compile(tree, str(path), "exec"), vars(module))
+        except Exception as error:
+            if isinstance(error, ImportError):
+                sys.modules.pop(name)
+                raise
+    return module
+
+
+def fails_at_work(path: Path, error: BaseException) -> bool:
+    """Whether an error arose in a statement at the top of a file that does work, and defines nothing."""
+    trace, lines = error.__traceback__, []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_name == "<module>" and Path(code.co_filename).resolve() == path.resolve():
+            lines.append(trace.tb_lineno)
+        trace = trace.tb_next
+    if not isinstance(error, Exception) or isinstance(error, ImportError) or len(lines) != 1:
+        return False
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    return any(
+        not _defines(one) and one.lineno <= lines[0] <= (one.end_lineno or one.lineno)
+        for one in body
+    )
+
+
 def _sources(path: Path) -> list[str]:
     """The code of each cell that has some, without the notebook's own commands."""
     try:

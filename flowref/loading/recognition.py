@@ -9,7 +9,7 @@ from typing import Any
 from flowref import registry
 from flowref.adapters.user.adapter import dialect_of
 from flowref.adapters.user.conventions.chosen import chosen_of
-from flowref.adapters.user.conventions.names import DENSE, DRAWING, FORWARDS, LIKELY
+from flowref.adapters.user.conventions.names import DENSE, DRAWING, FORWARDS, LIKELY, METHODS
 from flowref.adapters.user.conventions.signatures import own, required
 from flowref.loading.factory import attributes, conflicts, overlaid, said_by
 from flowref.loading.instance import Instance
@@ -99,7 +99,7 @@ def _hint(obj: Any) -> str:
     """
     name = _method(obj, FORWARDS)
     if name:
-        back = _method(obj, LIKELY)
+        back = _method(obj, (*METHODS, *LIKELY))
         way = f"&inverse={back}" if back else ", with ?inverse= its way back"
         return f"; it has {name}(x): if that is its map, say ?forward={name}{way}"
     name, drawn = _method(obj, DENSE), _method(obj, DRAWING, optional=True)
@@ -118,13 +118,14 @@ def _hint(obj: Any) -> str:
 
 def taking_points(obj: Any) -> list[str]:
     """The public methods of an object's own that take one argument, as they stand in its class."""
-    return [
+    found = [
         name
         for base in type(obj).__mro__
         if base.__module__.partition(".")[0] not in sys.stdlib_module_names
         for name in vars(base)
         if not name.startswith("_") and own(obj, name) and len(required(obj, name)) == 1
     ]
+    return list(dict.fromkeys(found))
 
 
 def _method(obj: Any, names: tuple[str, ...], optional: bool = False) -> str:

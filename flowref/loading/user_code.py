@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from flowref import backends
-from flowref.loading.notebooks import import_notebook
+from flowref.loading.notebooks import fails_at_work, import_definitions, import_notebook
 from flowref.model import FlowrefError, Target, TargetError, nearest, one_line, seed_of
 
 # What a target's file may be.
@@ -127,8 +127,10 @@ def import_file(path: Path) -> ModuleType:
                 raise
             tried.add(above)
             sys.path.append(above)
-        except BaseException:
+        except BaseException as error:
             sys.modules.pop(name, None)
+            if fails_at_work(path, error):
+                return import_definitions(path, name)
             raise
 
 
@@ -145,17 +147,19 @@ def _root(path: Path) -> Path | None:
 def _in_its_package(path: Path) -> ModuleType:
     """Import a file that imports its neighbors relatively, by its dotted name. Folders above its
     outermost package may be packages without saying so: then it is named from the folder of the
-    command.
+    command, or from the one above that package, as of a repository that is a package itself.
     """
     root = _root(path)
     assert root is not None
-    try:
-        return _named_from(root, path)
-    except ImportError as error:
-        here = Path.cwd().resolve()
-        if "beyond top-level package" not in str(error) or here not in root.parents:
-            raise
-        return _named_from(here, path)
+    here = Path.cwd().resolve()
+    above = [here] if here in root.parents else [root.parent]
+    for start in (root, *above):
+        try:
+            return _named_from(start, path)
+        except ImportError as error:
+            if "beyond top-level package" not in str(error) or start == above[-1]:
+                raise
+    raise AssertionError("the last folder raises")
 
 
 def _named_from(root: Path, path: Path) -> ModuleType:

@@ -14,7 +14,13 @@ import numpy as np
 
 from flowref.adapters.common import batch_norm_shapes, batch_norms
 from flowref.adapters.common.normalizer_calls import Played, awake, near
-from flowref.adapters.common.normalizer_kinds import Behavior, behavior, plausible, tensors
+from flowref.adapters.common.normalizer_kinds import (
+    Behavior,
+    behavior,
+    other_spread,
+    plausible,
+    tensors,
+)
 from flowref.adapters.common.normalizer_parts import in_parts, takes_mean_alone
 from flowref.adapters.common.normalizer_roles import constants, found, fraction
 from flowref.model import PARTS, RUNNING, SAMPLE, Dialect, Facts, Normalizer, Shape
@@ -91,7 +97,10 @@ def shapes(obj: Any) -> Iterator[Shape]:
 def acting(
     obj: Any, dialect: Dialect, shape: Shape, dtype: Any, named: bool
 ) -> tuple[str, Played, Behavior] | None:
-    """The call that normalizes, and how; None where none does. Raises what forward raises."""
+    """The call that normalizes, and how; None where none does. Raises what forward raises, unless
+    the way back normalizes: then forward may want its statistics first.
+    """
+    raised: Exception | None = None
     for name in ("forward", "inverse"):
         call = getattr(dialect, name)
         if call is None:
@@ -101,12 +110,15 @@ def acting(
             played.life((False, played.draw(0, 4, 1.0)))
             played = awake(played)
             seen = behavior(played, named)
-        except Exception:
-            if name == "forward":
-                raise
-            return None  # an inverse may be refused in train mode
+        except Exception as error:
+            if name == "inverse":  # it may be refused in train mode
+                break
+            raised = error
+            continue
         if seen is not None:
             return name, played, seen
+    if raised is not None:
+        raise raised
     return None
 
 
@@ -142,6 +154,11 @@ def completed(
     name, played, seen = acts
     if known is not None and near_miss(played, dialect, seen):
         return facts, ()
+    if known is not None and seen.statistics == "batch" and (other := other_spread(played, seen)):
+        said = (
+            f"train mode divides by the {other} of a batch, and not by its deviation: no batch norm"
+        )
+        return replace(facts, normalizer=None), (said,)
     if seen.statistics == "batch" and (parts := in_parts(played, seen.channel)) > 1:
         seen = seen._replace(statistics=PARTS, said=f"{seen.said} in parts, {parts} of 61 rows")
     normalizer = replace(

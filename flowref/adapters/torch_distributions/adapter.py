@@ -98,13 +98,31 @@ def recognizes(obj: Any) -> Dialect | None:
         special = next((SPECIAL[name] for name in SPECIAL if name in names), None)
         if special is None and onto_simplex(obj):
             return SIMPLEX
-        return special or (TRANSFORM if obj.bijective else None)
+        return special or (TRANSFORM if obj.bijective or undeclared(obj) else None)
     if not isinstance(obj, Distribution):
         return None
     dialect = _of_distribution(obj)
     if not draws(obj):
         return replace(dialect, sample=None, rsample=None)
     return dialect if obj.has_rsample else replace(dialect, rsample=None)
+
+
+def undeclared(obj: Any) -> bool:
+    """Whether a transform of somebody else's says nothing of being bijective, which counts as no, and
+    defines the map, its inverse and its log-det: all that a density of it asks for.
+    """
+    from torch.distributions import Transform
+
+    own: set[str] = set()
+    for base in type(obj).__mro__:
+        if not base.__module__.startswith("torch."):
+            own |= vars(base).keys()
+    told = "bijective" in own or "bijective" in vars(obj)
+    return (
+        not told
+        and own >= {"_call", "_inverse", "log_abs_det_jacobian"}
+        and isinstance(obj, Transform)
+    )
 
 
 def draws(obj: Any) -> bool:

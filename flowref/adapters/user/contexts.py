@@ -42,10 +42,14 @@ def wanted(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
     there is none.
     """
     way = forward_way(obj, chosen) if dialect.forward is not None else None
-    if way is not None and way.form != "plain":
+    if way is not None and way.form != "plain" and not (way.form == "running" and way.keyword):
         return ""
     method = (way.method or "forward") if way is not None else "log_prob"
-    names = signatures.required(obj, method if hasattr(obj, method) else "")
+    method = method if hasattr(obj, method) else ""
+    if way is not None and signatures.alike(obj, method):
+        return ""
+    beside = "" if way is None else way.keyword
+    names = [name for name in signatures.required(obj, method) if name != beside]
     if way is not None and way.context:
         return way.context
     return names[1] if len(names) == 2 and not sign_of(names[1]) else ""

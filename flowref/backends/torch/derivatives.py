@@ -27,11 +27,17 @@ def _graphed(
     live: Live, obj: Any, name: str, x: torch.Tensor, context: torch.Tensor | None
 ) -> tuple[torch.Tensor, Any]:
     """Value and log-det of a call, with the graph kept. The caller keeps ``obj`` alive: some graphs
-    refer to it weakly. Raises `Unsupported` where the call hands its input to numpy, which is
-    refused for a tensor with a graph.
+    refer to it weakly. What writes to its input is called on a copy: a leaf of the graph refuses it.
+    Raises `Unsupported` where the call hands its input to numpy, which is refused for a tensor with a
+    graph.
     """
     try:
-        out = live.function(name)(obj, x, context)
+        try:
+            out = live.function(name)(obj, x, context)
+        except RuntimeError as error:
+            if "leaf Variable that requires grad" not in str(error):
+                raise
+            out = live.function(name)(obj, torch.clone(x), context)
     except RuntimeError as error:
         if "call numpy() on Tensor that requires grad" not in str(error):
             raise

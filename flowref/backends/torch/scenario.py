@@ -145,7 +145,7 @@ def learn(stage: Stage, step: steps.Learn) -> steps.Trained:
     if not named:
         raise Unsupported("it has no trainable parameters", waits=False)
     loss = negative_log_likelihood(
-        stage, stage.live.tensor(step.x), stage.live.tensor(step.context)
+        stage, stage.live.tensor(step.x), stage.live.tensor(step.context), step.center
     )
     if not loss.requires_grad:
         return steps.Trained(float(loss.detach()), {name: None for name, _ in named})
@@ -160,8 +160,10 @@ def learn(stage: Stage, step: steps.Learn) -> steps.Trained:
     )
 
 
-def negative_log_likelihood(stage: Stage, x: Any, context: Any) -> torch.Tensor:
-    """The mean negative log-likelihood, under a standard normal base where the object is no
+def negative_log_likelihood(
+    stage: Stage, x: Any, context: Any, center: float = 0.0
+) -> torch.Tensor:
+    """The mean negative log-likelihood, under a normal base of that mean where the object is no
     density.
     """
     live = stage.live
@@ -172,7 +174,8 @@ def negative_log_likelihood(stage: Stage, x: Any, context: Any) -> torch.Tensor:
         return -torch.as_tensor(live.function(name)(stage.obj, x, context)).mean()
     which = live.dialect.normalizing if live.dialect.inverse is not None else "forward"
     z, ladj = live.function(which)(stage.obj, x, context)
-    total = 0.5 * z.square().sum() / len(x)
+    off = z - center if center else z
+    total = 0.5 * off.square().sum() / len(x)
     if isinstance(ladj, torch.Tensor):
         per_point = ladj.dim() and ladj.shape[0] == len(x)
         total = total - (ladj.sum() / len(x) if per_point else ladj.sum())

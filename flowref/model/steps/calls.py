@@ -95,10 +95,14 @@ class Trained:
 
 @dataclass(frozen=True, eq=False)
 class Learn(Step[Trained]):
-    """One step of stochastic gradient descent, of size 1e-2, on the negative log-likelihood."""
+    """One step of stochastic gradient descent, of size 1e-2, on the negative log-likelihood.
+
+    ``center``: the mean of the normal base that a map is trained to, at which its gradient is none.
+    """
 
     x: Any
     context: Any = None
+    center: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -101,12 +101,8 @@ class Way:
     def speak(self, value: Any = None, ladj: Any = None, column: bool = False) -> Any:
         """The function of a dialect: by default for a value and a log-det in this order."""
         if self.form == "several":
-            return partial(
-                asking.mapped,
-                ask=self.ask,
-                value=asking.several,
-                ladj=partial(asking.entry, index=-1),
-            )
+            value, ladj = value or asking.several, ladj or partial(asking.entry, index=-1)
+            return partial(asking.mapped, ask=self.ask, value=value, ladj=ladj)
         if self.form in ("running", "triple"):
             run = {
                 "add": asking.added,
@@ -166,7 +162,7 @@ def _forward_way(obj: Any, chosen: Chosen) -> Way | None:
         way = Way(_name(obj, "forward"), usual=True)
         if turned := signatures.flag(obj, "forward", default=True):  # it goes back unless told
             words = f"forward: {turned}=False"
-            way = replace(way, given=((turned, False),), usual=False, words=words)
+            way = replace(way, given=_with(way, turned, False), usual=False, words=words)
         return _running(obj, way, "forward", chosen)
     if inspect.isfunction(obj):
         return _running(obj, Way("", words="forward: the function"), "", chosen)
@@ -228,20 +224,24 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
     named = forward.method or "forward"
     named = named if hasattr(obj, named) else ""
     if turned := signatures.flag(obj, named) or signatures.flag(obj, named, default=True):
-        ways.append(
-            replace(forward, given=((turned, True),), usual=False, words=f"inverse: {turned}=True")
-        )
-    mode, words = signatures.words(obj, named)
-    ways += [
-        replace(forward, given=((mode, word),), usual=False, words=f"inverse: {mode}={word!r}")
-        for word in words
-    ]
+        words = f"inverse: {turned}=True"
+        ways.append(replace(forward, given=_with(forward, turned, True), usual=False, words=words))
+    mode, turning = signatures.words(obj, named)
+    for word in turning:
+        words = f"inverse: {mode}={word!r}"
+        ways.append(replace(forward, given=_with(forward, mode, word), usual=False, words=words))
     ways += [
         _running(obj, Way(method, words=f"inverse: {method}()"), method, chosen)
         for method in METHODS
-        if signatures.own(obj, method) and len(_asked(obj, method)) == 1
+        if signatures.own(obj, method)
+        and (len(_asked(obj, method)) == 1 or signatures.alike(obj, method))
     ]
     return ways
+
+
+def _with(way: Way, name: str, value: Any) -> tuple[tuple[str, Any], ...]:
+    """The fixed keywords of a way, with one more or another value of one."""
+    return tuple((dict(way.given) | {name: value}).items())
 
 
 def _asked(obj: Any, method: str) -> list[str]:
@@ -268,25 +268,33 @@ def _chosen_inverse(obj: Any, forward: Way | None, chosen: Chosen) -> Way | None
     value: Any = numbers.get(word.casefold(), word)
     if forward is None:
         raise SpecError(f"inverse was given as {text!r}, but there is no forward")
-    return replace(forward, given=((name, value),), usual=False, words=f"inverse: {name}={value!r}")
+    words = f"inverse: {name}={value!r}"
+    return replace(forward, given=_with(forward, name, value), usual=False, words=words)
 
 
 def _running(obj: Any, way: Way, method: str, chosen: Chosen) -> Way:
-    """A way with the running log-det that its second parameter is for, if it is."""
-    name = signatures.second(obj, method if method and hasattr(obj, method) else "")
+    """A way with the running log-det that its second parameter is for, if it is, and with the switch
+    that asks for the log-det, if there is one.
+    """
+    named = method if method and hasattr(obj, method) else ""
+    if asks := signatures.switch(obj, named):
+        words = "; ".join(filter(None, (way.words, f"log-det: {asks}=True")))
+        way = replace(way, given=_with(way, asks, True), usual=False, words=words)
+    if signatures.alike(obj, named) and "running" not in chosen:
+        return way
+    name = signatures.second(obj, named)
     sign = sign_of(name)
     if name and "running" in chosen:
         sign = chosen["running"]
         if sign not in ("add", "subtract"):
             raise SpecError(f"running was given as {sign!r}; expected add or subtract")
     if not sign:
-        later = signatures.later(obj, method if method and hasattr(obj, method) else "")
-        named = [one for one in later if sign_of(one)]
-        if len(named) != 1:
+        later = [one for one in signatures.later(obj, named) if sign_of(one)]
+        if len(later) != 1:
             return way
-        sign = sign_of(named[0])
-        return replace(way, form="running", sign=sign, usual=False, keyword=named[0])
-    more = signatures.required(obj, method if method and hasattr(obj, method) else "")[2:]
+        sign = sign_of(later[0])
+        return replace(way, form="running", sign=sign, usual=False, keyword=later[0])
+    more = signatures.required(obj, named)[2:]
     nothing = tuple(more) if len(more) == 1 else ()
     return replace(way, form="running", sign=sign, usual=False, nothing=nothing)
 

@@ -117,7 +117,7 @@ def settle_map(
     settled = Settled(dialect, latent)
     if ladj is None and (back is None or back(obj, latent, context)[1] is None):
         words = [word for word in words if word != BACK_ALONE]
-        return replace(settled, conventions=(*words, NO_LADJ), hints=tuple(hints))
+        return replace(settled, conventions=(*dict.fromkeys(words), NO_LADJ), hints=tuple(hints))
     dialect, said = reformed(obj, dialect, (x, latent, context), chosen)
     settled = replace(settled, dialect=dialect)
     form = _form(obj, settled, x, context)
@@ -126,7 +126,7 @@ def settle_map(
         settled,
         ladj_event=form.event,
         promises={"scalar-ladj": True} if form.constant else {},
-        conventions=tuple(words),
+        conventions=tuple(dict.fromkeys(words)),
         hints=tuple(hints),
     )
 
@@ -235,26 +235,42 @@ def _triple(obj: Any, way: Way, x: Any, context: Any) -> tuple[Way, Spoken] | No
 
 
 def _several(obj: Any, way: Way, x: Any) -> tuple[Way, Spoken] | None:
-    """A call that takes several tensors, and returns as many and a log-det; None where it does not."""
-    if not any(
-        one.kind is one.VAR_POSITIONAL
-        for one in signatures.parameters(obj, way.method or _named(obj))
-    ):
+    """A call that takes several tensors, and returns as many and maybe a log-det; None where it does
+    not.
+    """
+    method = way.method or _named(obj)
+    alike = signatures.alike(obj, method)
+    taken = signatures.parameters(obj, method)
+    if not alike and not any(one.kind is one.VAR_POSITIONAL for one in taken):
         return None
     size = x.shape[-1]
-    for count in (2, 3):
+    for count in (alike,) if alike else (2, 3):
         if size < count:
             break
         sizes = (size // count,) * (count - 1)
         several = replace(way, form="several", sizes=(*sizes, size - sum(sizes)), usual=False)
         try:
-            out = several.ask(obj, x, None)
+            spoken = _of_several(several, several.ask(obj, x, None), x)
         except Exception:
             continue
-        if isinstance(out, tuple) and len(out) == count + 1 and all(map(is_tensor, out)):
-            words = f"{count} tensors in, {count} out; log-det last"
-            return several, Spoken(several.speak(), (words,))
+        if spoken is not None and (alike or "no log-det" not in spoken.words[0]):
+            return several, spoken
     return None
+
+
+def _of_several(way: Way, out: Any, x: Any) -> Spoken | None:
+    """A call that gave as many tensors as it took, which make up a point, with a log-det after them
+    or without one; None where it did not.
+    """
+    count = len(way.sizes)
+    if not isinstance(out, (tuple, list)) or not all(map(is_tensor, out)):
+        return None
+    if len(out) == count + 1:
+        return Spoken(way.speak(), (f"{count} tensors in, {count} out; log-det last",))
+    if len(out) != count or sum(math.prod(one.shape) for one in out) != math.prod(x.shape):
+        return None
+    words = f"{count} tensors in, {count} out, no log-det"
+    return Spoken(way.speak(asking.joined, asking.none), (words,))
 
 
 def _wrapped(obj: Any, way: Way, x: Any, context: Any) -> tuple[Way, Spoken] | None:
@@ -391,7 +407,11 @@ def _back(
         )
         return Spoken(function)
     if way.form == "several":
-        return Spoken(way.speak())
+        back = _of_several(way, way.ask(obj, latent, context), x)
+        if back is None:
+            return Spoken(way.speak())
+        alone = "no log-det" in back.words[0] and "no log-det" not in forward.words[0]
+        return replace(back, words=(BACK_ALONE,) if alone else ())
     if way.form in ("running", "triple"):
         spoken = _back_running(obj, way, point, chosen)
         if spoken is not None or not way.keyword:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 from flowref.adapters.user.conventions.names import BACKWARDS, FLAGS, SIGNS, plain, sign_of
 
+# What parts of a point differ by in their names.
+ENDING = re.compile(r"(\d|left|right|lower|upper|first|second|a|b|l|r)$")
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -51,14 +54,38 @@ def by_keyword(obj: Any, method: str) -> str:
 
 
 def second(obj: Any, method: str) -> str:
-    """The name of the second positional parameter, or nothing."""
-    places = [one.name for one in parameters(obj, method) if one.kind in POSITIONAL]
-    return places[1] if len(places) > 1 else ""
+    """The name of the second positional parameter, or nothing; a switch is none."""
+    places = [one for one in parameters(obj, method) if one.kind in POSITIONAL]
+    told = len(places) > 1 and not isinstance(places[1].default, bool)
+    return places[1].name if told else ""
 
 
 def later(obj: Any, method: str) -> list[str]:
-    """The names of parameters after the second that are None by default."""
-    return [one.name for one in parameters(obj, method)[2:] if one.default is None]
+    """The names of positional parameters after the second that have no default, or None."""
+    return [
+        one.name
+        for one in parameters(obj, method)[2:]
+        if one.default is None or (one.kind in POSITIONAL and one.default is one.empty)
+    ]
+
+
+def switch(obj: Any, method: str) -> str:
+    """The parameter that asks for the log-det, which is not returned by default, or nothing."""
+    for one in parameters(obj, method):
+        if one.default is False and sign_of(one.name) == "add":
+            return one.name
+    return ""
+
+
+def alike(obj: Any, method: str) -> int:
+    """How many parts of a point a method takes, where its parameters without a default are called
+    alike up to an ending, as x1 and x2, or x_left and x_right; 0 where they are not.
+    """
+    names = [plain(name) for name in required(obj, method)]
+    if len(names) not in (2, 3) or len(set(names)) < len(names):
+        return 0
+    stems = {ENDING.sub("", name) for name in names}
+    return len(names) if len(stems) == 1 and "" not in stems else 0
 
 
 def flag(obj: Any, method: str, default: bool = False) -> str:

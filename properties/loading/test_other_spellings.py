@@ -1,0 +1,351 @@
+"""Spellings of a map that signatures and calls tell apart, and what follows from a spelling alone
+accuses nobody.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.distributions import Transform, constraints
+
+from flowref import check, loading
+from flowref.checking import Settings
+from flowref.loading import recipe_of
+from flowref.model import Status, TargetError
+from flowref.registry import parse_target
+
+
+class Scaled(nn.Module):
+    """x -> x exp(s), of four features."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.s = nn.Parameter(torch.linspace(-0.5, 0.5, 4) + 0.25)
+
+    def onward(self, x: Any, sign: float = 1.0) -> Any:
+        """Value and log-det, forward or back."""
+        return x * (sign * self.s).exp(), sign * self.s.sum().expand(len(x))
+
+
+class AskedFor(Scaled):
+    """The log-det comes only where it is asked for."""
+
+    def forward(self, x: Any, return_logdet: bool = False, reverse: bool = False) -> Any:
+        """Both ways."""
+        value, ladj = self.onward(x, -1.0 if reverse else 1.0)
+        return (value, ladj) if return_logdet else value
+
+
+class Doubled(AskedFor):
+    """The log-det that is asked for is twice what it is."""
+
+    def forward(self, x: Any, return_logdet: bool = False, reverse: bool = False) -> Any:
+        """Both ways."""
+        value, ladj = self.onward(x, -1.0 if reverse else 1.0)
+        return (value, 2 * ladj) if return_logdet else value
+
+
+class LogDetLast(Scaled):
+    """A context, and after it a running log-det."""
+
+    def forward(self, x: Any, x_cond: Any, ldj: Any, reverse: bool = False) -> Any:
+        """Both ways."""
+        shift = x_cond.tanh() @ torch.ones(3, 4, dtype=x.dtype)
+        value, ladj = self.onward(x - shift if reverse else x, -1.0 if reverse else 1.0)
+        return value if reverse else value + shift * self.s.exp(), ldj + ladj
+
+
+class CondScaled(Scaled):
+    """The same with a way back that fits."""
+
+    def forward(self, x: Any, x_cond: Any, ldj: Any, reverse: bool = False) -> Any:
+        """Both ways."""
+        shift = x_cond.tanh() @ torch.ones(3, 4, dtype=x.dtype)
+        if reverse:
+            value, ladj = self.onward(x, -1.0)
+            return value - shift, ldj + ladj
+        value, ladj = self.onward(x + shift)
+        return value, ldj + ladj
+
+
+class InHalves(nn.Module):
+    """An additive coupling of two halves, which come and go apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(3, 3)
+
+    def forward(self, x1: Any, x2: Any) -> Any:
+        """Data to latents."""
+        return x1, x2 + self.net(x1).tanh()
+
+    def backward(self, y1: Any, y2: Any) -> Any:
+        """Latents to data."""
+        return y1, y2 - self.net(y1).tanh()
+
+
+class HalvesWithLogDet(InHalves):
+    """An affine one, with its log-det."""
+
+    def forward(self, x_left: Any, x_right: Any) -> Any:
+        """Data to latents."""
+        s = self.net(x_left).tanh()
+        return x_left, x_right * s.exp(), s.sum(-1)
+
+    def backward(self, y_left: Any, y_right: Any) -> Any:
+        """Latents to data."""
+        return y_left, y_right * (-self.net(y_left).tanh()).exp()
+
+
+class NormalizesBack(nn.Module):
+    """The way back normalizes a batch; in train mode forward wants to have seen it."""
+
+    mean: Any
+    var: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(3))
+        self.register_buffer("var", torch.ones(3))
+
+    def _numbers(self) -> tuple[Any, Any]:
+        return self.seen if self.training else (self.mean, self.var)
+
+    def forward(self, z: Any) -> Any:
+        """Latents to data."""
+        mean, var = self._numbers()
+        deviation = (var + 1e-5).sqrt()
+        return z * deviation + mean, deviation.log().sum().expand(len(z))
+
+    def inverse(self, x: Any) -> Any:
+        """Data to latents."""
+        if self.training:
+            self.seen = x.mean(0), x.var(0, unbiased=False)
+            with torch.no_grad():
+                self.mean.lerp_(self.seen[0], 0.1)
+                self.var.lerp_(self.seen[1], 0.1)
+        mean, var = self._numbers()
+        deviation = (var + 1e-5).sqrt()
+        return (x - mean) / deviation, -deviation.log().sum().expand(len(x))
+
+
+class L1BatchNorm(nn.Module):
+    """Called a batch norm, and divides by the mean absolute deviation, times a constant."""
+
+    mean: Any
+    spread: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.register_buffer("mean", torch.zeros(3))
+        self.register_buffer("spread", torch.ones(3))
+
+    def forward(self, x: Any) -> Any:
+        """Normalize."""
+        if self.training:
+            mean = x.mean(0)
+            spread = (x - mean).abs().mean(0) * math.sqrt(math.pi / 2)
+            with torch.no_grad():
+                self.mean.lerp_(mean, 0.1)
+                self.spread.lerp_(spread, 0.1)
+        else:
+            mean, spread = self.mean, self.spread
+        return self.weight * (x - mean) / (spread + 1e-5)
+
+
+class BoundedBelow(nn.Module):
+    """A learned bound below, which is zero as built."""
+
+    event_shape = (3,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bound = nn.Parameter(torch.zeros(3))
+
+    def forward(self, x: Any) -> Any:
+        """Values above the bound."""
+        return torch.maximum(x, self.bound)
+
+
+class ZeroTimesZero(nn.Module):
+    """A gate of zero before a shift of zero."""
+
+    event_shape = (3,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Parameter(torch.zeros(3))
+        self.shift = nn.Parameter(torch.zeros(3))
+
+    def forward(self, x: Any) -> Any:
+        """A shift."""
+        return x + self.gate * self.shift, torch.zeros(len(x), dtype=x.dtype)
+
+
+class Overwriting(Scaled):
+    """Writes to the batch that it was given."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        x[:, [0, 1]] = x[:, [0, 1]] * self.s[:2].exp()
+        return x, self.s[:2].sum().expand(len(x))
+
+
+class OtherNames(Scaled):
+    """A map beside forward, with a running log-det that starts at zero, and a way back."""
+
+    def forward_transform(self, x: Any, logdet: Any = 0) -> Any:
+        """Data to latents."""
+        value, ladj = self.onward(x)
+        return value, logdet + ladj
+
+    def reverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.onward(z, -1.0)[0]
+
+
+class Unsaid(Transform):
+    """A transform that does not say that it is bijective, and defines its inverse and log-det."""
+
+    domain = constraints.real
+    codomain = constraints.real
+
+    def _call(self, x: Any) -> Any:
+        return x + x**3
+
+    def _inverse(self, y: Any) -> Any:
+        x = torch.zeros_like(y)
+        for _ in range(200):
+            x = x - (x + x**3 - y) / (1 + 3 * x**2)
+        return x
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """Per entry."""
+        return (1 + 3 * x**2).log()
+
+
+class Folded(Transform):
+    """One that says nothing either, and has no log-det: it folds."""
+
+    domain = constraints.real
+    codomain = constraints.positive
+
+    def _call(self, x: Any) -> Any:
+        return x.abs()
+
+    def _inverse(self, y: Any) -> Any:
+        return y
+
+
+def spec(name: str, options: str = "") -> str:
+    """A target of this file."""
+    return f"{__file__}:{name}{options}"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("AskedFor", ("log-det: return_logdet=True", "inverse: reverse=True")),
+        ("CondScaled", ("context: x_cond of shape (3,)", "running log-det, added (ldj)")),
+        ("InHalves", ("2 tensors in, 2 out, no log-det", "inverse: backward()")),
+        ("HalvesWithLogDet", ("2 tensors in, 2 out; log-det last", "inverse without log-det")),
+    ],
+)
+def test_each_spelling_is_told_by_signature_and_calls(name: str, said: tuple[str, ...]) -> None:
+    """The line names the switch, the place of the running log-det, and the parts of a point."""
+    found = recipe_of(parse_target(spec(name))).recognized
+    assert set(said) <= set(found.conventions)
+    assert found.kind == "bijection with inverse"
+
+
+@pytest.mark.parametrize(
+    ("name", "law", "status"),
+    [
+        ("AskedFor", "bijection/log-det", Status.HOLDS),
+        ("AskedFor", "bijection/inverse-log-det", Status.HOLDS),
+        ("Doubled", "bijection/log-det", Status.VIOLATED),
+        ("CondScaled", "bijection/forward-roundtrip", Status.HOLDS),
+        ("LogDetLast", "bijection/forward-roundtrip", Status.VIOLATED),
+        ("HalvesWithLogDet", "bijection/log-det", Status.HOLDS),
+        ("BoundedBelow", "conduct/no-dead-start", Status.HOLDS),
+        ("ZeroTimesZero", "conduct/no-dead-start", Status.VIOLATED),
+        ("Overwriting", "bijection/log-det", Status.HOLDS),
+        ("Overwriting", "conduct/input-not-mutated", Status.VIOLATED),
+    ],
+)
+def test_what_is_right_holds_and_what_is_wrong_is_told(name: str, law: str, status: Status) -> None:
+    """However it is spelled; a map is trained to another base where its values are the mean of one,
+    and called on a copy where it writes to its input.
+    """
+    verdict = check(spec(name), law, Settings("quick"))
+    assert verdict.status is status, verdict.reason
+
+
+def test_a_map_and_its_way_back_under_other_names_are_proposed_together() -> None:
+    """The sentence names both options, which then are taken."""
+    with pytest.raises(TargetError, match=r"\?forward=forward_transform&inverse=reverse"):
+        recipe_of(parse_target(spec("OtherNames")))
+    chosen = spec("OtherNames", "?forward=forward_transform&inverse=reverse")
+    found = recipe_of(parse_target(chosen)).recognized
+    assert "running log-det, added (logdet)" in found.conventions
+    assert found.kind == "bijection with inverse"
+
+
+@pytest.mark.parametrize("law", ["batch-norm/train-map", "batch-norm/running-update"])
+def test_a_way_back_that_normalizes_is_played(law: str) -> None:
+    """Though forward, which wants its statistics, raises in train mode."""
+    verdict = check(spec("NormalizesBack"), law, Settings("quick"))
+    assert verdict.status is Status.HOLDS, verdict.reason
+
+
+def test_another_measure_of_spread_is_no_batch_norm_by_its_name() -> None:
+    """What is called a batch norm and divides by the mean absolute deviation is held to no law of
+    deviations.
+    """
+    assert loading.load(parse_target(spec("L1BatchNorm"))).normalizer is None
+
+
+def test_a_transform_that_says_nothing_is_taken_by_what_it_defines() -> None:
+    """A log-det and an inverse of its own make it a bijection; without them it is none."""
+    assert check(spec("Unsaid", "?event=3"), "bijection/log-det").status is Status.HOLDS
+    with pytest.raises(Exception, match="no bijection"):
+        recipe_of(parse_target(spec("Folded", "?event=3")))
+
+
+def test_a_repository_may_be_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that imports from above the folder of the command is named from the folder above it."""
+    root = tmp_path / "flow-torch"
+    (root / "models").mkdir(parents=True)
+    (root / "models/__init__.py").touch()
+    (root / "tools.py").write_text("from torch.nn import Identity as Base\n")
+    code = "from ..tools import Base\n\n\nclass Flow(Base):\n    event_shape = (2,)\n"
+    (root / "models/flow.py").write_text(code)
+    monkeypatch.chdir(root)
+    assert recipe_of(parse_target("models/flow.py:Flow")).recognized.event_shape == (2,)
+
+
+@pytest.mark.parametrize(
+    "work", ["print(open('none.csv').read())", "for _ in range(2):\n    1 / 0"]
+)
+def test_a_script_that_fails_at_its_work_is_read_for_what_it_defines(
+    work: str, tmp_path: Path
+) -> None:
+    """Definitions before and after the statement that raises are there."""
+    code = f"import torch\nSIZE = 2\n\n{work}\n\n\nclass Flow(torch.nn.Identity):\n    event_shape = (SIZE,)\n"
+    path = tmp_path / "train.py"
+    path.write_text(code)
+    assert recipe_of(parse_target(f"{path}:Flow")).recognized.event_shape == (2,)
+
+
+def test_a_definition_that_raises_is_told(tmp_path: Path) -> None:
+    """What fails in a definition is the file's own error."""
+    path = tmp_path / "broken.py"
+    path.write_text("class Flow(Missing):\n    pass\n")
+    with pytest.raises(Exception, match="name 'Missing' is not defined"):
+        recipe_of(parse_target(f"{path}:Flow"))
