@@ -259,7 +259,7 @@ class Audit:
                 self.recognized[str(target)] = outcome.recognized
                 if self.journal is not None:
                     self.journal.recognize(str(target), outcome.recognized)
-            self.schedule.loaded(target)
+            self.schedule.loaded(target, outcome.seconds)
 
     def _drop(self, problem: Problem) -> None:
         """A target that cannot be loaded has no verdicts."""

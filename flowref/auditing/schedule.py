@@ -4,6 +4,9 @@ What breaks a process is charged to the abilities that the law needs, less those
 has used and come back from: where one is charged twice, laws that need it are not run, and the others
 are. A target is left alone where most of its laws break it.
 
+Of a target that takes long to load, laws that take whole Jacobians or move along parameters come last:
+what they break, or do not come to, keeps no other from running.
+
 Where time may run out, each family of laws is measured once on every target before any is measured
 again, so that what ends the audit starves no family.
 """
@@ -22,6 +25,8 @@ STRIKING = (Status.TIMEOUT, Status.CRASHED)
 MOST = 6
 # What a law is about that names no ability: the calls, whichever there are.
 CALLS = "calls"
+# Seconds from which on loading a target, and calling it once, takes long; what takes most there.
+SLOW, DEAR = 4.0, frozenset({"jacobian", "along"})
 # That a law came back from these shows nothing of what it needs.
 SILENT = (*STRIKING, Status.NOT_APPLICABLE, Status.NOT_RUN)
 
@@ -230,9 +235,12 @@ class Schedule:
         """Whether recorded cases of a target are still to be measured."""
         return bool(self.groups[target].replaying or self.groups[target].cases)
 
-    def loaded(self, target: Target) -> None:
-        """The probe of a target went well."""
-        self.groups[target].state = "ready"
+    def loaded(self, target: Target, seconds: float = 0.0) -> None:
+        """The probe of a target went well, and took so long."""
+        group = self.groups[target]
+        group.state = "ready"
+        if seconds > SLOW:
+            group.pending = deque(sorted(group.pending, key=lambda law: bool(DEAR & law.needs)))
 
     def enter(self, verdict: Verdict, target: Target) -> Iterator[Verdict]:
         """A pair is done: yields its verdict, and those of the pairs that it keeps from running."""

@@ -411,6 +411,23 @@ def test_what_breaks_twice_is_set_aside_and_the_other_laws_are_run() -> None:
     assert {law for law, status in ended.items() if status is not Status.HOLDS} == guilty
 
 
+def test_whole_jacobians_of_what_is_slow_to_load_come_last() -> None:
+    """What they break or do not come to keeps no cheap law from running; quick targets keep the order."""
+    laws = select_laws(["bijection/*", "mode/*", "state/*"])
+    target = Target("user", "a.py:one")
+    dear = [law for law in laws if law.needs & {"jacobian", "along"}]
+    for seconds, expected in (
+        (0.5, list(laws)),
+        (9.0, [one for one in laws if one not in dear] + dear),
+    ):
+        schedule = Schedule([target], laws)
+        schedule.loaded(target, seconds)
+        handed = []
+        while (pair := schedule.next(target)) is not None:
+            handed.append(pair.law)
+        assert handed == expected
+
+
 def test_an_ability_from_which_a_law_came_back_is_not_set_aside() -> None:
     """What breaks then breaks alone, however often."""
     laws = select_laws(["bijection/*"])
