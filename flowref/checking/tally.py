@@ -25,7 +25,8 @@ class Tally:
     closest to a violation; ``road``: how points were measured, where a law says it; ``stopped``: why
     nothing further could be measured; ``moved``: by how much the weights of this batch are, and
     ``as_given``: the reasons of those that are not; ``held_moved``: whether points were judged at
-    weights that were moved.
+    weights that were moved; ``held_given`` and ``undecided_given``: how many were, and how many could
+    not be, at those that are not.
     """
 
     batches: int = 0
@@ -42,6 +43,8 @@ class Tally:
     moved: float = 0.0
     as_given: set[str] = field(default_factory=set)
     held_moved: bool = False
+    held_given: int = 0
+    undecided_given: int = 0
 
     def drawn(self, scale: float) -> None:
         """Count a batch, drawn at weights that were moved so far."""
@@ -61,6 +64,7 @@ class Tally:
         self.reasons[reason] = self.reasons.get(reason, 0) + count
         if not self.moved:
             self.as_given.add(reason)
+            self.undecided_given += count
 
     def refused(self, reason: Unsupported) -> None:
         """Count a batch on which an ability turned out to be missing: the law waits, unless who
@@ -83,12 +87,25 @@ class Tally:
         held = judgement.outcome == HELD
         if (held | (judgement.outcome == TRIVIAL)).any():
             self.held_moved |= self.moved > 0
+        if not self.moved:
+            self.held_given += int(held.sum())
         if held.any():
             self.road = judgement.measurement.residual.road or self.road
             margin = np.where(held, judgement.margin, -1.0)
             evidence = judgement.evidence(int(margin.argmax()))
             if self.closest is None or evidence.margin > self.closest.margin:
                 self.closest = evidence
+
+    @property
+    def settled(self) -> bool:
+        """Whether as many points were judged as were not: of all, or of those at the weights as given
+        where some were judged at others. Weights that are moved far are often no bijection in this
+        precision.
+        """
+        if not self.points[HELD]:
+            return False
+        of_given = self.held_moved and self.held_given >= max(1, self.undecided_given)
+        return of_given or self.points[HELD] >= self.points[UNDECIDED]
 
     def counts(self) -> Counts:
         """The tally as a value."""
@@ -116,7 +133,7 @@ def conclude(name: str, law: Law, tally: Tally, declared: bool) -> Verdict:
     if tally.error is not None:
         text, case = tally.error
         return Verdict(name, law.id, Status.ERROR, text, counts, counterexample=case)
-    if counts.held and counts.held >= counts.undecided:
+    if tally.settled:
         unsure = counts.undecided
         undecided = f"{unsure} points undecided: {tally.main_reason}" if unsure else ""
         reason = "; ".join(filter(None, (tally.road, undecided)))

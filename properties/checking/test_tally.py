@@ -70,6 +70,30 @@ def test_the_main_reason_is_that_of_most_points() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "moved", "status"),
+    [
+        ([HELD] * 3, [HELD] + [UNDECIDED] * 9, Status.HOLDS),
+        ([HELD] * 3, [UNDECIDED] * 9, Status.INCONCLUSIVE),
+        ([HELD, UNDECIDED, UNDECIDED], [HELD] + [UNDECIDED] * 9, Status.INCONCLUSIVE),
+        ([UNDECIDED], [HELD] + [UNDECIDED] * 9, Status.INCONCLUSIVE),
+    ],
+)
+def test_weights_that_were_moved_too_far_do_not_outvote_those_as_given(
+    given: list[str], moved: list[str], status: Status
+) -> None:
+    """Where most points held at the weights as given, and some at others, the law was judged; that others
+    are undecided is told.
+    """
+    tally = Tally()
+    for scale, outcome in ((0.0, given), (3.0, moved)):
+        tally.drawn(scale)
+        tally.judged(judgement(outcome, reason="too far"))
+    verdict = conclude("target", STANDIN.measurement(np.zeros(1)).law, tally, True)
+    assert verdict.status is status
+    assert "too far" in verdict.reason
+
+
+@pytest.mark.parametrize(
     ("held", "undecided", "trivial", "dropped", "status"),
     [
         (5, 0, 0, 0, Status.HOLDS),

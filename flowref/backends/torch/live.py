@@ -276,6 +276,10 @@ class Live:
         does not settle.
         """
         if self.rounding is not None and what not in self.clean_operations:
+            cost = self.facts.cost.of(what)
+            if cost.heavy and cost.complete and cost.operations:  # counted when it was loaded
+                self.clean_operations[what] = cost.operations
+                return
             noise, before = self.rounding, self.counting
             self.rounding, self.counting = None, True
             try:

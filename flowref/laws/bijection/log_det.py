@@ -70,6 +70,8 @@ RETURNED, CONDITION = 1e-4, 1e8
 PULLBACKS = 3
 # Entries of an event of which a log-det of a thousand is a large one.
 ORDINARY = 16
+# Differences that are known no better, relatively, tell no derivative.
+UNSETTLED = 1e-3
 # A product of differences that is known no better decides nothing.
 DECISIVE = 1e-3
 
@@ -321,7 +323,9 @@ def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
     estimate, error = derivative(total_at, slope, DIFFERENCE_FACTOR, exponents)
     total = float(np.abs(base[usable]).sum())
     scale = 1 + abs(slope) + total
-    settled = error < 1e-3 * scale
+    if exponents != FINE and not error < UNSETTLED * scale:  # splines have kinks at every knot
+        estimate, error = derivative(total_at, slope, DIFFERENCE_FACTOR, FINE)
+    settled = error < UNSETTLED * scale
     return Residual(
         np.full(len(base), slope - estimate),
         scale=scale,

@@ -88,8 +88,13 @@ def can_be_copied(flow: Living, batch: Batch) -> Residual:
     """After training steps the object can be deep-copied, pickled, and saved through torch."""
     step = Learn(data(flow, batch), batch.context)
     steps: Steps = [Train(), *([step] * 2 if flow.trainable else [])]
-    if flow.facts.cost.heavy and not _copied(flow, [*steps, *COPIES.values()])[1]:
-        return flags(False, len(batch.x))  # each a copy of the last one
+    if flow.facts.cost.heavy:
+        if not _copied(flow, [*steps, *COPIES.values()])[1]:
+            return flags(False, len(batch.x))  # each a copy of the last one
+        for way, copy in COPIES.items():  # what is refused as it is built needs no training
+            _, error = _copied(flow, [copy])
+            if error:
+                return flags(True, len(batch.x), f"{way}: {error}")
     lived(flow, steps, UNTRAINABLE)
     refusals = []
     for way, copy in COPIES.items():
