@@ -14,8 +14,15 @@ from flowref.checking.doubts import beside, built_again, leaks
 from flowref.checking.judgement import HELD, UNDECIDED, VIOLATED, Judgement
 from flowref.checking.measurement import DOUBLE, FINE, SINGLE
 from flowref.checking.steps import FALLS, falls
-from flowref.checking.tolerance import CONFIRM_REPLICAS, FINE_REPLICAS, affordable, judge, vast
-from flowref.model import ROUNDING
+from flowref.checking.tolerance import (
+    CLEAR_FACTOR,
+    CONFIRM_REPLICAS,
+    FINE_REPLICAS,
+    affordable,
+    judge,
+    vast,
+)
+from flowref.model import ROUNDING, Array
 
 # A second look with this many runs dismisses most suspicions before the full number is spent.
 SECOND_REPLICAS = 8
@@ -91,7 +98,7 @@ def _more_noise(judgement: Judgement) -> Judgement:
     large = vast(subject)
     if not large:  # there the full number is no larger
         confirmed = judge(measurement, SECOND_REPLICAS, "second")
-    if large or (suspected & confirmed.violated).any():
+    if large or _in_question(confirmed, suspected).any():
         confirmed = judge(measurement, affordable(CONFIRM_REPLICAS, subject), "confirm")
     outcome = np.where(suspected, UNDECIDED, judgement.outcome)
     outcome = np.where(suspected & confirmed.violated, VIOLATED, outcome)
@@ -108,6 +115,17 @@ def _more_noise(judgement: Judgement) -> Judgement:
         infinite = ~np.isfinite(measurement.size)
         outcome = np.where((outcome == VIOLATED) & infinite, UNDECIDED, outcome)
     return confirmed.with_outcome(outcome)
+
+
+def _in_question(second: Judgement, suspected: Array) -> Array:
+    """Suspected rows that violate in a second look, though not by so much that no number of runs
+    would explain them.
+    """
+    size = second.measurement.size
+    far = np.isfinite(size) & (size >= CLEAR_FACTOR * second.allowed)
+    if second.isolated is not None:
+        far &= ~second.isolated
+    return np.asarray(suspected & second.violated & ~far)
 
 
 def _second_oracle(judgement: Judgement) -> Judgement:

@@ -35,7 +35,7 @@ ALONE, LEAST_AROUND, FINEST = 1000.0, 6, 16.0
 COSTLY, VAST = 10_000, 1024
 # After the glance a batch is measured so many times at once (see `Response`).
 STACKED, STACKED_HIGH = 2, 3
-# A first glance: this many runs settle residuals that are this many times smaller than what they
+# A first glance: so many runs, or one, settle residuals that are this many times smaller than what they
 # allow, or larger.
 GLANCE_REPLICAS, GLANCE_FACTOR, CLEAR_FACTOR = 2, 4.0, 1000.0
 
@@ -62,21 +62,28 @@ def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str
     if measurement.subject.noise is None:
         return _masked(replace(judgement, reason="no random rounding is available for it"))
     response = Response(measurement, open_rows, purpose)
-    # Most residuals are far from what a glance allows; only the others pay for the full number of
-    # runs.
-    response.runs(GLANCE_REPLICAS)
-    glance = _against(judgement, response)
-    clear = (glance.outcome == HELD) & (GLANCE_FACTOR * size <= glance.allowed)
+    # Most residuals are far from what a glance allows, or can no longer be told; only the others pay
+    # for the full number of runs.
+    first = replicas <= QUICK_REPLICAS
+    for runs in (1,) * GLANCE_REPLICAS if first else (GLANCE_REPLICAS,):
+        response.runs(runs)
+        glance = _against(judgement, response)
+        clear = (glance.outcome == HELD) & (GLANCE_FACTOR * size <= glance.allowed)
+        clear |= ~open_rows | screened
+        if first:
+            clear |= _lost(glance, response)
+        if clear.all():
+            return _masked(glance)
     heavy = measurement.subject.cost.heavy
-    if replicas > QUICK_REPLICAS and heavy and not clear.all():
+    if heavy and not first:
         response.runs(1)
         glance = _against(judgement, response)
     # An accusation is confirmed by many more; where each takes long, by three of their own that leave
     # it as clear.
-    if replicas <= QUICK_REPLICAS or heavy:
+    if first or heavy:
         far = np.isfinite(size) & (size >= CLEAR_FACTOR * glance.allowed)
         clear |= glance.violated & far
-    if (clear | ~open_rows | screened).all():
+    if clear.all():
         return _masked(glance)
     fold = STACKED if replicas <= FINE_REPLICAS else STACKED_HIGH
     response.runs(replicas - GLANCE_REPLICAS, fold)
@@ -134,12 +141,36 @@ def _against(judgement: Judgement, response: Response) -> Judgement:
     )
 
 
+def _lost(glance: Judgement, response: Response) -> Array:
+    """Rows of which nothing can be said however many runs follow, up to those of a first judgement:
+    noise moves them by so much, or makes something else than a number of them.
+    """
+    measurement, moved = glance.measurement, response.size
+    precision, size, scale = measurement.precision, measurement.size, measurement.scale
+    amplified = precision.amplify > 1
+    limit = (RESPONSE_LIMIT if amplified else 1.0) * scale
+    wild = (moved > GLANCE_FACTOR * limit) & (GLANCE_FACTOR * size <= glance.allowed)
+    wild |= moved > GLANCE_FACTOR * measurement.residual.span
+    finite = np.isfinite(size)
+    lost = finite & (wild | ~response.steady)
+    if _may_be_alone(measurement):
+        units = precision.unit * (scale + np.finfo(float).tiny)
+        calm = response.around[1] <= GLANCE_FACTOR * RESPONSE_LIMIT * units * precision.amplify * ALONE
+        lost &= ~(response.steady & calm & (size > ALONE * precision.factor * units))
+    return np.asarray(lost | ~finite & ((response.finite > 0) | ~_ordinary(measurement)))
+
+
+def _may_be_alone(measurement: Measurement) -> bool:
+    """Whether a law of values is judged with noise that leaves a point."""
+    return not measurement.law.local and measurement.precision.amplify > FINEST
+
+
 def _isolated(measurement: Measurement, response: Response) -> Array:
     """Points at which a law of values is violated, while all around they hold and agree: a value
     that is wrong at a knot alone. Noise leaves the point, and is no explanation of it.
     """
     precision, size = measurement.precision, measurement.size
-    if measurement.law.local or precision.amplify <= FINEST or response.replicas < LEAST_AROUND:
+    if not _may_be_alone(measurement) or response.replicas < LEAST_AROUND:
         return np.zeros(len(size), dtype=bool)
     mean, spread = response.around
     units = precision.unit * (measurement.scale + np.finfo(float).tiny)
@@ -154,11 +185,16 @@ def _never_finite(measurement: Measurement, response: Response) -> Array:
     """Points of ordinary size whose residual is not finite, whatever the rounding: that is no
     excuse.
     """
+    never = ~np.isfinite(measurement.size) & (response.finite == 0)
+    return np.asarray(never & _ordinary(measurement))
+
+
+def _ordinary(measurement: Measurement) -> Array:
+    """Points of ordinary size, of residuals of ordinary scale."""
     size, scale = measurement.size, measurement.scale
     flat = np.abs(measurement.batch.x).reshape(len(size), -1)
-    ordinary = (flat.max(1) if flat.shape[1] else np.zeros(len(size))) <= FINITE_REACH
-    never = ~np.isfinite(size) & (response.finite == 0)
-    return np.asarray(never & ordinary & np.isfinite(scale) & (scale <= FINITE_SCALE))
+    near = (flat.max(1) if flat.shape[1] else np.zeros(len(size))) <= FINITE_REACH
+    return np.asarray(near & np.isfinite(scale) & (scale <= FINITE_SCALE))
 
 
 def _masked(judgement: Judgement) -> Judgement:

@@ -16,8 +16,8 @@ from hypothesis.extra import numpy as arrays
 from checking.broken import accusing, acquitting, credulous
 from checking.standins import Standin, allowed
 from flowref.checking.judgement import DROPPED, HELD, UNDECIDED, VIOLATED, Judgement
-from flowref.checking.review import FOREMOST, SINGLE_INSIDE, review
-from flowref.checking.tolerance import CONFIRM_REPLICAS, judge
+from flowref.checking.review import FOREMOST, SECOND_REPLICAS, SINGLE_INSIDE, review
+from flowref.checking.tolerance import CLEAR_FACTOR, CONFIRM_REPLICAS, judge
 from flowref.model import (
     BOUND,
     EXACT,
@@ -165,7 +165,21 @@ def test_what_few_rows_show_is_recorded_on_few_rows() -> None:
     """Where the worst rows show the violation by themselves, no other row is paid for."""
     reviewed = review(Standin(everywhere).judged(rows_with(0.0, 20)))
     assert reviewed.violated.tolist() == [True] * FOREMOST
-    assert reviewed.replicas == CONFIRM_REPLICAS
+    assert reviewed.replicas == SECOND_REPLICAS
+
+
+@pytest.mark.parametrize(
+    ("times", "replicas"),
+    [(CLEAR_FACTOR / 10, CONFIRM_REPLICAS), (10 * CLEAR_FACTOR, SECOND_REPLICAS)],
+)
+def test_what_is_far_beyond_noise_is_confirmed_in_a_second_look(
+    times: float, replicas: int
+) -> None:
+    """The full number of runs is for violations that they might explain."""
+    size = times * allowed()
+    reviewed = review(Standin(lambda batch: np.full(len(batch.x), size)).judged(rows_with(0.0, 1)))
+    assert reviewed.accuses
+    assert reviewed.replicas == replicas
 
 
 def test_a_law_that_refuses_few_rows_is_reviewed_on_all() -> None:
@@ -266,6 +280,7 @@ def test_a_bound_is_not_reviewed() -> None:
 
 def test_the_margin_of_a_confirmed_violation_is_that_of_the_confirming_runs() -> None:
     """The evidence that is reported comes from the most runs."""
-    reviewed = review(Standin(everywhere).judged(rows_with(0.0, 1)))
+    size = 100 * allowed()
+    reviewed = review(Standin(lambda batch: np.full(len(batch.x), size)).judged(rows_with(0.0, 1)))
     assert reviewed.evidence(0).replicas == CONFIRM_REPLICAS
-    assert reviewed.margin[0] == pytest.approx(1e-3 / allowed(), rel=0.05)
+    assert reviewed.margin[0] == pytest.approx(100.0, rel=0.05)

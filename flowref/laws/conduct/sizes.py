@@ -122,7 +122,8 @@ def halved(points: Array) -> Array | None:
 def memory_by_row(flow: Flow, batch: Batch) -> Residual:
     """The memory that a call writes grows with the number of points, and not with its square.
 
-    Counted for three batches of the same points, of different sizes, and for three others.
+    Counted for three batches of the same points, of different sizes, and for three others where these
+    tell something.
     """
     rows = len(batch.x)
     sizes = BATCHES_OF_HEAVY if flow.facts.cost.heavy else BATCHES
@@ -132,13 +133,15 @@ def memory_by_row(flow: Flow, batch: Batch) -> Residual:
     counted = False
     for probe in probes(flow, batch, complete=False, calls=POINTWISE):
         seen: dict[int, float] = {}
-        found = [pairs(probe, counts, seen) for counts in sizes]
-        known = [one for one in found if one is not None]
-        if len(known) < len(found):
+        first = pairs(probe, sizes[0], seen)
+        if first is None:
             continue
         counted = True
-        if min(known) > max(worst, PAIR) and max(known) <= 2 * min(known):
-            worst, named = min(known), probe.name
+        if first <= max(worst, PAIR):  # whatever others tell
+            continue
+        other = pairs(probe, sizes[1], seen)
+        if other is not None and other > max(worst, PAIR) and 0.5 <= first / other <= 2:
+            worst, named = min(first, other), probe.name
     if not counted:
         raise Unsupported("it takes no batches of several dozen")
     note = f"{named} writes {worst:.0f} bytes for each pair of points of a batch" if named else ""
