@@ -15,17 +15,16 @@ from flowref.checking.judgement import HELD, UNDECIDED, VIOLATED, Judgement
 from flowref.checking.measurement import DOUBLE, FINE, SINGLE
 from flowref.checking.steps import FALLS, falls
 from flowref.checking.tolerance import (
-    CLEAR_FACTOR,
     CONFIRM_REPLICAS,
     FINE_REPLICAS,
+    SECOND_REPLICAS,
     affordable,
+    far_beyond,
     judge,
     vast,
 )
-from flowref.model import ROUNDING, Array
+from flowref.model import ROUNDING
 
-# A second look with this many runs dismisses most suspicions before the full number is spent.
-SECOND_REPLICAS = 8
 # Doubts are costly: they are tried on this many rows first.
 FOREMOST = 3
 # float32 arithmetic inside a float64 subject is judged at float32's roundoff, twice as gently.
@@ -71,6 +70,11 @@ def confirm(judgement: Judgement) -> Judgement:
     measurement = judgement.measurement
     if not judgement.accuses or measurement.law.tolerance != ROUNDING:
         return judgement
+    if measurement.moved:  # points may be outside every valid set there
+        infinite = judgement.violated & ~np.isfinite(measurement.size)
+        judgement = judgement.with_outcome(np.where(infinite, UNDECIDED, judgement.outcome))
+        if not judgement.accuses:
+            return judgement
     if measurement.precision == DOUBLE and leaks(
         measurement.subject, measurement.batch, measurement.law
     ):
@@ -98,7 +102,7 @@ def _more_noise(judgement: Judgement) -> Judgement:
     large = vast(subject)
     if not large:  # there the full number is no larger
         confirmed = judge(measurement, SECOND_REPLICAS, "second")
-    if large or _in_question(confirmed, suspected).any():
+    if large or (suspected & confirmed.violated & ~far_beyond(confirmed)).any():
         confirmed = judge(measurement, affordable(CONFIRM_REPLICAS, subject), "confirm")
     outcome = np.where(suspected, UNDECIDED, judgement.outcome)
     outcome = np.where(suspected & confirmed.violated, VIOLATED, outcome)
@@ -111,21 +115,7 @@ def _more_noise(judgement: Judgement) -> Judgement:
         if confirmed.isolated is not None:  # noise that small does not leave a point
             fine = fine | confirmed.isolated
         outcome = np.where((outcome == VIOLATED) & ~fine, UNDECIDED, outcome)
-    if measurement.moved:  # points may be outside every valid set there
-        infinite = ~np.isfinite(measurement.size)
-        outcome = np.where((outcome == VIOLATED) & infinite, UNDECIDED, outcome)
     return confirmed.with_outcome(outcome)
-
-
-def _in_question(second: Judgement, suspected: Array) -> Array:
-    """Suspected rows that violate in a second look, though not by so much that no number of runs
-    would explain them.
-    """
-    size = second.measurement.size
-    far = np.isfinite(size) & (size >= CLEAR_FACTOR * second.allowed)
-    if second.isolated is not None:
-        far &= ~second.isolated
-    return np.asarray(suspected & second.violated & ~far)
 
 
 def _second_oracle(judgement: Judgement) -> Judgement:

@@ -28,6 +28,9 @@ RESPONSE_LIMIT = 0.01
 # may overflow.
 FINITE_REACH, FINITE_SCALE = 16.0, 1e6
 QUICK_REPLICAS, CONFIRM_REPLICAS, FINE_REPLICAS = 6, 32, 16
+# A second look with this many runs dismisses most suspicions before the full number is spent, and
+# confirms what is far beyond noise.
+SECOND_REPLICAS = 8
 # A point that is wrong alone is so by this factor, in no fewer runs, of noise that leaves it.
 ALONE, LEAST_AROUND, FINEST = 1000.0, 6, 16.0
 # Operations of a round trip from which on the runs that confirm are half as many, and entries of an
@@ -78,16 +81,26 @@ def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str
     if heavy and not first:
         response.runs(1)
         glance = _against(judgement, response)
-    # An accusation is confirmed by many more; where each takes long, by three of their own that leave
-    # it as clear.
-    if first or heavy:
-        far = np.isfinite(size) & (size >= CLEAR_FACTOR * glance.allowed)
-        clear |= glance.violated & far
-    if clear.all():
-        return _masked(glance)
     fold = STACKED if replicas <= FINE_REPLICAS else STACKED_HIGH
-    response.runs(replicas - GLANCE_REPLICAS, fold)
+    # An accusation is confirmed by many more, unless some leave it as clear; where each takes long,
+    # three do.
+    if not (first or heavy):
+        response.runs(SECOND_REPLICAS - GLANCE_REPLICAS, fold)
+        glance = _against(judgement, response)
+    if (clear | far_beyond(glance)).all():
+        return _masked(glance)
+    if response.replicas < replicas:
+        response.runs(replicas - response.replicas, fold)
     return _masked(_against(judgement, response))
+
+
+def far_beyond(judgement: Judgement) -> Array:
+    """Rows that violate by so much that no number of runs would explain them."""
+    size = judgement.measurement.size
+    far = np.isfinite(size) & (size >= CLEAR_FACTOR * judgement.allowed)
+    if judgement.isolated is not None:
+        far &= ~judgement.isolated
+    return np.asarray(judgement.violated & far)
 
 
 def vast(subject: Subject) -> bool:
@@ -155,7 +168,9 @@ def _lost(glance: Judgement, response: Response) -> Array:
     lost = finite & (wild | ~response.steady)
     if _may_be_alone(measurement):
         units = precision.unit * (scale + np.finfo(float).tiny)
-        calm = response.around[1] <= GLANCE_FACTOR * RESPONSE_LIMIT * units * precision.amplify * ALONE
+        calm = (
+            response.around[1] <= GLANCE_FACTOR * RESPONSE_LIMIT * units * precision.amplify * ALONE
+        )
         lost &= ~(response.steady & calm & (size > ALONE * precision.factor * units))
     return np.asarray(lost | ~finite & ((response.finite > 0) | ~_ordinary(measurement)))
 

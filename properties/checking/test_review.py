@@ -16,8 +16,8 @@ from hypothesis.extra import numpy as arrays
 from checking.broken import accusing, acquitting, credulous
 from checking.standins import Standin, allowed
 from flowref.checking.judgement import DROPPED, HELD, UNDECIDED, VIOLATED, Judgement
-from flowref.checking.review import FOREMOST, SECOND_REPLICAS, SINGLE_INSIDE, review
-from flowref.checking.tolerance import CLEAR_FACTOR, CONFIRM_REPLICAS, judge
+from flowref.checking.review import FOREMOST, SINGLE_INSIDE, review
+from flowref.checking.tolerance import CLEAR_FACTOR, CONFIRM_REPLICAS, SECOND_REPLICAS, judge
 from flowref.model import (
     BOUND,
     EXACT,
