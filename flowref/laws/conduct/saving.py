@@ -89,7 +89,7 @@ def cast_and_back(flow: Living, batch: Batch) -> Residual:
 @law(
     "state/degenerate-batch",
     tolerance=EXACT,
-    effort=2,
+    effort=1,
     size=ROWS,
     scales=(0.0,),
     applies=has_modules & not_estimator & any_batch,

@@ -78,8 +78,9 @@ def settled(flow: LivingBijection, batch: Batch) -> Residual:
     context = None
     if flow.context_shape is not None:
         context = np.repeat(rng.standard_normal((1, *flow.context_shape)), ROWS, axis=0)
+    rows = FEW if flow.facts.cost.heavy else ROWS
+    glance(flow, x[:rows], None if context is None else context[:rows])
     if flow.facts.cost.heavy:
-        glance(flow, x[:FEW], None if context is None else context[:FEW])
         calls = 3 * (SHOWN[0] + 2)
         work = calls * flow.facts.cost.of(flow.normalizing).work.of(ROWS)
         means().ask(f"{calls} batches in train mode", 0.0, work)

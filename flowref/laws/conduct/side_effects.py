@@ -142,7 +142,7 @@ def no_printing(flow: Flow, batch: Batch) -> Residual:
     "conduct/no-global-settings",
     former="hygiene/no-global-settings",
     tolerance=EXACT,
-    effort=2,
+    effort=1,
     source="the default dtype, the gradient mode and the random seed belong to the process",
     pointwise=True,
 )

@@ -136,7 +136,7 @@ def resume_equals_continue(flow: Living, batch: Batch) -> Residual:
 @law(
     "state/no-graph-in-buffers",
     tolerance=EXACT,
-    effort=2,
+    effort=1,
     applies=has_modules,
     source="running statistics that are not detached keep every past batch alive (nflows issue 10, d2l-en issue 1342)",
     pointwise=True,
