@@ -70,7 +70,7 @@ def adapter_of(
     """
     user = registry.adapters()[USER]
     for adapter in libraries(obj):
-        if adapter.name != USER and (dialect := adapter.recognizes(obj)) is not None:
+        if adapter.name != USER and (dialect := _of_library(adapter, obj)) is not None:
             return adapter, dialect
     own = [
         one
@@ -91,6 +91,16 @@ def adapter_of(
         "density (log_prob and sample) and no transform, flow or distribution of a supported "
         f"library{_hint(obj)}"
     )
+
+
+def _of_library(adapter: Adapter, obj: Any) -> Dialect | None:
+    """How a library's adapter takes an object, if it knows this version of the library: objects of
+    others are heard like code of users.
+    """
+    try:
+        return adapter.recognizes(obj)
+    except (ImportError, AttributeError):
+        return None
 
 
 def _hint(obj: Any) -> str:

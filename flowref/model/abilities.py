@@ -217,6 +217,15 @@ class Expanding(Flow, Protocol):
     def expanded(self) -> Call[Array]: ...
 
 
+class TellingLate(Flow, Protocol):
+    """Log-dets that are asked for in a call of their own: ``told_late(x, context)``, those of points and
+    their images after the map was called at others.
+    """
+
+    @property
+    def told_late(self) -> Call[Array]: ...
+
+
 class Signed(Flow, Protocol):
     """A transform that says whether it increases: ``sign()``."""
 

@@ -48,6 +48,8 @@ class Dialect:
     ``expanded(obj, x, context)``: the log-density of points by several copies of a distribution of
     torch.distributions that ``expand`` makes, ``(rows, copies)``; ``sign(obj)``: whether a transform
     says that it increases (1) or decreases (-1), nan where it does not say.
+    ``told_late(obj, x, context)``: the log-dets of points and their images, of what tells them in a call
+    of their own, asked for after the map was called at other points.
     ``rescale(obj, factor)``: the density of data multiplied by a factor, made by the library's own
     means.
     ``bits_per_dim(obj, x, context)``; ``loss(obj, x, context, weight) -> (nll, penalty)``: what
@@ -76,6 +78,7 @@ class Dialect:
     stated: Callable[[Any], Any] | None = None
     expanded: Callable[..., Any] | None = None
     sign: Callable[[Any], Any] | None = None
+    told_late: Callable[..., Any] | None = None
     estimate: Callable[..., Any] | None = None
     rescale: Callable[[Any, float], Any] | None = None
     bits_per_dim: Callable[..., Any] | None = None

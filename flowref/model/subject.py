@@ -186,6 +186,11 @@ class Subject:
         return self.calls.get("expanded")
 
     @property
+    def told_late(self) -> Call[Array] | None:
+        """Log-dets asked for after other calls."""
+        return self.calls.get("told_late")
+
+    @property
     def sign(self) -> Call[Array] | None:
         """The sign of its slope, as told."""
         return self.calls.get("sign")

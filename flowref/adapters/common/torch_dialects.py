@@ -17,6 +17,12 @@ def forward(obj: Any, x: Any, context: Any = None) -> Any:
     return y, obj.log_abs_det_jacobian(x, y)
 
 
+def told_late(obj: Any, x: Any, context: Any = None) -> Any:
+    y = obj(x)
+    obj(x.roll(1, 0))
+    return obj.log_abs_det_jacobian(x, y)
+
+
 def inverse(obj: Any, y: Any, context: Any = None) -> Any:
     x = obj.inv(y)
     return x, obj.inv.log_abs_det_jacobian(y, x)
@@ -123,7 +129,13 @@ def flow_chain(parts: Sequence[Any]) -> Any:
 
 # Each library composes and rescales with its own classes.
 TRANSFORM = Dialect(
-    forward=forward, inverse=inverse, parts=parts, invert=invert, sign=sign, normalizing="inverse"
+    forward=forward,
+    inverse=inverse,
+    parts=parts,
+    invert=invert,
+    sign=sign,
+    told_late=told_late,
+    normalizing="inverse",
 )
 DENSITY = Dialect(log_prob=log_prob, sample=sample)
 FLOW = Dialect(

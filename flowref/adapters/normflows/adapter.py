@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import components_of, numbered
+from flowref.adapters.common.described import components_of, lineage, numbered
 from flowref.adapters.common.published import components_of_models
 from flowref.adapters.normflows import bases, constructions, kernels, published
 from flowref.adapters.normflows.facts import describe, describe_levels
@@ -217,7 +217,7 @@ def recognizes(obj: Any) -> Dialect | None:
     """The dialect of a flow or a model of normflows, or None (as for layers that split a tensor in
     two).
     """
-    from normflows import ConditionalNormalizingFlow, NormalizingFlow, flows
+    from normflows import NormalizingFlow, flows
     from torch.nn import Module
 
     one_way = isinstance(obj, Module) and any(
@@ -228,11 +228,8 @@ def recognizes(obj: Any) -> Dialect | None:
     if isinstance(obj, NormalizingFlow):
         if one_way:
             return SAMPLER
-        return (
-            CONDITIONAL
-            if isinstance(obj, ConditionalNormalizingFlow) and takes_context(obj)
-            else MODEL
-        )
+        conditional = "ConditionalNormalizingFlow" in lineage(obj)  # which older versions lack
+        return CONDITIONAL if conditional and takes_context(obj) else MODEL
     if (random := kernels.recognizes(obj)) is not None:
         return random
     if isinstance(obj, (flows.Split, flows.Merge, flows.AffineCoupling)):

@@ -53,7 +53,7 @@ def conditional_sample(obj: Any, n: int, context: Any = None) -> Any:
 
 TRANSFORM = replace(torch_dialects.TRANSFORM, chain=chain)
 # Without an inverse the one call there is does the warming up.
-ONE_WAY = Dialect(forward=torch_dialects.forward, chain=chain)
+ONE_WAY = Dialect(forward=torch_dialects.forward, chain=chain, told_late=torch_dialects.told_late)
 CONDITIONAL = Dialect(
     forward=conditional_forward, inverse=conditional_inverse, normalizing="inverse"
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common import torch_dialects
-from flowref.adapters.common.described import components_of, numbered
+from flowref.adapters.common.described import components_of, lineage, numbered
 from flowref.adapters.common.published import components_of_models
 from flowref.adapters.torchflows import bases, constructions, published
 from flowref.adapters.torchflows.facts import describe
@@ -142,9 +142,9 @@ def recognizes(obj: Any) -> Dialect | None:
     """The dialect of a bijection or a flow of torchflows, or None."""
     from torch.distributions import Distribution
     from torchflows.bijections.base import Bijection, BijectiveComposition
-    from torchflows.flows import ContinuousFlow, Flow
+    from torchflows.flows import Flow
 
-    if isinstance(obj, ContinuousFlow):
+    if "ContinuousFlow" in lineage(obj):  # which older versions lack
         return CONTINUOUS_FLOW
     if isinstance(obj, Flow):
         return FLOW if _one_way(obj.bijection) is None else None

@@ -69,6 +69,8 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
         assert forward is not None
         usual: Any = calls.forward_single if single else calls.forward_pair
         abilities["forward"] = usual if forward.usual else unsettled(forward, column)
+        if single and forward.usual:
+            abilities["told_late"] = calls.told_late
         if invertible:
             usual = calls.inverse_single if single else calls.inverse_pair
             abilities["inverse"] = usual if backs[0].usual else unsettled(backs[0], column)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common import torch_dialects
-from flowref.adapters.common.described import components_of, numbered
+from flowref.adapters.common.described import components_of, lineage, numbered
 from flowref.adapters.common.published import components_of_models
 from flowref.adapters.common.torch_transforms import rebuilt
 from flowref.adapters.zuko import bases, constructions, published
@@ -151,13 +151,13 @@ LAZY_DENSITY = Dialect(log_prob=flow_log_prob, sample=flow_sample)
 def recognizes(obj: Any) -> Dialect | None:
     """The dialect of a transform, a density or a lazy one of either, or None."""
     from torch.distributions import Distribution, Transform
-    from zuko.lazy import Flow, LazyDistribution, LazyTransform
 
-    if isinstance(obj, Flow):
+    names = lineage(obj)  # where lazy classes live changed from version to version
+    if "Flow" in names:
         return FLOW if reaches_everywhere(obj) else BOUNDED_FLOW
-    if isinstance(obj, LazyTransform):
+    if "LazyTransform" in names:
         return LAZY
-    if isinstance(obj, LazyDistribution):
+    if "LazyDistribution" in names:
         return LAZY_DENSITY
     if isinstance(obj, Transform):
         return TRANSFORM if obj.bijective else None

@@ -1,0 +1,77 @@
+"""Gradients through the way back."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from flowref.laws.bijection.oracles import in_place
+from flowref.laws.common.arithmetic import finite_rows, latents, rows_max
+from flowref.laws.common.outcomes import attempt, finite
+from flowref.laws.common.requirements import in_double, not_estimator
+from flowref.model import EXACT, Array, Batch, Residual, Unsupported, draw, law, requires
+from flowref.model.abilities import Flow, Invertible, Pulling
+
+
+class InvertiblePulling(Invertible, Pulling, Protocol):
+    """Both maps, and their gradients."""
+
+
+# Points and what comes back for them are ordinary up to here; a kink is no place where gradients are asked
+# for, and is left by a step of so much.
+ORDINARY, BESIDE = 1e3, 1e-3
+
+
+@requires("its inverse is iterative, and what autograd records of it is not its derivative")
+def goes_straight_back(flow: Flow) -> bool:
+    """The way back is a formula."""
+    return not flow.promises.get("inverse-tolerance")
+
+
+@law(
+    "bijection/inverse-gradient-finite",
+    points="latents",
+    tolerance=EXACT,
+    local=False,
+    effort=1,
+    size=16,
+    scales=(0.0, 0.3),
+    applies=goes_straight_back & in_double & not_estimator,
+    source="a nan in the branch that torch.where does not choose is still a nan in the gradient (flowjax issue 239)",
+    pointwise=True,
+)
+def inverse_gradient_finite(flow: InvertiblePulling, batch: Batch) -> Residual:
+    """At ordinary points, where what the inverse returns is finite, its gradient is finite, and beside
+    them as well.
+    """
+    rng = np.random.default_rng(batch.seed)
+    support = flow.domain if flow.codomain is None else flow.codomain
+    z = latents(flow, draw(support, batch.x.shape, rng), batch.context)
+    good, lost = np.ones(len(z), dtype=bool), np.ones(len(z), dtype=bool)
+    for points in (z, z * (1 - BESIDE)):
+        known, finite_there = gradient_at(flow, points, batch)
+        good, lost = good & known, lost & ~finite_there
+    note = "the inverse is finite, and the gradient through it is not"
+    return Residual(
+        (lost & good).astype(float),
+        decidable=good,
+        note=note if (lost & good).any() else "",
+        observed={"z": z},
+    )
+
+
+def gradient_at(flow: InvertiblePulling, z: Array, batch: Batch) -> tuple[Array, Array]:
+    """Whether points, and what comes back for them, are ordinary; and whether its gradient is finite."""
+    out = flow.inverse(z, batch.context)
+    rows = len(z)
+    value = np.asarray(out.value, dtype=np.float64)
+    known = finite(out, rows) & finite_rows(z)
+    known &= (rows_max(z) <= ORDINARY) & (rows_max(np.nan_to_num(value)) <= ORDINARY)
+    told = out.ladj is not None and np.ndim(out.ladj) > 0 and len(np.asarray(out.ladj)) == rows
+    cotangents = (np.ones(value.shape), np.ones(rows) if told else None)
+    gradient, refused = attempt(flow.vjp, "inverse", z, batch.context, *cotangents)
+    if refused:
+        words = "overwrites what autograd needs" if in_place(RuntimeError(refused)) else refused
+        raise Unsupported(f"it cannot be differentiated here ({words})", waits=False)
+    return known, finite_rows(np.asarray(gradient, dtype=np.float64))
