@@ -13,7 +13,7 @@ import numpy as np
 from flowref.checking.doubts import beside, built_again, leaks
 from flowref.checking.judgement import HELD, UNDECIDED, VIOLATED, Judgement
 from flowref.checking.measurement import DOUBLE, FINE, SINGLE
-from flowref.checking.steps import FALLS, falls
+from flowref.checking.steps import excused
 from flowref.checking.tolerance import (
     CONFIRM_REPLICAS,
     FINE_REPLICAS,
@@ -127,7 +127,7 @@ def _second_oracle(judgement: Judgement) -> Judgement:
     if not judgement.accuses:
         return judgement
     point = measurement.batch.rows(slice(worst, worst + 1))
-    doubt = FALLS if falls(measurement, point) else ""
+    doubt = excused(measurement, point)
     if not doubt and law.arbitrate is not None:
         _, doubt = law.arbitrate(measurement.subject, point)
     if not doubt:

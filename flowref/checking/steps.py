@@ -7,7 +7,7 @@ import contextlib
 import numpy as np
 
 from flowref.checking.measurement import Measurement
-from flowref.model import Batch
+from flowref.model import Batch, Subject
 
 # So many times the steps are tried, and to which share of itself an error is to fall.
 TIMES, SHARE = (2, 4, 8, 16, 32), 0.15
@@ -15,35 +15,42 @@ TIMES, SHARE = (2, 4, 8, 16, 32), 0.15
 # solver's of which more steps change so much.
 CHANGED = 0.1
 FALLS = "it falls with the steps of its solver, and is the error of these"
+# Beyond that, beside the number of entries, no error is that of a solver that anybody would use.
+GROSS = 0.5
+UNKNOWN = (
+    "it may be the error of its solver, and nothing tells how that takes more steps: an attribute n_steps does, "
+    "or say ?promises=log-det-tolerance=1e-3, or what its accuracy is"
+)
 
 
-def falls(measurement: Measurement, point: Batch) -> bool:
-    """Whether the residual at a point falls to a small share of itself as the solver of the subject takes
-    more steps. What does not fall is no error of a solver. A tolerance that somebody states is held
-    against it whatever falls; asked where one was assumed.
+def excused(measurement: Measurement, point: Batch) -> str:
+    """Why the residual at a point may be the error of a solver of which nobody states how accurate it
+    is: it falls to a small share of itself as the solver takes more steps, or is no gross one and
+    nothing tells how it takes more. Empty where it is no such error. What somebody states is held
+    against the object whatever falls.
     """
     subject = measurement.subject
     if subject.refined is None or not subject.promises.get("assumed-accuracy"):
-        return False
+        return ""
     with contextlib.suppress(Exception):  # more steps may take more than there is
-        start = _size(measurement, point, 1)
+        start = _size(measurement, point, subject)
         if not np.isfinite(start):
-            return False
+            return ""
         for times in TIMES:
-            size = _size(measurement, point, times)
+            finer = subject.refined(times)
+            if finer is None:
+                gross = start > GROSS * point.x[0].size and not measurement.moved
+                return "" if gross else UNKNOWN
+            size = _size(measurement, point, finer)
             if size <= SHARE * start:
-                return True
+                return FALLS
             if measurement.moved and abs(size - start) > CHANGED * start:
-                return True
-    return False
+                return FALLS
+    return ""
 
 
-def _size(measurement: Measurement, point: Batch, times: int) -> float:
-    """The residual of the law at a point, with so many times the steps; infinite where it is silent."""
-    subject = measurement.subject
-    if times > 1:
-        assert subject.refined is not None
-        subject = subject.refined(times)
+def _size(measurement: Measurement, point: Batch, subject: Subject) -> float:
+    """The residual of the law at a point of a subject; infinite where it is silent."""
     residual = measurement.law.measure(subject, point)
     if residual.silent[0]:
         return np.inf

@@ -88,8 +88,9 @@ class Subject:
     as many other traces of it as there are row counts in ``before``; where calls are traced. ``how``:
     nothing, or what is made of it: "saved" and read back, with its "numbers" traced, or "graded": the
     gradient op by op of the sum of what it gives.
-    ``refined(times)``: the subject with so many times the steps of its solver, where it has a knob for
-    that; see `flowref.backends.torch.refining`.
+    ``refined(times)``: the subject with so many times the steps of its solver, None where nothing tells
+    how; see `flowref.backends.torch.refining` and `found_knobs`. Offered where nobody says how
+    accurate the solver is.
     ``usual()``: context manager under which calls are made in the float32 default dtype.
     ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their maps.
     ``scale``: how far its parameters were moved, by noise or by training.
@@ -120,7 +121,7 @@ class Subject:
     rounding: Callable[[], bool] = bool
     built: Callable[[], int] = int
     usual: Callable[[], AbstractContextManager[None]] = nullcontext
-    refined: Callable[[int], Subject] | None = None
+    refined: Callable[[int], Subject | None] | None = None
     keyed: bool = False
     own: Callable[..., Mapped] | None = None
     parts: Sequence[str] = ()

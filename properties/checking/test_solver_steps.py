@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from flowref import check
+from flowref.backends.torch.found_knobs import found, turn
 from flowref.backends.torch.refining import refine
 from flowref.checking import Settings
 from flowref.model import Status
@@ -74,3 +75,79 @@ def test_knobs_are_turned_by_their_names() -> None:
     assert module.n_steps == 32
     assert (inner.step_size, inner.options["rtol"]) == pytest.approx((0.05, 1e-3 / 16))
     assert (inner.width, inner.options["hidden"]) == (3, 4)
+
+
+class Written(Euler):
+    """The same with a number of steps that is written in a method, beside another number."""
+
+    def follow(self, x: Any, sign: int) -> Any:
+        """The state and the integral of the trace."""
+        ladj = torch.zeros_like(x[:, 0])
+        for _ in range(16):
+            slope = 1 - torch.tanh(x @ self.weight).square()
+            ladj = ladj + sign * (slope * self.weight.diagonal()).sum(1) / 16
+            x = x + sign * torch.tanh(x @ self.weight) / 16
+        return x, 1.1 * ladj if self.slip == "scaled" else 3 * ladj / 3
+
+
+class Named(Euler):
+    """The same with a number of steps under a letter."""
+
+    def __init__(self, slip: str = "") -> None:
+        super().__init__(slip)
+        self.K, self.width = self.n_steps, 16
+        del self.n_steps
+
+    def __getattr__(self, name: str) -> Any:
+        return self.K if name == "n_steps" else super().__getattr__(name)
+
+
+class Hidden(Euler):
+    """The same with two numbers of which one alone can be turned: nothing tells how it takes more."""
+
+    def follow(self, x: Any, sign: int) -> Any:
+        """The state and the integral of the trace."""
+        ladj = torch.zeros_like(x[:, 0])
+        for step in torch.full((16,), 1 / 16).to(x):
+            slope = 1 - torch.tanh(x @ self.weight).square()
+            ladj = ladj + sign * (slope * self.weight.diagonal()).sum(1) * step
+            x = x + sign * torch.tanh(x @ self.weight) * step
+        return x, -2 * ladj - sign if self.slip == "gross" else ladj
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("kind", [Written, Named, Hidden])
+def test_steps_without_a_name_are_not_accused_either(kind: type[Euler], law: str) -> None:
+    """However they are written."""
+    assert check(kind(), law, QUICK).status is not Status.VIOLATED
+
+
+@pytest.mark.parametrize("kind", [Written, Named])
+def test_what_falls_with_no_steps_is_accused_without_a_name_as_well(kind: type[Euler]) -> None:
+    """A slip is larger than what more steps change."""
+    assert check(kind("scaled"), LAWS[0], QUICK).status is Status.VIOLATED
+
+
+def test_gross_errors_are_no_solvers() -> None:
+    """However little is known of its steps."""
+    assert check(Hidden("gross"), LAWS[0], QUICK).status is Status.VIOLATED
+
+
+@pytest.mark.parametrize(("kind", "where"), [(Written, "follow"), (Named, "")])
+def test_a_number_of_steps_is_found_by_what_it_does(kind: type[Euler], where: str) -> None:
+    """More of it take longer and change little; a width that nothing reads does not."""
+    module, x = kind(), torch.ones(3, 2)
+    knob = found(module, lambda one: one(x)[0])
+    assert knob is not None
+    assert (knob.method, knob.value) == (where, 16)
+    assert knob.name in ("", "K")
+    before = module(x)[0].detach()
+    assert turn(module, knob, 4)
+    assert 0 < float((module(x)[0].detach() - before).abs().max()) < 0.05
+
+
+def test_no_number_of_steps_is_made_up() -> None:
+    """Of an object without a loop, none is found."""
+    module: Any = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+    module.width = 16
+    assert found(module, lambda one: one(torch.ones(3, 2))) is None

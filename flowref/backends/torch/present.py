@@ -26,9 +26,9 @@ from flowref.backends.torch import (
 )
 from flowref.backends.torch.building import BUILDING
 from flowref.backends.torch.evaluation import evaluation
+from flowref.backends.torch.found_knobs import Turning, turning
 from flowref.backends.torch.live import DTYPES, Live, allotted, noise, usual
 from flowref.backends.torch.numbers import numbers_of
-from flowref.backends.torch.refining import refine
 from flowref.backends.torch.rounded_builds import Around, rounded_build, transplanted
 from flowref.backends.torch.sandbox import sandbox
 from flowref.backends.torch.scenario import MODES
@@ -124,22 +124,39 @@ def present(
         name, loaded = parts.part_at(loaded, name, condition.part)
     subject = subject_of(loaded, name, condition)
     # Only of what nobody says how accurate it is more steps are asked for.
-    refinable = bool(facts.promises.get("assumed-accuracy")) and not condition.part
-    try:
-        refinable = refinable and bool(refine(duplicate(pristine), 1))
-    except Exception:  # it cannot be copied
-        refinable = False
-    if not refinable:
+    if not facts.promises.get("assumed-accuracy") or condition.part:
         return subject
+    ways: list[Turning | None] = []
 
-    def refined(times: int) -> Subject:
+    def refined(times: int) -> Subject | None:
         with allotted("an object"):
             finer = duplicate(pristine)
-        refine(finer, times)
+        if not ways:  # looked for once, where an accusation depends on it
+            run = partial(_ordinary, dialect, facts, dtype, condition)
+            ways.append(turning(pristine, run))
+        if ways[0] is None or not ways[0](finer, times):
+            return None
         live = Live(finer, dialect, facts, dtype, condition.seed, load, fresh, resolve, training)
         return subject_of(live, name, condition)
 
     return replace(subject, refined=refined)
+
+
+def _ordinary(
+    dialect: Dialect, facts: Facts, dtype: torch.dtype, condition: Condition, obj: Any
+) -> torch.Tensor:
+    """What an object makes of a few ordinary points, from one random state."""
+    rng = np.random.default_rng(derive(condition.seed, 11) % 2**32)
+    x = torch.from_numpy(draw(facts.domain, (3, *facts.event_shape), rng)).to(dtype)
+    context = None
+    if facts.context_shape is not None:
+        context = torch.from_numpy(rng.standard_normal((3, *facts.context_shape))).to(dtype)
+    function = dialect.forward or dialect.log_prob
+    assert function is not None
+    with sandbox(build_seed(condition.seed), dtype):
+        out = function(obj, x, context)
+    value: torch.Tensor = out[0] if isinstance(out, tuple) else out
+    return value
 
 
 def warm(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int) -> None:

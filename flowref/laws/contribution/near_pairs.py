@@ -114,8 +114,13 @@ def around(flow: TwoWay, inside: Support, seed: int) -> list[Bump]:
     again = np.asarray(out.value, dtype=np.float64)
     discrete = whole(data)
     wide = WIDTH * spread(latents)
+    # Half of the pairs are those of which contributions differ most from what is usual, but for the last:
+    # there what is wrong by a factor is wrong by most.
+    v = contribution(out, len(data))
+    unusual = np.argsort(np.abs(v - np.median(v)), kind="stable")[-FEW // 20 :: -1]
+    half = PAIRS // 2
     bumps = []
-    for index in range(PAIRS):
+    for index in [*range(half), *unusual[:half]]:
         x, z = data[index], again[index]
         if not np.isfinite(z).all():
             continue
