@@ -32,6 +32,9 @@ def owns(obj: Any) -> bool:
         return any(map(owns, obj))
     if isinstance(obj, functools.partial):  # a function of parameters, with the parameters
         return any(map(owns, (obj.func, *obj.args, *obj.keywords.values())))
+    held = getattr(obj, "__dict__", {}).values()
+    if any(isinstance(one, functools.partial) and owns(one) for one in held):
+        return True
     import jax
 
     from flowref.backends.jax.trees import apart, arrays

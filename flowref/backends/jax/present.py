@@ -6,7 +6,9 @@ call could change), `rounded_build`, `usual` (without 64-bit types all is float3
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +21,7 @@ from flowref.backends.jax.evaluation import evaluation, mannered, offered
 from flowref.backends.jax.live import Live, noise
 from flowref.backends.jax.observation import observe
 from flowref.backends.jax.programs import POINTWISE, padded, programs_of, rows_of
+from flowref.backends.jax.refining import refined
 from flowref.backends.jax.retracing import own
 from flowref.backends.jax.sandbox import sandbox
 from flowref.backends.jax.training import REACH, trained
@@ -67,7 +70,21 @@ def present(
             )
     if condition.part:
         name, live = parts.part_at(live, name, condition.part)
-    return subject_of(live, name, condition, scale)
+    subject = subject_of(live, name, condition, scale)
+    # Only of what nobody says how accurate it is more steps are asked for.
+    if condition.part or not facts.promises.get("assumed-accuracy"):
+        return subject
+    turned = refined(live.object, 1)[1]
+
+    def finer(times: int) -> Subject:
+        leaves, tree = apart(refined(live.object, times)[0])
+        shapes = [(leaf.shape, str(leaf.dtype)) for leaf in leaves]
+        programs = programs_of(tree, shapes, dialect, True)
+        programs.traced.update(live.programs.traced)
+        solved = replace(live, programs=programs, leaves=leaves, results=OrderedDict())
+        return subject_of(solved, name, condition, scale)
+
+    return replace(subject, refined=finer if turned else None)
 
 
 def look(live: Live) -> None:

@@ -5,8 +5,12 @@ traced, differentiated op by op.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import inspect
 import io
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -16,8 +20,12 @@ import numpy as np
 from flowref.backends.jax.live import Live
 from flowref.backends.jax.programs import PAIRED
 from flowref.backends.jax.stepping import Stepped
-from flowref.backends.jax.trees import apart, fresh, opened
+from flowref.backends.jax.trees import FOREIGN, apart, fresh, opened
 from flowref.model import Array, Mapped, Unsupported, one_line
+
+# How many objects are looked into for what a trace left, and what holds nothing.
+MOST = 2000
+PLAIN = (str, bytes, int, float, complex, type(None), np.ndarray, types.ModuleType, type)
 
 
 def own(
@@ -39,8 +47,71 @@ def own(
         for rows in before:
             some = None if given is None else given[:rows]
             jax.make_jaxpr(lambda one, other: speak(obj, one, other))(points[:rows], some)
+            if place := left_in(obj):
+                raise LeakedTracer(f"a traced value stays in {place}")
         out = Stepped(lambda one, other: speak(obj, one, other), points, given)(None, points, given)
     return as_mapped(name, out)
+
+
+class LeakedTracer(Exception):
+    """A value of a trace that is reached after it."""
+
+
+def left_in(obj: Any) -> str:
+    """Where a traced value stands in an object, in what its functions close over, or in the lists and
+    mappings of their file; empty where there is none.
+    """
+    seen: set[int] = set()
+    todo: list[tuple[Any, str]] = [(obj, "")]
+    while todo and len(seen) < MOST:
+        one, place = todo.pop()
+        if isinstance(one, jax.core.Tracer):
+            return place.lstrip(".") or "it"
+        if id(one) not in seen and not isinstance(one, PLAIN):
+            seen.add(id(one))
+            todo += [(inner, f"{place}.{name}") for name, inner in held_in(one)]
+    return ""
+
+
+def held_in(one: Any) -> Iterator[tuple[str, Any]]:
+    """What an object holds, by name."""
+    if isinstance(one, dict):
+        yield from ((str(name), inner) for name, inner in list(one.items()))
+    elif isinstance(one, list | tuple | set):
+        yield from ((str(place), inner) for place, inner in enumerate(one))
+    elif isinstance(one, functools.partial):
+        yield from enumerated(one.func, *one.args, *one.keywords.values())
+    elif isinstance(one, types.MethodType):
+        yield from enumerated(one.__self__, one.__func__)
+    elif isinstance(one, types.FunctionType):
+        if one.__module__.partition(".")[0] in FOREIGN:
+            return
+        yield from vars(one).items()
+        names = one.__code__.co_freevars
+        for name, cell in zip(names, one.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # an empty one
+                yield name, cell.cell_contents
+        for name in one.__code__.co_names:
+            inner = one.__globals__.get(name)
+            if isinstance(inner, list | dict | set | types.FunctionType):
+                yield name, inner
+    elif inspect.isroutine(getattr(one, "__wrapped__", None)):
+        yield from enumerated(one.__wrapped__)
+    elif type(one).__module__.partition(".")[0] not in FOREIGN:
+        yield from (getattr(one, "__dict__", None) or {}).items()
+        for kind in type(one).__mro__[:-1]:
+            if kind.__module__.partition(".")[0] not in FOREIGN:
+                yield from (
+                    (name, inner)
+                    for name, inner in vars(kind).items()
+                    if isinstance(inner, list | dict | set | types.FunctionType)
+                    and not name.startswith("__")
+                )
+
+
+def enumerated(*values: Any) -> Iterator[tuple[str, Any]]:
+    """Values without names."""
+    yield from (("", value) for value in values)
 
 
 def as_mapped(name: str, out: Any) -> Mapped:

@@ -9,14 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from flowref.backends.knobs import finer
 from flowref.backends.torch.reach import reached
-
-# Names of knobs, or their last words: numbers of steps, lengths of steps, and tolerances.
-COUNTS = ("steps", "nsteps", "timesteps", "nt")
-LENGTHS = ("step_size", "stepsize", "dt")
-TOLERANCES = ("rtol", "atol", "tol", "tolerance")
-# More steps than that are no knob; nor is a larger tolerance.
-MOST, LARGEST, SMALLEST = 4096, 0.5, 1e-13
 
 
 def refine(obj: Any, times: int) -> tuple[str, ...]:
@@ -26,13 +20,13 @@ def refine(obj: Any, times: int) -> tuple[str, ...]:
     turned = []
     for path, item in list(reached(obj)):
         for name, value in _values(item).items():
-            finer = _finer(name, value, times)
-            if finer is None:
+            turn = finer(name, value, times)
+            if turn is None:
                 continue
             if isinstance(item, dict):
-                item[name] = finer
+                item[name] = turn
             else:
-                object.__setattr__(item, name, finer)
+                object.__setattr__(item, name, turn)
             turned.append(f"{path}.{name}".lstrip("."))
     return tuple(turned)
 
@@ -50,19 +44,3 @@ def _values(item: Any) -> dict[str, Any]:
                 found |= vars(base)
     found |= vars(item)
     return found
-
-
-def _finer(name: str, value: Any, times: int) -> Any:
-    """The value of a knob that is turned; None for what is none."""
-    name = name.lower().strip("_")
-    if _ends(name, COUNTS) and type(value) is int and 0 < value <= MOST:
-        return value * times
-    if _ends(name, LENGTHS) and type(value) is float and value > 0:
-        return value / times
-    if _ends(name, TOLERANCES) and type(value) is float and 0 < value <= LARGEST:
-        return max(value / times**4, min(value, SMALLEST))
-    return None
-
-
-def _ends(name: str, words: tuple[str, ...]) -> bool:
-    return any(name == word or name.endswith(f"_{word}") for word in words)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.bijection.log_det import DifferentiableInvertible, brought_back
+from flowref.laws.bijection.log_det import (
+    DifferentiableInvertible,
+    PulledInverse,
+    brought_back,
+)
 from flowref.laws.common.arithmetic import finite_rows, inside, rows_max, square
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import (
@@ -15,7 +19,7 @@ from flowref.laws.common.requirements import (
 )
 from flowref.laws.common.structure import LARGE
 from flowref.model import BOUND, Batch, Residual, Unsupported, law, requires
-from flowref.model.abilities import Flow
+from flowref.model.abilities import Flow, offers
 
 # What a gradient through the steps of a solver may be off, relatively; and where it is asked for.
 WRONG, REACH, CONDITION = 0.02, 16.0, 1e4
@@ -36,6 +40,7 @@ def solves(flow: Flow) -> bool:
     size=7,
     scales=(0.0, 0.3),
     applies=solves & forward_in_closed_form & true_gradients & exact_log_det & in_double,
+    version=2,
     source="the inverse function theorem; what autograd records of a search is the derivative of its bracket, not of the root",
 )
 def solved_inverse_gradient(flow: DifferentiableInvertible, batch: Batch) -> Residual:
@@ -50,6 +55,10 @@ def solved_inverse_gradient(flow: DifferentiableInvertible, batch: Batch) -> Res
     if error:
         reason = f"autograd cannot differentiate its inverse ({error})"
         raise Unsupported(reason, waits=False)
+    if offers(flow, PulledInverse):  # JAX differentiates a search of unknown length forwards alone
+        _, error = attempt(flow.vjp, "inverse", image, batch.context, np.ones_like(image), None)
+        if error:
+            raise Unsupported(f"no gradient passes through its inverse ({error})", waits=False)
     inverse = square(matrix).astype(np.float64)
     product = inverse @ forward
     size = (np.abs(inverse) @ np.abs(forward)).reshape(len(y), -1).max(1)

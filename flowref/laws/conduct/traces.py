@@ -16,8 +16,8 @@ from flowref.laws.conduct.samples import continuous, drawing
 from flowref.model import EXACT, Array, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Keyed, Pulling, Traced
 
-# Rows of a trace that comes before, so that it is another one.
-FEWER = 2
+# Rows of traces that come before, so that it is another one.
+FEWER = (2, 3)
 SAME = 1e-6
 
 
@@ -65,11 +65,14 @@ def tree_roundtrip(flow: Traced, batch: Batch) -> Residual:
     size=7,
     scales=(0.0,),
     local=False,
+    version=2,
     source="jax.errors.UnexpectedTracerError: a value of a trace is kept in the object and used after it",
 )
 def traced_again(flow: Traced, batch: Batch) -> Residual:
-    """A call that was traced can be traced again, for another number of points, and gives the same."""
-    return own(flow, batch, (FEWER,), "the call was traced before")
+    """A call that was traced can be traced again, for another number of points, and gives the same; no
+    traced value stays in the object, or in what it refers to.
+    """
+    return own(flow, batch, FEWER, "the call was traced before")
 
 
 @law(

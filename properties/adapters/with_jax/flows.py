@@ -248,6 +248,21 @@ def cached(slip: bool = False) -> Any:
     return Cached(slip)
 
 
+def kept(slip: bool = False) -> Any:
+    """Two functions; with the slip one keeps what it computed, which nothing reads."""
+
+    def there(x: Any) -> Any:
+        y = 2.0 * x + 1.0
+        if slip:
+            there.last = y  # type: ignore[attr-defined]  # the slip
+        return y, jnp.full(len(x), jnp.log(2.0) * x.shape[-1])
+
+    def back(y: Any) -> Any:
+        return (y - 1.0) / 2.0, jnp.full(len(y), -jnp.log(2.0) * y.shape[-1])
+
+    return there, back
+
+
 @jax.tree_util.register_pytree_node_class
 class Registered:
     """A map that is registered as a pytree."""

@@ -42,6 +42,7 @@ def test_mutants_of_jax_are_caught(mutant: Mutant) -> None:
     ("spec", "law"),
     [
         ("cached", "conduct/traced-again"),
+        ("kept", "conduct/traced-again"),
         ("half_registered", "conduct/tree-roundtrip"),
         ("seeded", "conduct/key-decides"),
     ],

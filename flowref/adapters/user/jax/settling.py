@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from flowref.adapters.user.conventions.names import CONTEXTS, plain
+from flowref.adapters.user.jax.reading import iterates
 from flowref.adapters.user.jax.speaking import (
     KEYS,
     SIZES,
@@ -28,7 +28,7 @@ from flowref.adapters.user.jax.speaking import (
     named,
     required,
 )
-from flowref.adapters.user.jax.stretching import equations, stretches
+from flowref.adapters.user.jax.stretching import stretches
 from flowref.adapters.user.probing import FEATURES, SIDE, shapes
 from flowref.adapters.user.probing import told as told_most
 from flowref.adapters.user.stretching import ENOUGH, told_shapes
@@ -36,8 +36,10 @@ from flowref.model import Dialect, Facts, Shape, TargetError, UnknownShape, draw
 
 # Rows of batches that are tried: no number of features that is usual.
 ROWS, FEWER = 7, 5
-# What an iteration is held to where nothing is promised of it.
-FOUND = 1e-5
+# Keys that show whether a call draws: signs that are drawn agree for some.
+KEYS_TRIED = 8
+# What an iteration, and a log-det that is integrated, are held to where nothing is promised of them.
+FOUND, SOLVED = 1e-5, 1e-4
 SAME = 1e-6
 # Attributes besides those of `FEATURES` that name the shape of an event.
 SHAPES = ("shape", "input_shape", "image_shape", "data_shape", "x_shape", "in_shape")
@@ -69,6 +71,8 @@ def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> 
             draws = dialect.sample is None or found[0].sample is not None
             if draws and (shape in told or not _loose(obj, *found[:2])):
                 return found if shape in told else guessed(obj, dialect, found, state)
+        except Drawing:
+            raise
         except Exception as error:  # the shape does not fit; what is raised most often is told
             raised.append(error)
         else:  # another shape may fit better
@@ -224,6 +228,8 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         said += ["one event at a time"] if way.single else []
         value, ladj = called(mapped, obj, x, context, way)
         facts = replace(facts, latent_shape=tuple(value.shape[1:]))
+        facts, more = of_keys(obj, "forward", mapped, facts, x, context, way)
+        said += more
         if ladj is None:
             said.append(NO_LADJ)
         else:
@@ -231,20 +237,66 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         if dialect.inverse is not None:
             y = np.asarray(value)
             back = replace(way_of(dialect.inverse), single=way.single)
+            back = _with_key(obj, back)
             with contextlib.suppress(Exception):  # what an inverse raises is the laws' affair
                 back = of_map(obj, back, y, context)
             dialect = replace(dialect, inverse=partial(mapped, way=back))
+            facts, more = of_keys(obj, "inverse", mapped, facts, y, context, back)
+            said += more
         facts, more = of_traces(obj, dialect, facts, x, context, value)
         said += more
     if dialect.log_prob is not None:
-        way = of_density(obj, way_of(dialect.log_prob), x, context)
+        way = of_density(obj, _with_key(obj, way_of(dialect.log_prob)), x, context)
         dialect = replace(dialect, log_prob=partial(dense, way=way))
+        facts, more = of_keys(obj, "log_prob", dense, facts, x, context, way)
+        said += more
     if dialect.sample is not None:
         found = of_sampler(obj, way_of(dialect.sample).method, x, context)
         if found is None:
             said.append("sample takes neither a key and a number nor a key alone: not judged")
         dialect = replace(dialect, sample=None if found is None else partial(drawn, way=found))
     return dialect, facts, tuple(said)
+
+
+def of_keys(
+    obj: Any, name: str, speak: Any, facts: Facts, x: Any, context: Any, way: Way
+) -> tuple[Facts, list[str]]:
+    """Facts of a call that cannot be made without a key, and what is said of it: log-dets that depend on
+    the key are estimates. What draws its values is no map, and no density.
+    """
+    if not way.keyed:
+        return facts, []
+    try:
+        outs = [
+            called(speak, obj, x, context, replace(way, stream=stream))
+            for stream in range(KEYS_TRIED)
+        ]
+    except Exception:  # what it raises is the laws' affair
+        return facts, []
+    values = [out if name == "log_prob" else out[0] for out in outs]
+    kind = type(owner_of(obj)).__name__
+    if not all(_near(value, values[0]) for value in values):
+        raise Drawing(
+            f"{name} of {kind} draws by its {way.keyed}: "
+            + (
+                "an estimate of a log-density, which laws cannot be held to; name a factory whose log_prob "
+                "computes what is estimated (of a continuous flow the exact trace)"
+                if name == "log_prob"
+                else "a layer that draws or forgets is no bijection, and in JAX only bijections and densities "
+                "are judged; give the part of it that draws nothing, or the whole flow as a density"
+            )
+        )
+    values = [out[1] for out in outs if out[1] is not None and name != "log_prob"]
+    if all(_near(value, values[0]) for value in values):
+        return facts, [f"{name} takes a {way.keyed}, always the same"]
+    return (
+        replace(facts, promises={**facts.promises, "estimator": True}),
+        [f"{name} draws by its {way.keyed}: its log-det is an estimate, held to no exact value"],
+    )
+
+
+class Drawing(TargetError):
+    """What is taken for a map draws its values."""
 
 
 def of_traces(
@@ -262,30 +314,23 @@ def of_traces(
         if call is None:
             continue
         try:
-            closed = jax.make_jaxpr(partial(call, apart(obj)))(*_points(at, context))
+            most = 2 * x[0].size + 8
+            if iterates(call, apart(obj), _points(at, context), most):
+                found.add(name)
         except jax.errors.JAXTypeError:
             said.append(f"{name} cannot be traced by jax: it is called op by op, and not rounded")
-            continue
         except Exception:  # what it raises is the laws' affair
             continue
-        if any(steps > 2 * x[0].size + 8 for steps in loops(closed.jaxpr)):
-            found.add(name)
     if not found or "inverse-tolerance" in facts.promises:
         return facts, said
     promises = {**facts.promises, "inverse-tolerance": FOUND}
     if found == {"forward"}:
         promises["iterative-forward"] = True
     said.append(f"its {' and '.join(sorted(found))} iterates, held to {FOUND:g}")
+    if found == {"forward", "inverse"} and "log-det-tolerance" not in promises:
+        promises |= {"log-det-tolerance": SOLVED, "assumed-accuracy": True}
+        said.append(f"its log-det is integrated step by step, held to {SOLVED:g}")
     return replace(facts, promises=promises), said
-
-
-def loops(jaxpr: Any) -> Iterator[float]:
-    """The lengths of all loops of a program; infinite where nothing tells it."""
-    for equation in equations(jaxpr):
-        if equation.primitive.name == "while":
-            yield math.inf
-        if equation.primitive.name == "scan":
-            yield equation.params["length"]
 
 
 def called(function: Any, obj: Any, x: Any, context: Any, way: Way) -> Any:
@@ -443,7 +488,8 @@ def of_density(obj: Any, way: Way, x: Any, context: Any) -> Way:
             continue
         if out.shape == (len(x),):
             shown[single] = out
-    if shown.keys() == {False, True} and not _near(shown[False], shown[True]):
+    alike = way.keyed or shown.keys() != {False, True}
+    if not alike and not _near(shown[False], shown[True]):
         return replace(way, single=True)
     if shown:
         return replace(way, single=False not in shown)

@@ -35,7 +35,7 @@ class Way:
     ``single``: whether it takes one event. ``form``: "pair" (value, log-det), "swapped" or "alone".
     ``log_det``: the method that tells the log-det beside it, which takes so many ``arguments``;
     ``negated``: whether it is told at the other end. ``keyed``: under which name it wants a key, which is
-    always the same.
+    always the same, of number ``stream``.
     """
 
     method: str
@@ -45,6 +45,7 @@ class Way:
     arguments: int = 1
     negated: bool = False
     keyed: str = ""
+    stream: int = 0
 
 
 def method_of(obj: Any, name: str) -> Any:
@@ -100,7 +101,7 @@ def asked(obj: Any, x: Any, context: Any, way: Way) -> Any:
     import jax
 
     run = method_of(obj, way.method)
-    more = {way.keyed: jax.random.key(0)} if way.keyed else {}
+    more = {way.keyed: jax.random.key(way.stream)} if way.keyed else {}
     out = run(x, **more) if context is None else run(x, context, **more)
     if not way.log_det:
         return out

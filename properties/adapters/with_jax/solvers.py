@@ -1,0 +1,181 @@
+"""Flows in JAX that solve, search or draw: a field integrated by a scan, an inverse found by bisection,
+calls that want a key.
+"""
+
+# Nothing is known of JAX where types are checked.
+# mypy: disable-error-code="misc"
+
+from __future__ import annotations
+
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+
+class Integrated(eqx.Module):
+    """A continuous flow by the method of Runge and Kutta, with the trace of its field; of one event."""
+
+    w: jax.Array
+    v: jax.Array
+    steps: int = eqx.field(static=True, default=12)
+    factor: float = eqx.field(static=True, default=1.0)
+
+    def rate(self, state: Any) -> Any:
+        """The field and its trace."""
+
+        def field(x: Any) -> Any:
+            return jnp.tanh(self.w @ x) @ self.v
+
+        return field(state[0]), self.factor * jnp.trace(jax.jacfwd(field)(state[0]))
+
+    def solved(self, x: Any, h: float) -> Any:
+        """All steps, each so long."""
+
+        def step(state: Any, _: Any) -> Any:
+            def ahead(k: Any, c: float) -> Any:
+                return state[0] + c * k[0], state[1] + c * k[1]
+
+            k1 = self.rate(state)
+            k2 = self.rate(ahead(k1, h / 2))
+            k3 = self.rate(ahead(k2, h / 2))
+            k4 = self.rate(ahead(k3, h))
+            sums = [a + 2 * b + 2 * c + d for a, b, c, d in zip(k1, k2, k3, k4, strict=True)]
+            return ahead(sums, h / 6), None
+
+        end, _ = jax.lax.scan(step, (x, jnp.zeros((), x.dtype)), None, length=self.steps)
+        return end
+
+    def forward(self, x: Any) -> Any:
+        """There."""
+        return self.solved(x, 1 / self.steps)
+
+    def inverse(self, y: Any) -> Any:
+        """And back."""
+        return self.solved(y, -1 / self.steps)
+
+
+def integrated(slip: bool = False, steps: int = 12) -> Any:
+    """With a slip, a trace that is off by a thousandth."""
+    w = jnp.sin(jnp.arange(12.0).reshape(6, 2))
+    return Integrated(
+        w, 0.6 * jnp.cos(jnp.arange(12.0).reshape(6, 2)), steps, 1.001 if slip else 1.0
+    )
+
+
+class Halved(eqx.Module):
+    """A monotone map whose inverse is found by halving brackets, as often as it takes; of one event."""
+
+    b: jax.Array
+
+    def forward(self, x: Any) -> Any:
+        """x + tanh(x + b)."""
+        slope = 1 + 1 / jnp.cosh(x + self.b) ** 2
+        return x + jnp.tanh(x + self.b), jnp.log(slope).sum()
+
+    def inverse(self, y: Any) -> Any:
+        """Its way back."""
+
+        def wide(ends: Any) -> Any:
+            return jnp.any(ends[1] - ends[0] > 4e-16 * (1 + jnp.abs(ends[0]))) & (ends[2] < 99)
+
+        def halve(ends: Any) -> Any:
+            low, high, number = ends
+            middle = (low + high) / 2
+            below = self.forward(middle)[0] < y
+            return jnp.where(below, middle, low), jnp.where(below, high, middle), number + 1
+
+        low, high, _ = jax.lax.while_loop(wide, halve, (y - 1, y + 1, 0))
+        x = (low + high) / 2
+        return x, -self.forward(x)[1]
+
+
+def halved() -> Any:
+    """A search of unknown length."""
+    return Halved(jnp.array([0.5, -1.0]))
+
+
+class Sliced:
+    """A layer that forgets an entry, and draws it on the way back."""
+
+    def forward(self, x: Any, key: Any) -> Any:
+        """Without its last entry."""
+        return x[..., :2], jax.scipy.stats.norm.logpdf(x[..., 2:]).sum(-1)
+
+    def inverse(self, z: Any, key: Any) -> Any:
+        """With one that is drawn."""
+        drawn = jax.random.normal(key, (*z.shape[:-1], 1))
+        ladj = -jax.scipy.stats.norm.logpdf(drawn).sum(-1)
+        return jnp.concatenate([z, drawn], -1), ladj
+
+
+def drawing() -> Any:
+    """No bijection."""
+    return Sliced()
+
+
+class Estimated:
+    """A log-density that is off by what a key draws."""
+
+    def log_prob(self, x: Any, key: Any) -> Any:
+        """With a random sign."""
+        exact = jax.scipy.stats.norm.logpdf(x).sum(-1)
+        return exact + 0.3 * jax.random.rademacher(key, exact.shape, dtype=x.dtype)
+
+    def sample(self, key: Any, shape: Any) -> Any:
+        """A normal distribution."""
+        return jax.random.normal(key, (*shape, 2))
+
+
+def estimated() -> Any:
+    """No log-density that laws can be held to."""
+    return Estimated()
+
+
+def dropping() -> Any:
+    """Functions that want a key and do not use it, bound to their parameters by `partial`."""
+
+    def log_prob(weights: Any, x: Any, rng: Any) -> Any:
+        scaled = (x - weights["m"]) * jnp.exp(-weights["s"])
+        return (jax.scipy.stats.norm.logpdf(scaled) - weights["s"]).sum(-1)
+
+    def sample(weights: Any, key: Any, shape: Any) -> Any:
+        return weights["m"] + jnp.exp(weights["s"]) * jax.random.normal(key, (*shape, 2))
+
+    weights = {"m": jnp.array([0.5, -1.0]), "s": jnp.array([0.3, -0.2])}
+    return SimpleNamespace(log_prob=partial(log_prob, weights), sample=partial(sample, weights))
+
+
+class Layered(eqx.Module):
+    """Forty affine layers, one after the other by a scan over their arrays."""
+
+    s: jax.Array
+    b: jax.Array
+
+    def forward(self, x: Any) -> Any:
+        """There."""
+
+        def layer(carry: Any, one: Any) -> Any:
+            x, ladj = carry
+            return (x * jnp.exp(one[0]) + one[1], ladj + one[0].sum()), None
+
+        return jax.lax.scan(layer, (x, jnp.zeros((), x.dtype)), (self.s, self.b))[0]
+
+    def inverse(self, y: Any) -> Any:
+        """And back."""
+
+        def layer(carry: Any, one: Any) -> Any:
+            y, ladj = carry
+            return ((y - one[1]) * jnp.exp(-one[0]), ladj - one[0].sum()), None
+
+        start = (y, jnp.zeros((), y.dtype))
+        return jax.lax.scan(layer, start, (self.s, self.b), reverse=True)[0]
+
+
+def layered() -> Any:
+    """No iteration, however long."""
+    angles = jnp.arange(80.0).reshape(40, 2)
+    return Layered(0.1 * jnp.sin(angles), 0.1 * jnp.cos(angles))

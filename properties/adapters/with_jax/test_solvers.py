@@ -1,0 +1,88 @@
+"""Flows in JAX that solve, search or draw are held to what they can be held to."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jax", reason="what is JAX's is checked where JAX is installed")
+pytest.importorskip("equinox", reason="the modules are equinox's")
+
+from flowref import checking, registry
+from flowref.backends.jax.refining import refined
+from flowref.loading import recipe_of
+from flowref.loading.user_code import import_place
+from flowref.model import Status, Target, TargetError
+
+PLACE = os.path.relpath(Path(__file__).parent / "solvers.py")
+
+
+def target(spec: str) -> Target:
+    """A target of the file of solvers."""
+    return registry.parse_target(f"{PLACE}:{spec}")
+
+
+def status(spec: str, law: str) -> Status:
+    """What a law says of it."""
+    return checking.check(target(spec), registry.find_law(law), checking.Settings("quick")).status
+
+
+def test_a_field_that_is_integrated_is_held_to_its_steps() -> None:
+    """The log-det of a solver is no exact one, and nobody says how accurate it is; a trace that is off is
+    seen all the same.
+    """
+    found = recipe_of(target("integrated"))
+    assert found.facts.promises["assumed-accuracy"]
+    assert status("integrated", "bijection/log-det") is Status.HOLDS
+    assert status("integrated?slip=true", "bijection/log-det") is Status.VIOLATED
+
+
+def test_what_falls_with_the_steps_is_no_error_of_the_map() -> None:
+    """Of a solver that takes four steps the log-det is off by more than is assumed: more steps show that
+    it is the solver's error.
+    """
+    assert status("integrated?steps=4", "bijection/log-det") is not Status.VIOLATED
+
+
+def test_knobs_are_turned_in_a_copy() -> None:
+    """More steps make another object, and leave the one that is given as it is."""
+    flow, other = import_place(PLACE).integrated(), import_place(PLACE).halved()
+    more, turned = refined({"flow": [flow]}, 4)
+    assert turned
+    assert (flow.steps, more["flow"][0].steps) == (12, 48)
+    assert not refined(other, 4)[1]
+
+
+def test_a_scan_over_layers_is_no_iteration() -> None:
+    """Forty layers are held to the last bit, as three are."""
+    assert "inverse-tolerance" not in recipe_of(target("layered")).facts.promises
+
+
+def test_a_search_that_records_no_gradient_is_not_accused_of_one() -> None:
+    """JAX refuses to differentiate a loop of unknown length backwards: training sees no wrong gradient."""
+    assert status("halved", "bijection/inverse-roundtrip") is Status.HOLDS
+    assert status("halved", "bijection/solved-inverse-gradient") is not Status.VIOLATED
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("drawing", "inverse of Sliced draws by its key"),
+        ("estimated", "log_prob of Estimated draws by its key: an estimate of a log-density"),
+    ],
+)
+def test_what_draws_is_told_so(spec: str, said: str) -> None:
+    """A layer that draws, and an estimated log-density, are refused with what to give instead."""
+    with pytest.raises(TargetError, match=said):
+        recipe_of(target(spec))
+
+
+def test_a_key_that_nothing_is_drawn_by() -> None:
+    """A call that wants a key and does not use it is judged; parameters may be bound by partial."""
+    assert (
+        "log_prob takes a rng, always the same"
+        in recipe_of(target("dropping")).recognized.conventions
+    )
+    assert status("dropping", "density/samples-consistent") is Status.HOLDS
