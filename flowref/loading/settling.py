@@ -20,6 +20,7 @@ from flowref.adapters.user.conventions.simplex import DECLARED
 from flowref.adapters.user.conventions.syncing import owners, synced, syncing
 from flowref.adapters.user.conventions.turning import batch_last
 from flowref.adapters.user.probing import ROWS
+from flowref.loading.clamps import clamped
 from flowref.loading.factory import attributes
 from flowref.loading.initialization import INITIALIZED, initializes, made_ready
 from flowref.loading.instance import GIVE_SHAPE, Instance
@@ -112,6 +113,10 @@ def settled(
     if series := broken_off(instance, spoken.dialect, x, context):
         spoken = replace(spoken, dialect=series.of(spoken.dialect)).saying(series.words)
         facts = replace(facts, promises={"log-det-tolerance": series.tolerance, **facts.promises})
+    if bounds := clamped(instance, spoken.dialect, facts):
+        facts = replace(facts, domain=bounds)
+        ends = f"({bounds.low:.4g}, {bounds.high:.4g})"
+        spoken = spoken.saying(f"domain: {ends}, since it clamps all beyond")
     why += [*_changes(dialect, spoken.dialect), *shown]
     latent = spoken.latent
     facts = replace(

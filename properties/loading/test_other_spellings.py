@@ -243,6 +243,68 @@ class Folded(Transform):
         return y
 
 
+class ClampedLog(nn.Module):
+    """The logarithm of durations, which may be zero, in sequences; log-det and mask over two axes."""
+
+    def forward(self, x: Any, x_mask: Any, reverse: bool = False) -> Any:
+        """Both ways."""
+        if reverse:
+            return x.exp() * x_mask
+        y = x.clamp_min(1e-5).log() * x_mask
+        return y, (-y).sum((1, 2))
+
+
+class ClampedLogit(nn.Module):
+    """The logit of numbers between 0 and 1."""
+
+    event_shape = (3,)
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        u = x.clamp(1e-6, 1 - 1e-6)
+        return u.logit(), -(u * (1 - u)).log().sum(-1)
+
+
+class Rectified(nn.Module):
+    """A leaky unit without its leak."""
+
+    event_shape = (3,)
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return x.clamp_min(0.0), torch.zeros(len(x), dtype=x.dtype)
+
+
+class AddedToLogDensity(Scaled):
+    """A running log-det under the name of a log-density, added both ways."""
+
+    def forward(self, x: Any, logpx: Any = None, reverse: bool = False) -> Any:
+        """Both ways."""
+        value, ladj = self.onward(x, -1.0 if reverse else 1.0)
+        return value if logpx is None else (value, logpx + ladj)
+
+
+class AddedOneWay(Scaled):
+    """A running log-density, whose sign is wrong on the way back."""
+
+    def forward(self, x: Any, logpx: Any = None, reverse: bool = False) -> Any:
+        """Both ways."""
+        value, ladj = self.onward(x, -1.0 if reverse else 1.0)
+        return value if logpx is None else (value, logpx + (ladj if reverse else -ladj))
+
+
+class Widening(nn.Module):
+    """Two numbers in and three out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(3, 3)
+
+    def forward(self, x: Any) -> Any:
+        """Augment and map."""
+        return self.net(torch.cat([x, torch.zeros(len(x), 1, dtype=x.dtype)], 1))
+
+
 def spec(name: str, options: str = "") -> str:
     """A target of this file."""
     return f"{__file__}:{name}{options}"
@@ -349,3 +411,47 @@ def test_a_definition_that_raises_is_told(tmp_path: Path) -> None:
     path.write_text("class Flow(Missing):\n    pass\n")
     with pytest.raises(Exception, match="name 'Missing' is not defined"):
         recipe_of(parse_target(f"{path}:Flow"))
+
+
+def test_an_event_is_preferred_at_which_each_point_has_a_log_det() -> None:
+    """Sums over two axes are of a sequence, though an image is taken as well."""
+    assert recipe_of(parse_target(spec("ClampedLog"))).recognized.event_shape == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("ClampedLog", "domain: (1e-05, inf), since it clamps all beyond"),
+        ("ClampedLogit", "domain: (1e-06, 1), since it clamps all beyond"),
+    ],
+)
+def test_what_is_clamped_before_a_logarithm_has_a_domain(name: str, said: str) -> None:
+    """It is that beyond which calls give one image, and steep at its ends."""
+    assert said in recipe_of(parse_target(spec(name))).recognized.conventions
+    for law in ("bijection/honest-zero", "bijection/log-det", "bijection/inverse-roundtrip"):
+        verdict = check(spec(name), law, Settings("quick"))
+        assert verdict.status in (Status.HOLDS, Status.NOT_APPLICABLE), (law, verdict.reason)
+
+
+def test_a_map_that_is_flat_and_nowhere_steep_is_no_bijection() -> None:
+    """A clamp that guards nothing stays a slip."""
+    assert check(spec("Rectified"), "bijection/honest-zero").status is Status.VIOLATED
+
+
+def test_a_log_density_that_is_added_to_both_ways_is_asked_for_its_name() -> None:
+    """The sentence has both readings; either is then judged, and a slip one way is told."""
+    with pytest.raises(TargetError, match=r"\?running=add.*\?running=subtract"):
+        recipe_of(parse_target(spec("AddedToLogDensity")))
+    laws = "bijection/log-det", "bijection/inverse-log-det"
+    for options, status in (("?running=add", Status.HOLDS), ("?running=subtract", Status.VIOLATED)):
+        verdicts = [check(spec("AddedToLogDensity", options), law).status for law in laws]
+        assert verdicts == [status, status]
+    verdicts = [check(spec("AddedOneWay"), law).status for law in laws]
+    assert verdicts == [Status.HOLDS, Status.VIOLATED]
+
+
+def test_another_number_of_entries_is_told_before_any_other_error() -> None:
+    """Whatever calls of other shapes raise, and with no advice on event shapes."""
+    with pytest.raises(TargetError, match=r"shape \(2,\) to \(3,\)") as refused:
+        recipe_of(parse_target(spec("Widening")))
+    assert "cannot be told" not in str(refused.value)

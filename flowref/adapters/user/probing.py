@@ -244,6 +244,7 @@ def infer_shape(
     raised: list[Exception] = []
     one_way: list[Shape] = []
     loose: list[Shape] = []
+    odd: list[Shape] = []
     for shape in shapes(obj, backend.state_shapes(obj)):
         if shape in tried or (loose and (len(shape) != 1 or shape[0] < 2)):
             continue
@@ -261,9 +262,13 @@ def infer_shape(
                 given = backend.tensor(drawn, dtype)
             point = backend.tensor(x, dtype), given
             if fits(obj, dialect, *point, facts, chosen):
-                if shape in told_shapes(obj, FEATURES) or not _loose(obj, dialect, *point):
+                stated = shape in told_shapes(obj, FEATURES)
+                if not stated and _odd(obj, dialect, *point, facts, chosen):
+                    odd.append(shape)  # at another it may be one number for each point
+                elif stated or not _loose(obj, dialect, *point):
                     return shape
-                loose.append(shape)  # another may fit better
+                else:
+                    loose.append(shape)  # another may fit better
         except NoWayBack as error:
             one_way.append(shape)
             raised.append(error.error)
@@ -273,9 +278,11 @@ def infer_shape(
             raise
         except Exception as error:  # the shape does not fit; the first error is told if none does
             raised.append(error)
-    if loose or one_way:
-        return [*loose, *one_way][0]
-    own = f"{told(raised)}; " if raised else ""
+    if loose or odd or one_way:
+        return [*loose, *odd, *one_way][0]
+    if sized := [one for one in raised if isinstance(one, TargetError)]:
+        raise UnknownShape(raised_most(sized))
+    own = f"{raised_most(raised)}; " if raised else ""
     raise UnknownShape(
         f"{own}the event shape of {type(obj).__name__} cannot be told; give it as ?event=3 or "
         "?event=2,4,4 (or --event 3), "
@@ -308,6 +315,16 @@ def alternatives(
 
     others = [other for other in OTHERS if other != shape and fitting(other)]
     return ((1,), *others) if shape != (1,) and fitting(()) else tuple(others)
+
+
+def _odd(obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen) -> bool:
+    """Whether the log-det at a guessed event is neither a number for each point or each entry, nor
+    one for all, as it is where axes of another event are added up.
+    """
+    forward = settle(obj, dialect, x, context, facts, chosen, shaped=False).dialect.forward
+    ladj = None if forward is None else forward(obj, x, context)[1]
+    entries = math.prod(getattr(ladj, "shape", ()))
+    return ladj is not None and entries not in (1, len(x), math.prod(x.shape))
 
 
 def _loose(obj: Any, dialect: Dialect, x: Any, context: Any) -> bool:
@@ -373,7 +390,7 @@ def _samples_fit(obj: Any, dialect: Dialect, x: Any) -> None:
         raise NoWayBack(ValueError(f"sample(2) returned shape {shape}"))
 
 
-def told(raised: Sequence[Exception]) -> str:
+def raised_most(raised: Sequence[Exception]) -> str:
     """What an object raised, with the place in its own file: what it raised most often, the first
     among equals.
     """

@@ -34,6 +34,7 @@ from flowref.adapters.user.conventions.readings import (
     is_tensor,
     read,
 )
+from flowref.adapters.user.conventions.signs import refuse_added
 from flowref.adapters.user.conventions.simplex import DECLARED, onto_simplex, shortened
 from flowref.model import Ambiguous, Dialect, Shape, TargetError, one_line
 
@@ -110,6 +111,8 @@ def settle_map(
         back, more, hints = _inverse(obj, way, spoken, (x, latent, context), chosen)
         words += more
         dialect = replace(dialect, inverse=back)
+    if way.sign == "subtract" and "running" not in chosen and back is not None:
+        refuse_added(obj, dialect, way, x, latent, context)
     if shorter:
         dialect, said = shortened(obj, dialect, x, context)
         latent, back = latent[..., :-1], dialect.inverse

@@ -30,7 +30,7 @@ from flowref.adapters.user.jax.speaking import (
 )
 from flowref.adapters.user.jax.stretching import stretches
 from flowref.adapters.user.probing import FEATURES, SIDE, shapes
-from flowref.adapters.user.probing import told as told_most
+from flowref.adapters.user.probing import raised_most as told_most
 from flowref.adapters.user.stretching import ENOUGH, told_shapes
 from flowref.model import Dialect, Facts, Shape, TargetError, UnknownShape, draw
 
