@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +25,8 @@ SHOWN = (60, 600)
 FEW = 3
 # Shares that still move, that are whole, and that are neither; what a line leaves of a spread.
 MOVING, WHOLE, BETWEEN, BENT = 0.02, 0.05, 0.12, 1e-6
+# Features of a vector whose matrix is fitted to so many rows.
+SHORT = 6
 # Work of a call, in operations, beyond which averages that move slowly are not waited for.
 PATIENT = 2000
 
@@ -58,6 +62,7 @@ class Shares(NamedTuple):
 
 @law(
     "mode/settled",
+    version=2,
     applies=has_modes & not_estimator & in_double,
     tolerance=EXACT,
     history="fresh",
@@ -69,7 +74,8 @@ class Shares(NamedTuple):
 def settled(flow: LivingBijection, batch: Batch) -> Residual:
     """Where train mode moves the lines by which eval mode maps each entry: after one batch was shown
     many times, these take off its mean, or nothing, and divide by its spread, or by nothing; never
-    by a part of it, or by another power; and all that train mode takes off and divides by.
+    by a part of it, or by another power; and all that train mode takes off and divides by. Where both
+    modes normalize, by lines or by matrices, the batch comes out as wide in either, and at the same place.
     """
     if flow.domain.kind != "real":
         raise Unsupported("its domain is not all reals", waits=False)
@@ -78,6 +84,8 @@ def settled(flow: LivingBijection, batch: Batch) -> Residual:
     context = None
     if flow.context_shape is not None:
         context = np.repeat(rng.standard_normal((1, *flow.context_shape)), ROWS, axis=0)
+    if not flow.facts.cost.heavy and matrices_alone(flow, x, context):
+        return of_matrices(flow, batch, x)
     rows = FEW if flow.facts.cost.heavy else ROWS
     glance(flow, x[:rows], None if context is None else context[:rows])
     if flow.facts.cost.heavy:
@@ -91,7 +99,7 @@ def settled(flow: LivingBijection, batch: Batch) -> Residual:
         trained = shares(*(one.trained for one in found))
         early, late = shares(*(one.early for one in found)), shares(*(one.late for one in found))
         if np.nanmax(np.abs(np.array(early) - np.array(late)), initial=0.0) <= MOVING:
-            note = told(trained, late)
+            note = told(trained, late) or otherwise(trained, late, found[:2], (x, LARGER * x))
             if note and not all(one.moving for one in found):
                 raise Unsupported("train mode does not go on moving what it holds", waits=False)
             return flags(bool(note), len(batch.x), note)
@@ -110,18 +118,71 @@ def glance(flow: LivingBijection, x: Array, context: Array | None) -> None:
     lines(x, after)
 
 
-def course(flow: LivingBijection, x: Array, context: Array | None, shown: int) -> Course:
-    """What becomes of a new object that is shown a batch."""
+def matrices_alone(flow: LivingBijection, x: Array, context: Array | None) -> bool:
+    """Whether train mode maps a batch of short vectors by one matrix, and not each entry by a line."""
+    if context is not None or len(flow.event_shape) != 1 or x[0].size > SHORT:
+        return False
+    run = probe_of(flow, flow.normalizing, x, None).step()
+    y = np.asarray(played(flow, [Train(), run], fresh=True)[-1].value, dtype=np.float64)
+    with contextlib.suppress(Unsupported):
+        lines(x, y)
+        return False
+    return matrix(x, y) is not None
+
+
+def matrix(x: Array, y: Array) -> Array | None:
+    """The matrix of the affine map that a batch went through, or None where it went through none."""
+    if x.shape != y.shape or not np.isfinite(y).all():
+        return None
+    known = np.concatenate([x - x.mean(0), np.ones((len(x), 1))], 1)
+    solved, *_ = np.linalg.lstsq(known, y, rcond=None)
+    bent = np.abs(known @ solved - y).max() > BENT * np.ptp(y)
+    return None if bent else np.asarray(solved[:-1])
+
+
+def of_matrices(flow: LivingBijection, batch: Batch, x: Array) -> Residual:
+    """Whether eval mode comes to map a batch that lies higher by the matrix of train mode, but for a
+    factor.
+    """
+    points = x + HIGHER
+    outputs, _ = shown_to(flow, points, None, SHOWN[0])
+    found = [one for out in outputs if (one := matrix(points, out)) is not None]
+    if len(found) < len(outputs):
+        raise Unsupported("its outputs are no affine function of the input", waits=False)
+    trained, early, late = found
+    size = np.linalg.norm(trained)
+    if not size > 0 or np.linalg.norm(late - early) > MOVING * size:
+        raise Unsupported("its averages still remember too much of their past", waits=False)
+    factor = float((late * trained).sum() / size**2)
+    off = np.linalg.norm(late - factor * trained) > BETWEEN * size
+    off |= abs(np.log(max(factor, 1e-300))) > BETWEEN
+    note = "shown one batch for ever, eval mode maps it by another matrix than train mode"
+    return flags(bool(off), len(batch.x), note)
+
+
+def shown_to(
+    flow: LivingBijection, x: Array, context: Array | None, shown: int
+) -> tuple[list[Array], bool]:
+    """What a new object that is shown a batch returns for it: at last in train mode, in eval mode after
+    two thirds and at last; and whether it was still moving between.
+    """
     run = probe_of(flow, flow.normalizing, x, context).step()
     first: list[Step[object]] = [Train(), *[run] * (2 * shown // 3), Eval(), run, State()]
     steps = [*first, Train(), *[run] * (shown // 3), Eval(), run, State()]
     life = played(flow, steps, fresh=True)
     half = len(first)
-    states, values = (life[half - 1], life[-1]), (life[-4], life[half - 2], life[-2])
-    trained, early, late = (lines(x, np.asarray(out.value, dtype=np.float64)) for out in values)
     if np.allclose(life[1].value, life[-2].value, rtol=0, atol=0):
         raise Unsupported("train mode does not move what eval mode does", waits=False)
-    return Course(trained, early, late, moves(*states))
+    values = (life[-4], life[half - 2], life[-2])
+    outputs = [np.asarray(out.value, dtype=np.float64) for out in values]
+    return outputs, moves(life[half - 1], life[-1])
+
+
+def course(flow: LivingBijection, x: Array, context: Array | None, shown: int) -> Course:
+    """What becomes of a new object that is shown a batch."""
+    outputs, moving = shown_to(flow, x, context, shown)
+    trained, early, late = (lines(x, out) for out in outputs)
+    return Course(trained, early, late, moving)
 
 
 def moves(early: dict[str, Array], late: dict[str, Array]) -> bool:
@@ -170,4 +231,30 @@ def told(trained: Shares, late: Shares) -> str:
         gone = (np.abs(before - 1) <= WHOLE) & (np.abs(after) <= WHOLE)
         if gone.any():
             return f"eval mode never learns the {name} that train mode goes by"
+    return ""
+
+
+def otherwise(
+    trained: Shares, late: Shares, found: Sequence[Course], batches: Sequence[Array]
+) -> str:
+    """How eval mode maps a batch that it has settled to otherwise than train mode does, where both take off
+    its mean and divide by its spread; or nothing.
+    """
+    with np.errstate(invalid="ignore"):
+        both = np.all([np.abs(one - 1) <= WHOLE for one in (*trained, *late)], axis=0)
+    if not both.any():
+        return ""
+    for one, x in zip(found, batches, strict=True):
+        with np.errstate(all="ignore"):
+            wider = (one.late.slope / one.trained.slope)[both]
+            spread = np.abs(one.trained.slope) * x.reshape(len(x), -1).std(0)
+            beside = ((one.late.level - one.trained.level) / spread)[both]
+        if (np.abs(np.log(np.abs(wider))) > BETWEEN).any() or (wider < 0).any():
+            odd = wider[np.abs(wider - 1).argmax()]
+            return (
+                f"shown one batch for ever, eval mode maps it {odd:.3g} times as wide as train mode"
+            )
+        if (np.abs(beside) > BETWEEN).any():
+            odd = beside[np.abs(beside).argmax()]
+            return f"shown one batch for ever, eval mode maps it {odd:.3g} of its spread beside where train mode does"
     return ""

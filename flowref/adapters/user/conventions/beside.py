@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,11 +23,13 @@ OF_VALUES = frozenset(
 @dataclass(frozen=True)
 class Told:
     """What tells a log-det. ``name``: of a method or an attribute; ``arity``: of what it is asked,
-    of nothing (what the last call left), of the input, or of the input and the value.
+    of nothing (what the last call left), of the input, or of the input and the value; ``left``:
+    whether it is an attribute that is seen to be written by the call.
     """
 
     name: str
     arity: int
+    left: bool = False
 
     @property
     def words(self) -> str:
@@ -55,7 +57,7 @@ def told_beside(obj: Any, ask: Any, x: Any, context: Any, back: bool = False) ->
     """
     likely = {
         told: seen
-        for told in _candidates(obj)
+        for told in _written(obj, _candidates(obj), ask, x, context)
         if not (back and told.arity)
         and _of_input(obj, told)
         and (seen := _seen(obj, told, ask, x, context))
@@ -80,6 +82,22 @@ def _candidates(obj: Any) -> Iterator[Told]:
                 yield Told(name, len(signatures.required(obj, name)))
 
 
+def _written(
+    obj: Any, candidates: Iterator[Told], ask: Any, x: Any, context: Any
+) -> Iterator[Told]:
+    """Candidates, with a mark on the attributes that hold another object after a call."""
+    found = list(candidates)
+    before = {told.name: vars(obj).get(told.name, obj) for told in found if told.arity == 0}
+    if before:
+        try:
+            ask(obj, x, context)
+        except Exception:  # another call tells what it raises
+            before = {}
+    for told in found:
+        kept = before.get(told.name, obj)
+        yield replace(told, left=kept is not obj and vars(obj).get(told.name) is not kept)
+
+
 def _named(name: str) -> bool:
     return TELLING.fullmatch(plain(name)) is not None
 
@@ -98,9 +116,12 @@ def _of_input(obj: Any, told: Told) -> bool:
 
 def _fits(told: Told, seen: list[Shape], x: Any) -> bool:
     """Whether it tells as many numbers as there are points, one for each entry, or, asked of
-    them, one for all; what the last call left is another for another batch.
+    them, one for all; what the last call left is another for another batch. One number that a call on
+    vectors leaves may be for all points or a sum over them: which it is, is asked of the calls.
     """
-    one = told.arity > 0 and all(math.prod(shape) == 1 for shape in seen)
+    one = (told.arity > 0 or (told.left and x.dim() == 2)) and all(
+        math.prod(shape) == 1 for shape in seen
+    )
     return one or all(
         shape in ((rows,), (rows, 1), (rows, *x.shape[1:]))
         for shape, rows in zip(seen, (len(x), len(x) - 1), strict=True)

@@ -1,0 +1,119 @@
+"""What train mode does to a whole batch: one matrix with its log-det, and rows that count alike."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.arithmetic import reported
+from flowref.laws.common.outcomes import attempt, flags
+from flowref.laws.common.requirements import exact_log_det, in_double
+from flowref.laws.conduct.train_mode import has_modes
+from flowref.laws.conduct.training_batches import LivingBijection, ordinary, played
+from flowref.model import EXACT, VOLUME, Array, Batch, Mapped, Residual, Unsupported, law
+from flowref.model.steps import Eval, State, Step, Train
+
+# Features of an event of which a matrix is fitted to a batch, and how many rows each has; what a fit
+# leaves of an output, and how far a log-det may be from that of the matrix.
+FEATURES, ROWS_EACH, LEFT, APART = 12, 3, 1e-9, 1e-6
+# Rows of a batch whose order is changed, and the share of a number that sums in another order move.
+ORDERED, ROUNDED = 5, 1e-7
+
+
+@law(
+    "mode/train-log-det-of-matrix",
+    about=VOLUME,
+    applies=has_modes & exact_log_det & in_double,
+    tolerance=EXACT,
+    effort=1,
+    size=3,
+    scales=(0.0, 0.3),
+    source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.7: the log-det of a batch is that of one affine map",
+)
+def train_log_det_of_matrix(flow: LivingBijection, batch: Batch) -> Residual:
+    r"""Where train mode maps a batch of vectors otherwise than eval mode does, and all its rows by one
+    affine map $A x + b$, the log-det of every row is $\log|\det A|$.
+    """
+    if len(flow.event_shape) != 1 or flow.event_shape[0] > FEATURES:
+        raise Unsupported("its events are no short vectors", waits=False)
+    count = ROWS_EACH * (flow.event_shape[0] + 2)
+    asked = ordinary(flow, batch.seed, "forward", count)
+    run = asked.step()
+    fixed, out = played(flow, [Eval(), run])[-1], played(flow, [Train(), run])[-1]
+    if np.array_equal(fixed.value, out.value):
+        raise Unsupported("train mode maps a batch as eval mode does", waits=False)
+    if out.ladj is None:
+        raise Unsupported("train mode tells no log-det", waits=False)
+    return of_matrix(flow, asked.points, out, len(batch.x))
+
+
+def of_matrix(flow: LivingBijection, x: Array, out: Mapped, rows: int) -> Residual:
+    """The log-dets of a batch beside that of its matrix."""
+    y = np.asarray(out.value, dtype=np.float64)
+    if y.shape != x.shape or not np.isfinite(y).all():
+        raise Unsupported("its outputs are no affine function of the input", waits=False)
+    known = np.concatenate([x, np.ones((len(x), 1))], 1)
+    solved, *_ = np.linalg.lstsq(known, y, rcond=None)
+    if np.abs(known @ solved - y).max() > LEFT * np.abs(y).max():
+        raise Unsupported("its outputs are no affine function of the input", waits=False)
+    expected = float(np.linalg.slogdet(solved[:-1])[1])
+    told = np.asarray(reported(flow, out, len(x)), dtype=np.float64)
+    if not np.isfinite(expected) or not np.isfinite(told).all():
+        raise Unsupported("the batch is mapped to a smaller space", waits=False)
+    odd = told[np.abs(told - expected).argmax()]
+    note = (
+        f"in train mode a row has the log-det {odd:.6g}, and the matrix of the batch {expected:.6g}"
+    )
+    return flags(abs(odd - expected) > APART * (1 + abs(expected)), rows, note)
+
+
+@law(
+    "mode/rows-count-alike",
+    applies=has_modes & in_double,
+    tolerance=EXACT,
+    effort=1,
+    size=3,
+    scales=(0.0,),
+    source="statistics of a batch are symmetric in its samples",
+)
+def rows_count_alike(flow: LivingBijection, batch: Batch) -> Residual:
+    """What a batch leaves in the state in train mode does not depend on which of its rows comes first, or
+    last, where the order of the others does not matter.
+    """
+    asked = ordinary(flow, batch.seed, flow.normalizing, ORDERED)
+    first = list(range(ORDERED))
+    ends, between = [first[-1], *first[1:-1], first[0]], [0, 2, 3, 1, *first[4:]]
+    steps: list[Step[object]] = [Train(), asked.step(), State()]
+    before, after = played(flow, [Train(), State()])[-1], played(flow, steps)[-1]
+    names = [name for name, value in after.items() if counts(before.get(name), value)]
+    if not names:
+        raise Unsupported("a batch leaves nothing in its state", waits=False)
+    again, error = attempt(flow.play, [Train(), asked.step(draws=2), State()])
+    others = [
+        played(flow, [Train(), asked.rows(order).step(), State()])[-1] for order in (ends, between)
+    ]
+    if error or any(apart(after[name], again[-1][name]) for name in names):
+        raise Unsupported("what a batch leaves in its state is random", waits=False)
+    led = [
+        name
+        for name in names
+        if apart(after[name], others[0][name]) and not apart(after[name], others[1][name])
+    ]
+    note = f"which row of a batch comes first or last decides what it leaves in {', '.join(led)}"
+    return flags(bool(led), len(batch.x), note)
+
+
+def counts(before: Array | None, after: Array) -> bool:
+    """Whether a floating tensor of the state was moved."""
+    return (
+        before is not None
+        and before.shape == after.shape
+        and np.issubdtype(after.dtype, np.floating)
+        and bool((before != after).any())
+    )
+
+
+def apart(one: Array, other: Array) -> bool:
+    """Whether two states of a tensor differ by more than rounding."""
+    return one.shape != other.shape or bool(
+        (np.abs(one - other) > ROUNDED * (1e-3 + np.abs(one).max(initial=0.0))).any()
+    )
