@@ -23,7 +23,7 @@ from flowref.checking.tolerance import (
     judge,
     vast,
 )
-from flowref.model import ROUNDING
+from flowref.model import ROUNDING, Array
 
 # Doubts are costly: they are tried on this many rows first.
 FOREMOST = 3
@@ -99,23 +99,34 @@ def _more_noise(judgement: Judgement) -> Judgement:
     """The violations that many more runs confirm, with noise of their own."""
     measurement, suspected = judgement.measurement, judgement.violated
     subject = measurement.subject
-    large = vast(subject)
-    if not large:  # there the full number is no larger
+    fine = np.ones(len(suspected), dtype=bool)
+    if not vast(subject):  # there the full number is no larger
         confirmed = judge(measurement, SECOND_REPLICAS, "second")
-    if large or (suspected & confirmed.violated & ~far_beyond(confirmed)).any():
+        if (suspected & confirmed.violated).any():
+            fine = _finely(confirmed)
+        left = suspected & confirmed.violated & fine
+    if vast(subject) or (left & ~far_beyond(confirmed)).any():
         confirmed = judge(measurement, affordable(CONFIRM_REPLICAS, subject), "confirm")
+        if vast(subject) and (suspected & confirmed.violated).any():
+            fine = _finely(confirmed)
     outcome = np.where(suspected, UNDECIDED, judgement.outcome)
-    outcome = np.where(suspected & confirmed.violated, VIOLATED, outcome)
+    outcome = np.where(suspected & confirmed.violated & fine, VIOLATED, outcome)
     outcome = np.where(suspected & (confirmed.outcome == HELD), HELD, outcome)
-    if measurement.precision == DOUBLE and (outcome == VIOLATED).any():
-        # Where errors grow until they saturate, amplified noise saturates too and looks small when
-        # it is scaled back; noise of nearly the size of rounding itself does not.
-        replicas = affordable(FINE_REPLICAS, subject)
-        fine = judge(measurement.at(FINE), replicas, "fine").violated
-        if confirmed.isolated is not None:  # noise that small does not leave a point
-            fine = fine | confirmed.isolated
-        outcome = np.where((outcome == VIOLATED) & ~fine, UNDECIDED, outcome)
     return confirmed.with_outcome(outcome)
+
+
+def _finely(judgement: Judgement) -> Array:
+    """Which violations noise of nearly the size of rounding itself leaves: where errors grow until
+    they saturate, amplified noise saturates too and looks small when it is scaled back.
+    """
+    measurement = judgement.measurement
+    if measurement.precision != DOUBLE:
+        return np.ones(len(judgement.outcome), dtype=bool)
+    replicas = affordable(FINE_REPLICAS, measurement.subject)
+    fine = judge(measurement.at(FINE), replicas, "fine").violated
+    if judgement.isolated is not None:  # noise that small does not leave a point
+        fine = fine | judgement.isolated
+    return np.asarray(fine)
 
 
 def _second_oracle(judgement: Judgement) -> Judgement:

@@ -23,7 +23,6 @@ from flowref.laws.common.arithmetic import (
     finite_rows,
     inside,
     latents,
-    log_abs_det,
     reported,
     resolvable,
     rows_max,
@@ -223,16 +222,15 @@ def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Re
         reason = "autograd cannot differentiate its inverse, which writes into place"
         raise Unsupported(reason) from error
     product = inverse @ forward
-    size = (np.abs(inverse) @ np.abs(forward)).reshape(len(y), -1).max(1)
-    usable &= finite_rows(forward, inverse) & brought_back(back, batch.x) & (size < CONDITION)
+    # Extended precision is for what is judged; for its size that of the Jacobians does.
+    there, here = forward.astype(np.float64), inverse.astype(np.float64)
+    size = (np.abs(here) @ np.abs(there)).reshape(len(y), -1).max(1)
+    usable &= finite_rows(there, here) & brought_back(back, batch.x) & (size < CONDITION)
     return Residual(
         product - np.eye(product.shape[-1]),
-        scale=np.maximum(1.0, size.astype(np.float64)),
-        decidable=usable & resolvable(forward.astype(np.float64), log_abs_det(forward)),
-        observed={
-            "J of inverse": inverse.astype(np.float64),
-            "J of forward": forward.astype(np.float64),
-        },
+        scale=np.maximum(1.0, size),
+        decidable=usable & resolvable(there, np.linalg.slogdet(there)[1]),
+        observed={"J of inverse": here, "J of forward": there},
     )
 
 
