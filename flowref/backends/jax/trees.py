@@ -22,6 +22,9 @@ from flowref.model import TargetError
 FROZEN = frozenset(
     {"NonTrainable", "Frozen", "BatchStat", "RngState", "RngKey", "RngCount", "Const"}
 )
+# Libraries whose objects keep what they computed of their parameters beside them, as leaves too: a scale,
+# its logarithm and its inverse.
+DERIVING = frozenset({"distrax", "tensorflow_probability"})
 # How deep objects that are no pytrees are opened, and functions looked into.
 DEEPEST = 6
 # How deep functions of the same file are followed to each other, and whose functions stay what they are.
@@ -212,8 +215,10 @@ def _outside(tree: Tree, outside: bool = True) -> Iterator[bool]:
 
 
 def is_frozen(node: Any) -> bool:
-    """Whether a node says that its arrays are not trained."""
-    return bool({kind.__name__ for kind in type(node).__mro__} & FROZEN)
+    """Whether a node says that its arrays are not trained, or keeps what is computed of others."""
+    kinds = type(node).__mro__
+    packages = {kind.__module__.partition(".")[0] for kind in kinds}
+    return bool({kind.__name__ for kind in kinds} & FROZEN or packages & DERIVING)
 
 
 def is_mask(leaf: Any) -> bool:

@@ -179,3 +179,51 @@ def layered() -> Any:
     """No iteration, however long."""
     angles = jnp.arange(80.0).reshape(40, 2)
     return Layered(0.1 * jnp.sin(angles), 0.1 * jnp.cos(angles))
+
+
+class Named:
+    """A normal distribution whose sampler takes nothing by its place."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def log_prob(self, x: Any) -> Any:
+        """Of the unit scale."""
+        return jax.scipy.stats.norm.logpdf(x).sum(-1)
+
+    def sample(self, *, seed: Any, sample_shape: Any = ()) -> Any:
+        """Points of this scale."""
+        return self.scale * jax.random.normal(seed, (*sample_shape, 2))
+
+
+def by_name(scale: float = 1.0) -> Any:
+    """As distrax writes it."""
+    return Named(scale)
+
+
+class Apart:
+    """A bijector with a log-det of its own for each direction."""
+
+    def __init__(self, sign: float) -> None:
+        self.s, self.sign = jnp.array([0.4, -0.7]), sign
+
+    def forward(self, x: Any) -> Any:
+        """A scale."""
+        return x * jnp.exp(self.s)
+
+    def inverse(self, y: Any) -> Any:
+        """Its way back."""
+        return y * jnp.exp(-self.s)
+
+    def forward_log_det_jacobian(self, x: Any) -> Any:
+        """There."""
+        return jnp.broadcast_to(self.s.sum(), x.shape[:-1])
+
+    def inverse_log_det_jacobian(self, y: Any) -> Any:
+        """And back."""
+        return jnp.broadcast_to(self.sign * self.s.sum(), y.shape[:-1])
+
+
+def apart(sign: float = -1.0) -> Any:
+    """As TensorFlow Probability writes it."""
+    return Apart(sign)

@@ -86,3 +86,15 @@ def test_a_key_that_nothing_is_drawn_by() -> None:
         in recipe_of(target("dropping")).recognized.conventions
     )
     assert status("dropping", "density/samples-consistent") is Status.HOLDS
+
+
+def test_a_sampler_that_takes_all_by_name() -> None:
+    """Keys and shapes without a place are given by name."""
+    assert status("by_name", "density/samples-consistent") is Status.HOLDS
+    assert status("by_name?scale=1.3", "density/samples-consistent") is Status.VIOLATED
+
+
+def test_a_log_det_of_the_way_back_is_the_one_that_is_told() -> None:
+    """Where each direction has a method for its log-det, each is judged."""
+    assert status("apart", "bijection/inverse-log-det") is Status.HOLDS
+    assert status("apart?sign=1.0", "bijection/inverse-log-det") is Status.VIOLATED

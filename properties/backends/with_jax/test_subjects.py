@@ -293,3 +293,25 @@ def test_functions_of_their_parameters_are_owned() -> None:
     backend = backends.find("jax")
     assert backend.owns((partial(forward, {"scale": jnp.ones(2)}), partial(forward, {})))
     assert not backend.owns((partial(forward, {"scale": np.ones(2)}), partial(forward, {})))
+
+
+def test_what_is_derived_of_parameters_is_not_moved() -> None:
+    """Objects of libraries that keep a scale beside its inverse keep both, also within a user's."""
+
+    def module(package: str) -> Any:
+        kind: Any = type("Scale", (), {"__module__": f"{package}.bijectors"})
+        jax.tree_util.register_pytree_node(
+            kind,
+            lambda one: (tuple(vars(one).values()), None),
+            lambda _, leaves: made(kind, *leaves),
+        )
+        return made(kind, jnp.array([2.0, 3.0]), jnp.array([0.5, 1 / 3]))
+
+    def made(kind: Any, *leaves: Any) -> Any:
+        one = kind()
+        one.scale, one.inverse_scale = leaves
+        return one
+
+    flow = {"scale": module("distrax"), "shift": jnp.array([1.0, -2.0])}
+    assert trees.moving(flow) == [False, False, True]
+    assert trees.moving({**flow, "scale": module("mine")}) == [True, True, True]

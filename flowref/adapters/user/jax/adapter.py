@@ -50,6 +50,8 @@ LOG_DETS = {
     "log_det_jacobian": 1,
     "log_det": 1,
 }
+# Beside a way back that returns its value alone, at the point that it is given.
+INVERSE_LOG_DET = "inverse_log_det_jacobian"
 DENSITIES = ("log_prob", "log_density", "logpdf")
 
 
@@ -126,6 +128,8 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
         )
         if back:
             way = Way(before + back, log_det=told, arguments=arguments, negated=bool(beside))
+            if beside and _offers(obj, INVERSE_LOG_DET):
+                way = Way(before + back, log_det=before + INVERSE_LOG_DET)
             found["inverse"] = partial(mapped, way=way)
     if density := chosen.get("log_prob", ""):
         _demand(obj, density)

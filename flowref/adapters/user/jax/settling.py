@@ -21,6 +21,7 @@ from flowref.adapters.user.jax.speaking import (
     UNSEEN,
     Draw,
     Way,
+    by_name,
     dense,
     drawn,
     mapped,
@@ -518,10 +519,17 @@ def _orders(run: Any, method: str, conditional: bool) -> Iterator[Draw]:
     """Ways in which a sampler may be called, likeliest first."""
     names = named(run)
     more = ("context",) if conditional else ()
+    key, size = (
+        [name for name in by_name(run) if name in words]
+        for words in (KEYS, (*SIZES, "n", "num_samples"))
+    )
+    if key and size and not more:  # distrax: sample(*, seed, sample_shape)
+        for kind in ("shape", "number"):
+            yield Draw(method, ("key", kind), names=(key[0], size[0]))
     first_is_key = bool(names) and names[0] in KEYS
-    size = "shape" if set(names) & set(SIZES) else "number"
-    other = "number" if size == "shape" else "shape"
-    for kind in (size, other):
+    first = "shape" if set(names) & set(SIZES) else "number"
+    other = "number" if first == "shape" else "shape"
+    for kind in (first, other):
         orders = [("key", kind), (kind, "key")]
         for order in orders if first_is_key or not names else orders[::-1]:
             yield Draw(method, (*order, *more))

@@ -138,12 +138,13 @@ def over_rows(obj: Any, x: Any, context: Any, way: Way) -> Any:
 @dataclass(frozen=True)
 class Draw:
     """``order``: the parameters of a sampler, each "key", "number", "shape" or "context"; ``single``:
-    whether it draws one event.
+    whether it draws one event; ``names``: of parameters that take no place.
     """
 
     method: str
     order: tuple[str, ...]
     single: bool = False
+    names: tuple[str, ...] = ()
 
 
 def drawn(obj: Any, n: int, context: Any, key: Any, way: Draw) -> Any:
@@ -152,7 +153,9 @@ def drawn(obj: Any, n: int, context: Any, key: Any, way: Draw) -> Any:
 
     def once(one: Any, given: Any) -> Any:
         values = {"key": one, "number": n, "shape": (n,), "context": given}
-        out = method_of(obj, way.method)(*(values[name] for name in way.order))
+        inputs = [values[name] for name in way.order]
+        run = method_of(obj, way.method)
+        out = run(**dict(zip(way.names, inputs, strict=True))) if way.names else run(*inputs)
         return out[0] if isinstance(out, tuple) else out
 
     if not way.single:
@@ -170,6 +173,15 @@ def required(run: Any) -> list[str]:
         return []
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [one.name for one in parameters if one.default is one.empty and one.kind not in kinds]
+
+
+def by_name(run: Any) -> list[str]:
+    """The parameters of a method that take no place."""
+    try:
+        parameters = inspect.signature(run).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
 
 
 def named(run: Any) -> list[str]:
