@@ -9,7 +9,7 @@ import numpy as np
 from flowref.laws.common.arithmetic import finite_rows
 from flowref.laws.common.outcomes import attempt, log_det
 from flowref.laws.common.requirements import not_estimator
-from flowref.model import Batch, Residual, Unsupported, law
+from flowref.model import VOLUME, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Bijection, TellingLate
 
 
@@ -19,6 +19,7 @@ class BijectionTellingLate(Bijection, TellingLate, Protocol):
 
 @law(
     "conduct/log-det-of-its-point",
+    about=VOLUME,
     local=False,
     effort=1,
     size=7,

@@ -10,6 +10,7 @@ import numpy as np
 from flowref.laws.common.arithmetic import reported
 from flowref.laws.density.base import LOG_2_PI
 from flowref.laws.density.consistency import critical
+from flowref.laws.density.statements import function_at
 from flowref.model import (
     BOUND,
     STATISTICAL,
@@ -85,7 +86,7 @@ def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residu
         raise Unsupported(
             "distribution functions are compared for univariate distributions", waits=False
         )
-    reached = np.asarray(flow.cdf(batch.x), dtype=np.float64).reshape(len(x))
+    reached, refused = function_at(flow, x[:, 0])
     known = np.isfinite(reached)
     rng = np.random.default_rng(batch.seed)
     # Probabilities that are reached at the points, and just missed, tell orders best.
@@ -96,9 +97,10 @@ def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residu
     )
     u = np.clip(u, 1e-12, 1 - 1e-12)
     quantile = np.asarray(flow.icdf(u.reshape(batch.x.shape)), dtype=np.float64).reshape(len(x))
-    again = np.asarray(flow.cdf(quantile.reshape(batch.x.shape)), dtype=np.float64).reshape(len(x))
+    again, lost = function_at(flow, quantile)
     below = quantile[None, :] <= x
     order = np.where(below, u[None, :] - reached[:, None], reached[:, None] - u[None, :])
+    order[:, lost] = 0.0
     galois = np.maximum(order, 0.0).max(1)
     # A distribution function is a number from 0 to 1 at every point of the support; parameters that
     # were moved may lie outside their valid set.
@@ -112,7 +114,7 @@ def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residu
     return Residual(
         np.stack([galois, returned], 1),
         allowed=QUANTILE_ERROR[flow.dtype] + float(flow.promises.get("inverse-tolerance", 0.0)),
-        decidable=known | ~excused,
+        decidable=(known | ~excused) & ~refused & ~lost,
         observed={"u": u, "quantile of u": quantile, "F(quantile of u)": again},
     )
 

@@ -10,7 +10,7 @@ from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import absent
 from flowref.laws.density.consistency import SampledDensity, unconditional
 from flowref.laws.density.draws import number
-from flowref.model import EXACT, Batch, Residual, Unsupported, law
+from flowref.model import EXACT, Array, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Sampler
 
 # How many samples are asked for: squeezed axes show where there is one, swapped ones where there are
@@ -72,15 +72,31 @@ def misshapen(flow: SampledDensity, count: int, seed: int) -> Iterator[str]:
     source="the logarithm of a rounded zero, or 0/0 in a rejection step, which a batch of a few samples does not show",
 )
 def finite_samples(flow: Sampler, batch: Batch) -> Residual:
-    """Samples are finite: among thousands that are drawn at once hardly one is infinite or nan."""
+    """Samples are finite: among thousands that are drawn at once hardly one is infinite or nan, and of
+    hardly one the log-density is nan.
+    """
     count = min(SEARCHED, number(flow))
-    lost = []
+    lost, untold = [], []
     for stage in range(2):
         x = np.asarray(flow.sample(count, batch.seed + stage, None))
         if x.shape[:1] != (count,) or not np.issubdtype(x.dtype, np.floating):
             raise Unsupported("of the shape of its samples another law speaks", waits=False)
-        lost.append(int((~np.isfinite(x.reshape(count, -1)).all(1)).sum()))
-        if lost[-1] <= CHANCE:
+        kept = np.isfinite(x.reshape(count, -1)).all(1)
+        lost.append(int((~kept).sum()))
+        untold.append(without_density(flow, x[kept]))
+        if lost[-1] <= CHANCE and untold[-1] <= CHANCE:
             break
-    note = f"{lost[0]} of {count} samples are not finite, and {lost[-1]} of as many others"
-    return flags(min(lost) > CHANCE, len(batch.x), note)
+    said, many = ("samples are not finite", lost)
+    if min(lost) <= CHANCE:
+        said, many = ("samples have nan for their log-density", untold)
+    note = f"{many[0]} of {count} {said}, and {many[-1]} of as many others"
+    return flags(min(many) > CHANCE, len(batch.x), note)
+
+
+def without_density(flow: Sampler, x: Array) -> int:
+    """How many samples the density has no number for, where it takes them."""
+    told, refused = (
+        attempt(flow.calls["log_prob"], x, None) if "log_prob" in flow.calls else (None, "-")
+    )
+    density = np.asarray(told, np.float64).reshape(-1) if not refused else np.zeros(len(x))
+    return int(np.isnan(density).sum()) if len(density) == len(x) else 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.defects import value_changed
+from flowref.laws.common.defects import value_changed, wrapped
 from flowref.model import Array, Subject, mutant
 
 
@@ -27,3 +29,15 @@ def sometimes_nan(subject: Subject, size: float = 0.004) -> Subject:
 def sometimes_infinite(subject: Subject, size: float = 0.004) -> Subject:
     """A few draws in a thousand are the logarithm of zero."""
     return value_changed(subject, "sample", partial(_spoilt, size, -np.inf))
+
+
+def _untold(log_prob: Callable[..., Array], share: float, x: Array, *rest: Any) -> Array:
+    told = np.array(log_prob(x, *rest), dtype=np.float64)
+    first = np.abs(np.asarray(x, dtype=np.float64).reshape(len(x), -1)[:, 0])
+    return np.where((np.modf(1e4 * first)[0] < share).reshape(told.shape), np.nan, told)
+
+
+@mutant("sampling/finite", host="torch:LogNormal", sizes=(0.004, 0.05))
+def sometimes_without_density(subject: Subject, size: float = 0.004) -> Subject:
+    """A few samples lie on the boundary, where the formula is infinity less infinity."""
+    return wrapped(subject, "log_prob", _untold, size)

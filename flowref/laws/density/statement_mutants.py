@@ -69,3 +69,13 @@ def _lower(cdf: Callable[..., Array], x: Array, *rest: Any) -> Array:
 def upper_tail(subject: Subject) -> Subject:
     """The upper tail is a little too light in the distribution function."""
     return wrapped(subject, "cdf", _lower)
+
+
+def _past(cdf: Callable[..., Array], x: Array, *rest: Any) -> Array:
+    return np.where(x < 0, -np.tanh(-x), cdf(np.abs(x), *rest))
+
+
+@mutant("density/function-outside", host="torch:distributions.HalfNormal")
+def negative_below(subject: Subject) -> Subject:
+    """The formula goes on below the support, where it is negative."""
+    return wrapped(subject, "cdf", _past)

@@ -10,7 +10,18 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.quadrature import NODES, PANELS, axis_points, where_mass_is
-from flowref.model import BOUND, VOLUME, Array, Batch, Residual, Undecidable, law, requires
+from flowref.model import (
+    ADVICE,
+    BOUND,
+    VOLUME,
+    Array,
+    Batch,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+    requires,
+)
 from flowref.model.abilities import Density, Distribution, Flow, Stating
 
 
@@ -40,6 +51,8 @@ AROUND = 1e-5
 INNER, WITH_ENDS, HALVINGS, AGREED = (10, 15), 12, 26, 1e-12
 
 
+# How far past the ends of a support a distribution function is asked for, in spreads.
+PAST = (0.1, 1.0, 3.0)
 # The smallest number at which a density is asked for that refuses zero.
 FIRST = 1e-300
 
@@ -192,12 +205,11 @@ def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
     """
     order = np.argsort(batch.x.reshape(len(batch.x)))
     x = batch.x.reshape(len(batch.x))[order]
-    reached = np.asarray(flow.cdf(x.reshape(len(x), *flow.density_shape)), np.float64)
-    reached = reached.reshape(len(x))
+    reached, _ = function_at(flow, x)
     mass, error = between(lambda points: np.exp(density_at(flow, points)), x)
     gap = np.abs(np.diff(reached) - mass)
     allowed = QUADRATURE_FACTOR * error + ROUNDING[flow.dtype]
-    known = np.isfinite(mass) & np.isfinite(error) & (allowed < UNSETTLED)
+    known = np.isfinite(mass) & np.isfinite(error) & np.isfinite(gap) & (allowed < UNSETTLED)
 
     def per_point(values: Array, first: float) -> Array:
         """Values of the intervals at the points that end them, in the order of the batch."""
@@ -213,6 +225,63 @@ def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
             "F(b) - F(a)": per_point(np.diff(reached), 0.0),
             "integral of the density": per_point(mass, 0.0),
         },
+    )
+
+
+def function_at(flow: Distribution, x: Array) -> tuple[Array, Array]:
+    """The distribution function at numbers, nan where it refuses them, and where it does. Raises what it
+    raises where it refuses all of them.
+    """
+    given = x.reshape(len(x), *flow.density_shape)
+    values, error = attempt(flow.cdf, given)
+    refused = np.zeros(len(x), dtype=bool)
+    if not error:
+        return np.asarray(values, np.float64).reshape(len(x)), refused
+    reached = np.full(len(x), np.nan)
+    for row in range(len(x)):
+        one, words = attempt(flow.cdf, given[row : row + 1])
+        refused[row] = bool(words)
+        if not words:
+            reached[row] = float(np.asarray(one, np.float64).reshape(1)[0])
+    if refused.all():
+        raise RuntimeError(error)
+    return reached, refused
+
+
+@law(
+    "density/function-outside",
+    about=VOLUME,
+    points="data",
+    force=ADVICE,
+    tolerance=BOUND,
+    local=False,
+    scales=(0.0,),
+    size=16,
+    effort=1,
+    applies=univariate & has_density,
+    source="F(x) = P(X <= x) is told of every number: that of HalfNormal is negative below zero (torch issue 46350)",
+)
+def function_outside(flow: DistributedDensity, batch: Batch) -> Residual:
+    """Where its declared support has ended a distribution function is 0 below it and 1 above it, or
+    refuses.
+    """
+    support = (flow.density_support.coordinates or (flow.density_support,))[0]
+    ends = ((support.low, -1.0, 0.0), (support.high, 1.0, 1.0))
+    if not flow.facts.declared or not any(math.isfinite(end) for end, _, _ in ends):
+        raise Unsupported("its support has no end that is declared", waits=False)
+    spread = max(float(np.ptp(np.quantile(batch.x, (0.1, 0.9)))), TINY)
+    worst, note = 0.0, ""
+    for end, sign, expected in ends:
+        for step in PAST if math.isfinite(end) else ():
+            point = end + sign * step * spread
+            told, refused = attempt(flow.cdf, np.full((1, *flow.density_shape), point))
+            value = np.nan if refused else float(np.asarray(told, np.float64).reshape(-1)[0])
+            off = abs(value - expected)
+            if np.isfinite(off) and off > worst:
+                worst, note = off, f"at {point:.4g}, where its support has ended, it is {value:.6g}"
+    allowed = ROUNDING[flow.dtype]
+    return Residual(
+        np.full(len(batch.x), worst), allowed=allowed, note=note if worst > allowed else ""
     )
 
 
