@@ -1,4 +1,4 @@
-"""Laws of the log-dets of batch normalization, against the slopes that calls show."""
+"""Laws of batch normalization in flows, against the slopes that calls show: log-dets and running averages."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import apart, largest, ratio
+from flowref.laws.batch_norm.arithmetic import apart, largest, moments, ratio, worst
 from flowref.laws.batch_norm.conditions import channelled
 from flowref.laws.batch_norm.declaring import batch_norm_law, batch_residual
 from flowref.laws.batch_norm.flow import DINH, OPPOSITE
-from flowref.laws.batch_norm.measuring import line, off_line, offers_log_det
-from flowref.laws.batch_norm.normalizer import random_batch
+from flowref.laws.batch_norm.measured_statistics import followed
+from flowref.laws.batch_norm.measuring import WIDE, Scale, line, off_line, offers_log_det
+from flowref.laws.batch_norm.normalizer import channels, random_batch
 from flowref.laws.common.arithmetic import reported
 from flowref.laws.common.outcomes import attempt
 from flowref.model import RUNNING, VOLUME, Array, Batch, Residual, Undecidable, requires
@@ -20,6 +21,8 @@ from flowref.model.steps import Eval, Run, Step, Train
 
 # A map is a line, whose slope its log-det has, if its values are no further from it.
 LINE = 1e-6
+# Batches after which a running average is that of a batch, and how near to one a gain must come.
+SHOWN, NEAR_ONE = 100, 0.05
 
 
 class Told(NamedTuple):
@@ -89,6 +92,49 @@ def running_map(flow: BatchNormal, batch: Batch) -> Residual:
         gap = float(np.abs(first - second).max() / (1 + np.abs(second).max()))
         rows.append(np.full(x.shape[1], gap))
     return batch_residual(np.stack(rows), "train mode is another map than eval mode after it")
+
+
+@requires("its weight and its bias are not known")
+def bare(flow: BatchNormal) -> bool:
+    """Nothing is trained, so that it has neither weight nor bias."""
+    return not flow.trainable
+
+
+@batch_norm_law(
+    "batch-norm/averages-follow",
+    applies=channelled & by_averages & bare,
+    scales=(0.0,),
+    source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E; Kingma and Ba 2015, Adam, section 3",
+)
+def averages_follow(flow: BatchNormal, batch: Batch) -> Residual:
+    r"""Where train mode normalizes by running averages, each batch moves mean and variance of eval mode
+    towards its own, once and both by one fraction f, $0 < f \le 1$, which does not grow from batch to
+    batch: an average that is corrected for its start is so in both.
+    """
+    count = channels(flow)
+    plain = Scale(np.ones(count), np.zeros(count), 0.0, 0)
+    found = followed(flow, batch, plain, eps_unknown=True)
+    gain = fixed_gain(flow, batch)
+    if gain is None:
+        return found
+    other = followed(flow, batch, plain._replace(weight=gain * plain.weight), eps_unknown=True)
+    return min(found, other, key=lambda one: worst(np.asarray(one.value)))
+
+
+def fixed_gain(flow: BatchNormal, batch: Batch) -> float | None:
+    """A constant by which it multiplies all that it normalizes, as a batch of the largest spread of all
+    shows it after many of its kind; None where it is one.
+    """
+    x = WIDE * random_batch(flow, np.random.default_rng(batch.seed), 16)
+    run = Run(flow.normalizer.call, x)
+    life, error = attempt(flow.play, [Train(), *[run] * SHOWN, Eval(), run])
+    if error or np.shape(life[-1].value) != x.shape:
+        return None
+    slope = line(x, np.asarray(life[-1].value)).slope
+    with np.errstate(all="ignore"):
+        gains = [slope * np.sqrt(moments(x, less)[1]) for less in (0, 1)]
+    told = min(gains, key=lambda one: float(np.abs(one - 1).max()))
+    return None if np.abs(told - 1).max() < NEAR_ONE else float(np.median(told))
 
 
 def told_by(

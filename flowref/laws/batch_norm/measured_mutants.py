@@ -23,6 +23,8 @@ from flowref.model import Array, Mapped, Subject, mutant
 from flowref.model.steps import Normalize, Nudge, Run, State
 
 LAYER = "reference:InvertibleBatchNorm"
+RUNNING = "flowref.zoo.specimens.other_normalizers:running_averages"
+CORRECTED = "flowref.zoo.specimens.averaging_layers:corrected"
 
 
 @mutant("batch-norm/train-map", host=IMAGE, sizes=(1e-9, 1e-2))
@@ -110,6 +112,18 @@ def variance_follows_otherwise(subject: Subject, size: float = 1e-2) -> Subject:
 def mean_follows_otherwise(subject: Subject, size: float = 1e-2) -> Subject:
     """Every batch moves the mean of eval mode a little in all channels."""
     return after_training(subject, lambda batches, y: y + size * batches)
+
+
+@mutant("batch-norm/averages-follow", host=RUNNING, sizes=(1e-9, 1e-2))
+def running_variance_follows_otherwise(subject: Subject, size: float = 1e-2) -> Subject:
+    """Every batch makes what a running average divides by a little too small."""
+    return after_training(subject, lambda batches, y: y * (1 + size) ** batches)
+
+
+@mutant("batch-norm/averages-follow", host=CORRECTED, sizes=(1e-9, 1e-2))
+def correction_ends(subject: Subject, size: float = 1e-2) -> Subject:
+    """Of an average that is corrected for its start the variance is corrected too little."""
+    return after_training(subject, lambda batches, y: y * (1 - size * 0.9**batches))
 
 
 def _constant(x: Array) -> bool:

@@ -24,6 +24,7 @@ from flowref.laws.batch_norm.declaring import batch_norm_law, batch_residual
 from flowref.laws.batch_norm.measuring import (
     Scale,
     Used,
+    constant,
     is_not_constant,
     keeps_some_statistics,
     line,
@@ -38,6 +39,8 @@ from flowref.model.steps import Eval, Normalize, State, Step, Train
 
 # Batches of a history, and the fraction below which one enters not at all.
 BATCHES, STILL = 4, 1e-7
+# The largest constant that is taken for an eps.
+LARGEST_EPS = 0.1
 
 
 class Moved(NamedTuple):
@@ -60,8 +63,15 @@ def statistics_follow(flow: BatchNormal, batch: Batch) -> Residual:
     a variance, a deviation or a precision is averaged, with n or n - 1, and with the eps of train
     mode.
     """
+    return followed(flow, batch, scale_of(flow))
+
+
+def followed(flow: BatchNormal, batch: Batch, scale: Scale, eps_unknown: bool = False) -> Residual:
+    """How the statistics of eval mode follow batches, given what they are scaled and shifted by;
+    ``eps_unknown``: one constant is left open.
+    """
     rng = np.random.default_rng(batch.seed)
-    scale, rows = scale_of(flow), int(rng.integers(5, 12))
+    rows = int(rng.integers(5, 12))
     history = list(lived(flow, scale, [random_batch(flow, rng, rows) for _ in range(BATCHES)]))
     shares = [fraction(each) for each in history]
     means = np.stack(
@@ -78,9 +88,10 @@ def statistics_follow(flow: BatchNormal, batch: Batch) -> Residual:
     variances = min(
         (
             np.stack(
-                [rule(each, share, scale) for each, share in zip(history, shares, strict=True)]
+                [rule(each, share, known) for each, share in zip(history, shares, strict=True)]
             )
             for rule in rules()
+            for known in (constants(history, shares, scale) if eps_unknown else [scale])
         ),
         key=worst,
     )
@@ -107,6 +118,26 @@ def statistics_follow(flow: BatchNormal, batch: Batch) -> Residual:
         before=last.before.inside,
         variance_of_the_batch=moments(last.x)[1],
     )
+
+
+def constants(history: list[Moved], shares: list[float], scale: Scale) -> list[Scale]:
+    """The scale with each constant that the channel and batch of the smallest variance leave open: none,
+    and those by which a plain average, or one of all values so far, would be exact there.
+    """
+    index = min(range(len(history)), key=lambda at: float(moments(history[at].x)[1].min()))
+    moved, share = history[index], shares[index]
+    channel = int(moments(moved.x)[1].argmin())
+    found = [0.0]
+    for less in (0, 1):
+        mean, var = moments(moved.x, less)
+        between = share * (1 - share) * (mean - moved.before.mean) ** 2
+        for part in (0.0, between[channel]):
+            old, new = moved.before.inside[channel], moved.after.inside[channel]
+            with np.errstate(all="ignore"):
+                eps = float((new - (1 - share) * old - part) / share - var[channel])
+            if 0 <= eps <= LARGEST_EPS:
+                found.append(constant(eps))
+    return [scale._replace(eps=eps) for eps in dict.fromkeys(found)]
 
 
 def lived(flow: BatchNormal, scale: Scale, batches: list[Array]) -> Iterator[Moved]:

@@ -31,6 +31,8 @@ class Corrected(nn.Module):
         if int(self.steps) == 0:
             return torch.zeros_like(self.m), torch.ones_like(self.v)
         share = 1 - self.decay ** int(self.steps)
+        if self.defect == "variance-not-corrected":
+            return self.m / share, self.v + 1e-4
         return self.m / share, self.v / share + 1e-4
 
     def forward(self, x: Any) -> tuple[Any, Any]:
@@ -134,7 +136,13 @@ def told(defect: str = "") -> nn.Module:
 
 
 SPECIMENS = (
-    Specimen("corrected", {"decays-twice": ("mode/settled",)}),
+    Specimen(
+        "corrected",
+        {
+            "decays-twice": ("mode/settled",),
+            "variance-not-corrected": ("batch-norm/averages-follow",),
+        },
+    ),
     Specimen("renormalized", {"averages-variances": ("mode/settled",)}),
     Specimen(
         "told",
