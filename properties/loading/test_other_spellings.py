@@ -73,12 +73,16 @@ class CondScaled(Scaled):
         return value, ldj + ladj
 
 
-class InHalves(nn.Module):
-    """An additive coupling of two halves, which come and go apart."""
+class Netted(nn.Module):
+    """Holds a net of three numbers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.net = nn.Linear(3, 3)
+
+
+class InHalves(Netted):
+    """An additive coupling of two halves, which come and go apart."""
 
     def forward(self, x1: Any, x2: Any) -> Any:
         """Data to latents."""
@@ -100,6 +104,31 @@ class HalvesWithLogDet(InHalves):
     def backward(self, y_left: Any, y_right: Any) -> Any:
         """Latents to data."""
         return y_left, y_right * (-self.net(y_left).tanh()).exp()
+
+
+class TupleOfHalves(Netted):
+    """The halves come as a tuple, with a running log-det beside them."""
+
+    def forward(self, x: Any, ldj: Any = None, reverse: bool = False) -> Any:
+        """Both ways."""
+        one, two = x
+        s = self.net(one).tanh()
+        ladj = s.sum(-1)
+        if reverse:
+            return (one, two * (-s).exp()), ldj - ladj
+        return (one, two * s.exp()), ldj + ladj
+
+
+class TupleAlone(Netted):
+    """The halves come and go as a tuple, and nothing else."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return x[0] + self.net(x[1]).tanh(), x[1]
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data, of the wrong half."""
+        return z[0] - self.net(z[0]).tanh(), z[1]
 
 
 class NormalizesBack(nn.Module):
@@ -317,6 +346,8 @@ def spec(name: str, options: str = "") -> str:
         ("CondScaled", ("context: x_cond of shape (3,)", "running log-det, added (ldj)")),
         ("InHalves", ("2 tensors in, 2 out, no log-det", "inverse: backward()")),
         ("HalvesWithLogDet", ("2 tensors in, 2 out; log-det last", "inverse without log-det")),
+        ("TupleOfHalves", ("a tuple of two halves in, and out", "inverse: reverse=True")),
+        ("TupleAlone", ("a tuple of two halves in, and out",)),
     ],
 )
 def test_each_spelling_is_told_by_signature_and_calls(name: str, said: tuple[str, ...]) -> None:
@@ -335,6 +366,9 @@ def test_each_spelling_is_told_by_signature_and_calls(name: str, said: tuple[str
         ("CondScaled", "bijection/forward-roundtrip", Status.HOLDS),
         ("LogDetLast", "bijection/forward-roundtrip", Status.VIOLATED),
         ("HalvesWithLogDet", "bijection/log-det", Status.HOLDS),
+        ("TupleOfHalves", "bijection/log-det", Status.HOLDS),
+        ("TupleOfHalves", "bijection/inverse-log-det", Status.HOLDS),
+        ("TupleAlone", "bijection/forward-roundtrip", Status.VIOLATED),
         ("BoundedBelow", "conduct/no-dead-start", Status.HOLDS),
         ("ZeroTimesZero", "conduct/no-dead-start", Status.VIOLATED),
         ("Overwriting", "bijection/log-det", Status.HOLDS),

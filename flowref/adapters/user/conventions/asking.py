@@ -60,6 +60,18 @@ def turned(obj: Any, x: Any, context: Any, ask: Any) -> Any:
     return tuple(map(as_rows, out)) if isinstance(out, (tuple, list)) else as_rows(out)
 
 
+def halved(obj: Any, x: Any, context: Any, *before: Any, ask: Any) -> Any:
+    """A call that takes points as a tuple of two halves, along the first axis of an event, and returns
+    them so, alone or with what comes beside them.
+    """
+    import torch
+
+    out = ask(obj, tuple(x.chunk(2, 1)), context, *before)
+    if isinstance(out[0], (tuple, list)):
+        return torch.cat(list(out[0]), 1), *out[1:]
+    return torch.cat(list(out), 1)
+
+
 # What is called, and with what.
 
 

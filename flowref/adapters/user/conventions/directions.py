@@ -34,7 +34,7 @@ class Way:
     inverse as everybody spells them; ``bound``: parameters that are given ones, and of which kind;
     ``nothing``: those after a running log-det that are given None; ``keyword``: the parameter for
     the running log-det, where it is not the second; ``context``: that for a context that is taken by
-    keyword alone; ``columns``: whether points are columns.
+    keyword alone; ``columns``: whether points are columns; ``halves``: whether they are a tuple of two.
     """
 
     method: str
@@ -49,6 +49,7 @@ class Way:
     keyword: str = ""
     context: str = ""
     columns: bool = False
+    halves: bool = False
 
     @property
     def ask(self) -> Any:
@@ -57,6 +58,8 @@ class Way:
         """
         if self.columns:
             return partial(asking.turned, ask=replace(self, columns=False).ask)
+        if self.halves:
+            return partial(asking.halved, ask=replace(self, halves=False).ask)
         if self.bound and self.form == "plain":
             return partial(
                 asking.called_with, method=self.method, given=self.given, bound=self.bound

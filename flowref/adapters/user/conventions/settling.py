@@ -145,7 +145,12 @@ def _forward(
     if way.form == "plain" and (wrapped := _wrapped(obj, way, x, context)):
         return wrapped
     if way.form == "running":
-        spoken = _running(obj, way, x, context)
+        try:
+            spoken = _running(obj, way, x, context)
+        except Exception:
+            if (other := _halves(obj, way, (x, context), chosen, volume)) is None:
+                raise
+            return other
         if spoken is not None:
             return way, spoken
         plainly = bool(way.keyword) and not (way.words or way.given)
@@ -154,6 +159,7 @@ def _forward(
         out = way.ask(obj, x, context)
     except Exception:
         other = _triple(obj, way, x, context) or _several(obj, way, x)
+        other = other or _halves(obj, way, (x, context), chosen, volume)
         if other is None:
             raise
         return other
@@ -221,6 +227,23 @@ def _follows(later: Any, out: Any) -> bool:
     """Whether the log-det is larger by one where the running one is."""
     moved = later[1] - out[1] - 1
     return bool((moved.abs() < 1e-4).all())
+
+
+def _halves(
+    obj: Any, way: Way, point: tuple[Any, Any], chosen: Chosen, volume: bool
+) -> tuple[Way, Spoken] | None:
+    """A call that takes a tuple of two halves of a point, and returns one; None where it does not."""
+    if way.halves or len(point[0].shape) < 2 or point[0].shape[1] < 2:
+        return None
+    words = "; ".join(filter(None, (way.words, "a tuple of two halves in, and out")))
+    try:
+        way, spoken = _forward(
+            obj, replace(way, halves=True, usual=False, words=words), *point, chosen, volume
+        )
+        fits = way.halves and spoken.function(obj, *point)[0].shape == point[0].shape
+    except Exception:  # the call as it is usual is told
+        return None
+    return (way, spoken) if fits else None
 
 
 def _triple(obj: Any, way: Way, x: Any, context: Any) -> tuple[Way, Spoken] | None:
@@ -311,6 +334,8 @@ def _inverse(
             way = replace(way, form="arrays", usual=False)
         if forward.form == "wrapped" and way.form == "plain":
             way = replace(way, form="wrapped", usual=False)
+        if forward.halves and way.form in ("plain", "running"):
+            way = replace(way, halves=True, usual=False)
         if forward.form == "several":
             way = replace(way, form="several", sizes=forward.sizes, usual=False)
         try:
@@ -476,7 +501,8 @@ def _forward_changes(obj: Any, way: Way, point: tuple[Any, Any, Any], before: An
     if forward is None or forward.form == "plain":
         return True
     x, _, context = point
-    out = replace(forward, form=way.form, sign=way.sign).ask(obj, x, context, before.clone())
+    forward = replace(forward, form=way.form, sign=way.sign, halves=way.halves)
+    out = forward.ask(obj, x, context, before.clone())
     return not bool((out[1] == before).all())
 
 
