@@ -143,13 +143,22 @@ def empty_batch(flow: Flow, batch: Batch) -> Residual:
 )
 def batch_one(flow: Flow, batch: Batch) -> Residual:
     """A point alone in its batch gets a result of the same shape, and as finite, as beside a copy
-    of itself.
+    of itself; and none is refused that is taken beside another.
     """
     rows = len(batch.x)
     bad, notes = np.zeros(rows), []
+    # Of one all coordinates lie far out, where a formula may have nothing left to do.
+    farthest = int(np.abs(batch.x).reshape(rows, -1).min(1).argmax())
     for probe in probes(flow, batch, complete=False, calls=POINTWISE):
-        for row in range(min(rows, 4)):
+        taken = -1
+        for row in dict.fromkeys([*range(min(rows, 3)), min(3, rows - 1), farthest]):
             pair, refused = attempt(probe.rows(np.array([row, row])))
+            if refused and _taken_beside(probe, row, taken):
+                bad[row] = 1
+                notes.append(
+                    f"{probe.name} refuses a point that it takes beside another: {refused}"
+                )
+            taken = taken if refused else row
             if refused or not finite(pair, 2).all():
                 continue
             alone, error = attempt(probe.rows(np.array([row])))
@@ -158,6 +167,11 @@ def batch_one(flow: Flow, batch: Batch) -> Residual:
                 bad[row] = 1
                 notes.append(f"{probe.name} of a single point: {wrong}")
     return flags(bad, rows, "; ".join(notes[:1]))
+
+
+def _taken_beside(probe: Probe, row: int, other: int) -> bool:
+    """Whether a point that is refused is taken beside another one that is not."""
+    return other >= 0 and not attempt(probe.rows(np.array([row, other])))[1]
 
 
 def _wrong_alone(pair: Mapped, alone: Mapped) -> str:

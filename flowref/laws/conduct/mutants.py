@@ -162,6 +162,18 @@ def batch_axis_squeezed(subject: Subject, size: float = 1.0) -> Subject:
     return answered(subject, _squeezed)
 
 
+def _none_inside(bound: float, out: Mapped, asked: Asked) -> Mapped:
+    if np.abs(asked.inputs[0]).min() > bound:
+        raise RuntimeError("the least of no numbers")
+    return out
+
+
+@mutant("conduct/batch-one", host=COUPLING, sizes=(0.1, 0.3))
+def nothing_inside_refused(subject: Subject, size: float = 0.2) -> Subject:
+    """Where no number lies in the interval the least of none is asked for."""
+    return answered(subject, partial(_none_inside, size))
+
+
 def _spread(out: Mapped, asked: Asked) -> Mapped:
     return shifted(out, 0.0 * float(asked.inputs[0].mean()))
 
