@@ -99,6 +99,37 @@ def test_beyond_its_span_a_residual_decides_nothing(span: float, said: str) -> N
     assert list(tried.judged(1e3).outcome) == [said]
 
 
+@pytest.mark.parametrize(
+    ("response", "fraction", "outcome", "runs"),
+    [
+        (RESPONSE, 0.2, HELD, 1),  # far from what it is allowed
+        (RESPONSE, 0.9, HELD, 4),  # near it: two runs, and two of a larger batch
+        (1e14, 1e-3, UNDECIDED, 1),  # moved too far for anything to be told
+        (1e11, 1e-3, UNDECIDED, 4),  # moved about as far as can be told
+    ],
+)
+def test_runs_end_where_they_can_tell_nothing_more(
+    response: float, fraction: float, outcome: int, runs: int
+) -> None:
+    """A first judgement ends with the run that settles every point."""
+    tried = standin(response)
+    assert list(tried.judged(fraction * allowed(response)).outcome) == [outcome]
+    assert len(tried.seeds) == runs
+
+
+@pytest.mark.parametrize("value", [1e-3, 1.0])
+def test_a_value_that_is_wrong_alone_is_not_given_up(value: float) -> None:
+    """That noise moves a point far says nothing against a law of values that is violated there alone:
+    it is looked at as often as it takes to tell.
+    """
+
+    def alone(batch: Batch) -> Array:
+        return np.where(tried.level == 0.0, value, 0.0) * np.ones(len(batch.x))
+
+    tried = Standin(alone, features=1, details={"local": False})
+    assert list(tried.judged([0.5]).outcome) == [VIOLATED]
+
+
 def test_points_are_judged_one_by_one() -> None:
     """A bad point does not condemn its batch, and a good batch does not excuse its bad point."""
     judgement = standin().judged([0.0, 1e3 * allowed(), UNIT])

@@ -125,21 +125,26 @@ def log_abs_det(jacobian: Array) -> Array:
     work[broken] = np.eye(size)
     total = np.zeros(count, dtype=np.longdouble)
     every = np.arange(count)
-    for step in range(size):
-        block = np.abs(work[:, step:, step:]).reshape(count, -1)
-        largest = block.argmax(1)
-        row, column = step + largest // (size - step), step + largest % (size - step)
-        work[every, step], work[every, row] = work[every, row].copy(), work[every, step].copy()
-        work[every, :, step], work[every, :, column] = (
-            work[every, :, column].copy(),
-            work[every, :, step].copy(),
-        )
-        pivot = work[:, step, step].copy()
+    for left in range(size, 0, -1):
+        # Which is the largest is told in double precision, at a fraction of the time.
+        with np.errstate(over="ignore", under="ignore"):
+            sizes = np.abs(work.astype(np.float64)).reshape(count, -1)
+        largest = sizes.argmax(1)
+        if not sizes[every, largest].all():
+            largest = np.abs(work).reshape(count, -1).argmax(1)
+        row, column = largest // left, largest % left
+        pivot = work[every, row, column]
         total += np.log(np.abs(pivot))
-        if step + 1 < size:
-            safe = np.where(pivot == 0, 1, pivot)
-            factor = work[:, step + 1 :, step] / safe[:, None]
-            work[:, step + 1 :, step + 1 :] -= factor[:, :, None] * work[:, None, step, step + 1 :]
+        if left == 1:
+            break
+        # The first row and column take the places of the pivot's.
+        across = work[every, row]
+        work[every, row] = work[:, 0]
+        across[every, column] = across[:, 0]
+        down = work[every, :, column]
+        work[every, :, column] = work[:, :, 0]
+        factor = down[:, 1:] / np.where(pivot == 0, 1, pivot)[:, None]
+        work = work[:, 1:, 1:] - factor[:, :, None] * across[:, None, 1:]
     total[broken] = np.nan
     return total.astype(np.float64)
 
