@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from flowref import loading, registry
+from flowref.backends.torch.stages import Asked, stage_of
 from flowref.laws.bijection.at_size import Ledger, log_det_of
 from flowref.model import Condition, draw
 from flowref.model.abilities import Differentiable, Walked, offers
@@ -149,6 +150,18 @@ def test_the_parts_of_a_flow_tell_its_log_det(spec: str, which: str) -> None:
     truth = np.linalg.slogdet(flow.jacobian(which, x, None))[1]
     assert found.known.all()
     assert np.allclose(found.log_det, truth, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [[0], [0, 0, 1, 1]])
+def test_each_point_keeps_its_context(rows: list[int]) -> None:
+    """Where a visitor asks for the first points alone, and where each stands several times over."""
+    torch.manual_seed(5)
+    half, x, context = Half().double(), torch.randn(2, FEATURES), torch.randn(2, FEATURES)
+    x, context = x.double(), context.double()
+    stage = stage_of("", Asked(half, (context,)), x, 8)
+    assert stage.value is not None
+    expected = half(x, context)[0].detach().numpy()[rows]
+    assert np.allclose(stage.value(x.numpy()[rows]), expected)
 
 
 def test_a_walk_leaves_the_object_as_it_was() -> None:

@@ -36,6 +36,18 @@ class Asked(NamedTuple):
         value: torch.Tensor = self.function(x, *args, **keywords)[0]
         return value
 
+    def first(self, rows: int, batch: int) -> Asked:
+        """The call of the first rows of a batch alone."""
+        args = tuple(first_rows(value, rows, batch) for value in self.args)
+        keywords = {name: first_rows(one, rows, batch) for name, one in self.keywords.items()}
+        return Asked(self.function, args, keywords)
+
+
+def first_rows(value: Any, rows: int, batch: int) -> Any:
+    """A further argument for the first rows of a batch."""
+    whole = isinstance(value, torch.Tensor) and value.dim() and len(value) == batch
+    return value[:rows] if whole else value
+
 
 def repeated(value: Any, batch: int, times: int) -> Any:
     """A further argument for rows that stand several times over, cut off from its graph."""
@@ -110,8 +122,11 @@ def stage_of(
 
     def value(points: Array) -> Array:
         rows = torch.from_numpy(np.ascontiguousarray(points)).to(x.dtype)
+        # Points that are fewer are the first of them, with what else is given for these.
+        own = asked if len(points) >= batch else asked.first(len(points), batch)
         with torch.no_grad():
-            return np.asarray(array(asked.at(rows.reshape(-1, *event)))).reshape(len(points), -1)
+            found = own.at(rows.reshape(-1, *event), max(1, len(points) // batch))
+            return np.asarray(array(found)).reshape(len(points), -1)
 
     def push(vectors: Array) -> Array:
         leaf, out = last.of(push, lambda: graph(len(vectors)))
