@@ -283,6 +283,19 @@ class ClampedLog(nn.Module):
         return y, (-y).sum((1, 2))
 
 
+class AxisLost(nn.Module):
+    """A scale for each channel of sequences, whose log-det is added up over the channels alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.s = nn.Conv1d(4, 4, 1)
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        s = self.s(torch.ones_like(x)).tanh()
+        return x * s.exp(), s.sum(1)
+
+
 class ClampedLogit(nn.Module):
     """The logit of numbers between 0 and 1."""
 
@@ -450,6 +463,11 @@ def test_a_definition_that_raises_is_told(tmp_path: Path) -> None:
 def test_an_event_is_preferred_at_which_each_point_has_a_log_det() -> None:
     """Sums over two axes are of a sequence, though an image is taken as well."""
     assert recipe_of(parse_target(spec("ClampedLog"))).recognized.event_shape == (2, 4)
+
+
+def test_an_event_with_an_axis_of_one_hides_no_lost_axis() -> None:
+    """The first event that calls take stands where another one of as many axes would suit better."""
+    assert check(spec("AxisLost"), "bijection/log-det-shape").status is Status.VIOLATED
 
 
 @pytest.mark.parametrize(

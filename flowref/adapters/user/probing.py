@@ -248,6 +248,8 @@ def infer_shape(
     for shape in shapes(obj, backend.state_shapes(obj)):
         if shape in tried or (loose and (len(shape) != 1 or shape[0] < 2)):
             continue
+        if odd and (len(shape) == len(odd[0]) or 1 in shape):
+            continue  # an axis of one hides what another number of axes explains
         if len(loose) == ENOUGH:
             break
         tried.add(shape)
