@@ -1,4 +1,4 @@
-"""Log-dets in a call of their own, and gradients through the way back."""
+"""Log-dets in a call of their own, and gradients that are lost on the way back."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from flowref.checking import Settings
 from flowref.model import Status
 
 LATE, BACK = "conduct/log-det-of-its-point", "bijection/inverse-gradient-finite"
+DEAD = "conduct/no-dead-parameters"
 
 
 class Kept(nn.Module):
@@ -64,6 +65,36 @@ class Piece(nn.Module):
         return x, torch.where(inside, -root.log(), torch.zeros_like(y)).sum(-1)
 
 
+class Scaled(nn.Module):
+    """A coupling whose scale is put together in place, or not."""
+
+    def __init__(self, apart: bool) -> None:
+        super().__init__()
+        self.net, self.apart = nn.Linear(1, 1), apart
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        one, other = x.chunk(2, -1)
+        scale = self.net(one).exp()
+        if self.apart:
+            scale = 0.5 * scale + 0.5
+        else:
+            scale *= 0.5  # what the gradient of exp needs
+            scale += 0.5
+        return torch.cat([one, other * scale], -1), scale.log().sum(-1)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        one, other = z.chunk(2, -1)
+        scale = 0.5 * self.net(one).exp() + 0.5
+        return torch.cat([one, other / scale], -1), -scale.log().sum(-1)
+
+
+def scaled(apart: bool) -> Any:
+    """A coupling whose loss may not be walked back."""
+    return Scaled(apart)
+
+
 def late(anew: bool) -> Any:
     """A coupling that keeps its log-det."""
     return Kept(anew)
@@ -81,13 +112,15 @@ def piece(clamped: bool) -> Any:
         (late, LATE, False, Status.VIOLATED),
         (piece, BACK, True, Status.HOLDS),
         (piece, BACK, False, Status.VIOLATED),
+        (scaled, DEAD, True, Status.HOLDS),
+        (scaled, DEAD, False, Status.ADVICE),
     ],
 )
 def test_what_is_told_later_and_what_flows_back_are_judged(
     make: Any, law: str, healthy: bool, status: Status
 ) -> None:
-    """A log-det of the last call, and a nan of the branch that is not chosen, are accused; their
-    repaired twins hold.
+    """A log-det of the last call, and a nan of the branch that is not chosen, are accused, and what
+    overwrites what autograd needs is told; their repaired twins hold.
     """
     torch.manual_seed(0)
     verdict = flowref.check(make(healthy), law, Settings("standard", 0))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import absent, data
 from flowref.laws.common.requirements import as_built, has_parameters
 from flowref.laws.conduct.state import not_fixed
@@ -79,14 +79,17 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
 )
 def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
     """Every parameter tensor gets a gradient that is not zero, within a few steps and for some
-    values of the others.
+    values of the others; the loss does not overwrite what autograd needs to go back to them.
     """
     step = Learn(data(flow, batch), batch.context)
     alive: set[str] = set()
     names: set[str] = set()
+    overwritten: list[str] = []
 
     def train(*before: Step[Any]) -> None:
         life, error = attempt(flow.play, [*before, *([step] * STEPS)])
+        if "modified by an inplace operation" in error:
+            overwritten.append(error)
         for outcome in [] if error else life[len(before) :]:
             names.update(outcome.gradients)
             alive.update(name for name, g in outcome.gradients.items() if g is not None and g.any())
@@ -103,6 +106,9 @@ def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
         # be off) is spared.
         for seed in range(SEEDS):
             train(Nudge(batch.seed + seed, 0.5))
+    if overwritten and not names:
+        note = f"no parameter ever received a gradient: the way back raises {overwritten[0]}"
+        return flags(True, len(batch.x), note)
     return absent(sorted(names - alive), len(batch.x), "{} never received a gradient")
 
 
