@@ -20,7 +20,11 @@ FLOORS: dict[str, set[str]] = {
     "backends": {"model"},
     "reference": {"model"},
     "zoo": {"model"},
-    "adapters": {"model", "reference"},
+    "adapters": {
+        "model",
+        "reference",
+        "backends",
+    },  # to run what is probed as cheaply as what is judged
     "registry": {"model", "backends"},
     "reporting": {"model"},
     "baseline": {"model", "registry", "reporting"},
@@ -71,9 +75,9 @@ BESIDE_FRAMEWORKS = ("backends", "scripting")
 # Third-party packages -> the rooms that may import them at all.
 FOREIGN: dict[str, set[str]] = {
     "torch": {"backends", "reference", "adapters", "zoo", "scripting", "training"},
-    "jax": {"backends", "adapters", "scripting"},
-    "equinox": {"adapters", "backends"},  # what flowjax is written in, and what saves pytrees
-    "flax": {"adapters"},  # what bijx is written in
+    "jax": {"backends", "adapters", "zoo", "scripting"},
+    "equinox": {"adapters", "backends", "zoo"},  # what flowjax is written in, and what saves pytrees
+    "flax": {"adapters", "zoo"},  # what bijx is written in
     "hypothesis": {"checking"},
     "numpy": {"model", "laws", "checking", "diagnosing", "backends", "adapters", "zoo", "loading", "scripting", "training"},
     "scipy": {"laws", "zoo", "backends"},

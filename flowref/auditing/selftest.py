@@ -4,6 +4,9 @@ subject.
 
 from __future__ import annotations
 
+import functools
+import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -11,7 +14,7 @@ from flowref import registry
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.running import conduct
 from flowref.auditing.worker import check_pair, guarded
-from flowref.model import ADVICE, FlowrefError, Mutant, Status
+from flowref.model import ADVICE, FlowrefError, Mutant, Status, Subject, one_line
 from flowref.reporting.outcomes import BROKEN
 from flowref.reporting.report import Report
 
@@ -54,29 +57,73 @@ class Trial:
 
 
 def hosts_of(mutant: Mutant) -> tuple[str, ...]:
-    """Where a mutant is planted: in its host, or, where its library is not installed, as no library of
-    torch is beside JAX, in each construction that the adapters of what is installed vouch for.
+    """Where a mutant is planted: in its host, or, where its library or its framework is not installed,
+    as nothing of torch is beside JAX, in what the adapters of what is installed vouch for and in the
+    twins of the zoo, the likeliest first.
     """
+    if here(mutant.host):
+        return (mutant.host,)
+    wanted = words(mutant.host)
+    return tuple(sorted(healthy_specs(), key=lambda spec: -len(words(spec) & wanted)))
+
+
+def here(host: str) -> bool:
+    """Whether what a host is written with is installed."""
     try:
-        here = registry.installed(registry.parse_target(mutant.host).adapter)
+        target = registry.parse_target(host)
+        return registry.installed(target.adapter) and registry.importable(target)
     except FlowrefError:  # which trying it says better
-        here = True
-    return (mutant.host,) if here else healthy_specs()
+        return True
+
+
+def words(spec: str) -> frozenset[str]:
+    """The words in the name of a component, as "batch" and "norm"."""
+    component = spec.partition(":")[2].partition("?")[0]
+    return frozenset(word.casefold() for word in re.findall(r"[A-Z]?[a-z]+", component))
 
 
 def trial(mutant: Mutant, profile: str = "standard", seed: int = 0) -> Trial:
     """Whether the law of a mutant is violated on its host, or on one of those that stand in for it."""
     hosts = hosts_of(mutant)
-    found = Trial(
-        mutant, False, f"{mutant.host} is not installed, nor code that takes it", planted=False
-    )
+    found: Trial | None = None
+    reasons: Counter[str] = Counter()
     for host in hosts:
+        why = lacking(mutant.law, host) if host != mutant.host else ""
+        if why:
+            reasons[why] += 1
+            continue
         tried = trial_on(mutant, host, profile, seed)
         if tried.caught or host == mutant.host:
             return tried
         if tried.planted:
             found = tried
-    return found
+        reasons[tried.outcome] += 1
+    if found is not None:
+        return found
+    why = reasons.most_common(1)[0][0] if reasons else "nothing is installed"
+    return Trial(
+        mutant, False, f"{mutant.host} is not installed, and of all else: {why}", planted=False
+    )
+
+
+@functools.cache
+def healthy_subject(host: str) -> Subject | str:
+    """What stands in for a host, as it is loaded; a sentence where it cannot be."""
+    from flowref import loading
+
+    try:
+        return loading.load(registry.parse_target(host))
+    except Exception as error:  # the second half reports it
+        return one_line(error, 200)
+
+
+def lacking(law: str, host: str) -> str:
+    """Why a host is no place for defects of a law: abilities that it lacks; empty where it has all."""
+    subject = healthy_subject(host)
+    if isinstance(subject, str):
+        return subject
+    missing = sorted(subject.lacks(registry.find_law(law).needs))
+    return f"it has no {', '.join(missing)}" if missing else ""
 
 
 def trial_on(mutant: Mutant, host: str, profile: str, seed: int) -> Trial:
@@ -120,6 +167,11 @@ def selftest(
         if not tried.caught:
             escaped.append(tried)
     return escaped, healthy(options, listener)
+
+
+def reasons(missed: list[Trial]) -> Counter[str]:
+    """Why mutants could not be planted, and how many each: what no code that is installed has."""
+    return Counter(one.outcome.rpartition(": ")[2] for one in missed if not one.planted)
 
 
 def alarms(report: Report) -> int:

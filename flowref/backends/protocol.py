@@ -64,6 +64,11 @@ class Backend(Protocol):
         whoever calls it: as little as can be is kept for a way back.
         """
 
+    def once(self, function: Callable[..., T], *args: Any) -> T:
+        """What a function of arrays gives that is called with arrays of these shapes this once: nothing
+        is compiled for it.
+        """
+
     def duplicate(self, obj: Any) -> Any:
         """An independent copy of a live object."""
 

@@ -96,8 +96,10 @@ def _both_halves(options: Options, verbose: bool) -> int:
     if unseen or left:
         click.echo(
             f"of libraries that are not installed: {unseen} are no visible defect of the code that "
-            f"stands in, {left} cannot be planted in it"
+            f"stands in, {left} cannot be planted in it:"
         )
+        for reason, count in testing.reasons(missed).most_common():
+            click.echo(f"  {count:4d}  {reason}")
     click.echo(
         f"{len(report.targets)} healthy subjects, {len(report.verdicts)} pairs, {wrong} false "
         "alarms"

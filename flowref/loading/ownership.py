@@ -8,14 +8,17 @@ from flowref import backends, registry
 from flowref.backends import Backend
 from flowref.model import Adapter
 
+ZOO = "flowref.zoo."
+
 
 def libraries(obj: Any) -> list[Adapter]:
     """The adapters of the libraries that an object's class, or a base of it, comes from.
 
     A class that derives from a library's base and from its framework's belongs to the library: a
-    framework is asked last.
+    framework is asked last. The zoo is written as users write.
     """
-    packages = {base.__module__.partition(".")[0] for base in type(obj).__mro__}
+    modules = [base.__module__ for base in type(obj).__mro__]
+    packages = {name.partition(".")[0] for name in modules if not name.startswith(ZOO)}
     adapters = [one for one in registry.adapters().values() if one.package in packages]
     return sorted(adapters, key=lambda adapter: adapter.package == adapter.backend)
 

@@ -57,6 +57,10 @@ class Dialect:
     ``dequantize(obj, levels, noise)``: levels to reals, by noise in [0, 1).
     ``push(obj, x, context) -> (z, V)`` and ``pull(obj, z, context) -> (x, V')``: a kernel, whose
     calls may draw from the framework's generators (see `structure.kernel`); V' None if none is offered.
+    ``trained(obj, x, context) -> (y, ladj, obj)``: ``forward`` in training, of what keeps state where no
+    call changes an object: the one that it is afterwards. ``held(obj, name)``: an array or a number that
+    such an object holds, of all (name None) a dictionary; ``having(obj, name, value)``: the object with
+    another.
     ``repair(obj)``: run after parameters were moved, to put them back into their valid set.
     ``normalizing``: which call maps data to latents, "forward" or "inverse"; it matters to
     densities and to warming up.
@@ -86,6 +90,9 @@ class Dialect:
     dequantize: Callable[..., Any] | None = None
     push: Callable[..., Any] | None = None
     pull: Callable[..., Any] | None = None
+    trained: Callable[..., Any] | None = None
+    held: Callable[..., Any] | None = None
+    having: Callable[..., Any] | None = None
     repair: Callable[[Any], None] | None = None
     normalizing: str = "forward"
 

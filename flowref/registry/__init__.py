@@ -6,6 +6,7 @@ from flowref.registry.catalogue import (
     find_component,
     find_law,
     find_mutant,
+    importable,
     installed,
     laws,
     library_version,
@@ -29,6 +30,6 @@ from flowref.registry.specs import (
 
 __all__ = [
     "RESERVED", "WEIGHTS", "adapters", "builder_options", "components", "expand", "find_component", "find_law",
-    "find_mutant", "installed", "laws", "library_version", "literal", "mutants", "parse_target", "problems",
+    "find_mutant", "importable", "installed", "laws", "library_version", "literal", "mutants", "parse_target", "problems",
     "promises", "published", "renamings", "run_of", "select_laws", "specimens",
 ]  # fmt: skip

@@ -31,9 +31,9 @@ from flowref.model.promises import FLAG, canonical
 from flowref.registry.offers import Named, named, offered
 
 LAWS, ADAPTERS, SPECIMENS = "flowref.laws", "flowref.adapters", "flowref.specimens"
-# Where our own specimens live; those of other distributions come through the entry-point group
-# `SPECIMENS`.
-OUR_SPECIMENS = "flowref.zoo.specimens"
+# Where our own specimens live, a package for each framework; those of other distributions come through
+# the entry-point group `SPECIMENS`.
+OUR_SPECIMENS = ("flowref.zoo.specimens", "flowref.zoo.jax_specimens")
 
 
 def _walk(package: str, wanted: Callable[[str], bool]) -> list[ModuleType]:
@@ -133,8 +133,12 @@ def specimens() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
     """Healthy twins of the zoo, as specs, each with its defects: spec -> ids of the laws of which
     one must be violated. Ours are there where the framework is that they are written in.
     """
-    framework = importlib.import_module(OUR_SPECIMENS).FRAMEWORK
-    ours = _walk(OUR_SPECIMENS, lambda name: True) if backends.installed(framework) else []
+    ours = [
+        module
+        for package in OUR_SPECIMENS
+        if backends.installed(importlib.import_module(package).FRAMEWORK)
+        for module in _walk(package, lambda name: True)
+    ]
     modules = (*ours, *offered(SPECIMENS).modules)
     return {
         f"{module.__name__}:{specimen.factory}": specimen.specs(module.__name__)
@@ -188,6 +192,16 @@ def installed(name: str) -> bool:
     return (not adapter.package or backends.importable(adapter.package)) and (
         not adapter.backend or backends.installed(adapter.backend)
     )
+
+
+def importable(target: Target) -> bool:
+    """Whether the framework is installed that a specimen of ours is written in; of what is no specimen
+    nothing is known, and this is true.
+    """
+    for package in OUR_SPECIMENS:
+        if target.component.startswith(f"{package}."):
+            return backends.installed(importlib.import_module(package).FRAMEWORK)
+    return True
 
 
 def library_version(name: str) -> str:

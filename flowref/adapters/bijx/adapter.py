@@ -68,4 +68,7 @@ ADAPTER = Adapter(
     recognizes=recognizes,
     describe=describe,
     backend="jax",
-)
+    healthy=lambda: (
+        "AffineLinear", "Chain", "MonotoneRQSpline", "coupling_flow[affine]",
+    ),
+)  # fmt: skip

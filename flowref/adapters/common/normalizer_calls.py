@@ -5,7 +5,7 @@ out.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -31,9 +31,28 @@ class Lines(NamedTuple):
     off: float
 
 
+class Held(NamedTuple):
+    """What an object holds under a name: numbers, and whether training moves them."""
+
+    values: Array
+    trained: bool
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return self.values.size
+
+    @property
+    def floating(self) -> bool:
+        """Whether they are no whole numbers and no flags."""
+        return self.values.dtype.kind == "f"
+
+
 @dataclass(frozen=True)
 class Played:
-    """Copies of an object that are called in one direction; ``call``: a function of a dialect."""
+    """Copies of an object of torch that are called in one direction; ``call``: a function of a
+    dialect. What is particular to a framework is here; others have a class of their own.
+    """
 
     obj: Any
     call: Callable[..., Any]
@@ -64,6 +83,49 @@ class Played:
             outputs.append(out.detach().to(torch.float64).numpy().copy())
         return outputs
 
+    def copied(self, obj: Any) -> Any:
+        """A copy of an object, which a life may change."""
+        return copy.deepcopy(obj)
+
+    def held(self, obj: Any = None) -> dict[str, Held]:
+        """What an object holds, by its dotted names: parameters, buffers and plain attributes."""
+        found = tensors(self.obj if obj is None else obj)
+        return {
+            name: Held(numbers(tensor), bool(tensor.requires_grad))
+            for name, tensor in found.items()
+        }
+
+    def having(self, obj: Any, name: str, row: int | None, values: Array) -> Any:
+        """A copy of an object in which an array, or a row of it, is another."""
+        import torch
+
+        live = copy.deepcopy(obj)
+        tensor = tensors(live)[name]
+        given = torch.as_tensor(values, dtype=tensor.dtype)
+        with torch.no_grad():
+            (tensor if row is None else tensor[row]).data.copy_(given)
+        return live
+
+    def constants(self) -> Iterator[tuple[str, float]]:
+        """The Python numbers that the object and its submodules hold, by their dotted names."""
+        for label, part in self.obj.named_modules():
+            for name, value in vars(part).items():
+                if isinstance(value, float):
+                    yield f"{label}.{name}" if label else name, value
+
+    def with_constant(self, name: str, value: float) -> Any:
+        """A copy of the object in which one of them is another."""
+        live = copy.deepcopy(self.obj)
+        owner, _, attribute = name.rpartition(".")
+        setattr(live.get_submodule(owner), attribute, value)
+        return live
+
+    def after(self, *batches: Array) -> Any:
+        """A copy of the object that has been trained on batches."""
+        live = copy.deepcopy(self.obj)
+        self.life(*((True, x) for x in batches), obj=live)
+        return live
+
     def train(self, x: Array) -> Array:
         """The output of one copy for one batch in train mode, which is not its first: what the first
         one initializes is no normalizer.
@@ -77,6 +139,30 @@ class Played:
         shape = (rows, *self.shape)
         z = np.where(rng.random(shape) < 0.5, rng.standard_normal(shape), rng.exponential(1, shape))
         return np.asarray(spread * (z + 0.5))
+
+
+def tensors(obj: Any) -> dict[str, Any]:
+    """Every tensor that a module holds, by its dotted name: parameters, buffers and plain
+    attributes.
+    """
+    import torch
+
+    found: dict[str, Any] = {}
+    for label, part in obj.named_modules():
+        prefix = f"{label}." if label else ""
+        own = {**vars(part), **part._parameters, **part._buffers}
+        found |= {
+            f"{prefix}{name}": value
+            for name, value in own.items()
+            if isinstance(value, torch.Tensor) and not value.is_complex()
+        }
+    return found
+
+
+def numbers(tensor: Any) -> Array:
+    """What a tensor holds; floating numbers in double precision."""
+    plain = tensor.detach()
+    return np.array(plain.double().numpy() if plain.is_floating_point() else plain.numpy())
 
 
 def awake(played: Played) -> Played:

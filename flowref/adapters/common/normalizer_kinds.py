@@ -17,6 +17,7 @@ from flowref.adapters.common.normalizer_calls import (
     lines,
     near,
     rows_of,
+    tensors,
     together,
 )
 from flowref.model import Array
@@ -65,24 +66,6 @@ def plausible(obj: Any) -> bool:
     return all(len(size) <= 1 or (len(size) == 2 and 2 in size) for size in sizes) or all(
         size == sizes[0] for size in sizes
     )
-
-
-def tensors(obj: Any) -> dict[str, Any]:
-    """Every tensor that a module holds, by its dotted name: parameters, buffers and plain
-    attributes.
-    """
-    import torch
-
-    found: dict[str, Any] = {}
-    for label, part in obj.named_modules():
-        prefix = f"{label}." if label else ""
-        own = {**vars(part), **part._parameters, **part._buffers}
-        found |= {
-            f"{prefix}{name}": value
-            for name, value in own.items()
-            if isinstance(value, torch.Tensor) and not value.is_complex()
-        }
-    return found
 
 
 def behavior(played: Played, named: bool) -> Behavior | None:
@@ -177,7 +160,7 @@ def _channel(played: Played, apart: tuple[int, ...]) -> tuple[int, ...] | None:
     all it holds is for one of them.
     """
     shape = played.shape
-    held = {tensor.numel() for tensor in tensors(played.obj).values() if tensor.numel() > 1}
+    held = {one.size for one in played.held().values() if one.size > 1}
     if not held:
         return apart if len(apart) == 1 else None
     if int(np.prod([shape[axis] for axis in apart])) in held:
@@ -224,7 +207,7 @@ def _moves(played: Played, axis: int, x: Array, y: Array, two: Array) -> bool:
     """Whether outputs of a batch are lines per entry of an axis whose slopes depend on what came
     before.
     """
-    held = {tensor.numel() for tensor in tensors(played.obj).values()}
+    held = {one.size for one in played.held().values()}
     first, second = lines(x, y, (axis,)), lines(x, two, (axis,))
     if played.shape[axis] not in held or max(first.off, second.off) > 100 * SAME:
         return False
@@ -237,8 +220,7 @@ def centered(played: Played) -> Behavior | None:
     """A module that is meant to normalize batches and does so with a slip: it holds statistics, and
     train mode takes away the mean of a batch and most of its scale.
     """
-    held = tensors(played.obj)
-    kept = [t.numel() for name, t in held.items() if not t.requires_grad and t.numel() > 1]
+    kept = [one.size for one in played.held().values() if not one.trained and one.size > 1]
     for axis, size in enumerate(played.shape):
         if not {size, 2 * size} & set(kept):
             continue

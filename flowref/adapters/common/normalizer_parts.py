@@ -6,12 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from flowref.adapters.common.normalizer_calls import SAME, Played, lines, near
-from flowref.adapters.common.normalizer_kinds import tensors
 from flowref.model import Array
 
 # Rows of a batch that is normalized in parts, the most parts, and the fewest rows of one.
@@ -69,9 +67,9 @@ def takes_mean_alone(played: Played) -> bool:
     """Whether train mode takes away the mean of a batch and leaves its spread, of a module that keeps one
     statistic of each channel: one that kept two would have forgotten the other.
     """
-    held = tensors(played.obj)
-    kept = [t for t in held.values() if not t.requires_grad and t.numel() > 1 and _floats(t)]
-    if len(kept) != 1 or kept[0].numel() not in played.shape:
+    held = played.held().values()
+    kept = [one for one in held if not one.trained and one.size > 1 and one.floating]
+    if len(kept) != 1 or kept[0].size not in played.shape:
         return False
     x = played.draw(22, 9)
     y, larger, higher = (played.train(points) for points in (x, LARGER * x, x + 7.0))
@@ -80,7 +78,3 @@ def takes_mean_alone(played: Played) -> bool:
     return near(higher, y) and bool(
         np.abs(wider - LARGER * centered).max() <= KEPT * np.abs(wider).max()
     )
-
-
-def _floats(tensor: Any) -> bool:
-    return bool(tensor.is_floating_point())

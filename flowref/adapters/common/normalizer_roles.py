@@ -4,7 +4,6 @@ to see which measured number moves and how. Names break ties.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -20,7 +19,6 @@ from flowref.adapters.common.normalizer_calls import (
     lines,
     rows_of,
 )
-from flowref.adapters.common.normalizer_kinds import tensors
 from flowref.model import Array
 from flowref.model.structure.forms import FORMS, Form
 
@@ -56,10 +54,10 @@ class Numbers(NamedTuple):
 
 def numbers(played: Played, channel: tuple[int, ...], tracks: bool, obj: Any = None) -> Numbers:
     """Measure an object, or another like it, on copies."""
-    whole = copy.deepcopy(played.obj if obj is None else obj)
+    whole = played.copied(played.obj if obj is None else obj)
 
     def line(training: bool, x: Array) -> tuple[Lines, Array]:
-        y = played.life((training, x), obj=copy.deepcopy(whole))[0]
+        y = played.life((training, x), obj=played.copied(whole))[0]
         return lines(x, y, channel), rows_of(x, channel)
 
     z = np.random.default_rng(7).standard_normal((MANY, *played.shape))
@@ -95,11 +93,11 @@ class Part(NamedTuple):
     values: Array
 
 
-def parts(obj: Any, count: int) -> Iterator[Part]:
+def parts(played: Played, obj: Any, count: int) -> Iterator[Part]:
     """What an object holds per channel."""
-    for name, tensor in tensors(obj).items():
-        values = tensor.detach().double().numpy()
-        if not tensor.is_floating_point():
+    for name, held in played.held(obj).items():
+        values = held.values
+        if not held.floating:
             continue
         if values.size == count:
             yield Part(name, None, values)
@@ -107,20 +105,13 @@ def parts(obj: Any, count: int) -> Iterator[Part]:
             yield from (Part(name, row, values[row]) for row in range(len(values)))
 
 
-def moved(obj: Any, part: Part, seed: int) -> Any:
+def moved(played: Played, obj: Any, part: Part, seed: int) -> Any:
     """A copy of an object in which what a part holds is another."""
-    import torch
-
-    live = copy.deepcopy(obj)
-    tensor = tensors(live)[part.name]
     rng = np.random.default_rng(seed)
     values = part.values * rng.uniform(1.1, 1.6, part.values.shape) + rng.uniform(
         0.05, 0.3, part.values.shape
     )
-    given = torch.as_tensor(values, dtype=tensor.dtype)
-    with torch.no_grad():
-        (tensor if part.row is None else tensor[part.row]).data.copy_(given)
-    return live, values
+    return played.having(obj, part.name, part.row, values), values
 
 
 def gap(one: Array, other: Array) -> float:
@@ -137,14 +128,14 @@ def found(
     count = int(np.prod([played.shape[axis] for axis in channel]))
     coarse = played.coarse
     # Numbers away from those of a new layer, so that no two forms agree.
-    start = copy.deepcopy(played.obj)
-    for seed, part in enumerate(list(parts(start, count)), 11):
-        start, _ = moved(start, part, seed)
+    start = played.copied(played.obj)
+    for seed, part in enumerate(list(parts(played, start, count)), 11):
+        start, _ = moved(played, start, part, seed)
     before = numbers(played, channel, tracks, start)
     roles: dict[str, str] = {}
     forms: dict[str, Form] = {}
-    for part in parts(start, count):
-        live, values = moved(start, part, 3)
+    for part in parts(played, start, count):
+        live, values = moved(played, start, part, 3)
         after = numbers(played, channel, tracks, live)
         changed = [
             role
@@ -210,7 +201,7 @@ def constants(
         "eps": (measured.eps,) if measured.eps else (),
         "momentum": () if fraction is None else (fraction, 1 - fraction),
     }
-    for name, value in numbers_of(played.obj):
+    for name, value in played.constants():
         for role, likely in wanted.items():
             close = any(abs(value - one) <= 0.02 * abs(one) for one in likely)
             if role not in roles and close and _acts(played, channel, name, role, value):
@@ -219,35 +210,23 @@ def constants(
     return roles if counter is None else {**roles, "num_batches": counter}
 
 
-def numbers_of(obj: Any) -> Iterator[tuple[str, float]]:
-    """The Python numbers that an object and its submodules hold, by their dotted names."""
-    for label, part in obj.named_modules():
-        for name, value in vars(part).items():
-            if isinstance(value, float):
-                yield f"{label}.{name}" if label else name, value
-
-
 def counted(played: Played) -> str | None:
     """The one tensor of a single whole number that each train-mode batch makes larger by one."""
-    live = copy.deepcopy(played.obj)
-    before = {name: tensor.clone() for name, tensor in tensors(live).items()}
-    played.life((True, played.draw(8, 5)), (True, played.draw(9, 6)), obj=live)
+    before = played.held()
+    after = played.held(played.after(played.draw(8, 5), played.draw(9, 6)))
     found = [
         name
-        for name, tensor in tensors(live).items()
-        if tensor.numel() == 1
-        and tensor.dtype.is_floating_point is False
-        and str(tensor.dtype) != "torch.bool"
+        for name, one in after.items()
+        if one.size == 1
+        and one.values.dtype.kind in "iu"
         and name in before
-        and int(tensor) - int(before[name]) == 2
+        and int(one.values.reshape(())) - int(before[name].values.reshape(())) == 2
     ]
     return found[0] if len(found) == 1 else None
 
 
 def _acts(played: Played, channel: tuple[int, ...], name: str, role: str, value: float) -> bool:
-    live = copy.deepcopy(played.obj)
-    owner, _, attribute = name.rpartition(".")
-    setattr(live.get_submodule(owner), attribute, 0.5 * value)
+    live = played.with_constant(name, 0.5 * value)
     if role == "eps":
         return abs(numbers(played, channel, False, live).eps / value - 0.5) < 0.05
     other = fraction(played, channel, live)
@@ -258,12 +237,12 @@ def fraction(played: Played, channel: tuple[int, ...], obj: Any = None) -> float
     """The fraction with which a train-mode batch enters the mean that eval mode takes away; None
     where that is not seen.
     """
-    live = copy.deepcopy(played.obj if obj is None else obj)
+    live = played.copied(played.obj if obj is None else obj)
     x, z = played.draw(8, 16), played.draw(9, 16, 1.0)
     before, _, after = played.life((False, z), (True, x), (False, z), obj=live)
     one, two = lines(z, before, channel), lines(z, after, channel)
     # Where the line crosses a level that no batch moves: the bias.
-    bias = rows_of(played.life((True, x), obj=copy.deepcopy(played.obj))[0], channel).mean(1)
+    bias = rows_of(played.life((True, x), obj=played.copied(played.obj))[0], channel).mean(1)
     with np.errstate(all="ignore"):
         old, new = (bias - one.level) / one.slope, (bias - two.level) / two.slope
         way = rows_of(x, channel).mean(1) - old

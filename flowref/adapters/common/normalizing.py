@@ -13,14 +13,8 @@ from typing import Any
 import numpy as np
 
 from flowref.adapters.common import batch_norm_shapes, batch_norms
-from flowref.adapters.common.normalizer_calls import Played, awake, near
-from flowref.adapters.common.normalizer_kinds import (
-    Behavior,
-    behavior,
-    other_spread,
-    plausible,
-    tensors,
-)
+from flowref.adapters.common.normalizer_calls import Played, awake, near, tensors
+from flowref.adapters.common.normalizer_kinds import Behavior, behavior, other_spread, plausible
 from flowref.adapters.common.normalizer_parts import in_parts, takes_mean_alone
 from flowref.adapters.common.normalizer_roles import constants, found, fraction
 from flowref.model import PARTS, RUNNING, SAMPLE, Dialect, Facts, Normalizer, Shape

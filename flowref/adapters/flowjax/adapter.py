@@ -86,5 +86,9 @@ ADAPTER = Adapter(
         "Tanh",
         "Coupling[affine]",
         "LogNormal",
+        "MaskedAutoregressive[cond]",
+        "RationalQuadraticSpline",
+        "coupling_flow",
+        "coupling_flow[cond]",
     ),
 )

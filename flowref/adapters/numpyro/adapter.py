@@ -68,4 +68,8 @@ ADAPTER = Adapter(
     recognizes=recognizes,
     describe=describe,
     backend="jax",
-)
+    healthy=lambda: (
+        "AffineTransform", "ComposeTransform", "ExpTransform", "SigmoidTransform", "PermuteTransform",
+        "TransformedDistribution[affine]", "distributions.Normal", "distributions.Kumaraswamy",
+    ),
+)  # fmt: skip

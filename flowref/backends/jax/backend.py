@@ -69,6 +69,13 @@ class Jax:
         context: AbstractContextManager[Any] = jax.enable_x64(True)
         return context
 
+    def once(self, function: Callable[..., T], *args: Any) -> T:
+        """See `Backend.once`: it is traced, and run step by step with numpy."""
+        from flowref.backends.jax.stepping import Stepped
+
+        given: T = Stepped(function, *args)(None, *args)
+        return given
+
     def duplicate(self, obj: Any) -> Any:
         """The object itself where it cannot change, as pytrees cannot; others with new attributes."""
         from flowref.backends.jax.trees import fresh

@@ -1,7 +1,8 @@
 """From a builder to a subject: build, cast, move the arrays, and offer the abilities.
 
-Not offered, since nothing in JAX answers to them: `play` (a pytree has no modes, and no state that a
-call could change), `rounded_build`, `usual` (without 64-bit types all is float32) and `walk`.
+`play` is offered by what keeps state and hands it on (`scenario.py`), as batch norms do; nothing else
+has modes, or a state that a call could change. Not offered, since nothing in JAX answers to them:
+`rounded_build`, `usual` (without 64-bit types all is float32) and `walk`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import jax
 import numpy as np
 
 from flowref.backends import build_seed
-from flowref.backends.jax import derivatives, parts
+from flowref.backends.jax import derivatives, parts, scenario
 from flowref.backends.jax.evaluation import evaluation, mannered, offered
 from flowref.backends.jax.live import Live, noise
 from flowref.backends.jax.observation import observe
@@ -51,7 +52,10 @@ def present(
     with sandbox(build_seed(condition.seed), condition.dtype):
         obj = cast(build(), condition.dtype)
         leaves, tree = apart(obj)
-        moves = moving(obj)
+        moves = [
+            moves and not kept
+            for moves, kept in zip(moving(obj), kept_of(obj, dialect, facts), strict=True)
+        ]
         shapes = [(leaf.shape, str(leaf.dtype)) for leaf in leaves]
         programs = programs_of(tree, shapes, dialect, not facts.built_here)
     live = Live(
@@ -85,6 +89,23 @@ def present(
         return subject_of(solved, name, condition, scale)
 
     return replace(subject, refined=finer if turned else None)
+
+
+def kept_of(obj: Any, dialect: Dialect, facts: Facts) -> list[bool]:
+    """For each floating array of an object, whether a call in training changes it, as it does averages of
+    batches: what is trained it leaves to an optimizer.
+    """
+    before = apart(obj)[0]
+    if dialect.trained is not None:
+        x = 3 + 2 * np.random.default_rng(3).standard_normal((ROWS, *facts.event_shape))
+        try:
+            after = apart(dialect.trained(obj, jax.numpy.asarray(x), None)[2])[0]
+        except Exception:  # what it raises is the laws' affair
+            after = []
+        if len(after) == len(before):
+            pairs = zip(before, after, strict=True)
+            return [not np.array_equal(one, other) for one, other in pairs]
+    return [False] * len(before)
 
 
 def look(live: Live) -> None:
@@ -147,7 +168,7 @@ def subject_of(live: Live, name: str, condition: Condition, scale: float) -> Sub
         dtype=condition.dtype,
         scale=scale,
         normalizing=dialect.normalizing,
-        stateful=False,
+        stateful=dialect.trained is not None,
         trainable=trained and traceable,
         calls={
             method: Call(
@@ -163,6 +184,7 @@ def subject_of(live: Live, name: str, condition: Condition, scale: float) -> Sub
         curvature=able(True, derivatives.curvature),
         along=able(trained, derivatives.along),
         slope=able(trained, derivatives.slope),
+        play=able(dialect.trained, scenario.play),
         arrange=able((dialect.chain and dialect.parts and maps) or dialect.invert, parts.arrange),
         noise=able(True, noise),
         rounding=lambda: live.rounding is not None,

@@ -52,6 +52,7 @@ class Programs:
         self.clean: dict[Any, Callable[..., Any]] = {}
         self.noisy: dict[Any, Callable[..., Any]] = {}
         self.stepped: dict[Any, Stepped | None] = {}  # None: it had better be compiled
+        self.lives: dict[Any, tuple[Stepped, list[Any]]] = {}  # see `scenario.py`
         self.padded = True
         self.traced: dict[str, str] = {}  # what tracing a call raised, empty where it did not
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import types
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,22 +84,31 @@ def floating(leaf: Any) -> bool:
     )
 
 
-def apart(obj: Any) -> tuple[list[Any], Tree]:
-    """The floating arrays of an object, in a fixed order, and the rest."""
+def apart(obj: Any, every: bool = False) -> tuple[list[Any], Tree]:
+    """The floating arrays of an object, in a fixed order, and the rest; ``every``: all arrays, counters
+    among them, but for random keys.
+    """
     leaves: list[Any] = []
-    return leaves, _apart(obj, leaves, ())
+    return leaves, _apart(obj, leaves, (), numeric if every else floating)
 
 
-def _apart(obj: Any, leaves: list[Any], above: tuple[int, ...]) -> Tree:
+def numeric(leaf: Any) -> bool:
+    """Whether a leaf is an array of numbers or of flags."""
+    return isinstance(leaf, jax.Array | np.ndarray) and not _is_key(leaf)
+
+
+def _apart(
+    obj: Any, leaves: list[Any], above: tuple[int, ...], wanted: Callable[[Any], bool]
+) -> Tree:
     nodes, structure = jax.tree.flatten(obj)
     entries: list[Any] = []
     for node in nodes:
-        if floating(node):
+        if wanted(node):
             leaves.append(node)
             entries.append(None)
         elif openable(node) and id(node) not in above and len(above) < DEEPEST:
             held = dict(vars(node))
-            inner = _apart(tuple(held.values()), leaves, (*above, id(node)))
+            inner = _apart(tuple(held.values()), leaves, (*above, id(node)), wanted)
             entries.append(Tree(inner.structure, inner.entries, type(node), tuple(held)))
         else:
             entries.append((node,))

@@ -53,6 +53,10 @@ class Torch:
 
         return sparing(run)
 
+    def once(self, function: Callable[..., T], *args: Any) -> T:
+        """See `Backend.once`: nothing is compiled."""
+        return function(*args)
+
     @property
     def duplicate(self) -> Callable[[Any], Any]:
         """See `Backend.duplicate`."""

@@ -41,7 +41,8 @@ class Normalizer:
     ``groups`` groups.
     ``declared``: deviations from torch that the documentation declares: "momentum" "keep" (the
     factor of the old value) or "running_var" "biased"; "variance" "unbiased" (a batch is normalized
-    with n - 1); "single" "accepted" (a batch of one value per channel is normalized).
+    with n - 1); "single" "accepted" (a batch of one value per channel is normalized). "offsets"
+    "documented": its library says that its variance loses digits to an offset.
     ``tracks``: whether it keeps averages of its statistics.
     ``evidence``: what calls have shown, a sentence; empty where it is known without.
     """

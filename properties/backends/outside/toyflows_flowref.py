@@ -98,6 +98,10 @@ class Numpy:
         """Nothing is kept of what is called."""
         return run()
 
+    def once(self, function: Callable[..., T], *args: Any) -> T:
+        """Called as it is."""
+        return function(*args)
+
     def duplicate(self, obj: Any) -> Any:
         """A deep copy."""
         return copy.deepcopy(obj)

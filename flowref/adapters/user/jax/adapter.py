@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from flowref.adapters.common import jax_normalizing
 from flowref.adapters.user.facts import describe
 from flowref.adapters.user.jax.settling import settle
 from flowref.adapters.user.jax.speaking import (
@@ -68,6 +69,8 @@ def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
             owner, before = beside(obj)
             if owner is not None:
                 found = of_methods(owner, chosen, before)
+            elif (layer := jax_normalizing.recognized(tuple(obj))) is not None:
+                found = layer[0]
             elif hasattr(obj, "_fields"):  # a named tuple with methods of its own
                 found = of_methods(obj, chosen)
         return found

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref.adapters.common import jax_normalizing
 from flowref.adapters.user.conventions.names import CONTEXTS, plain
 from flowref.adapters.user.jax.reading import iterates
 from flowref.adapters.user.jax.speaking import (
@@ -53,6 +54,8 @@ NO_LADJ = "no log-det was found: nothing about volume was checked"
 
 def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> Settled:
     """How an object speaks, its facts, and what the line of its target says."""
+    if (layer := jax_normalizing.settled(obj, dialect, facts)) is not None:
+        return with_way_back(obj, *layer)
     if facts.context_shape is None and (name := asked_for(obj, dialect)):
         return with_context(obj, dialect, facts, state, name)
     if facts.event_shape or getattr(obj, "event_shape", None) == ():
@@ -87,6 +90,21 @@ def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> 
         f"{own}the event shape of {type(obj).__name__} cannot be told; give it as ?event=3 or "
         "?event=2,4,4 (or --event 3), or as an attribute event_shape"
     )
+
+
+def with_way_back(obj: Any, dialect: Dialect, facts: Facts, said: tuple[str, ...]) -> Settled:
+    """A batch norm whose way back, if it has one, is called as calls of it show; without it where none
+    succeeds.
+    """
+    if dialect.inverse is None:
+        return dialect, facts, said
+    z = np.random.default_rng(2).standard_normal((ROWS, *facts.event_shape))
+    try:
+        way = replace(way_of(dialect.inverse), log_det="", arguments=1, negated=False)
+        back = partial(mapped, way=of_map(obj, way, z, None))
+    except Exception:  # it is no way back of a batch
+        back = None
+    return replace(dialect, inverse=back), facts, said
 
 
 def event_shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:

@@ -1,0 +1,1 @@
+"""Equinox: its batch norms, modules of one event whose state stands beside them."""

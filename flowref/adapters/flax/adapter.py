@@ -1,0 +1,37 @@
+"""Flax: layers that keep statistics. Modules that are written with it are users' code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flowref.adapters.common.jax_normalizing import components_of
+from flowref.adapters.flax import constructions
+from flowref.model import Adapter, Component, Dialect, Facts, Shape
+
+
+def recognizes(obj: Any) -> Dialect | None:
+    """Nothing: what users write with flax is recognized by calls."""
+    return None
+
+
+def describe(obj: Any, event_shape: Shape | None) -> Facts:
+    """What is known of an object that was not built here: the shape of its events, if it was told."""
+    return Facts(event_shape=event_shape or ())
+
+
+def components() -> Mapping[str, Component]:
+    """Its batch norms."""
+    return components_of(constructions.batch_norms())
+
+
+ADAPTER = Adapter(
+    name="flax",
+    package="flax",
+    title="Flax",
+    components=components,
+    recognizes=recognizes,
+    describe=describe,
+    backend="jax",
+    healthy=lambda: ("BatchNorm", "BatchNorm[slow]", "BatchNorm[image]", "nnx.BatchNorm"),
+)
