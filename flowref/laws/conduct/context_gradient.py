@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.common.outcomes import attempt, finite, log_det
+from flowref.laws.common.outcomes import attempt, finite, flags, log_det
 from flowref.laws.common.probes import probe_of
 from flowref.laws.common.requirements import in_double, not_estimator, true_gradients
 from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient
-from flowref.model import Array, Batch, Residual, Unsupported, law, requires
+from flowref.model import ADVICE, EXACT, Array, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import ContextPulling, Flow
 
+# Steps of a context that show whether what comes out follows it smoothly, how near to their ratio its moves
+# must be, and how small they may be.
+SHORT, LONG, ALIKE, MOVED = 1e-4, 2e-4, 0.1, 1e-6
 # Contexts beyond this may be clamped; what a backward pass that integrates anew may leave out.
 MODERATE, APPROXIMATE = 3.0, 1e-4
 
@@ -70,3 +73,43 @@ def context_gradient(flow: ContextPulling, batch: Batch) -> Residual:
     judged = finite(out, rows) & difference.resolved(allowed) & np.isfinite(along)
     note = f"autograd's derivative of {which} in the context differs from its difference quotient"
     return difference.residual(along, allowed, judged, note)
+
+
+@law(
+    "conduct/context-reached",
+    force=ADVICE,
+    tolerance=EXACT,
+    applies=conditional & not_estimator & in_double & true_gradients,
+    size=6,
+    effort=1,
+    scales=(0.0,),
+    source="a context that is detached trains no encoder, and nothing says so",
+)
+def context_reached(flow: ContextPulling, batch: Batch) -> Residual:
+    """Where what comes out follows the context smoothly, gradients reach the context, unless it is cut off on
+    purpose.
+    """
+    which = "log_prob" if "log_prob" in flow.calls else flow.normalizing
+    rows, context = len(batch.x), batch.context
+    if context is None:
+        raise Unsupported("it takes no context", waits=False)
+    context = np.clip(np.asarray(context, np.float64), -MODERATE, MODERATE)
+    direction = directions(context.shape, batch.seed)
+    values = []
+    for step in (0.0, SHORT, LONG):
+        out = probe_of(flow, which, batch.x, context + step * direction)()
+        values.append(np.asarray(out.value, dtype=np.float64).reshape(rows, -1))
+    short, long = values[1] - values[0], values[2] - values[0]
+    size = MOVED * (1 + np.abs(values[0]).max(1, initial=0.0))
+    moves = (np.abs(short).max(1, initial=0.0) > size) & (
+        np.abs(long - 2 * short).max(1, initial=0.0) <= ALIKE * np.abs(long).max(1, initial=0.0)
+    )
+    weights = directions(np.shape(out.value), batch.seed + 1)
+    own = out.ladj is not None and np.ndim(out.ladj) > 0
+    ones = np.ones(rows) if own else None
+    gradient, refused = attempt(flow.context_vjp, which, batch.x, context, weights, ones)
+    if refused:
+        raise Unsupported(f"it cannot be differentiated here ({refused})", waits=False)
+    lost = moves & (not np.asarray(gradient).any())
+    note = f"{which} moves with the context, and passes no gradient on to it"
+    return flags(lost, rows, note, trivial=~moves)

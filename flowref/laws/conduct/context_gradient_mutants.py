@@ -29,3 +29,9 @@ def _first_alone(vjp: Callable[..., Array], *inputs: Any) -> Array:
 def entry_detached(subject: Subject) -> Subject:
     """Gradients reach the first entry of the context alone."""
     return wrapped(subject, "context_vjp", _first_alone)
+
+
+@mutant("conduct/context-reached", host=FLOW)
+def context_detached(subject: Subject) -> Subject:
+    """No gradient reaches the context."""
+    return multiplied(subject, "context_vjp", 0.0)
