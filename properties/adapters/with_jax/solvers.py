@@ -14,6 +14,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 class Integrated(eqx.Module):
@@ -227,3 +228,21 @@ class Apart:
 def apart(sign: float = -1.0) -> Any:
     """As TensorFlow Probability writes it."""
     return Apart(sign)
+
+
+class Unmapped:
+    """Takes one event, and leaves JAX."""
+
+    def __init__(self) -> None:
+        self.s = jnp.array([0.1, 0.2, 0.3])
+
+    def forward(self, x: Any) -> Any:
+        """Through numpy."""
+        if x.ndim != 1:
+            raise ValueError("one event")
+        return jnp.asarray(np.exp(np.asarray(self.s)) * np.asarray(x)), self.s.sum()
+
+
+def unmapped() -> Any:
+    """What vmap cannot map."""
+    return Unmapped()

@@ -70,11 +70,14 @@ def test_a_search_that_records_no_gradient_is_not_accused_of_one() -> None:
     ("spec", "said"),
     [
         ("drawing", "inverse of Sliced draws by its key"),
+        ("unmapped", "forward of Unmapped takes one event at a time, and jax.vmap cannot map it"),
         ("estimated", "log_prob of Estimated draws by its key: an estimate of a log-density"),
     ],
 )
-def test_what_draws_is_told_so(spec: str, said: str) -> None:
-    """A layer that draws, and an estimated log-density, are refused with what to give instead."""
+def test_what_cannot_be_judged_is_told_why(spec: str, said: str) -> None:
+    """A layer that draws, an estimated log-density, and what vmap cannot map are refused with what to
+    give instead.
+    """
     with pytest.raises(TargetError, match=said):
         recipe_of(target(spec))
 

@@ -34,7 +34,7 @@ from flowref.adapters.user.jax.stretching import stretches
 from flowref.adapters.user.probing import FEATURES, SIDE, shapes
 from flowref.adapters.user.probing import raised_most as told_most
 from flowref.adapters.user.stretching import ENOUGH, told_shapes
-from flowref.model import Dialect, Facts, Shape, TargetError, UnknownShape, draw
+from flowref.model import Dialect, Facts, Shape, TargetError, UnknownShape, draw, place_of
 
 # Rows of batches that are tried: no number of features that is usual.
 ROWS, FEWER = 7, 5
@@ -85,6 +85,8 @@ def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> 
         return guessed(obj, dialect, loose[0], state)
     if none := next((one for one in raised if "which is no bijection" in str(one)), None):
         raise none
+    if unmapped := next((one for one in raised if isinstance(one, Unmapped)), None):
+        raise unmapped
     own = f"{told_most(raised)}; " if raised else ""
     raise UnknownShape(
         f"{own}the event shape of {type(obj).__name__} cannot be told; give it as ?event=3 or "
@@ -314,6 +316,10 @@ def of_keys(
     )
 
 
+class Unmapped(TargetError):
+    """What takes one event cannot be mapped over several."""
+
+
 class Drawing(TargetError):
     """What is taken for a map draws its values."""
 
@@ -390,6 +396,8 @@ def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
     """The way of a map as calls of it show: on a batch, where each row comes out as it does in a
     smaller batch, and otherwise event by event. Raises what the object raises where neither works.
     """
+    import jax
+
     way = _with_key(obj, way)
     found: dict[bool, Way] = {}
     values: dict[bool, Any] = {}
@@ -414,7 +422,14 @@ def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
         return found[False]
     if True in found:
         return found[True]
-    raise raised.get(True) or raised[False]
+    last = raised[True]
+    if isinstance(last, jax.errors.JAXTypeError):
+        raise Unmapped(
+            f"{way.method or 'the function'} of {type(owner_of(obj)).__name__} takes one event at a time, and "
+            f"jax.vmap cannot map it over several (it raised {type(last).__name__}{place_of(last)}): it needs "
+            "jax.numpy where it has numpy, and jnp.where or jax.lax.cond where it has if"
+        ) from last
+    raise last
 
 
 def _with_key(obj: Any, way: Way) -> Way:
