@@ -27,6 +27,8 @@ REPEATS = (
 )  # fmt: skip
 
 
+# How much larger than its cause a symptom may be, and what is allowed at most where rounding alone is.
+BEYOND, OF_ROUNDING = 1e6, 1e-3
 COUPLED = "because rows depend on each other"
 OF_ROWS = (*FAMILIES, *BATCHES, *DERIVATIVES, "conduct/strides-agree")
 
@@ -91,14 +93,28 @@ def explained(verdicts: Iterable[Verdict]) -> dict[str, Cause]:
     """Law -> the deepest cause of its violation, for those violations of one target that another
     one explains.
     """
-    violated = {verdict.law for verdict in verdicts if verdict.status is Status.VIOLATED}
+    violated = {verdict.law: verdict for verdict in verdicts if verdict.status is Status.VIOLATED}
     found: dict[str, Cause] = {}
     for cause in CAUSES:
         if cause.law in violated:
-            for law in violated:
-                if cause.explains(law):
+            for law, verdict in violated.items():
+                if cause.explains(law) and not _outgrows(verdict, violated[cause.law]):
                     found.setdefault(law, cause)
     return found
+
+
+def _outgrows(symptom: Verdict, cause: Verdict) -> bool:
+    """Whether a violation is too large to come of another: both are sizes, held to rounding, and it
+    is a million times larger.
+    """
+    if symptom.evidence is None or cause.evidence is None:
+        return False
+    sizes = []
+    for evidence in (symptom.evidence, cause.evidence):
+        if evidence.allowed > OF_ROUNDING or not math.isfinite(evidence.residual):
+            return False
+        sizes.append(evidence.residual / max(evidence.scale, 1.0))
+    return sizes[0] > BEYOND * sizes[1] > 0
 
 
 def deepest(verdict: Verdict, causes: Mapping[str, Cause]) -> str:

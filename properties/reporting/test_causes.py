@@ -56,6 +56,13 @@ def test_only_a_violation_explains() -> None:
     assert labels([other, found(VALUES)]) == ["VIOLATED", "VIOLATED"]
 
 
+@pytest.mark.parametrize(("residual", "symptom"), [(3e-11, False), (1e-5, True), (0.0, True)])
+def test_what_is_far_larger_is_no_symptom(residual: float, symptom: bool) -> None:
+    """A log-det that is off by one is not put down to rows that differ in the eleventh digit."""
+    verdicts = [found(ROWS, residual=residual), found("bijection/log-det")]
+    assert ("bijection/log-det" in explained(verdicts)) is symptom
+
+
 def test_a_cause_is_counted_once() -> None:
     """Counts, headings and messages tell the violations that stand for themselves from the others,
     and the others say why.
