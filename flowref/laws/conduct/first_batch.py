@@ -34,10 +34,10 @@ ROUNDED = 1e-6
     source="Kingma and Dhariwal 2018, Glow (arXiv:1807.03039), section 3.1: the first batch comes out with mean 0 and variance 1",
 )
 def first_batch_scale(flow: LivingBijection, batch: Batch) -> Residual:
-    """Where the first batch in train mode sets parameters or buffers for good: a batch several times
-    as large comes out the same, or as many times as large, and not as another power; one that lies
-    higher comes out the same, or as much higher; and its rows in another order come out in that
-    order, as its positions do where each channel is mapped by one line.
+    """Where the first batch in train mode sets parameters or buffers for good, a batch several times
+    as large comes out the same, or as many times as large, and not as another power. One that lies
+    higher comes out the same, or as much higher; rows in another order come out in that order, and
+    so do positions where each channel is mapped by one line.
     """
     if flow.domain.kind != "real":
         raise Unsupported("its domain is not all reals", waits=False)
