@@ -17,6 +17,8 @@ from flowref.backends.torch.operators import EXACT
 
 # Operators that take one of the pieces that a parameter is stacked of, as layers in a loop do.
 PIECES = ("select", "slice", "unbind", "index", "split", "split_with_sizes", "chunk", "narrow")
+# What keeps or compares copies of a parameter reads it for nobody's sake.
+COPIES = ("detach", "clone", "equal")
 
 # A parameter that is read so often in one call is that of a field which is evaluated step by step.
 OFTEN = 8
@@ -75,7 +77,7 @@ class Watching(TorchDispatchMode):
         self.operations += 1
         if torch.Tag.nondeterministic_seeded in func.tags:
             self.draws += 1
-        if getattr(func, "_opname", "") not in PIECES:
+        if getattr(func, "_opname", "") not in (*PIECES, *COPIES):
             self._reads([id(value) for value in _flat(args) if _trained(value)])
         return func(*args, **(kwargs or {}))
 

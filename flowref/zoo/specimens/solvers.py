@@ -23,9 +23,9 @@ class RungeKuttaFlow(nn.Module):
         self.dim, self.steps, self.defect = dim, steps, defect
         self.first, self.second = nn.Linear(dim + 1, 12), nn.Linear(12, dim)
 
-    def velocity(self, t: float, x: Any) -> tuple[Any, Any]:
+    def velocity(self, t: Any, x: Any) -> tuple[Any, Any]:
         """The velocity, and the trace of its Jacobian in closed form."""
-        time = torch.full_like(x[:, :1], t)
+        time = torch.zeros_like(x[:, :1]) + t
         hidden = torch.tanh(self.first(torch.cat([x, time], 1)))
         slope = 1 - hidden**2
         into, out = self.first.weight[:, : self.dim], self.second.weight
@@ -34,7 +34,7 @@ class RungeKuttaFlow(nn.Module):
             trace = (slope * out[0] * into[:, 0]).sum(1)
         return self.second(hidden), trace
 
-    def integrate(self, x: Any, start: float, end: float) -> tuple[Any, Any]:
+    def integrate(self, x: Any, start: Any, end: Any) -> tuple[Any, Any]:
         """Value and log-det, step by step."""
         h, ladj = (end - start) / self.steps, torch.zeros_like(x[:, 0])
         for index in range(self.steps):
@@ -62,6 +62,35 @@ class RungeKuttaFlow(nn.Module):
 def runge_kutta(defect: str = "") -> nn.Module:
     """A continuous flow of two numbers."""
     return RungeKuttaFlow(defect=defect)
+
+
+class TimedFlow(RungeKuttaFlow):
+    """The same for a time that is learned. Source: FFJORD's code, where the square root of the end time
+    is a parameter.
+    """
+
+    def __init__(self, dim: int = 2, steps: int = 8, defect: str = "") -> None:
+        super().__init__(dim, steps, defect)
+        self.root = nn.Parameter(torch.tensor(1.0))
+
+    def end(self) -> Any:
+        """When it ends."""
+        square = self.root.square()
+        return square.item() if self.defect == "end-time-as-a-number" else square
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        return self.integrate(x, 0.0, self.end())
+
+    def inverse(self, z: Any) -> tuple[Any, Any]:
+        """Latents to data."""
+        x, ladj = self.integrate(z, self.end(), 0.0)
+        return x, -ladj if self.defect == "log-det-of-the-way-there" else ladj
+
+
+def timed(defect: str = "") -> nn.Module:
+    """A continuous flow of two numbers for a learned time."""
+    return TimedFlow(defect=defect)
 
 
 class LogisticMixture(nn.Module):
@@ -152,6 +181,13 @@ SPECIMENS = (
             "trace-of-the-first-entry": ("bijection/log-det",),
             "middle-counted-once": ("bijection/log-det",),
             "times-swapped": ("bijection/inverse-roundtrip",),
+        },
+    ),
+    Specimen(
+        "timed",
+        {
+            "end-time-as-a-number": ("conduct/parameter-gradient",),
+            "log-det-of-the-way-there": ("bijection/log-det-antisymmetry",),
         },
     ),
     Specimen(
