@@ -59,7 +59,10 @@ class Inliner(Expressions):
             return ast.FunctionDef(name, parsed(taken), body, [], lineno=0)
         inner = function_of(function) if isinstance(function, FunctionType) else function
         names = [argument.arg for argument in inner.node.args.args]
-        env = {**around(inner), **dict(zip(names, given.values(), strict=False))}
+        env = around(inner)
+        # What is not given has its default.
+        env |= defaults(inner, lambda node: self.of(node, env))
+        env |= dict(zip(names, given.values(), strict=False))
         result = self.run(inner.body, env) or Operand(None)
         body = _shortened(self.lines, self.written(result), env)
         self.lines = outer
