@@ -5,7 +5,6 @@ returns, and which event shape it takes.
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,34 +14,40 @@ import numpy as np
 
 from flowref.adapters.common import jax_normalizing
 from flowref.adapters.user.conventions.names import CONTEXTS, plain
+from flowref.adapters.user.jax.calling import (
+    ROWS,
+    Unmapped,
+    apart,
+    as_arrays,
+    called,
+    near,
+    of_density,
+    of_map,
+    of_sampler,
+    owner_of,
+    with_form,
+    with_key,
+)
 from flowref.adapters.user.jax.reading import iterates
 from flowref.adapters.user.jax.speaking import (
     KEYS,
-    SIZES,
-    UNSEEN,
-    Draw,
     Way,
-    by_name,
     dense,
     drawn,
     mapped,
     method_of,
-    named,
     required,
 )
 from flowref.adapters.user.jax.stretching import stretches
 from flowref.adapters.user.probing import FEATURES, SIDE, shapes
 from flowref.adapters.user.probing import raised_most as told_most
 from flowref.adapters.user.stretching import ENOUGH, told_shapes
-from flowref.model import Dialect, Facts, Shape, TargetError, UnknownShape, draw, place_of
+from flowref.model import Dialect, Facts, Shape, TargetError, UnknownShape, draw
 
-# Rows of batches that are tried: no number of features that is usual.
-ROWS, FEWER = 7, 5
 # Keys that show whether a call draws: signs that are drawn agree for some.
 KEYS_TRIED = 8
 # What an iteration, and a log-det that is integrated, are held to where nothing is promised of them.
 FOUND, SOLVED = 1e-5, 1e-4
-SAME = 1e-6
 # Attributes besides those of `FEATURES` that name the shape of an event.
 SHAPES = ("shape", "input_shape", "image_shape", "data_shape", "x_shape", "in_shape")
 # Channels and sides of images, and numbers of entries of a context, that are tried.
@@ -125,11 +130,6 @@ def images(state: Sequence[Shape]) -> Iterator[Shape]:
     for side in (SIDE, 2 * SIDE):
         yield from ((side, side, count) for count in (*sizes, 1))
     yield from ((SIDE, count) for count in sizes)
-
-
-def owner_of(obj: Any) -> Any:
-    """The module of a pair with its variables; else the object."""
-    return obj[0] if isinstance(obj, tuple | list) and obj else obj
 
 
 def guessed(obj: Any, dialect: Dialect, found: Settled, state: Sequence[Shape]) -> Settled:
@@ -228,7 +228,7 @@ def _loose(obj: Any, dialect: Dialect, facts: Facts) -> bool:
     if facts.context_shape is not None:
         context = rng.standard_normal((ROWS, *facts.context_shape))
     try:
-        closed = jax.make_jaxpr(partial(dialect.forward, apart(obj)))(*_points(x, context))
+        closed = jax.make_jaxpr(partial(dialect.forward, apart(obj)))(*as_arrays(x, context))
     except Exception:  # what cannot be traced tells nothing
         return False
     return stretches(closed.jaxpr, ROWS)
@@ -254,11 +254,11 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         if ladj is None:
             said.append(NO_LADJ)
         else:
-            facts = _with_form(facts, ladj)
+            facts = with_form(facts, ladj)
         if dialect.inverse is not None:
             y = np.asarray(value)
             back = replace(way_of(dialect.inverse), single=way.single)
-            back = _with_key(obj, back)
+            back = with_key(obj, back)
             with contextlib.suppress(Exception):  # what an inverse raises is the laws' affair
                 back = of_map(obj, back, y, context)
             dialect = replace(dialect, inverse=partial(mapped, way=back))
@@ -267,7 +267,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         facts, more = of_traces(obj, dialect, facts, x, context, value)
         said += more
     if dialect.log_prob is not None:
-        way = of_density(obj, _with_key(obj, way_of(dialect.log_prob)), x, context)
+        way = of_density(obj, with_key(obj, way_of(dialect.log_prob)), x, context)
         dialect = replace(dialect, log_prob=partial(dense, way=way))
         facts, more = of_keys(obj, "log_prob", dense, facts, x, context, way)
         said += more
@@ -296,7 +296,7 @@ def of_keys(
         return facts, []
     values = [out if name == "log_prob" else out[0] for out in outs]
     kind = type(owner_of(obj)).__name__
-    if not all(_near(value, values[0]) for value in values):
+    if not all(near(value, values[0]) for value in values):
         raise Drawing(
             f"{name} of {kind} draws by its {way.keyed}: "
             + (
@@ -308,16 +308,12 @@ def of_keys(
             )
         )
     values = [out[1] for out in outs if out[1] is not None and name != "log_prob"]
-    if all(_near(value, values[0]) for value in values):
+    if all(near(value, values[0]) for value in values):
         return facts, [f"{name} takes a {way.keyed}, always the same"]
     return (
         replace(facts, promises={**facts.promises, "estimator": True}),
         [f"{name} draws by its {way.keyed}: its log-det is an estimate, held to no exact value"],
     )
-
-
-class Unmapped(TargetError):
-    """What takes one event cannot be mapped over several."""
 
 
 class Drawing(TargetError):
@@ -340,7 +336,7 @@ def of_traces(
             continue
         try:
             most = 2 * x[0].size + 8
-            if iterates(call, apart(obj), _points(at, context), most):
+            if iterates(call, apart(obj), as_arrays(at, context), most):
                 found.add(name)
         except jax.errors.JAXTypeError:
             said.append(f"{name} cannot be traced by jax: it is called op by op, and not rounded")
@@ -356,214 +352,3 @@ def of_traces(
         promises |= {"log-det-tolerance": SOLVED, "assumed-accuracy": True}
         said.append(f"its log-det is integrated step by step, held to {SOLVED:g}")
     return replace(facts, promises=promises), said
-
-
-def called(function: Any, obj: Any, x: Any, context: Any, way: Way) -> Any:
-    """What a function of a dialect gives: compiled, which is faster than op by op, where it can be."""
-    import jax
-
-    points, alone = _points(x, context), apart(obj)
-    try:
-        return jax.jit(lambda x, context: function(alone, x, context, way))(*points)
-    except Exception:  # what it raises without that is the object's affair
-        return function(apart(obj), *points, way)
-
-
-def apart(obj: Any) -> Any:
-    """A shallow copy: a trace may leave values of its own in the attributes of an object."""
-    try:
-        return copy.copy(obj)
-    except Exception:  # what has no copy is called itself
-        return obj
-
-
-def _points(x: Any, context: Any) -> tuple[Any, Any]:
-    import jax.numpy as jnp
-
-    return jnp.asarray(x), None if context is None else jnp.asarray(context)
-
-
-def _with_form(facts: Facts, ladj: Any) -> Facts:
-    """Facts with the trailing axes that a log-det keeps, or that it is one number."""
-    if ladj.ndim and len(ladj) == ROWS:
-        return replace(facts, ladj_event=tuple(ladj.shape[1:]))
-    if ladj.ndim:
-        return facts
-    return replace(facts, promises={**facts.promises, "scalar-ladj": True})
-
-
-def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
-    """The way of a map as calls of it show: on a batch, where each row comes out as it does in a
-    smaller batch, and otherwise event by event. Raises what the object raises where neither works.
-    """
-    import jax
-
-    way = _with_key(obj, way)
-    found: dict[bool, Way] = {}
-    values: dict[bool, Any] = {}
-    raised: dict[bool, Exception] = {}
-    for single in (False, True):
-        one = replace(way, single=single)
-        try:
-            one = _read(obj, one, x, context)
-            values[single] = called(mapped, obj, x, context, one)
-            found[single] = one
-        except Exception as error:  # the other convention may fit
-            raised[single] = error
-    if False in found and _batched(obj, found[False], values[False], x, context):
-        if True not in found or _agree(values[False], values[True]):
-            ladj = values[False][1]
-            scalar = ladj is not None and not ladj.ndim and True in found
-            return (
-                found[True]
-                if scalar and not _constant(obj, found[True], x, context)
-                else found[False]
-            )
-        return found[False]
-    if True in found:
-        return found[True]
-    last = raised[True]
-    if isinstance(last, jax.errors.JAXTypeError):
-        raise Unmapped(
-            f"{way.method or 'the function'} of {type(owner_of(obj)).__name__} takes one event at a time, and "
-            f"jax.vmap cannot map it over several (it raised {type(last).__name__}{place_of(last)}): it needs "
-            "jax.numpy where it has numpy, and jnp.where or jax.lax.cond where it has if"
-        ) from last
-    raise last
-
-
-def _with_key(obj: Any, way: Way) -> Way:
-    """A way that gives a key to a method that cannot be called without one."""
-    wanted = [name for name in required(method_of(obj, way.method)) if name in KEYS]
-    return replace(way, keyed=wanted[0]) if wanted and not way.keyed else way
-
-
-def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:
-    """The way with the form in which value and log-det come back."""
-    from flowref.adapters.user.jax.speaking import over_rows
-
-    if way.log_det:
-        return way
-    out = called(over_rows, obj, x, context, way)
-    if way.form == UNSEEN and not isinstance(out, tuple | list):
-        raise TargetError(
-            f"a {type(obj).__name__} returns one thing, which is no bijection: what is only called returns "
-            "a value and a log-det"
-        )
-    if not isinstance(out, tuple | list):
-        return _of_value(replace(way, form="alone"), out, x)
-    if len(out) != 2:
-        raise TargetError(
-            f"{way.method or 'it'} returned {len(out)} things; expected a value and a log-det"
-        )
-    sizes = [int(np.prod(np.shape(one))) for one in out]
-    if sizes[0] != x.size and sizes[1] == x.size:
-        return _of_value(replace(way, form="swapped"), out[1], x)
-    return _of_value(replace(way, form="pair"), out[0], x)
-
-
-def _of_value(way: Way, value: Any, x: Any) -> Way:
-    import jax.numpy as jnp
-
-    value = jnp.asarray(value)
-    if jnp.iscomplexobj(value):
-        raise TargetError("it returns complex numbers, which are not judged")
-    if not value.ndim or len(value) != len(x) or value.size != x.size:
-        raise TargetError(
-            f"forward maps an event of shape {tuple(x.shape[1:])} to {tuple(value.shape[1:])}; a "
-            "bijection keeps the number of entries. If the event shape is another, give it as "
-            "?event=3 or ?event=2,4,4"
-        )
-    return way
-
-
-def _batched(obj: Any, way: Way, out: Any, x: Any, context: Any) -> bool:
-    """Whether a method that was called on a batch takes batches: its rows come out alike in a smaller
-    one, and there is a log-det for each, or one for all. Log-dets that are a number for each row are
-    of rows, also where they depend on other rows.
-    """
-    fewer = None if context is None else context[:FEWER]
-    try:
-        less = called(mapped, obj, x[:FEWER], fewer, way)
-    except Exception:
-        return False
-    if not _near(less[0], out[0][:FEWER]):
-        return False
-    if out[1] is None or not out[1].ndim:
-        return True
-    return len(out[1]) == len(x) and len(less[1]) == FEWER
-
-
-def _agree(one: Any, other: Any) -> bool:
-    return _near(one[0], other[0])
-
-
-def _constant(obj: Any, way: Way, x: Any, context: Any) -> bool:
-    """Whether log-dets of single events are all one number."""
-    ladj = np.asarray(called(mapped, obj, x, context, way)[1])
-    return ladj.ndim == 1 and bool(np.allclose(ladj, ladj[0], rtol=1e-12, atol=1e-12))
-
-
-def _near(one: Any, other: Any) -> bool:
-    if np.shape(one) != np.shape(other):
-        return False
-    return bool(np.allclose(one, other, rtol=SAME, atol=SAME, equal_nan=True))
-
-
-def of_density(obj: Any, way: Way, x: Any, context: Any) -> Way:
-    """The way of a log-density: on a batch, or event by event."""
-    raised: Exception | None = None
-    shown: dict[bool, Any] = {}
-    for single in (False, True):
-        try:
-            out = np.asarray(called(dense, obj, x, context, replace(way, single=single)))
-        except Exception as error:
-            raised = error
-            continue
-        if out.shape == (len(x),):
-            shown[single] = out
-    alike = way.keyed or shown.keys() != {False, True}
-    if not alike and not _near(shown[False], shown[True]):
-        return replace(way, single=True)
-    if shown:
-        return replace(way, single=False not in shown)
-    raise raised or TargetError("log_prob gives no number for each point")
-
-
-def of_sampler(obj: Any, method: str, x: Any, context: Any) -> Draw | None:
-    """How a sampler is called, or None."""
-    import jax
-
-    for way in _orders(method_of(obj, method), method, context is not None):
-        for number in (2, 3):
-            try:
-                given = None if context is None else _points(x, context)[1][:number]
-                out = drawn(obj, number, given, jax.random.key(0), way)
-            except Exception:
-                break
-            if tuple(np.shape(out)) != (number, *x.shape[1:]):
-                break
-        else:
-            return way
-    return None
-
-
-def _orders(run: Any, method: str, conditional: bool) -> Iterator[Draw]:
-    """Ways in which a sampler may be called, likeliest first."""
-    names = named(run)
-    more = ("context",) if conditional else ()
-    key, size = (
-        [name for name in by_name(run) if name in words]
-        for words in (KEYS, (*SIZES, "n", "num_samples"))
-    )
-    if key and size and not more:  # distrax: sample(*, seed, sample_shape)
-        for kind in ("shape", "number"):
-            yield Draw(method, ("key", kind), names=(key[0], size[0]))
-    first_is_key = bool(names) and names[0] in KEYS
-    first = "shape" if set(names) & set(SIZES) else "number"
-    other = "number" if first == "shape" else "shape"
-    for kind in (first, other):
-        orders = [("key", kind), (kind, "key")]
-        for order in orders if first_is_key or not names else orders[::-1]:
-            yield Draw(method, (*order, *more))
-    yield Draw(method, ("key", *more), single=True)

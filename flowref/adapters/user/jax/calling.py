@@ -1,0 +1,251 @@
+"""How the methods of a user's object of JAX are called, as calls of them show: on batches or event by event,
+with a key, by place or by name, and what they return.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flowref.adapters.user.jax.speaking import (
+    KEYS,
+    SIZES,
+    UNSEEN,
+    Draw,
+    Way,
+    by_name,
+    dense,
+    drawn,
+    mapped,
+    method_of,
+    named,
+    over_rows,
+    required,
+)
+from flowref.model import Facts, TargetError, place_of
+
+# Rows of batches that are tried: no number of features that is usual.
+ROWS, FEWER = 7, 5
+SAME = 1e-6
+
+
+class Unmapped(TargetError):
+    """What takes one event cannot be mapped over several."""
+
+
+def owner_of(obj: Any) -> Any:
+    """The module of a pair with its variables; else the object."""
+    return obj[0] if isinstance(obj, tuple | list) and obj else obj
+
+
+def called(function: Any, obj: Any, x: Any, context: Any, way: Way) -> Any:
+    """What a function of a dialect gives: compiled, which is faster than op by op, where it can be."""
+    import jax
+
+    points, alone = as_arrays(x, context), apart(obj)
+    try:
+        return jax.jit(lambda x, context: function(alone, x, context, way))(*points)
+    except Exception:  # what it raises without that is the object's affair
+        return function(apart(obj), *points, way)
+
+
+def apart(obj: Any) -> Any:
+    """A shallow copy: a trace may leave values of its own in the attributes of an object."""
+    try:
+        return copy.copy(obj)
+    except Exception:  # what has no copy is called itself
+        return obj
+
+
+def as_arrays(x: Any, context: Any) -> tuple[Any, Any]:
+    import jax.numpy as jnp
+
+    return jnp.asarray(x), None if context is None else jnp.asarray(context)
+
+
+def with_form(facts: Facts, ladj: Any) -> Facts:
+    """Facts with the trailing axes that a log-det keeps, or that it is one number."""
+    if ladj.ndim and len(ladj) == ROWS:
+        return replace(facts, ladj_event=tuple(ladj.shape[1:]))
+    if ladj.ndim:
+        return facts
+    return replace(facts, promises={**facts.promises, "scalar-ladj": True})
+
+
+def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
+    """The way of a map as calls of it show: on a batch, where each row comes out as it does in a
+    smaller batch, and otherwise event by event. Raises what the object raises where neither works.
+    """
+    import jax
+
+    way = with_key(obj, way)
+    found: dict[bool, Way] = {}
+    values: dict[bool, Any] = {}
+    raised: dict[bool, Exception] = {}
+    for single in (False, True):
+        one = replace(way, single=single)
+        try:
+            one = _read(obj, one, x, context)
+            values[single] = called(mapped, obj, x, context, one)
+            found[single] = one
+        except Exception as error:  # the other convention may fit
+            raised[single] = error
+    if False in found and _batched(obj, found[False], values[False], x, context):
+        if True not in found or _agree(values[False], values[True]):
+            ladj = values[False][1]
+            scalar = ladj is not None and not ladj.ndim and True in found
+            return (
+                found[True]
+                if scalar and not _constant(obj, found[True], x, context)
+                else found[False]
+            )
+        return found[False]
+    if True in found:
+        return found[True]
+    last = raised[True]
+    if isinstance(last, jax.errors.JAXTypeError):
+        raise Unmapped(
+            f"{way.method or 'the function'} of {type(owner_of(obj)).__name__} takes one event at a time, and "
+            f"jax.vmap cannot map it over several (it raised {type(last).__name__}{place_of(last)}): it needs "
+            "jax.numpy where it has numpy, and jnp.where or jax.lax.cond where it has if"
+        ) from last
+    raise last
+
+
+def with_key(obj: Any, way: Way) -> Way:
+    """A way that gives a key to a method that cannot be called without one."""
+    wanted = [name for name in required(method_of(obj, way.method)) if name in KEYS]
+    return replace(way, keyed=wanted[0]) if wanted and not way.keyed else way
+
+
+def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:
+    """The way with the form in which value and log-det come back."""
+    if way.log_det:
+        return way
+    out = called(over_rows, obj, x, context, way)
+    if way.form == UNSEEN and not isinstance(out, tuple | list):
+        raise TargetError(
+            f"a {type(obj).__name__} returns one thing, which is no bijection: what is only called returns "
+            "a value and a log-det"
+        )
+    if not isinstance(out, tuple | list):
+        return _of_value(replace(way, form="alone"), out, x)
+    if len(out) != 2:
+        raise TargetError(
+            f"{way.method or 'it'} returned {len(out)} things; expected a value and a log-det"
+        )
+    sizes = [int(np.prod(np.shape(one))) for one in out]
+    if sizes[0] != x.size and sizes[1] == x.size:
+        return _of_value(replace(way, form="swapped"), out[1], x)
+    return _of_value(replace(way, form="pair"), out[0], x)
+
+
+def _of_value(way: Way, value: Any, x: Any) -> Way:
+    import jax.numpy as jnp
+
+    value = jnp.asarray(value)
+    if jnp.iscomplexobj(value):
+        raise TargetError("it returns complex numbers, which are not judged")
+    if not value.ndim or len(value) != len(x) or value.size != x.size:
+        raise TargetError(
+            f"forward maps an event of shape {tuple(x.shape[1:])} to {tuple(value.shape[1:])}; a "
+            "bijection keeps the number of entries. If the event shape is another, give it as "
+            "?event=3 or ?event=2,4,4"
+        )
+    return way
+
+
+def _batched(obj: Any, way: Way, out: Any, x: Any, context: Any) -> bool:
+    """Whether a method that was called on a batch takes batches: its rows come out alike in a smaller
+    one, and there is a log-det for each, or one for all. Log-dets that are a number for each row are
+    of rows, also where they depend on other rows.
+    """
+    fewer = None if context is None else context[:FEWER]
+    try:
+        less = called(mapped, obj, x[:FEWER], fewer, way)
+    except Exception:
+        return False
+    if not near(less[0], out[0][:FEWER]):
+        return False
+    if out[1] is None or not out[1].ndim:
+        return True
+    return len(out[1]) == len(x) and len(less[1]) == FEWER
+
+
+def _agree(one: Any, other: Any) -> bool:
+    return near(one[0], other[0])
+
+
+def _constant(obj: Any, way: Way, x: Any, context: Any) -> bool:
+    """Whether log-dets of single events are all one number."""
+    ladj = np.asarray(called(mapped, obj, x, context, way)[1])
+    return ladj.ndim == 1 and bool(np.allclose(ladj, ladj[0], rtol=1e-12, atol=1e-12))
+
+
+def near(one: Any, other: Any) -> bool:
+    if np.shape(one) != np.shape(other):
+        return False
+    return bool(np.allclose(one, other, rtol=SAME, atol=SAME, equal_nan=True))
+
+
+def of_density(obj: Any, way: Way, x: Any, context: Any) -> Way:
+    """The way of a log-density: on a batch, or event by event."""
+    raised: Exception | None = None
+    shown: dict[bool, Any] = {}
+    for single in (False, True):
+        try:
+            out = np.asarray(called(dense, obj, x, context, replace(way, single=single)))
+        except Exception as error:
+            raised = error
+            continue
+        if out.shape == (len(x),):
+            shown[single] = out
+    alike = way.keyed or shown.keys() != {False, True}
+    if not alike and not near(shown[False], shown[True]):
+        return replace(way, single=True)
+    if shown:
+        return replace(way, single=False not in shown)
+    raise raised or TargetError("log_prob gives no number for each point")
+
+
+def of_sampler(obj: Any, method: str, x: Any, context: Any) -> Draw | None:
+    """How a sampler is called, or None."""
+    import jax
+
+    for way in _orders(method_of(obj, method), method, context is not None):
+        for number in (2, 3):
+            try:
+                given = None if context is None else as_arrays(x, context)[1][:number]
+                out = drawn(obj, number, given, jax.random.key(0), way)
+            except Exception:
+                break
+            if tuple(np.shape(out)) != (number, *x.shape[1:]):
+                break
+        else:
+            return way
+    return None
+
+
+def _orders(run: Any, method: str, conditional: bool) -> Iterator[Draw]:
+    """Ways in which a sampler may be called, likeliest first."""
+    names = named(run)
+    more = ("context",) if conditional else ()
+    key, size = (
+        [name for name in by_name(run) if name in words]
+        for words in (KEYS, (*SIZES, "n", "num_samples"))
+    )
+    if key and size and not more:  # distrax: sample(*, seed, sample_shape)
+        for kind in ("shape", "number"):
+            yield Draw(method, ("key", kind), names=(key[0], size[0]))
+    first_is_key = bool(names) and names[0] in KEYS
+    first = "shape" if set(names) & set(SIZES) else "number"
+    other = "number" if first == "shape" else "shape"
+    for kind in (first, other):
+        orders = [("key", kind), (kind, "key")]
+        for order in orders if first_is_key or not names else orders[::-1]:
+            yield Draw(method, (*order, *more))
+    yield Draw(method, ("key", *more), single=True)
