@@ -1,0 +1,181 @@
+"""How the map of an object is called: with a running log-det, several tensors, halves or a tuple of one,
+and what it returns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from flowref.adapters.user import calls
+from flowref.adapters.user.conventions import asking, signatures
+from flowref.adapters.user.conventions.beside import told_beside
+from flowref.adapters.user.conventions.columns import packed
+from flowref.adapters.user.conventions.directions import Chosen, Way, running_words
+from flowref.adapters.user.conventions.priors import told_by_base
+from flowref.adapters.user.conventions.readings import declared, is_tensor, read
+from flowref.adapters.user.conventions.spoken import (
+    Spoken,
+    entries_of,
+    follows,
+    method_name,
+    of_several,
+)
+
+
+def way_ahead(
+    obj: Any, way: Way, x: Any, context: Any, chosen: Chosen, volume: bool
+) -> tuple[Way, Spoken]:
+    """The forward call, made once."""
+    if way.form == "plain" and (wrapped := _wrapped(obj, way, x, context)):
+        return wrapped
+    if way.form == "running":
+        try:
+            spoken = _running(obj, way, x, context)
+        except Exception:
+            if (other := _halves(obj, way, (x, context), chosen, volume)) is None:
+                raise
+            return other
+        if spoken is not None:
+            return way, spoken
+        plainly = bool(way.keyword) and not (way.words or way.given)
+        way = replace(way, form="plain", sign="", keyword="", usual=plainly)
+    try:
+        out = way.ask(obj, x, context)
+    except Exception:
+        other = _triple(obj, way, x, context) or _several(obj, way, x)
+        other = other or _halves(obj, way, (x, context), chosen, volume)
+        if other is None:
+            raise
+        return other
+    return way, _read(obj, way, out, (x, context), chosen, volume)
+
+
+def _read(
+    obj: Any, way: Way, out: Any, point: tuple[Any, Any], chosen: Chosen, volume: bool
+) -> Spoken:
+    """The forward call as what it returned is read."""
+    x, context = point
+    if "columns" in chosen:
+        reading = packed(out, len(x), entries_of(x), chosen["columns"], "forward")
+        return Spoken(way.speak(reading.value, reading.ladj), reading.words)
+    told = "" if "returns" in chosen else told_by_base(obj, out, len(x), entries_of(x))
+    if told:
+        choice = {**chosen, "returns": told}
+        reading = declared(out, len(x), entries_of(x), choice, "as its base tells")
+    else:
+        reading = read(out, len(x), entries_of(x), chosen, "forward")
+    alone = reading.ladj is asking.none
+    if alone and is_tensor(out) and not hasattr(obj, "log_abs_det_jacobian"):
+        beside = told_beside(obj, way.ask, x, context)
+        if beside is not None:
+            function = beside.onward(way.ask, reading.value)
+            return Spoken(function, (beside.words,), beside=beside)
+    if alone and volume and not hasattr(obj, "log_abs_det_jacobian"):
+        return Spoken(
+            partial(asking.zeros, ask=way.ask, value=reading.value), reading.words, reading.parts
+        )
+    if way.usual and reading.usual:
+        if hasattr(obj, "log_abs_det_jacobian") and is_tensor(out):
+            one = len(signatures.required(obj, "log_abs_det_jacobian")) == 1
+            return Spoken(calls.forward_single_of_input if one else calls.forward_single)
+        return Spoken(calls.forward_single if alone else calls.forward_pair)
+    dense = None
+    if reading.log_prob:
+        dense = partial(asking.log_prob_by, ask=way.ask, entries=reading.log_prob)
+    return Spoken(way.speak(reading.value, reading.ladj), reading.words, reading.parts, dense)
+
+
+def _running(obj: Any, way: Way, x: Any, context: Any) -> Spoken | None:
+    """A call that is fed a running log-det; None where it gives none back."""
+    for column in (False, True):
+        before = asking.running_numbers(x, column)
+        given = before.clone()
+        try:
+            out = way.ask(obj, x, context, given)
+        except Exception:
+            if column and not way.keyword:
+                raise
+            continue
+        if not isinstance(out, (tuple, list)) or len(out) < 2 or not is_tensor(out[1]):
+            return None
+        if tuple(out[1].shape) != tuple(before.shape):
+            continue
+        if way.keyword and not follows(way.ask(obj, x, context, before + 1), out):
+            return None
+        written = "" if bool((given == before).all()) else ", written to the tensor that came in"
+        return Spoken(way.speak(column=column), (running_words(obj, way) + written,))
+    return None
+
+
+def _halves(
+    obj: Any, way: Way, point: tuple[Any, Any], chosen: Chosen, volume: bool
+) -> tuple[Way, Spoken] | None:
+    """A call that takes a tuple of two halves of a point, and returns one; None where it does not."""
+    if way.halves or len(point[0].shape) < 2 or point[0].shape[1] < 2:
+        return None
+    words = "; ".join(filter(None, (way.words, "a tuple of two halves in, and out")))
+    try:
+        way, spoken = way_ahead(
+            obj, replace(way, halves=True, usual=False, words=words), *point, chosen, volume
+        )
+        fits = way.halves and spoken.function(obj, *point)[0].shape == point[0].shape
+    except Exception:  # the call as it is usual is told
+        return None
+    return (way, spoken) if fits else None
+
+
+def _triple(obj: Any, way: Way, x: Any, context: Any) -> tuple[Way, Spoken] | None:
+    """A call that takes and returns a triple; None where it does not."""
+    if len(signatures.required(obj, way.method or method_name(obj))) != 1:
+        return None
+    way = replace(way, form="triple", sign="add", usual=False)
+    try:
+        out = way.ask(obj, x, context, asking.running_numbers(x, False))
+    except Exception:
+        return None
+    if not isinstance(out, (tuple, list)) or len(out) != 3 or not is_tensor(out[1]):
+        return None
+    return way, Spoken(way.speak(), (running_words(obj, way),))
+
+
+def _several(obj: Any, way: Way, x: Any) -> tuple[Way, Spoken] | None:
+    """A call that takes several tensors, and returns as many and maybe a log-det; None where it does
+    not.
+    """
+    method = way.method or method_name(obj)
+    alike = signatures.alike(obj, method)
+    taken = signatures.parameters(obj, method)
+    if not alike and not any(one.kind is one.VAR_POSITIONAL for one in taken):
+        return None
+    size = x.shape[-1]
+    for count in (alike,) if alike else (2, 3):
+        if size < count:
+            break
+        sizes = (size // count,) * (count - 1)
+        several = replace(way, form="several", sizes=(*sizes, size - sum(sizes)), usual=False)
+        try:
+            spoken = of_several(several, several.ask(obj, x, None), x)
+        except Exception:
+            continue
+        if spoken is not None and (alike or "no log-det" not in spoken.words[0]):
+            return several, spoken
+    return None
+
+
+def _wrapped(obj: Any, way: Way, x: Any, context: Any) -> tuple[Way, Spoken] | None:
+    """A call that takes a tuple of one tensor and returns one, with the log-det beside it; None where
+    its signature does not say so, or it does not.
+    """
+    named = {one.name for one in signatures.parameters(obj, way.method or method_name(obj))}
+    if not {"rev", "jac"} <= named:
+        return None
+    way = replace(way, form="wrapped", usual=False)
+    try:
+        out = way.ask(obj, x, context)
+    except Exception:
+        return None
+    if not isinstance(out, tuple) or len(out) != 2 or not isinstance(out[0], (tuple, list)):
+        return None
+    return way, Spoken(way.speak(asking.only_of), ("a tuple of one tensor in, and out",))

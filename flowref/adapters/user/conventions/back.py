@@ -1,0 +1,240 @@
+"""Which call of an object goes back, and how it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from flowref.adapters.user import calls
+from flowref.adapters.user.conventions import asking, signatures
+from flowref.adapters.user.conventions.beside import Told, told_beside
+from flowref.adapters.user.conventions.columns import packed
+from flowref.adapters.user.conventions.directions import Chosen, Way, forward_way, inverse_ways
+from flowref.adapters.user.conventions.names import LIKELY
+from flowref.adapters.user.conventions.readings import is_tensor, read
+from flowref.adapters.user.conventions.spoken import (
+    BACK_ALONE,
+    Spoken,
+    entries_of,
+    follows,
+    method_name,
+    of_several,
+)
+from flowref.model import Ambiguous, one_line
+
+# What is raised where numbers of two precisions meet.
+MISMATCH = re.compile(
+    r"same dtype|scalar type|double != float|float != double|Double.*Float|dtype mismatch|should be the same"
+)
+
+
+def way_back(
+    obj: Any, forward: Way, spoken: Spoken, point: tuple[Any, Any, Any], chosen: Chosen
+) -> tuple[Any, list[str], list[str]]:
+    """The function that goes back, or None; what the line says of it; and hints."""
+    found: list[tuple[Way, Spoken, Any]] = []
+    hints: list[str] = []
+    ways = inverse_ways(obj, forward, chosen)
+    for way in ways:
+        if forward.form == "triple" and way.form == "plain":
+            way = replace(way, form="triple", sign="add", usual=False)
+        if forward.form == "arrays" and way.form == "plain":
+            way = replace(way, form="arrays", usual=False)
+        if forward.form == "wrapped" and way.form == "plain":
+            way = replace(way, form="wrapped", usual=False)
+        if forward.halves and way.form in ("plain", "running"):
+            way = replace(way, halves=True, usual=False)
+        if forward.form == "several":
+            way = replace(way, form="several", sizes=forward.sizes, usual=False)
+        try:
+            back = _back(obj, way, spoken, point, chosen)
+            value = None if back is None else back.function(obj, *point[1:])[0]
+        except NotImplementedError:
+            return None, ["no inverse"], ["no inverse: it raises NotImplementedError"]
+        except Ambiguous:
+            raise
+        except (
+            Exception
+        ) as error:  # what inverse raises is the laws' affair; others may be for else
+            if _narrow(error, point[1]):
+                raise
+            if way.method and signatures.refuses(obj, way.method):
+                return None, ["no inverse"], [f"no inverse: it raises {one_line(error, 80)}"]
+            if way.usual or "inverse" in chosen:
+                return _as_it_is(obj, way, spoken), list(filter(None, [way.words])), []
+            hints.append(f"{way.words.removeprefix('inverse: ')} raised {one_line(error, 80)}")
+            continue
+        if back is None or value is None:
+            continue
+        if way.usual or "inverse" in chosen or value.shape == point[0].shape:
+            found.append((way, back, value))
+    if not found:
+        return None, [], [*_missing(obj, forward, hints)]
+    if len(found) > 1:  # a parameter that the code takes and forgets turns nothing around
+        onward = spoken.function(obj, *point[1:])[0]
+        turned = [one for one in found if not (one[0].given and _same(one[2], onward))]
+        found = turned or found
+    others = [way for way, _, value in found[1:] if not _same(value, found[0][2])]
+    if others:
+        names = [way.words.removeprefix("inverse: ") for way in (found[0][0], *others)]
+        raise Ambiguous(
+            f"it goes back by {' and by '.join(names)}, and they disagree; say "
+            f"{' or '.join(_option(way) for way in (found[0][0], *others))}"
+        )
+    way, back, _ = found[0]
+    agreeing = [other.words.removeprefix("inverse: ") for other, _, _ in found[1:]]
+    words = f"{way.words}, as {' and '.join(agreeing)}" if agreeing else way.words
+    return back.function, [*filter(None, [words]), *back.words], []
+
+
+def _narrow(error: Exception, latent: Any) -> bool:
+    """Whether a way back raises because it computes in single precision, whatever it is given: the
+    object is judged in that.
+    """
+    return "float64" in str(latent.dtype) and MISMATCH.search(str(error)) is not None
+
+
+def _option(way: Way) -> str:
+    if way.given:
+        name, value = way.given[0]
+        return f"?inverse={name}:{str(value).lower() if value is True else value}"
+    return f"?inverse={way.method}"
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one.shape == other.shape and bool(
+        ((one == other) | ((one != one) & (other != other))).all()
+    )
+
+
+def _as_it_is(obj: Any, way: Way, spoken: Spoken) -> Any:
+    """An inverse that raises here, for the laws to report."""
+    if spoken.parts:
+        ask = way.on_parts(spoken.parts)
+        return partial(asking.mapped, ask=ask, value=asking.whole, ladj=asking.none)
+    if way.form != "plain":
+        return way.speak()
+    if not way.usual:
+        return partial(asking.mapped, ask=way.ask, value=asking.whole, ladj=asking.none)
+    single = spoken.function in (calls.forward_single, calls.forward_single_of_input)
+    return calls.inverse_single if single else calls.inverse_pair
+
+
+def _back_beside(obj: Any, way: Way, told: Told, latent: Any, context: Any) -> Spoken:
+    """A way back that returns its value alone, of an object that tells its log-det beside the map."""
+    if told.arity or told_beside(obj, way.ask, latent, context, back=True):
+        return Spoken(told.back(way.ask, asking.whole))
+    return Spoken(way.speak(asking.whole, asking.none), (BACK_ALONE,))
+
+
+def _back(
+    obj: Any, way: Way, forward: Spoken, point: tuple[Any, Any, Any], chosen: Chosen
+) -> Spoken | None:
+    """One way back, called once on a latent; None where it is nothing of the kind. ``forward``: how
+    the map was read.
+    """
+    x, latent, context = point
+    parts = forward.parts
+    if parts:
+        out = way.on_parts(parts)(obj, latent, context)
+        reading = read(out, len(x), entries_of(x), {}, "inverse")
+        function = partial(
+            asking.mapped, ask=way.on_parts(parts), value=reading.value, ladj=reading.ladj
+        )
+        return Spoken(function)
+    if way.form == "several":
+        back = of_several(way, way.ask(obj, latent, context), x)
+        if back is None:
+            return Spoken(way.speak())
+        alone = "no log-det" in back.words[0] and "no log-det" not in forward.words[0]
+        return replace(back, words=(BACK_ALONE,) if alone else ())
+    if way.form in ("running", "triple"):
+        spoken = _back_running(obj, way, point, chosen)
+        if spoken is not None or not way.keyword:
+            return spoken
+        way = replace(way, form="plain", sign="", keyword="", usual=way.method == "inverse")
+    if way.form == "wrapped":
+        return Spoken(way.speak(asking.only_of))
+    out = way.ask(obj, latent, context)
+    if "columns" in chosen and is_tensor(out) and tuple(out.shape) != tuple(x.shape):
+        reading = packed(out, len(x), entries_of(x), chosen["columns"], "inverse")
+        return Spoken(way.speak(reading.value, reading.ladj))
+    if is_tensor(out) and forward.beside is not None:
+        return _back_beside(obj, way, forward.beside, latent, context)
+    if way.usual and hasattr(obj, "log_abs_det_jacobian") and is_tensor(out):
+        one = len(signatures.required(obj, "log_abs_det_jacobian")) == 1
+        return Spoken(calls.inverse_single_of_input if one else calls.inverse_single)
+    if way.usual and (is_tensor(out) or (isinstance(out, tuple) and is_tensor(out[0]))):
+        words = () if isinstance(out, tuple) and out[1:2] != (None,) else (BACK_ALONE,)
+        return Spoken(calls.inverse_pair, words)
+    reading = read(out, len(x), entries_of(x), {}, "inverse")
+    words = (BACK_ALONE,) if reading.ladj is asking.none else ()
+    if way.usual and reading.usual:
+        return Spoken(calls.inverse_pair, words)
+    return Spoken(way.speak(reading.value, reading.ladj), words)
+
+
+def _back_running(obj: Any, way: Way, point: tuple[Any, Any, Any], chosen: Chosen) -> Spoken | None:
+    """One way back that is fed a running log-det."""
+    x, latent, context = point
+    for column in (False, True):
+        before = asking.running_numbers(x, column)
+        try:
+            out = way.ask(obj, latent, context, before.clone())
+        except NotImplementedError:
+            raise
+        except Exception:
+            if column:
+                raise
+            continue
+        if not isinstance(out, (tuple, list)):
+            plain = replace(way, form="plain", sign="")
+            reading = read(out, len(x), entries_of(x), {}, "inverse")
+            return Spoken(plain.speak(reading.value, reading.ladj), (BACK_ALONE,))
+        if tuple(getattr(out[1], "shape", ())) != tuple(before.shape):
+            continue
+        if way.keyword and not follows(way.ask(obj, latent, context, before + 1), out):
+            return None
+        given = chosen.get("inverse_ladj") == "given"
+        unchanged = bool((out[1] == before).all())
+        if unchanged and not given and _forward_changes(obj, way, point, before):
+            return Spoken(replace(way, sign="none").speak(column=column), (BACK_ALONE,))
+        return Spoken(way.speak(column=column))
+    return None
+
+
+def _forward_changes(obj: Any, way: Way, point: tuple[Any, Any, Any], before: Any) -> bool:
+    """Whether the map itself changes the running log-det that its inverse hands back untouched."""
+    forward = forward_way(obj, {})
+    if forward is None or forward.form == "plain":
+        return True
+    x, _, context = point
+    forward = replace(forward, form=way.form, sign=way.sign, halves=way.halves)
+    out = forward.ask(obj, x, context, before.clone())
+    return not bool((out[1] == before).all())
+
+
+def _missing(obj: Any, forward: Way, hints: list[str]) -> Iterator[str]:
+    """What to say where no inverse was found."""
+    if signatures.attribute(obj, "inverse") is None and hasattr(obj, "inverse"):
+        yield "no inverse: the attribute is None"
+        return
+    named = [
+        name
+        for name in LIKELY
+        if name != forward.method
+        and signatures.own(obj, name)
+        and len(signatures.required(obj, name)) == 1
+    ]
+    mode, words = signatures.words(obj, forward.method or method_name(obj))
+    if named:
+        yield f"no inverse found; it has {named[0]}(z): say ?inverse={named[0]}"
+    elif mode and not words:
+        yield f"no inverse found; forward takes {mode}: say ?inverse={mode}:WORD"
+    elif hints:
+        yield f"no inverse found; {'; '.join(hints)}"
+    else:
+        yield "no inverse found"
