@@ -30,7 +30,8 @@ def excused(measurement: Measurement, point: Batch) -> str:
     against the object whatever falls.
     """
     subject = measurement.subject
-    if subject.refined is None or not subject.promises.get("assumed-accuracy"):
+    assumed = measurement.law.by_steps and subject.promises.get("assumed-accuracy")
+    if subject.refined is None or not assumed:
         return ""
     with contextlib.suppress(Exception):  # more steps may take more than there is
         start = _size(measurement, point, subject)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from flowref.adapters.user.calls import forward_single, sample_shape
 from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.directions import BATCH_AXIS
+from flowref.adapters.user.conventions.estimating import WORDS as ESTIMATED
+from flowref.adapters.user.conventions.estimating import estimated
 from flowref.adapters.user.conventions.names import SYNCS
-from flowref.adapters.user.conventions.series import Series, series_of
+from flowref.adapters.user.conventions.series import series_of
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
 from flowref.adapters.user.conventions.simplex import DECLARED
 from flowref.adapters.user.conventions.syncing import owners, synced, syncing
@@ -38,6 +41,7 @@ from flowref.model import (
 
 # Said of log-dets that are cast to single precision, or made in it.
 SINGLE_LADJ = "log-det in single precision, and judged in that"
+Found = TypeVar("Found")
 
 
 def settled(
@@ -110,9 +114,12 @@ def settled(
         facts = replace(facts, promises={**facts.promises, "narrow-log-det": True})
         itself = accumulates(instance, spoken.dialect, x, context, instance.dtype)
         spoken = spoken.saying(SINGLE_LADJ if itself else "log-det added up in the default dtype")
-    if series := broken_off(instance, spoken.dialect, x, context):
+    if series := of_log_det(series_of, instance, spoken.dialect, x, context):
         spoken = replace(spoken, dialect=series.of(spoken.dialect)).saying(series.words)
         facts = replace(facts, promises={"log-det-tolerance": series.tolerance, **facts.promises})
+    elif of_log_det(estimated, instance, spoken.dialect, x, context):
+        facts = replace(facts, promises={"estimator": True, **facts.promises})
+        spoken = spoken.saying(ESTIMATED)
     if bounds := clamped(instance, spoken.dialect, facts):
         facts = replace(facts, domain=bounds)
         ends = f"({bounds.low:.4g}, {bounds.high:.4g})"
@@ -181,16 +188,22 @@ def resting(instance: Instance) -> Any:
     return obj
 
 
-def broken_off(
-    instance: Instance, dialect: Dialect, x: Array, context: Array | None
-) -> Series | None:
-    """The series that the log-det of a user's object is, or None."""
+def of_log_det(
+    asked: Callable[[Any, Any, Any, Any], Found],
+    instance: Instance,
+    dialect: Dialect,
+    x: Array,
+    context: Array | None,
+) -> Found | None:
+    """What calls of a copy show of the log-det of a user's object, asked by a function of it; None of
+    what has no map.
+    """
     if dialect.forward is None or instance.backend.name != "torch":
         return None
     with instance.backend.sandbox(0, instance.dtype):
         obj = resting(instance)
         given = None if context is None else instance.backend.tensor(context, instance.dtype)
-        return series_of(obj, dialect.forward, instance.backend.tensor(x, instance.dtype), given)
+        return asked(obj, dialect.forward, instance.backend.tensor(x, instance.dtype), given)
 
 
 def unsynced(instance: Instance, dialect: Dialect) -> str:

@@ -120,6 +120,8 @@ class Law:
     ``picture(subject, point)``: a figure of a violation, measured once when it is recorded.
     ``echo``: of a law that compares a call with itself, made in another manner: how the call alone
     answers to noise is how the residual does, and costs a fraction.
+    ``by_steps``: what falls as a solver takes more steps is the error of these; False for a law that
+    makes one call twice, which no number of steps explains.
     ``pointwise``: a point by itself shows as much of it as several; where rows are dear, one is
     measured.
     """
@@ -150,6 +152,7 @@ class Law:
     former: str = ""
     picture: Callable[[Any, Batch], Figure] | None = None
     echo: Echo | None = None
+    by_steps: bool = True
     pointwise: bool = False
 
     def __post_init__(self) -> None:

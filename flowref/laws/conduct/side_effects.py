@@ -103,6 +103,7 @@ def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
     effort=3,
     applies=not_estimator,
     source="a likelihood in eval mode is a function of its input",
+    by_steps=False,
     pointwise=True,
 )
 def deterministic(flow: Living, batch: Batch) -> Residual:
@@ -117,7 +118,11 @@ def deterministic(flow: Living, batch: Batch) -> Residual:
         yield first, second
 
     probed = probes(flow, batch, calls=POINTWISE)
-    return agree(probed, outcomes, "the second call returned something else")
+    return agree(
+        probed,
+        outcomes,
+        "the second call returned something else; of an estimate say ?promises=estimator",
+    )
 
 
 @law(

@@ -8,7 +8,7 @@ import numpy as np
 
 from flowref.laws.bijection.log_det_estimate import estimator
 from flowref.laws.common.outcomes import flags
-from flowref.model import EXACT, Batch, Residual, Unsupported, law
+from flowref.model import ADVICE, EXACT, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Bijection, Living
 from flowref.model.steps import Eval, Run
 
@@ -23,6 +23,8 @@ class LivingBijection(Bijection, Living, Protocol):
 
 @law(
     "continuous/noise-once-per-solve",
+    version=2,
+    force=ADVICE,
     tolerance=EXACT,
     effort=1,
     size=4,
@@ -35,6 +37,9 @@ class LivingBijection(Bijection, Living, Protocol):
 def noise_once_per_solve(flow: LivingBijection, batch: Batch) -> Residual:
     """A map of values that are not random, with a log-det that is estimated by noise, draws none
     between the evaluations of its field: one draw lasts for a whole solve.
+
+    An advice: steps of fixed length have the same mean with fresh noise, which those that an error
+    estimate chooses have not.
     """
     deterministic(flow, batch)
     seen = flow.forward.observe(batch.x, batch.context)

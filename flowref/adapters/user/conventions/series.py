@@ -76,7 +76,7 @@ def series_of(obj: Any, call: Any, x: Any, context: Any) -> Series | None:
                     return Series(value, path, name, more)
     length = 0
     with contextlib.suppress(Exception):  # what it raises is the laws' affair
-        length = _longest_chain(partial(call, obj, x, context))
+        length = longest_chain(partial(call, obj, x, context))
         if length >= SHORTEST and _draws(obj, call, x, context):
             return None
     return Series(length) if length >= SHORTEST else None
@@ -122,7 +122,7 @@ def _converges(obj: Any, call: Any, point: tuple[Any, Any], place: tuple[str, st
     return value + ADDED[-1]
 
 
-def _longest_chain(call: Any) -> int:
+def longest_chain(call: Any) -> int:
     """How many derivatives a call takes one along the other: of the last result, as the terms of a
     series of products with a Jacobian are.
     """

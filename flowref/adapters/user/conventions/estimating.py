@@ -1,0 +1,26 @@
+"""Log-dets that are estimated with random probes, as Hutchinson's estimate of a trace is: found by calls,
+of which the values agree and the log-dets do not, and by the products with a Jacobian that they take.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import Any
+
+from flowref.adapters.user.conventions.series import longest_chain
+
+WORDS = (
+    "log-det: estimated with random probes, judged as an estimate; "
+    "?promises=unbiased-log-det has its mean judged"
+)
+
+
+def estimated(obj: Any, call: Any, x: Any, context: Any) -> bool:
+    """Whether the log-det of a call is such an estimate. ``obj``: a copy in eval mode."""
+    with contextlib.suppress(Exception):  # what it raises is the laws' affair
+        (value, ladj), (again, other) = (call(obj, x, context) for _ in range(2))
+        if ladj is None or bool((ladj == other).all()) or not bool((value == again).all()):
+            return False
+        return longest_chain(partial(call, obj, x, context)) > 0
+    return False
