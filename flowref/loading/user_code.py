@@ -18,6 +18,8 @@ from flowref.model import FlowrefError, Target, TargetError, nearest, one_line, 
 
 # What a target's file may be.
 SUFFIXES = (".py", ".ipynb")
+# Where the definitions of a script keep what its own work raised.
+RAISED = "__raised__"
 
 
 def value_of(target: Target) -> Any:
@@ -27,6 +29,8 @@ def value_of(target: Target) -> Any:
     value: Any = import_place(place) if cells is None else import_place(place, cells)
     for attribute in name.split("."):
         if not hasattr(value, attribute):
+            if error := getattr(value, RAISED, None):
+                raise TargetError(f"importing {place} raised {one_line(error, 300)}") from error
             public = [key for key in vars(value) if not key.startswith("_")]
             raise TargetError(f"{place} has no {attribute!r}{nearest(attribute, public)}")
         value = getattr(value, attribute)
@@ -130,7 +134,9 @@ def import_file(path: Path) -> ModuleType:
         except BaseException as error:
             sys.modules.pop(name, None)
             if fails_at_work(path, error):
-                return import_definitions(path, name)
+                module = import_definitions(path, name)
+                setattr(module, RAISED, error)
+                return module
             raise
 
 

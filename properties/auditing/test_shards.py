@@ -25,7 +25,7 @@ from flowref.reporting.report import Report
 
 HERE = Path(__file__).parent
 ALL = select_laws(())
-LAWS = [law.id for law in select_laws("bijection/inverse-*")]
+LAWS = [law.id for law in select_laws("bijection/inverse-log-det,bijection/inverse-roundtrip")]
 TARGETS = [f"hostile/entry.py:{name}" for name in ("a", "unloadable", "b", "c", "d")]
 BASELINE = Baseline(
     (
@@ -217,7 +217,10 @@ def test_shards_from_the_command_line(tmp_path: Path, monkeypatch: pytest.Monkey
     """
     monkeypatch.chdir(tmp_path)
     words = ["audit", "torch:AffineTransform", "--in-process", "--profile", "quick"]
-    words += ["--laws", "bijection/inverse-*,density/integrates-to-one"]
+    words += [
+        "--laws",
+        "bijection/inverse-log-det,bijection/inverse-roundtrip,density/integrates-to-one",
+    ]
     run = CliRunner().invoke
     assert run(main, [*words, "--json", "w.json"]).exit_code == 0
     for n in (1, 2, 3):

@@ -165,7 +165,6 @@ def ratio_scores(
     for that, the variance is relative to the mean.
     """
     x = draws(flow, count, seed, given)
-    log_p = np.asarray(flow.log_prob(x, repeated(given, count)), dtype=np.float64).reshape(count)
     flat = x.reshape(count, -1)
     kept = np.isfinite(flat).all(1)
     if kept.mean() < 0.99:
@@ -173,6 +172,9 @@ def ratio_scores(
             raise Undecidable("more than one sample in a hundred is not finite")
         share = float(1 - kept.mean())
         return math.inf, 0.01, {"tests": 1, "share of samples that are not finite": share}
+    # What is not finite a density may refuse.
+    x = np.where(kept.reshape(-1, *[1] * (x.ndim - 1)), x, x[kept][0])
+    log_p = np.asarray(flow.log_prob(x, repeated(given, count)), dtype=np.float64).reshape(count)
     outside = kept & ~np.isfinite(log_p)
     if outside.mean() > 0.01:
         share = float(outside.mean())

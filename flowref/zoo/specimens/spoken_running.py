@@ -98,7 +98,8 @@ def untouched(defect: str = "") -> nn.Module:
 
 SPECIMENS = (
     Specimen("adding", RUNNING),
-    Specimen("subtracting", RUNNING),
+    # With the other sign both ways it adds a log-det of another name: it is asked which is meant.
+    Specimen("subtracting", {one: laws for one, laws in RUNNING.items() if one != "log-det-sign"}),
     Specimen("accumulating", RUNNING),
     Specimen("untouched", RUNNING),
 )
