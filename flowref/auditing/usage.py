@@ -13,7 +13,7 @@ from dataclasses import dataclass
 SLEEPING = "S"
 # The parameter of mallopt by its number, and bytes from which on a block is large: of heavy targets,
 # and of others.
-MMAP_THRESHOLD, BLOCK, LARGEST = -3, 2**20, 2**25
+MMAP_THRESHOLD, BLOCK, LARGEST = -3, 2**22, 2**25
 
 
 @dataclass(frozen=True)
