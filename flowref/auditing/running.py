@@ -124,6 +124,13 @@ class Audit:
     def run(self) -> Report:
         """Run everything; always returns a report."""
         left = self._open_journal()
+        try:
+            return self._ran(left)
+        finally:  # an error that ends the audit leaves its journal for the next one
+            if self.journal is not None:
+                self.journal.close(finished=False)
+
+    def _ran(self, left: Earlier) -> Report:
         earlier, unloadable = left.verdicts, left.problems
         self.recognized, self.expenses = dict(left.recognized), dict(left.expenses)
         self.listener.begin(self.targets, self.laws, len(earlier))

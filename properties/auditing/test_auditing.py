@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import json
 import os
 import random
@@ -224,6 +226,23 @@ def test_a_stale_journal_is_not_used(alone: Options, tmp_path: Path) -> None:
     assert interrupted(kept) == 3
     assert interrupted(replace(kept, fresh=True)) == 3
     assert interrupted(kept) == 2
+
+
+def test_an_error_leaves_a_closed_journal(tmp_path: Path) -> None:
+    """An error of who listens ends the audit; its journal is closed, and what it holds is kept."""
+
+    class Failing(Listener):
+        def begin(self, *_: object) -> None:
+            """Fail, as a terminal that is gone does."""
+            raise BrokenPipeError
+
+    options = Options("quick", jobs=0, folder=tmp_path)
+    with pytest.raises(BrokenPipeError):
+        conduct(["reference:Reverse"], LAWS, options, Failing())
+    (kept,) = tmp_path.glob("audit-*.jsonl")
+    assert kept.read_text().startswith('{"flowref-journal"')
+    files = [one for one in gc.get_objects() if type(one) is io.TextIOWrapper]
+    assert str(kept) not in [str(one.name) for one in files if not one.closed]
 
 
 def test_a_journal_survives_being_cut_off(tmp_path: Path) -> None:
