@@ -529,3 +529,23 @@ class FewWords(OtherWords):
     def log_q(self, x: Any) -> Any:
         """The log-density."""
         return self.evidence(x)
+
+
+class StrangeKeys(nn.Module):
+    """A mapping comes back, of which no name tells the log-det."""
+
+    event_shape = (3,)
+
+    def __init__(self, wrong: bool = False) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.tensor([0.3, -0.2, 0.4]))
+        self.wrong = wrong
+
+    def forward(self, x: Any) -> Any:
+        """The value and, by a slip, half of the log-det."""
+        volume = self.log_scale.sum().expand(len(x))
+        return {"moved": x * self.log_scale.exp(), "volume": volume / (2 if self.wrong else 1)}
+
+    def inverse(self, z: Any) -> Any:
+        """And back."""
+        return z * (-self.log_scale).exp()

@@ -199,6 +199,23 @@ def test_a_density_of_other_words_is_judged_by_them(law: str, status: Status) ->
     assert checking.check(target, law).status is status
 
 
+@pytest.mark.parametrize("law", ["bijection/log-det", "bijection/inverse-roundtrip"])
+def test_entries_of_strange_names_are_named_in_order(law: str) -> None:
+    """The line says what may be the log-det, ?returns= makes it one, and it is judged then."""
+    (line,) = [one for one in said("StrangeKeys") if "'volume'" in one]
+    assert "say ?returns=z,ladj" in line
+    for wrong, status in (("", Status.HOLDS), ("&wrong=True", Status.VIOLATED)):
+        target = registry.parse_target(f"{STRANGE}:StrangeKeys?returns=z,ladj{wrong}")
+        expected = status if law == "bijection/log-det" else Status.HOLDS
+        assert checking.check(target, law).status is expected
+
+
+def test_entries_that_are_not_there_are_refused() -> None:
+    """Each key needs its name."""
+    with pytest.raises(SpecError, match="for each of the keys that forward returns, moved, volume"):
+        recipe("StrangeKeys?returns=z")
+
+
 @pytest.mark.parametrize("said", ["log_prob=evidenec", "log_prob=evidence&sample=draem"])
 def test_a_method_that_is_none_is_refused(said: str) -> None:
     """What is named and is no method is told, not passed over."""

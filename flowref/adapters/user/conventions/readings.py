@@ -45,11 +45,11 @@ def read(out: Any, rows: int, entries: int, chosen: Chosen, name: str) -> Readin
     Raises `Ambiguous` where two readings fit, `TargetError` where none does.
     """
     if isinstance(out, Mapping):
-        return _of_mapping(out, rows, entries, name)
+        return _of_mapping(out, rows, entries, name, chosen)
     if is_tensor(out):
         return Reading(asking.whole, asking.none, usual=True)
     if not isinstance(out, tuple | list) and vars_of(out):
-        return _of_fields(out, rows, entries, name)
+        return _of_fields(out, rows, entries, name, chosen)
     if not isinstance(out, (tuple, list)) or not out:
         raise TargetError(f"{name} returned a {type(out).__name__}; expected a value and a log-det")
     if "returns" in chosen and name == "forward":
@@ -82,8 +82,14 @@ def _size(value: Any) -> int:
     return math.prod(value.shape) if is_tensor(value) else -1
 
 
-def _of_mapping(out: Mapping[Any, Any], rows: int, entries: int, name: str) -> Reading:
-    """Of a mapping the one entry that has the size of the input, and the one named a log-det."""
+def _of_mapping(
+    out: Mapping[Any, Any], rows: int, entries: int, name: str, chosen: Chosen
+) -> Reading:
+    """Of a mapping the one entry that has the size of the input, and the one named a log-det; or those
+    that ?returns= names, in the order of its keys.
+    """
+    if "returns" in chosen and name == "forward":
+        return _of_named(out, chosen["returns"])
     values = [key for key in out if _size(out[key]) == rows * entries]
     if len(values) > 1:
         values = [key for key in values if plain(str(key)) in VALUES][:1] or values
@@ -95,7 +101,28 @@ def _of_mapping(out: Mapping[Any, Any], rows: int, entries: int, name: str) -> R
         )
     ladj = partial(asking.entry, index=ladjs[0]) if ladjs else asking.none
     words = f"{name} returns {{{', '.join(map(repr, (*values, *ladjs)))}}}"
+    likely = [key for key in out if key not in values and _size(out[key]) in (rows, 1)]
+    if likely and not ladjs:
+        said = ",".join(
+            "z" if key == values[0] else "ladj" if key == likely[0] else "_" for key in out
+        )
+        words += f" (if {likely[0]!r} is its log-det, say ?returns={said})"
     return Reading(partial(asking.entry, index=values[0]), ladj, words=(words,))
+
+
+def _of_named(out: Mapping[Any, Any], said: str) -> Reading:
+    """What ?returns= says of a mapping."""
+    names = [name.strip() for name in said.strip("()").split(",")]
+    found = {name: key for name, key in zip(names, out, strict=False) if name != "_"}
+    if len(names) != len(out) or not found.keys() & {"z", "x"} or found.keys() - {"z", "x", "ladj"}:
+        raise SpecError(
+            f"returns was given as {said!r}; expected z, ladj or _ for each of the keys that forward "
+            f"returns, {', '.join(map(str, out))}"
+        )
+    value = found.get("z", found.get("x"))
+    ladj = partial(asking.entry, index=found["ladj"]) if "ladj" in found else asking.none
+    told = ", ".join(f"{name}: {key!r}" for name, key in found.items())
+    return Reading(partial(asking.entry, index=value), ladj, words=(f"{told}, as declared",))
 
 
 def _log_det_keys(out: Mapping[Any, Any]) -> list[Any]:
@@ -109,9 +136,9 @@ def vars_of(out: Any) -> dict[str, Any]:
     return dict(getattr(out, "__dict__", {}))
 
 
-def _of_fields(out: Any, rows: int, entries: int, name: str) -> Reading:
+def _of_fields(out: Any, rows: int, entries: int, name: str, chosen: Chosen) -> Reading:
     """Of an object the same, by its fields."""
-    reading = _of_mapping(vars_of(out), rows, entries, name)
+    reading = _of_mapping(vars_of(out), rows, entries, name, chosen)
     found = [
         one.keywords["index"] for one in (reading.value, reading.ladj) if one is not asking.none
     ]
