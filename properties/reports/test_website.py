@@ -18,7 +18,8 @@ from site_pages import front, hooks, links, navigation, sources
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, without the dashboard, which has tests of its own."""
     out = tmp_path_factory.mktemp("site")
-    assert website.build(out, with_dashboard=False) == []
+    source = tmp_path_factory.mktemp("pages") / "source"  # other workers build theirs
+    assert website.build(out, source=source, with_dashboard=False) == []
     return out
 
 

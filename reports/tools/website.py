@@ -67,18 +67,20 @@ def dashboard(out: Path) -> None:
         (out / "index.html").write_text(text, encoding="utf-8")
 
 
-def build(out: Path = OUT, *, with_dashboard: bool = True) -> list[str]:
-    """Build the site into a folder; the links in it that lead nowhere."""
-    write()
-    config = SOURCE.parent / "mkdocs.json"  # which is YAML as well
+def build(out: Path = OUT, *, source: Path = SOURCE, with_dashboard: bool = True) -> list[str]:
+    """Build the site into a folder; the links in it that lead nowhere. ``source``: where its pages are
+    put together, which two that build at once may not share.
+    """
+    write(source)
+    config = source.parent / "mkdocs.json"  # which is YAML as well
     config.write_text(
         json.dumps(
             {
                 "INHERIT": str(ROOT / "mkdocs.yml"),
-                "docs_dir": str(SOURCE),
+                "docs_dir": str(source),
                 "site_dir": str(out.resolve()),
                 "hooks": [str(ROOT / "reports" / "tools" / "site_pages" / "hooks.py")],
-                "nav": navigation.entries(SOURCE),
+                "nav": navigation.entries(source),
             }
         ),
         encoding="utf-8",
