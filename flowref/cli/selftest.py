@@ -44,6 +44,13 @@ MILLION = 1_000_000
     "later call goes on.",
 )
 @click.option(
+    "--round",
+    "round_",
+    type=Output(),
+    metavar="PATH",
+    help="Also: what was seen of healthy subjects, as a line for the file of a soak.",
+)
+@click.option(
     "--points", default=MILLION, show_default=True, help="Points that a soak is to have judged."
 )
 def selftest(
@@ -54,6 +61,7 @@ def selftest(
     kills: str | None,
     sizes: str | None,
     soak: str | None,
+    round_: str | None,
     points: int,
 ) -> None:
     """Every mutant is caught by its law, and every law holds on every healthy subject.
@@ -71,13 +79,14 @@ def selftest(
             sys.exit(_sizes(sizes, options))
         if soak is not None:
             sys.exit(_soak(soak, points, options))
-        sys.exit(_both_halves(options, verbose))
+        sys.exit(_both_halves(options, verbose, round_))
 
 
-def _both_halves(options: Options, verbose: bool) -> int:
-    """Mutants under their laws, and healthy subjects under all."""
+def _both_halves(options: Options, verbose: bool, round_: str | None) -> int:
+    """Mutants under their laws, and healthy subjects under all; the latter are added to a soak."""
     from flowref import registry
     from flowref.auditing import selftest as testing
+    from flowref.auditing.power import lines, soak
     from flowref.cli.audit_progress import AuditProgress
 
     def show(trial: testing.Trial, number: int, total: int) -> None:
@@ -89,6 +98,8 @@ def _both_halves(options: Options, verbose: bool) -> int:
 
     with AuditProgress() as progress:
         missed, report = testing.selftest(options, progress, show)
+    if round_ is not None and report.complete:
+        lines.append_line(Path(round_), soak.counted(report, options.seed, options.profile))
     words = [one.word for one in missed]
     escaped, unseen, left = (words.count(word) for word in ("ESCAPED", "unseen", "no host"))
     total, wrong = len(registry.mutants()) - left, testing.alarms(report)

@@ -6,14 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from flowref import registry
+from flowref.auditing import selftest as testing
 from flowref.auditing.journal import own_digest
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.power import kills, sizes, soak
 from flowref.auditing.power.damage import MUTANT, Damage, damages
 from flowref.auditing.power.lines import append_line
-from flowref.model import Mutant, ReportError, Status, Verdict
+from flowref.cli import main
+from flowref.model import Counts, Mutant, ReportError, Status, Verdict
 from flowref.reporting.contents import Environment, LawNote
 from flowref.reporting.report import Report
 
@@ -165,6 +168,21 @@ def test_a_soak_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.Monke
         done = soak.soak(path, points, options, Listener(), lambda *_: None)
         assert len(done.rounds) == total
     assert made == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_the_healthy_half_is_a_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complete: bool
+) -> None:
+    """`selftest --round` adds what it saw of healthy subjects to a soak, unless it was interrupted."""
+    held = Verdict("t", "a/one", Status.HOLDS, counts=Counts(held=7))
+    seen = replace(report(held, Verdict("t", "b/two", Status.NOT_APPLICABLE)), complete=complete)
+    monkeypatch.setattr(testing, "selftest", lambda *_: ([], seen))
+    path = tmp_path / "soak.jsonl"
+    done = CliRunner().invoke(main, ["selftest", "--quick", "--seed", "3", "--round", str(path)])
+    assert done.exit_code == 0, done.output
+    rounds = [(one.seed, one.pairs, one.points, one.alarms) for one in soak.read(path)]
+    assert rounds == ([(3, 1, 7, 0)] if complete else [])
 
 
 @pytest.mark.parametrize("line", ["{", '{"seed": 1}', "[]", '{"accused": 3}'])

@@ -18,6 +18,7 @@ from flowref.auditing.running import conduct
 from flowref.auditing.selftest import alarms, healthy_specs
 from flowref.model import Status
 from flowref.reporting.outcomes import BROKEN
+from flowref.reporting.report import Report
 
 # The rule of three.
 RULE = 3.0
@@ -102,11 +103,16 @@ def round_of(seed: int, options: Options, listener: Listener) -> Round:
     report = conduct(healthy_specs(), (), replace(options, seed=seed), listener)
     if not report.complete:
         raise KeyboardInterrupt
+    return counted(report, seed, options.profile)
+
+
+def counted(report: Report, seed: int, profile: str) -> Round:
+    """The round that an audit of all healthy subjects is."""
     judged = [verdict for verdict in report.verdicts if verdict.counts.held or verdict.evidence]
     accused = report.with_status(Status.VIOLATED, *BROKEN)
     return Round(
         seed,
-        options.profile,
+        profile,
         own_digest(),
         len(report.targets),
         len(judged),
