@@ -67,8 +67,12 @@ def slope(
     weights: Array | None,
     values: Array | None = None,
     only: str = "",
+    draws: int | None = None,
+    training: bool = False,
 ) -> float:
     """See `Subject.slope`: by reverse mode through the pytree."""
+    if draws is not None or training:
+        raise Unsupported("what it draws is told by a key")
     if name == "log_prob":
         weights, values = None, weights
     if only:

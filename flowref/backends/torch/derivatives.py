@@ -5,6 +5,7 @@ parameters.
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,8 +15,9 @@ import torch
 from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.methods import SEEDED, method
-from flowref.backends.torch.state import directions, move
-from flowref.model import Array, Cost, Mapped, Undecidable, Unsupported
+from flowref.backends.torch.sandbox import seed_torch
+from flowref.backends.torch.state import directions, modules, move
+from flowref.model import Array, Cost, Mapped, Undecidable, Unsupported, derive
 from flowref.model.cost import BACKWARD
 
 # Rows, numbers of the result, and bytes of the graph of one backward pass of a Jacobian; more are
@@ -249,11 +251,26 @@ def _weighted(value: Any, weights: Array | None, batch: int) -> Any:
     return value.sum() * rows.sum()
 
 
+def drawing(live: Live, draws: int | None) -> None:
+    """Set the random states to one of many, where the call is not that of the condition."""
+    if draws is not None:
+        for seeded in (seed_torch, np.random.seed, random.seed):
+            seeded(derive(live.seed, 41, draws) % 2**32)
+
+
 def along(
-    live: Live, name: str, x: Array, context: Array | None, seed: int, t: float, only: str = ""
+    live: Live,
+    name: str,
+    x: Array,
+    context: Array | None,
+    seed: int,
+    t: float,
+    only: str = "",
+    draws: int | None = None,
 ) -> Mapped:
-    """The call with every trainable parameter, or ``only`` one, moved by t times a seeded direction.
-    Several laws ask the same of a value and of its log-det, so what is dear is kept.
+    """The call with every trainable parameter, or ``only`` one, moved by t times a seeded direction;
+    ``draws``: with other random numbers. Several laws ask the same of a value and of its log-det, so
+    what is dear is kept.
     """
     live.afford(name, len(x))
 
@@ -263,11 +280,12 @@ def along(
             move(obj, t, seed, only)
             # Those take a seed; the random state is that of the call.
             run = live.function(name) if name in SEEDED else method(live, name)
+            drawing(live, draws)
             return as_mapped(name, run(obj, live.tensor(x), live.tensor(context)))
 
     if live.rounding is not None or not live.facts.cost.heavy:
         return anew()
-    out: Mapped = live.kept(f"along {name}", (x, context, seed, t, only), anew)
+    out: Mapped = live.kept(f"along {name}", (x, context, seed, t, only, draws), anew)
     return out
 
 
@@ -280,12 +298,18 @@ def slope(
     weights: Array | None,
     values: Array | None = None,
     only: str = "",
+    draws: int | None = None,
+    training: bool = False,
 ) -> float:
     """Autograd's derivative at t = 0 of sum(weights * ladj) (of log_prob itself for "log_prob") in
-    the direction of `along`; ``values``: weights of the values of a map, added.
+    the direction of `along`; ``values``: weights of the values of a map, added; ``training``: in
+    train mode.
     """
     live.afford(name, len(x), 1 + BACKWARD, graphed=True)
     with live.lend() as obj, live.calling(f"slope {name}"):
+        for module in modules(obj) if training else ():
+            module.train()
+        drawing(live, draws)
         out = live.function(name)(obj, live.tensor(x), live.tensor(context))
         value, ladj = (None, out) if name == "log_prob" else (out[0], out[1])
         total = _weighted(ladj, weights, len(x)) + _weighted(value, values, len(x))

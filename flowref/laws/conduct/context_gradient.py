@@ -6,7 +6,12 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt, finite, flags, log_det
 from flowref.laws.common.probes import probe_of
-from flowref.laws.common.requirements import in_double, not_estimator, true_gradients
+from flowref.laws.common.requirements import (
+    has_parameters,
+    in_double,
+    not_estimator,
+    true_gradients,
+)
 from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient
 from flowref.model import ADVICE, EXACT, Array, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import ContextPulling, Flow
@@ -16,6 +21,8 @@ from flowref.model.abilities import ContextPulling, Flow
 SHORT, LONG, ALIKE, MOVED = 1e-4, 2e-4, 0.1, 1e-6
 # Contexts beyond this may be clamped; what a backward pass that integrates anew may leave out.
 MODERATE, APPROXIMATE = 3.0, 1e-4
+# So many entries of a context are moved one by one.
+ENTRIES = 8
 
 
 @requires("it takes no context")
@@ -79,7 +86,7 @@ def context_gradient(flow: ContextPulling, batch: Batch) -> Residual:
     "conduct/context-reached",
     force=ADVICE,
     tolerance=EXACT,
-    applies=conditional & not_estimator & in_double & true_gradients,
+    applies=conditional & in_double & true_gradients,
     size=6,
     effort=1,
     scales=(0.0,),
@@ -113,3 +120,54 @@ def context_reached(flow: ContextPulling, batch: Batch) -> Residual:
     lost = moves & (not np.asarray(gradient).any())
     note = f"{which} moves with the context, and passes no gradient on to it"
     return flags(lost, rows, note, trivial=~moves)
+
+
+@law(
+    "conduct/context-used",
+    force=ADVICE,
+    tolerance=EXACT,
+    applies=conditional & has_parameters,
+    size=6,
+    effort=1,
+    scales=(0.3, 1.0),
+    local=False,
+    source="a context that a field or a conditioner drops is no condition: the density is that of all contexts",
+)
+def context_used(flow: Flow, batch: Batch) -> Residual:
+    """What comes out of a flow that takes a context depends on it, once weights are no longer those that it
+    starts from: the value, the log-det or the density, in each entry of the context.
+
+    An advice: some layers take a context for the sake of their neighbors.
+    """
+    which = "log_prob" if "log_prob" in flow.calls else flow.normalizing
+    rows, context = len(batch.x), batch.context
+    if context is None:
+        raise Unsupported("it takes no context", waits=False)
+    shape = np.shape(context)
+    context = np.asarray(context, np.float64).reshape(rows, -1)
+
+    def entries(at: Array) -> Array:
+        out = probe_of(flow, which, batch.x, at.reshape(shape))()
+        values = np.asarray(out.value, dtype=np.float64).reshape(rows, -1)
+        ladj = [] if out.ladj is None else [log_det(out, rows)[:, None]]
+        return np.concatenate([values, *ladj], 1)
+
+    here = entries(context)
+    idle = []
+    for entry in range(min(context.shape[1], ENTRIES)):
+        for step in (1.0, -1.0, 8.0):
+            moved = context.copy()
+            moved[:, entry] += step
+            with np.errstate(invalid="ignore"):
+                if (entries(moved) != here).any():
+                    break
+        else:
+            idle.append(entry)
+    of = (
+        "the context"
+        if len(idle) == context.shape[1]
+        else f"entry {idle[0] if idle else 0} of the context"
+    )
+    return flags(
+        bool(idle), rows, f"{which} does not depend on {of}", trivial=~np.isfinite(here).all(1)
+    )

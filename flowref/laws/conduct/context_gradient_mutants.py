@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.defects import multiplied, wrapped
-from flowref.model import Array, Subject, mutant
+from flowref.laws.common.defects import Remade, mannered, multiplied, wrapped
+from flowref.model import Array, Manner, Mapped, Subject, mutant
 
 FLOW = "zuko:MAF?features=3&context=2"
 
@@ -35,3 +36,17 @@ def entry_detached(subject: Subject) -> Subject:
 def context_detached(subject: Subject) -> Subject:
     """No gradient reaches the context."""
     return multiplied(subject, "context_vjp", 0.0)
+
+
+@mutant("conduct/context-used", host=FLOW, sizes=(1.0, 2.0))
+def context_dropped(subject: Subject, size: float = 2.0) -> Subject:
+    """So many entries of the context are not looked at."""
+    return mannered(subject, partial(_without, round(size)))
+
+
+def _without(
+    entries: int, call: Remade, name: str, inputs: tuple[Any, ...], manner: Manner
+) -> Mapped:
+    context = np.array(inputs[1])
+    context[:, :entries] = 0.0
+    return call((inputs[0], context, *inputs[2:]), manner)

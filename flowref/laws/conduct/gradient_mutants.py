@@ -75,6 +75,18 @@ def one_tensor_is_dead(subject: Subject, size: float = 1.0) -> Subject:
     return at(subject, Learn, lambda out: with_gradients(out, **{next(iter(out.gradients)): None}))
 
 
+@mutant(
+    "conduct/parameters-reached", host="flowref.zoo.specimens.estimators:traced", sizes=(1.0, 4.0)
+)
+def detached_before_the_solver(subject: Subject, size: float = 1.0) -> Subject:
+    """So many parameters are detached before they are used."""
+
+    def lost(out: Trained) -> Trained:
+        return with_gradients(out, **dict.fromkeys(list(out.gradients)[: round(size)]))
+
+    return at(subject, Learn, lost)
+
+
 @mutant("conduct/all-parameters-used", host=COUPLING)
 def one_tensor_unused(subject: Subject, size: float = 1.0) -> Subject:
     """A parameter is registered and never used."""

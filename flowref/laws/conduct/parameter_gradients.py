@@ -8,12 +8,13 @@ import numpy as np
 
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.outcomes import attempt, finite
-from flowref.laws.common.probes import Probe, probes
-from flowref.laws.common.requirements import has_parameters
+from flowref.laws.common.probes import Probe, absent, data, probes
+from flowref.laws.common.requirements import has_parameters, in_double, true_gradients
 from flowref.laws.conduct.autograd import differentiable
+from flowref.laws.conduct.parameters import reached
 from flowref.laws.conduct.quotients import DOUBT, directions
 from flowref.laws.conduct.state import not_fixed
-from flowref.model import Batch, Residual, Subject, Unsupported, law
+from flowref.model import EXACT, Array, Batch, Residual, Subject, Unsupported, law, requires
 from flowref.model.abilities import Flow, Living, Parametric, offers
 from flowref.model.steps import Eval, Learn, Train, Weights
 
@@ -24,6 +25,9 @@ LARGEST, SHARP = 1e3, 1e-3
 APPROXIMATE = 1e-4
 # So many parameter tensors are looked at one by one, to name those that a violation is about.
 NAMED = 16
+# By how much one parameter is moved, what values must move by, beside their size, to be no work of
+# steps that a solver chooses, and how near to their ratio these moves must be.
+SHORT, MOVED, ALIKE = 2.0**-5, 1e-3, 0.1
 
 
 class LivingParametric(Parametric, Living, Protocol):
@@ -167,3 +171,52 @@ def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
         },
         note=f"of {name}",
     )
+
+
+@requires("its log-det is exact, and its gradients are held to differences")
+def estimates(flow: Flow) -> bool:
+    """What is estimated, or solved by steps that adapt, is no match for differences."""
+    return bool(flow.promises.get("estimator"))
+
+
+@law(
+    "conduct/parameters-reached",
+    tolerance=EXACT,
+    effort=1,
+    size=8,
+    scales=(0.0, 0.3),
+    local=False,
+    applies=in_double & true_gradients & estimates & has_parameters & not_fixed,
+    source="a time, a scale or a net that is detached before a solver takes it is never trained "
+    "(Chen et al., arXiv:1806.07366, section 2: the end time has a gradient, too)",
+    pointwise=True,
+)
+def parameters_reached(flow: LivingParametric, batch: Batch) -> Residual:
+    """Where the log-det is estimated as well, each parameter that moves the values of the normalizing
+    call smoothly gets a gradient from a step of training, in train or in eval mode.
+    """
+    rows, call = len(batch.x), flow.normalizing
+    names: set[str] = set()
+    alive: set[str] = set()
+    step = Learn(data(flow, batch), batch.context)
+    for mode in ([Train()], [Eval()]) if flow.stateful else ([],):
+        life, refused = attempt(flow.play, [*mode, step])
+        if not refused and np.isfinite(life[-1].loss):
+            names |= set(life[-1].gradients)
+            alive |= reached(life[-1])
+    if not names:
+        raise Unsupported("it refuses to be trained here", waits=False)
+
+    def at(t: float, name: str) -> Array:
+        out = flow.along(call, batch.x, batch.context, batch.seed, t, name)
+        return np.asarray(out.value, dtype=np.float64).reshape(rows, -1)
+
+    lost, tried = [], sorted(names - alive)[:NAMED]
+    for name in tried:
+        here = at(0.0, name)
+        short, long = at(SHORT, name) - here, at(2 * SHORT, name) - here
+        moves = np.abs(long).max(1, initial=0.0)
+        smooth = np.abs(long - 2 * short).max(1, initial=0.0) <= ALIKE * moves
+        if ((moves > MOVED * (1 + np.abs(here).max(1, initial=0.0))) & smooth).any():
+            lost.append(name)
+    return absent(lost, rows, f"{{}} moves the values of {call}, and gets no gradient")

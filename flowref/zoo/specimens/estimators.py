@@ -124,7 +124,7 @@ class TracedFlow(nn.Module):
             v4, d4 = self.rate(t + h, x + h * v3, noise)
             x = x + h / 6 * (v1 + 2 * v2 + 2 * v3 + v4)
             ladj = ladj + h / 6 * (d1 + 2 * d2 + 2 * d3 + d4)
-        return x, ladj
+        return x, ladj.detach() if self.defect == "log-det-without-a-graph" else ladj
 
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Data to latents."""
@@ -154,6 +154,7 @@ SPECIMENS = (
         {
             "fresh-noise": ("continuous/noise-once-per-solve",),
             "kept-noise": ("continuous/noise-of-its-own",),
+            "log-det-without-a-graph": ("bijection/log-det-estimate-gradient",),
         },
     ),
 )

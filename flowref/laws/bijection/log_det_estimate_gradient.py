@@ -1,0 +1,152 @@
+"""Gradients of estimated log-determinants: what is trained is what is estimated."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from flowref.laws.bijection.log_det import BijectionParametric
+from flowref.laws.bijection.log_det_estimate import LARGE, SOURCE, estimator
+from flowref.laws.common.arithmetic import reported
+from flowref.laws.common.differences import EXPONENTS, FINE, derivative
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.requirements import has_parameters, in_double, true_gradients
+from flowref.laws.conduct.quotients import DOUBT
+from flowref.laws.conduct.state import not_fixed
+from flowref.model import (
+    STATISTICAL,
+    VOLUME,
+    Array,
+    Batch,
+    Mapped,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+)
+
+# In so many directions, since in one a derivative may be small by chance; what a backward pass through
+# steps that adapt may be off, beside the largest of them.
+DIRECTIONS, SHARE = 3, 0.2
+# Derivatives of the two stages where those of one draw differ, the second of which are fresh; the steps
+# of their differences; how many standard errors their mean may be off.
+STAGES, STEP, ERRORS = (64, 256), 2.0**-10, 5.0
+# Log-dets that move less tell nothing; differences that are no sharper neither.
+STILL, SHARP = 1e-5, 1e-2
+
+
+class Pair(NamedTuple):
+    """A derivative of the estimates by autograd, and by differences under the same draws."""
+
+    recorded: float
+    difference: float
+
+
+@law(
+    "bijection/log-det-estimate-gradient",
+    about=VOLUME,
+    tolerance=STATISTICAL,
+    effort=2,
+    size=8,
+    scales=(0.0, 0.3),
+    local=False,
+    applies=estimator & in_double & true_gradients & has_parameters & not_fixed,
+    source=f"{SOURCE}: an estimate is there to be trained; one that is detached trains nothing",
+)
+def log_det_estimate_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
+    r"""Autograd's derivative of an estimated log-det with respect to the parameters is on average that of
+    the estimate: $E[\partial_\theta V] = \partial_\theta E[V]$, within a fifth of it.
+
+    Held draws show it at once, where the estimate is differentiated as it stands. Where the backward
+    pass has an estimate of its own, the means of two stages of draws decide, at five standard errors each.
+    """
+    rows = len(batch.x)
+    inputs = "forward", batch.x, batch.context
+    base = reported(flow, flow.along(*inputs, batch.seed, 0.0), rows)
+    usable = np.isfinite(base) & (np.abs(base) < LARGE)
+    if not usable.any():
+        raise Undecidable("no estimate is of ordinary size")
+    pairs = [held(flow, batch, batch.seed + k, usable) for k in range(DIRECTIONS)]
+    scale = max(max(abs(one.recorded), abs(one.difference)) for one in pairs)
+    gaps = [abs(one.recorded - one.difference) for one in pairs]
+    worst = int(np.argmax(gaps))
+    excess, pair, error = gaps[worst] / (SHARE * scale + STILL), pairs[worst], 0.0
+    if excess > 1:
+        same_in_training(flow, batch, usable, worst)
+        for stage, count in enumerate(STAGES):
+            draws = range(sum(STAGES[:stage]), sum(STAGES[: stage + 1]))
+            each = [drawn(flow, batch, batch.seed + worst, usable, k) for k in draws]
+            means = np.mean(each, 0)
+            off = np.array([one.recorded - one.difference for one in each])
+            error = float(off.std(ddof=1)) / np.sqrt(count)
+            pair = Pair(float(means[0]), float(means[1]))
+            room = ERRORS * error + SHARE * max(scale, *map(abs, pair)) + STILL
+            excess = abs(float(off.mean())) / room
+            if not excess > 1:
+                break
+    return Residual(
+        np.full(rows, excess),
+        allowed=1.0,
+        decidable=usable,
+        trivial=np.full(rows, scale <= STILL),
+        observed={
+            "autograd": np.full(rows, pair.recorded),
+            "differences": np.full(rows, pair.difference),
+            "standard error": np.full(rows, error),
+        },
+        note="" if excess <= 1 else "the log-det is trained as another function than it is",
+    )
+
+
+def held(flow: BijectionParametric, batch: Batch, seed: int, usable: Array) -> Pair:
+    """Both derivatives under the random state of the call. Raises `Undecidable` where differences are
+    not sharp.
+    """
+    inputs = "forward", batch.x, batch.context
+    weights = usable.astype(np.float64)
+    slope, refused = attempt(flow.slope, *inputs, seed, weights)
+    if refused:
+        raise Unsupported(f"it cannot be differentiated here ({refused})", waits=False)
+    slope = sign(flow) * slope
+
+    def total_at(t: float) -> float:
+        return total(flow, batch, flow.along(*inputs, seed, t), usable)
+
+    exponents = FINE if flow.facts.cost.heavy else EXPONENTS
+    estimate, error = derivative(total_at, slope, DOUBT, exponents)
+    if not error <= SHARP * (abs(slope) + abs(estimate)) + STILL:
+        raise Undecidable("differences of its estimates do not settle")
+    return Pair(slope, estimate)
+
+
+def drawn(flow: BijectionParametric, batch: Batch, seed: int, usable: Array, draws: int) -> Pair:
+    """Both derivatives under random numbers of their own."""
+    inputs = "forward", batch.x, batch.context
+    slope = flow.slope(*inputs, seed, usable.astype(np.float64), draws=draws)
+    ahead, behind = (
+        total(flow, batch, flow.along(*inputs, seed, t, draws=draws), usable) for t in (STEP, -STEP)
+    )
+    return Pair(sign(flow) * slope, (ahead - behind) / (2 * STEP))
+
+
+def same_in_training(flow: BijectionParametric, batch: Batch, usable: Array, which: int) -> None:
+    """Raise `Unsupported` where train mode records another gradient: eval mode may have no graph on
+    purpose.
+    """
+    inputs = "forward", batch.x, batch.context, batch.seed + which, usable.astype(np.float64)
+    here, there = (flow.slope(*inputs, draws=0, training=mode) for mode in (False, True))
+    if not np.isclose(here, there, rtol=1e-6, atol=1e-9):
+        raise Unsupported(
+            "in eval mode it records another gradient of its log-det than in training"
+        )
+
+
+def total(flow: BijectionParametric, batch: Batch, out: Mapped, usable: Array) -> float:
+    """The sum of the estimates of the points that are looked at."""
+    return float(np.where(usable, reported(flow, out, len(batch.x)), 0.0).sum())
+
+
+def sign(flow: BijectionParametric) -> float:
+    """-1 where log-dets are those of the opposite map."""
+    return -1.0 if flow.promises.get("ladj") == "inverse" else 1.0

@@ -1,0 +1,28 @@
+"""Estimates of log-dets that are trained as something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flowref.laws.common.defects import wrapped
+from flowref.model import Subject, mutant
+
+TRACED = "flowref.zoo.specimens.estimators:traced"
+ROULETTE = "flowref.zoo.specimens.estimators:roulette"
+
+
+@mutant("bijection/log-det-estimate-gradient", host=TRACED, sizes=(0.5, 1.0))
+def estimate_detached(subject: Subject, size: float = 1.0) -> Subject:
+    """The estimate, or a part of it, has no graph."""
+    return wrapped(subject, "slope", _times, 1 - size)
+
+
+@mutant("bijection/log-det-estimate-gradient", host=ROULETTE, sizes=(1.0, 2.0))
+def estimate_ascended(subject: Subject, size: float = 2.0) -> Subject:
+    """Its gradient has another sign, or is none."""
+    return wrapped(subject, "slope", _times, 1 - size)
+
+
+def _times(slope: Callable[..., float], factor: float, *inputs: Any, **named: Any) -> float:
+    return factor * slope(*inputs, **named)
