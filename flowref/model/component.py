@@ -39,8 +39,11 @@ class Dialect:
     ``base_sample(obj, n, context)``: what ``sample`` draws from the base, in the same random state;
     ``rsample(obj, n, context)``:
     samples that carry gradients; ``cdf(obj, x)`` and ``icdf(obj, u)``: of a univariate
-    distribution; ``stated(obj)``: what one says of itself, flat and one after the other: mean,
-    variance, entropy, deviation, mode, covariance; nan where it says nothing;
+    distribution; ``functions(obj, x)``: the distribution function as other methods tell it, those of its
+    logarithm or of what is above, ``(rows, methods)``; ``stated(obj)``: what one says of itself, flat and
+    one after the other: mean, variance, entropy, deviation, mode, covariance; nan where it says nothing;
+    then, where it is known, a number for each: 0 as it should be, 1 of another shape, 2 told as nan,
+    3 of copies in a batch not that of each;
     ``sample_log_prob(obj, n, context) -> (x, log_prob)``: samples with the log-densities that come
     beside them;
     ``estimate(obj, x, draws, context)``: the log-likelihood as estimated from so many draws of the
@@ -79,6 +82,7 @@ class Dialect:
     sample_log_prob: Callable[..., Any] | None = None
     cdf: Callable[..., Any] | None = None
     icdf: Callable[..., Any] | None = None
+    functions: Callable[..., Any] | None = None
     stated: Callable[[Any], Any] | None = None
     expanded: Callable[..., Any] | None = None
     sign: Callable[[Any], Any] | None = None

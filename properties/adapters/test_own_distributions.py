@@ -18,7 +18,9 @@ ZOO = "flowref.zoo.specimens.stated_distributions"
     [
         ("circular", {"log_prob"}, {"sample", "cdf", "icdf"}),
         ("laplace_mixture", {"log_prob", "sample", "cdf"}, {"icdf", "rsample"}),
-        ("bounded", {"log_prob", "sample", "rsample"}, set()),
+        ("bounded", {"log_prob", "sample", "rsample"}, {"functions"}),
+        ("maxima", {"log_prob", "sample", "cdf", "functions", "icdf", "stated"}, {"rsample"}),
+        ("growing", {"cdf", "functions", "rsample", "stated"}, {"icdf"}),
     ],
 )
 def test_what_the_base_class_leaves_to_others_is_not_offered(
@@ -61,3 +63,55 @@ def test_moments_that_are_not_told_are_not_asked_for(name: str) -> None:
     verdict = check(f"torch:{name}", "sampling/stated-moments", Settings("quick"))
     assert verdict.status is Status.NOT_APPLICABLE
     assert verdict.reason == "it tells no moment"
+
+
+class Helped(torch.nn.Module):
+    """The density of a logarithm that is normal; its log-density reads a mean, a cdf and an attribute that
+    are not its own, and its entropy is estimated.
+    """
+
+    event_shape = (1,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.std = torch.nn.Parameter(torch.tensor(0.7))
+
+    @property
+    def mean(self) -> torch.Tensor:
+        """That of the logarithm."""
+        return 0.3 * torch.ones(1, dtype=self.std.dtype)
+
+    def variance(self, weight: float = 1.0) -> torch.Tensor:
+        """Estimated, and weighted."""
+        return weight * torch.exp(torch.randn(4096, dtype=self.std.dtype)).var()
+
+    def entropy(self) -> torch.Tensor:
+        """Estimated."""
+        return -self.log_prob(torch.randn(64, 1, dtype=self.std.dtype)).mean()
+
+    def cdf(self, x: torch.Tensor) -> torch.Tensor:
+        """That of a standard variable."""
+        return torch.as_tensor(torch.special.ndtr(x))
+
+    def log_prob(self, x: torch.Tensor) -> torch.Tensor:
+        """By the normal density."""
+        z = (x - self.mean) / self.std
+        ends = (self.cdf(x - x) * 2).log()
+        return (-0.5 * z**2 - self.std.log() - 0.9189385332046727 + ends).sum(-1)
+
+
+def test_what_a_log_density_reads_is_no_statement_and_neither_is_an_estimate() -> None:
+    """A mean and a cdf of parts, data of an object, and what is drawn anew say nothing of a density."""
+    dialect = recipe_of(registry.parse_target(f"{__file__}:Helped")).dialect
+    assert dialect.cdf is None
+    assert dialect.functions is None
+    assert dialect.stated is None
+
+
+@pytest.mark.parametrize("name", ["Cauchy", "StudentT", "HalfCauchy", "Pareto"])
+def test_a_moment_that_is_nan_is_no_error_where_tails_are_heavy(name: str) -> None:
+    """A mean or variance that does not exist may be told as nan."""
+    given = {"Pareto": (1.0, 0.9), "StudentT": (0.9,), "Cauchy": (0.0, 1.0)}.get(name, (1.0,))
+    numbers = [torch.tensor(number, dtype=torch.float64) for number in given]
+    told = getattr(torch.distributions, name)(*numbers)
+    assert told_of(told, "density/stated-moments") is not Status.VIOLATED

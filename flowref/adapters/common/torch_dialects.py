@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from flowref.adapters.common import told_functions
 from flowref.adapters.common.described import numbered
 from flowref.model import Dialect
 
@@ -53,30 +54,58 @@ def expanded(obj: Any, x: Any, context: Any = None) -> Any:
     return several.log_prob(x.unsqueeze(1)).reshape(len(x), 2, -1).sum(-1)
 
 
-# What a distribution may say of itself, in the order in which it is told: all of it as numbers, of
-# which entropy is one and the covariance a matrix.
-TOLD = ("mean", "variance", "entropy", "stddev", "mode", "covariance_matrix")
-
-
 def stated(obj: Any) -> Any:
-    """Mean, variance, entropy, deviation, mode and covariance, each flat and one after the other;
-    nan for what a distribution does not tell.
+    """Mean, variance, entropy, deviation, mode and covariance, each flat and one after the other; nan
+    for what a distribution does not tell, and what is to be said of each.
     """
     import torch
 
     size = math.prod(obj.event_shape)
     sizes = {"entropy": 1, "covariance_matrix": size * size}
-    told = []
-    for name in TOLD:
-        wanted = sizes.get(name, size)
-        try:
-            value = getattr(obj, name)
-            value = torch.as_tensor(value() if name == "entropy" else value, dtype=torch.float64)
-        except (NotImplementedError, AttributeError):
-            value = torch.empty(0)
-        fits = value.numel() == wanted
-        told.append(value.reshape(-1) if fits else torch.full((wanted,), math.nan))
-    return torch.cat([value.to(torch.float64) for value in told])
+    told, flags = [], []
+    for name in told_functions.MOMENTS:
+        value = asked(obj, name)
+        part, flag = told_functions.fitted(name, value, sizes.get(name, size))
+        if len(obj.batch_shape) and flag == told_functions.MISSHAPEN:
+            flag = told_functions.FINE  # one for each of a batch
+        if flag == told_functions.FINE and name in OF_EACH and not len(obj.batch_shape):
+            flag = of_copies(obj, name, value)
+        told.append(part)
+        flags.append(flag)
+    return torch.cat([*told, torch.tensor(flags, dtype=torch.float64)])
+
+
+# What copies in a batch tell of each of them.
+OF_EACH = ("mean", "variance")
+
+
+def asked(obj: Any, name: str) -> Any:
+    """What a distribution tells under a name, None where it does not."""
+    import torch
+
+    try:
+        value = getattr(obj, name)
+        return torch.as_tensor(value() if name == "entropy" else value)
+    except (NotImplementedError, AttributeError):
+        return None
+
+
+def of_copies(obj: Any, name: str, value: Any) -> float:
+    """Whether two copies of a distribution tell the same of each, where it can be copied."""
+    import torch
+
+    if value is None or not bool(torch.isfinite(value).all()):
+        return told_functions.FINE
+    try:
+        several = asked(obj.expand((2,)), name)
+    except Exception:  # of which another law speaks
+        return told_functions.FINE
+    if several is None:
+        return told_functions.FINE
+    wanted = (2, *obj.event_shape)
+    if tuple(several.shape) != wanted or not torch.allclose(several, value.expand(wanted)):
+        return told_functions.NOT_OF_COPIES
+    return told_functions.FINE
 
 
 def sign(obj: Any) -> Any:

@@ -4,12 +4,15 @@ normalizers.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from flowref.adapters.common import batch_norms, torch_dialects
+from flowref.adapters.common import batch_norms, told_functions, torch_dialects
 from flowref.adapters.common.described import components_of, lineage
+from flowref.adapters.common.onto_simplex import without_last
 from flowref.adapters.torch_distributions import constructions
 from flowref.adapters.torch_distributions.facts import describe, is_flow, onto_simplex
 from flowref.model import Adapter, Component, Dialect
@@ -24,7 +27,7 @@ def chain(parts: Sequence[Any]) -> Any:
 def simplex_forward(obj: Any, x: Any, context: Any = None) -> Any:
     # The last coordinate is one minus the others; without it the Jacobian is square.
     y = obj(x)
-    return y[..., :-1], obj.log_abs_det_jacobian(x, y)
+    return without_last(y), obj.log_abs_det_jacobian(x, y)
 
 
 def simplex_inverse(obj: Any, y: Any, context: Any = None) -> Any:
@@ -138,7 +141,25 @@ def _of_distribution(obj: Any) -> Dialect:
         return FLOW
     if len(obj.event_shape) or len(obj.batch_shape):
         return DENSITY
-    return replace(DENSITY, cdf=offered(obj, "cdf"), icdf=offered(obj, "icdf"))
+    dialect = replace(DENSITY, cdf=offered(obj, "cdf"), icdf=offered(obj, "icdf"))
+    return told_otherwise(obj, dialect)
+
+
+def told_otherwise(obj: Any, dialect: Dialect) -> Dialect:
+    """The dialect of a distribution of numbers with the functions that it tells under other names."""
+    import torch
+
+    half = torch.full((1,), 0.5, dtype=torch.float64)
+    names = []
+    for name in told_functions.functions_of(obj):
+        with contextlib.suppress(Exception):  # a half is outside, or it is asked otherwise
+            if name != "cdf" and told_functions.function(obj, half, name).numel() == 1:
+                names.append(name)
+    if names and dialect.cdf is None:
+        dialect = replace(dialect, cdf=partial(told_functions.function, name=names.pop(0)))
+    if not names:
+        return dialect
+    return replace(dialect, functions=partial(told_functions.functions, names=tuple(names)))
 
 
 def offered(obj: Any, name: str) -> Any:

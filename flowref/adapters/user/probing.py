@@ -20,6 +20,7 @@ from flowref.adapters.user.conventions.encoding import DECODE, ENCODE, encodes, 
 from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.samples import sampler, settle_beside, settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
+from flowref.adapters.user.conventions.told import settle_told
 from flowref.adapters.user.stretching import ENOUGH, stretches_tensors, told_shapes
 from flowref.model import (
     Ambiguous,
@@ -100,6 +101,9 @@ def settle(
         dialect, words = settle_sample(obj, dialect, x, context, chosen)
         settled = settled.saying(*words)
     dialect = settle_beside(obj, dialect, x, context)
+    if context is None:
+        dialect, words = settle_told(obj, dialect, x)
+        settled = settled.saying(*words)
     if "offset" in chosen:
         dialect, said = without(dialect, chosen["offset"], math.prod(x.shape[1:]))
         settled = settled.saying(said)

@@ -25,7 +25,18 @@ SEEDED = ("push", "pull")
 
 def offered(dialect: Dialect) -> tuple[str, ...]:
     """The names of the methods that a dialect has."""
-    names = [*POINTWISE, *DRAWING, "cdf", "icdf", "stated", "expanded", "sign", "estimate", "loss"]
+    names = [
+        *POINTWISE,
+        *DRAWING,
+        "cdf",
+        "icdf",
+        "functions",
+        "stated",
+        "expanded",
+        "sign",
+        "estimate",
+        "loss",
+    ]
     names += ["dequantize", "told_late", *SEEDED]
     present = [name for name in names if getattr(dialect, name) is not None]
     if dialect.rescale is not None and dialect.log_prob is not None:

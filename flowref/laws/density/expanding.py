@@ -9,7 +9,7 @@ import numpy as np
 from flowref.laws.common.arithmetic import finite_rows
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density
-from flowref.model import VOLUME, Batch, Residual, Unsupported, law
+from flowref.model import VOLUME, Batch, Residual, Undecidable, Unsupported, law
 from flowref.model.abilities import Density, Expanding
 
 # How torch.distributions refuses a point, which it was asked to check for.
@@ -37,7 +37,10 @@ def expanded(flow: ExpandingDensity, batch: Batch) -> Residual:
     """
     several, error = attempt(flow.expanded, batch.x, batch.context)
     rows = len(batch.x)
-    density = np.asarray(flow.log_prob(batch.x, batch.context), np.float64).reshape(rows)
+    plain, refused = attempt(flow.log_prob, batch.x, batch.context)
+    if refused:
+        raise Undecidable(f"it refuses these points ({refused})")
+    density = np.asarray(plain, np.float64).reshape(rows)
     if error.startswith(OUTSIDE) and finite_rows(density).all():
         note = f"two copies refuse what the distribution takes: {error}"
         return Residual(np.full(rows, np.inf), note=note)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from flowref.laws.common.defects import wrapped
+from flowref.laws.density.stated_form import MOMENTS, NOT_OF_COPIES
 from flowref.model import Array, Subject, mutant
 
 NORMAL, SKEWED = "torch:distributions.Normal", "torch:distributions.Weibull"
@@ -36,6 +37,18 @@ def _not_centered(stated: Callable[[], Array]) -> Array:
     told = np.array(stated(), dtype=np.float64)
     told[1] += told[0] ** 2
     return told
+
+
+def _copies(stated: Callable[[], Array]) -> Array:
+    told = np.array(stated(), dtype=np.float64)
+    told[-len(MOMENTS)] = NOT_OF_COPIES
+    return told
+
+
+@mutant("density/stated-moments", host=NORMAL)
+def mean_of_all_copies(subject: Subject) -> Subject:
+    """Copies in a batch tell one mean for all of them."""
+    return wrapped(subject, "stated", _copies)
 
 
 @mutant("density/stated-moments", host=NORMAL)

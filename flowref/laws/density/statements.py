@@ -10,6 +10,8 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.quadrature import NODES, PANELS, axis_points, where_mass_is
+from flowref.laws.density.consistency import unconditional
+from flowref.laws.density.stated_form import StatingDensity, misstated, numbers_told
 from flowref.model import (
     ADVICE,
     BOUND,
@@ -22,11 +24,7 @@ from flowref.model import (
     law,
     requires,
 )
-from flowref.model.abilities import Density, Distribution, Flow, Stating
-
-
-class StatingDensity(Density, Stating, Protocol):
-    """A density with its mean, variance and entropy."""
+from flowref.model.abilities import Density, Distribution, Flow
 
 
 class DistributedDensity(Density, Distribution, Protocol):
@@ -78,7 +76,8 @@ def has_density(flow: Flow) -> bool:
     scales=(0.0,),
     size=1,
     effort=1,
-    applies=univariate & has_density,
+    applies=univariate & has_density & unconditional,
+    version=2,
     source="mean, variance and differential entropy are integrals of the density",
 )
 def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
@@ -87,8 +86,13 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
 
     Where an integral does not settle, as of tails without a variance, nothing is said. On a circle
     the mean may be the mean direction, and the variance one minus the length of the mean vector.
+    They are told in the shape of an event, by copies in a batch for each, and are numbers where tails
+    are light.
     """
-    told = np.asarray(flow.stated(), dtype=np.float64).reshape(-1)[:3]
+    flat, flags = numbers_told(flow)
+    told = flat[:3]
+    if note := misstated(flow, flags, where_mass_is(flow, batch, 1)):
+        return Residual(np.full(len(batch.x), np.inf), allowed=1.0, note=note)
     grids = [moments(flow, batch, nodes) for nodes in NODES[1]]
     around = direction(flow, grids[-1])
     grids = [grid[:4] for grid in grids]
@@ -195,21 +199,30 @@ def density_at(flow: Density, x: Array) -> Array:
     scales=(0.0,),
     size=16,
     effort=2,
-    applies=univariate & has_density,
-    version=2,
+    applies=univariate & has_density & unconditional,
+    version=3,
     source="F(b) - F(a) is the integral of the density from a to b",
 )
 def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
     r"""The distribution function is the integral of the density: $F(b) - F(a) = \int_a^b p(x)\,dx$
-    between any two points.
+    between any two points, and so are the exponential of its logarithm and one minus the survival
+    function where they are told as well.
     """
     order = np.argsort(batch.x.reshape(len(batch.x)))
     x = batch.x.reshape(len(batch.x))[order]
     reached, _ = function_at(flow, x)
     mass, error = between(lambda points: np.exp(density_at(flow, points)), x)
-    gap = np.abs(np.diff(reached) - mass)
+    risen, note = np.diff(reached), ""
+    for index, other in enumerate(told_otherwise(flow, x)):
+        worse = np.abs(np.diff(other) - mass) > np.abs(risen - mass)
+        if (worse & np.isfinite(risen)).any():
+            risen = np.where(worse, np.diff(other), risen)
+            note = f"by function {index + 1} of those beside cdf, as log_cdf or a survival function"
+    gap = np.abs(risen - mass)
     allowed = QUADRATURE_FACTOR * error + ROUNDING[flow.dtype]
     known = np.isfinite(mass) & np.isfinite(error) & np.isfinite(gap) & (allowed < UNSETTLED)
+    if not (known & (gap > allowed)).any():
+        note = ""
 
     def per_point(values: Array, first: float) -> Array:
         """Values of the intervals at the points that end them, in the order of the batch."""
@@ -222,10 +235,19 @@ def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
         allowed=per_point(np.where(known, allowed, 1.0), 1.0),
         decidable=per_point(known.astype(float), 0.0) > 0,
         observed={
-            "F(b) - F(a)": per_point(np.diff(reached), 0.0),
+            "F(b) - F(a)": per_point(risen, 0.0),
             "integral of the density": per_point(mass, 0.0),
         },
+        note=note,
     )
+
+
+def told_otherwise(flow: Distribution, x: Array) -> list[Array]:
+    """The distribution function as other methods tell it, at numbers."""
+    if "functions" not in flow.calls:
+        return []
+    values, error = attempt(flow.calls["functions"], x.reshape(len(x), *flow.density_shape))
+    return [] if error else list(np.asarray(values, np.float64).reshape(len(x), -1).T)
 
 
 def function_at(flow: Distribution, x: Array) -> tuple[Array, Array]:

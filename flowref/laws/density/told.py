@@ -12,6 +12,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.density.consistency import unconditional
+from flowref.laws.density.stated_form import misstated, numbers_told
 from flowref.laws.density.statements import has_density
 from flowref.model import (
     BOUND,
@@ -39,6 +40,8 @@ class StatingDensity(Density, Stating, Protocol):
 # Sizes of the two stages and the false-alarm rate of each; a mean of numbers of which one has more than
 # this share of the sum of squares is not near normal.
 STAGES, LEVEL, SHARE = (8_192, 65_536), 1e-4, 0.04
+# Samples that tell where a density is.
+ROWS = 64
 # Steps from the mode towards samples, how many, and by how much a density may be larger there: what
 # formulas leave out.
 WAYS, TOWARDS, HIGHER = (1.0, 0.1, 0.01), 64, 1e-6
@@ -60,7 +63,7 @@ class Told(NamedTuple):
 def told_by(flow: Stating) -> Told:
     """What a distribution says; `Unsupported` where it says nothing in a known form."""
     size = math.prod(flow.density_shape)
-    flat = np.asarray(flow.stated(), dtype=np.float64).reshape(-1)
+    flat, _ = numbers_told(flow)
     if flat.size != 4 * size + 1 + size * size:
         raise Unsupported("it tells its mean and its variance alone", waits=False)
     mean, variance, entropy, deviation, mode, covariance = np.split(
@@ -189,12 +192,15 @@ def of_angles(name: str, claim: float, x: Array) -> bool:
 )
 def sampled_moments(flow: StatingSampler, batch: Batch) -> Residual:
     r"""The mean, the variance, the covariance and the entropy that a distribution of vectors tells are
-    those of its samples, the entropy by its density: $E[x]$, $E[(x - \mu)^2]$, $-E[\log p(x)]$.
+    those of its samples, the entropy by its density: $E[x]$, $E[(x - \mu)^2]$, $-E[\log p(x)]$. They are
+    told in the shape of an event, by copies in a batch for each, and are numbers where tails are light.
 
     Two stages at level 1e-4 each; violated only if fresh and more samples confirm the first. Means of
     which a few samples decide say nothing, as those of heavy tails.
     """
     told = told_by(flow)
+    if note := misstated(flow, numbers_told(flow)[1], flow.sample(ROWS, batch.seed, None)):
+        return Residual(np.array([np.inf]), allowed=1.0, note=note)
     if not any(np.isfinite(one).any() for one in (told.mean, told.variance, told.entropy)):
         raise Unsupported("it tells no moment", waits=False)
     worst, note, size = 0.0, "", 0.0

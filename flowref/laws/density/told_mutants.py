@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from flowref.laws.common.defects import wrapped
+from flowref.laws.density.stated_form import MISSHAPEN, MOMENTS, NO_NUMBER
 from flowref.model import Array, Subject, mutant
 
 VECTORS = "flowref.zoo.specimens.told_distributions:factors"
@@ -15,14 +16,33 @@ VECTORS = "flowref.zoo.specimens.told_distributions:factors"
 
 def _split(flat: Array) -> list[Array]:
     """Mean, variance, entropy, deviation, mode and covariance."""
-    size = next(n for n in range(1, 100) if 4 * n + 1 + n * n == flat.size)
-    return np.split(flat, np.cumsum([size, size, 1, size, size]))
+    size = next(n for n in range(1, 100) if flat.size - 4 * n - 1 - n * n in (0, len(MOMENTS)))
+    return np.split(flat, np.cumsum([size, size, 1, size, size, size * size]))
 
 
 def _moved(stated: Callable[[], Array], which: int, factor: float, amount: float) -> Array:
     told = _split(np.array(stated(), dtype=np.float64))
     told[which] = factor * told[which] + amount
     return np.concatenate(told)
+
+
+def _said(stated: Callable[[], Array], which: int, flag: float) -> Array:
+    told = _split(np.array(stated(), dtype=np.float64))
+    told[which] = np.full_like(told[which], np.nan)
+    told[-1][which] = flag
+    return np.concatenate(told)
+
+
+@mutant("sampling/stated-moments", host=VECTORS)
+def mean_of_another_shape(subject: Subject, size: float = 1.0) -> Subject:
+    """The mean has a number for each part of a mixture."""
+    return wrapped(subject, "stated", _said, 0, MISSHAPEN)
+
+
+@mutant("sampling/stated-moments", host=VECTORS)
+def variance_no_number(subject: Subject, size: float = 1.0) -> Subject:
+    """The variance is nan where it is finite."""
+    return wrapped(subject, "stated", _said, 1, NO_NUMBER)
 
 
 @mutant("sampling/stated-moments", host=VECTORS, sizes=(0.1, 0.5))

@@ -6,6 +6,7 @@ import math
 from typing import Any, ClassVar
 
 import torch
+from torch import nn
 from torch.distributions import (
     AffineTransform,
     Categorical,
@@ -17,6 +18,9 @@ from torch.distributions import (
 )
 
 from flowref.zoo.specimens.specimen import Specimen
+
+# The mean of a standard Gumbel variable.
+EULER = 0.5772156649015329
 
 
 class LaplaceMixture(Distribution):
@@ -114,6 +118,113 @@ class Bounded(TransformedDistribution):
         return Bounded(base.loc.expand(batch_shape), base.scale.expand(batch_shape), self.low, high)
 
 
+class Maxima(nn.Module):
+    """The Gumbel density of one number as a module, whose functions go by other names."""
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.loc, self.log_scale = nn.Parameter(torch.tensor(0.4)), nn.Parameter(torch.tensor(0.3))
+        self.defect = defect
+
+    def _away(self, x: Any) -> Any:
+        return (x - self.loc) * (-self.log_scale).exp()
+
+    def log_prob(self, x: Any) -> Any:
+        """The log-density."""
+        away = self._away(x)
+        return (-away - torch.exp(-away) - self.log_scale).squeeze(-1)
+
+    def log_cdf(self, x: Any) -> Any:
+        """The logarithm of the distribution function."""
+        away = x - self.loc if self.defect == "scale-left-out-of-log-cdf" else self._away(x)
+        return -torch.exp(-away).squeeze(-1)
+
+    def survival(self, x: Any) -> Any:
+        """What is above."""
+        below = -torch.exp(-self._away(x)).squeeze(-1)
+        return torch.exp(below) if self.defect == "survival-below" else -torch.expm1(below)
+
+    def quantile(self, u: Any) -> Any:
+        """The quantile function."""
+        u = 1 - u if self.defect == "quantile-from-above" else u
+        return self.loc - self.log_scale.exp() * torch.log(-torch.log(u))
+
+    @torch.no_grad()
+    def sample(self, n: int) -> Any:
+        """Draw."""
+        u = torch.rand(n, 1, dtype=self.loc.dtype).clamp(1e-30)
+        return self.loc - self.log_scale.exp() * torch.log(-torch.log(u))
+
+    @property
+    def mean(self) -> Any:
+        """The mean."""
+        if self.defect == "mean-is-mode":
+            return self.loc
+        mean = self.loc + EULER * self.log_scale.exp()
+        return mean.expand(3) if self.defect == "mean-of-three" else mean
+
+    @property
+    def variance(self) -> Any:
+        """The variance."""
+        power = 1 if self.defect == "variance-of-scale" else 2
+        return math.pi**2 / 6 * (power * self.log_scale).exp()
+
+    def entropy(self) -> Any:
+        """The differential entropy."""
+        return EULER + 1 + (0 if self.defect == "entropy-of-standard" else self.log_scale)
+
+
+class Growing(Distribution):
+    """The Gompertz density of a time, which tells its survival function, and may be copied."""
+
+    support = constraints.nonnegative
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+    has_rsample = True
+
+    def __init__(self, rate: Any, shape: Any, defect: str = "") -> None:
+        self.rate, self.shape = torch.broadcast_tensors(rate, shape)
+        self.defect = defect
+        super().__init__(self.rate.shape, validate_args=False)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Copies in a batch."""
+        rate, shape = self.rate.expand(batch_shape), self.shape.expand(batch_shape)
+        return Growing(rate, shape, self.defect)
+
+    def log_prob(self, value: Any) -> Any:
+        """The log-density."""
+        grown = self.rate * value
+        return (self.rate * self.shape).log() + self.shape + grown - self.shape * grown.exp()
+
+    def survival_function(self, value: Any) -> Any:
+        """What is above."""
+        shape = 1 if self.defect == "survival-without-shape" else self.shape
+        return torch.exp(-shape * torch.expm1(self.rate * value.clamp(min=0)))
+
+    def cdf(self, value: Any) -> Any:
+        """The distribution function."""
+        return -torch.expm1(-self.shape * torch.expm1(self.rate * value.clamp(min=0)))
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        """Draw."""
+        shape = self._extended_shape(torch.Size(sample_shape))
+        u = torch.rand(shape, dtype=self.rate.dtype)
+        return torch.log1p(-torch.log1p(-u) / self.shape) / self.rate
+
+    @property
+    def mean(self) -> Any:
+        """The mean, by Simpson's rule."""
+        t = torch.linspace(0, 24, 8001, dtype=torch.float64)
+        weight = torch.tensor([2.0, 4.0], dtype=torch.float64).repeat(4001)[:8001]
+        weight[0] = weight[-1] = 1
+        rate, shape = self.rate[..., None].double(), self.shape[..., None].double()
+        above = torch.exp(-shape * torch.expm1(rate * t))
+        mean = (weight * above).sum(-1) * (t[1] / 3)
+        if self.defect == "one-mean-for-all-copies":
+            return mean.reshape(-1)[0]
+        return mean * math.nan if self.defect == "mean-no-number" else mean
+
+
 def numbers(*values: float) -> Any:
     """A tensor in double precision."""
     return torch.tensor(values, dtype=torch.float64)
@@ -124,6 +235,19 @@ def laplace_mixture(defect: str = "") -> Distribution:
     return LaplaceMixture(
         numbers(0.2, -0.5, 0.8), numbers(-3, 0.5, 2), numbers(0.4, 0.7, 1.2), defect
     )
+
+
+def maxima(defect: str = "") -> nn.Module:
+    """A module of one number."""
+    return Maxima(defect)
+
+
+def growing(defect: str = "") -> Distribution:
+    """A density of times."""
+    return Growing(numbers(0.7)[0], numbers(0.4)[0], defect)
+
+
+maxima.event_shape = (1,)  # type: ignore[attr-defined]  # an option
 
 
 def circular(defect: str = "") -> Distribution:
@@ -143,6 +267,26 @@ SPECIMENS = (
             "mean-not-weighted": ("density/stated-moments",),
             "variance-within": ("density/stated-moments",),
             "upper-half-of-cdf": ("density/distribution-function",),
+        },
+    ),
+    Specimen(
+        "maxima",
+        {
+            "scale-left-out-of-log-cdf": ("density/distribution-function",),
+            "survival-below": ("density/distribution-function",),
+            "quantile-from-above": ("sampling/inverse-transform-galois",),
+            "mean-is-mode": ("density/stated-moments",),
+            "mean-of-three": ("density/stated-moments",),
+            "variance-of-scale": ("density/stated-moments",),
+            "entropy-of-standard": ("density/stated-moments",),
+        },
+    ),
+    Specimen(
+        "growing",
+        {
+            "survival-without-shape": ("density/distribution-function",),
+            "one-mean-for-all-copies": ("density/stated-moments",),
+            "mean-no-number": ("density/stated-moments",),
         },
     ),
     Specimen("circular", {"length-added": ("density/stated-moments",)}),

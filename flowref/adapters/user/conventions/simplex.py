@@ -9,12 +9,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from flowref.adapters.common.onto_simplex import NEAR, without_last
 from flowref.model import Dialect
 
 # What chooses it where a codomain is declared.
 DECLARED = "onto_simplex"
-# How near to one the entries add up, and a log-det to that of a volume.
-NEAR = 1e-4
 # Entries up to which the volume that a log-det is of is found out.
 FEW = 64
 
@@ -43,7 +42,7 @@ def shortened(obj: Any, dialect: Dialect, x: Any, context: Any) -> tuple[Dialect
 def first_entries(obj: Any, x: Any, context: Any = None, *, call: Any, less: float = 0.0) -> Any:
     """Forward, without the last coordinate."""
     y, ladj = call(obj, x, context)
-    return y[..., :-1], ladj if ladj is None or not less else ladj - less
+    return without_last(y), ladj if ladj is None or not less else ladj - less
 
 
 def with_last(obj: Any, y: Any, context: Any = None, *, call: Any, more: float = 0.0) -> Any:
