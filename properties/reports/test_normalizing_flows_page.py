@@ -40,3 +40,12 @@ def test_laws_exist() -> None:
 def test_slips_name_their_laws(row: str) -> None:
     """A slip of the code has on the page the laws that the zoo says it breaks."""
     assert [law for law in ROWS[row].laws if f"`{law}`" not in dict(SECTIONS)[row]] == []
+
+
+@pytest.mark.parametrize(
+    ("row", "word"), re.findall(r"^### (\d{3}-\d+) · (wrong|unsound)$", TEXT, re.MULTILINE)
+)
+def test_what_is_wrong_is_a_subject(row: str, word: str) -> None:
+    """Each wrong statement, and each unsound one that can be called, is a slip that laws name."""
+    assert row in ROWS
+    assert ROWS[row].laws or (word == "unsound" and "*Law:* none" in dict(SECTIONS)[row])

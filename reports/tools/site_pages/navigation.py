@@ -42,6 +42,7 @@ def entries(source: Path) -> list[Any]:
         {"Reports": [*_named(source, "reports", REPORTS), {"Dashboard": "dashboard.md"}]},
         {"Tutorial": ["tutorial/index.md", *_lessons(source)]},
         {"Options": "options.md"},
+        {"Wide families": "families.md"},
         {"About": _named(source, "about", ABOUT)},
     ]
 
