@@ -219,6 +219,8 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
             yield (count, LENGTH)
         yield (count, SIDE)
         yield (SIDE, count)
+    # Vectors that are written as images of one pixel.
+    yield from ((size, 1, 1) for count in (*channels, 2, 3, 4) for size in (count, 2 * count))
 
 
 def stretched(sizes: Shape) -> Shape:
@@ -254,6 +256,8 @@ def infer_shape(
             continue
         if odd and (len(shape) == len(odd[0]) or 1 in shape):
             continue  # an axis of one hides what another number of axes explains
+        if one_way and shape[1:] == (1, 1):
+            continue  # and one pixel what many show
         if len(loose) == ENOUGH:
             break
         tried.add(shape)
@@ -272,7 +276,7 @@ def infer_shape(
                 if not stated and _odd(obj, dialect, *point, facts, chosen):
                     odd.append(shape)  # at another it may be one number for each point
                 elif stated or not _loose(obj, dialect, *point):
-                    return shape
+                    return shape if stated else _of_latent(obj, dialect, *point, facts, chosen)
                 else:
                     loose.append(shape)  # another may fit better
         except NoWayBack as error:
@@ -321,6 +325,30 @@ def alternatives(
 
     others = [other for other in OTHERS if other != shape and fitting(other)]
     return ((1,), *others) if shape != (1,) and fitting(()) else tuple(others)
+
+
+def _of_latent(
+    obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen
+) -> Shape:
+    """The event shape of points, or that of their latents where these differ by axes of one and the
+    map has a way back there alone, as has one that takes vectors and works on images of one pixel.
+    """
+    shape = tuple(x.shape[1:])
+    settled = settle(obj, dialect, x, context, facts, chosen, shaped=False)
+    other = () if settled.latent is None else tuple(settled.latent.shape[1:])
+    if settled.dialect.inverse is not None or other == shape or _long(other) != _long(shape):
+        return shape
+    try:
+        point = x.reshape(x.shape[:1] + other), context
+        back = settle(obj, dialect, *point, facts, chosen, shaped=False).dialect.inverse
+        return other if back is not None and fits(obj, dialect, *point, facts, chosen) else shape
+    except Exception:  # the shape does not fit
+        return shape
+
+
+def _long(shape: Shape) -> Shape:
+    """The axes of a shape that are longer than one."""
+    return tuple(size for size in shape if size > 1)
 
 
 def _odd(obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen) -> bool:

@@ -122,6 +122,8 @@ class Narrowing(Watching):
             return out
         name = func.overloadpacket.__name__
         cast = name == "_to_copy" or (name == "copy_" and isinstance(out, torch.Tensor))
+        if cast and _is_mask(inputs[-1]):
+            return out  # a mask, made in numpy, loses nothing and is a constant
         results = [self._disturbed(value, cast, name in EXACT) for value in _flat((out,))]
         return type(out)(results) if isinstance(out, (tuple, list)) else results[0]
 
@@ -142,6 +144,11 @@ class Narrowing(Watching):
             )
         self.narrowed[id(value)] = value
         return value
+
+
+def _is_mask(value: torch.Tensor) -> bool:
+    """Whether a tensor holds nothing but 0, 1 and -1."""
+    return bool((value.detach().abs() * (value.detach().abs() - 1) == 0).all())
 
 
 def _flat(values: Any) -> list[Any]:

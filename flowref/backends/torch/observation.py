@@ -91,9 +91,10 @@ def _observed(
             mutated += (f"requires_grad of {argument}",)
         if tensor.is_leaf and tensor.grad is not None:
             mutated += (f"the gradient of {argument}",)
-    double = live.dtype == torch.float64 and not training
-    watching = double and name not in UNWATCHED and counter.single
-    narrow = feeds_float32(live, name, inputs, DTYPES[default]) if watching else (False, False)
+    watching = live.dtype == torch.float64 and name not in UNWATCHED and counter.single
+    narrow = (False, False)
+    if watching:
+        narrow = feeds_float32(live, name, inputs, DTYPES[default], training)
     return Observation(
         printed=written,
         rng=ended != states,
@@ -157,18 +158,18 @@ def reseeded(
 
 
 def feeds_float32(
-    live: Live, name: str, inputs: tuple[Any, ...], default: torch.dtype
+    live: Live, name: str, inputs: tuple[Any, ...], default: torch.dtype, training: bool = False
 ) -> tuple[bool, bool]:
     """Whether float32 arithmetic feeds a float64 value, and a float64 log-det: disturb only float32
     results, and see whether the output moves. Log-dets that are told to be added up in the default dtype are left out
     where that is float32.
     """
-    function = method(live, name)
+    function = bare(live, name) if training else method(live, name)
     outcomes = []
     for magnitude in (0.0, PROBE):
         circumstances = sandbox(derive(live.seed, 17), default)
         with (
-            live.lend() as obj,
+            _lent(live, training) as obj,
             circumstances,
             Narrowing(magnitude, derive(live.seed, 19)) as mode,
         ):

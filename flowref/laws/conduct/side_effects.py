@@ -277,6 +277,9 @@ def dtype_follow(flow: Flow, batch: Batch) -> Residual:
     # moves it. Constants of the default dtype are another matter: where all use the same rounded
     # constant the map is another, and a sound one.
     inside = [] if seen else [which for which, observation in observations if observation.float32]
+    if flow.stateful and not (seen or inside):
+        trained = watched(flow, batch, training=True, calls=POINTWISE)[0]
+        inside = [which for which, observation in trained if observation.float32]
     seen += [f"float32 arithmetic feeds the float64 result of {which}" for which in inside]
     if not seen and (apart := torn(flow, batch)):
         seen.append(apart)

@@ -293,9 +293,10 @@ def _running(obj: Any, way: Way, method: str, chosen: Chosen) -> Way:
             raise SpecError(f"running was given as {sign!r}; expected add or subtract")
     if not sign:
         later = [one for one in signatures.later(obj, named) if sign_of(one)]
+        later = later or ([name] if signatures.from_zero(obj, named) else [])
         if len(later) != 1:
             return way
-        sign = sign_of(later[0])
+        sign = sign_of(later[0]) or "add"  # what is counted from zero is returned as it is
         return replace(way, form="running", sign=sign, usual=False, keyword=later[0])
     more = signatures.required(obj, named)[2:]
     nothing = tuple(more) if len(more) == 1 else ()

@@ -60,6 +60,12 @@ def second(obj: Any, method: str) -> str:
     return places[1].name if told else ""
 
 
+def from_zero(obj: Any, method: str) -> bool:
+    """Whether the second positional parameter is a number that is zero by default."""
+    places = [one for one in parameters(obj, method) if one.kind in POSITIONAL]
+    return len(places) > 1 and type(places[1].default) in (int, float) and places[1].default == 0
+
+
 def later(obj: Any, method: str) -> list[str]:
     """The names of positional parameters after the second that have no default, or None."""
     return [
