@@ -175,6 +175,15 @@ class Traced(Flow, Protocol):
     def own(self) -> Callable[..., Mapped]: ...
 
 
+class Narrowed(Flow, Protocol):
+    """A flow whose calls can be made in float32 with 64-bit types on and off:
+    ``single(call, x, context, wide)``.
+    """
+
+    @property
+    def single(self) -> Callable[..., tuple[tuple[str, ...], str]]: ...
+
+
 class BaseSampler(Sampler, Protocol):
     """The base noise that `sample` turns into data under the same seed."""
 

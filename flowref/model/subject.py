@@ -88,6 +88,8 @@ class Subject:
     as many other traces of it as there are row counts in ``before``; where calls are traced. ``how``:
     nothing, or what is made of it: "saved" and read back, with its "numbers" traced, or "graded": the
     gradient op by op of the sum of what it gives.
+    ``single(call, x, context, wide)`` -> the dtypes of value and log-det of the call in float32, where
+    64-bit types are on (``wide``) or off, and what was said of 64-bit numbers that are not there.
     ``refined(times)``: the subject with so many times the steps of its solver, None where nothing tells
     how; see `flowref.backends.torch.refining` and `found_knobs`. Offered where nobody says how
     accurate the solver is.
@@ -124,6 +126,7 @@ class Subject:
     refined: Callable[[int], Subject | None] | None = None
     keyed: bool = False
     own: Callable[..., Mapped] | None = None
+    single: Callable[..., tuple[tuple[str, ...], str]] | None = None
     parts: Sequence[str] = ()
     part_maps: Sequence[Callable[..., Mapped]] = ()
     numbers: Callable[[], Sequence[float]] = tuple

@@ -46,6 +46,7 @@ ABOUT_JAX = {
     "flowjax": ("flowjax", "flowjax"),
     "numpyro": ("numpyro", "numpyro"),
     "bijx": ("bijx", "bijx"),
+    "equinox": ("equinox", "equinox"),
 }
 FRAMEWORKS = {
     **dict.fromkeys(ABOUT, ("torch",)),

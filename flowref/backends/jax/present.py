@@ -20,6 +20,7 @@ from flowref.backends import build_seed
 from flowref.backends.jax import derivatives, parts, scenario
 from flowref.backends.jax.evaluation import evaluation, mannered, offered
 from flowref.backends.jax.live import Live, noise
+from flowref.backends.jax.narrowing import single
 from flowref.backends.jax.observation import observe
 from flowref.backends.jax.programs import POINTWISE, padded, programs_of, rows_of
 from flowref.backends.jax.refining import refined
@@ -190,6 +191,7 @@ def subject_of(live: Live, name: str, condition: Condition, scale: float) -> Sub
         rounding=lambda: live.rounding is not None,
         keyed=dialect.sample is not None,
         own=able(not scale and live.given is not None, own),
+        single=able(condition.dtype == "float64", single),
         parts=part_names,
         part_maps=part_maps,
     )

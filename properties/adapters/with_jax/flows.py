@@ -12,6 +12,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 # Made when the file is imported, as constants of a module are.
 WEIGHT = jnp.array([[1.0, 0.5, 0.0], [0.0, 2.0, -0.3], [0.0, 0.0, 0.7]])
@@ -208,6 +209,36 @@ def single_precision() -> Any:
         return (2 * x.astype(jnp.float32)), jnp.log(2.0) * 3
 
     return SimpleNamespace(forward=forward, event_shape=3)
+
+
+class Scaled(eqx.Module):
+    """A scaling of one event, in the precision of its input."""
+
+    log_scale: jax.Array
+    slip: str = eqx.field(static=True, default="")
+
+    def forward(self, x: Any) -> Any:
+        """The map of one event."""
+        if self.slip == "numpy":
+            x = x * np.float64(1.0)
+        if self.slip == "double":
+            x = x.astype(jnp.float64)
+        weight = np.float64(1.0) if self.slip == "loop" else 1.0
+        ladj, _ = jax.lax.scan(
+            lambda total, one: (total + weight * one, None),
+            jnp.zeros((), x.dtype),
+            self.log_scale,
+        )
+        return x * jnp.exp(self.log_scale) * float(np.sqrt(1.0)), ladj
+
+    def inverse(self, y: Any) -> Any:
+        """Its way back."""
+        return y * jnp.exp(-self.log_scale), -self.log_scale.sum()
+
+
+def scaled(slip: str = "") -> Any:
+    """The module."""
+    return Scaled(jnp.array([-0.3, 0.1, 0.2]), slip)
 
 
 def asking() -> Any:
