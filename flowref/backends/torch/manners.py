@@ -97,20 +97,36 @@ def _inference_mode(obj: Any, function: Callable[..., Any], inputs: list[Any]) -
         return function(obj, *(v.clone() if isinstance(v, torch.Tensor) else v for v in inputs))
 
 
+class _AgainError(Exception):
+    """It differentiates on its way, as an integrated trace does: checkpointed, it would be computed anew
+    for each derivative, forty times over for ten steps.
+    """
+
+
 def _checkpoint(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
     from torch.utils import checkpoint
 
     first, *others = inputs
     if not isinstance(first, torch.Tensor):
         raise Unsupported("it takes no points that gradients could flow to")
+    running = 0
+
+    def once(points: Any) -> Any:
+        nonlocal running
+        if running:
+            raise _AgainError
+        running += 1
+        out = function(obj, points, *others)
+        running -= 1
+        return out
+
     # A wrapper keeps the compiler out, which it imports for that.
     run = getattr(checkpoint.checkpoint, "__wrapped__", checkpoint.checkpoint)
     with uncompiled():
-        return run(
-            lambda points: function(obj, points, *others),
-            first.requires_grad_(True),
-            use_reentrant=False,
-        )
+        try:
+            return run(once, first.requires_grad_(True), use_reentrant=False)
+        except _AgainError:
+            return function(obj, first.detach().requires_grad_(True), *others)
 
 
 def _functional_call(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
