@@ -201,3 +201,28 @@ def test_what_passes_unchanged_is_held() -> None:
 def test_a_call_that_ends_in_one_function_has_no_pieces() -> None:
     """Where the whole is the only map, it is not cut."""
     assert len(pieces(Asked(lambda x: (x.sin(),)), torch.randn(2, 3))) < 2
+
+
+def test_the_way_to_what_is_held_is_not_walked() -> None:
+    """What is pulled back to some sources of a piece is what is pulled back to all of them, and no
+    gradient goes through the conditioner to those that are left out.
+    """
+    torch.manual_seed(2)
+    flow = Plain(joined, (SIZE,)).double()
+    x = torch.randn(3, SIZE, dtype=torch.float64)
+    piece = pieces(Asked(flow.forward), x)[0]
+    cotangents = np.random.default_rng(1).standard_normal((3, 2, SIZE))
+    whole = piece.pull(cotangents)
+    walked: list[bool] = []
+    for index, source in enumerate(piece.sources):
+        source.register_hook(lambda _, index=index: walked.append(index == 0))
+    ends = np.cumsum([0, *(one[0].numel() for one in piece.sources)])
+    for index in range(len(piece.sources)):
+        walked.clear()
+        wanted = [other == index for other in range(len(piece.sources))]
+        some = piece.pull(cotangents, wanted)
+        mine = slice(ends[index], ends[index + 1])
+        np.testing.assert_array_equal(some[..., mine], whole[..., mine])
+        some[..., mine] = 0.0
+        assert not some.any()
+        assert set(walked) == {index == 0}

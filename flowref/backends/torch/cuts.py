@@ -38,19 +38,22 @@ class Piece:
     work: float
     next: bool
 
-    def pull(self, cotangents: Array) -> Array:
-        """See `Stage.pull`, of all that goes in and comes out."""
+    def pull(self, cotangents: Array, wanted: Sequence[bool] | None = None) -> Array:
+        """See `Stage.pull`, of all that goes in and comes out; zero for sources that are not
+        ``wanted``, the way to which may be most of the work.
+        """
         if cotangents.shape[1] > FEW:
             with contextlib.suppress(Exception):  # a function that cannot be asked for many at once
                 return np.concatenate(
                     [
-                        self._pulled(cotangents[:, start : start + TOGETHER], True)
+                        self._pulled(cotangents[:, start : start + TOGETHER], wanted, True)
                         for start in range(0, cotangents.shape[1], TOGETHER)
                     ],
                     axis=1,
                 )
         rows = [
-            self._pulled(cotangents[:, probe : probe + 1]) for probe in range(len(cotangents[0]))
+            self._pulled(cotangents[:, probe : probe + 1], wanted)
+            for probe in range(len(cotangents[0]))
         ]
         return np.concatenate(rows, 1)
 
@@ -58,20 +61,26 @@ class Piece:
         """See `Stage.push`, of all that goes in and comes out."""
         return np.concatenate([pushed(self.sinks, self.sources, one[None]) for one in vectors])
 
-    def _pulled(self, cotangents: Array, together: bool = False) -> Array:
+    def _pulled(
+        self, cotangents: Array, wanted: Sequence[bool] | None, together: bool = False
+    ) -> Array:
         """The same for one cotangent, or for several ``together``."""
+        every = [True] * len(self.sources) if wanted is None else wanted
+        sources = [source for source, one in zip(self.sources, every, strict=True) if one]
         pieces = np.split(cotangents, np.cumsum([sink[0].numel() for sink in self.sinks])[:-1], 2)
         moving = [pair for pair in zip(self.sinks, pieces, strict=True) if graphed(pair[0])]
-        gradients: Sequence[torch.Tensor | None] = [None] * len(self.sources)
+        found: Sequence[torch.Tensor | None] = [None] * len(sources)
         if moving:
-            gradients = torch.autograd.grad(
+            found = torch.autograd.grad(
                 [sink for sink, _ in moving],
-                list(self.sources),
+                sources,
                 [given(piece, sink, together) for sink, piece in moving],
                 retain_graph=True,
                 allow_unused=True,
                 is_grads_batched=together,
             )
+        left = iter(found)
+        gradients = [next(left) if one else None for one in every]
         batch, count = cotangents.shape[:2]
         flat = [
             np.zeros((batch, count, source[0].numel()))
@@ -126,11 +135,13 @@ def _stage(
     sources: Sequence[torch.Tensor],
     sinks: Sequence[torch.Tensor],
 ) -> Stage:
+    moving = [any(one is source for source in sources) for one in run[0].sources]
+
     def pull(cotangents: Array) -> Array:
         every = np.zeros((*cotangents.shape[:2], len(outputs)))
         every[..., outputs] = cotangents
         for piece in reversed(run):
-            every = piece.pull(every)
+            every = piece.pull(every, moving if piece is run[0] else None)
         return every[..., inputs]
 
     def push(vectors: Array) -> Array:
