@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from flowref.model import Evidence
 from flowref.reporting.text import clean
 
-SHOWN = 24
+# Lists of more numbers are cut to so few, in so many digits: nobody reads the others on a screen.
+SHOWN, FEW, DIGITS = 24, 4, 5
 
 
 def number(value: Any) -> str:
@@ -63,31 +64,53 @@ def scalar(value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """Any value of a counterexample in brief: long lists are cut, and say so."""
+    """Any value of a counterexample in brief: of long lists a few numbers, rounded, and how many
+    there are.
+
+    >>> shown([0.1, 0.30000000000000004]), shown([[0.0] * 40] * 2)
+    ('[0.1, 0.30000000000000004]', '80 times 0')
+    >>> shown([1 / 3 + n for n in range(30)])
+    '[0.33333, 1.3333, 2.3333, 3.3333, ...] (30 numbers, all in the JSON report)'
+    """
     if isinstance(value, str):
         return clean(value)
     total = _size(value)
-    text = _listed(value, [SHOWN])
-    return (
-        f"{text} ({total} numbers; all of them are in the JSON report)" if total > SHOWN else text
-    )
+    if total <= SHOWN:
+        return _listed(value, [SHOWN], number)
+    flat = list(_flat(value))
+    if len(set(map(repr, flat))) == 1:
+        return f"{total} times {clean(number(flat[0]))}"
+    return f"{_listed(value, [FEW], _briefly)} ({total} numbers, all in the JSON report)"
+
+
+def _briefly(value: Any) -> str:
+    """One of many numbers."""
+    return rounded(value, DIGITS) if isinstance(value, float) else number(value)
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _flat(item)
+    else:
+        yield value
 
 
 def _size(value: Any) -> int:
     return sum(map(_size, value)) if isinstance(value, list | tuple) else 1
 
 
-def _listed(value: Any, left: list[int]) -> str:
+def _listed(value: Any, left: list[int], written: Callable[[Any], str]) -> str:
     """Nested lists with at most ``left[0]`` numbers."""
     if not isinstance(value, list | tuple):
         left[0] -= 1
-        return clean(number(value))
+        return clean(written(value))
     parts = []
     for item in value:
         if left[0] <= 0:
             parts.append("...")
             break
-        parts.append(_listed(item, left))
+        parts.append(_listed(item, left, written))
     return f"[{', '.join(parts)}]"
 
 

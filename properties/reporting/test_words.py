@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from flowref import registry
@@ -56,3 +57,20 @@ def test_a_wrong_log_det_explains_what_samples_show() -> None:
     found = explained([replace(FLAG, law=law) for law in ("bijection/log-det", *laws)])
     assert set(found) == set(laws)
     assert not explained([replace(FLAG, law=law) for law in laws])
+
+
+@pytest.mark.parametrize("side", [8, 32])
+def test_a_witness_of_thousands_of_numbers_is_read_in_a_line(side: int) -> None:
+    """Of an image a few entries are shown, rounded, and how many there are; a number that stands
+    everywhere is shown once; short points are shown whole.
+    """
+    image = (np.arange(3.0 * side * side) / 7).reshape(3, side, side).tolist()
+    case = replace(CASE, x=[image], observed={"x": image, "f(x)": (np.zeros((3, side))).tolist()})
+    seen_twice = replace(FLAG, evidence=Evidence(0.5, 0.0), counterexample=case)
+    lines = failure(seen_twice, "A law.", commands=False)
+    assert max(map(len, lines)) < 250
+    assert f"({3 * side * side} numbers, all in the JSON report)" in lines[-1]
+    assert "0.14286" in lines[-1]
+    assert "0.14285714" not in lines[-1]
+    assert f"{3 * side} times 0" in lines[0] or side == 8
+    assert "x = [1, 2]" in failure(FLAG, "A law.")[-2]
