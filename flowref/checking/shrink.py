@@ -22,9 +22,8 @@ from flowref.model import ADVICE, EXACT, ROUNDING, Array, Batch, Evidence, Law, 
 # with the candidates that are granted in any case.
 EVALUATIONS, ROWS = 200, 48
 ENTRIES, LEAST_LOOKS = 2**15, 8
-# Those that are looked at where calls on events of thousands of entries are heavy: nothing but zeros,
-# and but one entry.
-VAST_LOOKS = 2
+# Those that are looked at where calls on events of thousands of entries are heavy: nothing but zeros.
+VAST_LOOKS = 1
 # Of the candidates of a batch that look convincing, at most this many are judged surely.
 TRIES = 3
 # Candidates that may be judged surely, times the operations of a round trip; and those granted in

@@ -20,6 +20,7 @@ from flowref.checking.judgement import (
 from flowref.checking.measurement import DOUBLE, SINGLE, Precision
 from flowref.checking.tolerance import SCREEN, guess, judge
 from flowref.model import BOUND, EXACT, ROUNDING, STATISTICAL, Array, Batch, Evidence
+from flowref.model.cost import CallCost, Cost, Line
 
 
 def itself(batch: Batch) -> Array:
@@ -115,6 +116,32 @@ def test_runs_end_where_they_can_tell_nothing_more(
     tried = standin(response)
     assert list(tried.judged(fraction * allowed(response)).outcome) == [outcome]
     assert len(tried.seeds) == runs
+
+
+@pytest.mark.parametrize(
+    ("margin", "replicas", "runs"),
+    [
+        (1e4, 6, 1),  # a thousand times beyond noise: the first run shows it
+        (1e4, 8, 2),  # and two with noise of their own confirm it
+        (10.0, 6, 6),  # what is nearer takes all of them
+        (10.0, 8, 8),
+        (0.2, 6, 1),
+    ],
+)
+def test_few_runs_show_what_is_far_beyond_noise_where_each_is_dear(
+    margin: float, replicas: int, runs: int
+) -> None:
+    """Of events of thousands of entries that take long, a violation that is a thousand times beyond
+    noise is one in the first run; everything else takes as many as ever.
+    """
+    tried = standin()
+    heavy = Cost({"forward": CallCost(1, work=Line(0.0, 1e9))})
+    facts = replace(tried.subject.facts, event_shape=(3, 32, 32), cost=heavy)
+    subject = replace(tried.subject, facts=facts)
+    measured = replace(tried.measurement([[margin * allowed()]]), subject=subject)
+    judgement = judge(measured, replicas)
+    assert list(judgement.outcome) == [VIOLATED if margin > 1 else HELD]
+    assert judgement.replicas == len(tried.seeds) == runs
 
 
 @pytest.mark.parametrize("value", [1e-3, 1.0])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flowref.laws.bijection.at_size import pulled_truly
-from flowref.laws.bijection.told_once import told_before, told_once
+from flowref.laws.bijection.told_once import told_once
 from flowref.laws.common.arithmetic import (
     differences,
     finite_rows,
@@ -199,7 +199,7 @@ def arbitrated_at_size(
     """The same of an event too large for differences in every coordinate: they are taken along a
     few lines.
     """
-    told = told_before(flow, which, x, context)
+    told = told_once(flow, which, x, context)
     truth = "estimate" if told.estimated else "autograd"
     observed = {"reported": claimed, truth: float(told.log_det[0])}
     if pulled_truly(flow, which, x, context):

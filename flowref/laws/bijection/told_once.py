@@ -45,32 +45,25 @@ _MEMORY: weakref.WeakKeyDictionary[Any, list[Remembered]] = weakref.WeakKeyDicti
 
 
 def told_once(flow: Walked, which: str, x: Array, context: Array | None) -> Told:
-    """log|det| of a call at each point, as `log_det_of` tells it."""
+    """log|det| of a call at each point, as `log_det_of` tells it; as it was told before, where that
+    was at these very points.
+    """
     if not (flow.facts.cost.heavy and offers(flow, RoundedWalked)):
         return log_det_of(flow, which, x, context)
-    memory, built = _memory_of(flow.walk), flow.built()
-    if flow.rounding():
-        for one in reversed(memory):
-            same = (one.built, one.which) == (built, which)
-            if same and alike(one.context, context) and beside(one.x, x):
-                return one.told
-        return log_det_of(flow, which, x, context)
+    memory, rounding = _memory_of(flow.walk), flow.rounding()
+    call = flow.built(), which
+    for one in reversed(memory):
+        there = beside(one.x, x) if rounding else np.array_equal(one.x, x)
+        if (one.built, one.which) == call and alike(one.context, context) and there:
+            return one.told
     told = log_det_of(flow, which, x, context)
+    if rounding:
+        return told
     if any(how not in MEASURED for how in _roads(told)):
         told = replace(told, error=told.error + _moved(flow, which, x, context, told))
-    memory.append(Remembered(built, which, x.copy(), context, told))
+    memory.append(Remembered(*call, x.copy(), context, told))
     del memory[:-REMEMBERED]
     return told
-
-
-def told_before(flow: Walked, which: str, x: Array, context: Array | None) -> Told:
-    """The same where it was told before at the very points; else told now."""
-    if flow.facts.cost.heavy and offers(flow, RoundedWalked) and not flow.rounding():
-        for one in reversed(_memory_of(flow.walk)):
-            same = (one.built, one.which) == (flow.built(), which)
-            if same and alike(one.context, context) and np.array_equal(one.x, x):
-                return one.told
-    return log_det_of(flow, which, x, context)
 
 
 def beside(there: Array, x: Array) -> bool:

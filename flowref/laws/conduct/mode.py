@@ -204,6 +204,7 @@ def kept(flow: Living, batch: Batch) -> Residual:
     scales=(0.0,),
     applies=has_modules,
     source="a layer that initializes itself from data should do so in training, not from the first validation batch",
+    pointwise=True,
 )
 def first_call_in_eval(flow: Living, batch: Batch) -> Residual:
     """In eval mode, the first call that an object ever gets changes no parameter and no buffer."""

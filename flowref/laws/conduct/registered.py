@@ -34,6 +34,7 @@ FEW = 3
     scales=(0.0,),
     applies=has_modules,
     source="torch.nn.Module: a parameter in a list, a dictionary or a closure is in no parameters() and no state_dict()",
+    pointwise=True,
 )
 def registered(flow: Living, batch: Batch) -> Residual:
     """What requires a gradient and moves the result of a call is among parameters(), and so trained,
