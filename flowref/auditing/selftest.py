@@ -8,15 +8,20 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from flowref import registry
+from flowref.auditing.journal import own_digest
 from flowref.auditing.options import Listener, Options
+from flowref.auditing.power.lines import append_line, read_lines
 from flowref.auditing.running import conduct
 from flowref.auditing.worker import check_pair, guarded
 from flowref.model import ADVICE, FlowrefError, Mutant, Status, Subject, one_line
 from flowref.reporting.outcomes import BROKEN
 from flowref.reporting.report import Report
+
+# A mutant whose host is not installed is planted in so many others.
+MOST = 8
 
 
 def healthy_specs() -> tuple[str, ...]:
@@ -56,15 +61,21 @@ class Trial:
         return "unseen" if self.planted else "no host"
 
 
-def hosts_of(mutant: Mutant) -> tuple[str, ...]:
+def hosts_of(mutant: Mutant, profile: str = "standard") -> tuple[str, ...]:
     """Where a mutant is planted: in its host, or, where its library or its framework is not installed,
-    as nothing of torch is beside JAX, in what the adapters of what is installed vouch for and in the
-    twins of the zoo, the likeliest first.
+    as nothing of torch is beside JAX, in what its law speaks of among what the adapters of what is
+    installed vouch for and the twins of the zoo; the likeliest first, and of these the cheapest.
     """
     if here(mutant.host):
         return (mutant.host,)
     wanted = words(mutant.host)
-    return tuple(sorted(healthy_specs(), key=lambda spec: -len(words(spec) & wanted)))
+    fitting = {
+        host: subject.operations
+        for host in healthy_specs()
+        if not lacking(mutant.law, host, profile)
+        and isinstance(subject := healthy_subject(host), Subject)
+    }
+    return tuple(sorted(fitting, key=lambda host: (-len(words(host) & wanted), fitting[host])))
 
 
 def here(host: str) -> bool:
@@ -84,22 +95,19 @@ def words(spec: str) -> frozenset[str]:
 
 def trial(mutant: Mutant, profile: str = "standard", seed: int = 0) -> Trial:
     """Whether the law of a mutant is violated on its host, or on one of those that stand in for it."""
-    hosts = hosts_of(mutant)
-    found: Trial | None = None
+    unseen: Trial | None = None
     reasons: Counter[str] = Counter()
-    for host in hosts:
-        why = lacking(mutant.law, host) if host != mutant.host else ""
-        if why:
-            reasons[why] += 1
-            continue
+    for host in hosts_of(mutant, profile)[:MOST]:
         tried = trial_on(mutant, host, profile, seed)
         if tried.caught or host == mutant.host:
             return tried
-        if tried.planted:
-            found = tried
+        if tried.planted and unseen is None:
+            unseen = tried
         reasons[tried.outcome] += 1
-    if found is not None:
-        return found
+    if unseen is not None:
+        return unseen
+    if not reasons:
+        reasons.update(lacking(mutant.law, host, profile) for host in healthy_specs())
     why = reasons.most_common(1)[0][0] if reasons else "nothing is installed"
     return Trial(
         mutant, False, f"{mutant.host} is not installed, and of all else: {why}", planted=False
@@ -117,13 +125,18 @@ def healthy_subject(host: str) -> Subject | str:
         return one_line(error, 200)
 
 
-def lacking(law: str, host: str) -> str:
-    """Why a host is no place for defects of a law: abilities that it lacks; empty where it has all."""
+@functools.cache
+def lacking(law: str, host: str, profile: str = "standard") -> str:
+    """Why a law says nothing of a host, which is then no place for its defects; empty where it does."""
+    from flowref.checking import Settings
+    from flowref.checking.applicability import not_applicable
+
     subject = healthy_subject(host)
     if isinstance(subject, str):
         return subject
-    missing = sorted(subject.lacks(registry.find_law(law).needs))
-    return f"it has no {', '.join(missing)}" if missing else ""
+    found = registry.find_law(law)
+    silence = not_applicable(found, subject, Settings("thorough" if found.thorough else profile))
+    return "" if silence is None else silence.reason
 
 
 def trial_on(mutant: Mutant, host: str, profile: str, seed: int) -> Trial:
@@ -150,23 +163,60 @@ def healthy(options: Options, listener: Listener) -> Report:
     """Every law on every subject that is known to be correct; anything but a pass or an abstention
     is a false alarm.
     """
-    return conduct(healthy_specs(), (), replace(options, folder=None), listener)
+    return conduct(healthy_specs(), (), options, listener)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A trial as it is kept; ``digest``: of flowref's source and what is installed."""
+
+    mutant: str
+    caught: bool
+    outcome: str
+    host: str
+    planted: bool
+    profile: str
+    seed: int
+    digest: str
 
 
 def selftest(
     options: Options, listener: Listener, show: Callable[[Trial, int, int], None]
 ) -> tuple[list[Trial], Report]:
     """Both halves: the trials of mutants that were not caught, and the report on healthy subjects.
-    ``show`` is given each trial as it is done, its number and how many there are.
+    ``show`` is given each trial as it is done, its number and how many there are. In the folder of
+    ``options`` both are kept until they are complete, and a later call goes on.
     """
+    path = None if options.folder is None else options.folder / "trials.jsonl"
+    libraries = [name for name in registry.adapters() if registry.installed(name)]
+    versions = [
+        f"{name} {registry.library_version(name)}" if registry.adapters()[name].package else name
+        for name in libraries
+    ]
+    digest = " ".join([own_digest(), *versions])
+    known = {
+        one.mutant: one
+        for one in ([] if path is None else read_lines(path, lambda row: Told(**row), "trial"))
+        if (one.digest, one.profile, one.seed) == (digest, options.profile, options.seed)
+    }
     mutants = registry.mutants()
-    escaped = []
+    missed = []
     for number, mutant in enumerate(mutants, 1):
-        tried = trial(mutant, options.profile, options.seed)
-        show(tried, number, len(mutants))
+        if mutant.id in known:
+            told = known[mutant.id]
+            tried = Trial(mutant, told.caught, told.outcome, told.host, told.planted)
+        else:
+            tried = trial(mutant, options.profile, options.seed)
+            show(tried, number, len(mutants))
+            if path is not None:
+                row = (mutant.id, tried.caught, tried.outcome, tried.host, tried.planted)
+                append_line(path, Told(*row, options.profile, options.seed, digest))
         if not tried.caught:
-            escaped.append(tried)
-    return escaped, healthy(options, listener)
+            missed.append(tried)
+    report = healthy(options, listener)
+    if path is not None and report.complete:
+        path.unlink(missing_ok=True)
+    return missed, report
 
 
 def reasons(missed: list[Trial]) -> Counter[str]:

@@ -18,6 +18,7 @@ from flowref.loading.weights import Weights
 from flowref.model import (
     KINDS,
     USER,
+    Adapter,
     Coupling,
     Facts,
     Shape,
@@ -66,7 +67,7 @@ def declare(instance: Instance, recognition: Recognition) -> Declared:
     target = instance.source.target
     options, name = dict(target.options), str(target)
     obj = instance.obj if instance.source.statement is None else None
-    if recognition.adapter.name == USER:
+    if of_users(recognition.adapter):
         checked(user.promises_of(obj), registry.promises(), ANYONE, name)
     facts = stated(recognition.facts, options, name)
     facts = promised(facts, options, name)
@@ -77,11 +78,16 @@ def declare(instance: Instance, recognition: Recognition) -> Declared:
         facts = of_kind(facts, others, name, obj)
     facts = replace(with_conventions(facts), given=instance.source.weights is not None)
     coupling: Callable[[Shape], Coupling | None] = lambda shape: facts.coupling  # noqa: E731
-    if recognition.adapter.name == USER:
+    if of_users(recognition.adapter):
         owner = factory if hasattr(factory, "kept") else obj
         coupling = partial(coupling_of, facts.coupling, options, name, owner)
     told = conflicts(recognition.facts, facts, options, obj)
     return Declared(facts, coupling, told, instance.source.weights)
+
+
+def of_users(adapter: Adapter) -> bool:
+    """Whether an adapter hears code of users, in any framework: what that states of itself counts."""
+    return adapter.name == USER or (adapter.settles is not None and not adapter.package)
 
 
 def stated(facts: Facts, options: Mapping[str, str], name: str) -> Facts:

@@ -99,6 +99,7 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
             dialect, facts, conventions = recognition.adapter.settles(
                 obj, dialect, facts, backend.state_shapes(obj)
             )
+        facts = replace(facts, coupling=declared.coupling(facts.event_shape))
     history: History = "fresh" if math.prod(facts.event_shape) >= MANY else "warm"
     condition = Condition(dtype=instance.dtype, history=history)
     resolve = recognition.adapter.recognizes

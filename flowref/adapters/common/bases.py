@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from flowref.adapters.common.described import lineage
 
 BASE = "standard-normal-base"
@@ -29,23 +31,25 @@ def standard_normal(base: Any) -> Any:
     if "Independent" in names:
         return standard_normal(base.base_dist)
     if "MultivariateNormal" in names:
-        return _equal(base.loc, 0.0) and bool(
-            (base.covariance_matrix - _eye(base)).abs().max() == 0
-        )
+        covariance = _plain(base.covariance_matrix)
+        return _equal(base.loc, 0.0) and _equal(covariance - np.eye(len(covariance)), 0.0)
     for name, (mean, deviation, logarithm) in NORMALS.items():
         if name in names and hasattr(base, mean) and hasattr(base, deviation):
             values = [getattr(base, mean), getattr(base, deviation)]
             if not (_equal(values[0], 0.0) and _equal(values[1], 0.0 if logarithm else 1.0)):
                 return False
-            return "initially" if any(value.requires_grad for value in values) else True
+            return "initially" if any(map(_trained, values)) else True
     return False
 
 
+def _plain(values: Any) -> Any:
+    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+
+
 def _equal(values: Any, number: float) -> bool:
-    return bool((values == number).all())
+    return bool((_plain(values) == number).all())
 
 
-def _eye(base: Any) -> Any:
-    import torch
-
-    return torch.eye(base.loc.shape[-1], dtype=base.loc.dtype)
+def _trained(value: Any) -> bool:
+    """Whether it is trained with the rest: a parameter, and in JAX every array of an object."""
+    return bool(getattr(value, "requires_grad", hasattr(value, "dtype")))

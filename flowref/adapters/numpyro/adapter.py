@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,8 @@ TRANSFORM = Dialect(
     parts=calls.parts,
     chain=calls.chain,
     invert=calls.invert,
+    sign=calls.sign,
+    told_late=calls.told_late,
     normalizing="inverse",
 )
 # Its class offers no inverse.
@@ -30,8 +33,18 @@ FLOW = Dialect(
     base_log_prob=calls.base_log_prob,
     base_sample=calls.base_sample,
     normalizing="inverse",
+    expanded=calls.expanded,
+    stated=calls.stated,
+    rescale=calls.rescale,
 )
-DENSITY = Dialect(log_prob=calls.log_prob, sample=calls.sample)
+DENSITY = Dialect(
+    log_prob=calls.log_prob,
+    sample=calls.sample,
+    expanded=calls.expanded,
+    stated=calls.stated,
+    rescale=calls.rescale,
+)
+UNIVARIATE = replace(DENSITY, cdf=calls.cdf, icdf=calls.icdf)
 
 
 def recognizes(obj: Any) -> Dialect | None:
@@ -41,7 +54,24 @@ def recognizes(obj: Any) -> Dialect | None:
         return ONE_WAY if "BlockNeuralAutoregressiveTransform" in names else TRANSFORM
     if is_flow(obj):
         return FLOW
-    return DENSITY if "Distribution" in names else None
+    if "Distribution" not in names:
+        return None
+    return replace(DENSITY, cdf=offered(obj, "cdf"), icdf=offered(obj, "icdf"))
+
+
+def offered(obj: Any, name: str) -> Any:
+    """The distribution function or the quantiles of a distribution of numbers, or None."""
+    import jax.numpy as jnp
+
+    if obj.event_shape or obj.batch_shape:
+        return None
+    try:
+        getattr(obj, name)(jnp.asarray(0.5))
+    except (NotImplementedError, ImportError):  # some quantiles ask for another package
+        return None
+    except ValueError:  # a half is outside its support
+        pass
+    return getattr(calls, name)
 
 
 def components() -> Mapping[str, Component]:
@@ -52,6 +82,7 @@ def components() -> Mapping[str, Component]:
         (ONE_WAY, constructions.one_way()),
         (FLOW, constructions.flows()),
         (DENSITY, constructions.distributions()),
+        (UNIVARIATE, constructions.univariate()),
     ):
         for name, (build, event) in found.items():
             table[name] = Component(
@@ -71,5 +102,7 @@ ADAPTER = Adapter(
     healthy=lambda: (
         "AffineTransform", "ComposeTransform", "ExpTransform", "SigmoidTransform", "PermuteTransform",
         "TransformedDistribution[affine]", "distributions.Normal", "distributions.Kumaraswamy",
+        "distributions.Normal[0-d]", "distributions.Exponential", "distributions.HalfNormal",
+        "distributions.Laplace", "distributions.MultivariateNormal",
     ),
 )  # fmt: skip

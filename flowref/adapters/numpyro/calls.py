@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,23 @@ def forward(obj: Any, x: Any, context: Any = None) -> Any:
 def inverse(obj: Any, y: Any, context: Any = None) -> Any:
     x = obj.inv(y)
     return x, obj.inv.log_abs_det_jacobian(y, x)
+
+
+def told_late(obj: Any, x: Any, context: Any = None) -> Any:
+    import jax.numpy as jnp
+
+    y = obj(x)
+    obj(jnp.roll(x, 1, 0))
+    return obj.log_abs_det_jacobian(x, y)
+
+
+def sign(obj: Any) -> Any:
+    import jax.numpy as jnp
+
+    try:
+        return jnp.asarray(obj.sign, float)
+    except (NotImplementedError, AttributeError):
+        return jnp.asarray(math.nan)
 
 
 def parts(obj: Any) -> Any:
@@ -68,3 +86,47 @@ def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
 
 def sample(obj: Any, n: int, context: Any = None, key: Any = None) -> Any:
     return obj.sample(key, (n,))
+
+
+def cdf(obj: Any, x: Any, context: Any = None) -> Any:
+    return obj.cdf(x)
+
+
+def icdf(obj: Any, u: Any, context: Any = None) -> Any:
+    return obj.icdf(u)
+
+
+def expanded(obj: Any, x: Any, context: Any = None) -> Any:
+    several = obj.expand((2, *obj.batch_shape))
+    return several.log_prob(x[:, None]).reshape(len(x), 2, -1).sum(-1)
+
+
+# What a distribution may say of itself, in the order in which it is told.
+TOLD = ("mean", "variance", "entropy", "stddev", "mode", "covariance_matrix")
+
+
+def stated(obj: Any) -> Any:
+    """Mean, variance, entropy, deviation, mode and covariance, each flat and one after the other; nan
+    for what a distribution does not tell.
+    """
+    import jax.numpy as jnp
+
+    size = math.prod(obj.event_shape)
+    sizes = {"entropy": 1, "covariance_matrix": size * size}
+    told = []
+    for name in TOLD:
+        wanted = sizes.get(name, size)
+        try:
+            value = getattr(obj, name)
+            value = jnp.asarray(value() if name == "entropy" else value, float)
+        except (NotImplementedError, AttributeError):
+            value = jnp.zeros(0)
+        told.append(value.reshape(-1) if value.size == wanted else jnp.full(wanted, math.nan))
+    return jnp.concatenate(told)
+
+
+def rescale(obj: Any, factor: float) -> Any:
+    from numpyro.distributions import TransformedDistribution
+    from numpyro.distributions.transforms import AffineTransform
+
+    return TransformedDistribution(obj, [AffineTransform(0.0, factor)])

@@ -210,3 +210,28 @@ def distributions() -> Builders:
         ),
         "distributions.LogUniform": (lambda: nd.LogUniform(jnp.ones(2), 3.0).to_event(1), (2,)),
     }  # fmt: skip
+
+
+def univariate() -> Builders:
+    """Name -> builder of a distribution of numbers that has quantiles."""
+    import numpyro.distributions as nd
+
+    def distribution(name: str, *values: float) -> Callable[..., Any]:
+        return lambda: getattr(nd, name)(*values)
+
+    parameters: dict[str, tuple[float, ...]] = {
+        "AsymmetricLaplace": (0.3, 1.2, 0.8),
+        "Cauchy": (0.3, 1.2),
+        "Exponential": (1.5,),
+        "Gompertz": (1.2, 0.5),
+        "HalfCauchy": (1.2,),
+        "HalfNormal": (1.2,),
+        "Laplace": (0.3, 1.2),
+        "Logistic": (0.3, 1.2),
+        "Pareto": (1.0, 3.0),
+        "Uniform": (-1.0, 2.0),
+    }
+    found = {name: (distribution(name, *values), ()) for name, values in parameters.items()}
+    return {f"distributions.{name}": row for name, row in found.items()} | {
+        "distributions.Normal[0-d]": (distribution("Normal", 0.3, 1.2), ())
+    }

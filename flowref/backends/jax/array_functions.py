@@ -142,8 +142,12 @@ def _broadcast(equation: Any) -> Function:
 
 
 def _reshaped(equation: Any) -> Function:
-    """Of reshape, squeeze and expand_dims: the shape that comes out says all."""
-    shape = equation.outvars[0].aval.shape
+    """Of reshape, squeeze and expand_dims: the shape that comes out says all, but where axes are put in
+    another order before, as what `jax.vmap` makes of a convolution's gradient does.
+    """
+    shape, order = equation.outvars[0].aval.shape, equation.params.get("dimensions")
+    if equation.primitive.name == "reshape" and order is not None:
+        return lambda x: np.reshape(np.transpose(x, order), shape)
     return lambda x: np.reshape(x, shape)
 
 

@@ -10,26 +10,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flowref.backends.jax.live import Live
-from flowref.backends.jax.programs import DRAWING, PAIRED, POINTWISE
+from flowref.backends.jax.live import Live, digest_of
+from flowref.backends.jax.programs import DRAWING, KERNELS, KEYED, PAIRED, POINTWISE
 from flowref.model import Array, Dialect, Manner, Mapped, Unsupported
 
 # Other methods that a dialect may have, which are called as they are.
-OTHERS = ("cdf", "icdf", "stated")
+OTHERS = ("stated", "sign")
 HOWS = ("plain", "compile", "vmap", "checkpoint")
 
 
 def offered(dialect: Dialect) -> tuple[str, ...]:
     """The names of the methods that a dialect has."""
-    return tuple(
-        name for name in (*POINTWISE, *DRAWING, *OTHERS) if getattr(dialect, name) is not None
-    )
+    found = [name for name in (*POINTWISE, *KEYED, *OTHERS) if getattr(dialect, name) is not None]
+    return (*found, "rescaled") if dialect.rescale is not None else tuple(found)
 
 
 def evaluation(live: Live, name: str) -> Callable[..., Any]:
     """What a method is to a user: a function of arrays and numbers."""
+    if name == "rescaled":
+        return partial(rescaled, live)
     if name in POINTWISE:
         return partial(evaluate, live, name)
+    if name in KERNELS:
+        return partial(draw_at, live, name)
     return partial(draw, live, name) if name in DRAWING else partial(plain, live, name)
 
 
@@ -50,12 +53,38 @@ def draw(live: Live, name: str, n: int, seed: int, context: Array | None = None)
     return Mapped(*out) if name in PAIRED else np.asarray(out)
 
 
+def draw_at(live: Live, name: str, x: Array, seed: int, context: Array | None = None) -> Mapped:
+    """What a kernel makes of points with a key made of the seed."""
+    with live.calling():
+        support = live.facts.domain if name == "push" else live.facts.codomain
+        points = live.points(x, digest_of(name, (x, seed, context)), support)
+        given = None if context is None else np.asarray(context, live.dtype)
+        asked = (seed, given, live.rounding, points)
+        value, ladj = live.programs.draw(name, live.leaves, len(x), *asked)
+    return Mapped(np.asarray(value), ladj)
+
+
 def plain(live: Live, name: str, *inputs: Any) -> Array:
     """Call another method, op by op."""
     function = live.programs.spoken(name)
     with live.calling():
         out = function(live.object, *[arranged(live, value) for value in inputs])
         return np.asarray(out)
+
+
+def rescaled(live: Live, x: Array, factor: float, context: Array | None = None) -> Array:
+    """The log-density of the data multiplied by a factor."""
+    rescale, log_prob = live.programs.spoken("rescale"), live.programs.spoken("log_prob")
+
+    def called(leaves: Any, points: Any, given: Any) -> Any:
+        return log_prob(rescale(live.programs.tree.filled(leaves), factor), points, given)
+
+    with live.calling():
+        points = live.points(x, digest_of("rescaled", (x, context)), None)
+        given = None if context is None else np.asarray(context, live.dtype)
+        form = ("rescaled", factor, points.shape, given is not None)
+        out = live.programs.step(form, lambda: called, live.rounding, live.leaves, points, given)
+        return np.asarray(called(live.leaves, points, given) if out is None else out)
 
 
 def arranged(live: Live, value: Any, dtype: str | None = None) -> Any:
@@ -85,6 +114,8 @@ def mannered(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> 
     """A call in a manner. There is no mode, no gradient mode and no memory layout to choose. Plain
     calls are compiled here, so that "compile", which asks for the other of the two, is op by op.
     """
+    if manner.how == "vmap" and name in KERNELS:
+        raise Unsupported("each row would have the key of the batch", waits=False)
     if manner.how not in HOWS or manner.layout != "contiguous":
         asked = manner.how if manner.how not in HOWS else f"{manner.layout} layout"
         raise Unsupported(f"there is no {asked} in JAX", waits=False)
@@ -115,7 +146,7 @@ def _called(
     def called(leaves: Any, key: Any, *arrays: Any) -> Any:
         given = iter(arrays)
         ready = [next(given) if isinstance(v, np.ndarray) else v for v in asked]
-        more = (key,) if name in DRAWING else ()
+        more = (key,) if name in KEYED else ()
         return function(live.programs.tree.filled(leaves), *ready, *more)
 
     with live.calling(dtype):
@@ -131,6 +162,9 @@ def as_spoken(name: str, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], int]
     if name in DRAWING:
         n, seed, *others = inputs
         return (n, *(others or [None])), int(seed)
+    if name in KERNELS:
+        x, seed, *others = inputs
+        return (x, *(others or [None])), int(seed)
     alone = len(inputs) == 1 and name in POINTWISE
     return ((*inputs, None) if alone else inputs), 0
 

@@ -15,7 +15,7 @@ from flowref.backends.jax.counting import narrow, operations
 from flowref.backends.jax.evaluation import arranged, as_spoken
 from flowref.backends.jax.interpreting import randomly_rounded
 from flowref.backends.jax.live import Live
-from flowref.backends.jax.programs import DRAWING
+from flowref.backends.jax.programs import KEYED
 from flowref.backends.jax.sandbox import sandbox, settings
 from flowref.model import Observation, Unsupported, derive
 
@@ -34,7 +34,7 @@ def observe(
     if live.programs.traced.get(name):
         raise Unsupported("it cannot be traced", waits=False)
     speak = live.programs.spoken(name)
-    drawing = name in DRAWING
+    drawing = name in KEYED
     asked, seed = as_spoken(name, inputs)
 
     def called(leaves: Any, *arrays: Any) -> Any:

@@ -157,6 +157,8 @@ def subject_of(live: Live, name: str, condition: Condition, scale: float) -> Sub
     """The abilities of a loaded object."""
     dialect = live.dialect
     maps, trained = dialect.forward is not None, any(live.moving)
+    # Derivatives of what draws are not made.
+    sure = dialect.push is None
     traceable = not any(live.programs.traced.values())
     part_names, part_maps = parts.parts_of(live)
 
@@ -181,10 +183,10 @@ def subject_of(live: Live, name: str, condition: Condition, scale: float) -> Sub
             for method in offered(dialect)
         },
         jacobian=able(maps, derivatives.jacobian),
-        vjp=able(True, derivatives.vjp),
-        curvature=able(True, derivatives.curvature),
-        along=able(trained, derivatives.along),
-        slope=able(trained, derivatives.slope),
+        vjp=able(sure, derivatives.vjp),
+        curvature=able(sure, derivatives.curvature),
+        along=able(sure and trained, derivatives.along),
+        slope=able(sure and trained, derivatives.slope),
         play=able(dialect.trained, scenario.play),
         arrange=able((dialect.chain and dialect.parts and maps) or dialect.invert, parts.arrange),
         noise=able(True, noise),

@@ -31,9 +31,15 @@ from flowref.model import Array, Dialect, Unsupported, derive
 ROWS, FEW_ROWS, LARGE_EVENT = 48, 16, 64
 # Stretches of rows with noise of their own that one noisy call takes.
 RUNS = 8
-POINTWISE = ("forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim")
+POINTWISE = (
+    "forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim", "cdf", "icdf", "expanded",
+    "told_late",
+)  # fmt: skip
 DRAWING = ("sample", "base_sample", "rsample", "sample_log_prob")
-PAIRED = ("forward", "inverse", "sample_log_prob")
+# What may draw at a point: a key of its own for each call.
+KERNELS = ("push", "pull")
+KEYED = (*DRAWING, *KERNELS)
+PAIRED = ("forward", "inverse", "sample_log_prob", *KERNELS)
 # Numbers of parameters, for all runs of a call, beyond which programs are compiled: noise is then of one
 # run after the other.
 MANY_LEAVES = 2_000_000
@@ -85,11 +91,13 @@ class Programs:
         return DERIVED[kind](pair) if kind else pair
 
     def drawn(self, name: str, n: int) -> Callable[..., Any]:
-        """A call that draws, as a function ``(leaves, key, context)``."""
+        """A call that draws, as a function ``(leaves, key, context)``, and of a kernel ``(leaves, key,
+        context, x)``.
+        """
         speak = self.spoken(name)
 
-        def called(leaves: Any, key: Any, context: Any) -> Any:
-            return speak(self.tree.filled(leaves), n, context, key)
+        def called(leaves: Any, key: Any, context: Any, *points: Any) -> Any:
+            return speak(self.tree.filled(leaves), *(points or (n,)), context, key)
 
         return called
 
@@ -252,20 +260,22 @@ class Programs:
         seed: int,
         context: Array | None,
         rounding: tuple[int, float] | None,
+        *points: Array,
     ) -> Any:
-        """What a call that draws gives, randomly rounded where that is asked."""
+        """What a call that draws, by itself or at points, gives, randomly rounded where that is asked."""
         key, form = jax.random.key(seed % 2**32), (name, n, context is not None)
-        given = self.step(form, lambda: self.drawn(name, n), rounding, leaves, key, context)
+        more = (context, *points)
+        given = self.step(form, lambda: self.drawn(name, n), rounding, leaves, key, *more)
         if given is not None:
             return given
         if rounding is None:
             if form not in self.clean:
                 self.clean[form] = jax.jit(self.drawn(name, n))
-            return jax.tree.map(np.array, self.clean[form](leaves, key, context))
+            return jax.tree.map(np.array, self.clean[form](leaves, key, *more))
         if form not in self.noisy:
             self.noisy[form] = jax.jit(randomly_rounded(self.drawn(name, n), single=self.single))
         pool = noise.pool_of(rounding[0] % 2**63, 1)[0]
-        return jax.tree.map(np.array, self.noisy[form](pool, rounding[1], leaves, key, context))
+        return jax.tree.map(np.array, self.noisy[form](pool, rounding[1], leaves, key, *more))
 
 
 def programs_of(tree: Tree, shapes: Sequence[Any], dialect: Dialect, single: bool) -> Programs:

@@ -98,6 +98,58 @@ class Handing(equinox.Module):  # type: ignore[misc]  # equinox is not looked in
         return x, -self.log_det(self.var, len(y))
 
 
+class Averaging(equinox.Module):  # type: ignore[misc]  # equinox is not looked into
+    """Real NVP's appendix: in training it normalizes by averages that the batch has entered."""
+
+    mean: Any
+    var: Any
+    rho: float = equinox.field(static=True, default=0.3)
+    defect: str = equinox.field(static=True, default="")
+
+    def forward(self, x: Any, train: bool = False) -> Any:
+        """Value and log-det, and in training the layer."""
+        mean, var = self.mean, self.var
+        if train:
+            mean = (1 - self.rho) * mean + self.rho * x.mean(0)
+            var = (1 - self.rho) * var + self.rho * x.var(0)
+        half = 1.0 if self.defect == "half-missing" else 0.5
+        ladj = jnp.full(len(x), -half * jnp.log(var + EPS).sum())
+        y = (x - mean) / jnp.sqrt(var + EPS)
+        if not train:
+            return y, ladj
+        held = jax.lax.stop_gradient((mean, var))
+        return y, ladj, equinox.tree_at(lambda layer: (layer.mean, layer.var), self, held)
+
+    def inverse(self, y: Any) -> Any:
+        """The way back of evaluation."""
+        x = y * jnp.sqrt(self.var + EPS) + self.mean
+        return x, jnp.full(len(y), 0.5 * jnp.log(self.var + EPS).sum())
+
+
+class Corrected(Holding):
+    """Its running variance averages unbiased variances, as torch's does."""
+
+    def __call__(self, x: Any, train: bool = False) -> Any:
+        """A batch of rows, one column for each channel."""
+        mean, var = self.mean[...], self.var[...]
+        if train:
+            mean, var = x.mean(0), x.var(0)
+            self.mean[...] = self.momentum * self.mean[...] + (1 - self.momentum) * mean
+            unbiased = x.var(0, ddof=1)
+            self.var[...] = self.momentum * self.var[...] + (1 - self.momentum) * unbiased
+        return self.gamma[...] * (x - mean) / jnp.sqrt(var + self.eps) + self.beta[...]
+
+
+def averaging(defect: str = "") -> Any:
+    """Normalization by running averages."""
+    return Averaging(jnp.zeros(SIZE), jnp.ones(SIZE), defect=defect)
+
+
+def corrected(defect: str = "") -> Any:
+    """Unbiased running variances."""
+    return Corrected(defect)
+
+
 def holding(defect: str = "") -> Any:
     """Statistics in a module of nnx."""
     return Holding(defect)
@@ -142,4 +194,9 @@ SPECIMENS = (
             "mean-stays": (FOLLOW,),
         },
     ),
+    Specimen(
+        "averaging",
+        {"half-missing": ("batch-norm/running-average-log-det", "bijection/log-det")},
+    ),
+    Specimen("corrected", {}),
 )

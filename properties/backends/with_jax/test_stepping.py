@@ -40,6 +40,18 @@ def solved(x: Any) -> Any:
     )  # fmt: skip
 
 
+def convolved(x: Any) -> Any:
+    """Gradients of convolutions in their kernels, mapped over several."""
+
+    def loss(kernel: Any, weights: Any) -> Any:
+        points = jnp.stack([x, x * x])[:, None]
+        return (lax.conv_general_dilated(points, kernel, (1, 1), "SAME") * weights).sum()
+
+    kernels = jnp.cos(jnp.arange(24.0)).reshape(2, 3, 1, 2, 2)
+    weights = jnp.sin(jnp.arange(240.0)).reshape(2, 2, 3, 4, 5)
+    return jax.vmap(jax.grad(loss))(kernels, weights)
+
+
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "arithmetic": lambda x: (x * 2 + 1) / (3 - x) - x**3 + x**-2 + x % 0.7,
     "functions": lambda x: (
@@ -156,6 +168,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
         lambda key: jax.random.bits(jax.random.split(key)[1], (2,), "uint8")
     )(jax.random.split(jax.random.key(3), 4)),
     "gamma": lambda x: jax.random.gamma(jax.random.key(3), 2.5, (3,)),
+    "mapped-convolution": convolved,
     "fourier": lambda x: jnp.abs(jnp.fft.fft(x)),
     "constants": lambda x: x * jnp.log(2.0) + np.array([1.0, 2.0, 0.5, 3.0, 0.0]),
     "nothing": lambda x: (x[:0].sum(), x[:, :0] * 2),

@@ -13,7 +13,10 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.common import jax_normalizing
+from flowref.adapters.user import contributions
+from flowref.adapters.user.calls import BASES
 from flowref.adapters.user.facts import describe
+from flowref.adapters.user.jax.calling import owner_of, with_key
 from flowref.adapters.user.jax.settling import settle
 from flowref.adapters.user.jax.speaking import (
     BOUND,
@@ -23,10 +26,12 @@ from flowref.adapters.user.jax.speaking import (
     UNSEEN,
     Draw,
     Way,
+    based,
     dense,
     drawn,
     evaluated,
     mapped,
+    pushed,
     required,
 )
 from flowref.model import Adapter, Dialect, TargetError
@@ -120,6 +125,10 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
     """The dialect of an object with methods; ``before``: how they are found."""
     there, back = _pair(obj, chosen)
     found: dict[str, Any] = {}
+    if there and contributions.draws(owner_of(obj), chosen) is not None:
+        ways = [Way(before + name) for name in (there, back) if name]
+        kernel = [partial(pushed, way=with_key(obj, way)) for way in ways]
+        return Dialect(push=kernel[0], pull=kernel[1] if back else None)
     if there:
         beside = next((name for name in LOG_DETS if _offers(obj, name)), "")
         if there.endswith("det"):
@@ -140,6 +149,11 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
         density = next((name for name in DENSITIES if _offers(obj, name)), "")
     if density:
         found["log_prob"] = partial(dense, way=Way(before + density))
+        base = next((name for name in BASES if _offers(getattr(obj, name, None), "log_prob")), "")
+        if base and there:
+            found["base_log_prob"] = partial(based, name=base)
+        if _offers(obj, "bits_per_dim"):
+            found["bits_per_dim"] = partial(dense, way=Way(before + "bits_per_dim"))
         if _offers(obj, draw := chosen.get("sample", "sample")):
             found["sample"] = partial(drawn, way=Draw(before + draw, ("key", "number")))
     if not found and callable(obj) and len(_points(obj, before)) == 1:

@@ -4,6 +4,7 @@ with a key, by place or by name, and what they return.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Iterator
 from dataclasses import replace
@@ -123,8 +124,14 @@ def with_key(obj: Any, way: Way) -> Way:
 
 
 def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:
-    """The way with the form in which value and log-det come back."""
+    """The way with the form in which value and log-det come back. A method of the log-det counts where
+    the map does not return one: beside a pair it may be a helper of any arguments.
+    """
     if way.log_det:
+        bare = replace(way, log_det="", arguments=1, negated=False)
+        if isinstance(called(over_rows, obj, x, context, bare), tuple | list):
+            with contextlib.suppress(TargetError):
+                return _read(obj, bare, x, context)
         return way
     out = called(over_rows, obj, x, context, way)
     if way.form == UNSEEN and not isinstance(out, tuple | list):

@@ -36,13 +36,14 @@ from flowref.adapters.user.jax.speaking import (
     drawn,
     mapped,
     method_of,
+    pushed,
     required,
 )
 from flowref.adapters.user.jax.stretching import stretches
 from flowref.adapters.user.probing import FEATURES, SIDE, shapes
 from flowref.adapters.user.probing import raised_most as told_most
 from flowref.adapters.user.stretching import ENOUGH, told_shapes
-from flowref.model import Dialect, Facts, Shape, TargetError, UnknownShape, draw
+from flowref.model import Dialect, Facts, Kernel, Shape, TargetError, UnknownShape, draw
 
 # Keys that show whether a call draws: signs that are drawn agree for some.
 KEYS_TRIED = 8
@@ -59,6 +60,8 @@ NO_LADJ = "no log-det was found: nothing about volume was checked"
 
 def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> Settled:
     """How an object speaks, its facts, and what the line of its target says."""
+    if dialect.push is not None:
+        return of_kernel(obj, dialect, facts)
     if (layer := jax_normalizing.settled(obj, dialect, facts)) is not None:
         return with_way_back(obj, *layer)
     if facts.context_shape is None and (name := asked_for(obj, dialect)):
@@ -96,6 +99,49 @@ def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> 
     raise UnknownShape(
         f"{own}the event shape of {type(obj).__name__} cannot be told; give it as ?event=3 or "
         "?event=2,4,4 (or --event 3), or as an attribute event_shape"
+    )
+
+
+def of_kernel(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
+    """How a layer that may draw is called, on a batch or event by event. Its latents may be of any
+    shape, and what it contributes is one number a row.
+    """
+    import jax
+
+    kind = type(owner_of(obj)).__name__
+    if not facts.event_shape:
+        raise UnknownShape(
+            f"{kind} is a layer that may draw or forget: its latents need not be of the shape of its "
+            "events, and calls do not tell which; give it as ?event=3 or ?event=2,4,4 (or --event 3), or "
+            "as an attribute event_shape"
+        )
+    rng, key = np.random.default_rng(0), jax.random.key(0)
+    x = jax.numpy.asarray(draw(facts.domain, (ROWS, *facts.event_shape), rng))
+    context = None
+    if facts.context_shape is not None:
+        context = jax.numpy.asarray(rng.standard_normal((ROWS, *facts.context_shape)))
+    push, value = of_draws(obj, dialect.push, x, context, key)
+    pull = None if dialect.pull is None else of_draws(obj, dialect.pull, value, context, key)[0]
+    kernel = facts.kernel or Kernel()
+    facts = replace(facts, latent_shape=tuple(value.shape[1:]), kernel=kernel)
+    one = push.keywords["way"].single
+    return replace(dialect, push=push, pull=pull), facts, ("one event at a time",) if one else ()
+
+
+def of_draws(obj: Any, call: Any, x: Any, context: Any, key: Any) -> tuple[Any, Any]:
+    """How one direction is called, and the values that it gave."""
+    raised: Exception | None = None
+    for single in (False, True):
+        spoken = partial(pushed, way=replace(way_of(call), single=single))
+        try:
+            value, told = spoken(obj, x, context, key)
+        except Exception as error:  # the other convention may fit
+            raised = raised or error
+            continue
+        if value.shape[:1] == (len(x),) and (told is None or np.shape(told) == (len(x),)):
+            return spoken, value
+    raise raised or TargetError(
+        f"{way_of(call).method} gives no value and no contribution for each of {len(x)} events"
     )
 
 
@@ -271,6 +317,14 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         dialect = replace(dialect, log_prob=partial(dense, way=way))
         facts, more = of_keys(obj, "log_prob", dense, facts, x, context, way)
         said += more
+    if dialect.base_log_prob is not None and dialect.forward is not None:
+        try:
+            dialect.base_log_prob(obj, value, None)
+        except Exception:  # it may take one event alone
+            dialect = replace(dialect, base_log_prob=None)
+    if dialect.bits_per_dim is not None:
+        way = of_density(obj, with_key(obj, way_of(dialect.bits_per_dim)), x, context)
+        dialect = replace(dialect, bits_per_dim=partial(dense, way=way))
     if dialect.sample is not None:
         found = of_sampler(obj, way_of(dialect.sample).method, x, context)
         if found is None:
@@ -303,8 +357,8 @@ def of_keys(
                 "an estimate of a log-density, which laws cannot be held to; name a factory whose log_prob "
                 "computes what is estimated (of a continuous flow the exact trace)"
                 if name == "log_prob"
-                else "a layer that draws or forgets is no bijection, and in JAX only bijections and densities "
-                "are judged; give the part of it that draws nothing, or the whole flow as a density"
+                else "a layer that draws or forgets is no bijection; where it is meant to, let it say so by "
+                "attributes stochastic_forward and stochastic_inverse, or give the whole flow as a density"
             )
         )
     values = [out[1] for out in outs if out[1] is not None and name != "log_prob"]

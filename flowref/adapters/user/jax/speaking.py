@@ -96,12 +96,13 @@ def stateless(run: Any, state: Any) -> Any:
     return called
 
 
-def asked(obj: Any, x: Any, context: Any, way: Way) -> Any:
+def asked(obj: Any, x: Any, context: Any, way: Way, key: Any = None) -> Any:
     """What a method returns for one event, or for a batch."""
     import jax
 
     run = method_of(obj, way.method)
-    more = {way.keyed: jax.random.key(way.stream)} if way.keyed else {}
+    given = jax.random.key(way.stream) if key is None else key
+    more = {way.keyed: given} if way.keyed else {}
     out = run(x, **more) if context is None else run(x, context, **more)
     if not way.log_det:
         return out
@@ -122,6 +123,33 @@ def mapped(obj: Any, x: Any, context: Any, way: Way) -> Any:
 def dense(obj: Any, x: Any, context: Any, way: Way) -> Any:
     """A log-density of a batch."""
     return over_rows(obj, x, context, way)
+
+
+def pushed(obj: Any, x: Any, context: Any, key: Any, way: Way) -> Any:
+    """What a layer that may draw makes of a batch, with the key of the call: the value, and what it
+    contributes, None where it does not say.
+    """
+    import jax
+
+    def once(*given: Any) -> Any:
+        out = asked(obj, given[1], given[2] if context is not None else None, way, given[0])
+        value, told = (out[0], out[1]) if isinstance(out, tuple | list) else (out, None)
+        return value, told
+
+    if way.single:
+        rows = (x,) if context is None else (x, context)
+        value, told = jax.vmap(once)(jax.random.split(key, len(x)), *rows)
+    else:
+        value, told = once(key, x, context)
+    one = told is not None and not jax.numpy.ndim(told)  # the same for all rows
+    return value, (jax.numpy.broadcast_to(told, len(x)) if one else told)
+
+
+def based(obj: Any, z: Any, context: Any, name: str) -> Any:
+    """The log-density of each latent under the base that an object has under a name; entries of an
+    elementwise one are summed.
+    """
+    return getattr(obj, name).log_prob(z).reshape(len(z), -1).sum(1)
 
 
 def over_rows(obj: Any, x: Any, context: Any, way: Way) -> Any:

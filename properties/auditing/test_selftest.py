@@ -1,0 +1,40 @@
+"""The self-test goes on where it was interrupted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flowref import registry
+from flowref.auditing import selftest
+from flowref.auditing.options import Listener, Options
+from flowref.model import Mutant
+
+
+def test_trials_that_were_made_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an interrupted run tried is not tried again, and nothing is kept of a complete one."""
+    mutants = registry.mutants()[:3]
+    asked: list[str] = []
+
+    def trial(mutant: Mutant, profile: str, seed: int) -> selftest.Trial:
+        asked.append(mutant.id)
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return selftest.Trial(mutant, mutant is not mutants[1], "outcome", mutant.host)
+
+    def once() -> list[selftest.Trial]:
+        found: Any = selftest.selftest(Options(folder=tmp_path), Listener(), lambda *_: None)
+        return list(found[0])
+
+    monkeypatch.setattr(registry, "mutants", lambda: mutants)
+    monkeypatch.setattr(selftest, "trial", trial)
+    monkeypatch.setattr(selftest, "healthy", lambda *_: SimpleNamespace(complete=True))
+    with pytest.raises(KeyboardInterrupt):
+        once()
+    missed = once()
+    assert asked == [*(mutant.id for mutant in mutants), mutants[2].id]
+    assert [one.mutant for one in missed] == [mutants[1]]
+    assert not list(tmp_path.iterdir())
