@@ -95,17 +95,19 @@ def words(spec: str) -> frozenset[str]:
 
 def trial(mutant: Mutant, profile: str = "standard", seed: int = 0) -> Trial:
     """Whether the law of a mutant is violated on its host, or on one of those that stand in for it."""
-    unseen: Trial | None = None
+    unseen: list[Trial] = []
     reasons: Counter[str] = Counter()
-    for host in hosts_of(mutant, profile)[:MOST]:
+    for host in hosts_of(mutant, profile):
         tried = trial_on(mutant, host, profile, seed)
         if tried.caught or host == mutant.host:
             return tried
-        if tried.planted and unseen is None:
-            unseen = tried
+        if tried.planted:
+            unseen.append(tried)
         reasons[tried.outcome] += 1
-    if unseen is not None:
-        return unseen
+        if len(unseen) == MOST:
+            break
+    if unseen:
+        return unseen[0]
     if not reasons:
         reasons.update(lacking(mutant.law, host, profile) for host in healthy_specs())
     why = reasons.most_common(1)[0][0] if reasons else "nothing is installed"

@@ -120,7 +120,8 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_mutants_are_planted_where_their_library_is_missing(law: str, host: str) -> None:
     """A mutant whose host is not installed is planted in what its law speaks of."""
     for one in (one for one in registry.mutants() if one.law == law):
-        assert selftest.hosts_of(one, "quick") == (host,)
+        found = selftest.hosts_of(one, "quick")
+        assert host in found and set(found) != set(HOSTS)
 
 
 @pytest.mark.usefixtures("few")
