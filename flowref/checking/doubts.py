@@ -1,5 +1,5 @@
-"""Reasons to doubt an accusation that can be measured: float32 arithmetic within, a kink at the
-point, and what was rounded while the object was built.
+"""Reasons to doubt an accusation that can be measured: float32 arithmetic or half precision within, a
+kink at the point, and what was rounded while the object was built.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ OFF_SINGLE = 2.0**-40
 BUILDS, FEWEST_BUILDS, CLEAR = 8, 3, 8.0
 # The same of an object whose calls are heavy.
 FEWEST_OF_HEAVY, CLEAR_OF_HEAVY = 1, 1000.0
+
+# What a derivative that passes through half precision may be off, relatively; what laws need that
+# compare derivatives with differences, and those that take them in closed form.
+HALF = 2.0**-4
+STEPPED, COARSE = frozenset({"vjp", "context_vjp", "slope"}), frozenset({"jacobian"})
+IN_HALF = "it computes in half precision within: its derivatives are that coarse, and not judged"
 
 
 def leaks(subject: Subject, batch: Batch, law: Law) -> bool:
@@ -55,6 +61,33 @@ def _narrow(subject: Subject, rows: Batch, values: bool) -> bool:
                 )
                 if seen.float32 and not (values and seen.beside):
                     return True
+        except Exception:  # what a call does is the laws' affair; here only its precision matters
+            continue
+    return False
+
+
+def halved(judgement: Judgement) -> Judgement:
+    """Of the violations of a law that takes derivatives those which half precision inside of a call does
+    not explain. The map is made of steps there, so differences tell nothing; derivatives in closed
+    form are as coarse as it. Laws of values speak of the map as it is.
+    """
+    measurement = judgement.measurement
+    subject, batch, needs = measurement.subject, measurement.batch, measurement.law.needs
+    if not needs & (STEPPED | COARSE) or not _in_half(subject, batch.rows(slice(0, 2))):
+        return judgement
+    coarse = measurement.size <= HALF * (1 + np.abs(measurement.scale))
+    excused = judgement.violated & (coarse | bool(needs & STEPPED))
+    return judgement.with_outcome(np.where(excused, UNDECIDED, judgement.outcome), IN_HALF)
+
+
+def _in_half(subject: Subject, batch: Batch) -> bool:
+    """Whether a call computes anything in half precision."""
+    for which in ("forward", "log_prob"):
+        if which not in subject.calls:
+            continue
+        try:
+            if subject.calls[which].observe(batch.x, batch.context, default=subject.dtype).half:
+                return True
         except Exception:  # what a call does is the laws' affair; here only its precision matters
             continue
     return False

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from flowref.checking.doubts import beside, built_again, leaks
+from flowref.checking.doubts import beside, built_again, halved, leaks
 from flowref.checking.judgement import HELD, UNDECIDED, VIOLATED, Judgement
 from flowref.checking.measurement import DOUBLE, FINE, SINGLE
 from flowref.checking.steps import excused
@@ -81,6 +81,7 @@ def confirm(judgement: Judgement) -> Judgement:
         judgement = _at_single(judgement)
     if measurement.law.local:
         judgement = beside(judgement)
+        judgement = halved(judgement) if judgement.accuses else judgement
     if not judgement.accuses:
         return judgement
     return _second_oracle(_more_noise(judgement))

@@ -43,7 +43,9 @@ def initializes(
 
 
 def _state(obj: Any) -> list[Any]:
-    return [tensor.detach().clone() for tensor in (*obj.parameters(), *obj.buffers())]
+    # What lists its parameters need be no module.
+    buffers = obj.buffers() if callable(getattr(obj, "buffers", None)) else ()
+    return [tensor.detach().clone() for tensor in (*obj.parameters(), *buffers)]
 
 
 def _same(some: list[Any], others: list[Any]) -> bool:

@@ -43,7 +43,7 @@ class Observation(NamedTuple):
     arithmetic feeds the float64 outputs; ``operations``: how many operators were dispatched;
     ``graded``: names of the parameters that were left with a gradient; ``written``: bytes of all
     results on the way; ``redrawn``: how many draws fell between two evaluations of what is evaluated
-    step by step, beside the number of these.
+    step by step, beside the number of these; ``half``: whether anything was computed in half precision.
     """
 
     printed: str
@@ -57,6 +57,7 @@ class Observation(NamedTuple):
     written: int = 0
     beside: bool = False
     redrawn: float = 0.0
+    half: bool = False
 
 
 @dataclass(frozen=True)

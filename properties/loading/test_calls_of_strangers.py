@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -263,6 +264,17 @@ class Mixing(nn.Module):
         return (x - self.share * x.mean(-1, keepdim=True)) / scale
 
 
+def listing() -> Any:
+    """Functions that share a scale, and list it for an optimizer: no module, and no buffers."""
+    flow = Scaling()
+    return SimpleNamespace(
+        event_shape=(3,),
+        forward=flow.onward,
+        inverse=flow.back,
+        parameters=lambda: list(flow.parameters()),
+    )
+
+
 def recognized(name: str, options: str = "") -> Any:
     """What a class or a factory of this file is taken for."""
     return recipe_of(parse_target(f"{__file__}:{name}{options}")).recognized
@@ -296,6 +308,7 @@ def test_what_calls_show_is_said(name: str, said: str) -> None:
         ("OptionalContext", "bijection with inverse"),
         ("MovingBatchNorm", "bijection with inverse"),
         ("ByDomain", "batch norm"),
+        ("listing", "bijection with inverse"),
     ],
 )
 def test_what_it_is_shows(name: str, kind: str) -> None:
@@ -322,6 +335,7 @@ def test_channels_are_counted_where_numbers_are_stretched(
         ("InitializedBack", "state/parameters-kept"),
         ("MovingBatchNorm", "bijection/log-det"),
         ("MovingBatchNorm", "mode/eval-is-pure"),
+        ("listing", "bijection/log-det"),
     ],
 )
 def test_what_is_right_holds(name: str, law: str) -> None:

@@ -53,6 +53,30 @@ class SetOnce(nn.Module):
         return (x - self.center) / self.size
 
 
+class Paired(nn.Module):
+    """Batch normalization over batch and positions that keeps mean and variance in one tensor, and
+    weight and bias in another: channels last, of which there are half as many as numbers.
+    """
+
+    moments: Any
+
+    def __init__(self, channels: int = 3) -> None:
+        super().__init__()
+        pair = torch.stack([torch.ones(channels), torch.zeros(channels)])
+        self.affine = nn.Parameter(pair.clone())
+        self.register_buffer("moments", pair.flip(0))
+
+    def forward(self, x: Any) -> Any:
+        """Normalize."""
+        mean, variance = self.moments
+        if self.training:
+            mean, variance = x.mean((0, 1)), x.var((0, 1), unbiased=False)
+            count = x[..., 0].numel()
+            new = torch.stack([mean, variance * count / max(count - 1, 1)])
+            self.moments.lerp_(new.detach(), 0.01)
+        return (x - mean) / (variance + 1e-3).sqrt() * self.affine[0] + self.affine[1]
+
+
 class MeanAbsolute(nn.Module):
     """Divides by the mean absolute deviation of a batch."""
 
@@ -83,6 +107,13 @@ def loaded(name: str) -> Any:
     known = name.split(":")[0]
     spec = f"{ZOO}.{name}" if "normalizer" in known else f"{__file__}:{name}"
     return loading.load(registry.parse_target(spec))
+
+
+def test_two_numbers_of_a_channel_may_share_a_tensor() -> None:
+    """Where no tensor has an entry per channel but each has two, what is normalized apart tells."""
+    found = loaded("Paired?event=6,3").normalizer
+    assert found is not None and found.channel == (1,)
+    assert set(found.roles) >= {"running_mean", "running_var", "weight", "bias"}
 
 
 @pytest.mark.parametrize(

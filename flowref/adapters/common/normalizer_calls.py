@@ -43,6 +43,12 @@ class Held(NamedTuple):
         return self.values.size
 
     @property
+    def length(self) -> int:
+        """For how many channels there is a number: half as many where two numbers share a tensor."""
+        rows = self.values.shape[0] if self.values.ndim == 2 else 1
+        return self.size // 2 if rows == 2 else self.size
+
+    @property
     def floating(self) -> bool:
         """Whether they are no whole numbers and no flags."""
         return self.values.dtype.kind == "f"

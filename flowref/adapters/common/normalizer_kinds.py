@@ -160,7 +160,7 @@ def _channel(played: Played, apart: tuple[int, ...]) -> tuple[int, ...] | None:
     all it holds is for one of them.
     """
     shape = played.shape
-    held = {one.size for one in played.held().values() if one.size > 1}
+    held = {one.length for one in played.held().values() if one.length > 1}
     if not held:
         return apart if len(apart) == 1 else None
     if int(np.prod([shape[axis] for axis in apart])) in held:
@@ -207,7 +207,7 @@ def _moves(played: Played, axis: int, x: Array, y: Array, two: Array) -> bool:
     """Whether outputs of a batch are lines per entry of an axis whose slopes depend on what came
     before.
     """
-    held = {one.size for one in played.held().values()}
+    held = {one.length for one in played.held().values()}
     first, second = lines(x, y, (axis,)), lines(x, two, (axis,))
     if played.shape[axis] not in held or max(first.off, second.off) > 100 * SAME:
         return False

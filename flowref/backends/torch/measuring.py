@@ -20,6 +20,8 @@ MATRICES = {
 # Factorizations and solvers of square matrices: so many products are a third of the cube.
 SQUARES = ("lu_factor", "solve", "slogdet", "det", "inv_ex", "qr", "svd", "matrix_exp", "cholesky")
 
+HALVES = (torch.bfloat16, torch.float16)
+
 
 class Enough(BaseException):
     """A call is cut short: what it takes beyond this is not counted. No `Exception`, since code that
@@ -40,6 +42,8 @@ class Measuring(Watching):
         self.written = self.holding = self.held = 0
         # Whether anything was computed in single precision.
         self.single = False
+        # Whether anything was computed in half precision, of either kind.
+        self.half = False
 
     @property
     def work(self) -> float:
@@ -74,6 +78,7 @@ class Measuring(Watching):
     def _result(self, value: torch.Tensor, in_place: bool) -> None:
         self.entries += value.numel()
         self.single |= value.dtype == torch.float32
+        self.half |= value.dtype in HALVES
         if in_place:
             return
         size = value.numel() * value.element_size()

@@ -110,6 +110,7 @@ def _observed(
         graded=graded,
         written=counter.written,
         redrawn=counter.redrawn,
+        half=counter.half,
     )
 
 
