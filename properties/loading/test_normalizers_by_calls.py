@@ -11,7 +11,7 @@ from torch import nn
 
 from flowref import loading, registry
 from flowref.laws.batch_norm.channels_first import back, first
-from flowref.model import TargetError
+from flowref.model import ROOT_MEAN_SQUARE, TargetError
 from flowref.model.steps import Assign, Normalize, Roles, Train
 from flowref.model.structure.forms import FORMS, Form
 
@@ -102,6 +102,19 @@ class Rectified(nn.Module):
         return self.bend(self.norm(x))
 
 
+class PartialRMSNorm(nn.Module):
+    """The root mean square of the first half of the features, as its authors propose."""
+
+    def __init__(self, features: int = 6) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(features))
+
+    def forward(self, x: Any) -> Any:
+        """Scale each sample."""
+        square = x[..., : x.shape[-1] // 2].pow(2).mean(-1, keepdim=True)
+        return self.scale * x / (square + 1e-8).sqrt()
+
+
 def loaded(name: str) -> Any:
     """The subject of a name in the zoo, in this file, or of torch."""
     known = name.split(":")[0]
@@ -138,6 +151,26 @@ def test_a_normalizer_is_told_by_calls(
     assert found is not None and found.evidence
     assert (found.statistics, found.channel) == (statistics, channel)
     assert {role: found.forms[role].kind for role in forms} == forms
+
+
+@pytest.mark.parametrize(
+    ("name", "axes"),
+    [("roots", (2,)), ("roots?defect=no-root", None), ("responses", (1, 2)), ("lengths", (2,))],
+)
+def test_what_divides_by_the_root_mean_square_is_told(
+    name: str, axes: tuple[int, ...] | None
+) -> None:
+    """Samples that a factor does not change, though a constant does, are divided by their root mean
+    square; of what is called so that is believed, so that its slips are seen.
+    """
+    found = loaded(f"mean_square_normalizers:{name}").normalizer
+    assert found is not None and found.spread == ROOT_MEAN_SQUARE
+    assert axes is None or found.channel == axes
+
+
+def test_a_part_of_the_mean_square_is_no_slip_of_the_whole() -> None:
+    """What is called so and divides by the root mean square of some features is none of these."""
+    assert loaded("PartialRMSNorm").normalizer is None
 
 
 @pytest.mark.parametrize("name", ["SetOnce", "MeanAbsolute", "Rectified"])

@@ -191,9 +191,10 @@ def near(one: Array, other: Array) -> bool:
     return bool(np.isfinite(one).all() and np.abs(one - other).max() <= SAME * size)
 
 
-def together(played: Played) -> tuple[int, ...] | None:
+def together(played: Played, uncentred: bool = False) -> tuple[int, ...] | None:
     """The fewest axes of a batch along which a constant and a factor leave the output of train mode
-    as it is: those that are normalized together. None where there are none.
+    as it is: those that are normalized together. None where there are none. ``uncentred``: a factor
+    does, and a constant need not.
     """
     shape = (7, *played.shape)
     x = played.draw(0, 7)
@@ -208,7 +209,7 @@ def together(played: Played) -> tuple[int, ...] | None:
         for axes in combinations(long, count):
             apart = [1 if axis in axes else size for axis, size in enumerate(shape)]
             moved = x + WIDE * rng.uniform(-1, 1, apart)
-            if not near(played.train(moved), y):
+            if not uncentred and not near(played.train(moved), y):
                 continue
             if near(played.train(x * rng.uniform(2, 4, apart)), y):
                 return axes

@@ -4,7 +4,8 @@ by running averages, by instance, group or layer, or none of these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,17 +21,13 @@ from flowref.adapters.common.normalizer_calls import (
     tensors,
     together,
 )
-from flowref.model import Array
+from flowref.model import DEVIATION, ROOT_MEAN_SQUARE, SPREADS, Array
 
 # How much the spread of an output may vary between batches that are normalized.
 STEADY = 0.04
-# Measures of spread of the values of each channel, `(channels, values)`.
-DEVIATION = "standard deviation"
-SPREADS: dict[str, Callable[[Array], Array]] = {
-    DEVIATION: lambda rows: rows.std(1),
-    "mean absolute deviation": lambda rows: np.abs(rows - rows.mean(1, keepdims=True)).mean(1),
-    "range": lambda rows: np.ptp(rows, axis=1),
-}
+# How the classes of layers are called that divide each sample by its root mean square: of all its
+# features, or of each channel's positions.
+ROOTS, RESPONSES = r"RMS_?Norm|Root_?Mean_?Square", r"Filter_?Response|FRN(?![a-z])"
 # Modules with more tensors, or with more submodules, are no single layer.
 TENSORS, PARTS = 10, 6
 
@@ -38,7 +35,8 @@ TENSORS, PARTS = 10, 6
 class Behavior(NamedTuple):
     """What train mode normalizes by, in the words of `Normalizer`. ``fixed``: whether eval mode maps
     a sample to the same in any batch; ``exact``: whether train mode normalizes by no fewer values
-    than it should; ``apart``: the axes of an event whose entries have each a line of their own.
+    than it should; ``apart``: the axes of an event whose entries have each a line of their own; ``spread``:
+    what it divides by.
     """
 
     statistics: str
@@ -48,6 +46,7 @@ class Behavior(NamedTuple):
     said: str
     exact: bool = True
     apart: tuple[int, ...] = ()
+    spread: str = DEVIATION
 
 
 def plausible(obj: Any) -> bool:
@@ -141,7 +140,7 @@ def ordered(played: Played) -> bool:
 def _behavior(played: Played) -> Behavior | None:
     axes, shape = together(played), played.shape
     if axes is None:
-        return averages(played) or centered(played)
+        return averages(played) or centered(played) or by_mean_squares(played)
     if 0 not in axes:
         whole = len(shape) > 1 and len(axes) == len(shape)
         return _of_samples(
@@ -174,6 +173,83 @@ def _of_samples(played: Played, axes: tuple[int, ...], groups: int) -> Behavior:
     kind = "group" if groups > 1 else "instance" if len(apart) == 1 else "layer"
     said = f"train mode standardizes each sample over its axes {axes}"
     return Behavior(kind, axes, groups, fixed(played), said)
+
+
+def by_mean_squares(played: Played) -> Behavior | None:
+    """Division of each sample by its root mean square, its mean left where it is: every entry of the
+    output is a line in what that gives, but for a threshold. Of what is called so it is not asked
+    what it divides by.
+    """
+    axes, named = together(played, uncentred=True), by_name(played)
+    over = named or tuple(axis - 1 for axis in axes or () if axis)
+    axes = axes if axes and 0 not in axes else tuple(axis + 1 for axis in over)
+    if not over:
+        return None
+    x = played.draw(15, 24)
+    y, square = played.train(x), x**2
+    whole = _divides(x, y, square.mean(axes, keepdims=True))
+    if named and not whole and _of_parts(x, y, over):
+        return None
+    if named or whole:
+        over = over if named else tuple(axis - 1 for axis in axes)
+        seen = _of_samples(played, over, 1)
+        said = f"train mode divides each sample by its {ROOT_MEAN_SQUARE} over its axes {over}"
+        return seen._replace(said=said, spread=ROOT_MEAN_SQUARE)
+    return None
+
+
+def by_name(played: Played) -> tuple[int, ...]:
+    """The axes over which the name of a layer says that it divides each sample by its root mean square;
+    none where it does not.
+    """
+    parts = [re.search(f"{ROOTS}|{RESPONSES}", type(one).__name__) for one in modules(played.obj)]
+    sizes = [held.values.shape for held in played.held().values() if held.size > 1]
+    if not parts or not all(parts) or not sizes:
+        return ()
+    shape, count = played.shape, int(np.prod(sizes[0]))
+    if re.search(RESPONSES, type(played.obj).__name__):
+        channel = [axis for axis, size in enumerate(shape) if size == count]
+        return tuple(axis for axis in range(len(shape)) if axis not in channel[:1])
+    for start in range(len(shape) - 1, -1, -1):
+        if int(np.prod(shape[start:])) == count:
+            return tuple(range(start, len(shape)))
+    return ()
+
+
+def modules(obj: Any) -> list[Any]:
+    """An object and its submodules."""
+    return list(obj.modules()) if hasattr(obj, "modules") else [obj]
+
+
+def _of_parts(x: Array, y: Array, over: tuple[int, ...]) -> bool:
+    """Whether the last axis is divided by the root mean square of its first entries alone, or group by
+    group, as some do on purpose.
+    """
+    if over != (x.ndim - 2,):
+        return False
+    square, size = x**2, x.shape[-1]
+    first = [square[..., :end].mean(-1, keepdims=True) for end in range(1, size)]
+    groups = [
+        square.reshape(*x.shape[:-1], count, -1).mean(-1).repeat(size // count, -1)
+        for count in range(2, size)
+        if size % count == 0
+    ]
+    return any(_divides(x, y, each) for each in (*first, *groups))
+
+
+def _divides(x: Array, y: Array, inside: Array) -> bool:
+    """Whether outputs are lines, entry by entry, in a batch divided by the roots of something, where
+    they are at no threshold.
+    """
+    hat = np.broadcast_to(x / np.sqrt(inside), x.shape)
+    free = (y != y.min(0)) & (y != y.max(0))
+    count = np.maximum(free.sum(0), 1)
+    if not 2 * free.mean() > 1:
+        return False
+    middle, level = ((each * free).sum(0) / count for each in (hat, y))
+    moved = (hat - middle) * free
+    slope = (moved * (y - level)).sum(0) / np.maximum((moved**2).sum(0), 1e-300)
+    return near(np.where(free, y, 0.0), np.where(free, level + slope * (hat - middle), 0.0))
 
 
 def fixed(played: Played) -> bool:

@@ -14,7 +14,13 @@ import numpy as np
 
 from flowref.adapters.common import batch_norm_shapes, batch_norms
 from flowref.adapters.common.normalizer_calls import Played, awake, near, tensors
-from flowref.adapters.common.normalizer_kinds import Behavior, behavior, other_spread, plausible
+from flowref.adapters.common.normalizer_kinds import (
+    Behavior,
+    behavior,
+    by_name,
+    other_spread,
+    plausible,
+)
 from flowref.adapters.common.normalizer_parts import in_parts, takes_mean_alone
 from flowref.adapters.common.normalizer_roles import constants, found, fraction
 from flowref.model import PARTS, RUNNING, SAMPLE, Dialect, Facts, Normalizer, Shape
@@ -23,6 +29,8 @@ from flowref.model import PARTS, RUNNING, SAMPLE, Dialect, Facts, Normalizer, Sh
 LARGE = 4096
 # More channels than this are not tried.
 WIDEST = 512
+# What the weight of what normalizes samples may be called beside what it is elsewhere.
+GAINS = ("gain", "g", "a_2")
 # How layers are called that are one map in both modes.
 FIXED = (
     "frozen",
@@ -161,6 +169,7 @@ def completed(
         statistics=seen.statistics,
         channel=seen.channel,
         groups=seen.groups,
+        spread=seen.spread,
         tracks=batch_norms.has_statistics(obj),
         evidence=seen.said,
     )
@@ -168,7 +177,9 @@ def completed(
         with contextlib.suppress(Exception):  # roles are for laws that ask for them
             normalizer = with_roles(played, seen, normalizer)
     elif seen.statistics in SAMPLE:
-        normalizer = replace(normalizer, roles=of_samples(obj))
+        meant = {"mean": True} if by_name(played) else {}
+        declared = {**normalizer.declared, **meant}
+        normalizer = replace(normalizer, roles=of_samples(obj), declared=declared)
     coupled = {"estimator": True, "batch-statistics": True}
     promises = {key: value for key, value in facts.promises.items() if key not in coupled}
     if seen.statistics == "batch" and not seen.fixed and not batch_norms.has_statistics(obj):
@@ -178,9 +189,11 @@ def completed(
 
 def of_samples(obj: Any) -> dict[str, str]:
     """The weight and the bias of what normalizes samples, by their names."""
-    return {
+    named = {
         role: path for role, path in batch_norms.roles(obj).items() if role in ("weight", "bias")
     }
+    others = [name for name in GAINS if getattr(getattr(obj, name, None), "requires_grad", False)]
+    return {"weight": others[0], **named} if others else named
 
 
 def near_miss(played: Played, dialect: Dialect, seen: Behavior) -> bool:

@@ -163,7 +163,7 @@ channelled = normalizes_batches & normalizes_whole_batches & has_axes & is_per_c
 # It does in train mode something else than in eval mode.
 usual = channelled & has_modes
 # It normalizes by the statistics of the batch in train mode.
-normalizes = normalizes_by_the_batch & usual
+normalizes = normalizes_batches & normalizes_by_the_batch & usual
 tracks = usual & keeps_statistics
 averages = tracks & averages_variances
 # Its output is multiplied by its weight and moved by its bias.

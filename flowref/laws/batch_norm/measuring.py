@@ -80,13 +80,13 @@ def scale_of(flow: BatchNormal, *before: Step[object]) -> Scale:
     return Scale(weight, bias, eps, freedom)
 
 
-def constant(measured: float) -> float:
+def constant(measured: float, least: float = 1e-2 * NARROW**2) -> float:
     """A constant as it was written, where it has few digits; zero where it is nothing beside the
     narrowest batch.
     """
     if not np.isfinite(measured):
         raise Unsupported("its eps is not seen, since it returns a constant")
-    if abs(measured) <= 1e-2 * NARROW**2:
+    if abs(measured) <= least:
         return 0.0
     written = float(f"{measured:.3g}")
     return written if abs(written - measured) <= FEW * abs(measured) else measured

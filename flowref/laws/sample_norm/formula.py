@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from flowref.laws.batch_norm.arithmetic import ratio
-from flowref.laws.batch_norm.measuring import constant
 from flowref.laws.batch_norm.normalizer import normal_batch, output
+from flowref.laws.sample_norm.dividing import Divisor, divisors
 from flowref.laws.sample_norm.groups import (
     NARROW,
     WIDE,
+    at_no_threshold,
+    centers,
     constants,
     keeps_nothing,
     lines,
     normalizes_samples,
     spread_over,
-    values_together,
 )
-from flowref.model import Array, Batch, Residual, Undecidable, law, requires
+from flowref.model import Batch, Residual, law, requires
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Train, Weights
 
-BA, WU = (
+BA, WU, ZHANG, SINGH = (
     "Ba et al. 2016, Layer Normalization (arXiv:1607.06450)",
     "Wu and He 2018, Group Normalization (arXiv:1803.08494)",
+    "Zhang and Sennrich 2019, Root Mean Square Layer Normalization (arXiv:1910.07467)",
+    "Singh and Krishnan 2019, Filter Response Normalization Layer (arXiv:1911.09737)",
 )
 # Samples over which a line is fitted, and in a batch that is judged.
 MANY, ROWS = 24, 6
+# A spread beside which no eps counts that training may come to.
+HUGE = 1e20
 
 
 @law(
     "sample-norm/shift-law",
-    applies=normalizes_samples,
+    applies=normalizes_samples & centers,
     size=1,
     local=False,
     effort=4,
@@ -54,83 +57,62 @@ def shift_law(flow: BatchNormal, batch: Batch) -> Residual:
 @requires("it holds parameters that are neither weights nor biases")
 def holds_weights_alone(flow: BatchNormal) -> bool:
     """Every parameter has a number for each channel, group or entry: others may mix statistics, as
-    switchable normalization does.
+    switchable normalization does. Of what takes no mean away one per channel may be a threshold, or eps.
     """
-    step, shape, roles = Weights(), flow.event_shape, flow.normalizer.roles
-    trained = flow.play([step]).of(step)
-    if {"weight", "bias"} <= set(roles):
-        return set(trained) <= set(roles.values())
+    shape = flow.event_shape
     counts = {shape[0], shape[-1], int(np.prod(shape)), flow.normalizer.groups}
-    return all(np.size(value) in counts for value in trained.values())
+    return all(size in counts for size in others(flow)) and not (
+        centers(flow) and {"weight", "bias"} <= set(flow.normalizer.roles) and others(flow)
+    )
+
+
+def others(flow: BatchNormal) -> list[int]:
+    """The sizes of the parameters that are not known for weight or bias."""
+    step, known = Weights(), flow.normalizer.roles.values()
+    trained = flow.play([step]).of(step)
+    return [int(np.size(value)) for name, value in trained.items() if name not in known]
 
 
 @law(
     "sample-norm/formula",
-    version=2,
+    version=3,
     applies=normalizes_samples & holds_weights_alone,
     size=1,
     local=False,
     effort=6,
-    source=f"{BA}, section 3; {WU}, section 3",
+    source=f"{BA}, section 3; {WU}, section 3; {ZHANG}, section 4; {SINGH}, section 3",
 )
 def formula(flow: BatchNormal, batch: Batch) -> Residual:
     r"""In train mode every entry of the output is $w (x - \mu) / \sqrt{v + \epsilon} + b$, or
     $w (x - \mu) / (\sqrt{v} + \epsilon) + b$, with mean and variance of the values of the sample that
-    are normalized together, and one eps, whatever their spread and offset.
+    are normalized together, and one eps, whatever their spread and offset; of what takes no mean
+    away, with zero and their mean square, but for a threshold.
     """
     rng = np.random.default_rng(batch.seed)
-    wide = WIDE * normal_batch(flow, rng, MANY)
+    spread = HUGE if others(flow) else WIDE
+    wide = spread * normal_batch(flow, rng, MANY)
     wide_y = output(flow, wide, Train())
-    weight, bias = lines(flow, wide, wide_y, np.sqrt)
     z = normal_batch(flow, rng, ROWS)
-    tiny = NARROW * z
-    mean, var = spread_over(flow, tiny)
-    entry = int(np.abs(weight).argmax())
-    with np.errstate(all="ignore"):
-        first = output(flow, tiny, Train())[0].flat[entry]
-        hat = (first - bias.flat[entry]) / weight.flat[entry]
-        divided = abs(float((tiny - mean)[0].flat[entry] / hat))
-        own = float(var[0].flat[entry])
-    if not np.isfinite(divided):
-        raise Undecidable("its weight is zero")
-    x = 10.0 ** rng.uniform(-3, 2) * (z + constants(flow, rng, ROWS, 2.0))
+    if others(flow):  # each channel may have an eps of its own, which counts for nothing here
+        found: list[tuple[float, Divisor]] = [(0.0, np.sqrt)]
+    else:
+        found, spread = divisors(flow, wide, wide_y, NARROW * z), 10.0 ** rng.uniform(-3, 2)
+    x = spread * (z + constants(flow, rng, ROWS, 2.0))
     mean, var = spread_over(flow, x)
     y = output(flow, x, Train())
-    within, beside = constant(divided**2 - own), divided - float(np.sqrt(own))
-    beside = written(beside, values_together(flow))
+    free = at_no_threshold(flow, y)
     gaps = []
-    for eps, divisor in (
-        (within, partial(_in_the_root, within)),
-        (beside, partial(_beside_the_root, beside)),
-    ):
+    for eps, divisor in found:
         weight, bias = lines(flow, wide, wide_y, divisor)
         with np.errstate(all="ignore"):
             standard = (x - mean) / divisor(var)
             size = np.abs(weight) * (1 + np.abs(standard)) + np.abs(bias)
-            off = ratio(np.abs(y - weight * standard - bias), np.broadcast_to(size, y.shape))
+            gap = np.where(free & np.isfinite(weight), np.abs(y - weight * standard - bias), 0.0)
+            off = ratio(gap, np.broadcast_to(size, y.shape))
         gaps.append((float(np.nan_to_num(off, nan=np.inf).max()), eps))
     worst, eps = min(gaps)
     note = f"the output is not weight times the standardized input plus bias, with eps {eps:g}"
     return Residual(np.array([[worst]]), note=note)
-
-
-def written(measured: float, values: int) -> float:
-    """An eps beside the root as it was written, where it has few digits, or would have with a deviation by
-    n - 1.
-    """
-    for factor in (1.0, np.sqrt(values / max(values - 1, 1))):
-        whole = float(f"{measured * factor:.3g}")
-        if abs(whole - measured * factor) <= 1e-5 * abs(whole):
-            return float(whole / factor)
-    return measured
-
-
-def _in_the_root(eps: float, var: Array) -> Array:
-    return np.asarray(np.sqrt(var + eps))
-
-
-def _beside_the_root(eps: float, var: Array) -> Array:
-    return np.asarray(np.sqrt(var) + eps)
 
 
 @law(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flowref.model import SAMPLE, Array, requires
+from flowref.model import DEVIATION, SAMPLE, Array, requires
 from flowref.model.abilities import BatchNormal
 
 # Spreads beside which eps does not count, and beside which nothing else does.
@@ -19,6 +19,12 @@ def normalizes_samples(flow: BatchNormal) -> bool:
     return flow.normalizer.statistics in SAMPLE
 
 
+@requires("it takes no mean away")
+def centers(flow: BatchNormal) -> bool:
+    """What it divides by is a spread about the mean."""
+    return flow.normalizer.spread == DEVIATION
+
+
 @requires("its eval mode has statistics of its own")
 def keeps_nothing(flow: BatchNormal) -> bool:
     """Nothing is averaged over batches."""
@@ -27,7 +33,7 @@ def keeps_nothing(flow: BatchNormal) -> bool:
 
 def spread_over(flow: BatchNormal, values: Array) -> tuple[Array, Array]:
     """Mean and variance of the values of each sample that are normalized together, in the shape of
-    the batch.
+    the batch; zero and mean square, where no mean is taken away.
     """
     normalizer, shape = flow.normalizer, np.shape(values)
     rows, axes = np.asarray(values, dtype=np.longdouble), tuple(a + 1 for a in normalizer.channel)
@@ -35,6 +41,8 @@ def spread_over(flow: BatchNormal, values: Array) -> tuple[Array, Array]:
         rows = rows.reshape(len(rows), normalizer.groups, -1)
         axes = (2,)
     mean = rows.mean(axes, keepdims=True)
+    if normalizer.spread != DEVIATION:
+        mean = 0 * mean
     var = ((rows - mean) ** 2).mean(axes, keepdims=True)
     return tuple(  # type: ignore[return-value]  # two of them
         np.broadcast_to(each, rows.shape).reshape(shape).astype(np.float64) for each in (mean, var)
@@ -67,11 +75,28 @@ def lines(
     flow: BatchNormal, x: Array, y: Array, divisor: Callable[[Array], Array]
 ) -> tuple[Array, Array]:
     """Weight and bias of each entry of an event: the line, over the samples, of its output in its
-    standardized input. ``divisor``: what is divided by, of a variance.
+    standardized input, where that is at no threshold. ``divisor``: what is divided by, of a variance.
     """
     mean, var = spread_over(flow, x)
     hat = ((x - mean) / divisor(var)).astype(np.longdouble)
-    values = np.asarray(y, dtype=np.longdouble)
-    moved = hat - hat.mean(0)
-    weight = (moved * (values - values.mean(0))).sum(0) / (moved**2).sum(0)
-    return weight.astype(np.float64), (values.mean(0) - weight * hat.mean(0)).astype(np.float64)
+    values, free = np.asarray(y, dtype=np.longdouble), at_no_threshold(flow, y)
+    middle, level = ((each * free).sum(0) / np.maximum(free.sum(0), 1) for each in (hat, values))
+    moved = (hat - middle) * free
+    with np.errstate(all="ignore"):
+        weight = (moved * (values - level)).sum(0) / (moved**2).sum(0)
+    return weight.astype(np.float64), (level - weight * middle).astype(np.float64)
+
+
+def at_no_threshold(flow: BatchNormal, y: Array) -> Array:
+    """Where an output is neither the least nor the largest of its channel: learned thresholds follow
+    what takes no mean away.
+    """
+    rows = np.asarray(y, dtype=np.float64)
+    free = np.ones(rows.shape, dtype=bool)
+    if flow.normalizer.spread == DEVIATION:
+        return free
+    together = {axis + 1 for axis in flow.normalizer.channel} if rows.ndim > 2 else set()
+    axes = tuple({0} | together)
+    for end in (rows.min(axes, keepdims=True), rows.max(axes, keepdims=True)):
+        free &= rows != end
+    return free

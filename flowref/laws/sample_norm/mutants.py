@@ -14,6 +14,7 @@ from flowref.model.steps import Assign, Normalize, Step
 
 GROUPS = "flowref.zoo.specimens.other_normalizers:groups"
 INSTANCES = "flowref.zoo.specimens.other_normalizers:instances"
+ROOTS = "flowref.zoo.specimens.mean_square_normalizers:roots"
 LAYER = "flowref.zoo.specimens.other_normalizers:layer"
 
 
@@ -48,6 +49,16 @@ def grows_with_spread(subject: Subject, size: float = 1e-2) -> Subject:
     def changed(x: Array, y: Array) -> Array:
         spread = x.std(tuple(range(1, x.ndim)), keepdims=True)
         return np.asarray(y * (1 + size * np.tanh(spread)))
+
+    return in_training(subject, changed)
+
+
+@mutant("sample-norm/formula", host=ROOTS, sizes=(1e-9, 1e-2))
+def some_mean_is_taken(subject: Subject, size: float = 1e-2) -> Subject:
+    """A part of the mean of a sample is taken away that is divided by its root mean square."""
+
+    def changed(x: Array, y: Array) -> Array:
+        return np.asarray(y - size * x.mean(-1, keepdims=True) / np.abs(x).max(-1, keepdims=True))
 
     return in_training(subject, changed)
 

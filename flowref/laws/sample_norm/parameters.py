@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,12 @@ import numpy as np
 from flowref.laws.batch_norm.normalizer import normal_batch
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.sample_norm.formula import BA, ROWS, WU
-from flowref.laws.sample_norm.groups import normalizes_samples
+from flowref.laws.sample_norm.groups import (
+    at_no_threshold,
+    normalizes_samples,
+    spread_over,
+    values_together,
+)
 from flowref.model import Array, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Step, Train
@@ -18,6 +23,8 @@ from flowref.model.structure.forms import FORMS
 
 # The two steps by which a parameter is moved, and below which share of its size an output stays.
 STEPS, STAYS = (0.5, 1.1), 1e-6
+# How near to the root of the number of values a factor must come.
+SUMS = 1e-2
 # A square is how a weight acts that is applied twice; other forms keep a weight positive, or at one.
 TWICE = "square"
 
@@ -30,6 +37,7 @@ def names_parameters(flow: BatchNormal) -> bool:
 
 @law(
     "sample-norm/parameters",
+    version=2,
     applies=normalizes_samples & names_parameters,
     size=1,
     local=False,
@@ -74,6 +82,8 @@ def wrong(
 
     before = y_at(start)
     moved = [y_at(start + step) for step in STEPS]
+    free = np.all([at_no_threshold(flow, y) for y in (before, *moved)], axis=0)
+    seen = free.any(0)
     size = max(float(np.abs(y).max()) for y in (before, *moved))
     if np.abs(moved[0] - before).max() <= STAYS * size:
         yield f"its {role} moves nothing"
@@ -82,12 +92,16 @@ def wrong(
         one = start.copy()
         one[index] += STEPS[1]
         acts = (np.abs(y_at(one) - before) > STAYS * size).any(0)
-        if not any(np.array_equal(acts, own) for own in places(flow, held.size, index)):
+        if not any((acts == own)[seen].all() for own in places(flow, held.size, index)):
             yield f"number {index} of its {role} does not act on the entries of channel {index} alone"
             return
-    one, two = moved[0] - before, moved[1] - before
+    one, two = (np.where(free, y - before, 0.0) for y in moved)
     if role == "bias":
-        if max(np.abs(one - STEPS[0]).max(), np.abs(two - STEPS[1]).max()) > STAYS * size:
+        off = [
+            np.abs(y - step)[free].max(initial=0.0)
+            for y, step in zip((one, two), STEPS, strict=True)
+        ]
+        if max(off) > STAYS * size:
             yield "its bias is not added as it is"
         return
     forms = [
@@ -97,6 +111,27 @@ def wrong(
     ]
     if not forms or forms == [TWICE]:
         yield "its weight does not multiply the standardized entries once"
+    elif flow.normalizer.declared.get("mean") and by_sums(flow, x, start, one, forms):
+        yield "what it multiplies is divided by a sum, where its name says by a mean"
+
+
+def by_sums(flow: BatchNormal, x: Array, start: Array, moved: Array, forms: Sequence[str]) -> bool:
+    """Whether what a weight multiplies is divided by the root of a sum of squares, and not of their
+    mean: too small by the root of how many there are, or too large.
+    """
+    _, square = spread_over(flow, x)
+    root, hat = np.sqrt(values_together(flow)), x / np.sqrt(square)
+    told = []
+    for kind in forms:
+        step = FORMS[kind].number(start + STEPS[0]) - FORMS[kind].number(start)
+        for own in channels(flow, start.size):
+            expected = step[own] * hat
+            told.append(
+                float((moved * expected).sum() / (expected * expected * (moved != 0)).sum())
+            )
+    return not any(abs(one - 1) < 0.1 for one in told) and any(
+        abs(one * factor - 1) < SUMS for one in told for factor in (root, 1 / root)
+    )
 
 
 def places(flow: BatchNormal, count: int, index: int) -> Iterator[Array]:

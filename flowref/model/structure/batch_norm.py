@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flowref.model.structure.forms import Form
+from flowref.model.structure.spreads import DEVIATION
 
 # What an attribute of a batch normalizer may be: the affine parameters, the running statistics with
 # their counter, and the two constants.
@@ -39,6 +40,7 @@ class Normalizer:
     ``channel``: the axes of an event whose entries are normalized apart from each other; for what
     normalizes samples, those that are normalized together, of which the channels come first in
     ``groups`` groups.
+    ``spread``: what it divides by, of the values that it normalizes together.
     ``declared``: deviations from torch that the documentation declares: "momentum" "keep" (the
     factor of the old value) or "running_var" "biased"; "variance" "unbiased" (a batch is normalized
     with n - 1); "single" "accepted" (a batch of one value per channel is normalized). "offsets"
@@ -55,4 +57,5 @@ class Normalizer:
     channel: tuple[int, ...] = (0,)
     groups: int = 1
     tracks: bool = True
+    spread: str = DEVIATION
     evidence: str = ""
