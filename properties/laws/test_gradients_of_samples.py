@@ -60,3 +60,49 @@ def test_differences_must_settle_to_accuse(way: str, accused: bool, seed: int) -
     """What varies within a step is undecided, and half of a gradient is found."""
     verdict = check(Moved(way), "sampling/rsample-grad", Settings("quick", seed))
     assert (verdict.status is Status.VIOLATED) is accused, verdict.reason
+
+
+class Ending(nn.Module):
+    """Uniform numbers, or a mixture of normal ones, of which a parameter moves all."""
+
+    event_shape = (2,)
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.at, self.kind = nn.Parameter(torch.tensor([0.3, -0.8])), kind
+
+    def log_prob(self, x: Any) -> Any:
+        """Of each row; beyond the ends as it is within, in one kind."""
+        away = x - self.at
+        if self.kind == "shifted":
+            return torch.logaddexp(*(Normal(c, 1.0).log_prob(away).sum(1) for c in (0.0, 2.0)))
+        inside = ((away > 0) & (away < 1)).all(1)
+        value = 0.0 * away.sum(1)
+        return value if self.kind == "unmasked" else torch.where(inside, value, -torch.inf)
+
+    def rsample(self, n: int) -> Any:
+        """So many rows."""
+        noise = torch.rand(n, 2, dtype=self.at.dtype)
+        if self.kind == "shifted":
+            part = 2.0 * torch.randint(2, (n, 1))
+            noise = torch.randn(n, 2, dtype=self.at.dtype) + part
+        return noise + self.at
+
+    def sample(self, n: int) -> Any:
+        """So many rows."""
+        with torch.no_grad():
+            return self.rsample(n)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("masked", Status.INCONCLUSIVE),
+        ("unmasked", Status.INCONCLUSIVE),
+        ("shifted", Status.HOLDS),
+    ],
+)
+def test_ends_that_move_accuse_no_gradient(kind: str, status: Status) -> None:
+    """Where data end the two derivatives differ by what moves with the ends, and nothing is said."""
+    law = "sampling/rsample-follows-density"
+    assert check(Ending(kind), law, Settings("quick")).status is status

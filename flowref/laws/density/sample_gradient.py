@@ -1,0 +1,191 @@
+"""Gradients of samples by the density: what they are on average, whatever a sampler does."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.requirements import exact_density, exact_log_det, has_parameters
+from flowref.laws.density.consistency import few_entries, unconditional
+from flowref.model import (
+    STATISTICAL,
+    VOLUME,
+    Array,
+    Batch,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+    requires,
+)
+from flowref.model.abilities import Density, Flow, Living, Parametric, Sampler
+from flowref.model.steps import Pathwise
+
+# Blocks of samples, of which each gives one difference; samples of one in the two stages; by how many
+# standard errors the mean of the differences is looked at again, and accuses: Student's t of 31 degrees of
+# freedom exceeds that with probability 1e-6.
+BLOCKS, STAGES, DOUBTFUL, ERRORS = 32, (1_024, 4_096), 2.5, 6.05
+# Waves whose mean is looked at, and directions in the parameters.
+WAVES, WAYS = 4, 3
+# How much lower the log-density is one step beyond the outermost samples, where no end moves.
+FADES = (0.003, 30.0)
+# A difference as small as that, beside what both derivatives add up to, is none.
+SMALL = 1e-9
+
+
+class Reparameterized(Density, Sampler, Living, Parametric, Protocol):
+    """A density whose samples carry gradients to its parameters."""
+
+
+@requires("it has no rsample, or promises it, of which another law speaks", waits=False)
+def only_samples(flow: Flow) -> bool:
+    """What promises rsample is compared with differences of the same noise."""
+    return "rsample" in flow.calls and not flow.promises.get("rsample")
+
+
+@requires("its data are bounded", waits=False)
+def without_ends(flow: Flow) -> bool:
+    """Ends may move with the parameters."""
+    support = flow.density_support
+    return not support.bounded and support.kind not in ("simplex", "ordered")
+
+
+@law(
+    "sampling/rsample-follows-density",
+    about=VOLUME,
+    points="data",
+    tolerance=STATISTICAL,
+    local=False,
+    scales=(0.0, 0.3),
+    size=1,
+    effort=2,
+    applies=only_samples
+    & without_ends
+    & has_parameters
+    & unconditional
+    & few_entries
+    & exact_log_det
+    & exact_density,
+    source="Mohamed et al. 2020, Monte Carlo gradient estimation in machine learning: pathwise and score estimators have one mean",
+)
+def rsample_follows_density(flow: Reparameterized, batch: Batch) -> Residual:
+    r"""The gradients of samples move them as the density moves with its parameters:
+    $E[\nabla\varphi(x) \cdot \partial_\theta x] = E[\varphi(x)\, \partial_\theta \log p(x)]$ for waves
+    $\varphi$, along a few directions in the parameters.
+
+    That holds of every way to reparameterize, implicit ones included, so that a rule of one's own for
+    the backward pass, a mixture whose choice of a part carries no gradient and a detached factor are
+    seen. What stands out among 32 blocks of samples is judged by 32 fresh and larger ones, at level
+    1e-6. Where an end of the data moves it does not hold, so that densities that do not fade at their
+    outermost samples are left out.
+    """
+    if flow.facts.cost.of("rsample").repeats:
+        raise Undecidable("not judged: it repeats itself to draw")
+    score, numbers = 0.0, dict[str, float]()
+    for way in range(WAYS):
+        seed = batch.seed + way
+        found, seen = compared(flow, STAGES[0], 0, seed)
+        if found > DOUBTFUL:
+            found, seen = compared(flow, STAGES[1], 1, seed)
+            score, numbers = max((score, numbers), (found, seen), key=lambda one: one[0])
+        if score > ERRORS:
+            break
+        numbers = numbers or seen
+    return Residual(
+        np.array([score]),
+        allowed=ERRORS,
+        observed={name: np.array([value]) for name, value in numbers.items()},
+    )
+
+
+def compared(
+    flow: Reparameterized, count: int, stage: int, seed: int
+) -> tuple[float, dict[str, float]]:
+    """By how many standard errors the two derivatives differ, and what they are."""
+    shape, ones = flow.density_shape, np.zeros((1, *flow.density_shape))
+    # Each step has its own noise, which follows from the number of those before it.
+    earlier = [Pathwise(1, ones, seed, alone=True) for _ in range(stage * BLOCKS)]
+    nothing = np.zeros((count, *shape))
+    alone = [Pathwise(count, nothing, seed, alone=True) for _ in range(BLOCKS)]
+    life, error = attempt(flow.play, [*earlier, *alone])
+    if error:
+        raise Unsupported(f"it refuses to sample ({error})")
+    draws = [np.asarray(one.value, np.float64) for one in life[len(earlier) :]]
+    if any(one.shape != nothing.shape or not np.isfinite(one).all() for one in draws):
+        raise Undecidable("its samples are not finite, or of another shape")
+    wave = Waves(np.concatenate(draws).reshape(BLOCKS * count, -1), seed)
+    if not fades(flow, wave.x):
+        raise Undecidable("its data may end where its outermost samples are, and ends may move")
+    weighted = [Pathwise(count, wave.slope(x).reshape(x.shape), seed) for x in draws]
+    paths = flow.play([*earlier, *weighted])[len(earlier) :]
+    if not all(np.array_equal(one.value, x) for one, x in zip(paths, draws, strict=True)):
+        raise Undecidable("its samples do not repeat from the same random state")
+    if not any(one.slope for one in paths):
+        raise Unsupported("its samples carry no gradient, of which another law speaks", waits=False)
+    scores = np.array([flow.slope("log_prob", x, None, seed, wave.value(x)) for x in draws])
+    if not scores.any():
+        raise Unsupported("its log-density carries no gradient to its parameters", waits=False)
+    slopes = np.array([one.slope for one in paths])
+    gaps = (slopes - scores) / count
+    if not np.isfinite(gaps).all():
+        raise Undecidable("gradients are not finite")
+    size = float(np.abs(slopes).mean() + np.abs(scores).mean()) / count
+    deviation = math.sqrt(gaps.var(ddof=1) / BLOCKS) + SMALL * size
+    numbers = {
+        "through samples": float(slopes.mean()) / count,
+        "by the density": float(scores.mean()) / count,
+        "standard error": deviation,
+    }
+    return abs(float(gaps.mean())) / deviation, numbers
+
+
+class Waves:
+    """A few waves of random directions, in units of the spread of samples, with mean zero."""
+
+    def __init__(self, x: Array, seed: int) -> None:
+        self.x = x
+        self.middle = np.median(x, axis=0)
+        spread = (np.quantile(x, 0.9, axis=0) - np.quantile(x, 0.1, axis=0)) / 2.56
+        if not (spread > 0).all():
+            raise Undecidable("its samples do not spread in every coordinate")
+        rng, size = np.random.default_rng(seed), x.shape[1]
+        self.ways = rng.standard_normal((WAVES, size)) / spread / math.sqrt(size)
+        self.phases = rng.uniform(0, 2 * math.pi, WAVES)
+        self.mean = 0.0
+        self.mean = float(self.value(x).mean())
+
+    def _angles(self, x: Array) -> Array:
+        away = x.reshape(len(x), -1) - self.middle
+        return np.asarray(away @ self.ways.T + self.phases)
+
+    def value(self, x: Array) -> Array:
+        """The sum of the waves."""
+        return np.asarray(np.sin(self._angles(x)).sum(1) - self.mean)
+
+    def slope(self, x: Array) -> Array:
+        """Its gradient."""
+        return np.asarray(np.cos(self._angles(x)) @ self.ways)
+
+
+def fades(flow: Density, x: Array) -> bool:
+    """Whether the log-density is a little lower a little beyond the outermost samples, on either side of
+    each coordinate.
+    """
+    points, beyond = [], []
+    for index in range(x.shape[1]):
+        order = np.argsort(x[:, index])
+        for first, fourth in ((order[0], order[4]), (order[-1], order[-5])):
+            points.append(x[first])
+            moved = x[first].copy()
+            moved[index] += 0.5 * (x[first, index] - x[fourth, index])
+            beyond.append(moved)
+    both = np.array([*points, *beyond]).reshape(-1, *flow.density_shape)
+    values, error = attempt(flow.log_prob, both, None)
+    if error:
+        return False
+    there, further = np.split(np.asarray(values, np.float64).reshape(len(both)), 2)
+    drop = there - further
+    return bool(((drop > FADES[0]) & (drop < FADES[1])).all())
