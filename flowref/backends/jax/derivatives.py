@@ -30,6 +30,19 @@ def vjp(
     return np.asarray(live.evaluate(f"vjp {name}", x, context, *both))
 
 
+def context_vjp(
+    live: Live,
+    name: str,
+    x: Array,
+    context: Array,
+    value_cotangent: Array | None,
+    ladj_cotangent: Array | None,
+) -> Array:
+    """See `Subject.context_vjp`."""
+    both = _weights(live, value_cotangent), _weights(live, ladj_cotangent)
+    return np.asarray(live.evaluate(f"context_vjp {name}", x, context, *both))
+
+
 def curvature(
     live: Live,
     name: str,

@@ -184,6 +184,7 @@ def subject_of(live: Live, name: str, condition: Condition, scale: float) -> Sub
         },
         jacobian=able(maps, derivatives.jacobian),
         vjp=able(sure, derivatives.vjp),
+        context_vjp=able(sure and live.facts.context_shape is not None, derivatives.context_vjp),
         curvature=able(sure, derivatives.curvature),
         along=able(sure and trained, derivatives.along),
         slope=able(sure and trained, derivatives.slope),

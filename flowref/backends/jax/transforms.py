@@ -60,6 +60,12 @@ def pulled(pair: Pair) -> Callable[..., Any]:
     return gradient
 
 
+def reached(pair: Pair) -> Callable[..., Any]:
+    """The same -> its gradient in the context."""
+    gradient: Callable[..., Any] = jax.grad(total(pair), argnums=2)
+    return gradient
+
+
 def curved(pair: Pair) -> Callable[..., Any]:
     """The same and a direction -> the derivative of <gradient, direction> in x."""
     gradient = pulled(pair)
@@ -76,5 +82,6 @@ def curved(pair: Pair) -> Callable[..., Any]:
 DERIVED: dict[str, Callable[[Pair], Callable[..., Any]]] = {
     "jacobian": pushed,
     "vjp": pulled,
+    "context_vjp": reached,
     "curvature": curved,
 }
