@@ -14,6 +14,16 @@ from flowref.auditing.options import Listener, Options
 from flowref.model import Mutant
 
 
+@pytest.mark.parametrize("mutant", sorted(selftest.MEANINGLESS))
+def test_what_has_no_meaning_is_a_mutant(mutant: str) -> None:
+    """Each defect that is excused where its host is missing exists, and is tried where it is there."""
+    found = registry.find_mutant(mutant)
+    if selftest.here(found.host):
+        assert selftest.hosts_of(found) == (found.host,)
+    else:
+        assert selftest.trial(found, "quick").word == "no host"
+
+
 def test_trials_that_were_made_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an interrupted run tried is not tried again, and nothing is kept of a complete one."""
     mutants = registry.mutants()[:3]
