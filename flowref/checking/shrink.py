@@ -46,6 +46,9 @@ def shrink(judgement: Judgement) -> Judgement:
     subject = judgement.measurement.subject
     if "play" in law.needs and subject.operations > LIVES and len(batch.x) <= FEW:
         return judgement
+    # Nor is a large map taken apart twice more, for a point that is seldom simpler.
+    if "jacobian" in law.needs and vast(subject) and len(batch.x) == 1:
+        return judgement
     looks = max(LEAST_LOOKS, ENTRIES // max(1, batch.x[:1].size))
     looks = VAST_LOOKS if vast(subject) else looks
     budget = Budget(min(EVALUATIONS, looks), attempts(law, subject))

@@ -164,6 +164,32 @@ def test_each_point_keeps_its_context(rows: list[int]) -> None:
     assert np.allclose(stage.value(x.numpy()[rows]), expected)
 
 
+@pytest.mark.parametrize("leaf", [True, False])
+def test_a_graph_that_is_there_is_pulled_back_through(leaf: bool) -> None:
+    """What a stage gave at its own points is not called for again where its graph begins there; the
+    same is pulled back either way.
+    """
+    torch.manual_seed(5)
+    half, x, context = Half().double(), torch.randn(2, FEATURES), torch.randn(2, FEATURES)
+    context = context.double()
+    calls: list[int] = []
+
+    def counted(*inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        calls.append(len(inputs[0]))
+        value, *others = half(*inputs)
+        return (value, *others)
+
+    asked = Asked(counted, (context,))
+    x = x.double().requires_grad_(True)
+    x = x if leaf else x * 1.0
+    cotangents = np.random.default_rng(0).standard_normal((2, 3, FEATURES))
+    expected = stage_of("", asked, x.detach(), 8).pull(cotangents)
+    stage = stage_of("", asked, x, 8, asked.at(x))
+    calls.clear()
+    assert np.array_equal(stage.pull(cotangents), expected)
+    assert calls == ([] if leaf else [2])
+
+
 def test_a_walk_leaves_the_object_as_it_was() -> None:
     """Modules answer as before after a walk, and their parameters are trained."""
     flow, x, _, _ = told(loading.snapshot(Stack("")), "forward")

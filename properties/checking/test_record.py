@@ -12,7 +12,9 @@ import pytest
 from checking.fakes import TARGET, Shelf
 from checking.standins import Standin
 from flowref.checking.record import observations, record
+from flowref.checking.tolerance import judge
 from flowref.model import Array, Batch, Condition, Mapped, Requirement, Residual, Status, Subject
+from flowref.model.cost import CallCost, Cost, Line
 
 BAD = 1e-3
 
@@ -65,6 +67,35 @@ def test_a_second_oracle_that_saw_something_else_is_not_quoted() -> None:
     observed, note = observations(standin.judged(np.ones((2, 4))))
     assert observed == {"sum": 4.0}
     assert note == "it is too large; the point shows it in its batch of 2, not alone"
+
+
+@pytest.mark.parametrize("dear", [False, True])
+@pytest.mark.parametrize("needs", [(), ("jacobian",)])
+def test_large_maps_are_not_taken_apart_again_to_write_down(
+    dear: bool, needs: tuple[str, ...]
+) -> None:
+    """Where calls on thousands of entries take long, the second oracle is not asked again for its
+    numbers, and a law of Jacobians keeps the point that it was violated at; others try zero.
+    """
+    asked: list[float] = []
+    details = arbitrated(2048.0 if needs and dear else 0.0)
+    oracle = details["arbitrate"]
+
+    def counted(subject: Subject, point: Batch) -> Any:
+        asked.append(1.0)
+        return oracle(subject, point)
+
+    details["arbitrate"] = counted
+    details["needs"] = frozenset(needs)
+    standin = Standin(everywhere, more=observing, details=details, features=2048)
+    heavy = Cost({"forward": CallCost(1, work=Line(0.0, 1e9))}) if dear else Cost()
+    subject = replace(standin.subject, facts=replace(standin.subject.facts, cost=heavy))
+    judgement = judge(replace(standin.measurement(np.ones((1, 2048))), subject=subject))
+    verdict = record(TARGET, judgement)
+    assert verdict.status is Status.VIOLATED
+    assert verdict.counterexample is not None
+    assert np.any(verdict.counterexample.x) == (dear and bool(needs))
+    assert len(asked) == (0 if dear else 1)
 
 
 def test_numbers_that_cannot_be_had_do_not_lose_the_violation() -> None:

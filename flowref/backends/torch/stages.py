@@ -93,6 +93,9 @@ def stage_of(
     if y is None:
         with torch.no_grad():
             y = asked.at(x.detach())
+    # What was called to know it has a graph already, of the points themselves.
+    made = y.requires_grad and x.requires_grad and x.is_leaf
+    ready = (x, y) if made else None
     batch, event = len(x), tuple(x.shape[1:])
     together = max(1, min(PULLED, most) // max(1, batch))
     last = graphs or Graphs()
@@ -100,7 +103,7 @@ def stage_of(
     def pull(cotangents: Array) -> Array:
         # A few are pulled back from one and the same call, however noise has rounded it.
         if cotangents.shape[1] <= FEW or together == 1:
-            leaf, out = last.of(pull, lambda: graph(1))
+            leaf, out = last.of(pull, lambda: ready or graph(1))
             return np.concatenate(
                 [
                     pulled_back(out, leaf, cotangents[:, probe : probe + 1])
