@@ -166,6 +166,26 @@ def test_group_norm_moves_as_far_as_a_variance_in_one_pass(mean: float, affine: 
     assert moved <= 64 * unit * (1 + mean**2 / (1e-5 + 1e-6))
 
 
+@pytest.mark.parametrize("name", ["sum", "mean", "logsumexp", "prod", "var_mean", "cumsum", "dist"])
+def test_reductions_of_single_numbers_round(name: str) -> None:
+    """A tensor without axes is reduced under noise to what it is without, up to rounding: parameters
+    that are single numbers make no law undecided.
+    """
+    number = torch.tensor(0.7, dtype=torch.float64)
+    reduced: dict[str, Callable[[], Any]] = {
+        "sum": number.sum,
+        "mean": number.mean,
+        "logsumexp": lambda: number.logsumexp(0),
+        "prod": number.prod,
+        "var_mean": lambda: torch.var_mean(number, unbiased=False)[1],
+        "cumsum": lambda: number.cumsum(0),
+        "dist": lambda: torch.dist(number, torch.zeros_like(number)),
+    }
+    with RandomRounding(2.0**-40, 1):
+        rounded = reduced[name]()
+    assert abs(float(rounded - reduced[name]())) <= 2.0**-36
+
+
 def test_global_random_state_is_left_alone() -> None:
     """Noise comes from its own generator: the streams that the subject draws from do not notice it."""
     torch.manual_seed(3), np.random.seed(3)

@@ -245,7 +245,8 @@ class RandomRounding(TorchDispatchMode):
         magnitude = self.magnitude_of(array)
         if _large(array):
             return torch.from_numpy(self._tiled(magnitude, array, np.empty_like(array)))
-        return torch.from_numpy(array * self.factor(array))
+        # What numpy makes of arrays without axes is a number.
+        return torch.from_numpy(np.asarray(array * self.factor(array)))
 
     def _tiled(self, magnitude: float, array: Any, out: Any, exact: Any = None) -> Any:
         """A large array times the factors that `uniform` repeats, a period at a time: without
