@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any, ClassVar
+
 import pytest
 import torch
 
@@ -115,3 +118,30 @@ def test_a_moment_that_is_nan_is_no_error_where_tails_are_heavy(name: str) -> No
     numbers = [torch.tensor(number, dtype=torch.float64) for number in given]
     told = getattr(torch.distributions, name)(*numbers)
     assert told_of(told, "density/stated-moments") is not Status.VIOLATED
+
+
+class Rows(torch.distributions.Distribution):
+    """Standard normal vectors, of which batches are flattened, refused, or taken as they come."""
+
+    support = torch.distributions.constraints.real_vector
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, way: str) -> None:
+        self.way = way
+        super().__init__(torch.Size(), torch.Size((3,)), validate_args=False)
+
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        """The log-density."""
+        if self.way == "refuses" and value.dim() != 2:
+            raise ValueError("points in one row, please")
+        x = value.reshape(-1, 3) if self.way == "flattens" else value
+        return -0.5 * (x**2).sum(-1) - 1.5 * math.log(2 * math.pi)
+
+
+@pytest.mark.parametrize(
+    ("way", "status"),
+    [("takes", Status.HOLDS), ("refuses", Status.HOLDS), ("flattens", Status.VIOLATED)],
+)
+def test_several_batch_axes_are_kept_or_refused(way: str, status: Status) -> None:
+    """What torch calls sample and batch shapes comes back, or the points do not go in."""
+    assert told_of(Rows(way), "density/log-prob-shape") is status

@@ -118,6 +118,17 @@ def _per_entry(log_prob: Callable[..., Array], x: Array, context: Array | None =
     return np.repeat(log_p[:, None], 3, axis=1) / 3
 
 
+def _in_a_row(log_prob: Callable[..., Array], x: Array, context: Array | None = None) -> Array:
+    value = np.asarray(log_prob(x, context))
+    return value.reshape(-1) if value.ndim != 1 else value
+
+
+@mutant("density/log-prob-shape", host="torch:TransformedDistribution")
+def batch_axes_flattened(subject: Subject, size: float = 1.0) -> Subject:
+    """Log-densities of points in several batch axes come in a row."""
+    return wrapped(subject, "log_prob", _in_a_row)
+
+
 @mutant("density/log-prob-shape", host=MAF)
 def not_summed(subject: Subject) -> Subject:
     """The log-density is not summed over the entries."""

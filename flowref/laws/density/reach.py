@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from flowref.laws.common.outcomes import attempt
 from flowref.laws.density.balance import comparable
 from flowref.laws.density.draws import (
     Frame,
@@ -221,6 +222,8 @@ def _normal(y: Array, within: Frame) -> Array:
 
 
 SIZES = (1, 2, 3, 7)
+# What rounding may do to log-densities of other batches.
+CLOSE = 1e-4
 
 
 @law(
@@ -232,14 +235,17 @@ SIZES = (1, 2, 3, 7)
     scales=(0.0,),
     size=7,
     effort=2,
+    version=2,
     source="a log-density is a number for each point; torch.distributions, shapes of batches and events",
 )
 def log_prob_shape(flow: Density, batch: Batch) -> Residual:
     """log_prob gives one number for each point of a batch, whatever its size.
 
-    A trailing axis of one is understood; a number for each entry is not, nor one for the batch.
+    A trailing axis of one is understood; a number for each entry is not, nor one for the batch. What
+    promises to take several batch axes gives those of the same points in a row, or refuses, and so it
+    does for one point without an axis of its own.
     """
-    wrong = []
+    wrong = in_other_axes(flow, batch) if flow.promises.get("batch-dims") else []
     for size in SIZES:
         if size > len(batch.x):
             continue
@@ -248,6 +254,28 @@ def log_prob_shape(flow: Density, batch: Batch) -> Residual:
         if shape not in ((size,), (size, 1)):
             wrong.append(f"log_prob returned shape {shape} for {size} points; expected {(size,)}")
     return Residual(np.full(len(batch.x), float(bool(wrong))), note="; ".join(wrong[:2]))
+
+
+def in_other_axes(flow: Density, batch: Batch) -> list[str]:
+    """What is wrong with the log-densities of points in two batch axes, and of one point in none."""
+    rows, shape, wrong = 6, flow.density_shape, []
+    if len(batch.x) < rows or batch.context is not None:
+        return []
+    x = batch.x[:rows]
+    flat = np.asarray(flow.log_prob(x, None), np.float64)
+    if flat.shape != (rows,):
+        return []
+    for lead, points in (((2, 3), x), ((), x[:1])) if shape else (((2, 3), x),):
+        told, refused = attempt(flow.log_prob, points.reshape(*lead, *shape), None)
+        if refused:
+            continue
+        value, one = np.asarray(told, np.float64), flat[: len(points)].reshape(lead)
+        given = (*lead, *shape)
+        if value.shape != lead:
+            wrong.append(f"log_prob returned shape {value.shape} for {given}; expected {lead}")
+        elif not np.allclose(value, one, rtol=CLOSE, atol=CLOSE, equal_nan=True):
+            wrong.append(f"log_prob of points in shape {given} is not that of the points in a row")
+    return wrong
 
 
 # Rows of a call, and of one that is dear.
