@@ -11,15 +11,22 @@ from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import accepted
 from flowref.laws.common.requirements import has_parameters, in_double, true_gradients
 from flowref.laws.conduct.parameter_gradients import APPROXIMATE, LARGEST, SHARP
-from flowref.laws.conduct.quotients import DOUBT
+from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient, within
 from flowref.laws.conduct.state import not_fixed
 from flowref.laws.contribution.calls import contribution
-from flowref.model import BOUND, Batch, Residual, Undecidable, Unsupported, law, requires
-from flowref.model.abilities import Flow, Parametric, Pushing
+from flowref.model import BOUND, Array, Batch, Residual, Undecidable, Unsupported, law, requires
+from flowref.model.abilities import Flow, Parametric, Pulling, Pushing
+
+# Beyond this a clamp may clip.
+MODERATE = 3.0
 
 
 class PushingParametric(Pushing, Parametric, Protocol):
     """A kernel whose parameters can be moved along a direction."""
+
+
+class PushingDifferentiable(Pushing, Pulling, Protocol):
+    """A kernel whose gradients in the data the framework gives."""
 
 
 @requires("its forward draws, or does not say whether it does")
@@ -77,3 +84,53 @@ def parameter_gradient(flow: PushingParametric, batch: Batch) -> Residual:
             "differences": np.full(rows, estimate),
         },
     )
+
+
+@law(
+    "contribution/point-gradient",
+    tolerance=BOUND,
+    effort=3,
+    size=16,
+    scales=(0.0, 0.3),
+    applies=draws_nothing_forward & in_double & true_gradients,
+    source="Nielsen et al., SurVAE Flows (arXiv:2007.02731): what layers before it are trained by is the gradient "
+    "of all terms in their outputs",
+    pointwise=True,
+)
+def point_gradient(flow: PushingDifferentiable, batch: Batch) -> Residual:
+    r"""Of a layer whose forward draws nothing, autograd's derivative of the contribution with respect to
+    the data is its derivative: $\partial_x V$.
+
+    Measured along a direction, against differences, away from kinks.
+    """
+    x, refused = accepted(flow.push, batch.x, batch.seed, batch.context)
+    if x is None:
+        raise Undecidable(f"forward refuses its points ({refused})")
+    rows = len(x)
+    direction = within(x, directions(x.shape, batch.seed) * (1 + np.abs(x)), flow.domain)
+
+    def measure(at: Array) -> Array:
+        return contribution(flow.push(at, batch.seed, batch.context), rows)
+
+    out = flow.push(x, batch.seed, batch.context)
+    here = contribution(out, rows)
+    with np.errstate(all="ignore"):
+        difference = quotient(measure, x, direction, flow.domain, flow.facts.cost.heavy)
+    # Of a contribution without a graph the gradient is none, where the value has one.
+    cotangents = np.zeros(np.shape(out.value)), np.ones(rows)
+    gradient, refused = attempt(flow.vjp, "push", x, batch.context, *cotangents)
+    if refused:
+        raise Unsupported(f"it cannot be differentiated here ({refused})")
+    with np.errstate(all="ignore"):
+        along = (np.asarray(gradient, dtype=np.float64) * direction).reshape(rows, -1).sum(1)
+        rounding = 2.0**-47 * (1 + np.abs(here)) / STEPS_DOWN[-1]
+        allowed = DOUBT * (difference.error + rounding) + APPROXIMATE * (
+            1 + np.abs(difference.slope)
+        )
+    ordinary = np.abs(x).reshape(rows, -1).max(1, initial=0.0) <= MODERATE
+    judged = ordinary & np.isfinite(here) & difference.resolved(allowed) & np.isfinite(along)
+    trivial = (along == 0) & (np.abs(difference.slope) <= allowed)
+    note = (
+        "autograd's derivative of the contribution in the data differs from its difference quotient"
+    )
+    return difference.residual(along, allowed, judged, note, trivial)

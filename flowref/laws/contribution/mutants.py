@@ -11,6 +11,7 @@ from flowref.laws.common.defects import (
     ladj_added,
     ladj_changed,
     ladj_multiplied,
+    multiplied,
     value_changed,
     wrapped,
 )
@@ -276,3 +277,11 @@ def _unseeded(
     out = call(x, seed, *others)
     value = np.asarray(out.value, dtype=np.float64)
     return Mapped(value + 1e-3 * rng.random(value.shape), out.ladj)
+
+
+@mutant(
+    "contribution/point-gradient", host="flowref.zoo.specimens.surjective:drop", sizes=(0.1, 1.0)
+)
+def partly_detached_in_x(subject: Subject, size: float = 1.0) -> Subject:
+    """A term of the contribution, or all of it, has no graph back to the data."""
+    return multiplied(subject, "vjp", 1 - size)
