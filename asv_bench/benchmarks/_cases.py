@@ -22,8 +22,6 @@ from ._models import (
     BATCH_NORM_SHAPES,
     IMAGES,
     MULTI_SCALE,
-    VECTORS,
-    Architecture,
     compiled,
     conditioner,
     conditioners,
@@ -33,6 +31,7 @@ from ._models import (
     reference_model,
 )
 from ._peers import PEERS, Coupling, Model, reordered
+from ._sizes import VECTORS, Architecture
 from ._timing import Call, copies, device_samples, one_thread, rotated
 
 # Values agree up to float32 rounding through all couplings; a wrong formula is off by a hundred

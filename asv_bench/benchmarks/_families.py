@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ._models import VECTORS, Architecture
 from ._peers import Contextual, Model, mask_of
+from ._sizes import VECTORS, Architecture
 
 BINS, BOUND, LEAST = 8, 3.0, 1e-3
 # The constant of each layer of a residual block's network, and the terms of its series that are

@@ -14,12 +14,18 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from ._peers import PEERS
-
 REFERENCE = ("flowref", "flowref-compiled")
-IMPLS = (*REFERENCE, *PEERS)
+# The libraries that are compared with the reference (`_peers` builds with them), and whether they have
+# couplings of images by channels.
+LIBRARIES = {
+    "nflows": True,
+    "normflows": True,
+    "zuko": False,
+    "FrEIA": True,
+    "glasflow": True,
+    "torchflows": False,
+}
+IMPLS = (*REFERENCE, *LIBRARIES)
 SIZES = ("small", "medium", "large")
 DEVICES = ("cpu", "cuda")
 
@@ -53,6 +59,12 @@ def available(impl: str) -> bool:
 
 
 @functools.cache
+def has_cuda() -> bool:
+    """Whether torch is installed and sees a GPU."""
+    return installed("torch") and bool(importlib.import_module("torch").cuda.is_available())
+
+
+@functools.cache
 def offered(name: str) -> bool:
     """Whether the reference has a class of this name, which earlier commits lack."""
     return available("flowref") and hasattr(importlib.import_module("flowref.reference"), name)
@@ -75,8 +87,8 @@ def skipped(
         for impl, size, device in product(impls, sizes, devices)
         if not available(impl)
         or (impl != "torch" and not offered(needs))
-        or (device == "cuda" and not torch.cuda.is_available())
-        or (images and impl in PEERS and not PEERS[impl].images)
+        or (device == "cuda" and not has_cuda())
+        or (images and not LIBRARIES.get(impl, True))
     ]
 
 

@@ -9,7 +9,6 @@ $r$, and the learned scale at $c = 8$, make the reference's $c \tanh$ that funct
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ._peers import Model, Peer
+from ._sizes import Architecture
 
 # (batch, channels, height, width)
 BATCH_NORM_SHAPES = {
@@ -27,23 +27,6 @@ BATCH_NORM_SHAPES = {
 WIDEST_SCALE = 8.0
 
 
-@dataclass(frozen=True)
-class Architecture:
-    """A stack of couplings of halves: the shape of an event, how many couplings, their hidden
-    widths, and the batch.
-    """
-
-    event: tuple[int, ...]
-    depth: int
-    hidden: tuple[int, ...]
-    batch: int
-
-
-VECTORS = {
-    "small": Architecture((8,), 4, (32, 32), 64),
-    "medium": Architecture((16,), 8, (64, 64), 1024),
-    "large": Architecture((64,), 8, (256, 256), 2048),
-}
 IMAGES = {
     "small": Architecture((4, 8, 8), 4, (16, 16), 16),
     "medium": Architecture((12, 16, 16), 4, (32, 32), 32),

@@ -53,7 +53,6 @@ class Peer:
     log_scale: Callable[[Tensor], Tensor]
     coupling: Callable[[nn.Module, tuple[int, ...], bool], Coupling]
     flow: Callable[[Sequence[nn.Module], tuple[int, ...]], Model]
-    images: bool = True
     backwards: bool = False
 
 
@@ -284,12 +283,9 @@ PEERS = {
             lambda r: r / (1 + abs(r / math.log(1e-3))),
             zuko_coupling,
             zuko_flow,
-            images=False,
         ),
         Peer("FrEIA", "st", torch.tanh, freia_coupling, freia_flow),
         Peer("glasflow", "ts", torch.tanh, *nflows_like(glasflow_layer, "glasflow.nflows")),
-        Peer(
-            "torchflows", "s,t", lambda r: r / 2, torchflows_coupling, torchflows_flow, images=False
-        ),
+        Peer("torchflows", "s,t", lambda r: r / 2, torchflows_coupling, torchflows_flow),
     )
 }

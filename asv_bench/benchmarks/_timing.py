@@ -9,12 +9,14 @@ that what else happens falls on both alike.
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+if TYPE_CHECKING:  # flows in JAX are timed where torch is not installed
+    import torch
 
 Call = Callable[[], Any]
 # Seconds of one measurement after the warm-up. Small for a trial run, whose figures nobody reads.
@@ -28,6 +30,8 @@ ROTATED_BYTES = 256 * 2**20
 
 def one_thread() -> None:
     """Compute on one thread, of which alone the clock tells."""
+    import torch
+
     torch.set_num_threads(1)
 
 
@@ -57,10 +61,33 @@ def repeats(call: Call, clock: Callable[[Call, int], float] = seconds) -> tuple[
     return number, max(FEWEST if BUDGET >= 0.1 else 1, min(MOST, int(BUDGET / (number * once))))
 
 
-def samples(call: Call) -> list[float]:
+def all_seconds(call: Call, number: int = 1) -> float:
+    """The processor time of all threads of this process for one call, as the mean of so many: XLA
+    computes on threads of its own.
+    """
+    began = time.process_time()
+    for _ in range(number):
+        call()
+    return (time.process_time() - began) / number
+
+
+def samples(call: Call, clock: Callable[[Call, int], float] = seconds) -> list[float]:
     """Seconds per call on the CPU, sample by sample."""
-    number, count = repeats(call)
-    return [seconds(call, number) for _ in range(count)]
+    number, count = repeats(call, clock)
+    return [clock(call, number) for _ in range(count)]
+
+
+def spent() -> float:
+    """Processor seconds of this process and of the compilers that it ran."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def first_seconds(call: Call) -> float:
+    """Processor seconds of a call that nothing was compiled for."""
+    before = spent()
+    call()
+    return spent() - before
 
 
 def ratio_samples(call: Call, base: Call, rounds: int | None = None) -> list[float]:
@@ -113,6 +140,8 @@ def copies(x: torch.Tensor, device: str) -> list[torch.Tensor]:
 
 def launch_samples(call: Call) -> list[float]:
     """Seconds in which the host gives a GPU the work of one call, without waiting for it."""
+    import torch
+
     for _ in range(3):
         call()
     torch.cuda.synchronize()
@@ -131,6 +160,8 @@ def cuda_samples(call: Call) -> list[float]:
     the host. So few calls are queued that the queue, which holds about a thousand kernels, cannot
     run full.
     """
+    import torch
+
     launch = statistics.median(launch_samples(call))
     number = max(1, min(50, int(2.5e-3 / launch)))
     clock_hz = 2e9  # an upper bound, of which only the order matters

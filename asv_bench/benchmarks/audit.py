@@ -12,6 +12,7 @@ from typing import Any
 from asv_runner.benchmarks.mark import SkipNotImplemented
 
 from ._grid import installed
+from ._jax_cases import one_thread as one_jax_thread
 from ._timing import one_thread
 
 TARGETS = (
@@ -20,6 +21,7 @@ TARGETS = (
     "zuko:NSF",
     "FrEIA:AllInOneBlock[img]",
 )
+JAX_TARGETS = ("flowjax:Affine", "flowjax:coupling_flow", "numpyro:InverseAutoregressiveTransform")
 # One of each kind: values, derivatives, noise, modes, hygiene.
 LAWS = (
     "bijection/forward-roundtrip",
@@ -53,7 +55,8 @@ def prepared(spec: str) -> tuple[Any, Any]:
     """A target whose library is imported, and the settings."""
     from flowref import checking, model, registry
 
-    one_thread()
+    if installed("torch"):
+        one_thread()
     target = registry.parse_target(spec)
     settings = checking.Settings(profile=PROFILE)
     try:
@@ -90,6 +93,27 @@ class Target:
 
     def track_seconds(self, target: str) -> float:
         """Of processor time."""
+        return audited(target)
+
+
+class JaxTarget:
+    """All laws on one target in JAX: in a process that compiled nothing yet, and again."""
+
+    version = "1"
+    unit = "s"
+    params = (list(JAX_TARGETS),)
+    param_names = ("target",)
+    skip_params = tuple((spec,) for spec in JAX_TARGETS if not present(spec))
+
+    def track_seconds(self, target: str) -> float:
+        """Of processor time, tracing and compiling included."""
+        one_jax_thread()
+        return audited(target)
+
+    def track_again_seconds(self, target: str) -> float:
+        """Of processor time, with the programs of the first time."""
+        one_jax_thread()
+        audited(target)
         return audited(target)
 
 

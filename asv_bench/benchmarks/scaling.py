@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from . import _cases
 from ._cases import flow_case
 from ._grid import DEVICES, installed, on_the_cpu, skipped
-from ._models import IMAGES, VECTORS, Architecture, conditioners, data
+from ._models import IMAGES, conditioners, data
+from ._sizes import VECTORS, Architecture
 from ._timing import device_ratios, one_thread
 
 IMPLS = ["flowref", "flowref-compiled", "nflows", "FrEIA"]

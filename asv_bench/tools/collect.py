@@ -1,7 +1,8 @@
 """Measure on a machine without asv, git or network: `python asv_bench/tools/collect.py --out
 raw.json [--bench REGEX]`.
 
-Needs torch, flowref and asv_runner only; peers that are not installed are n/a. What it writes is
+Needs torch or JAX, flowref and asv_runner only; peers that are not installed are n/a, and so is all that
+is written in torch where that is not installed. What it writes is
 taken into the results on a machine with asv by `ingest.py`. A benchmark that fails is written as
 such, and the exit code is then 2.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import importlib.util
 import itertools
 import json
 import math
@@ -19,6 +21,7 @@ import re
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,18 @@ BENCH = Path(__file__).resolve().parents[1]
 ROOT = BENCH.parent
 for _path in (BENCH, ROOT):  # the suite, and flowref where it is not installed
     sys.path.insert(0, str(_path))
+
+
+# Modules that an environment of JAX without torch has benchmarks of.
+WITHOUT_TORCH = ("benchmarks.audit", "benchmarks.jax_flows")
+
+
+def discovered(modules: tuple[str, ...]) -> Iterator[Any]:
+    """The benchmarks of packages and modules."""
+    from asv_runner.discovery import disc_benchmarks
+
+    for module in modules:
+        yield from disc_benchmarks(module)
 
 
 def described(benchmark: Any) -> dict[str, Any]:
@@ -92,10 +107,11 @@ def main() -> int:
     )
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    import torch
-    from asv_runner.discovery import disc_benchmarks
+    gpu = "none"
+    if with_torch := importlib.util.find_spec("torch") is not None:
+        import torch
 
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+        gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     name = (
         options.machine
         or re.sub(r"\W+", "-", gpu if gpu != "none" else "other-cpu").strip("-").lower()
@@ -103,7 +119,7 @@ def main() -> int:
     os.chdir(BENCH)
     results = []
     failed = 0
-    for benchmark in disc_benchmarks("benchmarks"):
+    for benchmark in discovered(("benchmarks",) if with_torch else WITHOUT_TORCH):
         for index in wanted(benchmark, options.bench):
             outcome = run(benchmark, index)
             failed += "error" in outcome
@@ -126,7 +142,9 @@ def main() -> int:
         },
         "commit": options.commit,
         "python": platform.python_version(),
-        "versions": {package: version_of(package) for package in ("torch", "numpy", "asv_runner")},
+        "versions": {
+            package: version_of(package) for package in ("torch", "jax", "numpy", "asv_runner")
+        },
         "results": results,
     }
     options.out.write_text(json.dumps(document))

@@ -40,7 +40,7 @@ def impls_of(component: str, compiled: bool) -> list[str]:
     if component in _families.FAMILIES:
         peers = list(_families.FAMILIES[component][1])
     if component == "image_flow":
-        peers = [name for name in peers if _peers.PEERS[name].images]
+        peers = [name for name in peers if _grid.LIBRARIES[name]]
     return [
         name
         for name in [*(["flowref-compiled"] if compiled else []), *peers]

@@ -29,6 +29,14 @@ THROUGHPUT = (
     ("Affine coupling", "coupling.Coupling", ("forward", "inverse", "log_det"), "rows"),
     ("Flow of vectors", "flow.VectorFlow", ("log_prob", "sample", "training_step"), "rows"),
     ("Flow of images", "flow.ImageFlow", ("log_prob", "sample", "training_step"), "images"),
+    *(
+        (f"{what}, in JAX", f"jax_flows.Jax{name}", ("log_prob", "sample", "training_step"), "rows")
+        for what, name in (
+            ("Couplings of vectors", "Coupling"),
+            ("Splines", "Spline"),
+            ("Masked autoregressive flows", "MaskedAutoregressive"),
+        )
+    ),
     (
         "Multi-scale model of images",
         "flow.MultiScale",
@@ -50,6 +58,9 @@ def impls_of(result: Recorded, prefix: str) -> list[str]:
         "normflows",
         "torchflows",
         "zuko",
+        "bijx",
+        "flowjax",
+        "numpyro",
     )
     known = {
         v.params[0] for v in result.values if v.benchmark.startswith(prefix + ".") and v.params
