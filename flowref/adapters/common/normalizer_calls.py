@@ -81,7 +81,7 @@ class Played:
         for training, x in steps:
             if callable(live.train):
                 live.train(training)
-            given = torch.as_tensor(np.ascontiguousarray(x), dtype=self.dtype)
+            given = torch.tensor(np.ascontiguousarray(x), dtype=self.dtype)  # it may write to it
             with torch.no_grad():
                 out = self.call(live, given, None)[0]
             if out.shape != given.shape:

@@ -5,7 +5,8 @@ by running averages, by instance, group or layer, or none of these.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,6 +61,9 @@ def plausible(obj: Any) -> bool:
     held = tensors(obj)
     if len(held) > TENSORS or sum(1 for _ in obj.modules()) > PARTS:
         return False
+    # A table of weights and biases, of which a label takes one row.
+    tables = {id(one.weight) for one in obj.modules() if isinstance(one, torch.nn.Embedding)}
+    held = {name: one for name, one in held.items() if id(one) not in tables}
     sizes = [tuple(size for size in tensor.shape if size > 1) for tensor in held.values()]
     # One length per channel; two for statistics that share a tensor.
     return all(len(size) <= 1 or (len(size) == 2 and 2 in size) for size in sizes) or all(
@@ -76,6 +80,25 @@ def behavior(played: Played, named: bool) -> Behavior | None:
     if named or seen is None or seen.statistics != "batch":
         return seen
     return seen if forgets(played) and deviates(played, seen) else None
+
+
+def further(played: Played, seen: Behavior, known: Collection[str]) -> str:
+    """What else an object learns beside a weight and a bias, where moving that alone makes a channel no
+    line in the input: as built it normalizes batches, and it is meant for more. Empty where it does
+    not, or where it learns no more than two things; ``known``: what its weight and its bias are.
+    """
+    learned = {name: one for name, one in played.held().items() if one.trained}
+    others = [name for name in learned if name not in known]
+    if len(learned) < 3 or not others:
+        return ""
+    live, rng = played.copied(played.obj), np.random.default_rng(15)
+    for name in others:
+        values = learned[name].values
+        live = played.having(live, name, None, values + 0.3 * rng.standard_normal(values.shape))
+    x = played.draw(16, 12)
+    plain, moved = played.train(x), replace(played, obj=live).train(x)
+    off = [lines(x, y, seen.apart).off for y in (plain, moved)]
+    return others[0] if off[0] < 100 * SAME < off[1] else ""
 
 
 def forgets(played: Played) -> bool:

@@ -18,6 +18,8 @@ from flowref.adapters.common.normalizer_kinds import (
     Behavior,
     behavior,
     by_name,
+    forgets,
+    further,
     other_spread,
     plausible,
 )
@@ -50,6 +52,7 @@ LAGGING = ("moving", "running", "lag")
 BEHIND = (
     "train mode normalizes by averages of earlier batches: a layer with state, and no batch norm"
 )
+MORE = "train mode normalizes each batch as built, and {} makes it more than that: no batch norm by itself"
 CENTERS = "train mode takes away the mean of a batch and leaves its spread: no batch norm"
 
 
@@ -161,6 +164,8 @@ def completed(
             f"train mode divides by the {other} of a batch, and not by its deviation: no batch norm"
         )
         return replace(facts, normalizer=None), (said,)
+    if seen.statistics == "batch" and (name_of := more_than(played, seen)):
+        return replace(facts, normalizer=None), (MORE.format(name_of),)
     if seen.statistics == "batch" and (parts := in_parts(played, seen.channel)) > 1:
         seen = seen._replace(statistics=PARTS, said=f"{seen.said} in parts, {parts} of 61 rows")
     normalizer = replace(
@@ -226,10 +231,18 @@ def centers(obj: Any, dialect: Dialect, shape: Shape, dtype: Any) -> bool:
         return False
 
 
+def more_than(played: Played, seen: Behavior) -> str:
+    """What it learns beside weight and bias that makes it no batch norm; empty where there is none."""
+    try:
+        return further(played, seen, set(batch_norms.roles(played.obj).values()))
+    except Exception:  # what it raises is the laws' affair
+        return ""
+
+
 def behind(obj: Any, dialect: Dialect, shape: Shape, dtype: Any) -> bool:
     """Whether a layer of a flow that calls itself moving or running normalizes by the averages of
-    earlier batches alone: train mode maps a batch as eval mode does before it, and eval mode maps it
-    otherwise afterwards.
+    earlier batches: train mode maps a batch as eval mode does before it, and eval mode maps it
+    otherwise afterwards; or train mode maps it to something else after other batches.
     """
     names = [base.__name__.casefold() for base in type(obj).__mro__]
     if dialect.forward is None or not any(word in name for name in names for word in LAGGING):
@@ -240,9 +253,10 @@ def behind(obj: Any, dialect: Dialect, shape: Shape, dtype: Any) -> bool:
         (first,) = played.life((False, x))
         trained, after = played.life((True, x), (False, x))
         layer = dialect.inverse is not None or offers_log_det(played)
+        mixed = not forgets(played)
     except Exception:  # what it raises is the laws' affair
         return False
-    return layer and near(first, trained) and not near(first, after)
+    return layer and (mixed or near(first, trained)) and not near(first, after)
 
 
 def offers_log_det(played: Played) -> bool:

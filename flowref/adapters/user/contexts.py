@@ -96,6 +96,26 @@ def _ignored(obj: Any, way: Way, backend: Any, dtype: str, facts: Facts) -> bool
         return False
 
 
+def _unused(obj: Any, backend: Any, dtype: str, facts: Facts, chosen: Chosen) -> bool:
+    """Whether the map gives the same whatever numbers it is given besides points, as one does that
+    looks for labels among them.
+    """
+    way = forward_way(obj, chosen)
+    if way is None:
+        return False
+    rng = np.random.default_rng(0)
+    x = backend.tensor(draw(facts.domain, (probing.ROWS, *facts.event_shape), rng), dtype)
+    try:
+        outs = []
+        for size in filter(None, ANY):
+            context = backend.tensor(rng.standard_normal((probing.ROWS, size)), dtype)
+            out = way.ask(copy.deepcopy(obj), x + 0.0, context)
+            outs.append(out if isinstance(out, (tuple, list)) else (out,))
+        return _same(*outs)
+    except Exception:  # it takes some alone
+        return False
+
+
 def is_mask(name: str) -> bool:
     """Whether an argument is a mask by its name, which no numbers can stand for."""
     return MASKED.fullmatch(plain(name)) is not None
@@ -131,6 +151,11 @@ def infer(
         del found[0]  # one number for all features is stretched
     if len(found) == 1:
         return found[0]
+    if found and _unused(obj, backend, dtype, found[0], chosen):
+        raise TargetError(
+            f"it asks for {name}, which numbers do not change anything by: name a factory of a "
+            "subclass whose forward takes points alone and passes it on"
+        )
     if found:
         options = " or ".join(_option(one, facts) for one in found[:3])
         raise Ambiguous(f"it asks for {name}, and takes contexts of several shapes: say {options}")
