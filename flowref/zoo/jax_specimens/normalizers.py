@@ -127,16 +127,23 @@ class Averaging(equinox.Module):  # type: ignore[misc]  # equinox is not looked 
 
 
 class Corrected(Holding):
-    """Its running variance averages unbiased variances, as torch's does."""
+    """Its running variance averages unbiased variances, and its momentum is the weight of the new, as
+    in torch.
+    """
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__(defect)
+        self.momentum = 0.1
 
     def __call__(self, x: Any, train: bool = False) -> Any:
         """A batch of rows, one column for each channel."""
         mean, var = self.mean[...], self.var[...]
         if train:
             mean, var = x.mean(0), x.var(0)
-            self.mean[...] = self.momentum * self.mean[...] + (1 - self.momentum) * mean
-            unbiased = x.var(0, ddof=1)
-            self.var[...] = self.momentum * self.var[...] + (1 - self.momentum) * unbiased
+            new = self.momentum
+            self.mean[...] = (1 - new) * self.mean[...] + new * mean
+            unbiased = var * len(x) / max(len(x) - 1, 1)
+            self.var[...] = (1 - new) * self.var[...] + new * unbiased
         return self.gamma[...] * (x - mean) / jnp.sqrt(var + self.eps) + self.beta[...]
 
 
