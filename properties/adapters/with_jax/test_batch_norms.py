@@ -18,7 +18,11 @@ CASES = [
     for spec, laws in defects.items()
 ]
 TWINS = sorted({spec.partition("?")[0] for spec, _ in CASES})
-LAWS = ("batch-norm/moments", "batch-norm/statistics-follow", "batch-norm/modes-agree")
+# The last speaks of those that normalize by running averages.
+LAWS = (
+    "batch-norm/moments", "batch-norm/statistics-follow", "batch-norm/modes-agree",
+    "batch-norm/running-map",
+)  # fmt: skip
 LIBRARIES = (
     "equinox:BatchNorm[ema]", "flax:BatchNorm", "flax:BatchNorm[image]", "flax:nnx.BatchNorm",
 )  # fmt: skip
