@@ -5,7 +5,7 @@ libraries agree.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from flowref.adapters.common import told_functions
@@ -54,9 +54,10 @@ def expanded(obj: Any, x: Any, context: Any = None) -> Any:
     return several.log_prob(x.unsqueeze(1)).reshape(len(x), 2, -1).sum(-1)
 
 
-def stated(obj: Any) -> Any:
+def stated(obj: Any, untold: Collection[str] = ()) -> Any:
     """Mean, variance, entropy, deviation, mode and covariance, each flat and one after the other; nan
-    for what a distribution does not tell, and what is to be said of each.
+    for what a distribution does not tell, and what is to be said of each. ``untold``: names under which
+    it tells something else.
     """
     import torch
 
@@ -64,7 +65,7 @@ def stated(obj: Any) -> Any:
     sizes = {"entropy": 1, "covariance_matrix": size * size}
     told, flags = [], []
     for name in told_functions.MOMENTS:
-        value = asked(obj, name)
+        value = None if name in untold else asked(obj, name)
         part, flag = told_functions.fitted(name, value, sizes.get(name, size))
         if len(obj.batch_shape) and flag == told_functions.MISSHAPEN:
             flag = told_functions.FINE  # one for each of a batch

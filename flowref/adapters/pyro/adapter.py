@@ -4,6 +4,7 @@ over them.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -51,6 +52,18 @@ def conditional_sample(obj: Any, n: int, context: Any = None) -> Any:
     return obj.condition(context).sample((n,))
 
 
+def stated(obj: Any) -> Any:
+    """What a distribution tells. The covariance matrix of a multivariate Student's t is by its own
+    note not its covariance, it is that of the normal within.
+    """
+    from pyro.distributions import MultivariateStudentT
+
+    name = "covariance_matrix"
+    own = inspect.getattr_static(MultivariateStudentT, name, None)
+    other = inspect.getattr_static(type(obj), name, None) is own is not None
+    return torch_dialects.stated(obj, (name,) if other else ())
+
+
 TRANSFORM = replace(torch_dialects.TRANSFORM, chain=chain)
 # Without an inverse the one call there is does the warming up.
 ONE_WAY = Dialect(forward=torch_dialects.forward, chain=chain, told_late=torch_dialects.told_late)
@@ -62,7 +75,7 @@ DENSITY = replace(
     torch_dialects.DENSITY,
     expanded=torch_dialects.expanded,
     rescale=rescale,
-    stated=torch_dialects.stated,
+    stated=stated,
 )
 CONDITIONAL_DENSITY = Dialect(log_prob=conditional_log_prob, sample=conditional_sample)
 FLOW = replace(
