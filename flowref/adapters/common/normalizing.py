@@ -25,7 +25,7 @@ from flowref.adapters.common.normalizer_kinds import (
 )
 from flowref.adapters.common.normalizer_parts import in_parts, takes_mean_alone
 from flowref.adapters.common.normalizer_roles import constants, found, fraction
-from flowref.model import PARTS, RUNNING, SAMPLE, Dialect, Facts, Normalizer, Shape
+from flowref.model import PARTS, RUNNING, SAMPLE, Array, Dialect, Facts, Normalizer, Shape
 
 # More entries than this are not probed: a recognized name must do.
 LARGE = 4096
@@ -242,7 +242,7 @@ def more_than(played: Played, seen: Behavior) -> str:
 def behind(obj: Any, dialect: Dialect, shape: Shape, dtype: Any) -> bool:
     """Whether a layer of a flow that calls itself moving or running normalizes by the averages of
     earlier batches: train mode maps a batch as eval mode does before it, and eval mode maps it
-    otherwise afterwards; or train mode maps it to something else after other batches.
+    otherwise afterwards; or it counts batches, and train mode maps one to something else after others.
     """
     names = [base.__name__.casefold() for base in type(obj).__mro__]
     if dialect.forward is None or not any(word in name for name in names for word in LAGGING):
@@ -253,10 +253,20 @@ def behind(obj: Any, dialect: Dialect, shape: Shape, dtype: Any) -> bool:
         (first,) = played.life((False, x))
         trained, after = played.life((True, x), (False, x))
         layer = dialect.inverse is not None or offers_log_det(played)
-        mixed = not forgets(played)
+        mixed = counting(played, x) and not forgets(played)
     except Exception:  # what it raises is the laws' affair
         return False
     return layer and (mixed or near(first, trained)) and not near(first, after)
+
+
+def counting(played: Played, x: Array) -> bool:
+    """Whether an object holds a number that each batch in train mode makes greater by one."""
+    before, after = played.held(), played.held(played.after(x))
+    return any(
+        one.size == 1 and not one.trained and np.all(after[name].values - one.values == 1)
+        for name, one in before.items()
+        if name in after
+    )
 
 
 def offers_log_det(played: Played) -> bool:

@@ -5,6 +5,7 @@ normalizers.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -159,7 +160,24 @@ def told_otherwise(obj: Any, dialect: Dialect) -> Dialect:
         dialect = replace(dialect, cdf=partial(told_functions.function, name=names.pop(0)))
     if not names:
         return dialect
-    return replace(dialect, functions=partial(told_functions.functions, names=tuple(names)))
+    return replace(dialect, functions=by_names(tuple(names)))
+
+
+@functools.cache
+def by_names(names: tuple[str, ...]) -> Any:
+    """The distribution function by each of several methods; one object for the same names, so that
+    dialects compare equal.
+    """
+    return partial(told_functions.functions, names=names)
+
+
+# Univariate distributions of torch that tell their distribution function by further methods.
+TOLD_OTHERWISE = {"distributions.GeneralizedPareto": ("log_cdf", "log_survival_function")}
+
+
+def _univariate_dialect(name: str) -> Dialect:
+    names = TOLD_OTHERWISE.get(name)
+    return UNIVARIATE if names is None else replace(UNIVARIATE, functions=by_names(names))
 
 
 def offered(obj: Any, name: str) -> Any:
@@ -185,7 +203,7 @@ def components() -> Mapping[str, Component]:
             constructions.transforms(), lambda name: SPECIAL.get(name, TRANSFORM), describe
         ),
         **components_of(constructions.densities(), _density_dialect, describe),
-        **components_of(constructions.univariate(), UNIVARIATE, describe),
+        **components_of(constructions.univariate(), _univariate_dialect, describe),
     }
 
 

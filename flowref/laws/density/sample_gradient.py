@@ -73,8 +73,8 @@ def without_ends(flow: Flow) -> bool:
 )
 def rsample_follows_density(flow: Reparameterized, batch: Batch) -> Residual:
     r"""The gradients of samples move them as the density moves with its parameters:
-    $E[\nabla\varphi(x) \cdot \partial_\theta x] = E[\varphi(x)\, \partial_\theta \log p(x)]$ for waves
-    $\varphi$, along a few directions in the parameters.
+    $E[g'(x)\, \partial_\theta x] = E[g(x)\, \partial_\theta \log p(x)]$ for waves
+    $g$, along a few directions in the parameters.
 
     That holds of every way to reparameterize, implicit ones included, so that a rule of one's own for
     the backward pass, a mixture whose choice of a part carries no gradient and a detached factor are

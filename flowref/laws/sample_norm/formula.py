@@ -85,8 +85,8 @@ def others(flow: BatchNormal) -> list[int]:
 def formula(flow: BatchNormal, batch: Batch) -> Residual:
     r"""In train mode every entry of the output is $w (x - \mu) / \sqrt{v + \epsilon} + b$, or
     $w (x - \mu) / (\sqrt{v} + \epsilon) + b$, with mean and variance of the values of the sample that
-    are normalized together, and one eps, whatever their spread and offset; of what takes no mean
-    away, with zero and their mean square, but for a threshold.
+    are normalized together, and one eps, whatever their spread and offset. What takes no mean away
+    has zero and their mean square instead, and may have a threshold.
     """
     rng = np.random.default_rng(batch.seed)
     spread = HUGE if others(flow) else WIDE

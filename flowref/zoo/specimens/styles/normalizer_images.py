@@ -81,7 +81,7 @@ SPECIMENS = (
         {
             "axes": ("batch-norm/backward-closed-form",),
             "var-mean-of-var": ("batch-norm/backward-closed-form",),
-            "second-moment": ("batch-norm/backward-closed-form",),
+            "second-moment": ("batch-norm/offset-stability", "conduct/dtype-follow"),
             "count": ("batch-norm/average-warms-up",),
             "bias-scaled": ("batch-norm/backward-closed-form",),
         },
