@@ -96,6 +96,70 @@ class ByClass(nn.Module):
         return gamma[:, :, None, None] * self.bn(x) + beta[:, :, None, None]
 
 
+class Scaled(nn.Module):
+    """A batch norm whose output is multiplied by one learned number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bn, self.scale = nn.BatchNorm2d(3), nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x: Any) -> Any:
+        """The map."""
+        return self.scale * self.bn(x)
+
+
+class Pooled(nn.Module):
+    """A batch norm that holds the mean and the sum of squares of all values so far (Welford); a slip
+    moves the mean before it takes the distance to the batch.
+    """
+
+    def __init__(self, slip: bool = False) -> None:
+        super().__init__()
+        self.slip = slip
+        for name in ("mean", "m2"):
+            self.register_buffer(name, torch.zeros(3))
+        self.register_buffer("n", torch.zeros(()))
+
+    def forward(self, x: Any) -> Any:
+        """The map."""
+        held = dict(self.named_buffers())
+        if not self.training:
+            return (x - held["mean"]) / (held["m2"] / held["n"].clamp(min=1) + 1e-5).sqrt()
+        mean, var, count = x.mean(0), x.var(0, unbiased=False), float(len(x))
+        with torch.no_grad():
+            seen = held["n"] + count
+            apart = mean - held["mean"]
+            held["mean"] += apart * count / seen
+            apart = mean - held["mean"] if self.slip else apart
+            held["m2"] += var * count + apart**2 * held["n"] * count / seen
+            held["n"] += count
+        return (x - mean) / (var + 1e-5).sqrt()
+
+
+class Merged(nn.BatchNorm1d):
+    """A batch norm that holds the variance of all values so far, divided by one less than their number."""
+
+    def __init__(self) -> None:
+        super().__init__(3, momentum=None)
+
+    def forward(self, x: Any) -> Any:
+        """The map."""
+        assert self.running_mean is not None and self.running_var is not None
+        assert self.num_batches_tracked is not None
+        mean, var = self.running_mean, self.running_var
+        if self.training:
+            mean, var = x.mean(0), x.var(0, unbiased=False)
+            rows, before = float(len(x)), self.num_batches_tracked.double()  # it counts rows
+            with torch.no_grad():
+                apart, seen = mean - self.running_mean, before + rows
+                squares = self.running_var * (before - 1).clamp(min=0) + var * rows
+                squares = squares + apart**2 * before * rows / seen
+                self.running_var.copy_(squares / (seen - 1).clamp(min=1))
+                self.running_mean.add_(apart * rows / seen)
+                self.num_batches_tracked += len(x)
+        return (x - mean) / (var + self.eps).sqrt() * self.weight + self.bias
+
+
 def spec(name: str) -> str:
     """The target of a class of this file."""
     return f"{Path(__file__)}:{name}"
@@ -122,4 +186,23 @@ def test_a_label_for_all_points_makes_a_batch_norm(name: str) -> None:
 def test_a_row_alone_of_its_label_is_normalized_in_eval_mode() -> None:
     """Where it is not, rows depend on each other."""
     verdict = check(f"{spec('OneOfTwo')}?slip=True", "mode/rows-independent")
+    assert verdict.status is Status.VIOLATED
+
+
+@pytest.mark.parametrize("name", ["Scaled", "Pooled", "Merged"])
+@pytest.mark.parametrize(
+    "law",
+    ["running-update", "matches-reference", "moments", "backward-closed-form", "statistics-follow"],
+)
+def test_what_no_attribute_holds_alone_has_no_name(name: str, law: str) -> None:
+    """A weight that is multiplied by a number for all channels, and a variance that is a sum divided by
+    a count, are not taken for what their attributes hold; nor is a variance of all values accused.
+    """
+    status = check(spec(name), f"batch-norm/{law}").status
+    assert status in (Status.HOLDS, Status.NOT_APPLICABLE)
+
+
+def test_a_sum_of_squares_is_held_to_what_calls_show() -> None:
+    """Where the distance of the means is taken too late, the variance does not follow."""
+    verdict = check(f"{spec('Pooled')}?slip=True", "batch-norm/statistics-follow")
     assert verdict.status is Status.VIOLATED

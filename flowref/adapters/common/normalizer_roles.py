@@ -25,6 +25,8 @@ from flowref.model.structure.forms import FORMS, Form
 # How near a measured number must come to that of an attribute, relative to it, and how far it must
 # move to have moved; what float32 allows.
 NEAR, MOVED, COARSE = 1e-6, 1e-4, 2e-3
+# By how much a count of what was seen is made larger.
+SEEN = 7
 # The numbers that are measured, by role.
 AFFINE, STATISTICS = ("weight", "bias"), ("running_mean", "running_var")
 
@@ -114,6 +116,16 @@ def moved(played: Played, obj: Any, part: Part, seed: int) -> Any:
     return played.having(obj, part.name, part.row, values), values
 
 
+def away(played: Played, count: int) -> Any:
+    """A copy whose numbers per channel are away from those of a new layer, so that no two forms agree,
+    and a factor shows on a bias that is zero as built.
+    """
+    start = played.copied(played.obj)
+    for seed, part in enumerate(list(parts(played, start, count)), 11):
+        start, _ = moved(played, start, part, seed)
+    return start
+
+
 def gap(one: Array, other: Array) -> float:
     """How far two measured numbers are apart, relative to their size."""
     with np.errstate(all="ignore"):
@@ -127,24 +139,14 @@ def found(
     """Role -> attribute and role -> form, as far as calls tell, and what was measured."""
     count = int(np.prod([played.shape[axis] for axis in channel]))
     coarse = played.coarse
-    # Numbers away from those of a new layer, so that no two forms agree.
-    start = played.copied(played.obj)
-    for seed, part in enumerate(list(parts(played, start, count)), 11):
-        start, _ = moved(played, start, part, seed)
+    start = away(played, count)
     before = numbers(played, channel, tracks, start)
     roles: dict[str, str] = {}
     forms: dict[str, Form] = {}
     for part in parts(played, start, count):
         live, values = moved(played, start, part, 3)
         after = numbers(played, channel, tracks, live)
-        changed = [
-            role
-            for role in (*AFFINE, *STATISTICS)
-            if (one := before.of(role)) is not None
-            and (two := after.of(role)) is not None
-            and gap(one, two) > (COARSE if coarse else MOVED)
-        ]
-        role = single(changed, played)
+        role = single(changed(played, before, after))
         if role is None or (role in roles and not preferred(role, part.name, roles[role])):
             continue
         form = form_of(part, values, before, after, role, COARSE if coarse else NEAR)
@@ -155,11 +157,47 @@ def found(
     return roles, plain, before
 
 
-def single(changed: list[str], played: Played) -> str | None:
+def modulated(
+    played: Played, channel: tuple[int, ...], tracks: bool, before: Numbers
+) -> frozenset[str]:
+    """The roles that no attribute plays alone: weight or bias, where something else that is learned has a
+    part in them and is not held per channel, as one factor for all; and the running variance, where
+    a count of what was seen divides it and not the mean: then a sum of squares is held.
+    """
+    count = int(np.prod([played.shape[axis] for axis in channel]))
+    start = away(played, count)
+    each = {part.name for part in parts(played, start, count)}
+    touched = set[str]()
+    for name, held in played.held(start).items():
+        if name in each or not held.size:
+            continue
+        if held.trained and held.floating:
+            live, _ = moved(played, start, Part(name, None, held.values), 5)
+            touched |= changed(played, before, numbers(played, channel, tracks, live)) & {*AFFINE}
+        elif tracks and held.size == 1 and not held.trained and held.values.dtype.kind in "iuf":
+            live = played.having(start, name, None, held.values + SEEN)
+            acts = changed(played, before, numbers(played, channel, tracks, live))
+            touched |= acts & {"running_var"} if "running_mean" not in acts else set()
+    return frozenset(touched)
+
+
+def changed(played: Played, before: Numbers, after: Numbers) -> set[str]:
+    """The roles of which the measured number moved."""
+    allowed = COARSE if played.coarse else MOVED
+    return {
+        role
+        for role in (*AFFINE, *STATISTICS)
+        if (one := before.of(role)) is not None
+        and (two := after.of(role)) is not None
+        and gap(one, two) > allowed
+    }
+
+
+def single(roles: set[str]) -> str | None:
     """The one role that an attribute plays of which several numbers moved; None where that is not
     told.
     """
-    return changed[0] if len(changed) == 1 else None
+    return next(iter(roles)) if len(roles) == 1 else None
 
 
 def preferred(role: str, name: str, other: str) -> bool:

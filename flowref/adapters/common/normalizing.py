@@ -24,7 +24,7 @@ from flowref.adapters.common.normalizer_kinds import (
     plausible,
 )
 from flowref.adapters.common.normalizer_parts import in_parts, takes_mean_alone
-from flowref.adapters.common.normalizer_roles import constants, found, fraction
+from flowref.adapters.common.normalizer_roles import constants, found, fraction, modulated
 from flowref.model import PARTS, RUNNING, SAMPLE, Array, Dialect, Facts, Normalizer, Shape
 
 # More entries than this are not probed: a recognized name must do.
@@ -284,8 +284,15 @@ def with_roles(played: Played, seen: Behavior, normalizer: Normalizer) -> Normal
     """
     tracks = seen.fixed
     roles, forms, measured = found(played, seen.channel, tracks)
+    shared = modulated(played, seen.channel, tracks, measured)
+    roles = {role: path for role, path in roles.items() if role not in shared}
+    forms = {role: form for role, form in forms.items() if role in roles}
     # A name counts where calls tell nothing else of the role or of the attribute.
-    named = {role: path for role, path in normalizer.roles.items() if path not in roles.values()}
+    named = {
+        role: path
+        for role, path in normalizer.roles.items()
+        if path not in roles.values() and role not in shared
+    }
     if tracks:
         rate = fraction(played, seen.channel)
         named = constants(played, seen.channel, measured, rate) | named

@@ -3,8 +3,8 @@ r"""Running statistics: which known convention explains an update exactly.
 $r \leftarrow (1 - f)\, r + f\, s$ with the statistic s of the batch. The fraction f is the momentum
 (torch), one minus it (where momentum is the factor of the old value), 1/t for the t-th batch (a
 plain average), or 1/t until that is less than the momentum (an average that warms up); the variance
-that enters is unbiased or biased, or makes up with the means that of all values so far. None of
-these is wrong.
+that enters is unbiased or biased, or makes up with the means that of all values so far: by shares, or with
+the sums of squares divided by one less than their count. None of these is wrong.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import largest, moments, ratio
-from flowref.laws.batch_norm.normalizer import Parameters, random_batch
+from flowref.laws.batch_norm.arithmetic import largest, moments, per_channel, ratio
+from flowref.laws.batch_norm.normalizer import Parameters, Running, random_batch
 from flowref.model import Array
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Normalize, Roles, Step, Train
@@ -25,13 +25,14 @@ from flowref.model.steps import Normalize, Roles, Step, Train
 SIZES = (5, 11, 3, 8)
 # Up to here a convention explains a history.
 EXPLAINS = 1e-6
-NEW, KEEP, AVERAGE, WARMING, UNKNOWN, POOLED = (
+NEW, KEEP, AVERAGE, WARMING, UNKNOWN, POOLED, COUNTED = (
     "new",
     "keep",
     "average",
     "warming",
     "unknown",
     "pooled",
+    "counted",
 )
 
 
@@ -73,7 +74,7 @@ def fractions(momentum: str, history: History) -> list[float]:
             np.nan if before.num_batches is None else 1 / (before.num_batches + 1)
             for before in history.parameters[:count]
         ]
-    if momentum in (UNKNOWN, POOLED):
+    if momentum in (UNKNOWN, POOLED, COUNTED):
         return measured(history)
     if first.momentum is None:
         return [np.nan] * count
@@ -122,20 +123,45 @@ def gaps(history: History, convention: Convention) -> Array:
         strict=True,
     )
     for x, (before, after), fraction in steps:
-        mean, var = moments(x, convention.freedom)
-        if convention.momentum == POOLED:
-            # The variance of all values so far has a part between the batches.
-            var = var + (1 - fraction) * (mean - before.running.mean) ** 2
-        columns = []
-        for old, new, statistic, size in (
-            (before.running.mean, after.running.mean, mean, largest(x)),
-            (before.running.var, after.running.var, var, var),
-        ):
-            expected = (1 - fraction) * old + fraction * statistic
-            columns.append(ratio(np.abs(new - expected), np.abs(old) + size))
+        mean, var = updated(before.running, x, convention, fraction)
+        own = moments(x, convention.freedom)[1]
+        columns = [
+            ratio(np.abs(new - expected), np.abs(old) + size)
+            for old, new, expected, size in (
+                (before.running.mean, after.running.mean, mean, largest(x)),
+                (before.running.var, after.running.var, var, own),
+            )
+        ]
         rows.append(np.stack(columns))
     value = np.stack(rows)
     return np.where(np.isnan(value), np.inf, value)
+
+
+def updated(old: Running, x: Array, convention: Convention, share: float) -> Running:
+    """Running statistics after a batch, by a convention."""
+    freedom = convention.freedom
+    mean, var = moments(x, freedom)
+    if convention.momentum == POOLED:
+        # The variance of all values so far has a part between the batches.
+        var = var + (1 - share) * (mean - old.mean) ** 2
+    new = (1 - share) * old.var + share * var
+    if convention.momentum == COUNTED:
+        new = of_all(old, x, share, freedom)
+    return Running((1 - share) * old.mean + share * mean, new)
+
+
+def of_all(old: Running, x: Array, share: float, freedom: int) -> Array:
+    """The variance of all values so far, sums of squares divided by their number less ``freedom``; the
+    share of a batch in the mean tells how many there were.
+    """
+    mean, var = moments(x)
+    rows = per_channel(x).shape[1]
+    with np.errstate(all="ignore"):
+        count = np.float64(rows) / share
+        before = max(count - rows, 0.0)
+        squares = max(before - freedom, 0.0) * old.var + rows * var
+        between = before * share * (mean - old.mean) ** 2
+        return np.asarray((squares + between) / (count - freedom))
 
 
 def explained(
@@ -147,5 +173,7 @@ def explained(
     has_momentum = history.parameters[0].momentum is not None
     kinds = [NEW, KEEP, WARMING] if has_momentum else [AVERAGE, UNKNOWN, POOLED]
     conventions = [Convention(kind, freedom) for kind in kinds for freedom in (1, 0)]
+    # With n the shares tell it all.
+    conventions += [] if has_momentum else [Convention(COUNTED, 1)]
     distances = [(one, gaps(history, one)) for one in conventions if admitted(one)]
     return min(distances, key=lambda pair: float(pair[1].max()))

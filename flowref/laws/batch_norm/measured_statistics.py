@@ -19,6 +19,7 @@ from flowref.laws.batch_norm.arithmetic import (
     wide,
     worst,
 )
+from flowref.laws.batch_norm.averaging import of_all
 from flowref.laws.batch_norm.conditions import normalizes, usual
 from flowref.laws.batch_norm.declaring import batch_norm_law, batch_residual
 from flowref.laws.batch_norm.measuring import (
@@ -31,7 +32,7 @@ from flowref.laws.batch_norm.measuring import (
     scale_of,
     used,
 )
-from flowref.laws.batch_norm.normalizer import channels, normal_batch, random_batch
+from flowref.laws.batch_norm.normalizer import Running, channels, normal_batch, random_batch
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.model import EXACT, Array, Batch, Residual
 from flowref.model.abilities import BatchNormal
@@ -137,7 +138,22 @@ def constants(history: list[Moved], shares: list[float], scale: Scale) -> list[S
                 eps = float((new - (1 - share) * old - part) / share - var[channel])
             if 0 <= eps <= LARGEST_EPS:
                 found.append(constant(eps))
+    eps = of_counts(moved, share, channel)
+    if 0 <= eps <= LARGEST_EPS:
+        found.append(constant(eps))
     return [scale._replace(eps=eps) for eps in dict.fromkeys(found)]
+
+
+def of_counts(moved: Moved, share: float, channel: int) -> float:
+    """The constant by which sums of squares divided by their number less one would be exact: what is
+    expected of a variance is linear in it.
+    """
+    mean, inside = moved.before.mean, moved.before.inside
+    plain, less = (
+        of_all(Running(mean, inside - eps), moved.x, share, 1)[channel] for eps in (0.0, 1.0)
+    )
+    with np.errstate(all="ignore"):
+        return float((moved.after.inside[channel] - plain) / (1 + less - plain))
 
 
 def lived(flow: BatchNormal, scale: Scale, batches: list[Array]) -> Iterator[Moved]:
@@ -171,6 +187,7 @@ def rules() -> Iterator[Rule]:
         yield from (
             averaged(less, lambda inside, eps: inside),
             pooled(less),
+            counted(less),
             averaged(less, lambda inside, eps: np.sqrt(inside)),
             averaged(less, lambda inside, eps: np.sqrt(inside - eps)),
             averaged(less, lambda inside, eps: 1 / np.sqrt(inside)),
@@ -203,6 +220,19 @@ def pooled(less: int) -> Rule:
         old = moved.before.inside
         expected = (1 - share) * old + share * (var + scale.eps) + between
         return nan_as_inf(ratio(np.abs(moved.after.inside - expected), old + var + between))
+
+    return rule
+
+
+def counted(less: int) -> Rule:
+    """The same, sums of squares divided by n or n - 1, with n of all values so far."""
+
+    def rule(moved: Moved, share: float, scale: Scale) -> Array:
+        old = Running(moved.before.mean, moved.before.inside - scale.eps)
+        expected = of_all(old, moved.x, share, less) + scale.eps
+        own = moments(moved.x, less)[1]
+        gap = np.abs(moved.after.inside - expected)
+        return nan_as_inf(ratio(gap, np.abs(expected) + moved.before.inside + own))
 
     return rule
 

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import moments
 from flowref.laws.batch_norm.averaging import (
     AVERAGE,
     EXPLAINS,
     KEEP,
     NEW,
-    POOLED,
     UNKNOWN,
     Convention,
     History,
@@ -20,9 +18,10 @@ from flowref.laws.batch_norm.averaging import (
     fractions,
     gaps,
     trained,
+    updated,
 )
 from flowref.laws.batch_norm.channels_first import channels_first
-from flowref.laws.batch_norm.normalizer import random_batch
+from flowref.laws.batch_norm.normalizer import Running, random_batch
 from flowref.model import Batch, Figure, Unsupported
 from flowref.model.figure import COURSE, figure
 
@@ -44,11 +43,7 @@ def course(flow: Any, batch: Batch) -> Figure:
         runs["running mean"].append((state.running.mean, mean))
         runs["running variance"].append((state.running.var, var))
         if at < len(history.batches):
-            seen, spread = moments(history.batches[at], convention.freedom)
-            if convention.momentum == POOLED:
-                spread = spread + (1 - shares[at]) * (seen - mean) ** 2
-            mean = (1 - shares[at]) * mean + shares[at] * seen
-            var = (1 - shares[at]) * var + shares[at] * spread
+            mean, var = updated(Running(mean, var), history.batches[at], convention, shares[at])
     courses = [
         (name, channel, values[:, :, channel])
         for name, run in runs.items()
