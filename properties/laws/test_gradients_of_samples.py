@@ -106,3 +106,38 @@ def test_ends_that_move_accuse_no_gradient(kind: str, status: Status) -> None:
     """Where data end the two derivatives differ by what moves with the ends, and nothing is said."""
     law = "sampling/rsample-follows-density"
     assert check(Ending(kind), law, Settings("quick")).status is status
+
+
+class Kinked(nn.Module):
+    """A leaky line moved by a parameter: right, with a density that jumps where the kink is."""
+
+    event_shape = (2,)
+
+    def __init__(self, slope: float) -> None:
+        super().__init__()
+        self.at, self.slope = nn.Parameter(torch.tensor([0.3, -0.8])), slope
+
+    def rsample(self, n: int) -> Any:
+        """So many rows."""
+        z = torch.randn(n, 2, dtype=self.at.dtype) + 0.5
+        return self.at + nn.functional.leaky_relu(z, self.slope)
+
+    def sample(self, n: int) -> Any:
+        """So many rows."""
+        with torch.no_grad():
+            return self.rsample(n)
+
+    def log_prob(self, x: Any) -> Any:
+        """Of each row."""
+        y = x - self.at
+        factor = torch.where(y < 0, self.slope, 1.0).to(x.dtype)
+        return (Normal(0.5, 1.0).log_prob(y / factor) - factor.log()).sum(1)
+
+
+@pytest.mark.parametrize("slope", [0.2, 0.5, 0.8, 1.5])
+@pytest.mark.parametrize("seed", range(2))
+def test_jumps_of_a_density_may_move(slope: float, seed: int) -> None:
+    """The score knows nothing of a jump that moves with a parameter; samples do, and both are right."""
+    law = "sampling/rsample-follows-density"
+    verdict = check(Kinked(slope), law, Settings("quick", seed))
+    assert verdict.status in (Status.HOLDS, Status.INCONCLUSIVE), verdict.reason

@@ -32,6 +32,9 @@ BLOCKS, STAGES, DOUBTFUL, ERRORS = 32, (1_024, 4_096), 2.5, 6.05
 WAVES, WAYS = 4, 3
 # How much lower the log-density is one step beyond the outermost samples, where no end moves.
 FADES = (0.003, 30.0)
+# Segments between samples on which the log-density is looked at, points of each, and halvings of the
+# steps over which it changes most; what it still changes by over the last of them is a jump.
+SEGMENTS, POINTS, HALVINGS, JUMP = 64, 33, 20, 1e-3
 # A difference as small as that, beside what both derivatives add up to, is none.
 SMALL = 1e-9
 
@@ -79,8 +82,8 @@ def rsample_follows_density(flow: Reparameterized, batch: Batch) -> Residual:
     That holds of every way to reparameterize, implicit ones included, so that a rule of one's own for
     the backward pass, a mixture whose choice of a part carries no gradient and a detached factor are
     seen. What stands out among 32 blocks of samples is judged by 32 fresh and larger ones, at level
-    1e-6. Where an end of the data moves it does not hold, so that densities that do not fade at their
-    outermost samples are left out.
+    1e-6. Where an end of the data or a jump of the density moves it does not hold, so that densities
+    that do not fade at their outermost samples, or that jump between samples, are left out.
     """
     if flow.facts.cost.of("rsample").repeats:
         raise Undecidable("not judged: it repeats itself to draw")
@@ -92,6 +95,9 @@ def rsample_follows_density(flow: Reparameterized, batch: Batch) -> Residual:
             found, seen = compared(flow, STAGES[1], 1, seed)
             score, numbers = max((score, numbers), (found, seen), key=lambda one: one[0])
         if score > ERRORS:
+            draws = np.asarray(flow.sample(2 * SEGMENTS, seed=seed), dtype=np.float64)
+            if jumps(flow, draws.reshape(2, SEGMENTS, *flow.density_shape)):
+                raise Undecidable("its density jumps, and where it does may move")
             break
         numbers = numbers or seen
     return Residual(
@@ -189,3 +195,35 @@ def fades(flow: Density, x: Array) -> bool:
     there, further = np.split(np.asarray(values, np.float64).reshape(len(both)), 2)
     drop = there - further
     return bool(((drop > FADES[0]) & (drop < FADES[1])).all())
+
+
+def jumps(flow: Density, ends: Array) -> bool:
+    """Whether the log-density jumps on segments between samples, `(2, segments, *event)`: what it changes
+    by over a step stays as the step is halved, again and again.
+    """
+    first, last = ends
+    steps = np.linspace(0, 1, POINTS)
+    shaped = (-1, *[1] * (ends.ndim - 2))
+
+    def on(segments: Array, at: Array) -> Array:
+        share = at.reshape(shaped)
+        points = (1 - share) * first[segments] + share * last[segments]
+        return np.asarray(flow.log_prob(points, None), dtype=np.float64).reshape(len(at))
+
+    every = np.repeat(np.arange(SEGMENTS), POINTS)
+    with np.errstate(all="ignore"):
+        values = on(every, np.tile(steps, SEGMENTS)).reshape(SEGMENTS, POINTS)
+        # Steps that change by more, or less, than the others.
+        change = np.nan_to_num(np.abs(np.diff(values, axis=1)), nan=np.inf)
+        bent = np.abs(change - np.median(change, axis=1, keepdims=True))
+        chosen = np.argsort(bent, axis=1)[:, -3:]
+        segments = np.repeat(np.arange(SEGMENTS), chosen.shape[1])
+        low, high = steps[chosen.ravel()], steps[chosen.ravel() + 1]
+        at_low, at_high = values[segments, chosen.ravel()], values[segments, chosen.ravel() + 1]
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            here = on(segments, middle)
+            left = np.abs(here - at_low) >= np.abs(at_high - here)
+            high, at_high = np.where(left, middle, high), np.where(left, here, at_high)
+            low, at_low = np.where(left, low, middle), np.where(left, at_low, here)
+        return bool((~(np.abs(at_high - at_low) <= JUMP)).any())
