@@ -32,15 +32,19 @@ DIRECTIONS, SHARE = 3, 0.2
 # Derivatives of the two stages where those of one draw differ, the second of which are fresh; the steps
 # of their differences; how many standard errors their mean may be off.
 STAGES, STEP, ERRORS = (64, 256), 2.0**-10, 5.0
+# How many times finer the steps are that must tell the same: a kink between the points of one difference
+# is none to autograd, and its size counts the more, or not at all, over another.
+FINER = 8.0
 # Log-dets that move less tell nothing; differences that are no sharper neither.
 STILL, SHARP = 1e-5, 1e-2
 
 
 class Pair(NamedTuple):
-    """A derivative of the estimates by autograd, and by differences under the same draws."""
+    """A derivative of the estimates by autograd, and by differences under the same draws; by finer ones."""
 
     recorded: float
     difference: float
+    finer: float
 
 
 @law(
@@ -80,9 +84,11 @@ def log_det_estimate_gradient(flow: BijectionParametric, batch: Batch) -> Residu
             means = np.mean(each, 0)
             off = np.array([one.recorded - one.difference for one in each])
             error = float(off.std(ddof=1)) / np.sqrt(count)
-            pair = Pair(float(means[0]), float(means[1]))
-            room = ERRORS * error + SHARE * max(scale, *map(abs, pair)) + STILL
+            pair = Pair(*(float(mean) for mean in means))
+            room = ERRORS * error + SHARE * max(scale, *map(abs, pair[:2])) + STILL
             excess = abs(float(off.mean())) / room
+            if excess > 1 and abs(pair.difference - pair.finer) > 0.5 * room:
+                raise Undecidable("differences of its estimates do not settle")
             if not excess > 1:
                 break
     return Residual(
@@ -117,17 +123,22 @@ def held(flow: BijectionParametric, batch: Batch, seed: int, usable: Array) -> P
     estimate, error = derivative(total_at, slope, DOUBT, exponents)
     if not error <= SHARP * (abs(slope) + abs(estimate)) + STILL:
         raise Undecidable("differences of its estimates do not settle")
-    return Pair(slope, estimate)
+    return Pair(slope, estimate, estimate)
 
 
 def drawn(flow: BijectionParametric, batch: Batch, seed: int, usable: Array, draws: int) -> Pair:
     """Both derivatives under random numbers of their own."""
     inputs = "forward", batch.x, batch.context
     slope = flow.slope(*inputs, seed, usable.astype(np.float64), draws=draws)
-    ahead, behind = (
-        total(flow, batch, flow.along(*inputs, seed, t, draws=draws), usable) for t in (STEP, -STEP)
-    )
-    return Pair(sign(flow) * slope, (ahead - behind) / (2 * STEP))
+
+    def across(step: float) -> float:
+        ahead, behind = (
+            total(flow, batch, flow.along(*inputs, seed, t, draws=draws), usable)
+            for t in (step, -step)
+        )
+        return (ahead - behind) / (2 * step)
+
+    return Pair(sign(flow) * slope, across(STEP), across(STEP / FINER))
 
 
 def same_in_training(flow: BijectionParametric, batch: Batch, usable: Array, which: int) -> None:
