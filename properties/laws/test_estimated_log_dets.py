@@ -128,3 +128,37 @@ def test_a_random_number_in_a_log_det_is_no_estimate() -> None:
     """Without a product with its Jacobian nothing is estimated: its results are random."""
     verdict = check(Probed(probes=False), "conduct/deterministic", QUICK)
     assert verdict.status is Status.VIOLATED
+
+
+class Kinked(nn.Module):
+    """A residual block of rectified units; gradients of its traces are estimated by draws of their own."""
+
+    event_shape = (2,)
+    promises = ("estimator",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.w = nn.Parameter(0.5 * torch.randn(64, 2, generator=generator))
+        self.b = nn.Parameter(0.5 * torch.randn(64, generator=generator))
+        self.v = nn.Parameter(0.05 * torch.randn(2, 64, generator=generator))
+
+    def trace(self, x: Any) -> Any:
+        """Of the Jacobian, by one draw."""
+        draw = torch.randint(2, x.shape).to(x.dtype) * 2 - 1
+        on = (x @ self.w.T + self.b > 0).to(x.dtype)
+        return ((draw @ self.v) * on * (draw @ self.w.T)).sum(1)
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        value, graded = self.trace(x), self.trace(x)
+        y = x + torch.relu(x @ self.w.T + self.b) @ self.v.T
+        return y, value.detach() + graded - graded.detach()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_kinks_between_the_points_of_a_difference_accuse_no_gradient(seed: int) -> None:
+    """A unit that is switched within a step changes a trace by a jump, of which autograd knows nothing."""
+    law = "bijection/log-det-estimate-gradient"
+    verdict = check(Kinked(), law, Settings("quick", seed))
+    assert verdict.status in (Status.HOLDS, Status.INCONCLUSIVE), verdict.reason
