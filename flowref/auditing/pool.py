@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from flowref.auditing.schedule import Pair
 from flowref.auditing.usage import peak, resident, usage
-from flowref.auditing.worker import MEBIBYTE, Outcome, Replay, Start, outcome_of
+from flowref.auditing.worker import GROWN, MEBIBYTE, Outcome, Replay, Start, outcome_of
 from flowref.model import FlowrefError, Status, Target
 from flowref.reporting.contents import FREE, Expense
 
@@ -66,9 +66,11 @@ class Broken:
     expense: Expense = FREE
 
 
-# A worker that has grown by this share of the memory limit is replaced between two pairs: what
-# earlier pairs left behind is no fault of the next.
-REPLACED = 0.4
+# A worker that has grown too far (`GROWN`) is replaced between two pairs: what earlier pairs left behind
+# is no fault of the next. But what the first pair about a target leaves is mostly the target, which
+# the next worker would have to load again: up to this share of the limit it stays, and the second may be
+# added to it.
+LOADED, ADDED = 0.7, 0.15
 # And one that has grown by this share is ended: it got round its own limit, which is told in time to
 # what asks for more, and costs no process.
 KILLED = 1.25
@@ -84,6 +86,7 @@ class Worker:
     baseline: int = 0
     pair: Pair | None = None
     last: Target | None = None
+    settled: tuple[Target, int] | None = None
     used: float = 0.0
     spent: float = 0.0
     awake: float = 0.0
@@ -226,7 +229,7 @@ class Pool:
                 Status.CRASHED, "the process answered with garbage", time.monotonic() - worker.began
             )
         pair, worker.pair = worker.pair, None
-        if not worker.retired and self._overweight(worker, REPLACED):
+        if not worker.retired and self._encumbered(worker):
             self._end(worker)
         if pair is not None:
             yield pair, outcome
@@ -289,6 +292,15 @@ class Pool:
         if now - worker.began > seconds * self.limits.asleep:
             return f"it took more than {seconds * self.limits.asleep:g} s, asleep for most of them"
         return ""
+
+    def _encumbered(self, worker: Worker) -> bool:
+        """Whether too much is left of pairs that are done, beside the target itself."""
+        size, limit = resident(worker.process.pid), self.limits.memory * MEBIBYTE
+        if worker.last is not None and (worker.settled is None or worker.settled[0] != worker.last):
+            worker.settled = worker.last, size
+        loaded = 0 if worker.settled is None else worker.settled[1]
+        own = min(loaded + ADDED * limit, worker.baseline + LOADED * limit)
+        return bool(worker.baseline) and size > max(worker.baseline + GROWN * limit, own)
 
     def _overweight(self, worker: Worker, share: float) -> bool:
         allowed = worker.baseline + share * self.limits.memory * MEBIBYTE

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import IO, Any
 
 from flowref import backends
-from flowref.auditing.usage import LARGEST, forget_peak, give_back, peak, resident
+from flowref.auditing.usage import LARGEST, forget_peak, give_back, peak, resident, shed
 from flowref.backends import process
 from flowref.model import (
     USER,
@@ -45,6 +45,9 @@ from flowref.reporting.encoding import (
 )
 
 MEBIBYTE = 2**20
+# A worker that has grown by this share of its memory limit lets go of what nobody holds; the pool
+# replaces it if that does not help.
+GROWN = 0.4
 # A law is named by its id where it comes from another process.
 Entry = Callable[[Target, str | Law | None, Any], Verdict | Recognized | None]
 
@@ -192,7 +195,8 @@ def main(start_text: str) -> None:
     for name in start.frameworks:
         with contextlib.suppress(ImportError, FlowrefError):
             backends.find(name).worker_setup()
-    _answer(answers, {"ready": resident(pid)})
+    began = resident(pid)
+    _answer(answers, {"ready": began})
     while True:
         try:
             target, law, settings = pickle.load(orders)
@@ -207,6 +211,7 @@ def main(start_text: str) -> None:
         outcome = metered(entry, target, law, settings)
         if os.getpid() != pid:  # the target forked, and this is the child
             os._exit(0)
+        shed(began + int(GROWN * start.memory * MEBIBYTE))
         _answer(answers, message_of(outcome))
 
 

@@ -1,0 +1,37 @@
+"""What pairs leave in a worker: it goes on with what a target takes, and is replaced where they pile up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flowref.auditing.options import Listener, Options
+from flowref.auditing.pool import Limits
+from flowref.auditing.running import conduct
+
+HERE = Path(__file__).parent
+LAWS = (
+    "bijection/inverse-log-det",
+    "bijection/inverse-roundtrip",
+    "bijection/log-det",
+    "bijection/log-det-shape",
+    "bijection/injective",
+    "bijection/finite",
+)
+
+
+@pytest.mark.parametrize(("name", "kept"), [("loaded", True), ("cycles", True), ("leaks", False)])
+def test_a_worker_is_replaced_where_memory_piles_up(
+    monkeypatch: pytest.MonkeyPatch, name: str, kept: bool
+) -> None:
+    """A target of half the limit, and what only waits to be collected, cost no worker; what grows
+    with each pair does, and none is silenced by it.
+    """
+    monkeypatch.syspath_prepend(str(HERE))
+    options = Options(jobs=1, limits=Limits(memory=300), entry="hostile.leftovers:check")
+    report = conduct([f"hostile/leftovers.py:{name}"], LAWS, options, Listener())
+    processes = {one.reason for one in report.verdicts}
+    assert len(report.verdicts) == len(LAWS)
+    assert all(reason.isdigit() for reason in processes)
+    assert (len(processes) == 1) is kept
