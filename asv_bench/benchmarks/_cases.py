@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from . import _continuous
 from ._families import FAMILIES, normflows_residual
 from ._grid import REFERENCE
 from ._models import (
@@ -67,11 +68,11 @@ def microseconds(case: Case, device: str) -> dict[str, Any]:
     return {"samples": [scale * value for value in device_samples(case.call, device)], "number": 1}
 
 
-def agree(got: Tensor, expected: Tensor, what: str) -> None:
-    """Raise if two tensors differ by more than rounding explains."""
+def agree(got: Tensor, expected: Tensor, what: str, within: float = AGREEMENT) -> None:
+    """Raise if two tensors differ by more than rounding explains, or a solver of that accuracy."""
     scale = 1 + float(expected.detach().abs().max())
     error = float((got.detach() - expected.detach()).abs().max()) / scale
-    if not (got.shape == expected.shape and error < AGREEMENT):
+    if not (got.shape == expected.shape and error < within):
         raise AssertionError(
             f"{what}: {tuple(got.shape)} against {tuple(expected.shape)}, relative error "
             f"{error:.2g}"
@@ -316,6 +317,26 @@ def residual(impl: str, op: str, size: str, device: str) -> Case:
     return family("residual", impl, op, size, device)
 
 
+@functools.cache
+def continuous(impl: str, op: str, size: str, device: str) -> Case:
+    """Continuous flows along one field with exact divergences, each by its own solver."""
+    one_thread()
+    architecture = VECTORS[size]
+    model, expected = (_continuous.continuous(name, size) for name in (impl, "flowref"))
+    for built in (model, expected):
+        built.module.to(device)
+    x = data((architecture.batch, *architecture.event), device)
+    torch.manual_seed(7)
+    with torch.no_grad():
+        got = model.sample(architecture.batch) if op == "sample" else model.log_prob(x)
+    torch.manual_seed(7)
+    with torch.no_grad():
+        told = expected.sample(architecture.batch) if op == "sample" else expected.log_prob(x)
+    # Each is as exact as `_continuous.ACCURACY`.
+    agree(got, told, f"{op} of a continuous flow of {impl}", 4 * _continuous.ACCURACY)
+    return Case(operation(model, op, architecture.batch), copies(x, device), architecture.batch)
+
+
 COMPONENTS = {
     "batch_norm": batch_norm,
     "coupling": coupling,
@@ -325,6 +346,7 @@ COMPONENTS = {
     "spline": spline,
     "maf": maf,
     "residual": residual,
+    "continuous": continuous,
 }
 
 

@@ -28,6 +28,7 @@ GROUPS = (
     ("spline", ("log_prob", "sample", "training_step")),
     ("maf", ("log_prob", "sample", "training_step")),
     ("residual", ("log_prob", "sample", "training_step")),
+    ("continuous", ("log_prob", "sample", "training_step")),
 )
 AGAIN = "flowref, again"
 
@@ -37,6 +38,8 @@ def impls_of(component: str, compiled: bool) -> list[str]:
     from benchmarks import _families, _grid, _peers
 
     peers = ["torch"] if component == "batch_norm" else list(_peers.PEERS)
+    if component == "continuous":
+        return [name for name in ("zuko", "torchflows") if _grid.available(name)]
     if component in _families.FAMILIES:
         peers = list(_families.FAMILIES[component][1])
     if component == "image_flow":

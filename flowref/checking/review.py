@@ -42,7 +42,10 @@ def review(judgement: Judgement) -> Judgement:
         judgement = built_again(judgement)
     violating = np.flatnonzero(judgement.violated)
     few = len(measurement.batch.x) <= FOREMOST
-    if measurement.law.tolerance != ROUNDING or not len(violating) or few:
+    if measurement.law.tolerance != ROUNDING or not len(violating):
+        return confirm(judgement)
+    judgement = _by_steps(judgement)
+    if few or judgement.acquitted:
         return confirm(judgement)
     margin = np.nan_to_num(judgement.margin[violating], nan=np.inf)
     foremost = np.sort(violating[np.argsort(-margin, kind="stable")[:FOREMOST]])
@@ -142,6 +145,22 @@ def _second_oracle(judgement: Judgement) -> Judgement:
     doubt = excused(measurement, point)
     if not doubt and law.arbitrate is not None:
         _, doubt = law.arbitrate(measurement.subject, point)
+    return _doubted(judgement, doubt)
+
+
+def _by_steps(judgement: Judgement) -> Judgement:
+    """The violations, unless more steps of a solver let the worst of them fall: asked first, since a
+    call of a solver takes long, and each of the other doubts takes dozens of them under noise.
+    """
+    measurement, worst = judgement.measurement, judgement.worst()
+    if measurement.subject.refined is None:
+        return judgement
+    point = measurement.batch.rows(slice(worst, worst + 1))
+    return _doubted(judgement, excused(measurement, point))
+
+
+def _doubted(judgement: Judgement, doubt: str) -> Judgement:
+    """The judgement, in which a doubt leaves all violations undecided."""
     if not doubt:
         return judgement
     outcome = np.where(judgement.violated, UNDECIDED, judgement.outcome)

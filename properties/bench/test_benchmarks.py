@@ -84,6 +84,20 @@ def test_families_agree(family: str, impl: str) -> None:
         assert suite.COMPONENTS[family](impl, op, "small", "cpu").call() is not None
 
 
+@pytest.mark.parametrize("impl", ["flowref", "zuko", "torchflows"])
+@pytest.mark.filterwarnings("ignore")
+def test_continuous_flows_agree(impl: str) -> None:
+    """Each library gives the reference's log-density along the same field, and its evaluations are
+    counted: more of them where it has to be more exact.
+    """
+    if not importlib.import_module("benchmarks._grid").available(impl):
+        pytest.skip(f"{impl} is not installed")
+    suite = importlib.import_module("benchmarks._continuous")
+    assert cases().continuous(impl, "log_prob", "small", "cpu").call() is not None
+    coarse, fine = (suite.knob(impl, "small", accuracy)[1] for accuracy in (1e-3, 1e-7))
+    assert 0 < coarse < fine < 1000
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_family_that_computes_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here splines of which the slopes are not those of the library."""

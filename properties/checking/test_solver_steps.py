@@ -14,6 +14,7 @@ from flowref import check
 from flowref.backends.torch.found_knobs import found, turn
 from flowref.backends.torch.refining import refine
 from flowref.checking import Settings
+from flowref.checking.steps import FALLS
 from flowref.model import Status
 
 QUICK = Settings("quick")
@@ -63,6 +64,19 @@ def test_coarse_steps_are_not_accused(law: str) -> None:
 def test_what_no_step_makes_smaller_is_accused(slip: str, law: str) -> None:
     """However many steps there are."""
     assert check(Euler(slip), law, QUICK).status is Status.VIOLATED
+
+
+def test_the_solver_is_asked_before_more_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What falls with the steps is left undecided before anything is measured under noise once more, which
+    takes dozens of calls of the solver.
+    """
+
+    def noisier(judgement: Any) -> Any:
+        raise AssertionError("more noise was asked for")
+
+    monkeypatch.setattr("flowref.checking.review._more_noise", noisier)
+    verdict = check(Euler(), "bijection/log-det", QUICK)
+    assert verdict.status is Status.INCONCLUSIVE and FALLS in verdict.reason
 
 
 def test_knobs_are_turned_by_their_names() -> None:

@@ -75,6 +75,22 @@ def test_the_tolerance_is_met(tolerance: float) -> None:
     torch.testing.assert_close(found[1:2], alone, rtol=0, atol=1e-15)
 
 
+@pytest.mark.parametrize(("tolerance", "most"), [(1e-3, 48), (1e-6, 112), (1e-9, 240)])
+def test_evaluations_are_few(tolerance: float, most: int) -> None:
+    """Four of them a step, of 4, 8, 16, ... steps; what is added to the last result saves one halving."""
+    calls = []
+
+    def rate(t: Tensor, state: Tensor) -> Tensor:
+        calls.append(t)
+        return torch.sin(state) + t.cos()
+
+    start = torch.linspace(-2, 2, 5, dtype=torch.float64)[:, None]
+    found = solve(rate, start, 0.0, 1.0, tolerance)
+    assert len(calls) <= most
+    exact = solve(rate, start, 0.0, 1.0, 1e-13)
+    assert (found - exact).abs().max() <= tolerance
+
+
 def test_what_does_not_converge_says_so() -> None:
     """A field with a jump that is steep beside it."""
     with pytest.raises(ref.NotConverged, match="32 steps from 0 to 1 leave an error"):
