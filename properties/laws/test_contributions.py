@@ -13,7 +13,8 @@ import pytest
 from flowref import checking, registry
 from flowref.adapters.reference.constructions_kernels import kernels
 from flowref.checking import Settings
-from flowref.laws.contribution.calls import Points, drawn_on, guarded, normal_on
+from flowref.laws.contribution.calls import guarded
+from flowref.laws.contribution.sets import Points, drawn_on, normal_on
 from flowref.model import Status, Support, Undecidable, Unsupported
 
 LAWS = [law.id for law in registry.laws() if law.family == "contribution"]
@@ -25,6 +26,8 @@ SUPPORTS = {
     "unit": Support.parse("unit"),
     "interval": Support.parse((-2.0, 3.0)),
     "ordered": Support.parse("ordered"),
+    "below": Support.parse("(-inf,2)"),
+    "product": Support.parse("positive,real,unit"),
 }
 STATISTICAL = (
     "contribution/integral",

@@ -8,9 +8,10 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.contribution.calls import Given, contribution, drawn_on
+from flowref.laws.contribution.calls import Given, contribution
 from flowref.laws.contribution.integral import ERRORS, few_entries
 from flowref.laws.contribution.places import filled, whole
+from flowref.laws.contribution.sets import drawn_on, whole_entries
 from flowref.model import STATISTICAL, Array, Batch, Residual, Support, Undecidable, law
 from flowref.model.abilities import TwoWay
 
@@ -31,7 +32,9 @@ LEAST = 1e-6
 
 
 class Bump(NamedTuple):
-    """A pair, and the deviations of normal bumps around it; of whole data there is none."""
+    """A pair, and the deviations of normal bumps around it; of whole data there is none, and of whole
+    latents it is 0.
+    """
 
     x: Array
     z: Array
@@ -113,7 +116,7 @@ def around(flow: TwoWay, inside: Support, seed: int) -> list[Bump]:
         raise Undecidable(f"forward refuses what the inverse gives ({refused})")
     again = np.asarray(out.value, dtype=np.float64)
     discrete = whole(data)
-    wide = WIDTH * spread(latents)
+    wide, counted = WIDTH * spread(latents), whole_entries(inside, flow.latent_shape)
     # Half of the pairs are those of which contributions differ most from what is usual, but for the last:
     # there what is wrong by a factor is wrong by most.
     v = contribution(out, len(data))
@@ -126,9 +129,12 @@ def around(flow: TwoWay, inside: Support, seed: int) -> list[Bump]:
             continue
         own = spread(np.asarray(flow.push(_repeated(x, FEW), seed + 3, None).value))
         narrow = np.where(own > LEAST * (1 + np.abs(z)), np.minimum(own, wide), wide)
+        narrow = np.where(counted, 0.0, narrow)
         moved = _near(inside, z, narrow, FEW, np.random.default_rng(seed + 4))[0]
         over = spread(pulled(flow, moved, seed + 5))
-        if not (narrow > 0).all() or not (discrete or (over > LEAST * (1 + np.abs(x))).all()):
+        if not (counted | (narrow > 0)).all() or not (
+            discrete or (over > LEAST * (1 + np.abs(x))).all()
+        ):
             continue
         bumps.append(Bump(x, z, None if discrete else over, narrow))
     if not bumps:
@@ -218,7 +224,10 @@ def _holds(support: Support, x: Array) -> Array:
 
 
 def _log_normal(z: Array, center: Array, wide: Array) -> Array:
-    terms = -0.5 * ((z - center) / wide) ** 2 - np.log(math.sqrt(2 * math.pi) * wide)
+    size = np.where(wide > 0, wide, 1.0)
+    terms = -0.5 * ((z - center) / size) ** 2 - np.log(math.sqrt(2 * math.pi) * size)
+    # What is counted has a bump that is one number, of which the chance is told.
+    terms = np.where(wide > 0, terms, np.where(z == center, 0.0, -np.inf))
     return np.asarray(terms.reshape(len(z), -1).sum(1))
 
 

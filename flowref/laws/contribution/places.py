@@ -8,12 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.contribution.calls import FREEDOM, WIDER, Points, drawn_on
+from flowref.laws.contribution.sets import FREEDOM, WIDER, Points, Whole, drawn_on, with_whole
 from flowref.model import REAL, Array, Support, Undecidable
 from flowref.model.abilities import Pushing, TwoWay, offers
 
 # Points of which the latents are looked at, and how far from zero they lie.
 COUNT, SPREADS = 4000, (0.5, 2.0, 8.0, 30.0)
+# So many tell whether they are whole numbers.
+SOME = 64
 # A standard normal distribution has less than 1e-6 beyond that; and how near to its ends latents come
 # that fill a set.
 REACH, NEAR = 5.0, 0.03
@@ -64,15 +66,17 @@ def placed(flow: Pushing, seed: int) -> Place:
     """Where latents lie: the declared codomain, or else a set that those of a few thousand points
     spread over. Raises `Undecidable` where nothing is declared and calls do not tell.
     """
-    if flow.codomain is not None:
-        return Place(flow.codomain, 1.0, True)
-    rng, some = np.random.default_rng(seed), []
-    for spread in SPREADS:
-        x = Points(flow.domain, flow.event_shape, 0.0, spread).draw(rng, COUNT // len(SPREADS))
-        out, refused = attempt(flow.push, x, seed, None)
-        if not refused:
-            some.append(np.asarray(out.value, dtype=np.float64))
-    support = seen(np.concatenate(some)) if some else None
+    declared = flow.codomain
+    if declared is not None:
+        some = latents_of(flow, seed, SOME)
+        if some is None or with_whole(declared, some.reshape(len(some), -1)) is declared:
+            return Place(declared, 1.0, True)
+    z = latents_of(flow, seed, COUNT)
+    if declared is not None and z is not None:
+        # What is declared tells of which numbers they are, and not that they are whole.
+        support: Support | None = with_whole(declared, z.reshape(len(z), -1))
+    else:
+        support = None if z is None else seen(z)
     if support is None:
         raise Undecidable(
             f"its codomain is not declared, and calls do not tell where latents lie; {SAY}"
@@ -80,11 +84,46 @@ def placed(flow: Pushing, seed: int) -> Place:
     return share_of(flow, support, seed)
 
 
+def latents_of(flow: Pushing, seed: int, count: int) -> Array | None:
+    """Latents of points near and far; None where they are refused, or not all are finite."""
+    rng, some = np.random.default_rng(seed), []
+    for spread in SPREADS:
+        x = Points(flow.domain, flow.event_shape, 0.0, spread).draw(rng, count // len(SPREADS))
+        out, refused = attempt(flow.push, x, seed, None)
+        if not refused:
+            some.append(np.asarray(out.value, dtype=np.float64))
+    z = np.concatenate(some) if some else None
+    return None if z is None or not np.isfinite(z).all() else z
+
+
 def seen(z: Array) -> Support | None:
     """The set that latents spread over, as far as they tell; None for any other set."""
     flat = z.reshape(len(z), -1)
-    if not flat.shape[1] or not np.isfinite(flat).all():
+    if not flat.shape[1]:
         return None
+    counted = [whole(entry) for entry in flat.T]
+    if any(counted):
+        each = [
+            _levels_of(entry) if one else spread_over(entry[:, None])
+            for one, entry in zip(counted, flat.T, strict=True)
+        ]
+        found = [one for one in each if one is not None]
+        return Support.product(found) if len(found) == len(each) else None
+    return spread_over(z)
+
+
+def _levels_of(entry: Array) -> Support:
+    """The whole numbers that an entry takes, those far out standing for all beyond them."""
+    low, high = float(entry.min()), float(entry.max())
+    return Whole.between(
+        low if low > -REACH else -math.inf,
+        high if high < REACH else math.inf,
+    )
+
+
+def spread_over(z: Array) -> Support | None:
+    """The same of latents that are no whole numbers."""
+    flat = z.reshape(len(z), -1)
     if any(len(np.unique(entry)) < (1 - REPEATED) * len(entry) for entry in flat.T):
         return None
     low, high = flat.min(0), flat.max(0)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.contribution.calls import Points, contribution, guarded, normal_on
+from flowref.laws.contribution.calls import contribution, guarded
 from flowref.laws.contribution.places import Levels, proposals
+from flowref.laws.contribution.sets import Points, normal_on
 from flowref.model import Array, Support, Undecidable
 from flowref.model.abilities import Pushing
 
