@@ -16,7 +16,7 @@ from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.arrays import computes_in_arrays, through_arrays
 from flowref.adapters.user.conventions.asking import log_prob_column
 from flowref.adapters.user.conventions.directions import Chosen
-from flowref.adapters.user.conventions.encoding import DECODE, ENCODE, encodes, tells_log_det
+from flowref.adapters.user.conventions.encoding import encodes, map_beside
 from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.samples import sampler, settle_beside, settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
@@ -111,14 +111,15 @@ def settle(
 
 
 def _encoding(obj: Any, dialect: Dialect, x: Any, chosen: Chosen) -> tuple[Dialect, Chosen]:
-    """The dialect of a density that is called for its log-likelihood and has its map in encode and
-    decode, and what chooses these; as they were where it has not.
+    """The dialect of a density that is called for its log-likelihood and has its map in a pair of
+    methods, such as encode and decode, and what chooses these; as they were where it has not.
     """
     from flowref.adapters.user.adapter import dialect_of
 
-    if dialect.log_prob is None or not tells_log_det(obj, x):
+    pair = None if dialect.log_prob is None else map_beside(obj, x)
+    if pair is None:
         return dialect, chosen
-    chosen = {**chosen, "forward": ENCODE, "inverse": chosen.get("inverse", DECODE)}
+    chosen = {**chosen, "forward": pair[0], "inverse": chosen.get("inverse", pair[1])}
     return dialect_of(obj, chosen) or dialect, chosen
 
 

@@ -15,6 +15,7 @@ from flowref.adapters.user.conventions.columns import packed
 from flowref.adapters.user.conventions.directions import Chosen, Way, running_words
 from flowref.adapters.user.conventions.priors import told_by_base
 from flowref.adapters.user.conventions.readings import declared, is_tensor, read
+from flowref.adapters.user.conventions.returned import named_by_return
 from flowref.adapters.user.conventions.spoken import (
     Spoken,
     entries_of,
@@ -60,10 +61,15 @@ def _read(
     if "columns" in chosen:
         reading = packed(out, len(x), entries_of(x), chosen["columns"], "forward")
         return Spoken(way.speak(reading.value, reading.ladj), reading.words)
-    told = "" if "returns" in chosen else told_by_base(obj, out, len(x), entries_of(x))
+    told, by = "", ""
+    if "returns" not in chosen:
+        told, by = told_by_base(obj, out, len(x), entries_of(x)), "as its base tells"
+        if not told:
+            method = way.method or method_name(obj)
+            told = named_by_return(obj, method, out, len(x), entries_of(x))
+            by = "as its code names them"
     if told:
-        choice = {**chosen, "returns": told}
-        reading = declared(out, len(x), entries_of(x), choice, "as its base tells")
+        reading = declared(out, len(x), entries_of(x), {**chosen, "returns": told}, by)
     else:
         reading = read(out, len(x), entries_of(x), chosen, "forward")
     alone = reading.ladj is asking.none

@@ -1,4 +1,6 @@
-"""Objects with encode and decode: a flow tells a log-det for each point, an autoencoder does not."""
+"""Objects with encode and decode: a flow tells a log-det for each point, an autoencoder does not. Densities
+that are called for their likelihood, whose map is in such a pair of methods.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import math
 from typing import Any
 
 from flowref.adapters.user.conventions import signatures
+from flowref.adapters.user.conventions.names import PAIRS
 from flowref.model import Ambiguous, TargetError
 
 ENCODE, DECODE = "encode", "decode"
@@ -20,18 +23,29 @@ def encodes(obj: Any) -> bool:
     )
 
 
-def tells_log_det(obj: Any, x: Any) -> bool:
-    """Whether encode is a map beyond doubt: as many entries as came in, and one number per point."""
-    if not encodes(obj):
-        return False
+def map_beside(obj: Any, x: Any) -> tuple[str, str] | None:
+    """The methods of a density that are a map and its inverse beyond doubt: a pair that is called
+    so, of which the first returns as many entries as came in, and one number per point, or one for
+    all of them; None where there are none.
+    """
+    for named in ((ENCODE, DECODE), ("f", "g"), *PAIRS):
+        own = all(signatures.own(obj, one) for one in named)
+        single = own and all(len(signatures.required(obj, one)) == 1 for one in named)
+        if single and _tells_log_det(obj, named[0], x):
+            return named
+    return None
+
+
+def _tells_log_det(obj: Any, method: str, x: Any) -> bool:
     try:
-        out = obj.encode(x)
+        out = getattr(obj, method)(x)
     except Exception:  # it may want other points
         return False
     if not isinstance(out, (tuple, list)) or len(out) != 2:
         return False
-    latent, ladj = (tuple(getattr(one, "shape", ())) for one in out)
-    return len(x.shape) > 1 and math.prod(latent) == x.numel() and ladj == (len(x),)
+    latent, ladj = (tuple(getattr(one, "shape", (0,))) for one in out)
+    numbers = ((len(x),), (len(x), 1), *(() if method == ENCODE else ((), (1,))))
+    return len(x.shape) > 1 and math.prod(latent) == x.numel() and ladj in numbers
 
 
 def refuse_autoencoder(obj: Any, x: Any, latent: Any, ladj: Any) -> None:

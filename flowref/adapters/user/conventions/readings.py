@@ -294,9 +294,11 @@ class Form:
     words: str = ""
 
 
-def form_of(ladjs: tuple[Any, Any], rows: tuple[int, int], event: Shape) -> Form | None:
+def form_of(
+    ladjs: tuple[Any, Any], rows: tuple[int, int], event: Shape, across: Shape = ()
+) -> Form | None:
     """The form of log-dets that came back for two batches of different sizes; None for no form
-    that is known.
+    that is known. ``across``: the event on the other side of the map, at whose pixels they may count.
     """
     shapes = [tuple(getattr(ladj, "shape", ())) for ladj in ladjs]
     if all(shape == (count,) for shape, count in zip(shapes, rows, strict=True)):
@@ -305,6 +307,9 @@ def form_of(ladjs: tuple[Any, Any], rows: tuple[int, int], event: Shape) -> Form
         return Form(event=(1,), words="log-det (B,1), squeezed")
     if event and all(shape == (n, *event) for shape, n in zip(shapes, rows, strict=True)):
         return Form(event=event, words="log-det per entry, summed")
+    for pixels in (one[1:] for one in (event, across) if len(one) == 3 and math.prod(one[1:]) > 1):
+        if all(shape == (n, *pixels) for shape, n in zip(shapes, rows, strict=True)):
+            return Form(event=pixels, words="log-det per pixel, summed")
     if shapes[0] == shapes[1] and shapes[0] in ((), (1,)):
         first, other = (
             float(ladj.reshape(-1)[0]) if is_tensor(ladj) else float(ladj) for ladj in ladjs

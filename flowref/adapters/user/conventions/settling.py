@@ -102,18 +102,24 @@ def _form(obj: Any, settled: Settled, x: Any, context: Any) -> Form:
     """The form of the log-dets of both directions, where they agree; the usual one, to which laws
     hold it, where they do not.
     """
+    sides = (x, tuple(settled.latent.shape[1:])), (settled.latent, tuple(x.shape[1:]))
     forms = [
         form
-        for call, given in ((settled.dialect.forward, x), (settled.dialect.inverse, settled.latent))
-        if call is not None and (form := _form_of_call(obj, call, given, context)) is not Form
+        for call, (given, other) in zip(
+            (settled.dialect.forward, settled.dialect.inverse), sides, strict=True
+        )
+        if call is not None
+        and (form := _form_of_call(obj, call, given, context, other)) is not Form
     ]
     if not forms or None in forms or any(form != forms[0] for form in forms):
         return Form()
     return forms[0] or Form()
 
 
-def _form_of_call(obj: Any, call: Any, given: Any, context: Any) -> Any:
-    """The form of one call's log-det; the class itself where it returns none."""
+def _form_of_call(obj: Any, call: Any, given: Any, context: Any, other: Shape) -> Any:
+    """The form of one call's log-det; the class itself where it returns none. ``other``: the shape of
+    an event on its other side.
+    """
     fewer = None if context is None else context[1:]
     try:
         ladjs = call(obj, given, context)[1], call(obj, given[1:], fewer)[1]
@@ -121,4 +127,4 @@ def _form_of_call(obj: Any, call: Any, given: Any, context: Any) -> Any:
         return Form
     if ladjs[0] is None:
         return Form
-    return form_of(ladjs, (len(given), len(given) - 1), tuple(given.shape[1:]))
+    return form_of(ladjs, (len(given), len(given) - 1), tuple(given.shape[1:]), other)

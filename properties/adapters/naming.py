@@ -1,0 +1,137 @@
+"""Maps whose results are told by the names in their code, or by the shape of an image's pixels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributions import Normal
+
+
+class Levels(nn.Module):
+    """An image in two halves, with its log-density and its log-det, the latents last."""
+
+    event_shape = (2, 2, 4)
+
+    def __init__(self, slip: float = 1.0) -> None:
+        super().__init__()
+        self.slip = slip
+        self.log_gain = nn.Parameter(torch.tensor([0.3, -0.2]).reshape(1, 2, 1, 1))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        z_outs = list((x * self.log_gain.exp()).chunk(2, 1))
+        logdet = self.slip * (self.log_gain * 8).sum().expand(len(x))
+        log_p_sum = -0.5 * sum(z.square().flatten(1).sum(1) for z in z_outs)
+        return log_p_sum, logdet, z_outs
+
+    def reverse(self, z_list: Any) -> Any:
+        """Latents to data."""
+        return torch.cat(list(z_list), 1) * (-self.log_gain).exp()
+
+
+class Prior(Levels):
+    """The log-density of the base is named so, after the log-det."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        log_p, log_det, z_outs = super().forward(x)
+        z, log_prior = torch.cat(z_outs, 1), log_p - 8 * math.log(2 * math.pi)
+        return z, log_det, log_prior
+
+
+class Turned(Levels):
+    """The log-det comes first."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        _, logdet, z_outs = super().forward(x)
+        z = torch.cat(z_outs, 1)
+        return logdet, z
+
+
+class Nameless(Levels):
+    """Names that tell nothing."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        a, b, c = super().forward(x)
+        return a, b, c
+
+
+class Crossed(Levels):
+    """Two return statements that differ."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        log_p, logdet, z = super().forward(x)
+        if len(x) == 0:
+            return logdet, log_p, z
+        return log_p, logdet, z
+
+
+class Pixels(nn.Module):
+    """Squares of two by two pixels become channels; a log-det for each place of what comes out."""
+
+    event_shape = (1, 4, 8)
+
+    def __init__(self, slip: bool = False) -> None:
+        super().__init__()
+        self.slip = slip
+        self.log_gain = nn.Parameter(torch.tensor([0.3, -0.2, 0.1, 0.4]).reshape(1, 4, 1, 1))
+
+    def _log_det(self, z: Any) -> Any:
+        told = (self.log_gain[:, :3] if self.slip else self.log_gain).sum(1)
+        return told.expand(len(z), *z.shape[2:])
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        z = nn.functional.pixel_unshuffle(x, 2) * self.log_gain.exp()
+        return z, self._log_det(z)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return nn.functional.pixel_shuffle(z * (-self.log_gain).exp(), 2), -self._log_det(z)
+
+
+class Likely(nn.Module):
+    """Called, it tells its log-likelihood; the map is f and g, and one log-det is for all rows."""
+
+    dim = 4
+
+    def __init__(self, slip: float = 0.0) -> None:
+        super().__init__()
+        self.slip = slip
+        self.prior = Normal(0.0, 1.0)
+        self.scale = nn.Parameter(torch.tensor([0.3, -0.2, 0.1, 0.4]))
+
+    def f(self, x: Any) -> Any:
+        """Data to latents."""
+        return x * self.scale.exp(), self.scale.sum()
+
+    def g(self, z: Any) -> Any:
+        """Latents to data."""
+        return z * (-self.scale).exp() + self.slip
+
+    def log_prob(self, x: Any) -> Any:
+        """By change of variables."""
+        z, log_det = self.f(x)
+        return self.prior.log_prob(z).sum(-1) + log_det
+
+    def forward(self, x: Any) -> Any:
+        """The log-likelihood."""
+        return self.log_prob(x)
+
+
+class Regression(Likely):
+    """Its f is no map: it returns no number beside its value."""
+
+    def f(self, x: Any) -> Any:
+        """Parameters of a density."""
+        return x * self.scale, x + self.scale
+
+    def log_prob(self, x: Any) -> Any:
+        """A density of its own."""
+        return self.prior.log_prob(x).sum(-1)

@@ -1,0 +1,69 @@
+"""Code tells what it returns: by the names in a return statement, by the pixels of an image, and by a pair
+of methods beside a likelihood.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flowref import checking, registry
+from flowref.loading.recipe import Recipe, recipe_of
+from flowref.model import Ambiguous, Status
+
+NAMING = Path(__file__).with_name("naming.py")
+LOG_DET, SHAPE, BACK = "bijection/log-det", "bijection/log-det-shape", "bijection/inverse-roundtrip"
+
+
+def recipe(name: str) -> Recipe:
+    """The recipe of something named."""
+    return recipe_of(registry.parse_target(f"{NAMING}:{name}"))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("Levels", "returns _,ladj,z, as its code names them"),
+        ("Levels", "inverse: reverse()"),
+        ("Prior", "log_prob = log_prior + ladj, as its code names them"),
+        ("Turned", "returns ladj,z, as its code names them"),
+        ("Pixels", "log-det per pixel, summed"),
+        ("Likely", "forward: f()"),
+        ("Likely", "one log-det for all rows"),
+    ],
+)
+def test_what_code_names_is_read_and_told(name: str, words: str) -> None:
+    """The target's line says how its results were read."""
+    assert words in recipe(name).recognized.conventions
+
+
+@pytest.mark.parametrize("name", ["Nameless", "Crossed"])
+def test_names_that_tell_nothing_are_asked_about(name: str) -> None:
+    """Neither letters nor statements that differ decide an order."""
+    with pytest.raises(Ambiguous, match=r"\?returns="):
+        recipe(name)
+
+
+def test_a_likelihood_whose_f_is_no_map_is_a_density() -> None:
+    """f is a map only where one number comes back beside as many entries as came in."""
+    dialect = recipe("Regression").dialect
+    assert dialect.forward is None
+    assert dialect.log_prob is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "law", "status"),
+    [
+        ("Levels", LOG_DET, Status.HOLDS),
+        ("Levels?slip=0.5", LOG_DET, Status.VIOLATED),
+        ("Pixels", SHAPE, Status.HOLDS),
+        ("Pixels", LOG_DET, Status.HOLDS),
+        ("Pixels?slip=true", LOG_DET, Status.VIOLATED),
+        ("Likely", BACK, Status.HOLDS),
+        ("Likely?slip=0.1", BACK, Status.VIOLATED),
+    ],
+)
+def test_what_was_read_is_judged(name: str, law: str, status: Status) -> None:
+    """What is right holds, and a slip in it is found."""
+    assert checking.check(registry.parse_target(f"{NAMING}:{name}"), law).status is status
