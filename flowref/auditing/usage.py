@@ -78,13 +78,14 @@ def give_back(block: int = BLOCK) -> None:
         library.malloc_trim(0)
 
 
-def shed(allowed: int) -> None:
+def shed(allowed: int) -> bool:
     """Let go of what nobody holds, where more than ``allowed`` bytes are resident: cycles that wait to
     be collected, and blocks that the C library keeps. A model of a few dozen megabytes leaves a
-    gigabyte of such blocks when it is loaded.
+    gigabyte of such blocks when it is loaded. Returns whether there was reason to.
     """
     if resident(os.getpid()) <= allowed:
-        return
+        return False
     gc.collect()
     with contextlib.suppress(Exception):  # as in `give_back`
         ctypes.CDLL(None).malloc_trim(0)
+    return True

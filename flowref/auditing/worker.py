@@ -211,7 +211,11 @@ def main(start_text: str) -> None:
         outcome = metered(entry, target, law, settings)
         if os.getpid() != pid:  # the target forked, and this is the child
             os._exit(0)
-        shed(began + int(GROWN * start.memory * MEBIBYTE))
+        if shed(began + int(GROWN * start.memory * MEBIBYTE)):
+            # Blocks that were given back keep their addresses, which cost nothing: the next pair may
+            # take what this process does not hold.
+            held = max(0, resident(pid) - began) // MEBIBYTE
+            _limit_memory(max(0, start.memory - held))
         _answer(answers, message_of(outcome))
 
 

@@ -21,12 +21,16 @@ LAWS = (
 )
 
 
-@pytest.mark.parametrize(("name", "kept"), [("loaded", True), ("cycles", True), ("leaks", False)])
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [("loaded", True), ("cycles", True), ("scattered", True), ("leaks", False)],
+)
 def test_a_worker_is_replaced_where_memory_piles_up(
     monkeypatch: pytest.MonkeyPatch, name: str, kept: bool
 ) -> None:
-    """A target of half the limit, and what only waits to be collected, cost no worker; what grows
-    with each pair does, and none is silenced by it.
+    """A target of half the limit, what only waits to be collected, and what is free between blocks that
+    are held, cost no worker and no room of the pairs that follow; what grows with each pair costs
+    workers, and none is silenced by it.
     """
     monkeypatch.syspath_prepend(str(HERE))
     options = Options(jobs=1, limits=Limits(memory=300), entry="hostile.leftovers:check")

@@ -25,6 +25,14 @@ def cycles() -> None:
     ring.append(ring)
 
 
+def scattered() -> None:
+    """Free blocks between some that are held; and with each pair half of the limit for a moment."""
+    b"x" * (150 * MEBIBYTE)
+    if not HELD:
+        blocks = [b"x" * (64 * 1024 + index % 2) for index in range(200 * 16)]
+        HELD.extend(blocks[::4])
+
+
 def leaks() -> None:
     """More with each pair."""
     HELD.append(b"x" * (60 * MEBIBYTE))
