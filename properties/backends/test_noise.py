@@ -14,6 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowref.backends.torch import noise
 from flowref.backends.torch.narrowing import Narrowing
 from flowref.backends.torch.noise import RandomRounding
 from flowref.model import Undecidable
@@ -62,6 +63,10 @@ ROUNDED: dict[str, tuple[Callable[[Any], Any], float]] = {
     "mean-of-squares": (lambda x: (x * x).mean(), 4),
     "product": (lambda x: (x * x).reshape(2, -1) @ (x * x).reshape(-1, 2), 5),
     "logsumexp": (lambda x: (x * x + 3).logsumexp(0), 8),
+    "added-in-place": (
+        lambda x: torch.ones(2, dtype=x.dtype).scatter_add_(0, torch.arange(len(x)) % 2, x * x),
+        8,
+    ),
 }
 
 
@@ -382,3 +387,24 @@ def test_complex_numbers_round_in_any_direction(name: str) -> None:
     off = torch.view_as_real(noised_values - plain).abs()
     assert (off > 0).any(0).any(0).all()
     assert off.max() < 1e3 * MAGNITUDE * plain.abs().max()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_memory_that_is_used_again_holds_no_result(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large products in a row give bit for bit what they give in memory of their own."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(300, 300, generator=generator, dtype=dtype, requires_grad=True)
+    kernel = torch.randn(130, 130, 2, 2, generator=generator, dtype=dtype)
+
+    def products() -> list[torch.Tensor]:
+        with RandomRounding(MAGNITUDE, 0):
+            first, second = x @ x, x @ x.T
+            image = torch.nn.functional.conv2d(x[:260].reshape(2, 130, 10, 30), kernel)
+            (slope,) = torch.autograd.grad(image.sum() + (first * second).sum(), x)
+        return [first, second, image, slope]
+
+    used_again = products()
+    monkeypatch.setattr(noise, "REUSED", 0)
+    assert all(map(torch.equal, used_again, products()))

@@ -28,6 +28,7 @@ from flowref.backends.torch.exactness import array_of, exact_where
 from flowref.backends.torch.moments import ONE_PASS, one_pass
 from flowref.backends.torch.operators import (
     BOUNDED,
+    CONSUMING,
     EXACT_RESULTS,
     NORMWISE_CONSTANT,
     SPECIAL_CONSTANT,
@@ -42,6 +43,9 @@ FLOATS = (torch.float64, torch.float32)
 # Random numbers drawn at a time, and how many there are before they repeat within one large tensor
 # (a prime, so that the rows of a batch do not meet the same ones).
 BLOCK, PERIOD = 2048, 65521
+# The most entries of an array that noise is put into in memory which is used again: to get new memory
+# for each operation takes as long as the noise.
+REUSED = 2**22
 # Arguments that hold no tensor.
 PLAIN = frozenset((int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout))
 
@@ -79,6 +83,7 @@ class RandomRounding(TorchDispatchMode):
         self.generator = np.random.Generator(np.random.SFC64(seed))
         self.pool = np.empty(0)
         self.factors = np.empty(0)
+        self.buffers: dict[tuple[int, Any], Any] = {}
         self.operations: int = 0
         self.busy: int = 0
         self.seed = seed
@@ -180,10 +185,10 @@ class RandomRounding(TorchDispatchMode):
     def _run(self, func: Any, rule: Rule, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """What an operator returns that rounds."""
         if rule.inside:
-            kept = WRITTEN.get(rule.name, ())
+            kept, again = WRITTEN.get(rule.name, ()), rule.name in CONSUMING
             args = tuple(
                 [
-                    value if index in kept else self._rounded_input(value)
+                    value if index in kept else self._rounded_input(value, index if again else None)
                     for index, value in enumerate(args)
                 ]
             )
@@ -238,15 +243,27 @@ class RandomRounding(TorchDispatchMode):
             return value
         return torch.from_numpy(self.meant(array_of(value)))
 
-    def _rounded_input(self, value: Any) -> Any:
+    def _rounded_input(self, value: Any, place: int | None = None) -> Any:
+        """An input with its error; in the memory of that ``place``, which the next operation writes
+        to again, if there is one.
+        """
         if not self.concerns(value):
             return self._rounded_complex(value) if _complex(value) else value
         array = array_of(value)
         magnitude = self.magnitude_of(array)
         if _large(array):
-            return torch.from_numpy(self._tiled(magnitude, array, np.empty_like(array)))
+            return torch.from_numpy(self._tiled(magnitude, array, self._room(array, place)))
         # What numpy makes of arrays without axes is a number.
         return torch.from_numpy(np.asarray(array * self.factor(array)))
+
+    def _room(self, array: Any, place: int | None) -> Any:
+        """Memory for a large array like another, the same one each time for a ``place``."""
+        if place is None or array.size > REUSED:
+            return np.empty_like(array)
+        key = place, array.dtype
+        if key not in self.buffers or self.buffers[key].size < array.size:
+            self.buffers[key] = np.empty(array.size, array.dtype)
+        return self.buffers[key][: array.size].reshape(array.shape)
 
     def _tiled(self, magnitude: float, array: Any, out: Any, exact: Any = None) -> Any:
         """A large array times the factors that `uniform` repeats, a period at a time: without

@@ -40,11 +40,14 @@ INSIDE = frozenset(
     avg_pool2d _softmax _log_softmax
     """.split()
 )
-# Arguments that an operator of these writes to, by position: running statistics, which a rounded copy
-# would not bring back.
-WRITTEN = dict.fromkeys(
-    ("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm"), (3, 4)
-)
+# Arguments that an operator of these writes to, by position, which a rounded copy would not bring back:
+# running statistics, and what is added to in place.
+WRITTEN = {
+    **dict.fromkeys(("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm"), (3, 4)),
+    "scatter_add_": (0,),
+}
+# Those whose results are never in the memory of an input, and which are done with these when they return.
+CONSUMING = frozenset("mm bmm addmm baddbmm addmv mv dot convolution convolution_backward".split())
 # Factorizations and solvers: errors are relative to the norm of the whole matrix.
 NORMWISE = frozenset(
     """
