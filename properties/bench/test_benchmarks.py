@@ -131,6 +131,32 @@ def test_missing_peer_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None  # what is not installed cannot be imported
+sys.path[:0] = [r"{bench}", r"{bench}/tools"]
+import collect
+for one in collect.discovered(collect.WITHOUT_TORCH):
+    print(one.name.removeprefix("benchmarks."))
+"""
+
+
+def test_what_is_measured_in_jax_needs_no_torch() -> None:
+    """Where torch is not installed the benchmarks of JAX are found, and of each family what compiles is
+    a figure beside what is compiled.
+    """
+    program = WITHOUT_TORCH.format(bench=BENCH)
+    seen = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=BENCH
+    )
+    names = set(seen.stdout.split())
+    for family in ("JaxCoupling", "JaxSpline", "JaxMaskedAutoregressive"):
+        for call in ("log_prob", "training_step"):
+            steady, first = (f"jax_flows.{family}.track_{one}{call}" for one in ("", "first_"))
+            assert {steady, first} <= names
+    assert {"audit.JaxTarget.track_seconds", "audit.JaxTarget.track_again_seconds"} <= names
+
+
 def test_counts_repeat() -> None:
     """Two counts of one case are equal."""
     counts: Any = importlib.import_module("benchmarks.memory").CouplingCounts()

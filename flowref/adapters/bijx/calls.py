@@ -35,7 +35,8 @@ def chain(parts: Sequence[Any]) -> Any:
 
 
 def invert(obj: Any) -> Any:
-    return obj.invert()
+    # As its class defines it: the flag of a CondInverse has the same name, and hides the method.
+    return type(obj).invert(obj)
 
 
 def flow_forward(obj: Any, x: Any, context: Any = None) -> Any:

@@ -79,17 +79,19 @@ def present(
     # Only of what nobody says how accurate it is more steps are asked for.
     if condition.part or not facts.promises.get("assumed-accuracy"):
         return subject
-    turned = refined(live.object, 1)[1]
 
-    def finer(times: int) -> Subject:
-        leaves, tree = apart(refined(live.object, times)[0])
+    def finer(times: int) -> Subject | None:
+        obj, turned = refined(live.object, times)
+        if not turned:  # where its steps are written nothing tells
+            return None
+        leaves, tree = apart(obj)
         shapes = [(leaf.shape, str(leaf.dtype)) for leaf in leaves]
         programs = programs_of(tree, shapes, dialect, True)
         programs.traced.update(live.programs.traced)
         solved = replace(live, programs=programs, leaves=leaves, results=OrderedDict())
         return subject_of(solved, name, condition, scale)
 
-    return replace(subject, refined=finer if turned else None)
+    return replace(subject, refined=finer)
 
 
 def kept_of(obj: Any, dialect: Dialect, facts: Facts) -> list[bool]:

@@ -1,5 +1,6 @@
-"""Densities as users of JAX write them: a flow whose samples come back from a normal base, one of levels
-between two bounds, which begins with a logit, and the logit by itself; with the slips of each.
+"""Densities as users of JAX write them: a flow whose samples come back from a normal base, an affine one,
+one of levels between two bounds, which begins with a logit, the logit by itself, and a density on a
+simplex; with the slips of each.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from typing import Any
 import equinox
 import jax
 import jax.numpy as jnp
+from jax.scipy.special import gammaln
 from jax.scipy.stats import norm
 
-from flowref.zoo.jax_specimens.flows import Halves, network
+from flowref.zoo.jax_specimens.flows import Halves, mixing, network
 from flowref.zoo.specimens.specimen import Specimen
 
 ALPHA, LEVELS = 0.05, 256
@@ -132,6 +134,57 @@ class Levelled(equinox.Module):  # type: ignore[misc]  # equinox is not looked i
         return -self.log_prob(x) / 3 / (1.0 if self.defect == "nats" else math.log(2))
 
 
+class Affine(equinox.Module):  # type: ignore[misc]  # equinox is not looked into
+    """A normal distribution, as the flow that makes it standard normal."""
+
+    matrix: Any
+    shift: Any
+    base: Any
+    defect: str = equinox.field(static=True, default="")
+    event_shape = (3,)
+    promises = ("constant-jacobian",)
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        ladj = jnp.linalg.slogdet(self.matrix)[1]
+        return (x - self.shift) @ self.matrix.T, jnp.full(len(x), ladj)
+
+    def inverse(self, z: Any) -> tuple[Any, Any]:
+        """Latents to data."""
+        ladj = -jnp.linalg.slogdet(self.matrix)[1]
+        return jnp.linalg.solve(self.matrix, z.T).T + self.shift, jnp.full(len(z), ladj)
+
+    def log_prob(self, x: Any) -> Any:
+        """Of each row."""
+        z, ladj = self.forward(x)
+        return self.base.log_prob(z) + (2 * ladj if self.defect == "covariance" else ladj)
+
+    def sample(self, key: Any, n: int) -> Any:
+        """So many rows."""
+        z = self.base.sample(key, n)
+        return (1.2 if self.defect == "wide" else 1.0) * self.inverse(z)[0]
+
+
+class Dirichlet(equinox.Module):  # type: ignore[misc]  # equinox is not looked into
+    r"""$\log p(x) = \log\Gamma(\sum_i a_i) - \sum_i \log\Gamma(a_i) + \sum_i (a_i - 1) \log x_i$."""
+
+    raw: Any
+    defect: str = equinox.field(static=True, default="")
+    event_shape = (3,)
+    domain = "simplex"
+
+    def log_prob(self, x: Any) -> Any:
+        """Of each row."""
+        a = jnp.exp(self.raw) + 1
+        normalizer = gammaln(a.sum()) - gammaln(a).sum()
+        power = a if self.defect == "power" else a - 1
+        return normalizer + (power * jnp.log(x)).sum(-1)
+
+    def sample(self, key: Any, n: int) -> Any:
+        """So many rows."""
+        return jax.random.dirichlet(key, jnp.exp(self.raw) + 1, (n,))
+
+
 def flow(defect: str = "") -> Any:
     """A density of vectors."""
     return Flow(Halves(network(2, 4, 1)), Halves(network(2, 4, 2)), StandardNormal(4), defect)
@@ -148,6 +201,16 @@ def logit(defect: str = "") -> Any:
     return Logit(defect=defect)
 
 
+def affine(defect: str = "") -> Any:
+    """An affine flow."""
+    return Affine(mixing(3), jnp.linspace(-0.5, 0.5, 3), StandardNormal(3), defect)
+
+
+def dirichlet(defect: str = "") -> Any:
+    """A density of three numbers that sum to one."""
+    return Dirichlet(jnp.array([0.5, 1.0, 0.2]), defect)
+
+
 SPECIMENS = (
     Specimen(
         "flow",
@@ -156,6 +219,11 @@ SPECIMENS = (
             "sampled-forward": ("sampling/overlap",),
         },
     ),
+    Specimen(
+        "affine",
+        {"covariance": ("density/affine-oracle",), "wide": ("sampling/pit-uniform",)},
+    ),
+    Specimen("dirichlet", {"power": ("sampling/on-a-simplex",)}),
     Specimen("levelled", {"nats": ("density/bits-per-dim",)}),
     Specimen("logit", {"slope-missing": ("bijection/log-det", "preprocessing/logit-derivative")}),
 )

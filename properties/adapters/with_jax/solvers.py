@@ -67,6 +67,28 @@ def integrated(slip: bool = False, steps: int = 12) -> Any:
     )
 
 
+class Written(eqx.Module):
+    """The same in two steps, of which nothing but its code tells; of one event."""
+
+    w: jax.Array
+    v: jax.Array
+    slip: bool = eqx.field(static=True, default=False)
+
+    def forward(self, x: Any) -> Any:
+        """There."""
+        return Integrated(self.w, self.v, 2).forward(x)
+
+    def inverse(self, y: Any) -> Any:
+        """And back; with a slip, on."""
+        return self.forward(y) if self.slip else Integrated(self.w, self.v, 2).inverse(y)
+
+
+def written(slip: bool = False) -> Any:
+    """A solver whose steps no attribute tells."""
+    w = jnp.sin(jnp.arange(12.0).reshape(6, 2))
+    return Written(w, 0.6 * jnp.cos(jnp.arange(12.0).reshape(6, 2)), slip)
+
+
 class Halved(eqx.Module):
     """A monotone map whose inverse is found by halving brackets, as often as it takes; of one event."""
 

@@ -46,6 +46,14 @@ def test_what_falls_with_the_steps_is_no_error_of_the_map() -> None:
     assert status("integrated?steps=4", "bijection/log-det") is not Status.VIOLATED
 
 
+@pytest.mark.parametrize(("spec", "accused"), [("written", False), ("written?slip=true", True)])
+def test_steps_that_nothing_tells_accuse_nobody(spec: str, accused: bool) -> None:
+    """Where no attribute tells how many steps are taken, what a coarse method misses on its way back is
+    not judged; a way back that leads on is a gross error, and no solver's.
+    """
+    assert (status(spec, "bijection/inverse-roundtrip") is Status.VIOLATED) is accused
+
+
 def test_knobs_are_turned_in_a_copy() -> None:
     """More steps make another object, and leave the one that is given as it is."""
     flow, other = import_place(PLACE).integrated(), import_place(PLACE).halved()

@@ -13,12 +13,14 @@ from flowref.checking import Settings
 from flowref.model import Status
 
 HOME = "flowref.zoo.jax_specimens."
-FILES = ("densities", "flows", "surjective")
+FILES = ("contractions", "densities", "flows", "surjective")
+# Drawing gamma variables compiles for long.
+DEAR = (f"{HOME}densities:dirichlet",)
 # The first slip of each: `flowref selftest` does all.
 CASES = [
     next(iter(defects.items()))
     for twin, defects in sorted(registry.specimens().items())
-    if twin.startswith(tuple(f"{HOME}{name}:" for name in FILES)) and defects
+    if twin.startswith(tuple(f"{HOME}{name}:" for name in FILES)) and twin not in DEAR
 ]
 SURJECTIVE = [f"{HOME}surjective:{name}" for name in ("absolute", "augment", "drop")]
 
