@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.user import bounds
+from flowref.adapters.user import bounds, contributions
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.settling import Settled
 from flowref.loading.declared import Declared
@@ -89,6 +89,8 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
             lambda: settled(instance, recognition.dialect, declared.facts)
         )
         dialect, conventions, hints = spoken.dialect, spoken.conventions, spoken.hints
+        if dialect.push is not None:
+            conventions += tuple(kernel_spoken(dialect, facts))
         if facts.promises.get("lower-bound"):
             facts, bound = bounded(instance, dialect, facts)
             conventions += (bound,)
@@ -180,7 +182,8 @@ def bounded(instance: Instance, dialect: Dialect, facts: Facts) -> tuple[Facts, 
                 return facts, "a lower bound"
             bound = dialect.log_prob(obj, backend.tensor(x, instance.dtype), given)
             seen.append(np.asarray(backend.array(bound)))
-    if np.array_equal(seen[0], seen[1]):
+    # As built, parts may take out again what others put in, such as the logarithms of one density.
+    if np.array_equal(seen[0], seen[1]) and not contributions.bounds(instance.obj):
         return facts, "log_prob is a lower bound"
     kind = facts.promises["lower-bound"]
     if not isinstance(kind, str):

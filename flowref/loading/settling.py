@@ -24,6 +24,7 @@ from flowref.adapters.user.conventions.syncing import owners, synced, syncing
 from flowref.adapters.user.conventions.turning import batch_last
 from flowref.adapters.user.probing import ROWS
 from flowref.loading.clamps import clamped
+from flowref.loading.drawing import drawing
 from flowref.loading.factory import attributes
 from flowref.loading.initialization import INITIALIZED, initializes, made_ready
 from flowref.loading.instance import GIVE_SHAPE, Instance
@@ -106,6 +107,8 @@ def settled(
             facts, shown = normalizing.completed(obj, spoken.dialect, facts, kept.dtype, kind)
         if shown and facts.normalizer is not None:
             spoken = of_normalizer(spoken, facts.normalizer)
+    if found := drawing(instance, spoken, facts, x, context):
+        return *found, tuple(why)
     if facts.normalizer is None and (method := unsynced(instance, spoken.dialect)):
         repair = partial(synced, method=method)
         spoken = replace(spoken, dialect=replace(spoken.dialect, repair=repair))

@@ -229,7 +229,7 @@ class Overwriting(Scaled):
 class OtherNames(Scaled):
     """A map beside forward, with a running log-det that starts at zero, and a way back."""
 
-    def forward_transform(self, x: Any, logdet: Any = 0) -> Any:
+    def flow(self, x: Any, logdet: Any = 0) -> Any:
         """Data to latents."""
         value, ladj = self.onward(x)
         return value, logdet + ladj
@@ -398,9 +398,9 @@ def test_what_is_right_holds_and_what_is_wrong_is_told(name: str, law: str, stat
 
 def test_a_map_and_its_way_back_under_other_names_are_proposed_together() -> None:
     """The sentence names both options, which then are taken."""
-    with pytest.raises(TargetError, match=r"\?forward=forward_transform&inverse=reverse"):
+    with pytest.raises(TargetError, match=r"\?forward=flow&inverse=reverse"):
         recipe_of(parse_target(spec("OtherNames")))
-    chosen = spec("OtherNames", "?forward=forward_transform&inverse=reverse")
+    chosen = spec("OtherNames", "?forward=flow&inverse=reverse")
     found = recipe_of(parse_target(chosen)).recognized
     assert "running log-det, added (logdet)" in found.conventions
     assert found.kind == "bijection with inverse"

@@ -6,6 +6,7 @@ import copy
 import gc
 import io
 import pickle
+from collections import OrderedDict
 from typing import Any
 
 import torch
@@ -39,7 +40,7 @@ def weights(stage: Stage, step: steps.Weights) -> dict[str, Array]:
 def reload(stage: Stage, step: steps.Reload) -> None:
     """The state_dict goes into a newly built object."""
     owned = stage.modules()
-    saved = [{k: duplicate(v) for k, v in module.state_dict().items()} for module in owned]
+    saved = [kept(module.state_dict()) for module in owned]
     training = [module.training for module in owned]
     stage.obj = stage.live.fresh()
     for module, values, mode in zip(stage.modules(), saved, training, strict=True):
@@ -50,13 +51,21 @@ def reload(stage: Stage, step: steps.Reload) -> None:
 def save(stage: Stage, step: steps.Save) -> None:
     """The state_dict is kept."""
     owned = stage.modules()
-    stage.saved = [{k: duplicate(v) for k, v in one.state_dict().items()} for one in owned]
+    stage.saved = [kept(one.state_dict()) for one in owned]
 
 
 def restore(stage: Stage, step: steps.Restore) -> None:
     """The state_dict that was kept goes back into the object."""
     for module, values in zip(stage.modules(), stage.saved, strict=True):
-        module.load_state_dict({k: duplicate(v) for k, v in values.items()}, strict=True)
+        module.load_state_dict(kept(values), strict=True)
+
+
+def kept(state: Any) -> Any:
+    """A copy of a state_dict, with the versions of its modules, which hooks ask for: a file has them."""
+    copied = OrderedDict((name, duplicate(value)) for name, value in state.items())
+    if hasattr(state, "_metadata"):
+        copied._metadata = state._metadata  # type: ignore[attr-defined]  # as torch does
+    return copied
 
 
 def rounded(stage: Stage, step: steps.Rounded) -> None:

@@ -8,8 +8,9 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.contribution.calls import Given, contribution
+from flowref.laws.contribution.filling import filled
 from flowref.laws.contribution.integral import ERRORS, STAGES
-from flowref.laws.contribution.places import filled, proposed
+from flowref.laws.contribution.places import proposed
 from flowref.laws.contribution.sets import drawn_on, normal_on
 from flowref.model import (
     STATISTICAL,

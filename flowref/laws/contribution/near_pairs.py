@@ -9,8 +9,9 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.contribution.calls import Given, contribution
+from flowref.laws.contribution.filling import filled
 from flowref.laws.contribution.integral import ERRORS, few_entries
-from flowref.laws.contribution.places import filled, whole
+from flowref.laws.contribution.places import whole
 from flowref.laws.contribution.sets import drawn_on, whole_entries
 from flowref.model import STATISTICAL, Array, Batch, Residual, Support, Undecidable, law
 from flowref.model.abilities import TwoWay

@@ -19,6 +19,9 @@ SOME = 64
 # A standard normal distribution has less than 1e-6 beyond that; and how near to its ends latents come
 # that fill a set.
 REACH, NEAR = 5.0, 0.03
+# What a few thousand numbers that are spread over a line have beyond it; how much of it they fill is
+# measured.
+BEYOND = 2.5
 # How often forward draws again, where it draws; what may be off where a latent comes back, and which
 # share of latents may be repeated.
 AGAIN, BACK, REPEATED = 32, 1e-6, 0.02
@@ -87,9 +90,10 @@ def placed(flow: Pushing, seed: int) -> Place:
 def latents_of(flow: Pushing, seed: int, count: int) -> Array | None:
     """Latents of points near and far; None where they are refused, or not all are finite."""
     rng, some = np.random.default_rng(seed), []
-    for spread in SPREADS:
+    for turn, spread in enumerate(SPREADS):
         x = Points(flow.domain, flow.event_shape, 0.0, spread).draw(rng, count // len(SPREADS))
-        out, refused = attempt(flow.push, x, seed, None)
+        # Noise of its own for each, or it would be repeated.
+        out, refused = attempt(flow.push, x, seed + 101 * turn, None)
         if not refused:
             some.append(np.asarray(out.value, dtype=np.float64))
     z = np.concatenate(some) if some else None
@@ -129,10 +133,10 @@ def spread_over(z: Array) -> Support | None:
     low, high = flat.min(0), flat.max(0)
     if z.ndim > 1 and z.shape[-1] > 1 and (np.diff(z, axis=-1) > 0).all():
         return Support.parse("ordered")
-    if (low < -REACH).all() and (high > REACH).all():
+    if (low < -BEYOND).all() and (high > BEYOND).all():
         return REAL
     if (low > 0).all() and (low < NEAR).all():
-        if (high > REACH).all():
+        if (high > BEYOND).all():
             return Support.parse("positive")
         if (high < 1).all() and (high > 1 - NEAR).all():
             return Support.parse("unit")
@@ -162,16 +166,6 @@ def share_of(flow: Pushing, support: Support, seed: int) -> Place:
     inside = (there.min(1) <= z + room) & (z - room <= there.max(1))
     share = float(inside.reshape(count, -1).all(1).mean())
     return Place(support, share, not draws)
-
-
-def filled(flow: Pushing, seed: int) -> Support:
-    """Where latents lie, each point being one; `Undecidable` where that is not known."""
-    place = placed(flow, seed)
-    if not place.sure or place.share < 1:
-        raise Undecidable(
-            f"its codomain is not declared, and may be less than {place.support}; {SAY}"
-        )
-    return place.support
 
 
 def proposals(flow: Pushing, inside: Support, seed: int) -> list[Points | Levels]:

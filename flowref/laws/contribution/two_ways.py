@@ -8,8 +8,8 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.contribution.calls import Given
+from flowref.laws.contribution.filling import filled
 from flowref.laws.contribution.integral import ERRORS, SHARE, STAGES, UNEVEN, few_entries
-from flowref.laws.contribution.places import filled
 from flowref.laws.contribution.sets import drawn_on
 from flowref.laws.contribution.weighing import weighed
 from flowref.model import STATISTICAL, Array, Batch, Residual, Support, Undecidable, law

@@ -11,7 +11,14 @@ from typing import Any
 from flowref.adapters.user.conventions import asking, signatures
 from flowref.adapters.user.conventions.arrays import through_arrays
 from flowref.adapters.user.conventions.encoding import DECODE, ENCODE, encodes
-from flowref.adapters.user.conventions.names import BESIDE, BOTH, METHODS, PAIRS, sign_of
+from flowref.adapters.user.conventions.names import (
+    BESIDE,
+    BOTH,
+    METHODS,
+    PAIRS,
+    TRANSFORMS,
+    sign_of,
+)
 from flowref.model import SpecError
 
 Chosen = Mapping[str, str]
@@ -159,6 +166,11 @@ def _forward_way(obj: Any, chosen: Chosen) -> Way | None:
         return Way("0", form="pair", words="a pair of functions: forward, inverse")
     if signatures.own(obj, BOTH):
         return Way(BOTH, words=f"forward: {BOTH}()")
+    if signatures.own(obj, TRANSFORMS):
+        way = Way(TRANSFORMS, words=f"forward: {TRANSFORMS}()")
+        way = _running(obj, way, TRANSFORMS, chosen)
+        if way.form == "running":
+            return way
     if signatures.taken_by(obj) and signatures.own(obj, BESIDE["forward"]):
         return Way("forward", form="beside", words=f"log-det: {BESIDE['forward']}()")
     if signatures.taken_by(obj):

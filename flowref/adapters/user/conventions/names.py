@@ -14,6 +14,8 @@ SIGNS = ("direction", "dir", "mode")
 METHODS = ("backward", "reverse")
 # Pairs of methods that go forward and back, where there is no forward.
 PAIRS = (("x_to_z", "z_to_x"), ("forward_and_log_det", "inverse_and_log_det"))
+# The method of a map that takes a running log-det, where forward is the value alone or missing.
+TRANSFORMS = "forward_transform"
 # The method of a callable map that returns the value and the log-det; the inverse is another object.
 BOTH = "call_and_ladj"
 # Methods of a map and of its inverse, each with another method for its log-det.
