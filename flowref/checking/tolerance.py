@@ -36,6 +36,9 @@ ALONE, LEAST_AROUND, FINEST = 1000.0, 6, 16.0
 # Operations of a round trip from which on the runs that confirm are half as many, and entries of an
 # event from which on they are a quarter: what sums over so many varies little from run to run.
 COSTLY, VAST = 10_000, 1024
+# From so many operations on, as solvers of differential equations take them, a first judgement ends with
+# the glance: what then violates is measured again before it accuses anybody.
+LENGTHY = 2500
 # After the glance a batch is measured so many times at once (see `Response`).
 STACKED, STACKED_HIGH = 2, 3
 # A first glance: so many runs, or one, settle residuals that are this many times smaller than what they
@@ -78,6 +81,8 @@ def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str
             clear |= _lost(glance, response)
         if clear.all() or (large and (clear | far_beyond(glance)).all()):
             return _masked(glance)
+    if first and measurement.subject.operations > LENGTHY:
+        return _masked(glance)
     heavy = measurement.subject.cost.heavy
     if heavy and not first:
         response.runs(1)

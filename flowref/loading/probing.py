@@ -14,13 +14,14 @@ import numpy as np
 from flowref.adapters.user import bounds, contributions
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.settling import Settled
+from flowref.adapters.user.solvers import integrates
 from flowref.loading.declared import Declared
 from flowref.loading.instance import Instance, Refusal
 from flowref.loading.kernels import settled as kernel_settled
 from flowref.loading.kernels import spoken as kernel_spoken
 from flowref.loading.recognition import Recognition
 from flowref.loading.settling import points_of, settled
-from flowref.loading.trips import iterating, round_trip
+from flowref.loading.trips import iterating, refinable, round_trip
 from flowref.model import (
     OBJECT,
     USER,
@@ -111,7 +112,13 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     trip = round_trip(subject, backend)
     operations = trip.operations
     if recognition.adapter.name == USER:
-        facts, found = iterating(facts, trip)
+        assumed = replace(facts, promises={**facts.promises, "assumed-accuracy": True})
+        turned = partial(
+            backend.subject, str(target), instance.copy, dialect, assumed, condition, resolve, 0
+        )
+        facts, found = iterating(
+            facts, trip, lambda: integrates(instance.obj) or refinable(turned(), backend, trip)
+        )
         conventions += found
         set_aside = spoken.broken
     if recognition.adapter.name == USER or target.adapter in (USER, OBJECT):

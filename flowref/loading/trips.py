@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,6 +23,9 @@ from flowref.model import (
 LARGE = 64
 # What the inverse and the log-det of a solver are held to where nothing is promised of them.
 FOUND, SOLVED = 1e-5, 1e-4
+# What reads its parameters so often in one call may be a solver; it is one if so many times the steps of
+# a knob take so many times the operations, and move what comes out by no more than this.
+SEVERAL, FINER, MORE, NEARLY = 5, 4, 1.2, 0.1
 
 
 class Trip(NamedTuple):
@@ -68,15 +72,39 @@ def round_trip(subject: Subject, backend: Backend) -> Trip:
     return Trip(there.operations, back.operations, there.readings, back.readings)
 
 
-def iterating(facts: Facts, trip: Trip) -> tuple[Facts, tuple[str, ...]]:
+def refinable(subject: Subject, backend: Backend, trip: Trip) -> bool:
+    """Whether a map has a knob that lets it take more steps, and comes out nearly the same with these.
+    ``subject`` is one that can be ``refined``.
+    """
+    finer = None if subject.refined is None else subject.refined(FINER)
+    if finer is None or finer.forward is None or subject.forward is None:
+        return False
+    x = draw(subject.domain, (3, *subject.event_shape), np.random.default_rng(1))
+    shape = subject.context_shape
+    context = None if shape is None else np.random.default_rng(2).standard_normal((3, *shape))
+    with backend.count_operations() as counted:
+        there = np.asarray(finer.forward(x, context).value, dtype=np.float64)
+    here = np.asarray(subject.forward(x, context).value, dtype=np.float64)
+    same = here.shape == there.shape and bool(np.isfinite(there).all())
+    near = same and np.abs(there - here).max() <= NEARLY * (1 + np.abs(here).max())
+    return bool(near and counted.operations > MORE * trip.there)
+
+
+def iterating(
+    facts: Facts, trip: Trip, has_knob: Callable[[], bool] = lambda: False
+) -> tuple[Facts, tuple[str, ...]]:
     """Facts of a user's object with the accuracy that a solver in it is held to where it promises
     none, and what is said of it.
 
     A map that goes through its coordinates one by one reads each parameter, and runs each operation,
-    as often as there are coordinates; an iteration does so many times more.
+    as often as there are coordinates; an iteration does so many times more. An adaptive solver may take
+    fewer steps than there are coordinates: then a knob tells (see `refinable`), or a library that it calls.
     """
     times = 2 * math.prod(facts.event_shape) + 8
     solves = trip.read_there > times
+    if not solves and trip.read_there >= SEVERAL and not facts.cost.heavy:
+        with contextlib.suppress(Exception):  # then nothing is known of it
+            solves = has_knob()
     searches = trip.back > times * max(1, trip.there) or (
         trip.read_back > times * max(1, trip.read_there)
     )

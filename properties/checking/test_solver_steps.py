@@ -48,7 +48,34 @@ class Euler(nn.Module):
         return self.follow(z, 1 if self.slip == "not-reversed" else -1)
 
 
+class Wide(Euler):
+    """The same of more entries than it takes steps, as an adaptive solver does of a gentle field."""
+
+    event_shape = (12,)
+
+    def __init__(self, slip: str = "") -> None:
+        super().__init__(slip)
+        self.n_steps = 6
+        numbers = torch.arange(144.0).reshape(12, 12)
+        self.weight = nn.Parameter(0.1 * torch.sin(numbers) + 0.1 * torch.eye(12))
+
+
 LAWS = ("bijection/log-det", "bijection/inverse-roundtrip")
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_fewer_steps_than_entries_are_not_accused(law: str) -> None:
+    """A knob tells that it is a solver, where the number of its steps does not."""
+    assert check(Wide(), law, QUICK).status is not Status.VIOLATED
+
+
+@pytest.mark.parametrize(
+    ("slip", "law"),
+    [("scaled", "bijection/log-det"), ("not-reversed", "bijection/inverse-roundtrip")],
+)
+def test_a_slip_of_fewer_steps_than_entries_is_accused(slip: str, law: str) -> None:
+    """As ever."""
+    assert check(Wide(slip), law, QUICK).status is Status.VIOLATED
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 import flowref
 from flowref import loading, registry
+from flowref.adapters.user.solvers import integrates
 from flowref.model import Status
 
 STRANGE = Path(__file__).parents[1] / "adapters" / "strange.py"
 SOLVERS = "flowref.zoo.specimens.solvers"
+odeint: Any = pytest.importorskip("torchdiffeq").odeint
 FOUND, SOLVED = "inverse-tolerance", "log-det-tolerance"
 
 
@@ -42,3 +47,23 @@ def test_a_search_may_stop_at_a_rounding_of_one(law: str) -> None:
     [-1000, 1000] is right though points lie farther out.
     """
     assert flowref.check(f"{SOLVERS}:logistic_mixture", law).status is Status.HOLDS
+
+
+class Literal(nn.Module):
+    """A field followed by torchdiffeq, with tolerances that stand in the call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The state at the end."""
+        times = torch.tensor([0.0, 1.0], dtype=x.dtype)
+        end: torch.Tensor = odeint(lambda t, y: self.net(y).tanh(), x, times, rtol=1e-5, atol=1e-5)
+        return end[-1]
+
+
+def test_code_that_calls_a_solver_is_known() -> None:
+    """By what its methods name, also within a container; others name none."""
+    assert integrates(Literal()) and integrates(nn.Sequential(nn.Linear(2, 2), Literal()))
+    assert not integrates(nn.Sequential(nn.Linear(2, 2), nn.Tanh()))

@@ -24,6 +24,8 @@ from flowref.model.abilities import Bijection, Density, Pulling
 MODERATE, FAR = 3.0, 16.0
 # What gradients beyond may be off, relatively.
 COARSE = 1e-3
+# From so many operations of a round trip on there are fewer differences.
+LENGTHY = 2500
 # At so many points it is seen whether a clamp clips, in so many coordinates.
 TRIED, ENTRIES = 4, 32
 
@@ -58,7 +60,8 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
     support = flow.density_support if which == "log_prob" else flow.domain
     direction = within(points, directions(points.shape, batch.seed) * (1 + np.abs(points)), support)
     with np.errstate(all="ignore"):
-        difference = quotient(measure, points, direction, support, flow.facts.cost.heavy)
+        long = flow.facts.cost.heavy or flow.operations > LENGTHY
+        difference = quotient(measure, points, direction, support, long)
     slope = difference.slope
     cotangents = (weights, None) if of == "value" else (None, weights)
     try:

@@ -1,0 +1,34 @@
+"""Whether code hands its field to a library that solves differential equations."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any
+
+# Libraries whose functions follow a field, each as exactly as it is told at the call.
+LIBRARIES = ("torchdiffeq", "torchode", "diffrax")
+
+
+def integrates(obj: Any) -> bool:
+    """Whether a method of an object, or of a module within, names a function of such a library."""
+    return any(
+        str(getattr(named, "__module__", None) or getattr(named, "__name__", "")).partition(".")[0]
+        in LIBRARIES
+        for function in _methods(obj)
+        for named in _named(function)
+    )
+
+
+def _methods(obj: Any) -> Iterator[types.FunctionType]:
+    modules = obj.modules() if callable(getattr(obj, "modules", None)) else (obj,)
+    for kind in {type(one) for one in modules}:
+        for base in kind.__mro__:
+            yield from (one for one in vars(base).values() if isinstance(one, types.FunctionType))
+
+
+def _named(function: types.FunctionType) -> Iterator[Any]:
+    """What a function names of its module."""
+    for name in function.__code__.co_names:
+        if name in function.__globals__:
+            yield function.__globals__[name]
