@@ -16,6 +16,7 @@ from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.settling import Settled
 from flowref.adapters.user.solvers import integrates
 from flowref.loading.declared import Declared
+from flowref.loading.estimates import measured
 from flowref.loading.instance import Instance, Refusal
 from flowref.loading.kernels import settled as kernel_settled
 from flowref.loading.kernels import spoken as kernel_spoken
@@ -109,6 +110,7 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     cost = backend.cost(instance.copy(), dialect, facts, instance.dtype, LONGEST)
     facts = replace(facts, cost=cost, built_here=target.adapter not in (USER, OBJECT))
     subject = backend.subject(str(target), instance.copy, dialect, facts, condition, resolve, 0)
+    facts = measured(facts, subject)
     trip = round_trip(subject, backend)
     operations = trip.operations
     if recognition.adapter.name == USER:

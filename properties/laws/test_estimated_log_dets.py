@@ -162,3 +162,77 @@ def test_kinks_between_the_points_of_a_difference_accuse_no_gradient(seed: int) 
     law = "bijection/log-det-estimate-gradient"
     verdict = check(Kinked(), law, Settings("quick", seed))
     assert verdict.status in (Status.HOLDS, Status.INCONCLUSIVE), verdict.reason
+
+
+CONDUCT = (
+    "conduct/earlier-calls",
+    "conduct/same-tensor",
+    "conduct/value-gradient",
+    "bijection/finite",
+    "state/copies-equal",
+    "state/reload-equals",
+)
+
+
+@pytest.mark.parametrize("law", CONDUCT)
+def test_what_an_estimate_draws_is_held_where_calls_are_compared(law: str) -> None:
+    """Laws that repeat a call in one random state speak of estimates, and accuse no healthy one."""
+    torch.manual_seed(0)
+    assert check(roulette(), law, QUICK).status is Status.HOLDS
+
+
+class Remembering(nn.Module):
+    """An estimate of which the values remember the point that was asked for last; or that draws
+    from a generator of its own, or of which the values are drawn too.
+    """
+
+    event_shape, estimator = (2,), True
+
+    def __init__(self, slip: str) -> None:
+        super().__init__()
+        self.slip = slip
+        self.weight = nn.Parameter(torch.tensor(0.3))
+        self.last = torch.zeros(())
+        self.generator = torch.Generator().manual_seed(0)
+
+    def forward(self, x: Any) -> Any:
+        """A stretch of which the log-det is off by noise of mean zero."""
+        before, self.last = self.last, x.detach()[0, 0].clone()
+        own = self.generator if self.slip == "own" else None
+        noise = torch.randn(len(x), generator=own, dtype=x.dtype)
+        z = x * self.weight.exp()
+        if self.slip == "last":
+            z = z + 0.1 * before
+        if self.slip == "values":
+            z = z + 0.1 * torch.randn((), dtype=x.dtype)
+        return z, 2 * self.weight + noise
+
+
+def test_an_estimate_that_remembers_is_accused() -> None:
+    """Its values depend on calls before, whatever its log-det draws."""
+    assert check(Remembering("last"), "conduct/earlier-calls", QUICK).status is Status.VIOLATED
+
+
+def test_noise_of_a_generator_of_its_own_is_not_held() -> None:
+    """No random state repeats its calls: laws that compare them wait, and accuse nobody."""
+    verdict = check(Remembering("own"), "conduct/earlier-calls", QUICK)
+    assert verdict.status is Status.NOT_APPLICABLE
+    assert verdict.waits
+
+
+@pytest.mark.parametrize(
+    ("slip", "status"), [("", Status.NOT_APPLICABLE), ("values", Status.VIOLATED)]
+)
+def test_values_that_are_drawn_are_no_estimate(slip: str, status: Status) -> None:
+    """A promise about log-dets excuses noise in these, and in nothing else."""
+    verdict = check(Remembering(slip), "conduct/deterministic", QUICK)
+    assert verdict.status is status
+    assert not verdict.waits
+
+
+def test_laws_of_each_number_are_not_about_drawn_log_dets() -> None:
+    """That one estimate is the log-det has no meaning: it waits for nothing, and its mean is judged."""
+    verdict = check(series(), "bijection/log-det", QUICK)
+    assert verdict.status is Status.NOT_APPLICABLE
+    assert not verdict.waits
+    assert "bijection/log-det-estimate" in verdict.reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt, log_det
-from flowref.laws.common.requirements import not_estimator
+from flowref.laws.common.requirements import repeatable
 from flowref.model import ADVICE, EXACT, Array, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import Bijection, Flow
 
@@ -30,7 +30,7 @@ def has_ends(flow: Flow) -> bool:
     effort=1,
     size=3,
     scales=(0.0,),
-    applies=has_ends & not_estimator,
+    applies=has_ends & repeatable,
     source="pixels are 0 and 1, and the last bin of a spline is that of the end as well",
     pointwise=True,
 )

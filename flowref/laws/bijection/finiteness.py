@@ -8,7 +8,7 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import inside, rows_max
 from flowref.laws.common.outcomes import attempt, finite, log_det
-from flowref.laws.common.requirements import not_estimator
+from flowref.laws.common.requirements import repeatable
 from flowref.model import (
     EXACT,
     Array,
@@ -54,7 +54,7 @@ ULPS, TOLD = {"float64": 2.0**-43, "float32": 2.0**-18}, 1e-3
     effort=3,
     size=16,
     scales=(0.0,),
-    applies=not_estimator,
+    applies=repeatable,
     source="0/0 at equal heights and the logarithm of a rounded zero are holes of a formula, not of the map",
     pointwise=True,
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from flowref.model import requires
+from flowref.model import Unsupported, requires
 from flowref.model.abilities import Flow
+
+DRAWN = "its log-det is drawn at random, and judged by its mean: bijection/log-det-estimate"
 
 
 @requires("it promises an estimate, which may differ from call to call", waits=True)
@@ -14,6 +16,33 @@ def not_estimator(flow: Flow) -> bool:
     return not flow.promises.get("estimator")
 
 
+@requires("it promises an estimate, and no random state is seen to hold it", waits=True)
+def repeatable(flow: Flow) -> bool:
+    """In one random state the same call of the same batch returns the same: what an estimate draws is
+    then held, and laws that compare such calls speak of estimators, too. Statistics of a batch, by which
+    rows meet on purpose, are left to laws of their own.
+    """
+    promises = flow.promises
+    held = bool(promises.get("held")) and not promises.get("batch-statistics")
+    return held or not promises.get("estimator")
+
+
+@requires("it promises an estimate, which may differ from call to call", waits=True)
+def calculated(flow: Flow) -> bool:
+    """No log-det of it is drawn. Raises `Unsupported` where it is: that a call returns one number, or has
+    the gradient of one, is then not what is stated.
+    """
+    if flow.promises.get("drawn"):
+        raise Unsupported(DRAWN, waits=False)
+    return repeatable(flow)
+
+
+@requires("it promises an estimate, and its values may be approximate as well", waits=True)
+def exact_values(flow: Flow) -> bool:
+    """Where random states are seen to change its log-det alone, its values are no estimate."""
+    return not flow.promises.get("estimator") or bool(flow.promises.get("drawn"))
+
+
 @requires("its train batches are declared to have several rows and no constant feature")
 def any_batch(flow: Flow) -> bool:
     """Whether a train batch may be of one row, or without a spread."""
@@ -22,7 +51,11 @@ def any_batch(flow: Flow) -> bool:
 
 @requires("its log-det is promised to be an estimate", waits=True)
 def exact_log_det(flow: Flow) -> bool:
-    """Estimated log-dets are not held to exact ones."""
+    """Estimated log-dets are not held to exact ones. Raises `Unsupported` where they are seen to be
+    drawn: what is stated of each number then holds for their mean, of which other laws speak.
+    """
+    if flow.promises.get("estimator") and flow.promises.get("drawn"):
+        raise Unsupported(DRAWN, waits=False)
     return not flow.promises.get("estimator")
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from flowref.laws.common.outcomes import attempt, finite, log_det
 from flowref.laws.common.probes import Probe, probe_of
 from flowref.laws.common.requirements import (
+    calculated,
+    exact_values,
     forward_in_closed_form,
     in_double,
     not_estimator,
@@ -137,7 +139,9 @@ def clipped(probe: Probe, row: int, gradient: Array, of: str, support: Support) 
 
 
 # A deterministic float64 call, smooth enough for difference quotients.
-differentiable = in_double & true_gradients & forward_in_closed_form & not_estimator
+smooth = in_double & true_gradients & forward_in_closed_form
+# The gradient of what is drawn may be drawn as well.
+differentiable = smooth & calculated & not_estimator
 
 
 @law(
@@ -147,7 +151,7 @@ differentiable = in_double & true_gradients & forward_in_closed_form & not_estim
     scales=(0.0,),
     effort=4,
     size=16,
-    applies=differentiable,
+    applies=smooth & exact_values,
     source="torch.autograd.gradcheck: a backward pass is the derivative of its forward pass",
     pointwise=True,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import WITH_KERNELS, data, lived, probes, same
-from flowref.laws.common.requirements import has_modules, not_estimator
+from flowref.laws.common.requirements import has_modules, repeatable
 from flowref.laws.conduct.state import NUDGE, UNTRAINABLE, Steps, movable
 from flowref.model import ADVICE, EXACT, Batch, Life, Residual, Unsupported, law
 from flowref.model.abilities import Living
@@ -20,7 +20,7 @@ COPIES: dict[str, Step[None]] = {
 @law(
     "state/copies-equal",
     effort=2,
-    applies=not_estimator,
+    applies=repeatable,
     source="the protocols of copy.deepcopy, pickle and torch.save",
     pointwise=True,
 )

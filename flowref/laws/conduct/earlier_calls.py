@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import WITH_KERNELS, probes, same
-from flowref.laws.common.requirements import not_estimator
+from flowref.laws.common.requirements import repeatable
 from flowref.model import Batch, Residual, Unsupported, law
 from flowref.model.abilities import Living
 from flowref.model.steps import Eval
@@ -15,7 +15,7 @@ from flowref.model.steps import Eval
     effort=2,
     size=16,
     scales=(0.0, 0.3),
-    applies=not_estimator,
+    applies=repeatable,
     source="a cache of the last input or output is asked for another one, or for the other direction",
 )
 def earlier_calls(flow: Living, batch: Batch) -> Residual:

@@ -8,7 +8,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import changed, flags
 from flowref.laws.common.probes import Probe
-from flowref.laws.common.requirements import in_double, not_estimator
+from flowref.laws.common.requirements import in_double, repeatable
 from flowref.laws.conduct.train_mode import has_modes
 from flowref.laws.conduct.training_batches import SHARE, LivingBijection, ordinary, played
 from flowref.model import EXACT, Array, Batch, Residual, Unsupported, law
@@ -25,7 +25,7 @@ ROUNDED = 1e-6
 @law(
     "mode/first-batch-scale",
     version=2,
-    applies=has_modes & not_estimator & in_double,
+    applies=has_modes & repeatable & in_double,
     tolerance=EXACT,
     history="fresh",
     effort=1,

@@ -22,7 +22,7 @@ from flowref.laws.common.probes import (
     probes,
     random,
 )
-from flowref.laws.common.requirements import not_estimator
+from flowref.laws.common.requirements import not_estimator, repeatable
 from flowref.model import (
     ADVICE,
     CONTRACT,
@@ -57,7 +57,7 @@ def layouts_of(points: Array) -> tuple[Layout, ...]:
     former="hygiene/strides-agree",
     effort=3,
     echo=echo_of(POINTED, complete=False),
-    applies=not_estimator,
+    applies=repeatable,
     source="a tensor's values are its meaning; strides are storage",
     pointwise=True,
 )
@@ -151,7 +151,7 @@ def empty_batch(flow: Flow, batch: Batch) -> Residual:
     former="hygiene/batch-one",
     tolerance=EXACT,
     effort=3,
-    applies=not_estimator,
+    applies=repeatable,
     source="squeeze() drops a batch axis of length one along with the rest",
 )
 def batch_one(flow: Flow, batch: Batch) -> Residual:

@@ -9,7 +9,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import BATCHED, POINTWISE, Probe, probes, same
-from flowref.laws.common.requirements import not_estimator
+from flowref.laws.common.requirements import repeatable
 from flowref.laws.conduct.state import NUDGE, not_fixed
 from flowref.model import Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Living
@@ -23,7 +23,7 @@ Steps = Sequence[Step[Any]]
     effort=2,
     size=16,
     scales=(0.0, 0.3),
-    applies=not_estimator,
+    applies=repeatable,
     source="a tensor is a place, not a value: optimizers and data loaders write in place",
 )
 def same_tensor(flow: Living, batch: Batch) -> Residual:

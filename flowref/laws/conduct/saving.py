@@ -10,7 +10,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import WITH_KERNELS, Probe, lived, normalizing_probe, probes, same
-from flowref.laws.common.requirements import any_batch, has_modules, in_double, not_estimator
+from flowref.laws.common.requirements import any_batch, has_modules, in_double, repeatable
 from flowref.laws.conduct.state import NUDGE, Steps, movable
 from flowref.laws.conduct.training_batches import ROWS, ordinary_rows
 from flowref.model import EXACT, Array, Batch, Life, Residual, Unsupported, draw, law
@@ -62,7 +62,7 @@ def restore_equals(flow: Living, batch: Batch) -> Residual:
 @law(
     "state/cast-and-back",
     effort=2,
-    applies=has_modules & in_double & not_estimator,
+    applies=has_modules & in_double & repeatable,
     source="torch.nn.Module.to casts parameters and buffers; a cache is neither",
     pointwise=True,
 )
@@ -92,7 +92,7 @@ def cast_and_back(flow: Living, batch: Batch) -> Residual:
     effort=1,
     size=ROWS,
     scales=(0.0,),
-    applies=has_modules & not_estimator & any_batch,
+    applies=has_modules & repeatable & any_batch,
     source="a last batch of one row, a constant feature: a spread of zero, whose inverse outlives the batch",
 )
 def degenerate_batch(flow: Living, batch: Batch) -> Residual:

@@ -10,7 +10,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import flags
 from flowref.laws.common.probes import probe_of
-from flowref.laws.common.requirements import in_double, not_estimator
+from flowref.laws.common.requirements import in_double, repeatable
 from flowref.laws.conduct.train_mode import has_modes
 from flowref.laws.conduct.training_batches import LivingBijection, played
 from flowref.model import EXACT, Array, Batch, Residual, Unsupported, law
@@ -63,7 +63,7 @@ class Shares(NamedTuple):
 @law(
     "mode/settled",
     version=2,
-    applies=has_modes & not_estimator & in_double,
+    applies=has_modes & repeatable & in_double,
     tolerance=EXACT,
     history="fresh",
     effort=2,

@@ -20,10 +20,10 @@ from flowref.laws.common.probes import (
     probes,
 )
 from flowref.laws.common.requirements import (
+    calculated,
     has_modules,
     has_parameters,
     in_double,
-    not_estimator,
 )
 from flowref.laws.common.structure import LARGE
 from flowref.model import (
@@ -101,7 +101,7 @@ def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
     "conduct/deterministic",
     former="hygiene/deterministic",
     effort=3,
-    applies=not_estimator,
+    applies=calculated,
     source="a likelihood in eval mode is a function of its input",
     by_steps=False,
     pointwise=True,
@@ -170,7 +170,7 @@ def no_global_settings(flow: Flow, batch: Batch) -> Residual:
     force=ADVICE,
     tolerance=EXACT,
     effort=2,
-    applies=not_estimator,
+    applies=calculated,
     source="a deterministic layer that draws from the global stream makes unrelated results depend on it",
     pointwise=True,
 )

@@ -19,7 +19,7 @@ from flowref.laws.common.probes import (
     probes,
     same,
 )
-from flowref.laws.common.requirements import has_modules, has_parameters, not_estimator
+from flowref.laws.common.requirements import has_modules, has_parameters, repeatable
 from flowref.model import ADVICE, EXACT, Batch, Life, Residual, Unsupported, law, requires
 from flowref.model.abilities import Flow, Living
 from flowref.model.call import How
@@ -51,7 +51,7 @@ def not_fixed(flow: Flow) -> bool:
 
 
 # Something deterministic whose parameters may be moved.
-movable = not_fixed & has_modules & has_parameters & not_estimator
+movable = not_fixed & has_modules & has_parameters & repeatable
 
 
 def lives_agree(
@@ -80,7 +80,7 @@ def refused(error: str) -> bool:
 @law(
     "state/reload-equals",
     effort=3,
-    applies=has_modules & not_estimator,
+    applies=has_modules & repeatable,
     source="torch.nn.Module.state_dict holds the whole state of a module; plain tensor attributes are not in it",
     pointwise=True,
 )

@@ -12,7 +12,7 @@ import numpy as np
 from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
 from flowref.laws.common.outcomes import attempt, changed
 from flowref.laws.common.probes import DRAWING, Probe, probe_of, probes
-from flowref.laws.common.requirements import exact_log_det
+from flowref.laws.common.requirements import exact_log_det, repeatable
 from flowref.model import EXACT, VOLUME, Array, Batch, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Bijection, Density, Flow, Invertible, Living
 from flowref.model.steps import Eval, State, Train
@@ -97,7 +97,7 @@ def train_log_det(flow: Bijection, batch: Batch) -> Residual:
 
 @law(
     "mode/train-inverse",
-    applies=has_modes & exact_log_det & inverts_alike,
+    applies=has_modes & repeatable & inverts_alike,
     tolerance=EXACT,
     effort=4,
     scales=(0.0, 0.3, 1.0),

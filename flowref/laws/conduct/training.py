@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt, flags
-from flowref.laws.common.requirements import has_parameters, not_estimator
+from flowref.laws.common.requirements import has_parameters, repeatable
 from flowref.laws.conduct.state import not_fixed
 from flowref.model import EXACT, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Living
@@ -22,7 +22,7 @@ TRIED = "30 steps of Adam of size 0.01 on batches of 64 points with two modes"
     effort=1,
     size=1,
     scales=(0.0,),
-    applies=not_fixed & has_parameters & not_estimator,
+    applies=not_fixed & has_parameters & repeatable,
     source="a state that is reached by an object's own gradients is a valid one",
 )
 def trains(flow: Living, batch: Batch) -> Residual:

@@ -9,7 +9,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import Probe, probe_of
-from flowref.laws.common.requirements import in_double, not_estimator
+from flowref.laws.common.requirements import in_double, repeatable
 from flowref.laws.conduct.train_mode import has_modes
 from flowref.model import EXACT, VALUES, Array, Batch, Life, Residual, Unsupported, draw, law
 from flowref.model.abilities import Bijection, Flow, Invertible, Living
@@ -48,7 +48,7 @@ def ordinary(flow: Flow, seed: int, which: str, rows: int = 0) -> Probe:
 @law(
     "mode/train-roundtrip",
     about=VALUES,
-    applies=has_modes & not_estimator & in_double,
+    applies=has_modes & repeatable & in_double,
     tolerance=EXACT,
     effort=1,
     size=3,

@@ -8,7 +8,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import POINTWISE, Outcomes, Probe, agree, probes
-from flowref.laws.common.requirements import has_modules, not_estimator
+from flowref.laws.common.requirements import has_modules, repeatable
 from flowref.model import CONTRACT, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Flow
 from flowref.model.call import How
@@ -38,7 +38,7 @@ def through(flow: Flow, batch: Batch, how: How, note: str, refusal: str = "") ->
     "conduct/functional-call",
     former="hygiene/functional-call",
     effort=2,
-    applies=has_modules & not_estimator,
+    applies=has_modules & repeatable,
     source="torch.func.functional_call; a derived weight computed ahead of the call does not follow",
     pointwise=True,
 )

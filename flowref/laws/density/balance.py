@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flowref.laws.common.requirements import exact_density, exact_log_det
+from flowref.laws.common.requirements import exact_density, exact_log_det, repeatable
 from flowref.laws.density.consistency import critical, full_dimensional
 from flowref.laws.density.draws import (
     LOST,
@@ -49,6 +49,8 @@ def continuous(flow: Flow) -> bool:
 
 
 comparable = full_dimensional & continuous & exact_log_det & exact_density
+# Laws of samples alone ask nothing of the density.
+sampled = full_dimensional & continuous & repeatable & exact_density
 
 
 @law(

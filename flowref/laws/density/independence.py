@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.density.balance import comparable
+from flowref.laws.density.balance import sampled
 from flowref.laws.density.base import demand_unmoved_base, normal_base, normalizing_calls
 from flowref.laws.density.consistency import unconditional
 from flowref.laws.density.draws import SampledDensity, drawn, number
@@ -40,7 +40,7 @@ DISTINCT = 0.9
     scales=(0.0,),
     size=1,
     effort=2,
-    applies=comparable & unconditional,
+    applies=sampled & unconditional,
     source="independent draws: averages over n of them are off by their deviation over the root of n",
 )
 def rows_independent(flow: SampledDensity, batch: Batch) -> Residual:

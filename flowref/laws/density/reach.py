@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.density.balance import comparable
+from flowref.laws.density.balance import comparable, sampled
 from flowref.laws.density.draws import (
     Frame,
     SampledDensity,
@@ -290,7 +290,7 @@ ROWS, FEWEST, SHARE = 512, 4, 0.05
     scales=(0.0,),
     size=1,
     effort=2,
-    applies=comparable,
+    applies=sampled,
     source="independent draws from a density: two of them are equal with probability zero",
 )
 def rows_differ(flow: SampledDensity, batch: Batch) -> Residual:

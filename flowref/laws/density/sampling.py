@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, rows_max
-from flowref.laws.common.requirements import exact_log_det, has_parameters
+from flowref.laws.common.requirements import exact_log_det, has_parameters, repeatable
 from flowref.laws.density.base import demand_unmoved_base, normal_base, normalizing_calls
 from flowref.laws.density.consistency import (
     LEVEL,
@@ -88,7 +88,7 @@ def maps_of(flow: Invertible) -> list[tuple[Call[Mapped], Call[Mapped]]]:
     size=16,
     scales=(0.0, 0.3),
     effort=3,
-    applies=closed_form,
+    applies=unconditional & repeatable,
     source="Dinh et al., Real NVP (arXiv:1605.08803), section 3.1: samples are z ~ p_Z taken through the inverse",
 )
 def sample_then_inverse(flow: InvertibleSampler, batch: Batch) -> Residual:
