@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.common.arithmetic import reported
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.density.balance import comparable, sampled
 from flowref.laws.density.draws import (
@@ -32,17 +34,24 @@ from flowref.model import (
     law,
     requires,
 )
-from flowref.model.abilities import Density, Flow, offers
+from flowref.model.abilities import Density, Flow, Invertible, offers
 from flowref.model.means import fitting
 
 # Points on random rays, how far they reach, in units of the spread, and the mass beyond which they
 # accuse, twice.
 RAYS, NEAR, REACH, MASS = 1_024, 0.1, 1e8, 1e3
+# Blocks of latents that are moved one at a time, by how much, by how much a base falls there that
+# decays, and what rounding may do to one that does not.
+BLOCKS, FAR, FALL, FLAT = 16, 30.0, 100.0, 1e-6
 # Samples gather at an end where more than this share of them lies within this share of their range.
 END, GATHERED = 0.01, 0.004
 # Points about the samples that look for mass outside the support, the largest weight of one, and
 # how many standard errors the mass must stand out by.
 LOOKED, WEIGHT, ERRORS = 8_000, 20.0, 5.0
+
+
+class InvertibleDensity(Density, Invertible, Protocol):
+    """A density with its map, which goes both ways."""
 
 
 @law(
@@ -55,7 +64,7 @@ LOOKED, WEIGHT, ERRORS = 8_000, 20.0, 5.0
     size=1,
     effort=2,
     applies=comparable,
-    version=2,
+    version=3,
     source="a density that stays up along rays does not integrate to one; Markov's inequality",
 )
 def tails(flow: Density, batch: Batch) -> Residual:
@@ -64,12 +73,14 @@ def tails(flow: Density, batch: Batch) -> Residual:
 
     The estimate has the mass as its mean, so that for a density it exceeds $10^3$ with probability
     $10^{-3}$ at most, twice with $10^{-6}$: that much accuses. The rays reach so far that a density
-    is seen for certain that stays where a standard normal is at four in every dimension.
+    is seen for certain that stays where a standard normal is at four in every dimension. Where nothing
+    tells whether a support ends, it accuses only if the base falls along some latents and not along
+    others, as where the log-density of one scale was forgotten.
     """
     center, spread = _place(flow, batch.seed)
     logs = [_log_mass(flow, center, spread, batch, batch.seed + stage) for stage in range(2)]
     mass = min(logs)
-    if mass > math.log(MASS) and _may_end(flow, batch.seed):
+    if mass > math.log(MASS) and _may_end(flow, batch):
         raise Undecidable(
             "the density stays up where no sample is; where its support ends can be declared "
             "(?support=)"
@@ -95,14 +106,14 @@ def _place(flow: Density, seed: int) -> tuple[Array, Array]:
     return np.zeros(size), np.ones(size)
 
 
-def _may_end(flow: Density, seed: int) -> bool:
+def _may_end(flow: Density, batch: Batch) -> bool:
     """Whether samples gather at an end that is not declared, as those of bounded supports do, or
     repeat as angles do, or there are none to tell.
     """
     if not offers(flow, SampledDensity):
-        return not flow.facts.declared
+        return not flow.facts.declared and not _misses_latents(flow, batch)
     try:
-        draws = drawn(flow, pilot(flow), seed)
+        draws = drawn(flow, pilot(flow), batch.seed)
     except Exception:
         return True
     if periodic(flow, draws):
@@ -114,6 +125,35 @@ def _may_end(flow: Density, seed: int) -> bool:
     near = END * (high - low)
     shares = ((flat < low + near).mean(0), (flat > high - near).mean(0))
     return bool(np.max(shares) > GATHERED)
+
+
+def _misses_latents(flow: Flow, batch: Batch) -> bool:
+    """Whether the base is the same far along some latents that the map reaches, and falls along others:
+    it knows where it ends, and some are not counted.
+    """
+    if not offers(flow, InvertibleDensity):
+        return False
+    context = None if batch.context is None else batch.context[:1]
+    try:
+        z = np.asarray(flow.forward(batch.x[:1], context).value, np.float64)
+        blocks = np.array_split(np.arange(z.size), min(z.size, BLOCKS))
+        moved = np.repeat(z.reshape(1, -1), 1 + 2 * len(blocks), 0)
+        for index, block in enumerate(blocks):
+            moved[1 + 2 * index, block] += FAR
+            moved[2 + 2 * index, block] -= FAR
+        moved = moved.reshape(-1, *z.shape[1:])
+        contexts = None if context is None else np.repeat(context, len(moved), 0)
+        x = np.asarray(flow.inverse(moved, contexts).value)
+        there = flow.forward(x, contexts)
+        log_p = np.asarray(flow.log_prob(x, contexts), np.float64).reshape(len(x))
+        base = log_p - reported(flow, there, len(x))
+    except Exception:  # which error is the affair of other laws
+        return False
+    off = np.abs(np.asarray(there.value) - moved).reshape(len(x), -1).max(1)
+    change = np.where(off < FLAT * FAR, base - base[0], np.nan)[1:].reshape(-1, 2)
+    rounding = FLAT * (1 + np.abs(log_p).max(where=np.isfinite(log_p), initial=0.0))
+    flat, falls = (np.abs(change) < rounding).all(1), (change < -FALL).all(1)
+    return bool(flat.any() and falls.any())
 
 
 def _log_mass(flow: Density, center: Array, spread: Array, batch: Batch, seed: int) -> float:
