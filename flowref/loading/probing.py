@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref import registry
 from flowref.adapters.user import bounds, contributions
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.settling import Settled
@@ -32,6 +33,7 @@ from flowref.model import (
     FlowrefError,
     History,
     Subject,
+    TargetError,
     draw,
     one_line,
     place_of,
@@ -39,6 +41,8 @@ from flowref.model import (
 
 # Nominal nanoseconds after which a call is counted no further.
 LONGEST = 2e9
+# How deep the parts of an object are looked into for a class of its user.
+DEEPEST = 3
 # Coordinates from which on a subject is probed as it was built: train-mode batches cost too much.
 MANY = 256
 
@@ -72,6 +76,8 @@ def probe(instance: Instance, recognition: Recognition, declared: Declared) -> P
     except FlowrefError:
         raise
     except Exception as error:
+        if sentence := lost(instance.obj, error):
+            raise TargetError(sentence) from error
         raise Refusal(declared.facts.event_shape, error) from error
 
 
@@ -104,6 +110,13 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
                 obj, dialect, facts, backend.state_shapes(obj)
             )
         facts = replace(facts, coupling=declared.coupling(facts.event_shape))
+    else:
+        for code in registry.adapters().values():
+            if code.derived is None or code.backend != backend.name:
+                continue
+            if owned(instance.obj, recognition.adapter.package):
+                with backend.sandbox(0, instance.dtype):
+                    facts, conventions = code.derived(instance.copy(), dialect, facts)
     history: History = "fresh" if math.prod(facts.event_shape) >= MANY else "warm"
     condition = Condition(dtype=instance.dtype, history=history)
     resolve = recognition.adapter.recognizes
@@ -136,6 +149,33 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
         conventions += tuple(f"{name} raises, and is set aside" for name in broken)
     runs = f"it runs in {instance.dtype}, and a round trip takes {operations} operations"
     return Probed(dialect, facts, instance.dtype, operations, (*why, runs), conventions, hints)
+
+
+def owned(obj: Any, package: str, depth: int = DEEPEST) -> bool:
+    """Whether an object, or a part of it, is of a user's own class that derives from one of a library."""
+    homes = [str(base.__module__).partition(".")[0] for base in type(obj).__mro__]
+    if package in homes[1:] and homes[0] != package:
+        return True
+    if not depth:
+        return False
+    parts = obj if isinstance(obj, tuple | list) else getattr(obj, "__dict__", {}).values()
+    return any(owned(part, package, depth - 1) for part in parts)
+
+
+def lost(obj: Any, error: Exception) -> str:
+    """What to say of an error about an attribute that an object has, and that what was put together from
+    its leaves has not; empty of any other.
+    """
+    name, kind = getattr(error, "name", None), type(obj).__name__
+    if not isinstance(error, AttributeError) or type(error.obj) is not type(obj) or not name:
+        return ""
+    if name not in getattr(obj, "__dict__", {}):
+        return ""
+    return (
+        f"a {kind} loses its attribute {name} where it is flattened into its leaves and put together again, "
+        "as transformations of JAX do; keep it in tree_flatten (in numpyro name it in pytree_aux_fields or "
+        "pytree_data_fields)"
+    )
 
 
 def refusing(subject: Subject) -> dict[str, str]:

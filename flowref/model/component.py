@@ -199,6 +199,8 @@ class Adapter:
     ``settles(obj, dialect, facts, shapes of its arrays)``: the dialect and the facts of a user's object as calls of it show
     them, and what the line of its target says; for an adapter without a ``package``, which speaks for
     all objects of its ``backend`` that no library owns.
+    ``derived(obj, dialect, facts)``, of the same adapter: the facts of an object in which a user's own class
+    derives from one of a library, as calls show them, and what the line of its target says.
     """
 
     name: str
@@ -212,3 +214,4 @@ class Adapter:
     published: Callable[[], Mapping[str, Component]] = dict
     settles: Settles | None = None
     recognized: Callable[[Any, Mapping[str, str]], Dialect | None] | None = None
+    derived: Callable[[Any, Dialect, Facts], tuple[Facts, tuple[str, ...]]] | None = None

@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import numpy as np
 
 from flowref.backends.jax.live import Live
 from flowref.model import Array, Mapped, Unsupported, derive, seed_of
+
+# What JAX says of loops whose number of steps is not known beforehand: `ValueError`.
+NO_WAY_BACK = "Reverse-mode differentiation does not work"
+
+
+@contextlib.contextmanager
+def reversible() -> Iterator[None]:
+    """Where a call runs through a `jax.lax.while_loop` JAX has no reverse mode, whatever is right: that is
+    `Unsupported`, and no error of the call.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if NO_WAY_BACK not in str(error):
+            raise
+        raise Unsupported(
+            "it runs through a loop of unknown length, through which JAX has no reverse mode",
+            waits=False,
+        ) from error
 
 
 def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> Array:
@@ -17,6 +39,7 @@ def _weights(live: Live, weights: Array | None) -> Array | None:
     return None if weights is None else np.asarray(weights, live.dtype)
 
 
+@reversible()
 def vjp(
     live: Live,
     name: str,
@@ -30,6 +53,7 @@ def vjp(
     return np.asarray(live.evaluate(f"vjp {name}", x, context, *both))
 
 
+@reversible()
 def context_vjp(
     live: Live,
     name: str,
@@ -43,6 +67,7 @@ def context_vjp(
     return np.asarray(live.evaluate(f"context_vjp {name}", x, context, *both))
 
 
+@reversible()
 def curvature(
     live: Live,
     name: str,
@@ -71,6 +96,7 @@ def along(
     return Mapped(value, ladj)
 
 
+@reversible()
 def slope(
     live: Live,
     name: str,

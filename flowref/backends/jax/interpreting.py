@@ -108,7 +108,8 @@ def _apply(equation: Any, given: list[Any], noise: Noise) -> list[Any]:
 def _rounded(name: str, given: list[Any], value: Any, noise: Noise) -> Any:
     if not noise.concerns(value):
         return value
-    where = None if noise.only else _without_error(name, given)
+    # In the search for a dtype whole numbers, such as a mask and what is left of one, are exact in any.
+    where = jnp.round(value) == value if noise.only else _without_error(name, given)
     if where is True:
         return value
     noised = noise.rounded(value, SPECIAL.get(name, 1.0))

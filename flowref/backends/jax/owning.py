@@ -18,7 +18,7 @@ PACKAGES = frozenset(
 # How deep functions are followed to what they refer to.
 DEEPEST = 3
 # Longer lists are no pairs of functions.
-FEW = 4
+FEW = 6
 
 
 def owns(obj: Any) -> bool:
@@ -73,7 +73,7 @@ def _refers(function: types.FunctionType, depth: int) -> bool:
         if str(package).partition(".")[0] in PACKAGES:
             return True
         inner = getattr(value, "__wrapped__", value)
-        if getattr(inner, "__module__", "").partition(".")[0] in PACKAGES:
+        if str(getattr(inner, "__module__", "")).partition(".")[0] in PACKAGES:
             return True
         if depth and isinstance(inner, types.FunctionType) and _refers(inner, depth - 1):
             return True

@@ -1,8 +1,8 @@
 """Users' code in JAX with no adapter written: objects that follow a protocol.
 
 A bijection is ``forward(x) -> (z, log_det)`` with ``inverse(z) -> (x, log_det)``, or one of the pairs
-of `PAIRS`, or a pair of functions; a density is ``log_prob(x)`` with ``sample(key, n)``. All of them
-take batches, or single events, over which they are mapped by `jax.vmap`.
+of `PAIRS`, or a pair of functions; a density is ``log_prob(x)`` with ``sample(key, n)``, or two
+functions that are called so. All of them take batches, or single events, over which they are mapped by `jax.vmap`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from flowref.adapters.user import contributions
 from flowref.adapters.user.calls import BASES
 from flowref.adapters.user.facts import describe
 from flowref.adapters.user.jax.calling import owner_of, with_key
+from flowref.adapters.user.jax.functions import functions
 from flowref.adapters.user.jax.settling import settle
 from flowref.adapters.user.jax.speaking import (
     BOUND,
@@ -34,6 +35,7 @@ from flowref.adapters.user.jax.speaking import (
     pushed,
     required,
 )
+from flowref.adapters.user.jax.traces import of_derived
 from flowref.model import Adapter, Dialect, TargetError
 
 # Methods that are the map and its way back, likeliest first.
@@ -80,30 +82,13 @@ def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
                 found = of_methods(obj, chosen)
         return found
     if inspect.isfunction(obj):
+        if (asked := required(obj)) and asked[0] in KEYS:
+            raise TargetError(
+                f"{obj.__name__} takes a key first, as what makes or draws something does: name a factory "
+                "that calls it and returns the flow, as (parameters, forward, inverse)"
+            )
         return Dialect(forward=partial(mapped, way=Way("")))
     return of_methods(obj, chosen)
-
-
-def functions(obj: tuple[Any, ...] | list[Any]) -> Dialect | None:
-    """The dialect of one or two functions of points, with the parameters that they take first, if
-    they stand beside them.
-    """
-    places = [place for place, one in enumerate(obj) if inspect.isroutine(one) or is_partial(one)]
-    others = [place for place in range(len(obj)) if place not in places]
-    if not places or len(places) > 2 or len(others) > 1:
-        if len(obj) == 2 and all(map(callable, obj)):
-            places, others = [0, 1], []
-        else:
-            return None
-    first = f":{others[0]}" if others else ""
-    ways = [Way(f"{place}{first}") for place in places]
-    there = partial(mapped, way=ways[0])
-    return Dialect(forward=there, inverse=partial(mapped, way=ways[1]) if ways[1:] else None)
-
-
-def is_partial(one: Any) -> bool:
-    """Whether an object is a function that something wraps, as jit and partial do, and no module."""
-    return isinstance(one, partial) or (callable(one) and hasattr(one, "__wrapped__"))
 
 
 def beside(obj: tuple[Any, ...] | list[Any]) -> tuple[Any, str]:
@@ -199,4 +184,5 @@ ADAPTER = Adapter(
     describe=describe,
     backend="jax",
     settles=settle,
+    derived=of_derived,
 )

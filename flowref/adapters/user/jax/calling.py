@@ -14,6 +14,7 @@ import numpy as np
 
 from flowref.adapters.user.jax.speaking import (
     KEYS,
+    NUMBERS,
     SIZES,
     UNSEEN,
     Draw,
@@ -158,6 +159,12 @@ def _of_value(way: Way, value: Any, x: Any) -> Way:
     if jnp.iscomplexobj(value):
         raise TargetError("it returns complex numbers, which are not judged")
     if not value.ndim or len(value) != len(x) or value.size != x.size:
+        if value.ndim == x.ndim > 1 and len(value) == len(x) and value.size > x.size:
+            raise TargetError(
+                f"forward maps an event of shape {tuple(x.shape[1:])} to {tuple(value.shape[1:])}, and a "
+                "bijection keeps the number of entries: a map onto a simplex, a sphere or another surface "
+                "is to be audited in coordinates, with as many numbers out as in"
+            )
         raise TargetError(
             f"forward maps an event of shape {tuple(x.shape[1:])} to {tuple(value.shape[1:])}; a "
             "bijection keeps the number of entries. If the event shape is another, give it as "
@@ -241,10 +248,8 @@ def _orders(run: Any, method: str, conditional: bool) -> Iterator[Draw]:
     """Ways in which a sampler may be called, likeliest first."""
     names = named(run)
     more = ("context",) if conditional else ()
-    key, size = (
-        [name for name in by_name(run) if name in words]
-        for words in (KEYS, (*SIZES, "n", "num_samples"))
-    )
+    key = [name for name in names if name in KEYS]
+    size = [name for name in by_name(run) if name in (*SIZES, *NUMBERS)]
     if key and size and not more:  # distrax: sample(*, seed, sample_shape)
         for kind in ("shape", "number"):
             yield Draw(method, ("key", kind), names=(key[0], size[0]))

@@ -28,7 +28,6 @@ from flowref.adapters.user.jax.calling import (
     with_form,
     with_key,
 )
-from flowref.adapters.user.jax.reading import iterates
 from flowref.adapters.user.jax.speaking import (
     KEYS,
     Way,
@@ -40,6 +39,7 @@ from flowref.adapters.user.jax.speaking import (
     required,
 )
 from flowref.adapters.user.jax.stretching import stretches
+from flowref.adapters.user.jax.traces import of_traces
 from flowref.adapters.user.probing import FEATURES, SIDE, shapes
 from flowref.adapters.user.probing import raised_most as told_most
 from flowref.adapters.user.stretching import ENOUGH, told_shapes
@@ -47,8 +47,6 @@ from flowref.model import Dialect, Facts, Kernel, Shape, TargetError, UnknownSha
 
 # Keys that show whether a call draws: signs that are drawn agree for some.
 KEYS_TRIED = 8
-# What an iteration, and a log-det that is integrated, are held to where nothing is promised of them.
-FOUND, SOLVED = 1e-5, 1e-4
 # Attributes besides those of `FEATURES` that name the shape of an event.
 SHAPES = ("shape", "input_shape", "image_shape", "data_shape", "x_shape", "in_shape")
 # Channels and sides of images, and numbers of entries of a context, that are tried.
@@ -372,37 +370,3 @@ def of_keys(
 
 class Drawing(TargetError):
     """What is taken for a map draws its values."""
-
-
-def of_traces(
-    obj: Any, dialect: Dialect, facts: Facts, x: Any, context: Any, value: Any
-) -> tuple[Facts, list[str]]:
-    """Facts with the accuracy that an iteration is held to where it promises none, and what is said:
-    of iterations, of calls that cannot be traced, and of single precision.
-    """
-    import jax
-
-    said, found = [], set()
-    if str(value.dtype) == "float32":
-        said.append("it returns float32 for float64: constants of its are made in single precision")
-    for name, call, at in (("forward", dialect.forward, x), ("inverse", dialect.inverse, value)):
-        if call is None:
-            continue
-        try:
-            most = 2 * x[0].size + 8
-            if iterates(call, apart(obj), as_arrays(at, context), most):
-                found.add(name)
-        except jax.errors.JAXTypeError:
-            said.append(f"{name} cannot be traced by jax: it is called op by op, and not rounded")
-        except Exception:  # what it raises is the laws' affair
-            continue
-    if not found or "inverse-tolerance" in facts.promises:
-        return facts, said
-    promises = {**facts.promises, "inverse-tolerance": FOUND}
-    if found == {"forward"}:
-        promises["iterative-forward"] = True
-    said.append(f"its {' and '.join(sorted(found))} iterates, held to {FOUND:g}")
-    if found == {"forward", "inverse"} and "log-det-tolerance" not in promises:
-        promises |= {"log-det-tolerance": SOLVED, "assumed-accuracy": True}
-        said.append(f"its log-det is integrated step by step, held to {SOLVED:g}")
-    return replace(facts, promises=promises), said

@@ -12,6 +12,11 @@ from typing import Any
 # What a parameter is called that takes a random key, or a number or a shape of samples.
 KEYS = ("key", "rng", "seed", "prng_key", "rng_key", "prng", "rngs", "random_key")
 SIZES = ("sample_shape", "shape")
+# What a parameter is called that is a number of samples, or any of these.
+NUMBERS = ("n", "num_samples")
+SAMPLER_SIZES = (*SIZES, *NUMBERS, "n_samples", "num", "size", "sample_size", "nsamples", "count")
+# What a parameter is called that takes the parameters of a function, where it is not the first.
+PARAMETERS = ("params", "parameters", "param", "variables", "weights", "theta")
 # Parameters that choose between training and evaluation, with what they are in evaluation.
 EVALUATING: dict[str, Any] = {
     "train": False,
@@ -21,6 +26,8 @@ EVALUATING: dict[str, Any] = {
     "deterministic": True,
     "use_running_average": True,
 }
+# The parameter of a log-det that says how many axes an event has.
+AXES = "event_ndims"
 # How a function is found in an object that is several things: by its number, by its number and that of
 # the parameters that it takes first, or as a method of a module that stands beside its variables (of
 # flax) or beside its state (of equinox).
@@ -53,7 +60,7 @@ def method_of(obj: Any, name: str) -> Any:
     if name[:1].isdigit():
         place, _, first = name.partition(":")
         run = obj[int(place)]
-        return evaluated(partial(run, obj[int(first)]) if first else run)
+        return evaluated(with_parameters(run, obj[int(first)]) if first else run)
     if name.startswith(BOUND):
         return evaluated(getattr(obj[0].bind(obj[1]), name.removeprefix(BOUND)))
     if name.startswith(STATED):
@@ -62,6 +69,24 @@ def method_of(obj: Any, name: str) -> Any:
         model = equinox.nn.inference_mode(obj[0])
         return stateless(evaluated(getattr(model, name.removeprefix(STATED))), obj[1])
     return evaluated(getattr(unused(obj), name) if name else obj)
+
+
+def with_parameters(run: Any, values: Any) -> Any:
+    """A function of points whose parameters are given: those that are called so, as they may stand behind
+    a key or a point, or else its first argument.
+    """
+    place = next((at for at, name in enumerate(named(run)) if name in PARAMETERS), 0)
+    if not place:
+        return partial(run, values)
+
+    def called(*points: Any, **more: Any) -> Any:
+        before, after = points[:place], points[place:]
+        return run(*before, values, *after, **more)
+
+    signature = inspect.signature(run)
+    rest = list(signature.parameters.values())
+    called.__signature__ = signature.replace(parameters=rest[:place] + rest[place + 1 :])  # type: ignore[attr-defined]  # inspect reads it
+    return called
 
 
 def unused(obj: Any) -> Any:
@@ -108,8 +133,19 @@ def asked(obj: Any, x: Any, context: Any, way: Way, key: Any = None) -> Any:
         return out
     value = out[0] if isinstance(out, tuple) else out
     ends = (value, x) if way.negated else (x, value)
-    ladj = method_of(obj, way.log_det)(*ends[: way.arguments])
+    ladj = log_det_of(method_of(obj, way.log_det), way, x)(*ends[: way.arguments])
     return value, (-ladj if way.negated else ladj)
+
+
+def log_det_of(run: Any, way: Way, x: Any) -> Any:
+    """A method of the log-det, which is told how many axes an event has where it asks for that, as those of
+    TFP do.
+    """
+    if AXES not in required(run):
+        return run
+    import jax.numpy as jnp
+
+    return partial(run, **{AXES: jnp.ndim(x) - (0 if way.single else 1)})
 
 
 def mapped(obj: Any, x: Any, context: Any, way: Way) -> Any:

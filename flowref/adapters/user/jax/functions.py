@@ -1,0 +1,82 @@
+"""Functions of points that stand in a tuple, as users of JAX return them beside their parameters: which is
+the map, which its way back, which tells log-densities and which draws.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import Any
+
+from flowref.adapters.user.jax.speaking import (
+    KEYS,
+    SAMPLER_SIZES,
+    Draw,
+    Way,
+    dense,
+    drawn,
+    mapped,
+    named,
+)
+from flowref.model import Dialect
+
+# What stands in the name of a function that tells log-densities, or that draws.
+DENSE = ("log_prob", "logprob", "log_pdf", "logpdf", "log_density", "logdensity")
+DRAWING = ("sample", "draw")
+NAMELESS = ("", "<lambda>")
+
+
+def functions(obj: tuple[Any, ...] | list[Any]) -> Dialect | None:
+    """The dialect of functions of points, with the parameters that they take, if those stand beside them:
+    a map and perhaps its way back, a log-density and perhaps a sampler, or all of these.
+    """
+    places = [place for place, one in enumerate(obj) if inspect.isroutine(one) or is_partial(one)]
+    others = [place for place in range(len(obj)) if place not in places]
+    if not places or len(others) > 1:
+        if len(obj) != 2 or not all(map(callable, obj)):
+            return None
+        places, others = [0, 1], []
+    first = f":{others[0]}" if others else ""
+    draws = [place for place in places if is_sampler(obj[place])]
+    tells = [place for place in places if place not in draws and is_density(obj[place])]
+    maps = [place for place in places if place not in (*draws, *tells)]
+    if draws and not tells and len(maps) == 1 and name_of(obj[maps[0]]) in NAMELESS:
+        maps, tells = [], maps
+    if not tells:  # without a density nothing is known for a sampler
+        maps, draws = places, []
+    if len(maps) > 2 or len(tells) > 1 or len(draws) > 1:
+        return None
+    found: dict[str, Any] = {
+        name: partial(mapped, way=Way(f"{place}{first}"))
+        for name, place in zip(("forward", "inverse"), maps, strict=False)
+    }
+    if tells:
+        found["log_prob"] = partial(dense, way=Way(f"{tells[0]}{first}"))
+    if draws:
+        found["sample"] = partial(drawn, way=Draw(f"{draws[0]}{first}", ("key", "number")))
+    return Dialect(**found)
+
+
+def is_partial(one: Any) -> bool:
+    """Whether an object is a function that something wraps, as jit and partial do, and no module."""
+    return isinstance(one, partial) or (callable(one) and hasattr(one, "__wrapped__"))
+
+
+def name_of(run: Any) -> str:
+    """The name of a function, under what wraps it."""
+    while isinstance(run, partial):
+        run = run.func
+    return str(getattr(run, "__name__", "")).lower()
+
+
+def is_density(run: Any) -> bool:
+    """Whether a function is called like a log-density."""
+    return any(word in name_of(run) for word in DENSE)
+
+
+def is_sampler(run: Any) -> bool:
+    """Whether a function is called like a sampler, or takes a key and a number of samples."""
+    if any(word in name_of(run) for word in DRAWING):
+        return True
+    names = set(named(run))
+    return bool(names & set(KEYS)) and bool(names & set(SAMPLER_SIZES))

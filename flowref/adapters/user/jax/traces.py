@@ -1,0 +1,66 @@
+"""What traces of an object of JAX tell of it: that it iterates, cannot be traced, or works in single
+precision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flowref.adapters.user.jax.calling import ROWS, apart, as_arrays
+from flowref.adapters.user.jax.reading import iterates
+from flowref.model import Dialect, Facts, draw
+
+# What an iteration, and a log-det that is integrated, are held to where nothing is promised of them.
+FOUND, SOLVED = 1e-5, 1e-4
+
+
+def of_traces(
+    obj: Any, dialect: Dialect, facts: Facts, x: Any, context: Any, value: Any
+) -> tuple[Facts, list[str]]:
+    """Facts with the accuracy that an iteration is held to where it promises none, and what is said:
+    of iterations, of calls that cannot be traced, and of single precision.
+    """
+    import jax
+
+    said, found = [], set()
+    if str(value.dtype) == "float32":
+        said.append("it returns float32 for float64: constants of its are made in single precision")
+    for name, call, at in (("forward", dialect.forward, x), ("inverse", dialect.inverse, value)):
+        if call is None:
+            continue
+        try:
+            most = 2 * x[0].size + 8
+            if iterates(call, apart(obj), as_arrays(at, context), most):
+                found.add(name)
+        except jax.errors.JAXTypeError:
+            said.append(f"{name} cannot be traced by jax: it is called op by op, and not rounded")
+        except Exception:  # what it raises is the laws' affair
+            continue
+    if not found or "inverse-tolerance" in facts.promises:
+        return facts, said
+    promises = {**facts.promises, "inverse-tolerance": FOUND}
+    if found == {"forward"}:
+        promises["iterative-forward"] = True
+    said.append(f"its {' and '.join(sorted(found))} iterates, held to {FOUND:g}")
+    if found == {"forward", "inverse"} and "log-det-tolerance" not in promises:
+        promises |= {"log-det-tolerance": SOLVED, "assumed-accuracy": True}
+        said.append(f"its log-det is integrated step by step, held to {SOLVED:g}")
+    return replace(facts, promises=promises), said
+
+
+def of_derived(obj: Any, dialect: Dialect, facts: Facts) -> tuple[Facts, tuple[str, ...]]:
+    """The facts of an object in which a user's own class derives from one of a library, with the accuracy
+    that iterations of it are held to; see `of_traces`.
+    """
+    if dialect.forward is None:
+        return facts, ()
+    rng = np.random.default_rng(0)
+    x, context = draw(facts.domain, (ROWS, *facts.event_shape), rng), None
+    if facts.context_shape is not None:
+        context = rng.standard_normal((ROWS, *facts.context_shape))
+    value = np.asarray(dialect.forward(obj, *as_arrays(x, context))[0])
+    found, said = of_traces(obj, dialect, facts, x, context, value)
+    return found, tuple(said)
