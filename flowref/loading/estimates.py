@@ -67,7 +67,11 @@ def _seen(subject: Subject, begin: list[Step[Any]], run: Run) -> Seen:
     runs = [Run(run.call, *run.inputs, draws=draws) for draws in STATES]
     outs = list(subject.play([*begin, *runs]))[len(begin) :]
     values, estimates = zip(*map(_parts, outs), strict=True)
-    return Seen(_same(estimates[0], estimates[1]), not _same(estimates[0], estimates[2]), not _same(values[0], values[2]))
+    return Seen(
+        _same(estimates[0], estimates[1]),
+        not _same(estimates[0], estimates[2]),
+        not _same(values[0], values[2]),
+    )
 
 
 def _parts(out: Mapped) -> tuple[Array, Array]:

@@ -145,6 +145,10 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
         if signatures.refuses(instance.obj, "_inverse") and (why_not := broken.pop("inverse", "")):
             # A transform whose way back is only that of its cache.
             conventions, hints = (*conventions, "no inverse"), (*hints, f"no inverse: {why_not}")
+        # A method that raises NotImplementedError is what Python has for one that is not offered.
+        missing = [name for name in broken if broken[name].startswith("NotImplementedError")]
+        conventions += tuple(f"no {name}: it raises NotImplementedError" for name in missing)
+        broken = {name: error for name, error in broken.items() if name not in missing}
         facts = replace(facts, broken=broken)
         conventions += tuple(f"{name} raises, and is set aside" for name in broken)
     runs = f"it runs in {instance.dtype}, and a round trip takes {operations} operations"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from flowref.backends import Backend
 from flowref.model import (
+    Array,
     Facts,
     Subject,
     Unsupported,
@@ -26,6 +28,10 @@ FOUND, SOLVED = 1e-5, 1e-4
 # What reads its parameters so often in one call may be a solver; it is one if so many times the steps of
 # a knob take so many times the operations, and move what comes out by no more than this.
 SEVERAL, FINER, MORE, NEARLY = 5, 4, 1.2, 0.1
+# An inverse that reads its parameters so much more often than forward does may stop by a rule.
+SOME = 2
+# Points of which it is asked, as shares of ordinary ones.
+SCALES = (1.0, 1e-3)
 
 
 class Trip(NamedTuple):
@@ -35,6 +41,8 @@ class Trip(NamedTuple):
     back: int
     read_there: int
     read_back: int
+    # Readings on the way back from single points, where these were asked for.
+    single: tuple[int, ...] = ()
 
     @property
     def operations(self) -> int:
@@ -69,7 +77,20 @@ def round_trip(subject: Subject, backend: Backend) -> Trip:
         if y is not None and subject.inverse is not None and math.prod(y.shape[1:]) <= LARGE:
             with contextlib.suppress(Exception):  # what an inverse does is the laws' affair
                 subject.inverse(y + 0.0, context)
-    return Trip(there.operations, back.operations, there.readings, back.readings)
+    trip = Trip(there.operations, back.operations, there.readings, back.readings)
+    if y is None or trip.read_back < SOME * max(1, trip.read_there):
+        return trip
+    return trip._replace(single=tuple(_readings(subject, backend, y, context)))
+
+
+def _readings(subject: Subject, backend: Backend, y: Array, context: Array | None) -> Iterator[int]:
+    """How often the inverse reads a parameter, from one point after the other, near 0 and at it."""
+    for row, scale in itertools.product(range(len(y)), SCALES):
+        given = None if context is None else context[row : row + 1]
+        with contextlib.suppress(Exception):  # what an inverse does is the laws' affair
+            with backend.count_operations() as back:
+                subject.inverse(scale * y[row : row + 1], given)  # type: ignore[misc]  # it was called
+            yield back.readings
 
 
 def refinable(subject: Subject, backend: Backend, trip: Trip) -> bool:
@@ -97,16 +118,22 @@ def iterating(
     none, and what is said of it.
 
     A map that goes through its coordinates one by one reads each parameter, and runs each operation,
-    as often as there are coordinates; an iteration does so many times more. An adaptive solver may take
-    fewer steps than there are coordinates: then a knob tells (see `refinable`), or a library that it calls.
+    as often as there are coordinates; an iteration does so many times more, or another number of
+    times for another point. An adaptive solver may take fewer steps than there are coordinates: then
+    a knob tells (see `refinable`), or a library that it calls.
     """
     times = 2 * math.prod(facts.event_shape) + 8
     solves = trip.read_there > times
     if not solves and trip.read_there >= SEVERAL and not facts.cost.heavy:
         with contextlib.suppress(Exception):  # then nothing is known of it
             solves = has_knob()
-    searches = trip.back > times * max(1, trip.there) or (
-        trip.read_back > times * max(1, trip.read_there)
+    # What reads them more often for one point than for another goes on until a rule is met; once more
+    # may be a branch.
+    stops = bool(trip.single) and max(trip.single) - min(trip.single) > 1
+    searches = (
+        stops
+        or trip.back > times * max(1, trip.there)
+        or (trip.read_back > times * max(1, trip.read_there))
     )
     assumed: dict[str, float] = {}
     if solves:

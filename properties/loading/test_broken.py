@@ -68,3 +68,34 @@ def test_events_have_the_shape_of_samples(tmp_path: Path, name: str) -> None:
     (tmp_path / "densities.py").write_text(SCALAR)
     subject = loading.load(registry.parse_target(f"{tmp_path / 'densities.py'}:{name}"))
     assert subject.event_shape == ()
+
+
+REFUSES = """
+import torch
+
+class Map(torch.nn.Module):
+    event_shape = (2,)
+
+    def forward(self, x):
+        return 2 * x, x.new_full((len(x),), 2 * 0.6931471805599453)
+
+    def inverse(self, z):
+        return z / 2
+
+    def log_prob(self, x):
+        raise {error}("it has no base")
+
+    def sample(self, n):
+        raise {error}("it has no base")
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [("NotImplementedError", Status.HOLDS), ("RuntimeError", Status.VIOLATED)],
+)
+def test_what_is_not_implemented_is_not_offered(tmp_path: Path, error: str, status: Status) -> None:
+    """As an abstract base class leaves it; any other error is a broken ability."""
+    (tmp_path / "flows.py").write_text(REFUSES.format(error=error))
+    spec = f"{tmp_path / 'flows.py'}:Map"
+    assert flowref.check(spec, "conduct/abilities-work").status is status

@@ -87,7 +87,8 @@ def settle(
         try:
             dialect.log_prob(obj, x, context)
         except Exception as error:
-            if not shaped:
+            # What is not implemented says nothing of shapes.
+            if not shaped and not isinstance(error, NotImplementedError):
                 raise NoWayBack(error) from error
             broken = {"log_prob": f"{one_line(error, 200)}{place_of(error)}"}
             dialect = replace(dialect, log_prob=None)
