@@ -13,8 +13,19 @@ from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_m
 from flowref.laws.common.outcomes import attempt, changed
 from flowref.laws.common.probes import DRAWING, Probe, probe_of, probes
 from flowref.laws.common.requirements import exact_log_det, repeatable
-from flowref.model import EXACT, VOLUME, Array, Batch, Mapped, Residual, Unsupported, law, requires
-from flowref.model.abilities import Bijection, Density, Flow, Invertible, Living
+from flowref.model import (
+    EXACT,
+    VOLUME,
+    Array,
+    Batch,
+    Mapped,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+    requires,
+)
+from flowref.model.abilities import Bijection, Density, Flow, Invertible, Living, offers
 from flowref.model.steps import Eval, State, Train
 
 
@@ -28,6 +39,7 @@ class LivingDensity(Density, Living, Protocol):
 
 DENSITIES = ("log_prob", "base_log_prob", "bits_per_dim")
 
+ESTIMATE = "in train mode its log-det is drawn anew at each call: an estimate"
 # The same computation may be grouped differently in the two modes: this many units in the last
 # place are no difference.
 SLACK = 64 * 2.0**-53
@@ -53,6 +65,23 @@ def in_training(probe: Probe) -> Mapped:
     except Exception as error:
         name = type(error).__name__
         raise Unsupported(f"its {probe.name} is refused in train mode: {name}") from error
+
+
+# How often, since signs of one row are often the same.
+DRAWS = 20
+
+
+def drawn_anew(flow: Living, batch: Batch) -> bool:
+    """Whether more calls in train mode return the same values with other log-dets: estimates with
+    probes, which are exact in eval mode. The first call may initialize.
+    """
+    run = probe_of(flow, "forward", batch.x, batch.context).step(draws=None)
+    played, _ = attempt(flow.play, [Train(), *[run] * DRAWS])
+    if played is None or any(one.ladj is None for one in played[2:]):
+        return False
+    first, *others = played[2:]
+    alike = all(np.array_equal(first.value, one.value, equal_nan=True) for one in others)
+    return alike and any(not np.array_equal(first.ladj, one.ladj, equal_nan=True) for one in others)
 
 
 def both(flow: Bijection, batch: Batch) -> tuple[Mapped, Mapped, Array]:
@@ -85,9 +114,13 @@ def beyond(difference: Array, size: Array) -> Array:
     scales=(0.0, 0.3, 1.0),
 )
 def train_log_det(flow: Bijection, batch: Batch) -> Residual:
-    """Where forward returns the same value in train and in eval mode, it returns the same log-det."""
+    """Where forward returns the same value in train and in eval mode, it returns the same log-det,
+    unless that is random in train mode.
+    """
     evaluated, trained, same = both(flow, batch)
     first, second = (reported(flow, out, len(batch.x)) for out in (evaluated, trained))
+    if not np.array_equal(first, second) and offers(flow, Living) and drawn_anew(flow, batch):
+        raise Undecidable(ESTIMATE)
     return Residual(
         beyond(first - second, 4 + np.where(np.isfinite(first), np.abs(first), 0.0)),
         decidable=same & finite_rows(evaluated.value, first),
@@ -128,7 +161,7 @@ def train_inverse(flow: Invertible, batch: Batch) -> Residual:
 )
 def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
     """Where the first call that an object ever gets, in train mode, returns the value that the next
-    one returns in eval mode, both return the same log-det.
+    one returns in eval mode, both return the same log-det, unless that is random in train mode.
     """
     run = probe_of(flow, "forward", batch.x, batch.context).step()
     played, error = attempt(flow.play, [Train(), run, Eval(), run], fresh=True)
@@ -141,6 +174,8 @@ def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
     if not same.any():
         raise Unsupported("its first call in train mode is another map")
     first, second = (reported(flow, out, len(batch.x)) for out in (trained, evaluated))
+    if not np.array_equal(first, second) and drawn_anew(flow, batch):
+        raise Undecidable(ESTIMATE)
     return Residual(
         beyond(first - second, 4 + np.where(np.isfinite(second), np.abs(second), 0.0)),
         decidable=same & finite_rows(evaluated.value, second),
