@@ -18,6 +18,9 @@ from typing import Any
 from _results import keep
 from _running import RESULTS, full_hash, git, machine
 
+# What is kept of a benchmark, besides its code.
+DESCRIBED = ("name", "version", "params", "param_names", "unit", "type")
+
 
 def grouped(results: list[dict[str, Any]]) -> dict[str, dict[int, dict[str, Any]]]:
     """What was measured, by benchmark and by the index of its parameters."""
@@ -37,6 +40,9 @@ def ingest(document: dict[str, Any], commit: str, folder: Path = RESULTS) -> Pat
         **document["machine"],
         "cpu": "host of a GPU" if document["machine"]["gpu"] != "none" else "any",
     }
+    known = RESULTS / params["machine"] / "machine.json"
+    if known.is_file():  # a machine that is known is what it is said to be
+        params |= {key: one for key, one in json.loads(known.read_text()).items() if key in params}
     date = 1000 * int(git("log", "-1", "--format=%ct", commit))
     requirements = {
         "torch": document["versions"]["torch"].partition("+")[0],
@@ -73,7 +79,17 @@ def ingest(document: dict[str, Any], commit: str, folder: Path = RESULTS) -> Pat
     (kept.parent / "machine.json").write_text(json.dumps({**params, "version": 1}, indent=4) + "\n")
     if folder != RESULTS and (RESULTS / "benchmarks.json").is_file():
         shutil.copyfile(RESULTS / "benchmarks.json", folder / "benchmarks.json")
+    describe(document["results"], folder / "benchmarks.json")
     return kept
+
+
+def describe(results: list[dict[str, Any]], path: Path) -> None:
+    """Add to what asv knows of benchmarks those that it never ran itself: pages show no others."""
+    described = json.loads(path.read_text()) if path.is_file() else {"version": 2}
+    for one in results:
+        entry = {key: one[key] for key in DESCRIBED}
+        described[one["name"]] = {"code": "", **described.get(one["name"], {}), **entry}
+    path.write_text(json.dumps(described, indent=4, sort_keys=True) + "\n")
 
 
 def main() -> int:

@@ -237,6 +237,20 @@ def test_collected_elsewhere(tmp_path: Path) -> None:
     assert 0 < value.low <= value.value <= value.high
 
 
+def test_what_only_others_measure_is_described(tmp_path: Path) -> None:
+    """Pages show what asv knows of: a benchmark that only arrives from elsewhere is described, and those
+    that asv has run keep their code.
+    """
+    path = tmp_path / "benchmarks.json"
+    path.write_text(json.dumps({"a.track": {"code": "kept", "version": "1"}, "version": 2}))
+    row = {"params": [["'x'"]], "param_names": ["impl"], "unit": "s", "type": "track", "index": 0}
+    rows = [{**row, "name": name, "version": "2"} for name in ("a.track", "b.track")]
+    importlib.import_module("ingest").describe(rows, path)
+    found = json.loads(path.read_text())
+    assert found["a.track"]["code"] == "kept" and found["a.track"]["version"] == "2"
+    assert found["b.track"]["unit"] == "s" and "index" not in found["b.track"]
+
+
 def head() -> str:
     """The commit that is checked out."""
     done = subprocess.run(
