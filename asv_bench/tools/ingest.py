@@ -85,7 +85,9 @@ def ingest(document: dict[str, Any], commit: str, folder: Path = RESULTS) -> Pat
 
 def describe(results: list[dict[str, Any]], path: Path) -> None:
     """Add to what asv knows of benchmarks those that it never ran itself: pages show no others."""
-    described = json.loads(path.read_text()) if path.is_file() else {"version": 2}
+    described: dict[str, Any] = {"version": 2}
+    if path.is_file():
+        described |= json.loads(path.read_text())
     for one in results:
         entry = {key: one[key] for key in DESCRIBED}
         described[one["name"]] = {"code": "", **described.get(one["name"], {}), **entry}
