@@ -19,6 +19,9 @@ from flowref.model import Array, Dialect, Facts, Kernel
 
 # What may be off, beside the largest number, where a draw is undone.
 UNDONE = 1e-5
+# Random states in which contributions are compared with Jacobians, for events of up to so many entries;
+# the step of differences, and what may be off.
+STATES, ENTRIES, STEP, OFF = 4, 256, 1e-6, 1e-4
 WORDS = "a layer that draws, as calls show (of a bijection say ?kind=bijection)"
 
 
@@ -29,7 +32,9 @@ def drawing(
 
     A bijection into which a random number slipped is none: it has to be a layer by what it does. Where
     both directions draw neither undoes the other, though the random state is the same; where one
-    draws the other undoes it, whatever was drawn. Where sizes differ it is no bijection anyway.
+    draws the other undoes it, whatever was drawn. Where sizes differ it is no bijection anyway. A stack of
+    couplings with dropout does not undo itself either; but what it contributes is the log-det of the
+    map that was drawn, and that of a layer is not.
     """
     told = facts.promises.get("estimator") or instance.source.target.option("kind") == "bijection"
     if told or facts.normalizer is not None or instance.backend.name != "torch":
@@ -47,7 +52,7 @@ def drawing(
         back = not same(calls.back(z, 0), calls.back(z, 1))
         if contributed is None or not (there or back) or calls.back(z, 0).shape != x.shape:
             return None
-        if not other_size and not layered(calls, x, z, there, back):
+        if not other_size and (not layered(calls, x, z, there, back) or is_log_det(calls, x)):
             return None
         if contributed.size == 1:
             dialect = replace(dialect, push=partial(spread, call=dialect.push))
@@ -89,6 +94,27 @@ def layered(calls: Drawn, x: Array, z: Array, there: bool, back: bool) -> bool:
             same(calls.back(calls.there(x, seed)[0], seed + 5), x, UNDONE) for seed in (0, 1)
         )
     return all(same(calls.there(calls.back(z, seed), seed + 5)[0], z, UNDONE) for seed in (0, 1))
+
+
+def is_log_det(calls: Drawn, x: Array) -> bool:
+    """Whether in every random state what is contributed is the log-det of the map that is drawn in it,
+    by differences; also where there are too many entries to see it.
+    """
+    entries = x[0].size
+    if entries > ENTRIES:
+        return True
+    step = STEP * np.maximum(1.0, np.abs(x).max())
+    for seed in range(STATES):
+        columns = []
+        for shift in step * np.eye(entries).reshape(entries, *x.shape[1:]):
+            rise = calls.there(x + shift, seed)[0] - calls.there(x - shift, seed)[0]
+            columns.append(rise.reshape(len(x), -1) / (2 * step))
+        _, log_det = np.linalg.slogdet(np.stack(columns, axis=-1))
+        contributed = calls.there(x, seed)[1]
+        assert contributed is not None
+        if not same(contributed.reshape(len(x), -1).sum(1), log_det, OFF):
+            return False
+    return True
 
 
 def same(first: Array, second: Array, off: float = 0.0) -> bool:

@@ -75,6 +75,28 @@ class Extend(nn.Module):
         return z[:, :2]
 
 
+class Dropping(nn.Module):
+    """Couplings of two numbers, with dropout that eval mode does not end; they undo themselves in the
+    other order, and so with other noise.
+    """
+
+    def forward(self, x: Any) -> Any:
+        """There."""
+        ladj = torch.zeros_like(x[:, 0])
+        for _ in range(3):
+            s = nn.functional.dropout(torch.tanh(x[:, :1]), 0.2, training=True)
+            x, ladj = torch.cat([x[:, 1:] * s.exp(), x[:, :1]], 1), ladj + s[:, 0]
+        return x, ladj
+
+    def inverse(self, z: Any) -> Any:
+        """Back."""
+        ladj = torch.zeros_like(z[:, 0])
+        for _ in range(3):
+            s = nn.functional.dropout(torch.tanh(z[:, 1:]), 0.2, training=True)
+            z, ladj = torch.cat([z[:, 1:], z[:, :1] * (-s).exp()], 1), ladj - s[:, 0]
+        return z, ladj
+
+
 class Noisy(nn.Module):
     """A bijection into which noise slipped: on the way there, back, or in what both go by."""
 
@@ -120,6 +142,11 @@ def extend() -> nn.Module:
     return Extend()
 
 
+def dropping() -> nn.Module:
+    """With noise in what several couplings go by."""
+    return Dropping()
+
+
 def noisy(where: str) -> nn.Module:
     """With noise somewhere."""
     return Noisy(where)
@@ -134,6 +161,7 @@ KINDS = {
     "noisy?event=2&where=forward": "bijection with inverse",
     "noisy?event=2&where=inverse": "bijection with inverse",
     "noisy?event=2&where=network": "bijection with inverse",
+    "dropping?event=2": "bijection with inverse",
 }
 
 
@@ -144,10 +172,12 @@ def test_calls_tell_what_draws(target: str) -> None:
     assert recognized.kind == KINDS[target]
 
 
-@pytest.mark.parametrize("where", ["forward", "inverse", "network"])
-def test_noise_in_a_bijection_is_accused(where: str) -> None:
+@pytest.mark.parametrize(
+    "spec", ["noisy?where=forward", "noisy?where=inverse", "noisy?where=network", "dropping?"]
+)
+def test_noise_in_a_bijection_is_accused(spec: str) -> None:
     """Wherever it is."""
-    target = f"{__name__}:noisy?event=2&where={where}"
+    target = f"{__name__}:{spec}&event=2".replace("?&", "?")
     assert check(target, "conduct/deterministic", QUICK).status is Status.VIOLATED
 
 

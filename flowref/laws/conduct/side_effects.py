@@ -121,7 +121,8 @@ def deterministic(flow: Living, batch: Batch) -> Residual:
     return agree(
         probed,
         outcomes,
-        "the second call returned something else; of an estimate say ?promises=estimator",
+        "the second call returned something else; of an estimate say ?promises=estimator, of a layer that "
+        "draws ?draws=both",
     )
 
 
