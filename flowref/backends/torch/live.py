@@ -273,7 +273,7 @@ class Live:
 
     def count(self, what: str, run: Callable[[], Any]) -> None:
         """Count the operations of a clean call once, so that a noised one can be stopped when it
-        does not settle.
+        does not settle; up to where it raises, as the noised one may as well.
         """
         if self.rounding is not None and what not in self.clean_operations:
             cost = self.facts.cost.of(what)
@@ -282,14 +282,13 @@ class Live:
                 return
             noise, before = self.rounding, self.counting
             self.rounding, self.counting = None, True
+            counter = Watching()
             try:
-                with Watching() as counter:
+                with contextlib.suppress(Exception), counter:
                     run()
-                self.clean_operations[what] = counter.operations
-            except Exception:
-                self.clean_operations[what] = 0
             finally:
                 self.rounding, self.counting = noise, before
+            self.clean_operations[what] = counter.operations
 
 
 def out_of_memory(error: BaseException) -> bool:
