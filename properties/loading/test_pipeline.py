@@ -26,7 +26,8 @@ from flowref.model import Status, Target, TargetError
 # Each stage imports only those before it.
 ORDER = (
     "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "source", "factory", "instance", "initialization",
-    "recognition", "declared", "kernels", "clamps", "settling", "trips", "probing", "kinds", "place", "recipe", "load_subject",
+    "recognition", "declared", "kernels", "clamps", "drawing", "settling", "trips", "estimates", "probing", "kinds",
+    "place", "recipe", "load_subject",
 )  # fmt: skip
 CALLS: list[torch.dtype] = []
 
