@@ -48,6 +48,8 @@ MEBIBYTE = 2**20
 # A worker that has grown by this share of its memory limit lets go of what nobody holds; the pool
 # replaces it if that does not help.
 GROWN = 0.4
+# Of the limit, what a worker may come to hold that fills free blocks again.
+REFILLED = 1.2
 # A law is named by its id where it comes from another process.
 Entry = Callable[[Target, str | Law | None, Any], Verdict | Recognized | None]
 
@@ -189,7 +191,7 @@ def main(start_text: str) -> None:
     orders, answers = _private_pipes()
     _confine(start.parent)
     entry = resolve(start.entry)
-    pid, imported = os.getpid(), ""
+    pid, imported, space = os.getpid(), "", 0
     # Frameworks and libraries are imported before the limit is set: it is about what a target
     # takes, not about what an import maps.
     for name in start.frameworks:
@@ -208,14 +210,13 @@ def main(start_text: str) -> None:
             imported = target.adapter
             gc.freeze()  # what was imported stays, and need not be looked at again
             _limit_memory(start.memory)
+            with contextlib.suppress(OSError):  # as in `_limit_memory`
+                space = _address_space()
         outcome = metered(entry, target, law, settings)
         if os.getpid() != pid:  # the target forked, and this is the child
             os._exit(0)
         if shed(began + int(GROWN * start.memory * MEBIBYTE)):
-            # Blocks that were given back keep their addresses, which cost nothing: the next pair may
-            # take what this process does not hold.
-            held = max(0, resident(pid) - began) // MEBIBYTE
-            _limit_memory(max(0, start.memory - held))
+            _limit_memory(_room(start.memory, resident(pid) - began, _address_space() - space))
         _answer(answers, message_of(outcome))
 
 
@@ -307,6 +308,18 @@ def _limit_memory(mebibytes: int | None) -> None:
         OSError,
     ):  # no such limit on this platform: the parent's watch remains
         return
+
+
+def _room(memory: int, held: int, taken: int) -> int:
+    """Mebibytes by which the address space may grow from now on, of a process that holds so many bytes
+    since it began, and took so many more addresses.
+
+    Blocks that were given back keep their addresses, which cost nothing: the next pair may take what is
+    not held. But they may be filled again beside all that is new, and both together are to stay below
+    what the pool ends a process for.
+    """
+    held, free = max(0, held) // MEBIBYTE, max(0, taken - held) // MEBIBYTE
+    return max(0, min(memory - held, int(REFILLED * memory) - held - free))
 
 
 def _address_space() -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from flowref.auditing import worker
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.pool import Limits
 from flowref.auditing.running import conduct
@@ -39,3 +40,15 @@ def test_a_worker_is_replaced_where_memory_piles_up(
     assert len(report.verdicts) == len(LAWS)
     assert all(reason.isdigit() for reason in processes)
     assert (len(processes) == 1) is kept
+
+
+@pytest.mark.parametrize(
+    ("held", "free", "room"),
+    [(0, 0, 300), (100, 0, 200), (100, 60, 200), (100, 200, 60), (300, 90, 0)],
+)
+def test_what_is_free_counts_where_it_could_be_filled_again(
+    held: int, free: int, room: int
+) -> None:
+    """A process stays below a quarter more than its limit, whatever it fills."""
+    taken = (held + free) * worker.MEBIBYTE
+    assert worker._room(300, held * worker.MEBIBYTE, taken) == room

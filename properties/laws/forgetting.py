@@ -1,4 +1,6 @@
-"""A map in two levels whose log-density counts the latents of both, of one, or a flat base of all."""
+"""A map in two levels whose log-density counts the latents of both, of one, or a flat base of all; and one of
+angles beside real numbers.
+"""
 
 from __future__ import annotations
 
@@ -40,3 +42,32 @@ class Levels(nn.Module):
         z, log_det = self(x)
         kept = z[:, : self.counted]
         return log_det - 0.5 * (kept.square() + math.log(2 * math.pi)).sum(1)
+
+
+class Torsions(nn.Module):
+    """Four angles that are uniform, and two normal numbers that they scale; nothing says which is which."""
+
+    event_shape = (6,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(8, 2)
+
+    def _log_scale(self, angles: Any) -> Any:
+        return torch.tanh(self.net(torch.cat([angles.cos(), angles.sin()], 1)))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        s = self._log_scale(x[:, :4])
+        return torch.cat([x[:, :4], x[:, 4:] * s.exp()], 1), s.sum(1)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        s = self._log_scale(z[:, :4])
+        return torch.cat([z[:, :4], z[:, 4:] * (-s).exp()], 1), -s.sum(1)
+
+    def log_prob(self, x: Any) -> Any:
+        """By change of variables, around the circle again and again."""
+        z, log_det = self(x)
+        normal = -0.5 * (z[:, 4:].square() + math.log(2 * math.pi)).sum(1)
+        return log_det + normal - 4 * math.log(2 * math.pi)

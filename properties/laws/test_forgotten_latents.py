@@ -21,3 +21,9 @@ def test_a_base_that_falls_along_some_latents_falls_along_all(counted: int, stat
     """What is flat along all of them may be uniform on a box; along some, a level was forgotten."""
     target = registry.parse_target(f"{FORGETTING}:Levels?counted={counted}")
     assert checking.check(target, "density/tails", Settings("quick")).status is status
+
+
+def test_angles_beside_numbers_forget_nothing() -> None:
+    """A density that repeats along a coordinate is one of its period."""
+    target = registry.parse_target(f"{FORGETTING}:Torsions")
+    assert checking.check(target, "density/tails", Settings("quick")).status is Status.INCONCLUSIVE

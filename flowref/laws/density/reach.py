@@ -19,6 +19,7 @@ from flowref.laws.density.draws import (
     number,
     periodic,
     pilot,
+    repeats,
 )
 from flowref.laws.density.pictures import density_map
 from flowref.model import (
@@ -111,7 +112,9 @@ def _may_end(flow: Density, batch: Batch) -> bool:
     repeat as angles do, or there are none to tell.
     """
     if not offers(flow, SampledDensity):
-        return not flow.facts.declared and not _misses_latents(flow, batch)
+        return not flow.facts.declared and (
+            repeats(flow, batch) or not _misses_latents(flow, batch)
+        )
     try:
         draws = drawn(flow, pilot(flow), batch.seed)
     except Exception:
