@@ -70,3 +70,18 @@ def test_what_the_inverse_is_off_by_stays(monkeypatch: pytest.MonkeyPatch) -> No
     with flow.noise(1, MAGNITUDE):
         out = flow.inverse(z + 0.0, None)
     assert np.allclose(out.value - x, 1e-3, atol=1e-6)
+
+
+def test_what_noise_moved_too_far_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a point that was computed plainly there is no other call of what is dear: of a row that moved
+    farther than first order holds nothing can be said, and of the others as much as ever.
+    """
+    monkeypatch.setattr(linear_noise, "replaceable", lambda live, name: name == "inverse")
+    flow = subject(SPECS[0])
+    x = np.random.default_rng(0).standard_normal((3, 6))
+    z = flow.forward(x, None).value
+    flow.inverse(z, None)
+    moved = z + np.array([[0.0], [1e-4], [1e-9]])
+    with flow.noise(1, MAGNITUDE):
+        back = flow.inverse(moved, None).value
+    assert np.isfinite(back).all(1).tolist() == [True, False, True]

@@ -21,8 +21,9 @@ from flowref.backends.torch import derivatives
 from flowref.backends.torch.live import Live
 from flowref.model import Array, Mapped, Undecidable, per_point
 
-# How near, relative to 1 + |z|, a point lies to one that was computed plainly.
-NEAR = 1e-6
+# How near, relative to 1 + |z|, a point lies to one that was computed plainly; and how near one that noise
+# moved farther than that, of which nothing can be told.
+NEAR, ROUGH = 1e-6, 1e-3
 # Pairs of one object that are kept, and the largest event whose Jacobian is made for this.
 PAIRS, LARGEST = 4, 1024
 # Its noise is taken so many times as large: it stands for that of another algorithm.
@@ -65,7 +66,11 @@ def map_rounded(
     """An inverse under noise, which moved the points that it is asked about."""
     pair = _nearest(live, calls, z, context)
     assert pair.given is not None
-    x, there = _moved(live, calls, pair, moved - pair.given, stream)
+    change = moved - pair.given
+    x, there = _moved(live, calls, pair, change, stream)
+    far = ~_close(z, pair.given, NEAR)
+    if far.any():
+        x = np.where(far.reshape(-1, *(1,) * (x.ndim - 1)), np.nan, x)
     if pair.beside is None or there.ladj is None:
         return Mapped(x, pair.beside)
     return Mapped(x, pair.beside - _turned(pair, x, there))
@@ -152,11 +157,11 @@ def _complete(live: Live, calls: Calls, pair: Pair) -> None:
 
 def _nearest(live: Live, calls: Calls, z: Array, context: Array | None) -> Pair:
     """The pair that was computed plainly next to some points, row by row; computed now, if there is
-    none.
+    none, not even beside what noise has moved too far.
     """
     kept: list[Pair] = live.plain_pairs
-    for pair in reversed(kept):
-        chosen = _rows_of(pair, z, context)
+    for pair, near in [(pair, near) for near in (NEAR, ROUGH) for pair in reversed(kept)]:
+        chosen = _rows_of(pair, z, context, near)
         if chosen is None:
             continue
         if len(chosen) == len(pair.out) and (chosen == np.arange(len(chosen))).all():
@@ -171,7 +176,14 @@ def _nearest(live: Live, calls: Calls, z: Array, context: Array | None) -> Pair:
     raise Undecidable("its inverse gives no numbers that noise could be measured beside")
 
 
-def _rows_of(pair: Pair, z: Array, context: Array | None) -> Array | None:
+def _close(z: Array, given: Array, near: float) -> Array:
+    """Which points lie so near to others, row by row; those that are no numbers lie nowhere."""
+    flat, other = z.reshape(len(z), -1), given.reshape(len(given), -1)
+    with np.errstate(invalid="ignore"):
+        return np.asarray((np.abs(flat - other) <= near * (1 + np.abs(other))).all(-1))
+
+
+def _rows_of(pair: Pair, z: Array, context: Array | None, near: float = NEAR) -> Array | None:
     """The rows of a pair next to some points, one each; None where one has none."""
     if pair.given is None or (context is None) != (pair.context is None):
         return None
@@ -179,8 +191,7 @@ def _rows_of(pair: Pair, z: Array, context: Array | None) -> Array | None:
     if flat.shape[1] != given.shape[1]:
         return None
     with np.errstate(invalid="ignore"):
-        near = np.abs(flat[:, None] - given[None]) <= NEAR * (1 + np.abs(given[None]))
-    close = near.all(2)
+        close = (np.abs(flat[:, None] - given[None]) <= near * (1 + np.abs(given[None]))).all(2)
     if context is not None and pair.context is not None:
         same = context.reshape(len(context), 1, -1) == pair.context.reshape(1, len(given), -1)
         close &= same.all(2)
