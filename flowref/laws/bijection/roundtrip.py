@@ -17,7 +17,7 @@ from flowref.laws.common.arithmetic import (
 )
 from flowref.laws.common.outcomes import attempt
 from flowref.model import CONTRACT, EXACT, VALUES, Array, Batch, Mapped, Residual, law
-from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible
+from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible, offers
 
 ROUND_TRIP = "change of variables: a flow is a bijection; NICE (arXiv:1410.8516), Real NVP (arXiv:1605.08803)"
 # Slack, in nats, between what a log-det claims and what outputs that coincide bit for bit can mean.
@@ -29,6 +29,9 @@ FAR, FLAT = 1e-6, 16.0
 # Multiples of the way back at which a map that goes round takes the same value, a share of it at which
 # it does not, how far beside a point that is asked, and what counts as the same, relatively.
 TURNS, ASIDE, BESIDE, SAME = (-1.0, 2.0, 3.0), 0.381966, 0.0137, 1e-9
+# Events whose singular values are looked at, and how many times as large the smallest is where a map is
+# regular.
+FEW, REGULAR = 64, 1e6
 # A search need not reach farther than this where no domain is declared.
 REACH = 500.0
 
@@ -104,6 +107,7 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
             | overflown(back, y)
             | out_of_reach(flow, batch.x, back, batch.context)
             | goes_round(flow, batch.x, back, batch.context)
+            | unresolved(flow, batch.x, back, y, batch.context)
         ),
         observed={"x": batch.x, "f(x)": y, "inverse(f(x))": back},
     )
@@ -175,6 +179,38 @@ def saturated(
         out, _ = attempt(call, way + 0.0, contexts)  # halfway to overflow it may refuse
         flat[far] &= out is not None and rows_max(out.value - image[far]) <= slack
     return flat
+
+
+def unresolved(flow: Bijection, x: Array, back: Array, y: Array, context: Array | None) -> Array:
+    """Where what came back has the same image to rounding, and at the point, though not at what came
+    back, the map is singular to rounding: the image does not hold the point.
+
+    That is what `saturated` sees along the line between the two, where one entry is lost and others do not
+    depend on it.
+    """
+    with np.errstate(invalid="ignore"):  # both may be infinite
+        gap = rows_max(back - x)
+    lost = np.isfinite(gap) & (gap > FAR) & finite_rows(y) & (x[0].size <= FEW)
+    if not lost.any() or not offers(flow, Differentiable):
+        return np.zeros(len(x), dtype=bool)
+    contexts = None if context is None else context[lost]
+    units = FLAT * ULP * (1 + rows_max(y[lost]))
+    again, _ = attempt(flow.forward, back[lost] + 0.0, contexts)
+    if again is None:
+        return np.zeros(len(x), dtype=bool)
+    here, there = (_smallest(flow, one[lost], contexts) for one in (x, back))
+    same = rows_max(again.value - y[lost]) <= units
+    found = np.zeros(len(x), dtype=bool)
+    found[lost] = same & (here * gap[lost] <= units) & (there > REGULAR * here)
+    return found
+
+
+def _smallest(flow: Differentiable, x: Array, context: Array | None) -> Array:
+    """The smallest singular value of the Jacobian at each point."""
+    matrices = flow.jacobian("forward", x + 0.0, context).astype(np.float64)
+    matrices = matrices.reshape(len(x), -1, x[0].size)
+    values = [np.linalg.svd(one, compute_uv=False)[-1] for one in np.nan_to_num(matrices)]
+    return np.asarray(values)
 
 
 def goes_round(flow: Bijection, x: Array, back: Array, context: Array | None) -> Array:
