@@ -198,7 +198,10 @@ def unresolved(flow: Bijection, x: Array, back: Array, y: Array, context: Array 
     again, _ = attempt(flow.forward, back[lost] + 0.0, contexts)
     if again is None:
         return np.zeros(len(x), dtype=bool)
-    here, there = (_smallest(flow, one[lost], contexts) for one in (x, back))
+    try:
+        here, there = (_smallest(flow, one[lost], contexts) for one in (x, back))
+    except Exception:  # no graph, no excuse
+        return np.zeros(len(x), dtype=bool)
     same = rows_max(again.value - y[lost]) <= units
     found = np.zeros(len(x), dtype=bool)
     found[lost] = same & (here * gap[lost] <= units) & (there > REGULAR * here)
