@@ -21,6 +21,7 @@ from flowref.checking.judgement import DROPPED, HELD, TRIVIAL, UNDECIDED, VIOLAT
 from flowref.checking.measurement import Measurement
 from flowref.checking.response import Response
 from flowref.model import EXACT, ROUNDING, Array, Evidence, Subject
+from flowref.model.cost import LENGTHY
 
 SCREEN = 16.0
 RESPONSE_LIMIT = 0.01
@@ -36,9 +37,6 @@ ALONE, LEAST_AROUND, FINEST = 1000.0, 6, 16.0
 # Operations of a round trip from which on the runs that confirm are half as many, and entries of an
 # event from which on they are a quarter: what sums over so many varies little from run to run.
 COSTLY, VAST = 10_000, 1024
-# From so many operations on, as solvers of differential equations take them, a first judgement ends with
-# the glance: what then violates is measured again before it accuses anybody.
-LENGTHY = 2500
 # After the glance a batch is measured so many times at once (see `Response`).
 STACKED, STACKED_HIGH = 2, 3
 # A first glance: so many runs, or one, settle residuals that are this many times smaller than what they
@@ -81,6 +79,8 @@ def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str
             clear |= _lost(glance, response)
         if clear.all() or (large and (clear | far_beyond(glance)).all()):
             return _masked(glance)
+    # A first judgement of what takes so long ends with the glance: what then violates is measured again
+    # before it accuses anybody.
     if first and measurement.subject.operations > LENGTHY:
         return _masked(glance)
     heavy = measurement.subject.cost.heavy

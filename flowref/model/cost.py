@@ -12,6 +12,9 @@ OPERATION, ENTRY, PRODUCT = 5000.0, 1.5, 0.05
 READ = 0.3
 # A call that takes so many times the work of another repeats it, step by step.
 STEPS = 8.0
+# From so many operations of a round trip on, as solvers of differential equations take them, less is
+# asked at first.
+LENGTHY = 2500
 # Walking a graph back takes about so many times as long as making it.
 BACKWARD = 2.0
 # An ordinary batch, and the bytes and nominal nanoseconds from which on one is worth planning.

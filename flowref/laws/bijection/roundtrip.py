@@ -190,21 +190,26 @@ def unresolved(flow: Bijection, x: Array, back: Array, y: Array, context: Array 
     """
     with np.errstate(invalid="ignore"):  # both may be infinite
         gap = rows_max(back - x)
-    lost = np.isfinite(gap) & (gap > FAR) & finite_rows(y) & (x[0].size <= FEW)
-    if not lost.any() or not offers(flow, Differentiable):
-        return np.zeros(len(x), dtype=bool)
-    contexts = None if context is None else context[lost]
-    units = FLAT * ULP * (1 + rows_max(y[lost]))
-    again, _ = attempt(flow.forward, back[lost] + 0.0, contexts)
-    if again is None:
-        return np.zeros(len(x), dtype=bool)
-    try:
-        here, there = (_smallest(flow, one[lost], contexts) for one in (x, back))
-    except Exception:  # no graph, no excuse
-        return np.zeros(len(x), dtype=bool)
-    same = rows_max(again.value - y[lost]) <= units
+    rows = np.flatnonzero(np.isfinite(gap) & (gap > FAR) & finite_rows(y) & (x[0].size <= FEW))
     found = np.zeros(len(x), dtype=bool)
-    found[lost] = same & (here * gap[lost] <= units) & (there > REGULAR * here)
+    if not len(rows) or not offers(flow, Differentiable):
+        return found
+
+    def given() -> Array | None:
+        return None if context is None else context[rows]
+
+    again, _ = attempt(flow.forward, back[rows] + 0.0, given())
+    if again is None:
+        return found
+    units = FLAT * ULP * (1 + rows_max(y))
+    # Jacobians are dear: only where the images are the same.
+    rows = rows[rows_max(again.value - y[rows]) <= units[rows]]
+    if len(rows):
+        try:
+            here, there = (_smallest(flow, one[rows], given()) for one in (x, back))
+        except Exception:  # no graph, no excuse
+            return found
+        found[rows] = (here * gap[rows] <= units[rows]) & (there > REGULAR * here)
     return found
 
 

@@ -20,14 +20,13 @@ from flowref.laws.conduct.pictures import jacobian_gap, log_det_gradient_gap, sc
 from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient, within
 from flowref.model import VOLUME, Array, Batch, Residual, Support, Unsupported, law
 from flowref.model.abilities import Bijection, Density, Pulling
+from flowref.model.cost import LENGTHY
 
 # Finite gradients are compared with difference quotients at points up to `FAR`, or at any levels of
 # pixels; beyond `MODERATE` a clamp may have clipped them.
 MODERATE, FAR = 3.0, 16.0
 # What gradients beyond may be off, relatively.
 COARSE = 1e-3
-# From so many operations of a round trip on there are fewer differences.
-LENGTHY = 2500
 # At so many points it is seen whether a clamp clips, in so many coordinates.
 TRIED, ENTRIES = 4, 32
 
@@ -62,6 +61,7 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
     support = flow.density_support if which == "log_prob" else flow.domain
     direction = within(points, directions(points.shape, batch.seed) * (1 + np.abs(points)), support)
     with np.errstate(all="ignore"):
+        # Of these there are fewer differences.
         long = flow.facts.cost.heavy or flow.operations > LENGTHY
         difference = quotient(measure, points, direction, support, long)
     slope = difference.slope

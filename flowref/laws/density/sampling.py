@@ -81,13 +81,14 @@ def maps_of(flow: Invertible) -> list[tuple[Call[Mapped], Call[Mapped]]]:
     return [calls[which] for which in normalizing_calls(flow)]
 
 
-def unresolved(to_latents: Call[Mapped], x: Array) -> bool:
-    """Whether the next numbers beside samples have other latents, as behind many bins that are all but
+def unresolved(to_latents: Call[Mapped], x: Array, context: Array | None = None) -> Array:
+    """Where the next numbers beside samples have other latents, as behind many bins that are all but
     flat: once it fills a box such an error grows no more, and noise does not tell of it.
     """
     beside = (np.nextafter(x, np.inf), np.nextafter(x, -np.inf))
-    one, other = (np.asarray(to_latents(at, None).value, dtype=np.float64) for at in beside)
-    return bool(np.nan_to_num(np.abs(one - other)).max(initial=0.0) > LOST)
+    one, other = (np.asarray(to_latents(at, context).value, dtype=np.float64) for at in beside)
+    with np.errstate(invalid="ignore"):  # both may be infinite
+        return np.asarray(rows_max(one - other) > LOST)
 
 
 @law(
@@ -119,7 +120,10 @@ def sample_then_inverse(flow: InvertibleSampler, batch: Batch) -> Residual:
             # What an iterative inverse leaves open, the map back may enlarge.
             back = np.asarray(to_latents(x, None).value, dtype=np.float64).reshape(count, -1)
             off = back - z.reshape(count, -1)
-            if np.nan_to_num(np.abs(off)).max(initial=0.0) > LOST and unresolved(to_latents, x):
+            if (
+                np.nan_to_num(np.abs(off)).max(initial=0.0) > LOST
+                and unresolved(to_latents, x).any()
+            ):
                 raise Undecidable("rounding a sample alone moves its latents")
             values.append(off)
         ways.append((np.concatenate(values, 1), made))
@@ -248,7 +252,11 @@ def pit_uniform(flow: MappedSampler, batch: Batch) -> Residual:
     name, largest = max(distances.items(), key=lambda item: item[1])
     if worst > 1:
         # So many latents may be anywhere, and move a distribution function by as much.
-        share = lost(flow, STAGES[-1], batch.seed + 1000 * (len(STAGES) - 1), given)
+        count, seed = STAGES[-1], batch.seed + 1000 * (len(STAGES) - 1)
+        x, context = draws(flow, count, seed, given), repeated(given, count)
+        share = max(
+            unresolved(flow.calls[which], x, context).mean() for which in normalizing_calls(flow)
+        )
         if worst * (1 - share / largest) <= 1:
             raise Undecidable(f"rounding a sample alone moves the latents of {share:.0%} of them")
     return Residual(
@@ -281,18 +289,6 @@ def deviations(
         distances[f"projection {index}"] = distance(ndtr(projected))
     distances["the squared norm"] = distance(chdtr(z.shape[1], (z**2).sum(1)))
     return distances
-
-
-def lost(flow: Sampler, count: int, seed: int, given: Array | None) -> float:
-    """The share of samples of which the next numbers beside them have other latents."""
-    x, context = draws(flow, count, seed, given), repeated(given, count)
-    shares = []
-    for which in normalizing_calls(flow):
-        beside = (np.nextafter(x, np.inf), np.nextafter(x, -np.inf))
-        one, other = (np.asarray(flow.calls[which](at, context).value) for at in beside)
-        near = np.abs(one - other).reshape(count, -1) <= LOST
-        shares.append(1 - near.all(1).mean())
-    return float(max(shares))
 
 
 def distance(u: Array) -> float:
