@@ -19,6 +19,7 @@ from flowref.model import (
     Shape,
     Subject,
     TargetError,
+    Undecidable,
     Unsupported,
 )
 
@@ -70,10 +71,15 @@ class Jax:
         return context
 
     def once(self, function: Callable[..., T], *args: Any) -> T:
-        """See `Backend.once`: it is traced, and run step by step with numpy."""
-        from flowref.backends.jax.stepping import Stepped
+        """See `Backend.once`: it is traced, and run step by step with numpy; compiled where it iterates."""
+        import jax
 
-        given: T = Stepped(function, *args)(None, *args)
+        from flowref.backends.jax.stepping import Stepped, TooLong
+
+        try:
+            given: T = Stepped(function, *args)(None, *args)
+        except (TooLong, Undecidable):
+            given = jax.jit(function)(*args)
         return given
 
     def duplicate(self, obj: Any) -> Any:

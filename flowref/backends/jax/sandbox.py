@@ -14,10 +14,14 @@ import jax
 
 from flowref.backends import process
 
-# Settings that decide results.
+# What JAX makes of tracebacks: it asks the file system of each frame, which takes far longer than a call
+# that raises does. What is read of them here passes over frames of libraries.
+FILTERING = "jax_traceback_filtering"
+# Settings that decide results, and this one.
 SETTINGS = (
     "jax_enable_x64", "jax_default_matmul_precision", "jax_debug_nans", "jax_disable_jit",
     "jax_numpy_dtype_promotion", "jax_default_prng_impl", "jax_threefry_partitionable",
+    FILTERING,
 )  # fmt: skip
 
 
@@ -33,6 +37,7 @@ def sandbox(seed: int, dtype: str | None = None) -> Iterator[io.StringIO]:
     yields what it printed.
     """
     before = settings()
+    jax.config.update(FILTERING, "off")
     with process.quarantine(seed) as printed, contextlib.ExitStack() as stack:
         if dtype is not None:
             stack.enter_context(jax.enable_x64(dtype == "float64"))

@@ -77,10 +77,19 @@ def _detached(
     return gradient
 
 
+def _without_a_column(
+    jacobian: Callable[..., Array], which: str, x: Array, context: Array | None = None
+) -> Array:
+    matrices = np.array(jacobian(which, x, context))
+    if which == "inverse":
+        matrices[..., 0] = 0.0
+    return matrices
+
+
 @mutant("bijection/jacobian-inverse-product", host=COUPLING)
 def one_entry_detached(subject: Subject, size: float = 1.0) -> Subject:
     """One entry of many is detached in the inverse."""
-    return wrapped(subject, "vjp", _detached)
+    return wrapped(wrapped(subject, "vjp", _detached), "jacobian", _without_a_column)
 
 
 def _peeking(
@@ -95,11 +104,11 @@ def _peeking(
     gradient = np.array(vjp(which, x, context, value, ladj))
     if value is not None:
         rows, pulled = gradient.reshape(len(gradient), -1), value.reshape(len(value), -1)
-        rows[:, 701] += size * pulled[:, 700]
+        rows[:, -1] += size * pulled[:, -2]
     return gradient
 
 
 @mutant("coupling/conditioner-blind", host=COUPLING, sizes=(1e-12, 1e-3))
 def one_entry_of_many_seen(subject: Subject, size: float = 1e-6) -> Subject:
-    """One transformed entry of 392 hears another one."""
+    """One transformed entry of hundreds hears another one."""
     return wrapped(subject, "vjp", _peeking, size)

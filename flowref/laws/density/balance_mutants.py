@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from flowref.laws.common.defects import added, multiplied, value_changed, wrapped
-from flowref.model import Array, Subject, mutant
+from flowref.model import Array, Subject, Unsupported, mutant
 
 MAF, CONDITIONAL, IMAGES = "zuko:MAF", "nflows:Flow[ctx]", "normflows:MultiscaleFlow"
 LOG_2_PI = math.log(2 * math.pi)
@@ -126,6 +126,8 @@ def _in_a_row(log_prob: Callable[..., Array], x: Array, context: Array | None = 
 @mutant("density/log-prob-shape", host="torch:TransformedDistribution")
 def batch_axes_flattened(subject: Subject, size: float = 1.0) -> Subject:
     """Log-densities of points in several batch axes come in a row."""
+    if not subject.promises.get("batch-dims"):
+        raise Unsupported("it does not promise batch-dims")
     return wrapped(subject, "log_prob", _in_a_row)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from flowref.laws.common.defects import added, at, ladj_added, multiplied, wrapped
-from flowref.model import Array, Mapped, Subject, mutant
+from flowref.model import Array, Mapped, Subject, Unsupported, mutant
 from flowref.model.steps import Draw, Pathwise
 
 FLOW, REAL_NVP = "zuko:MAF", "reference:Flow[VectorRealNVP]"
@@ -103,6 +103,8 @@ def quantiles_shifted(subject: Subject, size: float = 1e-2) -> Subject:
 @mutant("sampling/inverse-transform-galois", host="reference:Atoms")
 def continuity_assumed(subject: Subject) -> Subject:
     """At an atom the quantile is the next value."""
+    if not subject.promises.get("atoms"):
+        raise Unsupported("it has no atoms")
     return wrapped(subject, "icdf", _next_atom)
 
 

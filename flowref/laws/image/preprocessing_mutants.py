@@ -68,7 +68,7 @@ def slope_missing(subject: Subject) -> Subject:
 @mutant("preprocessing/logit-derivative", host=LIBRARY, sizes=(1e-10, 1e-3))
 def log_det_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The log-det of the logit is off by a constant."""
-    return ladj_added(subject, "inverse", size)
+    return ladj_added(subject, subject.normalizing, size)
 
 
 def _asymmetric(logit: Preprocessing, x: Array, context: Array | None = None) -> Mapped:

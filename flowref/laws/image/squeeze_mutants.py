@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from flowref.laws.common.defects import declared, value_changed, wrapped
-from flowref.model import Array, Mapped, Subject, mutant
+from flowref.model import ORDERS, Array, Mapped, Subject, mutant
 
 SQUEEZE, UNNAMED = "reference:Squeeze", "nflows:SqueezeTransform"
 
@@ -79,8 +79,9 @@ def two_corners_swapped(subject: Subject, size: float = 1.0) -> Subject:
 @mutant("squeeze/declared-order", host="reference:Squeeze[space_to_depth]")
 def weights_of_another_order(subject: Subject, size: float = 1.0) -> Subject:
     """The documentation tells another order that is in use."""
-    squeezing = replace(declared(subject.squeezing), order="pixel_unshuffle")
-    return subject.with_facts(squeezing=squeezing)
+    squeezing = declared(subject.squeezing)
+    other = next(order for order in ORDERS if order != squeezing.order)
+    return subject.with_facts(squeezing=replace(squeezing, order=other))
 
 
 @mutant("squeeze/known-order", host=UNNAMED)

@@ -5,7 +5,7 @@ densities of bounded data, with the slips of each.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox
 import jax
@@ -21,12 +21,12 @@ def network(inputs: int, outputs: int, seed: int = 0) -> Any:
 
 
 class Halves(equinox.Module):  # type: ignore[misc]  # equinox is not looked into
-    r"""$z_a = x_a,\; z_b = x_b e^{s(x_a)} + t(x_a)$ on vectors of four."""
+    r"""$z_a = x_a,\; z_b = x_b e^{s(x_a)} + t(x_a)$ on vectors of four, of which the first two are kept."""
 
     net: Any
     defect: str = equinox.field(static=True, default="")
-    event_shape = (4,)
-    kept = (1, 1, 0, 0)
+    event_shape: ClassVar[tuple[int, ...]] = (4,)
+    kept: ClassVar[tuple[int, ...]] = (1, 1, 0, 0)
     coupling = "affine"
 
     def scale_and_shift(self, a: Any) -> tuple[Any, Any]:
@@ -36,19 +36,28 @@ class Halves(equinox.Module):  # type: ignore[misc]  # equinox is not looked int
 
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Data to latents."""
-        a, b = x[:, :2], x[:, 2:]
-        s, t = self.scale_and_shift(x[:, 1:3] if self.defect == "sees-the-other-half" else a)
+        half = len(self.kept) // 2
+        a, b = x[:, :half], x[:, half:]
+        seen = x[:, 1 : half + 1] if self.defect == "sees-the-other-half" else a
+        s, t = self.scale_and_shift(seen)
         return jnp.concatenate([a, b * jnp.exp(s) + t], -1), self.log_det(s)
 
     def inverse(self, z: Any) -> tuple[Any, Any]:
         """Latents to data."""
-        a, b = z[:, :2], z[:, 2:]
+        a, b = z[:, : len(self.kept) // 2], z[:, len(self.kept) // 2 :]
         s, t = self.scale_and_shift(a)
         return jnp.concatenate([a, (b - t) * jnp.exp(-s)], -1), -self.log_det(s)
 
     def log_det(self, s: Any) -> Any:
         """The sum of the log-scales."""
         return s.mean(-1) if self.defect == "log-det-mean" else s.sum(-1)
+
+
+class Wide(Halves):
+    """The same on vectors of which nobody makes the Jacobian."""
+
+    event_shape = (160,)
+    kept = (1,) * 80 + (0,) * 80
 
 
 class Board(equinox.Module):  # type: ignore[misc]  # equinox is not looked into
@@ -212,7 +221,13 @@ def levels(defect: str = "") -> Any:
     return Levels(first, network(8, 16), defect)
 
 
+def wide(defect: str = "") -> Any:
+    """An affine coupling of 160 entries."""
+    return Wide(network(80, 160), defect)
+
+
 SPECIMENS = (
+    Specimen("wide", {"sees-the-other-half": ("coupling/conditioner-blind",)}),
     Specimen(
         "halves",
         {

@@ -83,6 +83,45 @@ class Drop(equinox.Module):  # type: ignore[misc]  # equinox is not looked into
         return jnp.concatenate([rest, z] if self.defect == "other-order" else [z, rest], 1), told
 
 
+class Metropolis(equinox.Module):  # type: ignore[misc]  # equinox is not looked into
+    r"""Steps of a chain with the density $e^{-u}$: $y = x + \sigma \eta$ is accepted where
+    $v < e^{u(x) - u(y)}$; $u(z) - u(x)$ in all. The way back is the same chain.
+    """
+
+    log_size: Any
+    defect: str = equinox.field(static=True, default="")
+    bijective, stochastic_forward, stochastic_inverse = False, True, True
+    event_shape, codomain = (2,), "real"
+    steps = 2
+
+    def energy(self, x: Any) -> Any:
+        """Two wells, held below 20."""
+        return 20 * jnp.tanh(((x[:, 0] ** 2 - 1) ** 2 + x[:, 1] ** 2) / 40)
+
+    def forward(self, x: Any, key: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+
+        def step(state: Any, key: Any) -> tuple[Any, Any]:
+            x, u = state
+            keys = jax.random.split(key)
+            y = x + jnp.exp(self.log_size) * jax.random.normal(keys[0], x.shape)
+            thresholds = jax.random.uniform(keys[1], () if self.defect == "one-coin" else u.shape)
+            there = self.energy(y)
+            ratio = jnp.exp(jnp.minimum(u - there, 0.0))
+            if self.defect == "uphill":
+                ratio = jnp.exp(jnp.minimum(there - u, 0.0))
+            accepted = thresholds < ratio
+            return (jnp.where(accepted[:, None], y, x), jnp.where(accepted, there, u)), None
+
+        before = self.energy(x)
+        (x, after), _ = jax.lax.scan(step, (x, before), jax.random.split(key, self.steps))
+        return x, after - before
+
+    def inverse(self, z: Any, key: Any) -> tuple[Any, Any]:
+        """Latents to data."""
+        return self.forward(z, key)
+
+
 def absolute(defect: str = "") -> Any:
     """The absolute value of two numbers."""
     return Absolute(defect)
@@ -96,6 +135,11 @@ def augment(defect: str = "") -> Any:
 def drop(defect: str = "") -> Any:
     """One number less."""
     return Drop(jnp.array([[0.5, -0.8]]), jnp.array(-0.7), defect)
+
+
+def metropolis(defect: str = "") -> Any:
+    """A chain of two steps, of which some are refused."""
+    return Metropolis(jnp.log(1.0), defect)
 
 
 INTEGRAL = "contribution/integral"
@@ -113,6 +157,13 @@ SPECIMENS = (
         {
             "scale-missing": ("contribution/near-pairs", "contribution/two-ways"),
             "other-order": ("contribution/one-sided-inverse",),
+        },
+    ),
+    Specimen(
+        "metropolis",
+        {
+            "one-coin": ("contribution/noise-of-each-row",),
+            "uphill": ("contribution/two-ways", INTEGRAL),
         },
     ),
 )

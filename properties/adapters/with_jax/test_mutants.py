@@ -21,10 +21,42 @@ HOSTS = (
     f"{HOME}flows:halves",
     f"{HOME}densities:flow",
 )
+# Defects that hosts of one kind alone show: of hundreds of entries, of rows that are refused, of a map that
+# is a logit, of an order that another is told for.
+PARTICULAR = {
+    "bijection/jacobian-inverse-product#one-entry-detached": f"{HOME}flows:halves",
+    "coupling/conditioner-blind#one-entry-of-many-seen": f"{HOME}flows:wide",
+    "contribution/finite-for-every-draw#nothing-times-infinity": f"{HOME}surjective:metropolis",
+    "contribution/noise-of-each-row#one-coin": f"{HOME}surjective:metropolis",
+    "preprocessing/logit-derivative#log-det-off": f"{HOME}densities:logit",
+    "squeeze/declared-order#weights-of-another-order": f"{HOME}flows:squeeze",
+}
+# Defects of what no host has.
+ABSENT = {
+    "sampling/inverse-transform-galois#continuity-assumed": "it has no atoms",
+    "density/log-prob-shape#batch-axes-flattened": "it does not promise batch-dims",
+}
 # So many are drawn, of all that cannot be planted in their own host.
 SEED, DRAWN = 16, 60
 # What no host has is no defect of it.
 SHARE = 0.9
+
+
+@pytest.mark.parametrize(("name", "host"), PARTICULAR.items(), ids=PARTICULAR)
+def test_a_particular_host_shows_it(name: str, host: str) -> None:
+    """What only some hosts can have is caught where it is planted in one of those."""
+    tried = selftest.trial_on(registry.find_mutant(name), host, "quick", 0)
+    assert tried.caught, tried.outcome
+
+
+@pytest.mark.parametrize(("name", "reason"), ABSENT.items(), ids=ABSENT)
+def test_what_no_host_has_is_planted_nowhere(name: str, reason: str) -> None:
+    """A defect of atoms is none of a continuous distribution: it is counted with the reason."""
+    tried = selftest.trial_on(
+        registry.find_mutant(name), "numpyro:distributions.Exponential", "quick", 0
+    )
+    assert not tried.planted
+    assert tried.outcome == reason
 
 
 @pytest.mark.skipif(registry.installed("nflows"), reason="hosts of torch are installed here")

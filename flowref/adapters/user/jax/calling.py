@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref import backends
 from flowref.adapters.user.jax.speaking import (
     KEYS,
     NUMBERS,
@@ -45,14 +46,15 @@ def owner_of(obj: Any) -> Any:
 
 
 def called(function: Any, obj: Any, x: Any, context: Any, way: Way) -> Any:
-    """What a function of a dialect gives: compiled, which is faster than op by op, where it can be."""
-    import jax
-
-    points, alone = as_arrays(x, context), apart(obj)
+    """What a function of a dialect gives: traced and run step by step, since a convention is tried once, and
+    to compile it takes longer than all else.
+    """
+    alone = apart(obj)
     try:
-        return jax.jit(lambda x, context: function(alone, x, context, way))(*points)
+        run = backends.find("jax").once
+        return run(lambda x, context: function(alone, x, context, way), x, context)
     except Exception:  # what it raises without that is the object's affair
-        return function(apart(obj), *points, way)
+        return function(apart(obj), *as_arrays(x, context), way)
 
 
 def apart(obj: Any) -> Any:
