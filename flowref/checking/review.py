@@ -142,7 +142,7 @@ def _second_oracle(judgement: Judgement) -> Judgement:
     if not judgement.accuses:
         return judgement
     point = measurement.batch.rows(slice(worst, worst + 1))
-    doubt = excused(measurement, point)
+    doubt = excused(measurement, worst)
     if not doubt and law.arbitrate is not None:
         _, doubt = law.arbitrate(measurement.subject, point)
     return _doubted(judgement, doubt)
@@ -153,10 +153,7 @@ def _by_steps(judgement: Judgement) -> Judgement:
     call of a solver takes long, and each of the other doubts takes dozens of them under noise.
     """
     measurement, worst = judgement.measurement, judgement.worst()
-    if measurement.subject.refined is None:
-        return judgement
-    point = measurement.batch.rows(slice(worst, worst + 1))
-    return _doubted(judgement, excused(measurement, point))
+    return _doubted(judgement, excused(measurement, worst))
 
 
 def _doubted(judgement: Judgement, doubt: str) -> Judgement:

@@ -11,48 +11,73 @@ from flowref.model import Batch, Subject
 
 # So many times the steps are tried, and to which share of itself an error is to fall.
 TIMES, SHARE = (2, 4, 8, 16, 32), 0.15
+WITHIN = "results of its solver differ by no more than the accuracy that is stated of it"
 # Moved parameters make fields so steep that no such number of steps suffices: there an error is the
 # solver's of which more steps change so much.
 CHANGED = 0.1
 FALLS = "it falls with the steps of its solver, and is the error of these"
+# What moves no more than that in so many tries does not fall.
+STUCK = 2
 # Beyond that, beside the number of entries, no error is that of a solver that anybody would use.
 GROSS = 0.5
+# A row that shows less than this share of its residual by itself is measured among the others.
+ALONE = 0.5
 UNKNOWN = (
     "it may be the error of its solver, and nothing tells how that takes more steps: an attribute n_steps does, "
     "or say ?promises=log-det-tolerance=1e-3, or what its accuracy is"
 )
 
 
-def excused(measurement: Measurement, point: Batch) -> str:
-    """Why the residual at a point may be the error of a solver of which nobody states how accurate it
+def excused(measurement: Measurement, row: int) -> str:
+    """Why the residual of a row may be the error of a solver of which nobody states how accurate it
     is: it falls to a small share of itself as the solver takes more steps, or is no gross one and
     nothing tells how it takes more. Empty where it is no such error. What somebody states is held
-    against the object whatever falls.
+    against the object whatever falls; within that a call that is compared with itself may differ, since
+    the rows of a batch may share their steps.
     """
-    subject = measurement.subject
-    assumed = measurement.law.by_steps and subject.promises.get("assumed-accuracy")
+    subject, law = measurement.subject, measurement.law
+    stated = float(subject.promises.get("log-det-tolerance", 0.0))
+    if law.echo is not None and measurement.size[row] <= stated * measurement.scale[row]:
+        return WITHIN
+    assumed = law.by_steps and subject.promises.get("assumed-accuracy")
     if subject.refined is None or not assumed:
         return ""
     with contextlib.suppress(Exception):  # more steps may take more than there is
-        start = _size(measurement, point, subject)
+        point, row, start = _shown(measurement, row)
         if not np.isfinite(start):
             return ""
+        stuck = 0
         for times in TIMES:
             finer = subject.refined(times)
             if finer is None:
                 gross = start > GROSS * point.x[0].size and not measurement.moved
                 return "" if gross else UNKNOWN
-            size = _size(measurement, point, finer)
+            size = _size(measurement, point, row, finer)
             if size <= SHARE * start:
                 return FALLS
             if measurement.moved and abs(size - start) > CHANGED * start:
                 return FALLS
+            stuck += abs(size - start) <= CHANGED * start
+            if stuck == STUCK:  # each further try takes longer than all before it
+                break
     return ""
 
 
-def _size(measurement: Measurement, point: Batch, subject: Subject) -> float:
-    """The residual of the law at a point of a subject; infinite where it is silent."""
-    residual = measurement.law.measure(subject, point)
-    if residual.silent[0]:
+def _shown(measurement: Measurement, row: int) -> tuple[Batch, int, float]:
+    """A batch that shows the residual of a row, the row's place in it, and its size: the row alone, or
+    the whole batch where it takes the others, as of an adaptive solver that chooses steps for all rows.
+    """
+    subject, batch = measurement.subject, measurement.batch
+    alone = batch.rows(slice(row, row + 1))
+    start = _size(measurement, alone, 0, subject)
+    if len(batch.x) == 1 or start >= ALONE * np.abs(measurement.size[row]):
+        return alone, 0, start
+    return batch, row, _size(measurement, batch, row, subject)
+
+
+def _size(measurement: Measurement, batch: Batch, row: int, subject: Subject) -> float:
+    """The residual of the law at a row of a batch; infinite where it is silent."""
+    residual = measurement.law.measure(subject, batch)
+    if residual.silent[row]:
         return np.inf
-    return float(residual.per_row()[0])
+    return float(residual.per_row()[row])

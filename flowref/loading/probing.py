@@ -123,7 +123,6 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     cost = backend.cost(instance.copy(), dialect, facts, instance.dtype, LONGEST)
     facts = replace(facts, cost=cost, built_here=target.adapter not in (USER, OBJECT))
     subject = backend.subject(str(target), instance.copy, dialect, facts, condition, resolve, 0)
-    facts = measured(facts, subject)
     trip = round_trip(subject, backend)
     operations = trip.operations
     if recognition.adapter.name == USER:
@@ -136,6 +135,7 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
         )
         conventions += found
         set_aside = spoken.broken
+    facts = measured(facts, subject)
     if recognition.adapter.name == USER or target.adapter in (USER, OBJECT):
         broken = {**set_aside, **refusing(subject)}
         absent: dict[str, Any] = dict.fromkeys(broken)

@@ -145,3 +145,30 @@ class Rows(torch.distributions.Distribution):
 def test_several_batch_axes_are_kept_or_refused(way: str, status: Status) -> None:
     """What torch calls sample and batch shapes comes back, or the points do not go in."""
     assert told_of(Rows(way), "density/log-prob-shape") is status
+
+
+class Knots(torch.distributions.Transform):
+    """Slopes of which several numbers for each entry tell, as those of a spline do, and an attribute the shape."""
+
+    domain = codomain = torch.distributions.constraints.real_vector
+    bijective = True
+    event_shape = (3,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slopes = torch.linspace(0.2, 1.3, 12, dtype=torch.float64).reshape(3, 4)
+
+    def _call(self, x: Any) -> Any:
+        return x * self.slopes.sum(-1)
+
+    def _inverse(self, y: Any) -> Any:
+        return y / self.slopes.sum(-1)
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """One number for all points."""
+        return self.slopes.sum(-1).log().sum().expand(x.shape[:-1])
+
+
+def test_the_shape_that_a_transform_states_is_believed() -> None:
+    """Tensors of more axes than an event has tell another one."""
+    assert check(Knots(), "bijection/log-det", Settings("quick")).status is Status.HOLDS

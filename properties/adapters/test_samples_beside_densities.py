@@ -38,3 +38,28 @@ class Shifted(nn.Module):
 def test_each_context_has_its_own(off: float, status: Status) -> None:
     """Samples for each of several contexts are judged by their own log-densities."""
     assert check(Shifted(off), "density/beside-samples", Settings("quick")).status is status
+
+
+class Spread(nn.Module):
+    """A normal density about its context, with samples (n, contexts, 3); or of another spread than told."""
+
+    event_shape, context_shape = (3,), (3,)
+
+    def __init__(self, spread: float = 1.3) -> None:
+        super().__init__()
+        self.scale, self.spread = nn.Parameter(torch.tensor(1.3)), spread
+
+    def log_prob(self, x: Any, context: Any) -> Any:
+        """The log-density."""
+        return torch.distributions.Normal(context, self.scale).log_prob(x).sum(-1)
+
+    def sample(self, n: int, context: Any) -> Any:
+        """So many for each context."""
+        noise = torch.randn(n, *context.shape, dtype=context.dtype)
+        return context + self.spread * noise
+
+
+@pytest.mark.parametrize(("spread", "status"), [(1.3, Status.HOLDS), (1.6, Status.VIOLATED)])
+def test_points_may_come_before_contexts(spread: float, status: Status) -> None:
+    """Of samples for each of several contexts either axis may be the first."""
+    assert check(Spread(spread), "sampling/overlap", Settings("quick")).status is status

@@ -192,3 +192,86 @@ def test_no_number_of_steps_is_made_up() -> None:
     module: Any = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
     module.width = 16
     assert found(module, lambda one: one(torch.ones(3, 2))) is None
+
+
+class Adaptive(nn.Module):
+    """A field of two entries, followed by steps that the largest error in a batch chooses, and beside it its trace,
+    or an estimate of that; or with a slip.
+    """
+
+    event_shape = (2,)
+
+    def __init__(self, slip: str = "", drawn: bool = False) -> None:
+        super().__init__()
+        self.tol, self.slip, self.drawn = 1e-3, slip, drawn
+        self.weight = nn.Parameter(torch.tensor([[0.3, -0.4], [0.5, 0.2]]))
+
+    def field(self, state: Any, noise: Any) -> Any:
+        """The rates of the point and of its log-det."""
+        hidden = torch.tanh(state[:, :2] @ self.weight)
+        slope = 1 - hidden.square()
+        if self.slip == "coupled":
+            hidden = hidden + 1e-2 * hidden.mean(0)
+        if noise is None:
+            trace = (slope * self.weight.diagonal()).sum(1, keepdim=True)
+        else:
+            trace = 9 * ((slope * noise) @ self.weight.T * noise).sum(1, keepdim=True)
+        return torch.cat([hidden, trace], 1)
+
+    def follow(self, x: Any, sign: int) -> Any:
+        """The end of the path, and the integral of the trace."""
+        noise = torch.randn_like(x).sign() if self.drawn else None
+        state, time, step = torch.cat([x, torch.zeros_like(x[:, :1])], 1), 0.0, 0.2
+        while time < 1:
+            step = min(step, 1 - time)
+            first = sign * self.field(state, noise)
+            second = sign * self.field(state + step * first, noise)
+            error = float((0.5 * step * (second - first).detach()).abs().max())
+            if not error > self.tol:
+                state, time = state + 0.5 * step * (first + second), time + step
+            step *= min(2.0, max(0.3, 0.9 * (self.tol / max(error, 1e-12)) ** 0.5))
+            if time > 1 - 1e-9:
+                break
+        return state[:, :2], state[:, 2]
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.follow(x, 1)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.follow(z, -1)
+
+
+class Estimated(Adaptive):
+    """The same, which says that it estimates."""
+
+    promises = ("estimator",)
+
+
+class Stated(Adaptive):
+    """The same with an accuracy that is stated."""
+
+    log_det_tolerance = inverse_tolerance = 1e-2
+
+
+@pytest.mark.parametrize(
+    ("kind", "law"), [(Adaptive, "mode/batch-content"), (Stated, "mode/rows-independent")]
+)
+def test_rows_may_share_their_steps(kind: type[Adaptive], law: str) -> None:
+    """A step that is chosen for all rows of a batch moves each by less than the error of the solver."""
+    assert check(kind(), law, QUICK).status is not Status.VIOLATED
+
+
+def test_rows_that_share_more_are_accused() -> None:
+    """What one row takes of the others does not fall with the steps."""
+    assert check(Adaptive("coupled"), "mode/rows-independent", QUICK).status is Status.VIOLATED
+
+
+def test_steps_may_follow_the_noise() -> None:
+    """Where the estimate of a trace is integrated beside the values, its noise chooses the steps, and moves values
+    by less than the error of the solver: what is drawn is the log-det.
+    """
+    assert (
+        check(Estimated(drawn=True), "conduct/deterministic", QUICK).status is not Status.VIOLATED
+    )

@@ -104,7 +104,7 @@ def transform_facts(
     event dimensions.
     """
     event_dim = int(transform.domain.event_dim)
-    shape = event if event is not None else event_of(transform)
+    shape = event if event is not None else event_of(transform, stated)
     if shape is None:
         raise unknown_shape(transform)
     if len(shape) < event_dim:
@@ -116,6 +116,12 @@ def transform_facts(
     latent = tuple(int(size) for size in transform.forward_shape(_size(shape)))
     ladj_event = shape[: len(shape) - event_dim]
     return facts_of(traits, shape, latent, ladj_event=ladj_event, context_shape=context)
+
+
+def stated(transform: Any) -> Shape | None:
+    """The event shape that a user's transform states in an attribute, as those of torch do not."""
+    shape = getattr(transform, "event_shape", None)
+    return (shape,) if type(shape) is int else tuple(shape) if isinstance(shape, tuple) else None
 
 
 def _size(shape: Shape) -> Any:

@@ -34,6 +34,9 @@ def settle_sample(
     by_number = dialect.sample
     for first in (None, dialect.forward or dialect.log_prob):
         for draw in (by_number, by_shape):
+            if _ahead(obj, draw, x, context):
+                ahead = partial(asking.sample_of_each, draw=draw)
+                return replace(dialect, sample=ahead), ("samples (n, contexts, ...)",)
             if _draws(obj, draw, context):
                 return replace(dialect, sample=draw), ()
         if first is None or not _made(obj, first, x, context):
@@ -134,6 +137,16 @@ def _unheard(text: str) -> SpecError:
     return SpecError(
         f"sample was given as {text!r}; expected one of its methods, last or squeeze:1"
     )
+
+
+def _ahead(obj: Any, draw: Any, x: Any, context: Any) -> bool:
+    """Whether a call draws several points for each context, of which the first axis is that of the points."""
+    if context is None or len(context) < 3:
+        return False
+    try:
+        return tuple(draw(obj, 2, context[:3]).shape) == (2, 3, *x.shape[1:])
+    except Exception:  # it may want as many points as contexts
+        return False
 
 
 def _draws(obj: Any, draw: Any, context: Any) -> bool:
