@@ -49,7 +49,8 @@ def wanted(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
     if way is not None and signatures.alike(obj, method):
         return ""
     beside = "" if way is None else way.keyword
-    names = [name for name in signatures.required(obj, method) if name != beside]
+    told = set() if way is None else {name for name, _ in (*way.given, *way.bound)}
+    names = [name for name in signatures.required(obj, method) if name not in {beside, *told}]
     if way is not None and way.context:
         return way.context
     return names[1] if len(names) == 2 and not sign_of(names[1]) else ""

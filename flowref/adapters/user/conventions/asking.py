@@ -99,14 +99,20 @@ def called_with(
     return run(x, **named) if context is None else run(x, context, **named)
 
 
+# Intervals of time, there and back.
+SPANS = {"span": (0.0, 1.0), "span back": (1.0, 0.0)}
+
+
 def constant(kind: str, x: Any) -> Any:
     """Ones for a batch: a label for each point, or a mask of one of several shapes; None where that
-    is all that is taken.
+    is all that is taken; a time interval.
     """
     import torch
 
     if kind == "none":
         return None
+    if kind in SPANS:
+        return torch.tensor(SPANS[kind], dtype=x.dtype)
     if kind == "label":
         return torch.ones(len(x), dtype=torch.long)
     shapes = {

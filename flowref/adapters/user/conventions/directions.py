@@ -178,7 +178,7 @@ def _forward_way(obj: Any, chosen: Chosen) -> Way | None:
         if turned := signatures.flag(obj, "forward", default=True):  # it goes back unless told
             words = f"forward: {turned}=False"
             way = replace(way, given=_with(way, turned, False), usual=False, words=words)
-        return _running(obj, way, "forward", chosen)
+        return _running(obj, _in_time(obj, way), "forward", chosen)
     if inspect.isfunction(obj):
         return _running(obj, Way("", words="forward: the function"), "", chosen)
     if _pair_of_letters(obj):
@@ -190,6 +190,34 @@ def _forward_way(obj: Any, chosen: Chosen) -> Way | None:
         return Way(ENCODE, words=f"forward: {ENCODE}(), inverse: {DECODE}()")
     if all(signatures.own(obj, name) for name in ("fit", "transform", "inverse_transform")):
         return Way("transform", form="array", words="transform() and inverse_transform() of arrays")
+    return None
+
+
+def _in_time(obj: Any, way: Way) -> Way:
+    """A way that follows a flow from one time to another, where it asks for these."""
+    ends, span = signatures.ends(obj, "forward"), signatures.span(obj, "forward")
+    asked = [name for name, _ in ends if name in signatures.required(obj, "forward")]
+    if asked:
+        words = f"forward: from {' to '.join(f'{name}={value:g}' for name, value in ends)}"
+        return replace(way, given=(*way.given, *ends), usual=False, words=words)
+    if span:
+        return replace(way, bound=((span, "span"),), usual=False, words=f"forward: {span}=[0, 1]")
+    return way
+
+
+def _back_in_time(obj: Any, forward: Way) -> Way | None:
+    """The way from the later time to the earlier, where forward takes both."""
+    if forward.method or forward.form not in ("plain", "running"):
+        return None
+    if ends := signatures.ends(obj, "forward"):
+        (first, start), (last, end) = ends
+        given = dict(forward.given) | {first: end, last: start}
+        words = f"inverse: from {first}={end:g} to {last}={start:g}"
+        return replace(forward, given=tuple(given.items()), usual=False, words=words)
+    spans = dict(forward.bound)
+    if name := next((name for name, kind in forward.bound if kind == "span"), ""):
+        turned = tuple((spans | {name: "span back"}).items())
+        return replace(forward, bound=turned, words=f"inverse: {name}=[1, 0]")
     return None
 
 
@@ -221,7 +249,10 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
     if forward is not None and forward.form == "beside" and signatures.own(obj, BESIDE["inverse"]):
         return [Way("inverse", form="beside")]
     inverse = signatures.attribute(obj, "inverse")
-    if callable(inverse):
+    asks = signatures.required(obj, "inverse") if callable(inverse) else ()
+    timed = {name for name, _ in signatures.ends(obj, "inverse")} if asks else set()
+    # Whether a way back wants its ends in the order of time nobody says.
+    if callable(inverse) and not timed & set(asks):
         return [_running(obj, Way("inverse", usual=True), "inverse", chosen)]
     if forward is None:
         return []
@@ -251,6 +282,8 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
         if signatures.own(obj, method)
         and (len(_asked(obj, method)) == 1 or signatures.alike(obj, method))
     ]
+    if not ways and (timely := _back_in_time(obj, forward)) is not None:
+        ways.append(timely)
     return ways
 
 

@@ -10,6 +10,12 @@ FLAGS = ("reverse", "rev", "inverse", "invert")
 BACKWARDS = ("inverse", "reverse", "backward", "inv", "rev", "invert", "backwards", "generate", "sample")  # fmt: skip
 # Parameters that are 1 or -1, and turn forward around with their sign.
 SIGNS = ("direction", "dir", "mode")
+# Parameters of forward that are the ends of a time interval, and one that is both.
+ENDS = (
+    ("t0", "t1"), ("t0", "tf"), ("tstart", "tend"), ("starttime", "endtime"), ("tinit", "tfinal"),
+    ("ti", "tf"), ("tbegin", "tend"), ("tmin", "tmax"), ("tfrom", "tto"), ("timestart", "timeend"),
+)  # fmt: skip
+SPANS = ("tspan", "timespan", "integrationtimes", "times", "span", "ts", "interval")
 # Methods that go back, where no method is called inverse.
 METHODS = ("backward", "reverse")
 # Pairs of methods that go forward and back, where there is no forward.

@@ -9,7 +9,15 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from flowref.adapters.user.conventions.names import BACKWARDS, FLAGS, SIGNS, plain, sign_of
+from flowref.adapters.user.conventions.names import (
+    BACKWARDS,
+    ENDS,
+    FLAGS,
+    SIGNS,
+    SPANS,
+    plain,
+    sign_of,
+)
 
 # What parts of a point differ by in their names.
 ENDING = re.compile(r"(\d|left|right|lower|upper|first|second|a|b|l|r)$")
@@ -92,6 +100,28 @@ def alike(obj: Any, method: str) -> int:
         return 0
     stems = {ENDING.sub("", name) for name in names}
     return len(names) if len(stems) == 1 and "" not in stems else 0
+
+
+def ends(obj: Any, method: str) -> tuple[tuple[str, float], ...]:
+    """The parameters for the two ends of a time interval, with their values: their defaults, or 0 and 1 where
+    they have none; empty where a method has no such parameters.
+    """
+    named = {plain(one.name): one for one in parameters(obj, method)}
+    for pair in ENDS:
+        if not all(name in named for name in pair):
+            continue
+        given = [named[name].default for name in pair]
+        if all(one is inspect.Parameter.empty for one in given):
+            given = [0.0, 1.0]
+        if all(type(one) in (int, float) for one in given) and given[0] != given[1]:
+            return tuple((named[name].name, one) for name, one in zip(pair, given, strict=True))
+    return ()
+
+
+def span(obj: Any, method: str) -> str:
+    """The parameter without a default for a time interval that a method takes besides points, or nothing."""
+    names = required(obj, method)
+    return names[1] if len(names) == 2 and plain(names[1]) in SPANS else ""
 
 
 def flag(obj: Any, method: str, default: bool = False) -> str:
