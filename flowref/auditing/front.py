@@ -29,7 +29,7 @@ def audit(
     seed: int = 0,
     jobs: int = 0,
     timeout: float = 60.0,
-    memory: int = 2048,
+    memory: int | None = None,
     budget: float = math.inf,
     baseline: str | Path | None = None,
     data: str | Path = "",
@@ -42,7 +42,8 @@ def audit(
     Arguments: ``event_shape`` of one input without its batch axis, where user code does not tell;
     ``laws`` ids or globs, all by default; ``profile`` quick, standard, thorough;
     ``jobs`` worker processes, 0 for this process; ``timeout`` seconds of processor time and
-    ``memory`` MiB for each pair, in workers only; ``budget`` seconds after which no pair starts;
+    ``memory`` MiB for each pair, in workers only: by default 2048, and in the end as much as the machine
+    has free for what needs more; ``budget`` seconds after which no pair starts;
     ``baseline`` a file of known failures, which then raise nothing; ``data`` a file of points, or a
     data set as "module:name", at which laws are measured as well; ``progress`` whether to show how
     far it is, by default on a terminal and in a notebook; ``dask`` the address of a scheduler whose
@@ -57,7 +58,7 @@ def audit(
     ):
         targets = [targets]
     known = Baseline() if baseline is None else load(Path(baseline))
-    limits = Limits(timeout, memory)
+    limits = Limits(timeout, memory or Limits.memory, stretched=memory is None)
     options = Options(profile, seed, jobs, limits, budget, str(data), baseline=known, dask=dask)
     try:
         chosen = None if event_shape is None else select(targets, _event(event_shape))

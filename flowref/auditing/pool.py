@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from flowref.auditing.schedule import Pair
-from flowref.auditing.usage import peak, resident, usage
+from flowref.auditing.usage import free, peak, resident, usage
 from flowref.auditing.worker import GROWN, MEBIBYTE, Outcome, Replay, Start, outcome_of
 from flowref.model import FlowrefError, Status, Target
 from flowref.reporting.contents import FREE, Expense
@@ -48,12 +48,18 @@ class Limits:
     libraries take.
 
     How long that takes on a busy machine is no fault of the pair. ``asleep``: so many times the
-    seconds may pass on the wall, for what sleeps now and then.
+    seconds may pass on the wall, for what sleeps now and then. ``stretched``: what says how much memory it
+    needs may take so much in the end, where the machine has it free.
     """
 
     seconds: float = 60.0
     memory: int = 2048
     asleep: float = 10.0
+    stretched: bool = False
+
+    def granted(self, pair: Pair) -> int:
+        """Mebibytes that a pair may take."""
+        return pair.memory or self.memory
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,8 @@ LOADED, ADDED = 0.7, 0.15
 # And one that has grown by this share is ended: it got round its own limit, which is told in time to
 # what asks for more, and costs no process.
 KILLED = 1.25
+# Of the memory that is free, what pairs that ask for more than their limit may take.
+FREE_TAKEN = 0.8
 
 
 @dataclass(eq=False)
@@ -87,6 +95,7 @@ class Worker:
     pair: Pair | None = None
     last: Target | None = None
     settled: tuple[Target, int] | None = None
+    granted: int = 0
     used: float = 0.0
     spent: float = 0.0
     awake: float = 0.0
@@ -104,6 +113,10 @@ class Pairs(Protocol):
 
     def next(self, last: Target | None = None) -> Pair | None:
         """A pair for a worker whose last one was about ``last``; None where none can start now."""
+        ...
+
+    def give_back(self, pair: Pair) -> None:
+        """A pair that was handed out did not start after all."""
         ...
 
 
@@ -160,6 +173,12 @@ class Pool:
                     and worker.pair is None
                     and (pair := schedule.next(worker.last)) is not None
                 ):
+                    if not self._has_room(worker, pair):
+                        if any(one.pair for one in self.workers):  # which may leave room
+                            schedule.give_back(pair)
+                        else:
+                            yield pair, Outcome(pair.refused)
+                        continue
                     self._give(worker, pair)
                     yield pair, None
             if not schedule.left and not any(worker.pair for worker in self.workers):
@@ -170,6 +189,18 @@ class Pool:
                 continue
             for worker in list(self.workers):
                 yield from self._watch(worker)
+
+    def _has_room(self, worker: Worker, pair: Pair) -> bool:
+        """Whether the machine has what a pair asks for, beside what others may still come to take."""
+        if not pair.memory:
+            return True
+        others = [one for one in self.workers if one.pair is not None]
+        granted = sum(
+            max(0, one.baseline + one.granted * MEBIBYTE - resident(one.process.pid))
+            for one in others
+        )
+        asked = pair.memory * MEBIBYTE - (resident(worker.process.pid) - worker.baseline)
+        return asked + granted <= FREE_TAKEN * free()
 
     def _staff(self, schedule: Pairs) -> None:
         busy = sum(worker.pair is not None for worker in self.workers)
@@ -203,11 +234,13 @@ class Pool:
 
     def _give(self, worker: Worker, pair: Pair) -> None:
         worker.pair, worker.last, worker.began = pair, pair.target, time.monotonic()
+        worker.granted = self.limits.granted(pair)
         before = usage(worker.process.pid)
         worker.used = 0.0 if before is None else before.seconds
         worker.spent, worker.awake = 0.0, worker.began
-        how = self.settings if pair.case is None else Replay(pair.case, self.settings)
-        order = (pair.target, pair.law.id if pair.law else None, how)
+        how = replace(self.settings, memory=pair.memory) if pair.memory else self.settings
+        how = how if pair.case is None else Replay(pair.case, how)
+        order = (pair.target, pair.law.id if pair.law else None, how, pair.memory)
         assert worker.process.stdin is not None
         with contextlib.suppress(OSError):  # it died meanwhile: the watch will see it
             worker.process.stdin.write(pickle.dumps(order))
@@ -251,7 +284,7 @@ class Pool:
             broken = Broken(Status.TIMEOUT, reason, age)
         elif worker.pair is not None and self._overweight(worker, KILLED):
             broken = Broken(
-                Status.CRASHED, f"memory limit: it took more than {self.limits.memory} MiB", age
+                Status.CRASHED, f"memory limit: it took more than {worker.granted} MiB", age
             )
         elif not worker.ready and age > STARTING:
             broken = Broken(Status.CRASHED, "the worker did not start", age)
@@ -295,7 +328,7 @@ class Pool:
 
     def _encumbered(self, worker: Worker) -> bool:
         """Whether too much is left of pairs that are done, beside the target itself."""
-        size, limit = resident(worker.process.pid), self.limits.memory * MEBIBYTE
+        size, limit = resident(worker.process.pid), worker.granted * MEBIBYTE
         if worker.last is not None and (worker.settled is None or worker.settled[0] != worker.last):
             worker.settled = worker.last, size
         loaded = 0 if worker.settled is None else worker.settled[1]
@@ -303,7 +336,7 @@ class Pool:
         return bool(worker.baseline) and size > max(worker.baseline + GROWN * limit, own)
 
     def _overweight(self, worker: Worker, share: float) -> bool:
-        allowed = worker.baseline + share * self.limits.memory * MEBIBYTE
+        allowed = worker.baseline + share * worker.granted * MEBIBYTE
         return bool(worker.baseline) and resident(worker.process.pid) > allowed
 
     def _end(self, worker: Worker) -> None:

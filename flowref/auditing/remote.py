@@ -70,6 +70,10 @@ class Batch:
         """The next pair."""
         return self.pairs.popleft() if self.left else None
 
+    def give_back(self, pair: Pair) -> None:
+        """A pair that did not start; it comes next."""
+        self.pairs.appendleft(pair)
+
 
 @dataclass
 class Pools:

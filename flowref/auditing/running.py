@@ -28,7 +28,8 @@ from flowref.auditing.selection import (
     select_laws,
 )
 from flowref.auditing.settling import final, not_run, settle
-from flowref.auditing.worker import Outcome, name_of
+from flowref.auditing.usage import total
+from flowref.auditing.worker import MEBIBYTE, Outcome, name_of
 from flowref.baseline.entry import Entry
 from flowref.baseline.matching import exhausted, vet
 from flowref.baseline.standing import overlay
@@ -41,9 +42,11 @@ from flowref.model import (
     Recognized,
     ReportError,
     SpecError,
+    Status,
     Verdict,
     nearest,
 )
+from flowref.model.means import asked_for
 from flowref.reporting.contents import FREE, Environment, Expense, LawNote, Shard
 from flowref.reporting.report import Report
 
@@ -210,7 +213,11 @@ class Audit:
             elif pair.case is not None:
                 self._enter_replay(pair, outcome)
             else:
-                verdicts = self.schedule.enter(self._settled(pair, outcome), pair.target)
+                verdict = self._settled(pair, outcome)
+                if memory := self._wanted(pair, verdict):
+                    self.schedule.postpone(pair, verdict, memory)
+                    continue
+                verdicts = self.schedule.enter(verdict, pair.target)
                 self._enter_all(verdicts, journal=True)
             if self.schedule.left and time.monotonic() - self.began > self.options.budget:
                 self._out_of_time()
@@ -225,7 +232,17 @@ class Audit:
     def _settled(self, pair: Pair, outcome: Outcome | Broken) -> Verdict:
         """The verdict on a pair, within the limits of this audit."""
         limited = self.options.jobs or self.options.dask
-        return settle(pair, outcome, self.options.limits.memory if limited else 0)
+        return settle(pair, outcome, self.options.limits.granted(pair) if limited else 0)
+
+    def _wanted(self, pair: Pair, verdict: Verdict) -> int:
+        """The mebibytes with which a pair is to be measured again, when the others are done: where it
+        asks for more than it may take, nobody said how much that is, and the machine has it.
+        """
+        limits = self.options.limits
+        if not limits.stretched or not self.options.jobs or self.options.dask:
+            return 0
+        asked = asked_for(verdict.reason) if verdict.status is Status.INCONCLUSIVE else 0
+        return asked if limits.granted(pair) < asked <= total() // MEBIBYTE else 0
 
     def _out_of_time(self) -> None:
         """The pairs left are not run; the families of laws that were not reached are named."""

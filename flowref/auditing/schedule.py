@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flowref.model import Counterexample, Law, Status, Target, Verdict
 
@@ -35,12 +35,15 @@ SILENT = (*STRIKING, Status.NOT_APPLICABLE, Status.NOT_RUN)
 class Pair:
     """One target and one law; ``law`` None is the probe: load the target and call it once.
 
-    ``case``: measure this recorded case again, instead of searching.
+    ``case``: measure this recorded case again, instead of searching. ``memory``: mebibytes that it may
+    take, where they are more than those of other pairs; ``refused``: the verdict that asks for them.
     """
 
     target: Target
     law: Law | None
     case: Counterexample | None = None
+    memory: int = 0
+    refused: Verdict | None = None
 
     def __str__(self) -> str:
         return f"{self.target} {self.law.id if self.law else '(loading)'}"
@@ -158,11 +161,13 @@ class Schedule:
                 if verdict.law in self.laws:
                     group.note(self.laws[verdict.law], verdict.status)
             self.groups[target] = group
+        self.late: deque[Pair] = deque()
 
     @property
     def left(self) -> int:
         """Pairs that were not handed out yet."""
-        return sum(len(group.pending) + len(group.cases) for group in self.groups.values())
+        waiting = sum(len(group.pending) + len(group.cases) for group in self.groups.values())
+        return waiting + len(self.late)
 
     def next(self, last: Target | None = None) -> Pair | None:
         """The next pair for a worker whose last pair was about ``last``; None where nothing can
@@ -184,7 +189,7 @@ class Schedule:
             group for group in self.groups.values() if group.state == "ready" and group.pending
         ]
         if not ready:
-            return None
+            return self._postponed(last)
         if self.hurried:
             return self._take(min(ready, key=lambda group: group.round))
         return self._take(max(ready, key=lambda group: len(group.pending)))
@@ -206,6 +211,23 @@ class Schedule:
             group.measured[law.family] += 1
         return Pair(group.target, law)
 
+    def postpone(self, pair: Pair, refused: Verdict, memory: int) -> None:
+        """A pair needs so many mebibytes: it comes again when all else was handed out."""
+        group = self.groups[pair.target]
+        group.running = max(0, group.running - 1)
+        if self.hurried and pair.law is not None and not pair.memory:
+            group.measured[pair.law.family] -= 1
+        self.late.append(replace(pair, memory=memory, refused=refused))
+
+    def _postponed(self, last: Target | None) -> Pair | None:
+        """What waits for memory; that of the worker's own target first."""
+        if not self.late:
+            return None
+        pair = next((one for one in self.late if one.target == last), self.late[0])
+        self.late.remove(pair)
+        self.groups[pair.target].running += 1
+        return pair
+
     def _replay(self, group: _Group) -> Pair:
         group.running += 1
         group.replaying += 1
@@ -218,6 +240,9 @@ class Schedule:
             group.state = "new"
             return
         group.running = max(0, group.running - 1)
+        if pair.memory:
+            self.late.appendleft(pair)
+            return
         if pair.case is not None:
             group.replaying = max(0, group.replaying - 1)
             group.cases.appendleft(pair)
@@ -282,6 +307,9 @@ class Schedule:
         group.cases.clear()
         while group.pending:
             yield Pair(target, group.pending.popleft()).verdict(Status.NOT_RUN, reason)
+        late = [pair for pair in self.late if pair.target == target]
+        self.late = deque(pair for pair in self.late if pair.target != target)
+        yield from (pair.refused for pair in late if pair.refused is not None)
 
     def drop(self, target: Target) -> None:
         """Forget a target that cannot be loaded."""

@@ -10,6 +10,8 @@ import gc
 import os
 from dataclasses import dataclass
 
+# Where the limits of a container are told.
+GROUP = "/sys/fs/cgroup"
 # What a process is called that does nothing until it is woken.
 SLEEPING = "S"
 # The parameter of mallopt by its number, and bytes from which on a block is large: of heavy targets,
@@ -64,6 +66,44 @@ def forget_peak() -> None:
     """From here on `peak` of this process counts anew, where the system can do that."""
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("5")
+
+
+def total() -> int:
+    """Bytes of memory of this machine, or of what this process may take of it; 0 where the system does
+    not tell.
+    """
+    whole = _listed("MemTotal:")
+    return min(whole, _confined()[0] or whole)
+
+
+def free() -> int:
+    """Bytes of memory that nobody takes now, counting what the system would give up; 0 as in `total`."""
+    available, (limit, taken) = _listed("MemAvailable:"), _confined()
+    return min(available, max(0, limit - taken)) if limit else available
+
+
+def _listed(name: str) -> int:
+    with (
+        contextlib.suppress(OSError, ValueError, StopIteration),
+        open("/proc/meminfo", encoding="ascii") as file,
+    ):
+        return int(next(line for line in file if line.startswith(name)).split()[1]) * 1024
+    return 0
+
+
+def _confined() -> tuple[int, int]:
+    """The bytes that the control group of this process may hold, 0 for any number, and what it holds
+    less the files that are kept to be read again.
+    """
+    with contextlib.suppress(OSError, ValueError, StopIteration):
+        with open(f"{GROUP}/memory.max", encoding="ascii") as file:
+            limit = int(file.read())
+        with open(f"{GROUP}/memory.current", encoding="ascii") as file:
+            taken = int(file.read())
+        with open(f"{GROUP}/memory.stat", encoding="ascii") as file:
+            files = next(line for line in file if line.startswith("inactive_file "))
+        return limit, taken - int(files.split()[1])
+    return 0, 0
 
 
 def give_back(block: int = BLOCK) -> None:

@@ -201,7 +201,7 @@ def main(start_text: str) -> None:
     _answer(answers, {"ready": began})
     while True:
         try:
-            target, law, settings = pickle.load(orders)
+            target, law, settings, memory = pickle.load(orders)
         except EOFError:
             return
         if target.adapter != imported:
@@ -212,10 +212,12 @@ def main(start_text: str) -> None:
             _limit_memory(start.memory)
             with contextlib.suppress(OSError):  # as in `_limit_memory`
                 space = _address_space()
+        if memory:
+            _limit_memory(_room(memory, resident(pid) - began, _address_space() - space))
         outcome = metered(entry, target, law, settings)
         if os.getpid() != pid:  # the target forked, and this is the child
             os._exit(0)
-        if shed(began + int(GROWN * start.memory * MEBIBYTE)):
+        if shed(began + int(GROWN * start.memory * MEBIBYTE)) or memory:
             _limit_memory(_room(start.memory, resident(pid) - began, _address_space() - space))
         _answer(answers, message_of(outcome))
 

@@ -49,7 +49,7 @@ from flowref.cli.parameters import Duration, Stream, jobs_option, profile_option
     default=2048,
     show_default=True,
     metavar="MIB",
-    help="For one pair.",
+    help="For one pair; where this is not given, what needs more is measured last, with what is free.",
 )
 @click.option(
     "--event", metavar="SHAPE", help="Event shape of targets that do not give one: 3 or 2,4,4."
@@ -149,7 +149,7 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
         profile=own.profile if own else choices["profile"],
         seed=choices["seed"],
         jobs=0 if choices["in_process"] else choices["jobs"],
-        limits=Limits(choices["timeout"], choices["memory"]),
+        limits=Limits(choices["timeout"], choices["memory"], stretched=_default("memory")),
         budget=choices["budget"] or math.inf,
         data=choices["data"] or "",
         folder=Path(FOLDER),
@@ -185,6 +185,12 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
     if report.shard is not None and report.exit_code == NOTHING:  # which the other parts decide
         sys.exit(OK)
     sys.exit(STALE if stale else report.exit_code)
+
+
+def _default(name: str) -> bool:
+    """Whether nobody set an option."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is ParameterSource.DEFAULT
 
 
 def _given(name: str) -> str:

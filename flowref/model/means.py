@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from flowref.model.cost import CallCost
 
 MEBIBYTE, SECOND = 2**20, 1e9
-# Of the memory of a pair, what one call may hold: the rest is for copies and for what is compared.
-SHARE_OF_MEMORY = 0.6
+# Of the memory of a pair, what one call may hold, and what it may together with the copies that it is
+# made on: the rest is for what is compared.
+SHARE_OF_MEMORY, SHARE_WITH_COPIES = 0.6, 0.9
 
 
 class Beyond(BaseException):
@@ -42,10 +43,10 @@ class Means:
         """From now on the reserve may be spent as well."""
         self.work, self.reserve = self.work + self.reserve, 0.0
 
-    def ask(self, what: str, memory: float, work: float) -> None:
-        """Take so much. Raises `Beyond` where it is not there."""
-        if memory > self.memory:
-            raise Beyond(f"not judged: {what} {too_large(memory)}")
+    def ask(self, what: str, memory: float, work: float, copies: float = 0.0) -> None:
+        """Take so much, beside so many bytes of ``copies``. Raises `Beyond` where it is not there."""
+        if _limit(memory, copies) > _limit(self.memory):
+            raise Beyond(f"not judged: {what} {too_large(memory, copies)}")
         if self.spent + work > self.work:
             raise Beyond(
                 f"not judged: {what}, with what came before, {self.too_long(self.spent + work)}"
@@ -66,10 +67,21 @@ class Means:
 SHARE_OF_TIME = 0.6
 
 
-def too_large(memory: float) -> str:
-    """That a call needs so many bytes, and the option that grants them."""
-    asked = 2 ** math.ceil(math.log2(max(1.0, memory / SHARE_OF_MEMORY / MEBIBYTE)))
-    return f"needs {memory / 2**30:.1f} GiB: --memory {asked}"
+def _limit(memory: float, copies: float = 0.0) -> float:
+    """The bytes of a pair of which a call may hold so many, beside copies."""
+    return max(memory / SHARE_OF_MEMORY, (memory + copies) / SHARE_WITH_COPIES)
+
+
+def too_large(memory: float, copies: float = 0.0) -> str:
+    """That a call needs so many bytes, beside copies, and the option that grants them."""
+    asked = 2 ** math.ceil(math.log2(max(1.0, _limit(memory, copies) / MEBIBYTE)))
+    return f"needs {(memory + copies) / 2**30:.1f} GiB: --memory {asked}"
+
+
+def asked_for(reason: str) -> int:
+    """The mebibytes that a sentence asks for; 0 for one that asks for none."""
+    found = ASKED.search(reason)
+    return int(found[1]) if found else 0
 
 
 def too_long(work: float, share: float = SHARE_OF_TIME) -> str:
@@ -84,6 +96,8 @@ def _plain(seconds: float) -> str:
     return f"{float(f'{max(1.0, seconds):.2g}'):.0f}"
 
 
+# What says how much would be enough.
+ASKED = re.compile(r"--memory (\d+)")
 # What says that memory could not be allocated.
 OUT_OF_MEMORY = re.compile(
     r"MemoryError|can't allocate memory|cannot allocate memory|unable to allocate|not enough "

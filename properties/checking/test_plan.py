@@ -14,7 +14,16 @@ from flowref.checking.plan import LIGHT, planned
 from flowref.checking.settings import Settings
 from flowref.checking.tally import Tally
 from flowref.model import CallCost, Cost, Line, Status, Subject
-from flowref.model.means import Beyond, Means, fitting, means, too_large, within
+from flowref.model.means import (
+    MEBIBYTE,
+    Beyond,
+    Means,
+    asked_for,
+    fitting,
+    means,
+    too_large,
+    within,
+)
 
 SECOND = 1e9
 TARGET = "nflows:AffineCouplingTransform"
@@ -202,6 +211,24 @@ def test_what_is_conspicuous_may_take_more() -> None:
         means().ask("a call", 0.0, reserved.work * 0.9)
     with within(reserved), pytest.raises(Beyond, match="--timeout"):
         means().ask("a call", 0.0, reserved.work * 0.9)
+
+
+@pytest.mark.parametrize(
+    ("call", "copies", "fits"), [(0.59, 0.0, 1), (0.3, 0.55, 1), (0.3, 0.65, 0)]
+)
+def test_copies_take_of_what_no_call_may_hold(call: float, copies: float, fits: bool) -> None:
+    """A model whose copies fill half of the limit is called in what is left of it; and with the limit that
+    the sentence names, what does not fit does.
+    """
+    limit = 2048 * MEBIBYTE
+    with within(Settings(memory=2048).means):
+        if fits:
+            means().ask("a call", call * limit, 0.0, copies * limit)
+            return
+        with pytest.raises(Beyond) as refused:
+            means().ask("a call", call * limit, 0.0, copies * limit)
+    with within(Settings(memory=asked_for(refused.value.reason)).means):
+        means().ask("a call", call * limit, 0.0, copies * limit)
 
 
 @pytest.mark.parametrize("seconds", [20.0, 60.0, 300.0])

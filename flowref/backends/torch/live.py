@@ -269,7 +269,7 @@ class Live:
             return
         cost = self.facts.cost.of(name)
         kept = cost.written.of(rows) if graphed or cost.walks else 2 * cost.held.of(rows)
-        means().ask(what, kept + COPIES * self.facts.cost.state, work)
+        means().ask(what, kept, work, copies=COPIES * self.facts.cost.state)
 
     def count(self, what: str, run: Callable[[], Any]) -> None:
         """Count the operations of a clean call once, so that a noised one can be stopped when it

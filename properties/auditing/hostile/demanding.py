@@ -1,0 +1,24 @@
+"""A stand-in for `flowref.checking.check` that says how much memory it needs, as its target's option tells, until it
+is granted; and takes it then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowref.model import Counts, Status, Target, Verdict
+from flowref.model.means import MEBIBYTE
+
+
+def check(target: Target, law: str | None, settings: Any) -> Verdict | None:
+    """Ask for memory, or take it."""
+    if law is None:
+        return None
+    needed = int(target.option("needs") or 0) if law.endswith("log-det") else 0
+    if needed > settings.memory:
+        reason = f"not judged: it needs {needed / 1024:.1f} GiB: --memory {needed}"
+        return Verdict(str(target), law, Status.INCONCLUSIVE, reason)
+    taken = b"x" * (int(0.9 * needed) * MEBIBYTE)
+    return Verdict(
+        str(target), law, Status.HOLDS, f"with {settings.memory}", Counts(held=len(taken))
+    )

@@ -1,0 +1,129 @@
+"""What needs more memory than a pair may take comes last, with as much as the machine has free; unless
+somebody said how much it may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from flowref.auditing import pool, running, usage
+from flowref.auditing.options import Listener, Options
+from flowref.auditing.pool import Limits
+from flowref.auditing.running import conduct
+from flowref.auditing.schedule import Schedule
+from flowref.auditing.selection import select_laws
+from flowref.cli import main
+from flowref.model import Status, Target, Verdict
+from flowref.model.means import MEBIBYTE
+
+HERE = Path(__file__).parent
+LAWS = ("bijection/inverse-log-det", "bijection/log-det", "bijection/log-det-shape")
+NEEDS = 700
+
+
+class Order(Listener):
+    """The laws in the order in which their verdicts came."""
+
+    def __init__(self) -> None:
+        self.laws: list[str] = []
+
+    def verdict(self, verdict: Verdict) -> None:
+        """Keep it."""
+        self.laws.append(verdict.law)
+
+
+def verdicts(limits: Limits, jobs: int = 1, listener: Listener | None = None) -> dict[str, Verdict]:
+    """Of a target of which two laws need `NEEDS` mebibytes."""
+    options = Options(jobs=jobs, limits=limits, entry="hostile.demanding:check")
+    report = conduct(
+        [f"hostile/demanding.py:demanding?needs={NEEDS}"], LAWS, options, listener or Listener()
+    )
+    return {one.law: one for one in report.verdicts}
+
+
+@pytest.fixture(autouse=True)
+def _hostile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(HERE))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_needs_more_is_measured_last(jobs: int) -> None:
+    """It is given what it asks for, in a worker whose limit was less, and nothing else is."""
+    order = Order()
+    found = verdicts(Limits(memory=300, stretched=True), jobs, order)
+    assert {law: one.status for law, one in found.items()} == dict.fromkeys(LAWS, Status.HOLDS)
+    granted: Mapping[str, str] = {law: one.reason for law, one in found.items()}
+    assert granted["bijection/log-det-shape"] == "with 300"
+    assert granted["bijection/log-det"] == f"with {NEEDS}"
+    assert order.laws[0] == "bijection/log-det-shape"
+    assert len(order.laws) == len(LAWS)
+
+
+def test_what_somebody_said_is_never_exceeded() -> None:
+    """A limit that is given is one."""
+    found = verdicts(Limits(memory=300))
+    assert found["bijection/log-det"].status is Status.INCONCLUSIVE
+    assert f"--memory {NEEDS}" in found["bijection/log-det"].reason
+
+
+@pytest.mark.parametrize("where", ["total", "free"])
+def test_what_the_machine_has_not_is_not_tried(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """Neither where it has less at all nor where others take it now: the first verdict stands."""
+    monkeypatch.setattr(running if where == "total" else pool, where, lambda: 500 * MEBIBYTE)
+    found = verdicts(Limits(memory=300, stretched=True))
+    assert found["bijection/log-det"].status is Status.INCONCLUSIVE
+    assert f"--memory {NEEDS}" in found["bijection/log-det"].reason
+
+
+def test_what_waits_when_an_audit_ends_keeps_its_verdict() -> None:
+    """Pairs that are given up while they wait for memory are as they were judged."""
+    target, laws = Target("user", "hostile/demanding.py:demanding"), select_laws(LAWS)
+    schedule = Schedule([target], laws)
+    assert schedule.next() is not None
+    schedule.loaded(target)
+    pair = schedule.next(target)
+    assert pair is not None
+    refused = pair.verdict(Status.INCONCLUSIVE, "it needs 1 GiB: --memory 1024")
+    schedule.postpone(pair, refused, 1024)
+    assert schedule.left == len(LAWS)
+    ended = list(schedule.abandon_all("no time"))
+    assert refused in ended
+    assert len(ended) == len(LAWS)
+    assert not schedule.left
+
+
+def test_memory_is_read_from_the_system() -> None:
+    """Free memory is less than all of it, and more than nothing."""
+    assert 0 < usage.free() < usage.total()
+
+
+def test_a_container_has_what_its_group_grants(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Less what is held, of which files that are kept to be read again count as free."""
+    monkeypatch.setattr(usage, "GROUP", str(tmp_path))
+    (tmp_path / "memory.max").write_text(f"{64 * MEBIBYTE}\n")
+    (tmp_path / "memory.current").write_text(f"{30 * MEBIBYTE}\n")
+    (tmp_path / "memory.stat").write_text(f"anon 1\ninactive_file {10 * MEBIBYTE}\n")
+    assert usage.total() == 64 * MEBIBYTE
+    assert usage.free() == 44 * MEBIBYTE
+
+
+@pytest.mark.parametrize(("words", "stretched"), [((), True), (("--memory", "2048"), False)])
+def test_the_command_line_says_whether_somebody_said(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], stretched: bool
+) -> None:
+    """The default is no word of the user's; the same number, given, is one."""
+    seen = []
+
+    def conducted(_: object, __: object, options: Options, ___: object) -> None:
+        seen.append(options.limits)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "conduct", conducted)
+    CliRunner().invoke(main, ["audit", "nflows", *words])
+    assert [one.stretched for one in seen] == [stretched]
