@@ -73,15 +73,35 @@ def test_points_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(KeyboardInterrupt):
         growth.main(command)
     assert growth.main(command) == 0
-    assert asked == [f"spline/layers/{value}" for value in (1, 2, 4, 4, 8, 16, 32, 64)]
+    assert asked == [f"spline/layers/{value}" for value in (1, 4, 16, 16, 64)]
     assert growth.main(command) == 0
-    assert len(asked) == 8
+    assert len(asked) == 5
     assert (tmp_path / "growth" / "layers.png").stat().st_size > 1000
     text = (tmp_path / "growth.md").read_text(encoding="utf-8")
     assert "| spline | 64 | 4096 | 1,024 | 9 of 10 |  |" in text
     assert "spline 2.0." in text
     assert "## Features" not in text
     assert growth.main(["no/such/point"]) == 2
+
+
+def test_an_audit_on_several_axes_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flow of which nothing grows is a point of each axis."""
+    asked: list[str] = []
+
+    def measured(point: Point, *limits: object) -> Result:
+        asked.append(point.name)
+        return result(point)
+
+    monkeypatch.setattr(points, "measured", measured)
+    shared = ("features/32", "layers/4", "width/64", "batch/16")
+    command = [*(f"coupling/{name}" for name in shared), "--folder", str(tmp_path)]
+    assert growth.main(command) == 0
+    assert len(asked) == 1
+    assert set(points.read(tmp_path / "growth" / "points.jsonl")) == set(command[:4])
+    assert growth.main([*command, "--fresh"]) == 0
+    assert len(asked) == 2
 
 
 def test_rows_of_a_batch_are_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:

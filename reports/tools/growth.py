@@ -6,9 +6,10 @@
     python reports/tools/growth.py --page                only the page
 
 Every point is an audit with all laws by one worker; its result is appended to `reports/growth/
-points.jsonl` when it is done, so that an interrupted run goes on. Points are visited from small to
-large. A point has a budget of its own (`--point` minutes), after which its pairs are not started and
-count as not judged. Exit code: 0, or 2 for points that are none.
+points.jsonl` when it is done, so that an interrupted run goes on, and two runs of other points may
+go on side by side. What lies on several axes is audited once. Points are visited from small to
+large. A point has a budget of its own (`--point` minutes), after which its pairs are not started
+and count as not judged. Exit code: 0, or 2 for points that are none.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from flowref.model import FlowrefError
@@ -32,8 +34,8 @@ FOLDER, FILE, PAGE = "growth", "points.jsonl", "growth.md"
 TEXT = """# How the cost of an audit grows
 
 Flows of four families (couplings, splines, autoregressive maps, images) are audited with every law
-that applies, while one thing grows and the rest stays: vectors have 16 features, 3 layers and
-conditioners of 64 units; images are 3 x 4 x 4 pixels, with 2 couplings before and after the squeeze
+that applies, while one thing grows and the rest stays: vectors have 32 features, 4 layers and
+conditioners of 64 units; images are 3 x 4 x 4 pixels, with 4 couplings before and after the squeeze
 and 16 channels; the largest batch has 16 rows. The first three are Zuko's `RealNVP`, `NSF` and `MAF`,
 images the reference's `RealNVP`. Seconds are those of one processor; memory is that of the worker at
 its highest, of which PyTorch takes some 250 MiB; a pair may take {memory} MiB and {timeout:g} s.
@@ -138,7 +140,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not wanted:
             print(f"no point matches {', '.join(choices.points)}", file=sys.stderr)
             return 2
-    known = points.read(file)
+    known, audited = points.read(file), {}
+    if not choices.fresh:
+        audited = {point.audit: known[name] for name, point in every.items() if name in known}
     try:
         for point in () if choices.page else wanted:
             if time.monotonic() - began > 60 * choices.budget:
@@ -146,14 +150,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if point.name in known and not choices.fresh:
                 continue
             print(point.name, file=sys.stderr, flush=True)
-            result = points.measured(
-                point, choices.profile, 60 * choices.point, choices.memory, choices.timeout
-            )
-            points.append(file, result)
-            known[point.name] = result
+            if point.audit not in audited:
+                audited[point.audit] = points.measured(
+                    point, choices.profile, 60 * choices.point, choices.memory, choices.timeout
+                )
+            known[point.name] = replace(audited[point.audit], name=point.name)
+            points.append(file, known[point.name])
     except FlowrefError as error:
         print(f"flowref: {error}", file=sys.stderr)
         return 2
+    known |= points.read(file)  # and what another run found meanwhile
     found = {point: known[name] for name, point in every.items() if name in known}
     if found:
         points.write(file, found.values())
