@@ -115,6 +115,10 @@ class Pairs(Protocol):
         """A pair for a worker whose last one was about ``last``; None where none can start now."""
         ...
 
+    def ahead(self, last: Target | None = None) -> Pair | None:
+        """What a worker may load that can start nothing now."""
+        ...
+
     def give_back(self, pair: Pair) -> None:
         """A pair that was handed out did not start after all."""
         ...
@@ -168,11 +172,10 @@ class Pool:
         while True:
             self._staff(schedule)
             for worker in self.workers:
-                if (
-                    worker.ready
-                    and worker.pair is None
-                    and (pair := schedule.next(worker.last)) is not None
-                ):
+                if not worker.ready or worker.pair is not None:
+                    continue
+                pair = schedule.next(worker.last) or schedule.ahead(worker.last)
+                if pair is not None:
                     if not self._has_room(worker, pair):
                         if any(one.pair for one in self.workers):  # which may leave room
                             schedule.give_back(pair)
@@ -181,7 +184,8 @@ class Pool:
                         continue
                     self._give(worker, pair)
                     yield pair, None
-            if not schedule.left and not any(worker.pair for worker in self.workers):
+            pairs = [worker.pair for worker in self.workers if worker.pair is not None]
+            if not schedule.left and all(pair.ahead for pair in pairs):
                 return
             with contextlib.suppress(queue.Empty):
                 worker, line = self.messages.get(timeout=TICK)

@@ -70,6 +70,10 @@ class Batch:
         """The next pair."""
         return self.pairs.popleft() if self.left else None
 
+    def ahead(self, last: Target | None = None) -> Pair | None:
+        """Nothing: each pool here has one worker."""
+        return None
+
     def give_back(self, pair: Pair) -> None:
         """A pair that did not start; it comes next."""
         self.pairs.appendleft(pair)

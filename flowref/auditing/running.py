@@ -208,6 +208,8 @@ class Audit:
                 self.listener.start(pair)
                 continue
             self._spend(str(pair.target), outcome.expense)
+            if pair.ahead:  # the other probe speaks of the target
+                continue
             if pair.law is None:
                 self._enter_probe(pair, outcome)
             elif pair.case is not None:

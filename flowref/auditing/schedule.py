@@ -23,6 +23,8 @@ STRIKES = 2
 STRIKING = (Status.TIMEOUT, Status.CRASHED)
 # A target that broke so often, and more often than not, is left alone.
 MOST = 6
+# Pairs of a target from which on a second worker loads it while the first does.
+WORTH_LOADING = 8
 # What a law is about that names no ability: the calls, whichever there are.
 CALLS = "calls"
 # Seconds from which on loading a target, and calling it once, takes long; what takes most there.
@@ -37,6 +39,7 @@ class Pair:
 
     ``case``: measure this recorded case again, instead of searching. ``memory``: mebibytes that it may
     take, where they are more than those of other pairs; ``refused``: the verdict that asks for them.
+    ``ahead``: a probe beside another, by a worker that has nothing else to do and would load the target next.
     """
 
     target: Target
@@ -44,6 +47,7 @@ class Pair:
     case: Counterexample | None = None
     memory: int = 0
     refused: Verdict | None = None
+    ahead: bool = False
 
     def __str__(self) -> str:
         return f"{self.target} {self.law.id if self.law else '(loading)'}"
@@ -193,6 +197,16 @@ class Schedule:
         if self.hurried:
             return self._take(min(ready, key=lambda group: group.round))
         return self._take(max(ready, key=lambda group: len(group.pending)))
+
+    def ahead(self, last: Target | None = None) -> Pair | None:
+        """A target that another worker is loading, and of which there will be enough to do for a worker
+        that can start nothing now.
+        """
+        for group in self.groups.values():
+            waits = group.state == "probing" and len(group.pending) >= WORTH_LOADING
+            if waits and group.target != last:
+                return Pair(group.target, None, ahead=True)
+        return None
 
     def _ahead(self, group: _Group) -> bool:
         """Whether another target waits for the first measurement of a family that this one had."""

@@ -1,0 +1,56 @@
+"""A worker that has nothing to do loads the target that another is loading."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flowref import registry
+from flowref.auditing.options import Listener, Options
+from flowref.auditing.pool import Limits
+from flowref.auditing.running import conduct
+from flowref.auditing.schedule import WORTH_LOADING, Pair, Schedule
+from flowref.model import Target
+from flowref.reporting.report import Report
+
+HERE = Path(__file__).parent
+LAWS = tuple(law.id for law in registry.laws())[: 3 * WORTH_LOADING]
+ONE, TWO = Target("user", "one.py:one"), Target("user", "two.py:two")
+
+
+def audit(monkeypatch: pytest.MonkeyPatch, name: str) -> Report:
+    """Of a target that takes seconds to load, by two workers."""
+    monkeypatch.syspath_prepend(str(HERE))
+    options = Options(jobs=2, limits=Limits(20.0), entry="hostile.slow_to_load:check")
+    return conduct([f"hostile/slow_to_load.py:{name}"], LAWS, options, Listener())
+
+
+def test_both_workers_are_ready_when_the_first_has_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every law is judged once, by a process that has loaded the target before."""
+    report = audit(monkeypatch, "slow")
+    assert len(report.verdicts) == len(LAWS)
+    assert {one.reason.split()[1] for one in report.verdicts} == {"1"}
+    assert len({one.reason.split()[0] for one in report.verdicts}) == 2
+
+
+def test_what_cannot_be_loaded_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second worker says nothing of it."""
+    report = audit(monkeypatch, "never")
+    assert not report.verdicts
+    assert len(report.problems) == 1
+
+
+def test_only_what_is_worth_it_is_loaded_ahead() -> None:
+    """A target that nobody loads yet comes first; few laws, or a worker that has loaded it, do not ask for it."""
+    laws = registry.laws()[:WORTH_LOADING]
+    schedule = Schedule([ONE, TWO], laws)
+    assert schedule.ahead() is None
+    assert schedule.next() == Pair(ONE, None)
+    assert schedule.ahead() == Pair(ONE, None, ahead=True)
+    assert schedule.ahead(ONE) is None
+    schedule.loaded(ONE)
+    assert schedule.ahead() is None
+    few = Schedule([ONE], laws[1:])
+    assert few.next() == Pair(ONE, None)
+    assert few.ahead() is None
