@@ -12,6 +12,7 @@ import numpy as np
 
 from flowref.backends.jax.live import Live, digest_of
 from flowref.backends.jax.programs import DRAWING, KERNELS, KEYED, PAIRED, POINTWISE
+from flowref.backends.jax.uncompiled import uncompiled
 from flowref.model import Array, Dialect, Manner, Mapped, Unsupported
 
 # Other methods that a dialect may have, which are called as they are.
@@ -183,9 +184,19 @@ def _mapped_over_rows(called: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def op_by_op(called: Callable[..., Any]) -> Callable[..., Any]:
+    """A call that is not traced."""
+
+    def run(*given: Any) -> Any:
+        with uncompiled():
+            return called(*given)
+
+    return run
+
+
 MANNERS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "plain": jax.jit,
-    "compile": lambda called: called,
+    "compile": op_by_op,
     "checkpoint": lambda called: jax.jit(jax.checkpoint(called)),
     "vmap": lambda called: jax.jit(_mapped_over_rows(called)),
 }

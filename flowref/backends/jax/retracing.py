@@ -21,6 +21,7 @@ from flowref.backends.jax.live import Live
 from flowref.backends.jax.programs import PAIRED
 from flowref.backends.jax.stepping import Stepped
 from flowref.backends.jax.trees import FOREIGN, apart, fresh, opened
+from flowref.backends.jax.uncompiled import uncompiled
 from flowref.model import Array, Mapped, Unsupported, one_line
 
 # How many objects are looked into for what a trace left, and what holds nothing.
@@ -175,7 +176,8 @@ def graded(live: Live, speak: Callable[..., Any], name: str, x: Any, context: An
         value, ladj = pair(live.leaves, points, context)
         return value.sum() + (0.0 if ladj is None else ladj.sum())
 
-    return Mapped(np.asarray(jax.grad(summed)(jnp.asarray(x))), None)
+    with uncompiled():
+        return Mapped(np.asarray(jax.grad(summed)(jax.device_put(x))), None)
 
 
 HOWS: dict[str, Callable[..., Mapped]] = {
