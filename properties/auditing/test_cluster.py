@@ -181,24 +181,6 @@ def test_an_interrupted_audit_goes_on(cluster: Any, options: Options, tmp_path: 
     assert again.without_time() == whole.without_time()
 
 
-def test_a_pair_costs_little_more_than_in_the_pool(cluster: Any, options: Options) -> None:
-    """Five milliseconds of a processor a pair at most, from the first verdict on: of the client, the
-    scheduler and the workers, beside what the pairs' own processes take.
-    """
-    readings: list[float] = []
-
-    class Meter(Listener):
-        def verdict(self, verdict: Verdict) -> None:
-            nannies = [psutil.Process(one.pid).cpu_times() for one in cluster.workers.values()]
-            busy = sum(times.user + times.system for times in nannies)
-            readings.append(time.process_time() + busy)
-
-    laws = [law.id for law in select_laws(())]
-    conduct([spec(f"innocent_{n}") for n in range(4)], laws, options, Meter())
-    assert len(readings) == 4 * len(laws)
-    assert (readings[-1] - readings[0]) / len(readings) < 0.005
-
-
 def refused(options: Options) -> str:
     """The one sentence with which an audit is refused."""
     with pytest.raises(FlowrefError) as caught:
