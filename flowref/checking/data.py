@@ -150,6 +150,10 @@ def _refuse_other_shape(rows: Rows, subject: Subject, target: Target) -> None:
         way = f"give them as x.transpose(0, {', '.join(str(axis + 1) for axis in turned)})"
     elif math.prod(given) == math.prod(event):
         way = f"give them as x.reshape(-1, {sizes})"
+    elif len(given) == 1 == len(event) and rows.count == event[0]:
+        way = "a row is a point; if a column is one here, give x.T"
+    elif given == () and rows.count % math.prod(event) == 0:
+        way = f"a row is a point; if they stand one after the other, give x.reshape(-1, {sizes})"
     elif loading.recipe_of(target).recognized.event_source:
         way = f"if it takes such points, say --event {','.join(map(str, given)) or 1}"
     else:

@@ -126,6 +126,8 @@ def test_rows_that_are_not_finite_are_counted_and_left_out() -> None:
         ((10, 4), "give points of its shape"),
         ((10, 1, 3), r"give them as x.reshape\(-1, 3\)"),
         ((10,), "give points of its shape"),
+        ((12,), r"a row is a point; .* give x.reshape\(-1, 3\)"),
+        ((3, 10), r"a row is a point; if a column is one here, give x.T"),
     ],
 )
 def test_points_of_another_shape_are_refused(shape: tuple[int, ...], way: str) -> None:

@@ -32,8 +32,8 @@ def csv(path: Path) -> Rows:
     named = _numbers(first[0], separator) is None
     numbers = _numbers(first[-1 if named else 0], separator)
     if numbers is None:
-        what = first[-1].strip()[:60]
-        raise DataError(f"{path} has {what!r} where numbers are expected; leave other columns out")
+        what = _other(first, separator)
+        raise DataError(f"{path} has {what} where numbers are expected; leave other columns out")
 
     def read(rows: Array) -> Array:
         return _picked(path, rows + named, separator, len(numbers))
@@ -47,6 +47,15 @@ def _numbers(line: str, separator: str | None) -> list[float] | None:
         return [float(field) if field.strip() else np.nan for field in line.split(separator)]
     except ValueError:
         return None
+
+
+def _other(lines: list[str], separator: str | None) -> str:
+    """The first field of the last line that holds no number, with the name of its column."""
+    fields = [field.strip() for field in lines[-1].split(separator)]
+    at = next(k for k, field in enumerate(fields) if _numbers(field, separator) is None)
+    names = lines[0].split(separator) if len(lines) > 1 else []
+    named = len(names) == len(fields) and _numbers(names[at], separator) is None
+    return repr(fields[at][:60]) + (f" in its column {names[at].strip()!r}" if named else "")
 
 
 def _picked(path: Path, wanted: Array, separator: str | None, width: int) -> Array:
