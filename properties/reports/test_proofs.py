@@ -11,9 +11,8 @@ import ast
 import importlib.util
 import math
 import re
-import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -25,6 +24,8 @@ from flowref import registry
 from flowref.model import Status
 from flowref.reporting.comparing import renamed
 from flowref.reporting.report import Report
+from flowref.scripting.trying import Outcome
+from scripting.alone import Alone
 
 REPORTS = Path(__file__).parents[2] / "reports"
 FINDINGS = REPORTS / "findings.toml"
@@ -57,38 +58,21 @@ CLOSE = (
     1e-3  # six digits are printed, and libm and BLAS may differ in the last ones of what they round
 )
 
-# Runs a file as a program where flowref cannot be imported, installed or not.
-ALONE = """
-import runpy, sys
 
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "flowref":
-            raise ModuleNotFoundError("no flowref here", name=name)
-
-sys.meta_path.insert(0, Absent())
-runpy.run_path(sys.argv[1], run_name="__main__")
-"""
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
+    """A process that runs programs without flowref."""
+    process = Alone(tmp_path_factory.mktemp("alone"))
+    yield process
+    process.close()
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a program: its exit code, its lines, and the end of what it wrote to stderr."""
-
-    code: int
-    lines: tuple[str, ...]
-    error: str
-
-
-def run(program: Path) -> Outcome:
-    """Run a program without flowref; neither the folder nor PYTHONPATH adds to its path."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-W", "ignore", "-c", ALONE, str(program)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    return Outcome(done.returncode, tuple(done.stdout.splitlines()), done.stderr[-500:])
+def run(alone: Alone, program: Path) -> Outcome:
+    """How a program ends. What is of torch is imported once for all; JAX has threads, which no copy of
+    a process has.
+    """
+    library = program.stem.partition("-")[0]
+    return alone.run(program, *(("torch", ABOUT[library][1]) if library in ABOUT else ()))
 
 
 @cache
@@ -148,15 +132,14 @@ def form(text: str, name: str) -> list[str]:
 
 def shown(outcome: Outcome, name: str) -> list[str]:
     """What is wrong with the outcome of a program: its exit code, its last line, its numbers."""
-    if outcome.code != 1 or not outcome.lines:
-        return [f"it exits with {outcome.code}: {outcome.error or outcome.lines[-1:]}"]
+    lines = outcome.out.splitlines()
+    if outcome.code != 1 or not lines:
+        return [f"it exits with {outcome.code}: {outcome.err[-500:] or lines[-1:]}"]
     laws, measured, off_by = entries()[name]
-    law = outcome.lines[-1].removeprefix("VIOLATED ")
-    if law == outcome.lines[-1] or law not in laws:
-        return [f"it ends with {outcome.lines[-1]!r}; its finding lists {', '.join(sorted(laws))}"]
-    numbers = [
-        float(match[1]) for line in outcome.lines if (match := re.match(r"off by ([-+\w.]+)", line))
-    ]
+    law = lines[-1].removeprefix("VIOLATED ")
+    if law == lines[-1] or law not in laws:
+        return [f"it ends with {lines[-1]!r}; its finding lists {', '.join(sorted(laws))}"]
+    numbers = [float(match[1]) for line in lines if (match := re.match(r"off by ([-+\w.]+)", line))]
     recorded = measured.get(law, [])
     if not numbers and any(math.isfinite(residual) and residual != 1 for residual in recorded):
         return [f"no line says 'off by'; the audit recorded {recorded}"]
@@ -168,7 +151,7 @@ def shown(outcome: Outcome, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
-def test_a_program_shows_its_finding_without_flowref(program: Path) -> None:
+def test_a_program_shows_its_finding_without_flowref(program: Path, alone: Alone) -> None:
     """It exits with 1 and names a law of its finding, in at most 40 lines that need its library, the
     framework, numpy and the standard library only; its numbers are those of the audit or the finding.
     """
@@ -176,7 +159,7 @@ def test_a_program_shows_its_finding_without_flowref(program: Path) -> None:
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed here")
     assert form(program.read_text(encoding="utf-8"), program.stem) == []
-    assert shown(run(program), program.stem) == []
+    assert shown(run(alone, program), program.stem) == []
 
 
 def test_each_program_belongs_to_one_finding() -> None:
@@ -194,18 +177,18 @@ PLAIN = REPORTS / "scripts" / "torch-affine-scalar-tensor.py"
     ("old", "new", "fault"),
     [
         ("sys.exit(wrong)", "sys.exit(0)", "it exits with 0"),
-        ("import torch\n", "import torch\nimport flowref\n", "no flowref here"),
+        ("import torch\n", "import torch\nimport flowref\n", "import of flowref halted"),
     ],
 )
 def test_a_program_that_passes_or_needs_flowref_is_caught(
-    tmp_path: Path, old: str, new: str, fault: str
+    alone: Alone, tmp_path: Path, old: str, new: str, fault: str
 ) -> None:
     """A program that exits with 0, and one that cannot run without flowref, are no proofs."""
     text = PLAIN.read_text(encoding="utf-8")
     assert old in text
     changed = tmp_path / PLAIN.name
     changed.write_text(text.replace(old, new), encoding="utf-8")
-    assert fault in str(shown(run(changed), PLAIN.stem))
+    assert fault in str(shown(run(alone, changed), PLAIN.stem))
 
 
 @pytest.mark.parametrize(
@@ -223,7 +206,7 @@ def test_a_program_that_passes_or_needs_flowref_is_caught(
 )
 def test_an_outcome_that_shows_something_else_is_caught(lines: tuple[str, ...], fault: str) -> None:
     """Another law than the finding's, another number than the audit's, or none, is no proof."""
-    faults = shown(Outcome(1, lines, ""), PLAIN.stem)
+    faults = shown(Outcome(1, "\n".join(lines)), PLAIN.stem)
     assert fault in str(faults) if fault else faults == []
 
 

@@ -1,10 +1,11 @@
-"""Runs programs where flowref cannot be imported: one process that has imported torch, of which
-each program gets a copy of its own.
+"""Runs programs where flowref cannot be imported: one process that has imported what they need, of
+which each program gets a copy of its own.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,12 @@ from typing import Any
 
 from flowref.scripting.trying import Outcome
 
+# Seconds that a program may take.
+PATIENCE = 120
 SERVER = """
-import json, os, runpy, sys, tempfile, traceback, warnings
+import importlib, json, os, runpy, signal, sys, tempfile, traceback, warnings
 
 warnings.simplefilter("ignore")
-import numpy, torch, torch.distributions
-torch.set_num_threads(1)
 sys.modules["flowref"] = None
 
 def run(path):
@@ -31,10 +32,13 @@ def run(path):
         return 1
 
 for line in sys.stdin:
-    path = json.loads(line)
+    path, patience, imports = json.loads(line)
+    for name in imports:
+        importlib.import_module(name)
     out, err = (tempfile.TemporaryFile("w+") for _ in range(2))
     child = os.fork()
     if not child:
+        signal.alarm(patience)
         os.dup2(out.fileno(), 1)
         os.dup2(err.fileno(), 2)
         code = run(path)
@@ -51,10 +55,12 @@ for line in sys.stdin:
 
 
 class Alone:
-    """A process to run programs in, from a folder of its own."""
+    """A process to run programs in, from a folder of its own; ``imports``: what it imports for all of
+    them.
+    """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *imports: str) -> None:
+        self.folder, self.imports = folder, imports
         command = [sys.executable, "-c", SERVER]
         self.server: Any = subprocess.Popen(
             command,
@@ -62,6 +68,7 @@ class Alone:
             stdout=subprocess.PIPE,
             text=True,
             cwd=folder,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
         self.count = 0
 
@@ -70,7 +77,12 @@ class Alone:
         self.count += 1
         path = self.folder / f"program_{self.count}.py"
         path.write_text(text, encoding="utf-8")
-        self.server.stdin.write(json.dumps(str(path)) + "\n")
+        return self.run(path)
+
+    def run(self, path: Path, *imports: str) -> Outcome:
+        """How a program in a file ends; ``imports``: what the process imports beside, and keeps."""
+        line = json.dumps([str(path), PATIENCE, [*self.imports, *imports]])
+        self.server.stdin.write(line + "\n")
         self.server.stdin.flush()
         return Outcome(*json.loads(self.server.stdout.readline()))
 

@@ -145,7 +145,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(folder: Path) -> Iterator[Alone]:
     """A process that runs programs in the user's folder."""
-    process = Alone(folder)
+    process = Alone(folder, "numpy", "torch", "torch.distributions")
     yield process
     process.close()
 

@@ -40,6 +40,9 @@ ATOMS = frozenset(
 CONTAINERS = frozenset((dict, OrderedDict, list, set))
 # The flag of classes that are written in Python.
 WRITTEN = 1 << 9
+# A longer parameter moves along a block of so many numbers over and over, since drawing them all takes
+# longer than a step of a large model; a prime, with which no row or channel lines up.
+BLOCK = 65_521
 # How a class says that its copies are made in another way than field by field.
 COPIED_BY = ("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__")
 OPAQUE += (torch.dtype, torch.device, torch.Generator, torch.Size, weakref.ref, type(None))
@@ -300,9 +303,11 @@ def directions(obj: Any, seed: int, only: str = "") -> Iterator[tuple[torch.Tens
     """
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in trainable(obj):
-        step = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+        count = parameter.numel()
+        step = torch.randn(min(count, BLOCK), generator=generator, dtype=torch.float64)
         if only in ("", name):
-            yield parameter, step
+            repeated = step.repeat(-(-count // BLOCK))[:count] if count > BLOCK else step
+            yield parameter, repeated.view(parameter.shape)
 
 
 def set_mode(obj: Any, training: bool) -> None:
