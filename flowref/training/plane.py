@@ -5,6 +5,7 @@ matters.
 from __future__ import annotations
 
 import copy
+import math
 
 import numpy as np
 import torch
@@ -20,6 +21,8 @@ SAMPLES = 100_000
 # it is so many times its mean.
 DISAGREEMENT, PEAK = 3e-7, 3.0
 COARSEST, FINEST, EVALUATIONS = 6, 18, 2_000_000
+# The points of both rules in a cell.
+RULES = 4**2 + 2**2
 Cells = NDArray[np.int64]
 Values = NDArray[np.float64]
 
@@ -74,15 +77,16 @@ def integral(flow: AnyFlow, evaluations: int = EVALUATIONS, count: int = SAMPLES
         ((samples - box[0]) / (box[1] - box[0])).numpy(),
         density(exact, samples).numpy(),
     )
-    cells: Cells = np.stack(np.meshgrid(*2 * [np.arange(2**COARSEST)]), -1).reshape(-1, 2)
+    coarsest = min(COARSEST, int(math.log(evaluations / RULES, 4)))
+    cells: Cells = np.stack(np.meshgrid(*2 * [np.arange(2**coarsest)]), -1).reshape(-1, 2)
     total, spent = 0.0, 0
-    for level in range(COARSEST, FINEST + 1):
+    for level in range(coarsest, FINEST + 1):
         fine, coarse = (rule(exact, box, cells, level, points) for points in (4, 2))
-        spent += 20 * len(cells)
+        spent += RULES * len(cells)
         area = float((box[1] - box[0]).prod()) / 4**level
         missed = highest(positions, peaks, cells, level) * area > PEAK * fine + DISAGREEMENT
         divided = (np.abs(fine - coarse) > DISAGREEMENT) | missed
-        if level == FINEST or spent + 80 * divided.sum() > evaluations:
+        if level == FINEST or spent + 4 * RULES * divided.sum() > evaluations:
             divided[:] = False
         total += float(fine[~divided].sum())
         cells = (2 * cells[divided][:, None] + np.array([[0, 0], [0, 1], [1, 0], [1, 1]])).reshape(

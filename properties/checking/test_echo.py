@@ -16,7 +16,7 @@ from flowref.loading import load
 from flowref.model import Array, Batch, Condition, Manner, Mapped
 
 LAWS = ("mode/rows-independent", "mode/batch-content", "conduct/strides-agree")
-HOSTS = ("nflows:AffineCouplingTransform", "zuko:NSF?features=3")
+HOSTS = ("nflows:AffineCouplingTransform", "zuko:NSF?features=3&transforms=1")
 X = np.random.default_rng(0).standard_normal((6, 4))
 
 

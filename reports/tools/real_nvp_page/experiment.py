@@ -52,9 +52,13 @@ class Effort:
         """How many samples or repeats are drawn."""
         return max(number // 50, 20) if self.rehearsal else number
 
+    def cells(self, number: int) -> int:
+        """The cells along each axis of a picture."""
+        return number // 10 if self.rehearsal else number
+
     def integral(self, flow: Trained) -> float:
         """Of the density over the plane."""
-        return plane.integral(flow, 100_000, 5000) if self.rehearsal else plane.integral(flow)
+        return plane.integral(flow, 10_000, 1000) if self.rehearsal else plane.integral(flow)
 
     def data(self, name: str) -> Dataset:
         """A data set by its name."""

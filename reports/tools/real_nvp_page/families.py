@@ -96,7 +96,7 @@ def draw(results: Row, flow_of: Callable[[Row], Trained], out: Path, effort: Eff
         for index, (group, rows) in enumerate(found.items()):
             flow, (line, column) = flow_of(rows[0]), divmod(index, columns)
             with drawing(flow, runs.seeded("E11")):
-                pictures.density(axes[2 * line, column], flow, BOX, cells=200)
+                pictures.density(axes[2 * line, column], flow, BOX, cells=effort.cells(200))
             samples = flow.sample(effort.count(3000), runs.seeded(0, "plot")).numpy()
             pictures.scatter(axes[2 * line + 1, column], samples, RED, 3)
             pictures.frame(axes[2 * line, column], BOX, f"{group}: density")

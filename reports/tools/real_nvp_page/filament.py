@@ -125,7 +125,7 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
         norm = Normalize(-8, 0)
         for place, (group, rows) in zip(axes[0], found.items(), strict=True):
             values = (
-                on_grid(copy.deepcopy(flow_of(rows[0])).double(), corners, 400)
+                on_grid(copy.deepcopy(flow_of(rows[0])).double(), corners, effort.cells(400))
                 .clamp(min=1e-30)
                 .log10()
                 .numpy()

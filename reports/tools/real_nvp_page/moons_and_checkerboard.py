@@ -98,7 +98,7 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
                 drawn = flow.sample(len(test), runs.seeded(0, "plot")).numpy()
             pictures.scatter(line[0], test, BLUE)
             pictures.scatter(line[1], drawn, RED)
-            pictures.density(line[2], flow, box)
+            pictures.density(line[2], flow, box, cells=effort.cells(300))
             for place, title in enumerate(
                 (f"{name}: test points", "samples, seed 0", "density, seed 0")
             ):

@@ -113,7 +113,7 @@ def draw(results: Row, flow_of: Callable[[Row], Trained], out: Path, effort: Eff
             flow = flow_of(rows[0])
             exact = copy.deepcopy(flow).double()
             with drawing(exact, runs.seeded("E10")):
-                values = on_grid(exact, corners, 200).clamp(min=1e-30).log10().numpy()
+                values = on_grid(exact, corners, effort.cells(200)).clamp(min=1e-30).log10().numpy()
             axes[0, column].imshow(
                 values,
                 extent=BOX,
