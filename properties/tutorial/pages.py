@@ -145,8 +145,11 @@ def _done(folder: Path, words: list[str], code: int, told: str) -> str:
         "OMP_NUM_THREADS": "1",
         "COLUMNS": "160",
     }
+    # One worker for each audit: the properties use the cores as processes, and a worker of one law more
+    # loads a framework once more.
     names = (
-        f'python() {{ {python} "$@"; }}; flowref() {{ {python} -m flowref "$@"; }}; '
+        f'python() {{ {python} "$@"; }}; '
+        f'flowref() {{ [ "$1" != audit ] || set -- audit -j 1 "${{@:2}}"; {python} -m flowref "$@"; }}; '
         f'pytest() {{ {python} -m pytest {shlex.join(PLUGIN)} -p no:cacheprovider "$@"; }}; '
     )
     if words[0] == "bash":

@@ -1,7 +1,8 @@
-"""Facts of what a library's builders build in JAX."""
+"""What a library's builders build in JAX, and facts that are read off it."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -21,3 +22,18 @@ def facts_in_double(
 
     with jax.enable_x64(True):
         return describe(build(**options), event)
+
+
+def without_compiling(build: Callable[..., Any]) -> Callable[..., Any]:
+    """A builder of which JAX compiles no operation: the weights of a coupling flow are drawn by some dozens
+    of programs of their own, which took a third of its audit. What a builder trains had better be compiled.
+    """
+
+    @functools.wraps(build)
+    def built(**options: Any) -> Any:
+        from flowref.backends.jax.uncompiled import uncompiled
+
+        with uncompiled():
+            return build(**options)
+
+    return built

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.common.described import lineage
-from flowref.adapters.common.jax_facts import facts_in_double
+from flowref.adapters.common.jax_facts import facts_in_double, without_compiling
 from flowref.adapters.flowjax import calls, constructions
 from flowref.adapters.flowjax.facts import describe, iterating, one_way
 from flowref.model import Adapter, Component, Dialect
@@ -64,9 +64,10 @@ def components() -> Mapping[str, Component]:
         (DENSITY, constructions.densities()),
     ):
         for name, build in found.items():
+            made = without_compiling(build)
             spoken = BISECTED_FLOW if name.startswith("block_neural") else dialect
             table[name] = Component(
-                name, build, spoken, partial(facts_in_double, describe, build, None)
+                name, made, spoken, partial(facts_in_double, describe, made, None)
             )
     return table
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.common.described import lineage
-from flowref.adapters.common.jax_facts import facts_in_double
+from flowref.adapters.common.jax_facts import facts_in_double, without_compiling
 from flowref.adapters.numpyro import calls, constructions
 from flowref.adapters.numpyro.facts import describe, is_flow
 from flowref.model import Adapter, Component, Dialect
@@ -85,8 +85,9 @@ def components() -> Mapping[str, Component]:
         (UNIVARIATE, constructions.univariate()),
     ):
         for name, (build, event) in found.items():
+            made = without_compiling(build)
             table[name] = Component(
-                name, build, dialect, partial(facts_in_double, describe, build, event)
+                name, made, dialect, partial(facts_in_double, describe, made, event)
             )
     return table
 

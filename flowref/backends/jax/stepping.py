@@ -105,6 +105,8 @@ class Stepped:
 
     def __init__(self, function: Callable[..., Any], *args: Any) -> None:
         closed, shape = jax.make_jaxpr(function, return_shape=True)(*args)
+        # Whether a dtype of its results gives way to that of others, which arrays of numpy cannot say.
+        self.weak = any(getattr(out, "weak_type", False) for out in closed.out_avals)
         self.program, self.structure = Program(closed), jax.tree.structure(shape)
 
     def __call__(self, noise: Noise | None, *args: Any) -> Any:

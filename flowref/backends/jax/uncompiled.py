@@ -33,8 +33,9 @@ class Uncompiled(core.EvalTrace):  # type: ignore[misc]  # JAX is not looked int
         with core.set_current_trace(core.eval_trace):
             if primitive is not STAGE and all(map(known, given)):
                 with contextlib.suppress(TooLong, Undecidable):
-                    found = self.stepped(primitive, given, params)(None, *given)
-                    return jax.tree.map(jax.device_put, found)
+                    stepped = self.stepped(primitive, given, params)
+                    if not stepped.weak:
+                        return jax.tree.map(jax.device_put, stepped(None, *given))
             return super().process_primitive(primitive, given, params)
 
     def stepped(self, primitive: Any, given: list[Any], params: Any) -> Stepped:

@@ -14,7 +14,7 @@ HOST = "flowjax:Affine"
 SAMPLER = "flowjax:LogNormal"
 VECTORS = "flowjax:coupling_flow"
 # Its leaves are numbers of Python, too.
-NUMBERED = "flowjax:RationalQuadraticSpline"
+NUMBERED = "flowjax:LeakyTanh"
 
 
 @mutant("conduct/tree-roundtrip", host=HOST, sizes=(1e-9, 1e-1))

@@ -22,7 +22,7 @@ class Integrated(eqx.Module):
 
     w: jax.Array
     v: jax.Array
-    steps: int = eqx.field(static=True, default=12)
+    steps: int = eqx.field(static=True, default=6)
     factor: float = eqx.field(static=True, default=1.0)
 
     def rate(self, state: Any) -> Any:
@@ -59,7 +59,7 @@ class Integrated(eqx.Module):
         return self.solved(y, -1 / self.steps)
 
 
-def integrated(slip: bool = False, steps: int = 12) -> Any:
+def integrated(slip: bool = False, steps: int = 6) -> Any:
     """With a slip, a trace that is off by a thousandth."""
     w = jnp.sin(jnp.arange(12.0).reshape(6, 2))
     return Integrated(

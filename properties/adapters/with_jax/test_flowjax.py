@@ -4,6 +4,7 @@ ends is so.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,8 @@ def test_objects_of_the_library_are_recognized() -> None:
     different = []
     with jax.enable_x64(True):
         for name, component in registry.components("flowjax").items():
-            try:
-                built = equinox.filter_eval_shape(component.build)  # without its arrays
+            try:  # without its arrays
+                built = equinox.filter_eval_shape(inspect.unwrap(component.build))
             except jax.errors.ConcretizationTypeError:  # it computes numbers when it is built
                 built = component.build()
             if adapter.recognizes(built) != component.dialect:

@@ -24,7 +24,6 @@ PAIRS = (
     ("flows.py:bent?slip=half", "bijection/log-det"),
     ("flows.py:bent?slip=sign", "bijection/inverse-log-det"),
     ("flows.py:pair?slip=offset", "bijection/inverse-roundtrip"),
-    ("flows.py:pair?slip=twice", "bijection/log-det"),
     ("flows.py:normal?slip=wide", "density/samples-consistent"),
 )
 QUICK = checking.Settings("quick")
