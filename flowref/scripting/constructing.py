@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import sys
 from pathlib import Path
 
@@ -28,7 +27,7 @@ def constructed(case: Case, inliner: Inliner) -> tuple[list[str], list[str]]:
             written = [(key, inliner.names.write(value)) for key, value in options.items()]
             expression = ast.Call(expression, [], [ast.keyword(*pair) for pair in written])
     else:
-        build = inspect.unwrap(registry.find_component(target).build)
+        build = registry.find_component(target).build
         root = (getattr(build, "__module__", "") or "").partition(".")[0]
         package = registry.adapters()[target.adapter].package.partition(".")[0]
         inliner.ours |= {root} - {package, ""}
