@@ -8,7 +8,7 @@ cases; in whatever manner they are made: `mannered`, `answered`; what is observe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -69,10 +69,12 @@ def promising(subject: Subject, promise: str) -> Subject:
 
 def wrapped(subject: Subject, ability: str, wrapper: Callable[..., Any], *bound: Any) -> Subject:
     """The subject with an ability behind a wrapper, which takes the ability, then what is bound
-    here, then the arguments of the call.
+    here, then the arguments of the call. Raises `TargetError` for a call that it does not offer.
     """
     if ability in subject.calls:
         return subject.with_call(ability, partial(wrapper, subject.calls[ability], *bound))
+    if ability not in {field.name for field in fields(subject)}:
+        raise TargetError(f"it offers no {ability}")
     changed: dict[str, Any] = {ability: partial(wrapper, getattr(subject, ability), *bound)}
     return replace(subject, **changed)
 
