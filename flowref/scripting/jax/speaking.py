@@ -20,6 +20,8 @@ def spoken(speak: Any, which: str, taken: str, context: bool) -> list[str] | Non
         return _drawing(way, which, method)
     if way.keyed:
         raise Unwritable("its calls take a key")
+    if getattr(way, "running", ""):
+        raise Unwritable("its calls take a running log-det")
     if way.log_det:
         body = _beside(way, method, context)
     else:

@@ -237,3 +237,41 @@ def mixture(slip: bool = False) -> Any:
         return means[chosen] + jax.random.normal(noise, (n, 2))
 
     return SimpleNamespace(log_prob=log_prob, sample=sample, means=means, logits=logits)
+
+
+class Chained(eqx.Module):
+    """A layer of a chain, which adds to what came before it."""
+
+    scales: jax.Array
+    sign: float = eqx.field(static=True, default=1.0)
+    kept: float = eqx.field(static=True, default=1.0)
+
+    def forward(self, x: Any, log_det: Any) -> Any:
+        """The map of one event."""
+        return x * jnp.exp(self.scales), self.kept * log_det + self.scales.sum()
+
+    def inverse(self, z: Any, log_det: Any) -> Any:
+        """Its way back."""
+        return z * jnp.exp(-self.scales), self.kept * log_det - self.scales.sum()
+
+
+def chained(slip: bool = False) -> Any:
+    """The object; with a slip it forgets what came before it."""
+    return Chained(jnp.array([0.3, -0.2, 0.5]), kept=0.0 if slip else 1.0)
+
+
+class Counting(Chained):
+    """The same of a log-density, which starts at zero."""
+
+    def forward(self, x: Any, logp: Any = 0.0) -> Any:
+        """The map of one event."""
+        return x * jnp.exp(self.scales), logp + self.sign * self.scales.sum()
+
+    def inverse(self, z: Any, logp: Any = 0.0) -> Any:
+        """Its way back."""
+        return z * jnp.exp(-self.scales), logp - self.sign * self.scales.sum()
+
+
+def counting(sign: float = 1.0) -> Any:
+    """The object."""
+    return Counting(jnp.array([0.3, -0.2, 0.5]), sign)

@@ -29,6 +29,7 @@ FORMS = [
     ("channels_last", (3,), "bijection/log-det"),
     ("any_event", (4,), "bijection/log-det"),
     ("mixture", (2,), "density/samples-consistent"),
+    ("chained", (3,), "bijection/log-det"),
 ]
 
 
@@ -78,3 +79,20 @@ def test_a_method_that_is_not_there() -> None:
 def test_positive_numbers_stay_positive(law: str) -> None:
     """A slope that has to be positive is so in all states in which it is judged."""
     assert status("leaky", law) is Status.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("chained", "running log-det, added (log_det)"),
+        ("counting", "running log-det, added (logp)"),
+        ("counting?sign=-1.0", "running log-det, subtracted (logp)"),
+    ],
+)
+def test_a_running_log_det_is_fed(spec: str, said: str) -> None:
+    """A running log-det is fed numbers and taken off again; a log-density grows or falls by it, as the
+    Jacobian tells.
+    """
+    assert said in recipe_of(target(spec)).recognized.conventions
+    for law in ("bijection/log-det", "bijection/inverse-log-det"):
+        assert status(spec, law) is Status.HOLDS

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flowref import backends
+from flowref.adapters.user.conventions.names import sign_of
 from flowref.adapters.user.jax.speaking import (
     KEYS,
     NUMBERS,
@@ -28,6 +29,7 @@ from flowref.adapters.user.jax.speaking import (
     named,
     over_rows,
     required,
+    running_of,
 )
 from flowref.model import Facts, TargetError, place_of
 
@@ -84,9 +86,14 @@ def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
     """The way of a map as calls of it show: on a batch, where each row comes out as it does in a
     smaller batch, and otherwise event by event. Raises what the object raises where neither works.
     """
+    return with_sign(
+        obj, _of_map(obj, with_running(obj, with_key(obj, way)), x, context), x, context
+    )
+
+
+def _of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
     import jax
 
-    way = with_key(obj, way)
     found: dict[bool, Way] = {}
     values: dict[bool, Any] = {}
     raised: dict[bool, Exception] = {}
@@ -124,6 +131,38 @@ def with_key(obj: Any, way: Way) -> Way:
     """A way that gives a key to a method that cannot be called without one."""
     wanted = [name for name in required(method_of(obj, way.method)) if name in KEYS]
     return replace(way, keyed=wanted[0]) if wanted and not way.keyed else way
+
+
+def with_running(obj: Any, way: Way) -> Way:
+    """A way that feeds a running log-det to a method that asks for one, or counts it from zero."""
+    names = running_of(method_of(obj, way.method))
+    return replace(way, running=names[0]) if len(names) == 1 else way
+
+
+def with_sign(obj: Any, way: Way, x: Any, context: Any) -> Way:
+    """A way that knows whether a running log-density grows or falls by the log-det: of one that is called
+    a log-density both are usual, so that the Jacobian at a point tells.
+    """
+    if not way.running or way.form == "alone":
+        return way
+    falls = sign_of(way.running) == "subtract"
+    if falls:
+        with contextlib.suppress(Exception):  # what has no Jacobian has the usual sign
+            falls = not _grows(obj, way, x[:1], None if context is None else context[:1])
+    return replace(way, falls=falls)
+
+
+def _grows(obj: Any, way: Way, x: Any, context: Any) -> bool:
+    """Whether what a call adds to a running number is the log-det of its Jacobian at a point."""
+    import jax
+
+    def flat(entries: Any) -> Any:
+        return mapped(obj, entries.reshape(x.shape), context, way)[0].reshape(-1)
+
+    given = np.ravel(x)
+    jacobian = backends.find("jax").once(jax.jacfwd(flat), given)
+    exact, told = np.linalg.slogdet(jacobian)[1], called(mapped, obj, x, context, way)[1]
+    return bool(np.allclose(np.sum(told), exact, rtol=SAME, atol=SAME)) and abs(exact) > SAME
 
 
 def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:

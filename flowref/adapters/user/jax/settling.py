@@ -27,6 +27,7 @@ from flowref.adapters.user.jax.calling import (
     owner_of,
     with_form,
     with_key,
+    with_running,
 )
 from flowref.adapters.user.jax.speaking import (
     KEYS,
@@ -37,6 +38,7 @@ from flowref.adapters.user.jax.speaking import (
     method_of,
     pushed,
     required,
+    running_of,
 )
 from flowref.adapters.user.jax.stretching import stretches
 from flowref.adapters.user.jax.traces import of_traces
@@ -223,7 +225,8 @@ def asked_for(obj: Any, dialect: Dialect) -> str:
     if spoken is None:
         return ""
     run = method_of(obj, way_of(spoken).method)
-    names = [name for name in required(run) if name not in KEYS]
+    known = {*KEYS, *running_of(run)}
+    names = [name for name in required(run) if name not in known]
     return names[1] if len(names) == 2 else ""
 
 
@@ -291,6 +294,9 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         way = of_map(obj, way_of(dialect.forward), x, context)
         dialect = replace(dialect, forward=partial(mapped, way=way))
         said += ["one event at a time"] if way.single else []
+        if way.running:
+            done = "subtracted" if way.falls else "added"
+            said.append(f"running log-det, {done} ({way.running})")
         value, ladj = called(mapped, obj, x, context, way)
         facts = replace(facts, latent_shape=tuple(value.shape[1:]))
         facts, more = of_keys(obj, "forward", mapped, facts, x, context, way)
@@ -302,7 +308,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         if dialect.inverse is not None:
             y = np.asarray(value)
             back = replace(way_of(dialect.inverse), single=way.single)
-            back = with_key(obj, back)
+            back = with_running(obj, with_key(obj, back))
             with contextlib.suppress(Exception):  # what an inverse raises is the laws' affair
                 back = of_map(obj, back, y, context)
             dialect = replace(dialect, inverse=partial(mapped, way=back))

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from flowref.adapters.user.conventions.names import sign_of
+
 # What a parameter is called that takes a random key, or a number or a shape of samples.
 KEYS = ("key", "rng", "seed", "prng_key", "rng_key", "prng", "rngs", "random_key")
 SIZES = ("sample_shape", "shape")
@@ -42,7 +44,8 @@ class Way:
     ``single``: whether it takes one event. ``form``: "pair" (value, log-det), "swapped" or "alone".
     ``log_det``: the method that tells the log-det beside it, which takes so many ``arguments``;
     ``negated``: whether it is told at the other end. ``keyed``: under which name it wants a key, which is
-    always the same, of number ``stream``.
+    always the same, of number ``stream``. ``running``: the parameter for a running log-det or log-density;
+    ``falls``: whether the log-det is taken from that rather than added.
     """
 
     method: str
@@ -53,6 +56,8 @@ class Way:
     negated: bool = False
     keyed: str = ""
     stream: int = 0
+    running: str = ""
+    falls: bool = False
 
 
 def method_of(obj: Any, name: str) -> Any:
@@ -121,13 +126,14 @@ def stateless(run: Any, state: Any) -> Any:
     return called
 
 
-def asked(obj: Any, x: Any, context: Any, way: Way, key: Any = None) -> Any:
-    """What a method returns for one event, or for a batch."""
+def asked(obj: Any, x: Any, context: Any, way: Way, key: Any = None, before: Any = None) -> Any:
+    """What a method returns for one event, or for a batch; ``before``: a running log-det."""
     import jax
 
     run = method_of(obj, way.method)
     given = jax.random.key(way.stream) if key is None else key
     more = {way.keyed: given} if way.keyed else {}
+    more |= {way.running: before} if way.running else {}
     out = run(x, **more) if context is None else run(x, context, **more)
     if not way.log_det:
         return out
@@ -153,7 +159,18 @@ def mapped(obj: Any, x: Any, context: Any, way: Way) -> Any:
     out = over_rows(obj, x, context, way)
     if way.form == "alone":
         return out, None
-    return (out[1], out[0]) if way.form == "swapped" else (out[0], out[1])
+    value, ladj = (out[1], out[0]) if way.form == "swapped" else (out[0], out[1])
+    if way.running:
+        before = running_numbers(x)
+        ladj = before - ladj if way.falls else ladj - before
+    return value, ladj
+
+
+def running_numbers(x: Any) -> Any:
+    """A running log-det before a call: another number for each point, none of them zero."""
+    import jax.numpy as jnp
+
+    return jnp.cos(3.0 + 7.0 * jnp.arange(len(x), dtype=x.dtype))
 
 
 def dense(obj: Any, x: Any, context: Any, way: Way) -> Any:
@@ -192,11 +209,12 @@ def over_rows(obj: Any, x: Any, context: Any, way: Way) -> Any:
     """What a method returns for a batch: called on all of it, or mapped over its events."""
     import jax
 
+    before = running_numbers(x) if way.running else None
     if not way.single:
-        return asked(obj, x, context, way)
-    if context is None:
-        return jax.vmap(lambda row: asked(obj, row, None, way))(x)
-    return jax.vmap(lambda row, given: asked(obj, row, given, way))(x, context)
+        return asked(obj, x, context, way, before=before)
+    return jax.vmap(lambda row, *more: asked(obj, row, more[0], way, before=more[1]))(
+        x, context, before
+    )
 
 
 @dataclass(frozen=True)
@@ -237,6 +255,25 @@ def required(run: Any) -> list[str]:
         return []
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [one.name for one in parameters if one.default is one.empty and one.kind not in kinds]
+
+
+def running_of(run: Any) -> list[str]:
+    """The parameters of a method, but for its first, that take a running log-det, as their names say: of
+    those with a default the ones that are counted from zero.
+    """
+    try:
+        parameters = list(inspect.signature(run).parameters.values())[1:]
+    except (TypeError, ValueError):
+        return []
+    zero = [
+        one.default is one.empty or (type(one.default) in (int, float) and not one.default)
+        for one in parameters
+    ]
+    return [
+        one.name
+        for one, counted in zip(parameters, zero, strict=True)
+        if counted and sign_of(one.name)
+    ]
 
 
 def by_name(run: Any) -> list[str]:
