@@ -43,7 +43,8 @@ class Observation(NamedTuple):
     arithmetic feeds the float64 outputs; ``operations``: how many operators were dispatched;
     ``graded``: names of the parameters that were left with a gradient; ``written``: bytes of all
     results on the way; ``redrawn``: how many draws fell between two evaluations of what is evaluated
-    step by step, beside the number of these; ``half``: whether anything was computed in half precision.
+    step by step, beside the number of these; ``half``: whether anything was computed in half precision;
+    ``beside``: whether float32 feeds the log-det alone.
     """
 
     printed: str

@@ -193,6 +193,15 @@ class Accumulator(Warped):
         return z, objective + ladj
 
 
+class Forgetful(Warped):
+    """A log-det that is one number, and forgets the one that comes in."""
+
+    def forward(self, x: Any, logdet: Any = None) -> Any:
+        """Data to latents."""
+        told = None if logdet is None else self.log_gain.sum()
+        return x * self.log_gain.exp(), told
+
+
 class Attributed(Undone):
     """It says itself what goes back."""
 
@@ -375,6 +384,29 @@ class Accumulating(Forward):
         total = torch.zeros(len(x))
         total += ladj
         return z, total
+
+
+class OneWay(Warped):
+    """A density that is called for its map, and has no way back."""
+
+    beside = False
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.onward(x)
+
+    def log_prob(self, x: Any) -> Any:
+        """That of a normal distribution of the latents; ``beside``: of others."""
+        z, ladj = self.onward(2 * x if self.beside else x)
+        total = torch.zeros(len(x))
+        total += ladj
+        return total - 0.5 * (z**2).sum(1) - 1.5 * math.log(2 * math.pi)
+
+
+class Beside(OneWay):
+    """A density whose call gives latents and numbers of which it is not made."""
+
+    beside = True
 
 
 class Autoencoder(nn.Module):

@@ -182,6 +182,15 @@ def test_a_running_log_det_of_another_name_is_no_context() -> None:
         recipe("Accumulator")
 
 
+def test_a_running_log_det_that_is_forgotten_is_an_error() -> None:
+    """A log-det that comes back only where one is fed is that one with its own, of which one number
+    for all points has lost the first.
+    """
+    assert "running log-det, added (logdet)" in said("Forgetful")
+    verdict = checking.check(registry.parse_target(f"{STRANGE}:Forgetful"), "bijection/log-det")
+    assert verdict.status is Status.VIOLATED
+
+
 @pytest.mark.parametrize(("name", "method"), [("OtherWords", "NAME"), ("FewWords", "log_q")])
 def test_a_density_of_other_words_is_told_how_to_be_one(name: str, method: str) -> None:
     """The refusal names the option that makes a density of it, with its method where that is likely."""
@@ -333,6 +342,23 @@ def test_an_accumulator_in_single_precision_is_a_convention() -> None:
         for law in ("conduct/dtype-follow", "conduct/log-det-dtype", "bijection/log-det")
     ]
     assert statuses == [Status.HOLDS, Status.ADVICE, Status.HOLDS]
+
+
+def test_a_log_density_that_is_added_up_in_single_precision_is_a_convention() -> None:
+    """One law advises against it, and no other speaks."""
+    target = registry.parse_target(f"{STRANGE}:OneWay")
+    statuses = [
+        checking.check(target, law).status
+        for law in ("conduct/dtype-follow", "conduct/log-det-dtype")
+    ]
+    assert statuses == [Status.HOLDS, Status.ADVICE]
+
+
+@pytest.mark.parametrize(("name", "maps"), [("OneWay", True), ("Beside", False)])
+def test_a_density_that_is_called_for_its_map_is_a_map(name: str, maps: bool) -> None:
+    """Its log-density tells, by the latents and log-dets that it is made of."""
+    dialect = recipe_of(registry.parse_target(f"{STRANGE}:{name}")).dialect
+    assert (dialect.forward is not None, dialect.log_prob is not None) == (maps, True)
 
 
 def test_an_autoencoder_is_no_flow_unless_someone_says_so() -> None:

@@ -58,7 +58,8 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
     invertible = bool(backs)
     dense = _named(obj, "log_prob", chosen, DENSITIES)
     single = hasattr(obj, "log_abs_det_jacobian")
-    mapping = forward is not None and (invertible or not dense or single)
+    meant = invertible or not dense or single or "forward" in chosen
+    mapping = forward is not None and meant
     offered = {name: call for name, call in OPTIONAL.items() if offers(obj, name)}
     if offers(obj, "dequantise"):
         offered.setdefault("dequantize", calls.dequantize)

@@ -16,7 +16,7 @@ from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.arrays import computes_in_arrays, through_arrays
 from flowref.adapters.user.conventions.asking import log_prob_column
 from flowref.adapters.user.conventions.directions import Chosen
-from flowref.adapters.user.conventions.encoding import encodes, map_beside
+from flowref.adapters.user.conventions.encoding import encodes, map_beside, onward_of
 from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.samples import sampler, settle_beside, settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
@@ -73,8 +73,8 @@ def settle(
     """How an object speaks, as far as calls show it. ``shaped``: its map is known to take points of
     this shape, so that a log-density that raises is broken.
     """
-    if dialect.forward is None and context is None and "forward" not in chosen:
-        dialect, chosen = _encoding(obj, dialect, x, chosen)
+    if dialect.forward is None and "forward" not in chosen:
+        dialect, chosen = _mapping(obj, dialect, x, context, chosen)
     settled = Settled(dialect)
     if dialect.forward is not None:
         settled = _settle_map(obj, dialect, x, context, facts, chosen)
@@ -111,13 +111,18 @@ def settle(
     return replace(settled, dialect=dialect)
 
 
-def _encoding(obj: Any, dialect: Dialect, x: Any, chosen: Chosen) -> tuple[Dialect, Chosen]:
-    """The dialect of a density that is called for its log-likelihood and has its map in a pair of
-    methods, such as encode and decode, and what chooses these; as they were where it has not.
+def _mapping(
+    obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen
+) -> tuple[Dialect, Chosen]:
+    """The dialect of a density that has its map in a pair of methods, such as encode and decode, or
+    that is called for it and has no way back, and what chooses it; as they were where it has none.
     """
     from flowref.adapters.user.adapter import dialect_of
 
-    pair = None if dialect.log_prob is None else map_beside(obj, x)
+    if dialect.log_prob is not None and onward_of(obj, dialect.log_prob, x, context):
+        chosen = {**chosen, "forward": "forward"}
+        return dialect_of(obj, chosen) or dialect, chosen
+    pair = None if dialect.log_prob is None or context is not None else map_beside(obj, x)
     if pair is None:
         return dialect, chosen
     chosen = {**chosen, "forward": pair[0], "inverse": chosen.get("inverse", pair[1])}

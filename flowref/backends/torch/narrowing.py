@@ -20,6 +20,9 @@ PIECES = ("select", "slice", "unbind", "index", "split", "split_with_sizes", "ch
 # What keeps or compares copies of a parameter reads it for nobody's sake.
 COPIES = ("detach", "clone", "equal")
 
+# Operators that add to what there is.
+ADDED = ("add_", "sub_")
+
 # A parameter that is read so often in one call is that of a field which is evaluated step by step.
 OFTEN = 8
 
@@ -94,12 +97,13 @@ class Narrowing(Watching):
     up to ``magnitude``.
 
     Constants that were never wider are exact as far as anybody can tell, and stay as they are.
-    ``disturbed`` counts results.
+    ``sums``: whether float32 numbers count to which wider ones are added in place. ``disturbed``
+    counts results.
     """
 
-    def __init__(self, magnitude: float, seed: int) -> None:
+    def __init__(self, magnitude: float, seed: int, sums: bool = True) -> None:
         super().__init__()
-        self.magnitude = magnitude
+        self.magnitude, self.sums = magnitude, sums
         self.generator = np.random.Generator(np.random.SFC64(seed))
         self.disturbed = 0
         # Float32 results into which wider values went, kept alive so that their ids stay theirs.
@@ -121,6 +125,8 @@ class Narrowing(Watching):
         if not any(value.dtype != torch.float32 or id(value) in self.narrowed for value in inputs):
             return out
         name = func.overloadpacket.__name__
+        if not self.sums and name in ADDED:
+            return out
         cast = name == "_to_copy" or (name == "copy_" and isinstance(out, torch.Tensor))
         if cast and _is_mask(inputs[-1]):
             return out  # a mask, made in numpy, loses nothing and is a constant

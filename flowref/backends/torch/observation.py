@@ -163,8 +163,25 @@ def feeds_float32(
 ) -> tuple[bool, bool]:
     """Whether float32 arithmetic feeds a float64 value, and a float64 log-det: disturb only float32
     results, and see whether the output moves. Log-dets that are told to be added up in the default dtype are left out
-    where that is float32.
+    where that is float32; those that a log-density adds up so, in place, are told as log-dets.
     """
+    value, ladj = _moves(live, name, inputs, default, training)
+    if value and name == "log_prob" and default != live.dtype:
+        value = _moves(live, name, inputs, default, training, sums=False)[0]
+        return value, not value
+    narrow = bool(live.facts.promises.get("narrow-log-det")) and default != live.dtype
+    return value, not narrow and ladj
+
+
+def _moves(
+    live: Live,
+    name: str,
+    inputs: tuple[Any, ...],
+    default: torch.dtype,
+    training: bool,
+    sums: bool = True,
+) -> tuple[bool, bool]:
+    """Whether the value and the log-det of a call move where its float32 results are disturbed."""
     function = bare(live, name) if training else method(live, name)
     outcomes = []
     for magnitude in (0.0, PROBE):
@@ -172,15 +189,14 @@ def feeds_float32(
         with (
             _lent(live, training) as obj,
             circumstances,
-            Narrowing(magnitude, derive(live.seed, 19)) as mode,
+            Narrowing(magnitude, derive(live.seed, 19), sums) as mode,
         ):
             out = as_mapped(name, function(obj, *tensors(live, inputs)))
             if not mode.disturbed:
                 return False, False
         outcomes.append(out)
     clean, moved = outcomes
-    narrow = bool(live.facts.promises.get("narrow-log-det")) and default != live.dtype
-    return _moved(clean.value, moved.value), not narrow and _moved(clean.ladj, moved.ladj)
+    return _moved(clean.value, moved.value), _moved(clean.ladj, moved.ladj)
 
 
 def _moved(clean: Any, moved: Any) -> bool:

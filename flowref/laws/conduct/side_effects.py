@@ -38,7 +38,15 @@ from flowref.model import (
     per_point,
     requires,
 )
-from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible, Living, offers
+from flowref.model.abilities import (
+    Bijection,
+    Density,
+    Differentiable,
+    Flow,
+    Invertible,
+    Living,
+    offers,
+)
 from flowref.model.steps import Cast, Dtypes, Meta
 
 
@@ -198,6 +206,8 @@ def no_gradients_left(flow: Flow, batch: Batch) -> Residual:
     return absent(seen, len(batch.x), "it left a gradient on {}")
 
 
+# The call that adds up log-dets of its own.
+DENSITY = "log_prob"
 NARROW = ("float32", "float16", "bfloat16")
 
 
@@ -277,20 +287,25 @@ def dtype_follow(flow: Flow, batch: Batch) -> Residual:
     # Float32 inside a float64 result is shown by disturbing what was narrowed to float32, which
     # moves it. Constants of the default dtype are another matter: where all use the same rounded
     # constant the map is another, and a sound one.
-    inside = [] if seen else [which for which, observation in observations if observation.float32]
+    inside = [] if seen else [one for one, told in observations if _narrow(one, told)]
     if flow.stateful and not (seen or inside):
         trained = watched(flow, batch, training=True, calls=POINTWISE)[0]
-        inside = [which for which, observation in trained if observation.float32]
+        inside = [one for one, told in trained if _narrow(one.split()[0], told)]
     seen += [f"float32 arithmetic feeds the float64 result of {which}" for which in inside]
     if not seen and (apart := torn(flow, batch)):
         seen.append(apart)
     return absent(seen, len(batch.x), "{}")
 
 
+def _narrow(which: str, observation: Observation) -> bool:
+    """Whether float32 feeds what a call returns; log-dets that a density adds up are an advice."""
+    return observation.float32 and not (which == DENSITY and observation.beside)
+
+
 @requires("its log-dets are of the dtype of its values")
 def narrow_log_det(flow: Flow) -> bool:
-    """Log-dets that are added up in the default dtype."""
-    return bool(flow.promises.get("narrow-log-det"))
+    """Log-dets that are added up in the default dtype, or by a density."""
+    return bool(flow.promises.get("narrow-log-det")) or offers(flow, Density)
 
 
 # Advice: whoever writes a model in float32 loses nothing; whoever casts it to float64 does.
@@ -306,12 +321,19 @@ def narrow_log_det(flow: Flow) -> bool:
     source="torch.zeros(len(x)) is of the default dtype, whatever x is",
 )
 def log_det_dtype(flow: Flow, batch: Batch) -> Residual:
-    """A log-det is of the dtype of the value beside it, whatever the default dtype is."""
+    """A log-det is of the dtype of the value beside it, or of the density that adds it up, whatever the
+    default dtype is.
+    """
     observations, _ = watched(flow, batch, calls=POINTWISE)
     seen = [
         f"the log-det of {which} is {observation.dtypes[1]}"
         for which, observation in observations
         if len(observation.dtypes) > 1 and observation.dtypes[1] in NARROW
+    ]
+    seen += [
+        f"{which} adds its log-det up in float32"
+        for which, observation in observations
+        if which == DENSITY and observation.beside
     ]
     return absent(seen, len(batch.x), "{}")
 

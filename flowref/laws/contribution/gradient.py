@@ -48,7 +48,7 @@ def draws_nothing_forward(flow: Flow) -> bool:
 )
 def parameter_gradient(flow: PushingParametric, batch: Batch) -> Residual:
     r"""Of a layer whose forward draws nothing, autograd's derivative of the contribution with respect to
-    the parameters is its derivative.
+    the parameters is finite, and is its derivative.
 
     Measured along one direction of the space of all parameters, against differences.
     """
@@ -71,11 +71,15 @@ def parameter_gradient(flow: PushingParametric, batch: Batch) -> Residual:
     if refused:
         raise Unsupported(f"it cannot be differentiated here ({refused})")
     exponents = FINE if flow.facts.cost.heavy else EXPONENTS
-    estimate, error = derivative(total_at, slope, DOUBT, exponents)
-    scale = 1 + abs(slope) + float(np.abs(np.where(usable, here, 0.0)).sum())
-    usable &= bool(np.isfinite(estimate) and error < SHARP * scale)
+    told = float(np.nan_to_num(slope, posinf=0.0, neginf=0.0))
+    estimate, error = derivative(total_at, told, DOUBT, exponents)
+    scale = 1 + abs(told) + float(np.abs(np.where(usable, here, 0.0)).sum())
+    # Nothing times the slope of what is infinite is no number.
+    usable &= bool(np.isfinite(estimate) and error < SHARP * scale) and bool(
+        np.isfinite(slope) or usable.all()
+    )
     return Residual(
-        np.full(rows, np.nan_to_num(slope - estimate)),
+        np.where(usable, slope - estimate, 0.0),
         allowed=DOUBT * error + APPROXIMATE * scale,
         decidable=usable,
         trivial=np.full(rows, not (slope or estimate)),
@@ -99,7 +103,7 @@ def parameter_gradient(flow: PushingParametric, batch: Batch) -> Residual:
 )
 def point_gradient(flow: PushingDifferentiable, batch: Batch) -> Residual:
     r"""Of a layer whose forward draws nothing, autograd's derivative of the contribution with respect to
-    the data is its derivative: $\partial_x V$.
+    the data is finite, and is its derivative: $\partial_x V$.
 
     Measured along a direction, against differences, away from kinks.
     """
@@ -128,7 +132,7 @@ def point_gradient(flow: PushingDifferentiable, batch: Batch) -> Residual:
             1 + np.abs(difference.slope)
         )
     ordinary = np.abs(x).reshape(rows, -1).max(1, initial=0.0) <= MODERATE
-    judged = ordinary & np.isfinite(here) & difference.resolved(allowed) & np.isfinite(along)
+    judged = ordinary & np.isfinite(here) & difference.resolved(allowed)
     trivial = (along == 0) & (np.abs(difference.slope) <= allowed)
     note = (
         "autograd's derivative of the contribution in the data differs from its difference quotient"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -132,6 +133,12 @@ def a_generator_of_its_own(subject: Subject, size: float = 1.0) -> Subject:
 def a_term_is_detached(subject: Subject, size: float = 1.0) -> Subject:
     """A part of the contribution is not trained."""
     return wrapped(subject, "slope", _slower, size)
+
+
+@mutant("contribution/parameter-gradient", host="reference:Slice")
+def no_number_in_the_parameters(subject: Subject) -> Subject:
+    """A branch that is left out has an infinite gradient."""
+    return multiplied(subject, "slope", math.nan)
 
 
 @mutant("contribution/parameter-gradient", host="reference:RAD")
@@ -285,3 +292,9 @@ def _unseeded(
 def partly_detached_in_x(subject: Subject, size: float = 1.0) -> Subject:
     """A term of the contribution, or all of it, has no graph back to the data."""
     return multiplied(subject, "vjp", 1 - size)
+
+
+@mutant("contribution/point-gradient", host="flowref.zoo.specimens.surjective:drop")
+def no_number_in_x(subject: Subject) -> Subject:
+    """A branch that is left out has an infinite gradient in the data."""
+    return multiplied(subject, "vjp", math.nan)

@@ -11,6 +11,9 @@ from flowref.laws.contribution.sets import Points, normal_on
 from flowref.model import Array, Support, Undecidable
 from flowref.model.abilities import Pushing
 
+# Of more points latents are not finite by no accident.
+FEW = 1e-3
+
 
 def weighed(
     flow: Pushing, inside: Support, count: int, seed: int
@@ -24,8 +27,9 @@ def weighed(
             few = Undecidable(f"forward refuses ordinary points ({refused})")
             continue
         z = np.asarray(out.value, dtype=np.float64)
-        log_w = contribution(out, count) + normal_on(inside, flow.latent_shape, z)
-        log_w = log_w - proposal.log_prob(x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            log_w = contribution(out, count) + normal_on(inside, flow.latent_shape, z)
+        log_w = np.where(lost(z), -np.inf, log_w) - proposal.log_prob(x)
         try:
             guarded(log_w)
         except Undecidable as error:
@@ -33,3 +37,9 @@ def weighed(
             continue
         return proposal, x, log_w
     raise few
+
+
+def lost(z: Array) -> Array:
+    """Latents that are beyond all numbers, as those of a few points far out may be: there q is 0."""
+    beyond = ~np.isfinite(z).reshape(len(z), -1).all(1)
+    return np.asarray(beyond & (beyond.mean() <= FEW))

@@ -106,13 +106,25 @@ def _running(obj: Any, way: Way, x: Any, context: Any) -> Spoken | None:
             continue
         if not isinstance(out, (tuple, list)) or len(out) < 2 or not is_tensor(out[1]):
             return None
-        if tuple(out[1].shape) != tuple(before.shape):
+        once = not out[1].shape and not way.keyword and _silent(obj, way, x, context)
+        if tuple(out[1].shape) != tuple(before.shape) and not once:
             continue
         if way.keyword and not follows(way.ask(obj, x, context, before + 1), out):
             return None
         written = "" if bool((given == before).all()) else ", written to the tensor that came in"
         return Spoken(way.speak(column=column), (running_words(obj, way) + written,))
     return None
+
+
+def _silent(obj: Any, way: Way, x: Any, context: Any) -> bool:
+    """Whether a call tells a log-det only where it is fed one: what it then tells is the running one
+    with its own, even where that is one number for all points.
+    """
+    try:
+        out = replace(way, form="plain", sign="").ask(obj, x, context)
+    except Exception:  # it asks for the running log-det
+        return True
+    return not (isinstance(out, (tuple, list)) and len(out) > 1 and is_tensor(out[1]))
 
 
 def _halves(

@@ -161,7 +161,9 @@ def _forward_way(obj: Any, chosen: Chosen) -> Way | None:
         method = chosen["forward"]
         if not callable(signatures.attribute(obj, method)):
             raise SpecError(f"forward was given as {method!r}, which is no method of the object")
-        return _running(obj, Way(_name(obj, method), words=f"forward: {method}()"), method, chosen)
+        usual = method == "forward"
+        words = "" if usual else f"forward: {method}()"
+        return _running(obj, Way(_name(obj, method), words=words, usual=usual), method, chosen)
     if _is_pair(obj):
         return Way("0", form="pair", words="a pair of functions: forward, inverse")
     if signatures.own(obj, BOTH):
