@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from flowref.laws.density.consistency import SampledDensity, few_entries, unconditional
+from flowref.laws.density.lower_bound import CONSPICUOUS, DRAWS, FEWER, averaged
 from flowref.model import (
     CONTRACT,
     STATISTICAL,
@@ -50,20 +51,20 @@ LARGEST = 4
 )
 def lower_bound_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
     r"""A promised lower bound V that is one sample of $\log p(x, z) - \log q(z \mid x)$ belongs to what is
-    sampled: $\int E[e^{V(x)}]\,k(x)\,dx = E_{x \sim sample}[k(x)]$ for bumps k around samples; that of a
-    bound which is not random is no larger.
+    sampled: $\int E[e^{V(x)}]\,k(x)\,dx = E_{x \sim sample}[k(x)]$ for bumps k around samples; that of
+    any other bound, $\int e^{E[V(x)]}\,k(x)\,dx$, is no larger.
 
     Two stages; violated only if a larger one with fresh draws confirms.
     """
     random = bool(flow.promises.get("estimator"))
-    if random and flow.promises["lower-bound"] != "one-sample":
-        raise Unsupported("its bound is no single sample, of which the exponential has a mean")
+    sampled = random and flow.promises["lower-bound"] == "one-sample"
     if math.prod(flow.density_shape) > LARGEST:
         raise Unsupported(f"its events have more than {LARGEST} entries", waits=True)
     worst, both, seen = 0.0, (0.0, 0.0), 0.0
     for stage, count in enumerate(STAGES):
-        worst, both, seen = compared(flow, count, batch.seed + 1000 * stage, random)
-        if worst <= 1:
+        draws = DRAWS if random and not sampled else 1
+        worst, both, seen = compared(flow, count, batch.seed + 1000 * stage, sampled, draws)
+        if worst <= CONSPICUOUS:
             break
     return Residual(
         np.array([worst]),
@@ -75,10 +76,11 @@ def lower_bound_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
 
 
 def compared(
-    flow: SampledDensity, count: int, seed: int, random: bool
+    flow: SampledDensity, count: int, seed: int, sampled: bool, draws: int
 ) -> tuple[float, tuple[float, float], float]:
     """The largest difference of two masses of a bump beside what is allowed, the two, and the share
-    that would have been seen there. Raises `Undecidable` where no bump can be judged.
+    that would have been seen there. ``sampled``: whether the masses are to be the same; ``draws``: of
+    which the mean is a bound. Raises `Undecidable` where no bump can be judged.
     """
     samples = np.asarray(flow.sample(count, seed, None), dtype=np.float64).reshape(count, -1)
     if not np.isfinite(samples).all():
@@ -93,8 +95,9 @@ def compared(
     for center in samples[:BUMPS]:
         heights = np.exp(-0.5 * (((samples[BUMPS:] - center) / width) ** 2).sum(1))
         there, error = _mean(heights)
-        x = center + width * rng.standard_normal((each, len(width)))
-        weights = _weights(flow, x)
+        points = each // FEWER if draws > 1 else each
+        x = center + width * rng.standard_normal((points, len(width)))
+        weights = _weights(flow, x, draws)
         if error > KNOWN * there or weights is None:
             continue
         here, other = _mean(volume * weights)
@@ -105,7 +108,7 @@ def compared(
         uneven = weights.max() > HEAVIEST * weights.sum() or weights.std() > UNEVEN * here / volume
         if gap > 0 and weights.max() > HEAVIEST * weights.sum():
             continue
-        if gap < 0 and (uneven or not random):
+        if gap < 0 and (uneven or not sampled):
             # What is rarely drawn may be missing; and a bound may be as low as it likes.
             gap = 0.0
             if uneven:
@@ -116,11 +119,10 @@ def compared(
     return max(found)
 
 
-def _weights(flow: SampledDensity, x: Array) -> Array | None:
+def _weights(flow: SampledDensity, x: Array, draws: int) -> Array | None:
     """e to the bound at points; None where it is not finite."""
-    bound = flow.log_prob(x.reshape(len(x), *flow.density_shape), None)
     with np.errstate(over="ignore"):
-        weights = np.exp(np.asarray(bound, dtype=np.float64).reshape(len(x)))
+        weights = np.exp(averaged(flow, x, draws))
     return weights if np.isfinite(weights).all() and weights.any() else None
 
 

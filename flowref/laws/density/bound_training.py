@@ -25,6 +25,8 @@ from flowref.model.abilities import Density, Flow, Parametric
 # So many points of ordinary size stand in a batch, each in so many groups of rows, of which each has a
 # derivative of its own.
 POINTS, GROUPS, EACH = 4, 24, 4
+# From this share of what accuses on so many times as many rows decide.
+CONSPICUOUS, AGAIN = 0.3, 16
 ORDINARY = 4.0
 # The step of differences, how well two of them have to agree, and what autograd may be off by.
 STEP, AGREE, CLOSE = 1e-5, 1e-3, 1e-4
@@ -65,7 +67,29 @@ def bound_gradient(flow: TrainedBound, batch: Batch) -> Residual:
     Measured along one direction of the space of all parameters, at a few points with much noise each.
     """
     chosen = ordinary(batch.x)
-    index = np.repeat(chosen, GROUPS * EACH)
+    for each in (EACH, AGAIN * EACH):
+        recorded, measured = trained(flow, batch, chosen, each)
+        gaps, size = recorded - measured, np.abs(measured).mean(1)
+        mean, error = np.abs(gaps.mean(1)), gaps.std(1, ddof=1) / np.sqrt(GROUPS)
+        allowed = np.maximum(ERRORS * error, np.maximum(SHARE * size, CLOSE * (1 + size)))
+        if not (mean > CONSPICUOUS * allowed).any():
+            break
+    return Residual(
+        _placed(mean, chosen, batch),
+        allowed=1 + _placed(allowed - 1, chosen, batch),
+        decidable=_placed(np.ones(len(chosen)), chosen, batch) > 0,
+        trivial=_placed(size, chosen, batch) == 0,
+        observed={
+            "autograd": _placed(recorded.mean(1), chosen, batch),
+            "differences": _placed(measured.mean(1), chosen, batch),
+            "standard error": _placed(error, chosen, batch),
+        },
+    )
+
+
+def trained(flow: TrainedBound, batch: Batch, chosen: Array, each: int) -> tuple[Array, Array]:
+    """The derivative at the chosen points in groups of so many rows, by autograd and by differences."""
+    index = np.repeat(chosen, GROUPS * each)
     context = None if batch.context is None else batch.context[index]
     inputs, rows = ("log_prob", batch.x[index], context, batch.seed), len(index)
 
@@ -78,8 +102,8 @@ def bound_gradient(flow: TrainedBound, batch: Batch) -> Residual:
         usable = np.isfinite(slopes) & (np.abs(slopes - again) <= AGREE * (1 + np.abs(slopes)))
     measured, recorded = np.zeros((2, len(chosen), GROUPS))
     for point, group in np.ndindex(len(chosen), GROUPS):
-        start = (point * GROUPS + group) * EACH
-        members = start + np.flatnonzero(usable[start : start + EACH])
+        start = (point * GROUPS + group) * each
+        members = start + np.flatnonzero(usable[start : start + each])
         if not len(members):
             raise Undecidable("differences of the bound do not settle")
         weights = np.zeros(rows)
@@ -88,20 +112,7 @@ def bound_gradient(flow: TrainedBound, batch: Batch) -> Residual:
         if refused or not np.isfinite(slope):
             raise Unsupported(f"it cannot be differentiated here ({refused or slope})")
         measured[point, group], recorded[point, group] = slopes[members].mean(), slope
-    gaps, size = recorded - measured, np.abs(measured).mean(1)
-    mean, error = np.abs(gaps.mean(1)), gaps.std(1, ddof=1) / np.sqrt(GROUPS)
-    allowed = np.maximum(ERRORS * error, np.maximum(SHARE * size, CLOSE * (1 + size)))
-    return Residual(
-        _placed(mean, chosen, batch),
-        allowed=1 + _placed(allowed - 1, chosen, batch),
-        decidable=_placed(np.ones(len(chosen)), chosen, batch) > 0,
-        trivial=_placed(size, chosen, batch) == 0,
-        observed={
-            "autograd": _placed(recorded.mean(1), chosen, batch),
-            "differences": _placed(measured.mean(1), chosen, batch),
-            "standard error": _placed(error, chosen, batch),
-        },
-    )
+    return recorded, measured
 
 
 def ordinary(x: Array) -> Array:

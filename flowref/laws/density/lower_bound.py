@@ -60,12 +60,12 @@ def lower_bound(flow: Density, batch: Batch) -> Residual:
         raise Unsupported("its support is bounded")
     excess, mean, error = 0.0, 1.0, 0.0
     random = bool(flow.promises.get("estimator"))
-    averaged = random and flow.promises["lower-bound"] == "expected"
+    expected = random and flow.promises["lower-bound"] == "expected"
     # One that draws nothing, as zeros in the place of noise, is no sample of anything.
     sampled = random or flow.promises["lower-bound"] == "one-sample"
     for stage, count in enumerate(STAGES):
-        mean, error = mass(flow, count, batch.seed + 1000 * stage, DRAWS if averaged else 1)
-        gap = mean - 1 if mean > 1 or averaged or not sampled else 1 - mean
+        mean, error = mass(flow, count, batch.seed + 1000 * stage, DRAWS if expected else 1)
+        gap = mean - 1 if mean > 1 or expected or not sampled else 1 - mean
         excess = gap / max(ERRORS * error, SHARE)
         if excess <= CONSPICUOUS:
             break
@@ -96,17 +96,23 @@ def mass(flow: Density, count: int, seed: int, draws: int = 1) -> tuple[float, f
             raise Undecidable("its samples do not spread in every coordinate")
     t = rng.standard_t(DEGREES, (count, size))
     x = center + WIDER * spread * t
-    points = np.repeat(x, draws, 0).reshape(count * draws, *flow.density_shape)
-    bound = np.asarray(flow.log_prob(points, None), dtype=np.float64).reshape(count, draws)
-    # e to a mean is on average larger than e to the expectation, to first order by half of its variance.
-    bound = bound.mean(1) - (bound.var(1, ddof=1) / draws if draws > 1 else 0.0)
-    weights = np.exp(bound.reshape(count) - log_t(t) + np.log(WIDER * spread).sum())
+    weights = np.exp(averaged(flow, x, draws) - log_t(t) + np.log(WIDER * spread).sum())
     if not np.isfinite(weights).all():
         raise Undecidable("the bound is not finite everywhere")
     total = weights.sum()
     if weights.max() > HEAVIEST * total or total**2 < EFFECTIVE * (weights**2).sum():
         raise Undecidable("a few points hold most of the mass")
     return float(weights.mean()), float(weights.std() / math.sqrt(count))
+
+
+def averaged(flow: Density, x: Array, draws: int) -> Array:
+    """The bound at points, ``(rows,)``, or its mean over some draws, less what their scatter adds to e to
+    that: e to a mean is on average larger than e to the expectation, to first order by half of its
+    variance.
+    """
+    points = np.repeat(x, draws, 0).reshape(len(x) * draws, *flow.density_shape)
+    bound = np.asarray(flow.log_prob(points, None), dtype=np.float64).reshape(len(x), draws)
+    return np.asarray(bound.mean(1) - (bound.var(1, ddof=1) / draws if draws > 1 else 0.0))
 
 
 def log_t(t: Array) -> Array:

@@ -91,7 +91,10 @@ class Sampled(Variational):
         """The bound."""
         mean, log_scale = self.posterior(x)
         z = mean + log_scale.exp() * torch.randn_like(mean)
+        z = z.detach() if self.defect == "sample-detached" else z
         divergence = 0.5 * ((2 * log_scale).exp() + mean**2 - 1 - 2 * log_scale).sum(-1)
+        if self.defect == "divergence-missing":
+            divergence = 0.0
         constant = 0.0 if self.defect == "constant-missing" else self.dim * math.log(2 * math.pi)
         return -0.5 * (((x - self.decoder(z)) ** 2).sum(-1) + constant) - divergence
 
@@ -136,6 +139,13 @@ SPECIMENS = (
             "divergence-sign": ("density/lower-bound",),
         },
     ),
-    Specimen("sampled", {"constant-missing": ("density/lower-bound",)}),
+    Specimen(
+        "sampled",
+        {
+            "constant-missing": ("density/lower-bound",),
+            "divergence-missing": ("density/lower-bound-at-samples",),
+            "sample-detached": ("density/bound-gradient",),
+        },
+    ),
     Specimen("averaged", {"constant-missing": ("density/lower-bound",)}),
 )
