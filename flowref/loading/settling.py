@@ -15,7 +15,7 @@ from flowref.adapters.user.calls import forward_single, sample_shape
 from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.directions import BATCH_AXIS
 from flowref.adapters.user.conventions.estimating import WORDS as ESTIMATED
-from flowref.adapters.user.conventions.estimating import estimated
+from flowref.adapters.user.conventions.estimating import beside_nothing, estimated
 from flowref.adapters.user.conventions.names import SYNCS
 from flowref.adapters.user.conventions.series import series_of
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
@@ -199,14 +199,17 @@ def of_log_det(
     context: Array | None,
 ) -> Found | None:
     """What calls of a copy show of the log-det of a user's object, asked by a function of it; None of
-    what has no map.
+    what has no map, but that a log-density without one may be estimated.
     """
-    if dialect.forward is None or instance.backend.name != "torch":
+    call = dialect.forward
+    if call is None and asked is estimated and dialect.log_prob is not None:
+        call = partial(beside_nothing, dense=dialect.log_prob)
+    if call is None or instance.backend.name != "torch":
         return None
     with instance.backend.sandbox(0, instance.dtype):
         obj = resting(instance)
         given = None if context is None else instance.backend.tensor(context, instance.dtype)
-        return asked(obj, dialect.forward, instance.backend.tensor(x, instance.dtype), given)
+        return asked(obj, call, instance.backend.tensor(x, instance.dtype), given)
 
 
 def unsynced(instance: Instance, dialect: Dialect) -> str:

@@ -403,6 +403,20 @@ class OneWay(Warped):
         return total - 0.5 * (z**2).sum(1) - 1.5 * math.log(2 * math.pi)
 
 
+class Embedding(nn.Module):
+    """A map into more dimensions, which has no density there and says so."""
+
+    event_shape = (2,)
+
+    def forward(self, x: Any) -> Any:
+        """The height on a paraboloid, beside the place."""
+        return torch.cat([x, (x**2).sum(-1, keepdim=True)], -1)
+
+    def log_prob(self, x: Any) -> Any:
+        """None."""
+        raise NotImplementedError("no density")
+
+
 class Beside(OneWay):
     """A density whose call gives latents and numbers of which it is not made."""
 

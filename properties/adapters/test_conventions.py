@@ -361,6 +361,12 @@ def test_a_density_that_is_called_for_its_map_is_a_map(name: str, maps: bool) ->
     assert (dialect.forward is not None, dialect.log_prob is not None) == (maps, True)
 
 
+def test_a_map_into_more_dimensions_without_a_density_is_told_its_sizes() -> None:
+    """What is not implemented is no reason; what the map does is."""
+    with pytest.raises(TargetError, match=r"of shape \(2,\) to \(3,\)"):
+        recipe("Embedding")
+
+
 def test_an_autoencoder_is_no_flow_unless_someone_says_so() -> None:
     """Moments of latents are no value with a log-det; the refusal names the option that decides."""
     with pytest.raises(Ambiguous, match=r"\?forward=encode&inverse=decode"):

@@ -130,6 +130,29 @@ def test_a_random_number_in_a_log_det_is_no_estimate() -> None:
     assert verdict.status is Status.VIOLATED
 
 
+class ProbedDensity(nn.Module):
+    """The same map within a log-density, which alone is shown."""
+
+    event_shape = (2,)
+
+    def __init__(self, probes: bool) -> None:
+        super().__init__()
+        self.inner = Probed(probes)
+
+    def log_prob(self, x: Any) -> Any:
+        """That of a normal base."""
+        z, ladj = self.inner(x)
+        return ladj - 0.5 * z.square().sum(1) - math.log(2 * math.pi)
+
+
+@pytest.mark.parametrize(
+    ("probes", "status"), [(True, Status.NOT_APPLICABLE), (False, Status.VIOLATED)]
+)
+def test_random_probes_in_a_log_density_are_seen_to_estimate(probes: bool, status: Status) -> None:
+    """As in a log-det; a random number is none."""
+    assert check(ProbedDensity(probes), "conduct/deterministic", QUICK).status is status
+
+
 class Kinked(nn.Module):
     """A residual block of rectified units; gradients of its traces are estimated by draws of their own."""
 

@@ -129,8 +129,8 @@ def deterministic(flow: Living, batch: Batch) -> Residual:
     return agree(
         probed,
         outcomes,
-        "the second call returned something else; of an estimate say ?promises=estimator, of a layer that "
-        "draws ?draws=both",
+        "the second call returned something else; of an estimate say ?promises=estimator, of a lower bound "
+        "of a log-density ?promises=lower-bound, of a layer that draws ?draws=both",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,17 @@ UNEVEN = 3.0
 LARGEST = 4
 
 
+class Held(NamedTuple):
+    """What log-densities are held to: whether masses are to be the same, or only no larger; of how many
+    draws the mean counts, and how much of what they scatter is taken off; the share of a mass that is allowed.
+    """
+
+    both: bool
+    draws: int
+    scatter: float = 1.0
+    share: float = SHARE
+
+
 @law(
     "density/lower-bound-at-samples",
     about=VOLUME,
@@ -62,8 +74,8 @@ def lower_bound_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
         raise Unsupported(f"its events have more than {LARGEST} entries", waits=True)
     worst, both, seen = 0.0, (0.0, 0.0), 0.0
     for stage, count in enumerate(STAGES):
-        draws = DRAWS if random and not sampled else 1
-        worst, both, seen = compared(flow, count, batch.seed + 1000 * stage, sampled, draws)
+        held = Held(sampled, DRAWS if random and not sampled else 1)
+        worst, both, seen = compared(flow, count, batch.seed + 1000 * stage, held)
         if worst <= CONSPICUOUS:
             break
     return Residual(
@@ -76,11 +88,10 @@ def lower_bound_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
 
 
 def compared(
-    flow: SampledDensity, count: int, seed: int, sampled: bool, draws: int
+    flow: SampledDensity, count: int, seed: int, held: Held
 ) -> tuple[float, tuple[float, float], float]:
     """The largest difference of two masses of a bump beside what is allowed, the two, and the share
-    that would have been seen there. ``sampled``: whether the masses are to be the same; ``draws``: of
-    which the mean is a bound. Raises `Undecidable` where no bump can be judged.
+    that would have been seen there. Raises `Undecidable` where no bump can be judged.
     """
     samples = np.asarray(flow.sample(count, seed, None), dtype=np.float64).reshape(count, -1)
     if not np.isfinite(samples).all():
@@ -95,20 +106,20 @@ def compared(
     for center in samples[:BUMPS]:
         heights = np.exp(-0.5 * (((samples[BUMPS:] - center) / width) ** 2).sum(1))
         there, error = _mean(heights)
-        points = each // FEWER if draws > 1 else each
+        points = each // FEWER if held.draws > 1 else each
         x = center + width * rng.standard_normal((points, len(width)))
-        weights = _weights(flow, x, draws)
+        weights = _weights(flow, x, held)
         if error > KNOWN * there or weights is None:
             continue
         here, other = _mean(volume * weights)
         gap, allowed = (
             here - there,
-            max(ERRORS * math.hypot(error, other), SHARE * max(here, there)),
+            max(ERRORS * math.hypot(error, other), held.share * max(here, there)),
         )
         uneven = weights.max() > HEAVIEST * weights.sum() or weights.std() > UNEVEN * here / volume
         if gap > 0 and weights.max() > HEAVIEST * weights.sum():
             continue
-        if gap < 0 and (uneven or not sampled):
+        if gap < 0 and (uneven or not held.both):
             # What is rarely drawn may be missing; and a bound may be as low as it likes.
             gap = 0.0
             if uneven:
@@ -119,10 +130,10 @@ def compared(
     return max(found)
 
 
-def _weights(flow: SampledDensity, x: Array, draws: int) -> Array | None:
+def _weights(flow: SampledDensity, x: Array, held: Held) -> Array | None:
     """e to the bound at points; None where it is not finite."""
     with np.errstate(over="ignore"):
-        weights = np.exp(averaged(flow, x, draws))
+        weights = np.exp(averaged(flow, x, held.draws, held.scatter))
     return weights if np.isfinite(weights).all() and weights.any() else None
 
 

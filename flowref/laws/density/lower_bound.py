@@ -105,14 +105,16 @@ def mass(flow: Density, count: int, seed: int, draws: int = 1) -> tuple[float, f
     return float(weights.mean()), float(weights.std() / math.sqrt(count))
 
 
-def averaged(flow: Density, x: Array, draws: int) -> Array:
+def averaged(flow: Density, x: Array, draws: int, scatter: float = 1.0) -> Array:
     """The bound at points, ``(rows,)``, or its mean over some draws, less what their scatter adds to e to
     that: e to a mean is on average larger than e to the expectation, to first order by half of its
     variance.
     """
     points = np.repeat(x, draws, 0).reshape(len(x) * draws, *flow.density_shape)
     bound = np.asarray(flow.log_prob(points, None), dtype=np.float64).reshape(len(x), draws)
-    return np.asarray(bound.mean(1) - (bound.var(1, ddof=1) / draws if draws > 1 else 0.0))
+    return np.asarray(
+        bound.mean(1) - (scatter * bound.var(1, ddof=1) / draws if draws > 1 else 0.0)
+    )
 
 
 def log_t(t: Array) -> Array:

@@ -55,15 +55,20 @@ def _tells_log_det(obj: Any, method: str, x: Any) -> bool:
 def onward_of(obj: Any, log_prob: Any, x: Any, context: Any) -> bool:
     """Whether calling a density that has no way back gives (z, log_det), of which its log-density is
     made beyond doubt: log p(x) - log_det differs by a constant from that of its base, or of a
-    standard normal, at z.
+    standard normal, at z. What is not implemented is no log-density, and what it is called for a map.
     """
     import torch
 
     if not callable(getattr(obj, "forward", None)) or len(x) < FEWEST:
         return False
     try:
-        out = obj(x) if context is None else obj(x, context)
         told = log_prob(obj, x, context)
+    except NotImplementedError:
+        return True
+    except Exception:  # what it raises is told where it is called for itself
+        return False
+    try:
+        out = obj(x) if context is None else obj(x, context)
         latent, ladj = out
         rest = told.reshape(len(x)) - ladj.reshape(len(x))
         if latent.numel() != x.numel():
@@ -73,7 +78,7 @@ def onward_of(obj: Any, log_prob: Any, x: Any, context: Any) -> bool:
             bases.append(calls.base_log_prob(obj, latent, context))
         same = math.sqrt(torch.finfo(told.dtype).eps) * (1 + told.abs())
         return any(bool(((rest - base - (rest - base)[0]).abs() <= same).all()) for base in bases)
-    except Exception:  # what it raises is told where it is called for itself
+    except Exception:  # it is called for something else
         return False
 
 

@@ -1,0 +1,90 @@
+"""Log-densities that are estimated, beside their samples: on average they are those of what is sampled."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from flowref.laws.density.bound_at_samples import LARGEST, Held, compared
+from flowref.laws.density.consistency import SampledDensity, few_entries, unconditional
+from flowref.laws.density.lower_bound import DRAWS
+from flowref.model import (
+    STATISTICAL,
+    VOLUME,
+    Batch,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+    requires,
+)
+from flowref.model.abilities import Flow
+
+# Samples of the two stages, and from which share of what accuses on the second is looked at.
+STAGES, CONSPICUOUS = (20_000, 80_000), 0.5
+# e to a mean over draws is known where these scatter no more.
+SCATTER = 0.1
+# The share of a mass that is allowed: where the estimate is promised to be without bias, where it is
+# integrated step by step, and where it may be a series that is cut.
+UNBIASED, INTEGRATED, CUT = 0.03, 0.1, 0.5
+
+
+@requires("its log-density is no estimate")
+def estimated_density(flow: Flow) -> bool:
+    """A log-density that is exact is held to more, and a bound to what it is."""
+    promises = flow.promises
+    return bool(promises.get("estimator")) and not promises.get("lower-bound")
+
+
+@law(
+    "density/estimate-at-samples",
+    about=VOLUME,
+    points="data",
+    tolerance=STATISTICAL,
+    local=False,
+    scales=(0.0, 0.3),
+    size=1,
+    effort=2,
+    applies=estimated_density & few_entries & unconditional,
+    source="Grathwohl et al., FFJORD (arXiv:1810.01367), section 3.1: the estimate of the log-density has the "
+    "log-density as its mean",
+)
+def estimate_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
+    r"""An estimated log-density V is on average that of what is sampled:
+    $\int e^{E[V(x)]}\,k(x)\,dx = E_{x \sim sample}[k(x)]$ for bumps k around samples, within a tenth where
+    it is integrated step by step and a half where it may be a series that is cut.
+
+    Two stages; violated only if a larger one with fresh draws confirms.
+    """
+    if math.prod(flow.density_shape) > LARGEST:
+        raise Unsupported(f"its events have more than {LARGEST} entries", waits=True)
+    if scattered(flow, batch) > SCATTER * DRAWS:
+        raise Undecidable("its estimates scatter too much to tell e to their mean")
+    held = Held(True, DRAWS, 0.5, share_of(flow))
+    worst, both, seen = 0.0, (0.0, 0.0), 0.0
+    for stage, count in enumerate(STAGES):
+        worst, both, seen = compared(flow, count, batch.seed + 1000 * stage, held)
+        if worst <= CONSPICUOUS:
+            break
+    return Residual(
+        np.array([worst]),
+        allowed=1.0,
+        observed={"by samples": np.array([both[0]]), "by the estimate": np.array([both[1]])},
+        note=f"around a sample it has a mass of {both[0]:.3g} by samples, and of {both[1]:.3g} by the estimate",
+        road=f"a difference of {seen:.2g} of a mass would have been seen",
+    )
+
+
+def scattered(flow: SampledDensity, batch: Batch) -> float:
+    """The variance of the estimates at samples, as it is at most of them."""
+    x = np.asarray(flow.sample(DRAWS, batch.seed, None), dtype=np.float64)
+    told = np.asarray(flow.log_prob(np.repeat(x, DRAWS, 0), None), dtype=np.float64)
+    return float(np.median(told.reshape(len(x), -1).var(1, ddof=1)))
+
+
+def share_of(flow: SampledDensity) -> float:
+    """The share of a mass that an estimate may be off by on average."""
+    if flow.promises.get("unbiased-log-det"):
+        return UNBIASED
+    return INTEGRATED if flow.promises.get("log-det-tolerance") else CUT
