@@ -267,6 +267,7 @@ def _gap(flow: Bijection, batch: Batch) -> float:
     tolerance=EXACT,
     effort=3,
     applies=in_double,
+    version=2,
     source="constants and zeros made in the default dtype round a float64 computation to float32",
     pointwise=True,
 )
@@ -318,6 +319,7 @@ def narrow_log_det(flow: Flow) -> bool:
     size=7,
     scales=(0.0,),
     applies=in_double & narrow_log_det,
+    version=2,
     source="torch.zeros(len(x)) is of the default dtype, whatever x is",
 )
 def log_det_dtype(flow: Flow, batch: Batch) -> Residual:

@@ -43,6 +43,7 @@ def draws_nothing_forward(flow: Flow) -> bool:
     scales=(0.0, 0.3),
     local=False,
     applies=draws_nothing_forward & in_double & true_gradients & has_parameters & not_fixed,
+    version=2,
     source="Nielsen et al., SurVAE Flows (arXiv:2007.02731): all terms of the likelihood are trained together; "
     "a detached one is not trained",
 )
@@ -97,6 +98,7 @@ def parameter_gradient(flow: PushingParametric, batch: Batch) -> Residual:
     size=16,
     scales=(0.0, 0.3),
     applies=draws_nothing_forward & in_double & true_gradients,
+    version=2,
     source="Nielsen et al., SurVAE Flows (arXiv:2007.02731): what layers before it are trained by is the gradient "
     "of all terms in their outputs",
     pointwise=True,

@@ -58,6 +58,7 @@ class Held(NamedTuple):
     size=1,
     effort=2,
     applies=few_entries & unconditional,
+    version=2,
     source="one sample of log p(x, z) - log q(z | x) has the density as the mean of its exponential (Burda et al., "
     "arXiv:1509.00519), which is that of what is sampled",
 )

@@ -57,6 +57,7 @@ def random_bound(flow: Flow) -> bool:
     effort=1,
     size=16,
     applies=random_bound & in_double & true_gradients & has_parameters & not_fixed,
+    version=2,
     source="Kingma and Welling (arXiv:1312.6114), section 2.4: noise is held and its transform differentiated; "
     "Roeder et al. (arXiv:1703.09194): the score of the posterior may be left out, being zero on average",
 )
