@@ -17,6 +17,8 @@ SLEEPING = "S"
 # The parameter of mallopt by its number, and bytes from which on a block is large: of heavy targets,
 # and of others.
 MMAP_THRESHOLD, BLOCK, LARGEST = -3, 2**22, 2**25
+# Bytes that have to come before what stayed is looked through again.
+AGAIN = 2**26
 
 
 @dataclass(frozen=True)
@@ -118,14 +120,17 @@ def give_back(block: int = BLOCK) -> None:
         library.malloc_trim(0)
 
 
-def shed(allowed: int) -> bool:
+def shed(allowed: int, kept: int = 0) -> int:
     """Let go of what nobody holds, where more than ``allowed`` bytes are resident: cycles that wait to
     be collected, and blocks that the C library keeps. A model of a few dozen megabytes leaves a
-    gigabyte of such blocks when it is loaded. Returns whether there was reason to.
+    gigabyte of such blocks when it is loaded. Returns the bytes that stay. ``kept``: those that stayed
+    before, which are looked through again when `AGAIN` more have come: among what a compiler keeps that takes
+    longer than most pairs do.
     """
-    if resident(os.getpid()) <= allowed:
-        return False
+    now = resident(os.getpid())
+    if now <= max(allowed, kept + AGAIN):
+        return min(kept, now)
     gc.collect()
     with contextlib.suppress(Exception):  # as in `give_back`
         ctypes.CDLL(None).malloc_trim(0)
-    return True
+    return resident(os.getpid())

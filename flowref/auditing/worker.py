@@ -191,7 +191,7 @@ def main(start_text: str) -> None:
     orders, answers = _private_pipes()
     _confine(start.parent)
     entry = resolve(start.entry)
-    pid, imported, space = os.getpid(), "", 0
+    pid, imported, space, kept = os.getpid(), "", 0, 0
     # Frameworks and libraries are imported before the limit is set: it is about what a target
     # takes, not about what an import maps.
     for name in start.frameworks:
@@ -217,7 +217,8 @@ def main(start_text: str) -> None:
         outcome = metered(entry, target, law, settings)
         if os.getpid() != pid:  # the target forked, and this is the child
             os._exit(0)
-        if shed(began + int(GROWN * start.memory * MEBIBYTE)) or memory:
+        before, kept = kept, shed(began + int(GROWN * start.memory * MEBIBYTE), kept)
+        if kept != before or memory:
             _limit_memory(_room(start.memory, resident(pid) - began, _address_space() - space))
         _answer(answers, message_of(outcome))
 

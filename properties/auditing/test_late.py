@@ -4,6 +4,7 @@ somebody said how much it may be.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -127,3 +128,18 @@ def test_the_command_line_says_whether_somebody_said(
     monkeypatch.setattr(running, "conduct", conducted)
     CliRunner().invoke(main, ["audit", "nflows", *words])
     assert [one.stretched for one in seen] == [stretched]
+
+
+def test_what_stayed_is_not_looked_through_after_each_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker lets go of what nobody holds when it has grown, and again when it has grown further: what
+    a target holds is not looked through for nothing.
+    """
+    collected: list[int] = []
+    sizes = iter([50, 900, 700, 720, 800, 710, 300])
+    monkeypatch.setattr(usage, "resident", lambda pid: next(sizes) * MEBIBYTE)
+    monkeypatch.setattr(gc, "collect", lambda: collected.append(0))
+    kept, told = 0, []
+    for _ in range(5):
+        kept = usage.shed(400 * MEBIBYTE, kept)
+        told.append((kept // MEBIBYTE, len(collected)))
+    assert told == [(0, 0), (700, 1), (700, 1), (710, 2), (300, 2)]
