@@ -44,6 +44,48 @@ class Levels(nn.Module):
         return log_det - 0.5 * (kept.square() + math.log(2 * math.pi)).sum(1)
 
 
+class Sampled(Levels):
+    """The same with samples, which know all latents."""
+
+    def sample(self, n: int) -> Any:
+        """Those of a standard normal."""
+        return self.inverse(torch.randn(n, 6))[0]
+
+
+class Images(Sampled):
+    """The same of pictures, in levels of which one half is forgotten, or none."""
+
+    event_shape = (3, 8, 8)
+
+    def __init__(self, counted: int = 192) -> None:
+        super().__init__(counted)
+        self.net = nn.Linear(96, 192)
+
+    def forward(self, x: Any) -> Any:
+        """Pictures to latents in a row."""
+        return super().forward(x.flatten(1))
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to pictures."""
+        x, log_det = super().inverse(z)
+        return x.reshape(-1, *self.event_shape), log_det
+
+    def sample(self, n: int) -> Any:
+        """Those of a standard normal."""
+        return self.inverse(torch.randn(n, 192))[0]
+
+
+class Uniform(Sampled):
+    """Half of the latents are uniform between zero and one, which the base does not check."""
+
+    def __init__(self) -> None:
+        super().__init__(3)
+
+    def sample(self, n: int) -> Any:
+        """Those of the base."""
+        return self.inverse(torch.cat([torch.randn(n, 3), torch.rand(n, 3)], 1))[0]
+
+
 class Torsions(nn.Module):
     """Four angles that are uniform, and two normal numbers that they scale; nothing says which is which."""
 

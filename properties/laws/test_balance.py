@@ -28,6 +28,8 @@ def density(
     return SimpleNamespace(
         sample=lambda n, seed, context=None: sample(np.random.default_rng([seed, 3]), n),
         log_prob=lambda x, context=None: log_prob(x),
+        forward=None,
+        inverse=None,
         density_shape=(size,),
         context_shape=None,
         density_support=Support.parse(within),

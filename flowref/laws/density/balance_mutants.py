@@ -101,6 +101,19 @@ def input_clamped(subject: Subject, size: float = 2.0) -> Subject:
     return wrapped(subject, "log_prob", _clamped, size)
 
 
+@mutant("density/tails", host="reference:Flow[VectorRealNVP]")
+def latents_forgotten(subject: Subject) -> Subject:
+    """The base counts half of the latents."""
+    latents = subject.calls[subject.normalizing]
+
+    def counted(log_prob: Callable[..., Array], x: Array, context: Array | None = None) -> Array:
+        z = np.asarray(latents(x, context).value).reshape(len(x), -1)
+        lost = z[:, z.shape[1] // 2 :]
+        return np.asarray(log_prob(x, context) + 0.5 * (lost**2 + LOG_2_PI).sum(1))
+
+    return wrapped(subject, "log_prob", counted)
+
+
 def _mirrored(
     log_prob: Callable[..., Array], size: float, x: Array, context: Array | None = None
 ) -> Array:

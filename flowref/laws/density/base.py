@@ -149,9 +149,11 @@ def normalizing_call(flow: Flow) -> Call[Mapped]:
 
 
 def normalizing_calls(flow: Flow) -> list[str]:
-    """The calls that may map data to latents: one, unless the subject says that it may be either."""
+    """The calls that may map data to latents: one, unless the subject says that it may be either, and
+    shapes do not tell.
+    """
     calls = [flow.normalizing]
-    if flow.promises.get("direction") == "either":
+    if flow.promises.get("direction") == "either" and flow.event_shape == flow.latent_shape:
         calls.append("inverse" if flow.normalizing == "forward" else "forward")
     missing = [which for which in calls if which not in flow.calls]
     if missing:

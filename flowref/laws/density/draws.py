@@ -30,8 +30,11 @@ CORRELATED = 64
 FLAT, CLIP, REPEATED, LOST = 1e-8, 5.0, 0.9, 1e-3
 # Widths of angles, in the units that they come in.
 PERIODS = (math.pi, 2 * math.pi, 1.0, 2.0, 24.0, 180.0, 360.0)
-# What nobody takes for a width, and up to how many coordinates they are tried one by one.
-NO_PERIOD, COORDINATES = 0.731, 64
+# Which multiples of a width change nothing; one of them may do so by accident.
+TURNS = (1, 2, -1)
+# What nobody takes for a width, up to how many coordinates they are tried one by one, and how many of
+# more.
+NO_PERIOD, COORDINATES, SOME = 0.731, 64, 4
 # A point is unsettled where the log-density moves by so much when the point moves by this share of
 # its size, far above rounding.
 UNSETTLED, JITTER = 0.01, {"float64": 1e-11, "float32": 1e-5}
@@ -204,19 +207,20 @@ def periodic(flow: Density, draws: Draws) -> bool:
 
 
 def repeats(flow: Density, batch: Batch) -> bool:
-    """The same where there are no samples: at a drawn point, along a coordinate of few in which the density
-    is not constant.
+    """The same where there are no samples: at a drawn point, along a coordinate in which the density is
+    not constant; of many coordinates some are tried.
     """
     flat = np.asarray(batch.x[:1], dtype=np.float64).reshape(1, -1)
-    size, shifts = flat.shape[1], np.array([0.0, NO_PERIOD, *PERIODS])
-    if size > COORDINATES:
-        return False
-    moved = (flat + shifts[:, None, None] * np.eye(size)).reshape(-1, size)
+    size = flat.shape[1]
+    shifts = np.array([0.0, NO_PERIOD, *(turn * period for turn in TURNS for period in PERIODS)])
+    tried = np.arange(size) if size <= COORDINATES else np.linspace(0, size - 1, SOME).astype(int)
+    moved = (flat + shifts[:, None, None] * np.eye(size)[tried]).reshape(-1, size)
     context = None if batch.context is None else np.repeat(batch.context[:1], len(moved), 0)
-    there = elsewhere(flow, moved, context, lost=1.0).reshape(len(shifts), size)
+    there = elsewhere(flow, moved, context, lost=1.0).reshape(len(shifts), len(tried))
     with np.errstate(invalid="ignore"):
         same = np.abs(there - there[:1]) < 1e-5 * (1 + np.abs(there[:1]))
-    return bool((same[2:].any(0) & ~same[1]).any())
+    turned = same[2:].reshape(len(TURNS), len(PERIODS), -1).all(0)
+    return bool((turned.any(0) & ~same[1]).any())
 
 
 def unsettled(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from flowref.laws.common.arithmetic import reported
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.density.balance import comparable, sampled
+from flowref.laws.density.base import normalizing_calls
 from flowref.laws.density.draws import (
     Frame,
     SampledDensity,
@@ -42,13 +45,16 @@ from flowref.model.means import fitting
 # accuse, twice.
 RAYS, NEAR, REACH, MASS = 1_024, 0.1, 1e8, 1e3
 # Blocks of latents that are moved one at a time, by how much, by how much a base falls there that
-# decays, and what rounding may do to one that does not.
-BLOCKS, FAR, FALL, FLAT = 16, 30.0, 100.0, 1e-6
+# decays, and what rounding may do to one that does not; and how far that has to be so, where a map
+# goes so far.
+BLOCKS, FAR, FALL, FLAT, FARTHER = 16, 30.0, 100.0, 1e-6, 3_000.0
 # Samples gather at an end where more than this share of them lies within this share of their range.
-END, GATHERED = 0.01, 0.004
+# At the end of so many there is one by accident.
+END, GATHERED, MANY = 0.01, 0.004, 1_000
 # Points about the samples that look for mass outside the support, the largest weight of one, and
 # how many standard errors the mass must stand out by.
 LOOKED, WEIGHT, ERRORS = 8_000, 20.0, 5.0
+OPPOSITE = {"forward": "inverse", "inverse": "forward"}
 
 
 class InvertibleDensity(Density, Invertible, Protocol):
@@ -65,7 +71,7 @@ class InvertibleDensity(Density, Invertible, Protocol):
     size=1,
     effort=2,
     applies=comparable,
-    version=3,
+    version=4,
     source="a density that stays up along rays does not integrate to one; Markov's inequality",
 )
 def tails(flow: Density, batch: Batch) -> Residual:
@@ -76,8 +82,17 @@ def tails(flow: Density, batch: Batch) -> Residual:
     $10^{-3}$ at most, twice with $10^{-6}$: that much accuses. The rays reach so far that a density
     is seen for certain that stays where a standard normal is at four in every dimension. Where nothing
     tells whether a support ends, it accuses only if the base falls along some latents and not along
-    others, as where the log-density of one scale was forgotten.
+    others, as where the log-density of one scale was forgotten; that is looked for first, since few
+    rays are of such latents alone.
     """
+    found = [*_forgotten(flow, batch)]
+    if found and not any(_has_ends(flow, batch, *one) for one in found):
+        return Residual(
+            np.array([np.inf]),
+            allowed=math.log(MASS),
+            observed={"log of the mass": np.array([np.inf])},
+            note="the log-density falls along some latents, and is the same however far others are moved",
+        )
     center, spread = _place(flow, batch.seed)
     logs = [_log_mass(flow, center, spread, batch, batch.seed + stage) for stage in range(2)]
     mass = min(logs)
@@ -108,55 +123,96 @@ def _place(flow: Density, seed: int) -> tuple[Array, Array]:
 
 
 def _may_end(flow: Density, batch: Batch) -> bool:
-    """Whether samples gather at an end that is not declared, as those of bounded supports do, or
-    repeat as angles do, or there are none to tell.
+    """Whether samples gather at an end that is not declared, or the density repeats as that of angles
+    does, or there are no samples to tell.
     """
     if not offers(flow, SampledDensity):
         return not flow.facts.declared and (
-            repeats(flow, batch) or not _misses_latents(flow, batch)
+            repeats(flow, batch) or not any(True for _ in _forgotten(flow, batch))
         )
     try:
         draws = drawn(flow, pilot(flow), batch.seed)
     except Exception:
         return True
-    if periodic(flow, draws):
+    if periodic(flow, draws) or any(
+        _has_ends(flow, batch, *one) for one in _forgotten(flow, batch)
+    ):
         return True
-    if flow.facts.declared:
+    return not flow.facts.declared and gather(draws.flat)
+
+
+def _has_ends(flow: Density, batch: Batch, which: str, latents: Array) -> bool:
+    """The same of some latents along which the density is the same: those of angles are such, and those
+    that are uniform between ends. ``which``: the call that gives them.
+    """
+    if repeats(flow, batch):
+        return True
+    if not offers(flow, SampledDensity):
         return False
-    flat = draws.flat
+    try:
+        draws = drawn(flow, pilot(flow), batch.seed)
+        x = draws.flat.reshape(-1, *flow.density_shape)
+        z = np.asarray(flow.calls[which](x, draws.context).value).reshape(len(x), -1)[:, latents]
+    except Exception:  # samples are the affair of other laws
+        return False
+    # At the smallest of few values of each there is always one.
+    return gather(z if len(z) > MANY else z.reshape(-1, 1))
+
+
+def gather(flat: Array) -> bool:
+    """Whether samples gather at an end, as those of bounded supports do."""
     low, high = flat.min(0), flat.max(0)
     near = END * (high - low)
     shares = ((flat < low + near).mean(0), (flat > high - near).mean(0))
     return bool(np.max(shares) > GATHERED)
 
 
-def _misses_latents(flow: Flow, batch: Batch) -> bool:
-    """Whether the base is the same far along some latents that the map reaches, and falls along others:
-    it knows where it ends, and some are not counted.
+def _forgotten(flow: Flow, batch: Batch) -> Iterator[tuple[str, Array]]:
+    """The call that maps data to latents, and latents along which the base is the same far out, while it
+    falls along others: it knows where it ends, and some are not counted.
     """
     if not offers(flow, InvertibleDensity):
-        return False
-    context = None if batch.context is None else batch.context[:1]
+        return
     try:
-        z = np.asarray(flow.forward(batch.x[:1], context).value, np.float64)
+        ways = normalizing_calls(flow)  # either, where user code does not say which it is
+    except Unsupported:
+        return
+    for which in ways:
+        found = _flat(flow, batch, which)
+        if len(found):
+            yield which, found
+
+
+def _flat(flow: InvertibleDensity, batch: Batch, which: str) -> Array:
+    """Such latents, where a call maps data to latents; none where all are, or it is not known."""
+    there, back = flow.calls[which], flow.calls[OPPOSITE[which]]
+    context = None if batch.context is None else batch.context[:1]
+    none = np.zeros(0, dtype=int)
+    try:
+        z = np.asarray(there(batch.x[:1], context).value, np.float64)
         blocks = np.array_split(np.arange(z.size), min(z.size, BLOCKS))
-        moved = np.repeat(z.reshape(1, -1), 1 + 2 * len(blocks), 0)
-        for index, block in enumerate(blocks):
-            moved[1 + 2 * index, block] += FAR
-            moved[2 + 2 * index, block] -= FAR
+        steps = (FAR, -FAR, FARTHER, -FARTHER)
+        moved = np.repeat(z.reshape(1, -1), 1 + len(steps) * len(blocks), 0)
+        for row, (block, step) in enumerate(itertools.product(blocks, steps), 1):
+            moved[row, block] += step
         moved = moved.reshape(-1, *z.shape[1:])
         contexts = None if context is None else np.repeat(context, len(moved), 0)
-        x = np.asarray(flow.inverse(moved, contexts).value)
-        there = flow.forward(x, contexts)
+        x = np.asarray(back(moved, contexts).value)
+        reached = there(x, contexts)
         log_p = np.asarray(flow.log_prob(x, contexts), np.float64).reshape(len(x))
-        base = log_p - reported(flow, there, len(x))
+        base = log_p - reported(flow, reached, len(x))
     except Exception:  # which error is the affair of other laws
-        return False
-    off = np.abs(np.asarray(there.value) - moved).reshape(len(x), -1).max(1)
-    change = np.where(off < FLAT * FAR, base - base[0], np.nan)[1:].reshape(-1, 2)
+        return none
+    off = np.abs(np.asarray(reached.value) - moved).reshape(len(x), -1).max(1)
+    change = np.where(off < FLAT * FAR, base - base[0], np.nan)[1:].reshape(-1, len(steps))
     rounding = FLAT * (1 + np.abs(log_p).max(where=np.isfinite(log_p), initial=0.0))
-    flat, falls = (np.abs(change) < rounding).all(1), (change < -FALL).all(1)
-    return bool(flat.any() and falls.any())
+    near, far = change[:, :2], change[:, 2:]
+    flat = (np.abs(near) < rounding).all(1) & ~(np.abs(far) >= rounding).any(1)
+    if not (near < -FALL).all(1).any():
+        return none
+    return np.concatenate(
+        [none, *(block for block, same in zip(blocks, flat, strict=True) if same)]
+    )
 
 
 def _log_mass(flow: Density, center: Array, spread: Array, batch: Batch, seed: int) -> float:
