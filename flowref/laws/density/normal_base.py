@@ -1,0 +1,76 @@
+"""The constant of a normal base that nobody shows: what a log-density has beside its log-det and latents."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from flowref.laws.common.requirements import exact_density, exact_log_det
+from flowref.laws.density.base import LOG_2_PI, MappedDensity
+from flowref.model import (
+    VOLUME,
+    Batch,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+    per_point,
+)
+
+# Points of which a constant is known to be one, and how near they have to have the same.
+FEWEST, SAME = 3, 1e-7
+# What is nearer than that to a whole number of levels counts these.
+WHOLE = 1e-6
+
+
+@law(
+    "density/normal-base",
+    about=VOLUME,
+    points="data",
+    local=False,
+    scales=(0.0, 0.3),
+    effort=2,
+    applies=exact_log_det & exact_density,
+    source="change of variables with the density of the standard normal distribution in D dimensions",
+)
+def normal_base(flow: MappedDensity, batch: Batch) -> Residual:
+    r"""Where log-density and log-det differ by $-\frac12 \|z\|^2$ and a constant, that is
+    $-\frac{D}{2} \log 2\pi$: the base is a standard normal distribution, of D dimensions. Levels of
+    the data may be counted besides, $D \log k$ for a whole number k.
+    """
+    rows, size = len(batch.x), math.prod(flow.density_shape)
+    if flow.normalizing != "forward" or math.prod(flow.latent_shape) != size:
+        raise Unsupported("its forward does not take data to as many latents")
+    if len(batch.x) < FEWEST:
+        raise Undecidable("fewer points than tell a constant")
+    out = flow.forward(batch.x, batch.context)
+    if out.ladj is None:
+        raise Unsupported("it returns no log-det")
+    ladj = per_point(out.ladj, rows)
+    told = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
+    with np.errstate(all="ignore"):
+        square = 0.5 * (np.asarray(out.value, dtype=np.float64).reshape(rows, -1) ** 2).sum(1)
+        constant = told - ladj + square
+        scale = 4 + np.abs(told) + np.abs(ladj) + square
+        usable = np.isfinite(constant)
+    if usable.sum() < FEWEST:
+        raise Undecidable("its log-densities are not finite")
+    middle = float(np.median(constant[usable]))
+    if (np.abs(constant - middle) > SAME * scale)[usable].any():
+        raise Unsupported("its base is no standard normal distribution")
+    expected = -0.5 * size * LOG_2_PI
+    if counts_levels((middle - expected) / size):
+        raise Unsupported("it counts levels of its data besides")
+    return Residual(
+        np.where(usable, constant - expected, 0.0),
+        np.where(usable, scale, 1.0),
+        decidable=usable,
+        observed={"constant": constant, "of a normal base": np.full(rows, expected)},
+    )
+
+
+def counts_levels(each: float) -> bool:
+    """Whether what each entry has besides is the logarithm of a whole number, or of one by it."""
+    levels = math.exp(min(abs(each), 20.0))
+    return levels > 1.5 and abs(levels - round(levels)) <= WHOLE * levels
