@@ -2,7 +2,8 @@
 is afterwards. A call takes an object and gives the object that it is then, so that nothing is changed.
 
 An object is a module of flax beside its variables, one of equinox beside its state, a module of
-flax.nnx, or an ordinary object that a call changes or that returns what it has become.
+flax.nnx, an ordinary object that a call changes or that returns what it has become, or a function beside
+its parameters and its state.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ EVALUATING: dict[str, Any] = {
     "deterministic": True,
     "use_running_average": True,
 }
-LINEN, EQUINOX, OWN, BESIDE = "linen", "equinox", "own", "beside"
+LINEN, EQUINOX, OWN, BESIDE, APPLIED = "linen", "equinox", "own", "beside", "applied"
 # Methods that may be the map.
 METHODS = ("__call__", "forward", "transform", "encode")
 # How deep objects are looked into.
@@ -35,7 +36,8 @@ AXIS = "batch"
 class Kept:
     """How an object is called that keeps state. ``style``: where the state is: "linen" and "equinox", in
     the second of a pair; "own", in the object; "beside", in the second of a pair, and it is given to
-    the call as an argument, as the ``place``-th. ``flag``: the parameter that chooses training.
+    the call as an argument, as the ``place``-th; "applied", in the third of a function, its parameters and
+    its state, which takes points as the ``place``-th and these two in their order. ``flag``: the parameter that chooses training.
     ``single``: whether it takes one event, on a batch axis of the name ``axis``.
     """
 
@@ -77,6 +79,12 @@ def called(obj: Any, x: Any, way: Kept, training: bool) -> tuple[Any, Any, Any]:
         out, after = apart(run(*given, **flags), state)
         value, ladj = read(out, x)
         return value, ladj, (layer, after)
+    if way.style == APPLIED:
+        run, *given = obj
+        given.insert(way.place, x)
+        out, after = apart(run(*given, **flags), obj[2])
+        value, ladj = read(out, x)
+        return value, ladj, (*obj[:2], after)
     live = fresh(obj)
     set_mode(live, training)
     out, after = apart(getattr(live, way.method)(x, **flags), live)
@@ -192,6 +200,11 @@ def ways(obj: Any) -> Iterator[Kept]:
     """
     owner, style = obj, OWN
     if isinstance(obj, tuple | list):
+        if len(obj) == 3 and callable(obj[0]):
+            chosen = [name for name in names(obj[0]) if name in EVALUATING]
+            yield from (
+                Kept(APPLIED, "", name, place=at) for name in chosen[:1] for at in (2, 1, 0)
+            )
         if len(obj) != 2:
             return
         owner, style = obj[0], style_of(*obj)

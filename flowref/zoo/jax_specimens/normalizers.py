@@ -174,6 +174,25 @@ def handing(defect: str = "") -> Any:
     return Handing(middle, middle, jnp.zeros(SIZE), jnp.ones(SIZE), defect)
 
 
+def applied(defect: str = "") -> Any:
+    """A function, its parameters and its state."""
+
+    def apply(params: Any, state: Any, x: Any, train: bool) -> Any:
+        mean, var, kept = state["mean"], state["var"], state
+        if train:
+            mean, var = x.mean(0), x.var(0)
+            kept = {"mean": 0.9 * state["mean"] + 0.1 * mean, "var": 0.9 * state["var"] + 0.1 * var}
+            if defect == "mean-stays":
+                kept["mean"] = state["mean"]
+        halves = 0.5 * jnp.log(var + EPS)
+        ladj = params["log_gamma"] + (halves if defect == "log-det-grows" else -halves)
+        z = (x - mean) / jnp.sqrt(var + EPS) * jnp.exp(params["log_gamma"]) + params["beta"]
+        return (z, jnp.broadcast_to(ladj.sum(), x.shape[:1])), kept
+
+    params = {"log_gamma": jnp.linspace(-0.3, 0.3, SIZE), "beta": jnp.linspace(0.5, -0.5, SIZE)}
+    return apply, params, {"mean": jnp.zeros(SIZE), "var": jnp.ones(SIZE)}
+
+
 FOLLOW, MOMENTS = "batch-norm/statistics-follow", "batch-norm/moments"
 SPECIMENS = (
     Specimen(
@@ -204,6 +223,10 @@ SPECIMENS = (
     Specimen(
         "averaging",
         {"half-missing": ("batch-norm/running-average-log-det", "bijection/log-det")},
+    ),
+    Specimen(
+        "applied",
+        {"mean-stays": (FOLLOW,), "log-det-grows": ("batch-norm/log-det", "bijection/log-det")},
     ),
     Specimen("corrected", {}),
 )
