@@ -59,6 +59,11 @@ class Backend(Protocol):
         constants take their precision from a setting, that in which they are judged.
         """
 
+    def building(self) -> AbstractContextManager[Any]:
+        """The circumstances in which builders of libraries are called, which draw weights and train none:
+        where operations are compiled one by one, these are not.
+        """
+
     def sparing(self, run: Callable[[], T]) -> T:
         """What foreign code gives that is called for what it returns, and not differentiated by
         whoever calls it: as little as can be is kept for a way back.

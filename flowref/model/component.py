@@ -61,7 +61,8 @@ class Dialect:
     ``push(obj, x, context) -> (z, V)`` and ``pull(obj, z, context) -> (x, V')``: a kernel, whose
     calls may draw from the framework's generators (see `structure.kernel`); V' None if none is offered.
     ``trained(obj, x, context) -> (y, ladj, obj)``: ``forward`` in training, of what keeps state where no
-    call changes an object: the one that it is afterwards. ``held(obj, name)``: an array or a number that
+    call changes an object: the one that it is afterwards; ``evaluated``: the same in evaluation, which is
+    to leave it as it was. ``held(obj, name)``: an array or a number that
     such an object holds, of all (name None) a dictionary; ``having(obj, name, value)``: the object with
     another.
     ``repair(obj)``: run after parameters were moved, to put them back into their valid set.
@@ -95,6 +96,7 @@ class Dialect:
     push: Callable[..., Any] | None = None
     pull: Callable[..., Any] | None = None
     trained: Callable[..., Any] | None = None
+    evaluated: Callable[..., Any] | None = None
     held: Callable[..., Any] | None = None
     having: Callable[..., Any] | None = None
     repair: Callable[[Any], None] | None = None

@@ -25,15 +25,13 @@ def facts_in_double(
 
 
 def without_compiling(build: Callable[..., Any]) -> Callable[..., Any]:
-    """A builder of which JAX compiles no operation: the weights of a coupling flow are drawn by some dozens
-    of programs of their own, which took a third of its audit. What a builder trains had better be compiled.
-    """
+    """A builder of a library, called as such (see `Backend.building`)."""
 
     @functools.wraps(build)
     def built(**options: Any) -> Any:
-        from flowref.backends.jax.uncompiled import uncompiled
+        from flowref import backends
 
-        with uncompiled():
+        with backends.find("jax").building():
             return build(**options)
 
     return built

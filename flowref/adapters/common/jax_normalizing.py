@@ -226,6 +226,7 @@ def dialect_of(way: Kept) -> Dialect:
     return Dialect(
         forward=partial(jax_states.evaluated, way=way),
         trained=partial(jax_states.trained, way=way),
+        evaluated=partial(jax_states.after_evaluation, way=way),
         held=jax_states.held,
         having=jax_states.having,
     )

@@ -54,6 +54,11 @@ def evaluated(obj: Any, x: Any, context: Any, way: Kept) -> tuple[Any, Any]:
     return called(obj, x, way, False)[:2]
 
 
+def after_evaluation(obj: Any, x: Any, context: Any, way: Kept) -> tuple[Any, Any, Any]:
+    """The same, and the object afterwards, which is to be what it was."""
+    return called(obj, x, way, False)
+
+
 def trained(obj: Any, x: Any, context: Any, way: Kept) -> tuple[Any, Any, Any]:
     """Value and log-det of a batch in training, and the object afterwards."""
     return called(obj, x, way, True)

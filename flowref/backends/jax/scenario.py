@@ -58,13 +58,15 @@ class Stage:
         return self.live.points(values, stream, None).astype(self.dtype)
 
     def run(self, call: str, x: Any, context: Any = None) -> Mapped:
-        """A call in the current mode, after which another object lives on where it is in training."""
+        """A call in the current mode, after which the object lives on that it gives beside its value."""
         dialect = self.live.dialect
         if context is not None:
             raise Unsupported("it takes no context", waits=False)
         if self.training and call != "forward":
             raise Unsupported(f"its {call} is not called in training")
         speak: Any = dialect.trained if self.training else self.live.programs.spoken(call)
+        if not self.training and call == "forward":
+            speak = dialect.evaluated or speak
 
         def called(seen: list[Any], arrays: list[Any], points: Any) -> Any:
             value, ladj, *after = speak(tree.filled(arrays), points, None)
@@ -74,7 +76,7 @@ class Stage:
 
         arrays, tree = apart(self.obj, every=True)
         (value, ladj, left), (form,) = self.stepped(call, tree, called, arrays, self.points(x))
-        if self.training:
+        if form is not None:
             self.obj = form.filled([jnp.asarray(one) for one in left])
         return Mapped(np.array(value), None if ladj is None else np.array(ladj))
 

@@ -47,6 +47,10 @@ class Torch:
         """See `Backend.importing`; tensors of modules are cast, and others are known to be single."""
         return contextlib.nullcontext()
 
+    def building(self) -> AbstractContextManager[Any]:
+        """See `Backend.building`: nothing is compiled here."""
+        return contextlib.nullcontext()
+
     def sparing(self, run: Callable[[], T]) -> T:
         """See `Backend.sparing`: graphs keep no tensors, unless the code walks one itself."""
         from flowref.backends.torch.graphs import sparing

@@ -25,6 +25,14 @@ MODERATE, APPROXIMATE = 3.0, 1e-4
 ENTRIES = 8
 
 
+def call_of(flow: Flow) -> str:
+    """The call whose results are judged: the log-density, else the one that normalizes, else the way that
+    there is.
+    """
+    names = ("log_prob", flow.normalizing, "forward", "inverse")
+    return next(name for name in names if name in flow.calls)
+
+
 @requires("it takes no context")
 def conditional(flow: Flow) -> bool:
     """It is conditional."""
@@ -43,7 +51,7 @@ def context_gradient(flow: ContextPulling, batch: Batch) -> Residual:
     """Where gradients reach the context, they are the derivatives of log_prob, or of value and log-det, in
     the context: no part of its way is cut off.
     """
-    which = "log_prob" if "log_prob" in flow.calls else flow.normalizing
+    which = call_of(flow)
     rows, context = len(batch.x), batch.context
     if context is None:
         raise Unsupported("it takes no context", waits=False)
@@ -96,7 +104,7 @@ def context_reached(flow: ContextPulling, batch: Batch) -> Residual:
     """Where what comes out follows the context smoothly, gradients reach the context, unless it is cut off on
     purpose.
     """
-    which = "log_prob" if "log_prob" in flow.calls else flow.normalizing
+    which = call_of(flow)
     rows, context = len(batch.x), batch.context
     if context is None:
         raise Unsupported("it takes no context", waits=False)
@@ -139,7 +147,7 @@ def context_used(flow: Flow, batch: Batch) -> Residual:
 
     An advice: some layers take a context for the sake of their neighbors.
     """
-    which = "log_prob" if "log_prob" in flow.calls else flow.normalizing
+    which = call_of(flow)
     rows, context = len(batch.x), batch.context
     if context is None:
         raise Unsupported("it takes no context", waits=False)

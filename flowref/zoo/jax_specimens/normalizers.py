@@ -181,7 +181,11 @@ def applied(defect: str = "") -> Any:
         mean, var, kept = state["mean"], state["var"], state
         if train:
             mean, var = x.mean(0), x.var(0)
-            kept = {"mean": 0.9 * state["mean"] + 0.1 * mean, "var": 0.9 * state["var"] + 0.1 * var}
+        if train or defect == "evaluation-counts":
+            kept = {
+                "mean": 0.9 * state["mean"] + 0.1 * x.mean(0),
+                "var": 0.9 * state["var"] + 0.1 * x.var(0),
+            }
             if defect == "mean-stays":
                 kept["mean"] = state["mean"]
         halves = 0.5 * jnp.log(var + EPS)
@@ -226,7 +230,11 @@ SPECIMENS = (
     ),
     Specimen(
         "applied",
-        {"mean-stays": (FOLLOW,), "log-det-grows": ("batch-norm/log-det", "bijection/log-det")},
+        {
+            "mean-stays": (FOLLOW,),
+            "log-det-grows": ("batch-norm/log-det", "bijection/log-det"),
+            "evaluation-counts": ("mode/eval-is-pure",),
+        },
     ),
     Specimen("corrected", {}),
 )

@@ -48,6 +48,14 @@ def test_correct_constructions_are_not_accused(name: str) -> None:
     assert verdict.status is Status.HOLDS
 
 
+@pytest.mark.parametrize("law", ["conduct/context-gradient", "conduct/context-used"])
+def test_contexts_of_what_has_no_way_back_are_judged(law: str) -> None:
+    """Where the call that normalizes is not offered, the other one is judged."""
+    target = Target("flowjax", "BlockAutoregressiveNetwork[cond]")
+    verdict = checking.check(target, registry.find_law(law), checking.Settings("quick"))
+    assert verdict.status is Status.HOLDS
+
+
 def test_objects_of_the_library_are_recognized() -> None:
     """What a user builds of the library is called as its constructions are."""
     import equinox

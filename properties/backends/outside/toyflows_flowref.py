@@ -94,6 +94,10 @@ class Numpy:
         """Nothing decides the precision of arrays but who makes them."""
         return contextlib.nullcontext()
 
+    def building(self) -> contextlib.AbstractContextManager[None]:
+        """Nothing is compiled."""
+        return contextlib.nullcontext()
+
     def sparing(self, run: Callable[[], T]) -> T:
         """Nothing is kept of what is called."""
         return run()
