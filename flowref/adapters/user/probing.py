@@ -16,8 +16,9 @@ from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.arrays import computes_in_arrays, through_arrays
 from flowref.adapters.user.conventions.asking import log_prob_column
 from flowref.adapters.user.conventions.directions import Chosen
-from flowref.adapters.user.conventions.encoding import encodes, map_beside, onward_of
+from flowref.adapters.user.conventions.encoding import encodes, map_beside
 from flowref.adapters.user.conventions.offset import without
+from flowref.adapters.user.conventions.onward import onward_of
 from flowref.adapters.user.conventions.samples import sampler, settle_beside, settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
 from flowref.adapters.user.conventions.told import settle_told

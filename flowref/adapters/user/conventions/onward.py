@@ -1,0 +1,42 @@
+"""Densities that are called for their map, which has no way back."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from typing import Any
+
+from flowref.adapters.user import calls
+
+# Points at which a constant is seen to be one.
+FEWEST = 3
+
+
+def onward_of(obj: Any, log_prob: Any, x: Any, context: Any) -> bool:
+    """Whether calling a density that has no way back gives (z, log_det), of which its log-density is
+    made beyond doubt: log p(x) - log_det differs by a constant from that of its base, or of a
+    standard normal, at z. What is not implemented is no log-density, and what it is called for a map.
+    """
+    import torch
+
+    if not callable(getattr(obj, "forward", None)) or len(x) < FEWEST:
+        return False
+    try:
+        told = log_prob(obj, x, context)
+    except NotImplementedError:
+        return True
+    except Exception:  # what it raises is told where it is called for itself
+        return False
+    try:
+        out = obj(x) if context is None else obj(x, context)
+        latent, ladj = out
+        rest = told.reshape(len(x)) - ladj.reshape(len(x))
+        if latent.numel() != x.numel():
+            return False
+        bases = [-0.5 * latent.reshape(len(x), -1).square().sum(1)]
+        with contextlib.suppress(Exception):  # it has none, or one of other latents
+            bases.append(calls.base_log_prob(obj, latent, context))
+        same = math.sqrt(torch.finfo(told.dtype).eps) * (1 + told.abs())
+        return any(bool(((rest - base - (rest - base)[0]).abs() <= same).all()) for base in bases)
+    except Exception:  # it is called for something else
+        return False
