@@ -92,6 +92,7 @@ def _both_halves(options: Options, verbose: bool, round_: str | None) -> int:
     from flowref.auditing import selftest as testing
     from flowref.auditing.power import lines, soak
     from flowref.cli.audit_progress import AuditProgress
+    from flowref.model import Status
 
     def show(trial: testing.Trial, number: int, total: int) -> None:
         if verbose or trial.word == "ESCAPED":
@@ -115,11 +116,11 @@ def _both_halves(options: Options, verbose: bool, round_: str | None) -> int:
         )
         for reason, count in testing.reasons(missed).most_common():
             click.echo(f"  {count:4d}  {reason}")
-    click.echo(
-        f"{len(report.targets)} healthy subjects, {len(report.verdicts)} pairs, {wrong} false "
-        "alarms"
-    )
+    ahead = report.counts[Status.NOT_RUN]
+    pairs = len(report.verdicts) - ahead
+    click.echo(f"{len(report.targets)} healthy subjects, {pairs} pairs, {wrong} false alarms")
     if not report.complete:
+        click.echo(f"{ahead} pairs are left: the same command goes on with them")
         return INTERRUPTED
     return 1 if escaped or wrong else 2 if report.problems else 0
 

@@ -7,11 +7,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from flowref import registry
 from flowref.auditing import selftest
 from flowref.auditing.options import Listener, Options
-from flowref.model import Mutant
+from flowref.cli import main
+from flowref.cli.interruption import INTERRUPTED
+from flowref.model import Mutant, Status, Verdict
+from flowref.reporting import Report
+from scorecard.samples import ENVIRONMENT
 
 
 @pytest.mark.parametrize("mutant", sorted(selftest.MEANINGLESS))
@@ -22,6 +27,16 @@ def test_what_has_no_meaning_is_a_mutant(mutant: str) -> None:
         assert selftest.hosts_of(found) == (found.host,)
     else:
         assert selftest.trial(found, "quick").word == "no host"
+
+
+def test_what_was_interrupted_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs that were not run are not counted among those without a false alarm."""
+    verdicts = [Verdict("t", f"law/{k}", Status.NOT_RUN if k else Status.HOLDS) for k in range(5)]
+    report = Report(ENVIRONMENT, (), ("t",), tuple(verdicts), complete=False)
+    monkeypatch.setattr(selftest, "selftest", lambda *_: ([], report))
+    done = CliRunner().invoke(main, ["selftest", "--quick"])
+    assert "1 healthy subjects, 1 pairs, 0 false alarms\n4 pairs are left" in done.stdout
+    assert done.exit_code == INTERRUPTED
 
 
 def test_trials_that_were_made_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
