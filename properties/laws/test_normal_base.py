@@ -47,11 +47,15 @@ class Image(nn.Module):
         (Image(), Status.HOLDS),
         (Image(counted=1), Status.VIOLATED),
         (Image(counted=7), Status.VIOLATED),
+        (Image(counted=6), Status.INCONCLUSIVE),
+        (Image(counted=5), Status.VIOLATED),
         (Image(levels=256), Status.NOT_APPLICABLE),
         (Image(wide=True), Status.NOT_APPLICABLE),
     ],
-    ids=["right", "once", "one-missing", "levels", "other"],
+    ids=["right", "once", "one-missing", "center", "three-of-eight", "levels", "other"],
 )
 def test_a_normal_base_has_the_constant_of_its_dimensions(image: Any, status: Status) -> None:
-    """Levels of the data may be counted besides, and other bases have other constants."""
+    """Levels of the data may be counted besides, and other bases have other constants; four particles in
+    the plane have a center, which does not move, and eight numbers are of none in space.
+    """
     assert check(image, "density/normal-base", QUICK).status is status

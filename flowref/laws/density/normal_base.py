@@ -62,12 +62,27 @@ def normal_base(flow: MappedDensity, batch: Batch) -> Residual:
     expected = -0.5 * size * LOG_2_PI
     if counts_levels((middle - expected) / size):
         raise Unsupported("it counts levels of its data besides")
+    if number := particles(size, middle):
+        raise Undecidable(
+            f"its constant is that of {number} particles whose center does not move; its law is one of "
+            "events without their center"
+        )
     return Residual(
         np.where(usable, constant - expected, 0.0),
         np.where(usable, scale, 1.0),
         decidable=usable,
         observed={"constant": constant, "of a normal base": np.full(rows, expected)},
     )
+
+
+def particles(size: int, constant: float) -> int:
+    """Of how many particles, in two or three dimensions, a constant is that leaves out their center; 0
+    where it is not such a constant. Flows of molecules have these.
+    """
+    for axes in (2, 3):
+        if abs(constant + 0.5 * (size - axes) * LOG_2_PI) <= WHOLE * size:
+            return size // axes if size % axes == 0 and size >= FEWEST * axes else 0
+    return 0
 
 
 def counts_levels(each: float) -> bool:
