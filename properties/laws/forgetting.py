@@ -14,7 +14,7 @@ from torch import nn
 class Levels(nn.Module):
     """A coupling of six features; the base is said for some of them. ``counted``: how many."""
 
-    event_shape = (6,)
+    event_shape: tuple[int, ...] = (6,)
 
     def __init__(self, counted: int = 6) -> None:
         super().__init__()
