@@ -73,8 +73,8 @@ CAUSES = (
         "because its inverse does not undo forward",
         (
             "bijection/forward-roundtrip", "bijection/jacobian-inverse-product", "bijection/log-det-antisymmetry",
-            "composition/inverse-reverses", "coupling/any-conditioner", "density/samples-consistent",
-            "multi-scale/recombines", "sampling/pit-uniform", "sampling/sample-then-inverse",
+            "composition/inverse-reverses", "coupling/any-conditioner", "density/beside-samples",
+            "density/samples-consistent", "multi-scale/recombines", "sampling/pit-uniform", "sampling/sample-then-inverse",
         ),
     ),
     Cause(
