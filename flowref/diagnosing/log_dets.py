@@ -26,11 +26,10 @@ from flowref.diagnosing.slips import (
 )
 from flowref.laws.bijection.oracles import jacobians
 from flowref.laws.common.arithmetic import finite_rows, latents, log_abs_det, reported
-from flowref.model import Array, Subject, per_point
+from flowref.model import OPPOSITE, Array, Subject, per_point
 
 # How well the log-dets of parts have to add up to that of the whole.
 SAME = 1e-6
-OPPOSITE = {"forward": "inverse", "inverse": "forward"}
 
 
 def log_det_of(scene: Scene, which: str) -> Comparison:

@@ -1,6 +1,6 @@
 """The nouns of flowref; imports nothing else of ours."""
 
-from flowref.model.call import Array, Call, Manner, Mapped, Observation
+from flowref.model.call import OPPOSITE, Array, Call, Manner, Mapped, Observation
 from flowref.model.component import PUBLISHED, Adapter, Component, Dialect, Facts, Shape
 from flowref.model.cost import UNCOUNTED, CallCost, Cost, Line
 from flowref.model.errors import (
@@ -58,7 +58,7 @@ from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verd
 
 __all__ = [
     "ADVICE", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "DEVIATION", "EXACT", "KINDS", "MASKS", "MEANINGS", "OBJECT",
-    "ORDERS", "OTHER_WEIGHTS", "PARTS", "PROMISES", "PUBLISHED", "REAL", "ROLES", "ROOT_MEAN_SQUARE",
+    "OPPOSITE", "ORDERS", "OTHER_WEIGHTS", "PARTS", "PROMISES", "PUBLISHED", "REAL", "ROLES", "ROOT_MEAN_SQUARE",
     "ROUNDING", "RUNNING", "SAMPLE", "SPREADS",
     "STATISTICAL", "UNCOUNTED", "USER", "VALUES", "VOLUME", "Adapter", "Ambiguous", "Array", "BaselineError", "Batch", "Call",
     "CallCost", "Component", "Condition", "Cost", "Counterexample", "Counts", "Coupling",

@@ -11,6 +11,9 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
+# The call that undoes each of the two of a bijection.
+OPPOSITE = {"forward": "inverse", "inverse": "forward"}
+
 How = Literal[
     "plain",
     "train",

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from flowref.model import Shape, Squeezing
+from flowref.model import OPPOSITE, Shape, Squeezing
 
 
 def own_class(obj: Any, *packages: str) -> str:
@@ -39,4 +39,4 @@ def inverted(squeezing: Squeezing | None) -> Squeezing | None:
     """The squeeze that the inverse of a squeeze is, seen from the other call."""
     if squeezing is None:
         return None
-    return replace(squeezing, call="inverse" if squeezing.call == "forward" else "forward")
+    return replace(squeezing, call=OPPOSITE[squeezing.call])

@@ -10,7 +10,7 @@ from flowref.adapters.common.described import lineage
 from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
 from flowref.adapters.common.torch_supports import interval
 from flowref.adapters.common.traits import Traits, compose, facts_of
-from flowref.model import REAL, Facts, Shape, Support
+from flowref.model import OPPOSITE, REAL, Facts, Shape, Support
 
 UNIT, POSITIVE = Support.parse("unit"), Support.parse("positive")
 SUPPORTS: dict[str, tuple[Support, Support]] = {
@@ -93,7 +93,7 @@ def iterating(obj: Any) -> set[str]:
     inner = getattr(obj, "bijection", None)
     found = set() if inner is None else iterating(inner)
     if "Invert" in names:
-        return {{"forward": "inverse", "inverse": "forward"}[name] for name in found}
+        return {OPPOSITE[name] for name in found}
     return found
 
 

@@ -17,7 +17,7 @@ from flowref.backends.torch.measuring import Enough, Measuring
 from flowref.backends.torch.methods import offered
 from flowref.backends.torch.sandbox import sandbox
 from flowref.backends.torch.state import set_mode, tensors
-from flowref.model import CallCost, Cost, Dialect, Facts, Line, draw
+from flowref.model import OPPOSITE, CallCost, Cost, Dialect, Facts, Line, draw
 from flowref.model.cost import OPERATION, STEPS
 
 # Rows of the two calls.
@@ -47,7 +47,7 @@ def cost_of(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, most: 
             data = x if dialect.normalizing == "forward" or dialect.forward is None else y
             if data is not None:
                 _priced(calls, "log_prob", obj, dialect.log_prob, data, context, most)
-    back = {"forward": "inverse", "inverse": "forward"}[dialect.normalizing]
+    back = OPPOSITE[dialect.normalizing]
     for names, like in (
         (LIKE_DATA, "log_prob" if "log_prob" in calls else dialect.normalizing),
         (LIKE_LATENTS, back if dialect.forward is not None else "log_prob"),

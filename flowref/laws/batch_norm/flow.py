@@ -22,6 +22,7 @@ from flowref.model import (
     ADVICE,
     BOUND,
     EXACT,
+    OPPOSITE,
     VOLUME,
     Array,
     Batch,
@@ -34,7 +35,6 @@ from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Normalize, Pullback, Roles, Run, Train
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.7"
-OPPOSITE = {"forward": "inverse", "inverse": "forward"}
 # The largest batch whose whole Jacobian is taken, in entries.
 ENTRIES = 64
 # What the log-det of the batch map may differ from the sum of those reported, per sample, in nats.

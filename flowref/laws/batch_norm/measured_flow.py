@@ -9,13 +9,13 @@ import numpy as np
 from flowref.laws.batch_norm.arithmetic import apart, largest, moments, ratio, worst
 from flowref.laws.batch_norm.conditions import channelled
 from flowref.laws.batch_norm.declaring import batch_norm_law, batch_residual
-from flowref.laws.batch_norm.flow import DINH, OPPOSITE
+from flowref.laws.batch_norm.flow import DINH
 from flowref.laws.batch_norm.measured_statistics import followed
 from flowref.laws.batch_norm.measuring import WIDE, Scale, line, off_line, offers_log_det
 from flowref.laws.batch_norm.normalizer import channels, random_batch
 from flowref.laws.common.arithmetic import reported
 from flowref.laws.common.outcomes import attempt
-from flowref.model import RUNNING, VOLUME, Array, Batch, Residual, Undecidable, requires
+from flowref.model import OPPOSITE, RUNNING, VOLUME, Array, Batch, Residual, Undecidable, requires
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Run, Step, Train
 

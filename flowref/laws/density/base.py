@@ -9,7 +9,18 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, log_abs_det
 from flowref.laws.common.requirements import exact_density, exact_log_det
-from flowref.model import VOLUME, Array, Batch, Call, Mapped, Residual, Unsupported, law, requires
+from flowref.model import (
+    OPPOSITE,
+    VOLUME,
+    Array,
+    Batch,
+    Call,
+    Mapped,
+    Residual,
+    Unsupported,
+    law,
+    requires,
+)
 from flowref.model.abilities import Based, Bijection, Density, Flow
 
 
@@ -154,7 +165,7 @@ def normalizing_calls(flow: Flow) -> list[str]:
     """
     calls = [flow.normalizing]
     if flow.promises.get("direction") == "either" and flow.event_shape == flow.latent_shape:
-        calls.append("inverse" if flow.normalizing == "forward" else "forward")
+        calls.append(OPPOSITE[flow.normalizing])
     missing = [which for which in calls if which not in flow.calls]
     if missing:
         raise Unsupported(

@@ -73,17 +73,25 @@ def lower_bound_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
     sampled = random and flow.promises["lower-bound"] == "one-sample"
     if math.prod(flow.density_shape) > LARGEST:
         raise Unsupported(f"its events have more than {LARGEST} entries", waits=True)
+    return beside_samples(
+        flow, batch, Held(sampled, DRAWS if random and not sampled else 1), "the bound"
+    )
+
+
+def beside_samples(flow: SampledDensity, batch: Batch, held: Held, by: str) -> Residual:
+    """Masses of bumps around samples as samples and as log-densities have them, in stages of ever more
+    fresh samples, as long as what is found is conspicuous. ``by``: what gives the log-densities.
+    """
     worst, both, seen = 0.0, (0.0, 0.0), 0.0
     for stage, count in enumerate(STAGES):
-        held = Held(sampled, DRAWS if random and not sampled else 1)
         worst, both, seen = compared(flow, count, batch.seed + 1000 * stage, held)
         if worst <= CONSPICUOUS:
             break
     return Residual(
         np.array([worst]),
         allowed=1.0,
-        observed={"by samples": np.array([both[0]]), "by the bound": np.array([both[1]])},
-        note=f"around a sample it has a mass of {both[0]:.3g} by samples, and of {both[1]:.3g} by the bound",
+        observed={"by samples": np.array([both[0]]), f"by {by}": np.array([both[1]])},
+        note=f"around a sample it has a mass of {both[0]:.3g} by samples, and of {both[1]:.3g} by {by}",
         road=f"a difference of {seen:.2g} of a mass would have been seen",
     )
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from flowref.laws.density.bound_at_samples import LARGEST, Held, compared
+from flowref.laws.density.bound_at_samples import LARGEST, Held, beside_samples
 from flowref.laws.density.consistency import SampledDensity, few_entries, unconditional
 from flowref.laws.density.lower_bound import DRAWS
 from flowref.model import (
@@ -21,8 +21,6 @@ from flowref.model import (
 )
 from flowref.model.abilities import Flow
 
-# Samples of the two stages, and from which share of what accuses on the second is looked at.
-STAGES, CONSPICUOUS = (20_000, 80_000), 0.5
 # e to a mean over draws is known where these scatter no more.
 SCATTER = 0.1
 # The share of a mass that is allowed: where the estimate is promised to be without bias, where it is
@@ -61,19 +59,7 @@ def estimate_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
         raise Unsupported(f"its events have more than {LARGEST} entries", waits=True)
     if scattered(flow, batch) > SCATTER * DRAWS:
         raise Undecidable("its estimates scatter too much to tell e to their mean")
-    held = Held(True, DRAWS, 0.5, share_of(flow))
-    worst, both, seen = 0.0, (0.0, 0.0), 0.0
-    for stage, count in enumerate(STAGES):
-        worst, both, seen = compared(flow, count, batch.seed + 1000 * stage, held)
-        if worst <= CONSPICUOUS:
-            break
-    return Residual(
-        np.array([worst]),
-        allowed=1.0,
-        observed={"by samples": np.array([both[0]]), "by the estimate": np.array([both[1]])},
-        note=f"around a sample it has a mass of {both[0]:.3g} by samples, and of {both[1]:.3g} by the estimate",
-        road=f"a difference of {seen:.2g} of a mass would have been seen",
-    )
+    return beside_samples(flow, batch, Held(True, DRAWS, 0.5, share_of(flow)), "the estimate")
 
 
 def scattered(flow: SampledDensity, batch: Batch) -> float:

@@ -11,17 +11,16 @@ import numpy as np
 from flowref.laws.common.arithmetic import reported
 from flowref.laws.density.base import normalizing_calls
 from flowref.laws.density.draws import SampledDensity, drawn, pilot, repeats
-from flowref.model import Array, Batch, Unsupported
+from flowref.model import OPPOSITE, Array, Batch, Unsupported
 from flowref.model.abilities import Density, Flow, Invertible, offers
 
 # Blocks of latents that are moved one at a time, by how much, by how much a base falls there that
 # decays, and what rounding may do to one that does not; and how far that has to be so, where a map
 # goes so far.
 BLOCKS, FAR, FALL, FLAT, FARTHER = 16, 30.0, 100.0, 1e-6, 3_000.0
-# Samples gather at an end where more than this share of them lies within this share of their range.
-# At the end of so many there is one by accident.
+# Samples gather at an end where more than the share GATHERED of them lies within the share END of their
+# range: of more than MANY, where a few at an end are no accident.
 END, GATHERED, MANY = 0.01, 0.004, 1_000
-OPPOSITE = {"forward": "inverse", "inverse": "forward"}
 
 
 class InvertibleDensity(Density, Invertible, Protocol):
@@ -29,8 +28,8 @@ class InvertibleDensity(Density, Invertible, Protocol):
 
 
 def ends_there(flow: Density, batch: Batch, which: str, latents: Array) -> bool:
-    """The same of some latents along which the density is the same: those of angles are such, and those
-    that are uniform between ends. ``which``: the call that gives them.
+    """Whether the density may well be the same along some latents, since it repeats, as of angles, or
+    since samples end there, as of what is uniform between ends. ``which``: the call that gives them.
     """
     if repeats(flow, batch):
         return True
@@ -42,7 +41,7 @@ def ends_there(flow: Density, batch: Batch, which: str, latents: Array) -> bool:
         z = np.asarray(flow.calls[which](x, draws.context).value).reshape(len(x), -1)[:, latents]
     except Exception:  # samples are the affair of other laws
         return False
-    # At the smallest of few values of each there is always one.
+    # Of few samples there is always one at an end: together the latents give enough.
     return gather(z if len(z) > MANY else z.reshape(-1, 1))
 
 

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from flowref.laws.density.base import normalizing_calls
-from flowref.model import Array, Subject, mutant
-
-BACK = {"forward": "inverse", "inverse": "forward"}
+from flowref.model import OPPOSITE, Array, Subject, mutant
 
 
 def _clamped(
@@ -32,5 +30,5 @@ def clamped(subject: Subject, size: float = 2.0) -> Subject:
     """Latents are clamped before they are taken to data."""
     calls = subject.calls
     which = next(iter(normalizing_calls(subject)))
-    there, back = calls[which], calls[BACK[which]]
+    there, back = calls[which], calls[OPPOSITE[which]]
     return subject.with_call("sample", partial(_clamped, calls["sample"], there, back, size))

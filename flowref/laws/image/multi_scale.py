@@ -22,7 +22,7 @@ from flowref.laws.image.levels import (
     sizes,
     traversal,
 )
-from flowref.model import EXACT, VOLUME, Batch, Residual, Unsupported, law, requires
+from flowref.model import EXACT, OPPOSITE, VOLUME, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import Density, Invertible, MultiScaled
 from flowref.model.steps import Cut, Trace
 
@@ -38,7 +38,6 @@ class InvertibleMultiScale(Invertible, MultiScaled, Protocol):
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.6"
 # What is followed is which entries go where, which does not depend on the point.
 WHOLE: dict[str, Any] = {"size": 3, "local": False, "scales": (0.0, 0.3), "effort": 2}
-OPPOSITE = {"forward": "inverse", "inverse": "forward"}
 LOG_2_PI = float(np.log(2 * np.pi))
 
 

@@ -14,6 +14,7 @@ from flowref.laws.density.base import normalizing_call
 from flowref.model import (
     BOUND,
     EXACT,
+    OPPOSITE,
     VALUES,
     VOLUME,
     Batch,
@@ -235,7 +236,7 @@ def logit_sigmoid_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     $|f^{-1}(f(x)) - x| \le 32\,u\,b/(1 - 2\alpha)$, in float32 too.
     """
     logit = preprocessing_of(flow)
-    back = "inverse" if flow.normalizing == "forward" else "forward"
+    back = OPPOSITE[flow.normalizing]
     margin = 0.0 if logit.alpha > 0 else MARGIN * logit.bound
     x = np.clip(batch.x, margin, logit.bound - margin).astype(np.float32).astype(np.float64)
     ratios, returned = [], {}

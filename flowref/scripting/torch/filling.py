@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from flowref.model import USER, Support
+from flowref.model import OPPOSITE, USER, Support
 from flowref.scripting.case import Case
 from flowref.scripting.names import Unwritable
 from flowref.scripting.numbers import number
@@ -182,7 +182,7 @@ def _normalizer(case: Case) -> dict[str, str]:
         "single": ", ".join(["1", str(shape[0]), *["1"] * (len(shape) - 1)]) if shape else "1",
         "positions": math.prod(shape[1:]),
         "call": found.call,
-        "undo": {"forward": "inverse", "inverse": "forward"}[found.call],
+        "undo": OPPOSITE[found.call],
         "weight": role("weight", "1.0"),
         "bias": role("bias", "0.0"),
         "running_mean": role("running_mean", "0.0"),
