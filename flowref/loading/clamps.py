@@ -1,4 +1,6 @@
-"""The domain of a map that clamps its input where it would be infinite: no one says it, and calls do."""
+"""The domain of a map that clamps its input where it would be infinite, or gives no number there: no one
+says it, and calls do.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,40 @@ import numpy as np
 
 from flowref.adapters.common.torch_supports import interval
 from flowref.loading.instance import Instance
-from flowref.model import Array, Dialect, Facts, Support
+from flowref.model import Array, Dialect, Facts, Support, draw
 
 # Rows of one call that looks for a bound, and how often the finding is refined.
 ROWS, ROUNDS = 33, 10
+# Constant events that are tried, whether they have an image; those in the middle must.
+TRIED = (
+    -1e3,
+    -300.0,
+    -9.0,
+    -3.0,
+    -1.5,
+    -0.5,
+    -0.05,
+    0.05,
+    0.3,
+    0.5,
+    0.7,
+    0.95,
+    1.05,
+    1.5,
+    3.0,
+    9.0,
+    200.0,
+    300.0,
+    1e3,
+)
+MIDDLE = (8, 9, 10)
+# How near an end that was found is to one that people choose, and those: of pixels, and of what is
+# between two signs.
+NEAR, CHOSEN = 1e-3, (-1.0, 0.0, 1.0, 255.0, 256.0)
 # How much steeper a map is near a bound that it must not reach than in the middle.
 STEEP = 2.0
+# The share of ordinary points that have an image from which on nothing is amiss.
+FEW = 0.5
 
 
 def clamped(instance: Instance, dialect: Dialect, facts: Facts) -> Support | None:
@@ -28,20 +58,7 @@ def clamped(instance: Instance, dialect: Dialect, facts: Facts) -> Support | Non
         return None
 
     def images(points: Array) -> Array:
-        """The images of events of which all entries are one number, flat."""
-        backend = instance.backend
-        with backend.sandbox(0, instance.dtype):
-            obj = instance.copy()
-            backend.set_mode(obj, False)
-            shape = (len(points), *facts.event_shape)
-            rows = np.broadcast_to(points.reshape(-1, *[1] * len(facts.event_shape)), shape)
-            context = None
-            if facts.context_shape is not None:
-                zeros = np.zeros((len(points), *facts.context_shape))
-                context = backend.tensor(zeros, instance.dtype)
-            given = backend.tensor(np.ascontiguousarray(rows), instance.dtype)
-            value = backend.array(dialect.forward(obj, given, context)[0])  # type: ignore[misc]  # asked before
-            return np.asarray(value, dtype=np.float64).reshape(len(points), -1)
+        return _images(instance, dialect, facts, points)
 
     try:
         # Below, above, at either end and in the middle.
@@ -57,6 +74,70 @@ def clamped(instance: Instance, dialect: Dialect, facts: Facts) -> Support | Non
         return interval(first, _bound(images, 1.5, 0.95, seen[3]) if high else math.inf)
     except Exception:  # what it raises is the laws' affair
         return None
+
+
+def numbered(instance: Instance, dialect: Dialect, facts: Facts) -> Support | None:
+    """The interval outside of which a map gives values that are no finite numbers, or a density NaN, where
+    few ordinary points of the line have an image; None where most have one, where it is no interval,
+    and where a domain is declared.
+    """
+    if facts.declared or facts.domain.kind != "real" or facts.normalizer is not None:
+        return None
+    if (dialect.forward or dialect.log_prob) is None or not facts.event_shape:
+        return None
+
+    def finite(points: Array) -> Array:
+        return np.asarray(np.isfinite(_images(instance, dialect, facts, points)).all(1))
+
+    try:
+        x = draw(facts.domain, (ROWS, *facts.event_shape), np.random.default_rng(0))
+        if finite(x).mean() > FEW:
+            return None
+        points = np.array(TRIED)
+        inside = np.flatnonzero(finite(points))
+        first, last = int(inside[0]), int(inside[-1])
+        if len(inside) != last - first + 1 or not set(MIDDLE) <= set(inside.tolist()):
+            return None
+        low = -math.inf if not first else _edge(finite, points[first - 1], points[first])
+        high = (
+            math.inf if last == len(points) - 1 else _edge(finite, points[last + 1], points[last])
+        )
+        return interval(low, high) if math.isfinite(low) or math.isfinite(high) else None
+    except Exception:  # what it raises is the laws' affair
+        return None
+
+
+def _edge(finite: Callable[[Array], Array], outside: float, inside: float) -> float:
+    """Where a map begins to give numbers, or the number that people choose beside it."""
+    for _ in range(ROUNDS):
+        points = np.linspace(outside, inside, ROWS)
+        last = int(np.flatnonzero(~finite(points))[-1])
+        outside, inside = float(points[last]), float(points[min(last + 1, ROWS - 1)])
+    return next((one for one in CHOSEN if abs(one - inside) < NEAR), inside)
+
+
+def _images(instance: Instance, dialect: Dialect, facts: Facts, points: Array) -> Array:
+    """The images of points, or of events of which all entries are one number, flat; where there is no
+    map, log-densities, which may be -inf.
+    """
+    backend, event = instance.backend, facts.event_shape
+    with backend.sandbox(0, instance.dtype):
+        obj = instance.copy()
+        backend.set_mode(obj, False)
+        rows = points
+        if points.shape[1:] != event:
+            rows = np.broadcast_to(points.reshape(-1, *[1] * len(event)), (len(points), *event))
+        context = None
+        if facts.context_shape is not None:
+            zeros = np.zeros((len(points), *facts.context_shape))
+            context = backend.tensor(zeros, instance.dtype)
+        given = backend.tensor(np.ascontiguousarray(rows), instance.dtype)
+        if dialect.forward is not None:
+            value = backend.array(dialect.forward(obj, given, context)[0])
+        else:
+            told = backend.array(dialect.log_prob(obj, given, context))  # type: ignore[misc]  # asked before
+            value = np.where(np.isneginf(told), 0.0, told)
+        return np.asarray(value, dtype=np.float64).reshape(len(points), -1)
 
 
 def _steep(one: Array, other: Array, middle: Array) -> bool:

@@ -23,7 +23,7 @@ from flowref.adapters.user.conventions.simplex import DECLARED
 from flowref.adapters.user.conventions.syncing import owners, synced, syncing
 from flowref.adapters.user.conventions.turning import batch_last
 from flowref.adapters.user.probing import ROWS
-from flowref.loading.clamps import clamped
+from flowref.loading.clamps import clamped, numbered
 from flowref.loading.drawing import drawing
 from flowref.loading.factory import attributes
 from flowref.loading.initialization import INITIALIZED, initializes, made_ready
@@ -56,6 +56,7 @@ def settled(
     from flowref.adapters.user import probing as user
 
     target, backend, why = instance.source.target, instance.backend, []
+    given_facts = facts
     with backend.sandbox(0, instance.dtype):
         obj = resting(instance)
         options = dict(target.options)
@@ -127,6 +128,12 @@ def settled(
         facts = replace(facts, domain=bounds)
         ends = f"({bounds.low:.4g}, {bounds.high:.4g})"
         spoken = spoken.saying(f"domain: {ends}, since it clamps all beyond")
+    elif found_domain := numbered(instance, spoken.dialect, facts):
+        # What was asked of points without an image has told nothing.
+        within = replace(given_facts, domain=found_domain)
+        facts, spoken, why_so = settled(instance, dialect, within)
+        words = f"domain: {found_domain}, since it gives no numbers elsewhere"
+        return facts, spoken.saying(words), why_so
     why += [*_changes(dialect, spoken.dialect), *shown]
     latent = spoken.latent
     facts = replace(

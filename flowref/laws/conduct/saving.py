@@ -13,7 +13,17 @@ from flowref.laws.common.probes import WITH_KERNELS, Probe, lived, normalizing_p
 from flowref.laws.common.requirements import any_batch, has_modules, in_double, repeatable
 from flowref.laws.conduct.state import NUDGE, Steps, movable
 from flowref.laws.conduct.training_batches import ROWS, ordinary_rows
-from flowref.model import EXACT, Array, Batch, Life, Residual, Unsupported, draw, law
+from flowref.model import (
+    EXACT,
+    Array,
+    Batch,
+    Life,
+    Residual,
+    Undecidable,
+    Unsupported,
+    draw,
+    law,
+)
 from flowref.model.abilities import Living
 from flowref.model.steps import Cast, Eval, Nudge, Restore, Rounded, Run, Save, State, Train
 
@@ -93,6 +103,7 @@ def cast_and_back(flow: Living, batch: Batch) -> Residual:
     size=ROWS,
     scales=(0.0,),
     applies=has_modules & repeatable & any_batch,
+    version=2,
     source="a last batch of one row, a constant feature: a spread of zero, whose inverse outlives the batch",
 )
 def degenerate_batch(flow: Living, batch: Batch) -> Residual:
@@ -117,6 +128,13 @@ def degenerate_batch(flow: Living, batch: Batch) -> Residual:
             if error and attempt(flow.play, start, fresh)[1]:
                 continue
             before = lived(flow, [Train(), State()], "it has no state", fresh)[-1]
+            if life and (spoilt(before, life[2]) or spoilt(before, life[4])):
+                alone, _ = attempt(flow.play, [Train(), follows.step(), State()], fresh)
+                if alone and (lost := spoilt(before, alone[2])):
+                    raise Undecidable(
+                        f"an ordinary batch leaves {lost[0]} not finite already, as points outside a "
+                        "domain do, which can be declared (?domain=)"
+                    )
             wrong = f"lets an ordinary batch raise {error}" if error else ""
             if not error:
                 wrong = _left(before, life[2], life[4], life[3].value, life[6].value)

@@ -1,0 +1,122 @@
+"""The domain of a map that gives no numbers elsewhere is found by calls, where nobody says it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from flowref.checking import Settings, check
+from flowref.loading import recipe_of
+from flowref.model import Status
+from flowref.registry import parse_target
+
+
+class Mapping(nn.Module):
+    """An elementwise map of three numbers with its log-det."""
+
+    event_shape = (3,)
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        with torch.enable_grad():
+            points = x.detach().requires_grad_(True)
+            (slope,) = torch.autograd.grad(self.function(points).sum(), points)
+        return self.function(x), slope.abs().log().sum(-1)
+
+
+def logit() -> nn.Module:
+    """Of probabilities."""
+    return Mapping(lambda x: x.log() - (1 - x).log())
+
+
+def pixels() -> nn.Module:
+    """Of what may go a twentieth beyond them."""
+    return Mapping(lambda x: torch.logit((x + 0.05) / 1.1))
+
+
+def log() -> nn.Module:
+    """Of positive numbers."""
+    return Mapping(torch.log)
+
+
+def artanh() -> nn.Module:
+    """Of what lies between two signs."""
+    return Mapping(torch.atanh)
+
+
+def line() -> nn.Module:
+    """Of all numbers."""
+    return Mapping(torch.sinh)
+
+
+def two() -> nn.Module:
+    """Of what lies away from zero, which is no interval."""
+    return Mapping(lambda x: (x.abs() - 0.6).log() * x.sign())
+
+
+class Uniform(nn.Module):
+    """The log-density of the unit cube, which is minus infinity elsewhere, as it should be."""
+
+    event_shape = (3,)
+
+    def log_prob(self, x: Any) -> Any:
+        """Of points."""
+        inside = ((x > 0) & (x < 1)).all(-1)
+        return torch.where(inside, 0.0, -math.inf).to(x)
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        ("logit", 0, 1),
+        ("pixels", -0.05, 1.05),
+        ("log", 0, math.inf),
+        ("artanh", -1, 1),
+        ("line", -math.inf, math.inf),
+        ("two", -math.inf, math.inf),
+        ("Uniform", -math.inf, math.inf),
+    ],
+)
+def test_where_a_map_gives_numbers_is_its_domain(name: str, low: float, high: float) -> None:
+    """An interval outside of which few points have an image is the domain; what is none is left alone,
+    and so are densities that are nothing elsewhere.
+    """
+    domain = recipe_of(parse_target(f"{__file__}:{name}")).facts.domain
+    assert (domain.low, domain.high) == pytest.approx((low, high), abs=1e-6)
+
+
+def test_a_domain_that_was_found_is_said() -> None:
+    """What was decided can be contradicted."""
+    said = recipe_of(parse_target(f"{__file__}:logit")).recognized.conventions
+    assert "domain: unit, since it gives no numbers elsewhere" in said
+
+
+class Standardized(nn.Module):
+    """A map of what lies away from zero before a batch norm."""
+
+    event_shape = (3,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.norm((x.abs() - 0.6).log())
+
+
+def test_batches_beyond_a_domain_are_not_called_degenerate() -> None:
+    """What ordinary points do to the state already, no degenerate batch is accused of."""
+    verdict = check(
+        parse_target(f"{__file__}:Standardized"), "state/degenerate-batch", Settings("quick")
+    )
+    assert verdict.status is Status.INCONCLUSIVE, verdict
+    assert "an ordinary batch leaves" in verdict.reason
