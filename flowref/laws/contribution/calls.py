@@ -64,3 +64,17 @@ def guarded(
         raise Undecidable("a few points hold most of the weight")
     scale = math.exp(min(top, 600.0))
     return float(w.mean()) * scale, float(w.std()) / math.sqrt(len(w)) * scale
+
+
+def at_least(log_weights: Array, most: float, heaviest: float = 0.02) -> tuple[float, float] | None:
+    """A mean that is no larger than that of the weights, and its standard error: of weights above
+    ``most`` only so much counts. None where these few points decide even then.
+
+    However heavy the tail of weights is, those that are cut are bounded, so that what they are too
+    much by is known where their own mean is not.
+    """
+    with np.errstate(over="ignore"):
+        w = np.minimum(np.exp(np.asarray(log_weights, dtype=np.float64)), most)
+    if np.isnan(w).any() or w.max() > heaviest * w.sum():
+        return None
+    return float(w.mean()), float(w.std()) / math.sqrt(w.size)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt, flags
@@ -27,12 +29,14 @@ def says(flow: Flow) -> bool:
     effort=2,
     size=8,
     applies=says,
+    version=2,
     source="Nielsen et al., SurVAE Flows (arXiv:2007.02731): a layer is deterministic in a direction or "
     "it is not, and the likelihood is exact or a bound accordingly",
 )
 def draws_as_told(flow: Pushing, batch: Batch) -> Residual:
     """A layer that says that it draws nothing in a direction returns the same under every random seed,
-    value and contribution; and one that draws returns the same under the same seed.
+    value and contribution; and one that draws returns the same under the same seed. What is added to
+    data is drawn, if it says that it is: numbers that are always the same have no density.
     """
     told = dict(zip(("push", "pull"), flow.kernel.draws, strict=True))
     rows, wrong = len(batch.x), []
@@ -53,7 +57,28 @@ def draws_as_told(flow: Pushing, batch: Batch) -> Residual:
             wrong.append(
                 f"{_way(name)} says that it draws nothing, and differs with the random seed"
             )
+        elif name == "push" and adds(flow) and not wanders(seen):
+            wrong.append(
+                "forward says that it draws, and what it adds to the data is the same under every random seed, "
+                "which has no density"
+            )
     return flags(bool(wrong), rows, "; ".join(wrong))
+
+
+def adds(flow: Pushing) -> bool:
+    """Whether it says that it only adds to its data, and its latents have entries that these lack; but for
+    whole numbers and simplices, where nothing need be drawn.
+    """
+    codomain = flow.codomain
+    larger = math.prod(flow.latent_shape) > math.prod(flow.event_shape)
+    told = codomain is None or codomain.kind == "real"
+    return larger and told and flow.kernel.draws == (True, False)
+
+
+def wanders(seen: list[Mapped]) -> bool:
+    """Whether any of several calls gave other latents."""
+    values = [np.asarray(one.value) for one in seen]
+    return any(not np.array_equal(values[0], other, equal_nan=True) for other in values)
 
 
 def equal(one: Mapped, other: Mapped) -> bool:

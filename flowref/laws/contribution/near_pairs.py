@@ -26,6 +26,8 @@ CALLS = 16
 # The share of a mean that is allowed; how well a mean is to be known; what one weight may hold, and the
 # spread of weights beside their mean from which on some may be missing.
 SHARE, KNOWN, HEAVIEST, UNEVEN = 0.03, 0.1, 0.02, 3.0
+# What the heaviest weight counts for beside the other mean, where a few hold most.
+MOST = 20.0
 # How wide a bump is beside what latents spread over, or are spread by.
 WIDTH = 0.5
 # The least spread that is one, beside the size of what spreads.
@@ -65,6 +67,7 @@ class Means(NamedTuple):
     effort=2,
     size=1,
     applies=few_entries,
+    version=2,
     source="V = log p(x | z) - log q(z | x) (Nielsen et al., arXiv:2007.02731): q(z | x) e^V is p(x | z), at "
     "each pair, so that a bump around one has one mass",
 )
@@ -73,8 +76,8 @@ def near_pairs(flow: TwoWay, batch: Batch) -> Residual:
     $E_{x \sim r, forward}[e^V q(z)\,h(x) / r(x)] = E_{z \sim q, inverse}[h(x)]$ for q, r and h that are
     narrow there.
 
-    Pairs where few points decide are left out. Two stages; violated only if a larger one with fresh
-    draws confirms.
+    Pairs where few points decide are left out, unless too much is left of their weights when these are
+    cut. Two stages; violated only if a larger one with fresh draws confirms.
     """
     flow = cast(TwoWay, Given(flow, batch))
     inside = filled(flow, batch.seed)
@@ -154,7 +157,14 @@ def masses(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> 
     if not backward or errors[1] > KNOWN * backward:
         return None
     heavy = weights.max() > HEAVIEST * max(weights.sum(), 1e-300) and forward > 0
-    if heavy or (forward < backward and weights.std() > UNEVEN * forward > 0):
+    if heavy:
+        # What is left of weights that are cut is known, and may be too much.
+        weights = np.minimum(weights, MOST * backward)
+        forward, errors = float(weights.mean()), (error_of(weights), errors[1])
+        means = Means(forward, backward, errors)
+        known = weights.max() <= HEAVIEST * weights.sum()
+        return means if known and forward > backward and means.excess > 1 else None
+    if forward < backward and weights.std() > UNEVEN * forward > 0:
         return None
     return Means(forward, backward, errors)
 

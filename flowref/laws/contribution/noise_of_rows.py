@@ -14,6 +14,8 @@ STAGES, ROWS, CONSPICUOUS = (24, 96), 64, 2.0
 # The spread of means over calls beside that of rows: of independent rows it is beyond this in a second
 # stage with a probability of less than 1e-9.
 BEYOND = 2.2
+# So many rows in all have to stay where they are, and to leave, if how many do is counted.
+MANY = 200
 
 
 @law(
@@ -23,6 +25,7 @@ BEYOND = 2.2
     scales=(0.0,),
     effort=1,
     size=4,
+    version=2,
     source="rows of a batch are independent events: what is drawn once for all of them gives none of them another "
     "distribution, and a batch no more samples than one",
 )
@@ -75,9 +78,14 @@ def dispersion(flow: Pushing, name: str, x: Array, batch: Batch) -> float | None
             value = np.asarray(out.value, dtype=np.float64).reshape(ROWS, -1)
             # What is refused stays where it is: how far a row went tells that, where its place does not.
             start = points.reshape(ROWS, -1)
-            far = np.abs(value - start) if value.size == start.size else value[:, :0]
-            outs.append(np.concatenate([value, far], 1))
+            # Where few are refused neither does: then how many stay is what varies.
+            moved = value.size == start.size
+            far = np.abs(value - start) if moved else value[:, :0]
+            stays = (far == 0).all(1, keepdims=True) * 1.0
+            outs.append(np.concatenate([value, far, stays], 1))
         drawn: Array = np.stack(outs)
+        if not moved or seldom(drawn[..., -1]):
+            drawn = drawn[..., :-1]
         drawn = drawn[..., ~np.isnan(drawn).any((0, 1))]
         if not drawn.size or (drawn == drawn[0, 0]).all():
             return None
@@ -89,6 +97,11 @@ def dispersion(flow: Pushing, name: str, x: Array, batch: Batch) -> float | None
         if ratio <= CONSPICUOUS:
             return min(ratio, BEYOND)
     return ratio
+
+
+def seldom(values: Array) -> bool:
+    """Whether of zeros and ones one is so rare that how many there are in a call is not nearly normal."""
+    return bool(min(values.sum(), (1 - values).sum()) < MANY)
 
 
 def _ranks(values: Array) -> Array:

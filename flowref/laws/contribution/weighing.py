@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.contribution.calls import contribution, guarded
+from flowref.laws.contribution.calls import at_least, contribution, guarded
 from flowref.laws.contribution.places import Levels, proposals
 from flowref.laws.contribution.sets import Points, normal_on
-from flowref.model import Array, Support, Undecidable
+from flowref.model import Array, Mapped, Support, Undecidable
 from flowref.model.abilities import Pushing
 
 # Of more points latents are not finite by no accident.
@@ -26,10 +26,7 @@ def weighed(
         if refused:
             few = Undecidable(f"forward refuses ordinary points ({refused})")
             continue
-        z = np.asarray(out.value, dtype=np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            log_w = contribution(out, count) + normal_on(inside, flow.latent_shape, z)
-        log_w = np.where(lost(z), -np.inf, log_w) - proposal.log_prob(x)
+        log_w = _log_weights(flow, inside, proposal, x, out)
         try:
             guarded(log_w)
         except Undecidable as error:
@@ -37,6 +34,27 @@ def weighed(
             continue
         return proposal, x, log_w
     raise few
+
+
+def cut(
+    flow: Pushing, inside: Support, count: int, seed: int, most: float
+) -> tuple[float, float] | None:
+    """Of the first proposal the mean of weights that count up to ``most``, and its standard error; None
+    where these are not known.
+    """
+    proposal = proposals(flow, inside, seed)[0]
+    x = proposal.draw(np.random.default_rng(seed), count)
+    out, refused = attempt(flow.push, x, seed, None)
+    return None if refused else at_least(_log_weights(flow, inside, proposal, x, out), most)
+
+
+def _log_weights(
+    flow: Pushing, inside: Support, proposal: Points | Levels, x: Array, out: Mapped
+) -> Array:
+    z = np.asarray(out.value, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        log_w = contribution(out, len(x)) + normal_on(inside, flow.latent_shape, z)
+    return np.where(lost(z), -np.inf, log_w) - proposal.log_prob(x)
 
 
 def lost(z: Array) -> Array:
