@@ -275,3 +275,69 @@ class Counting(Chained):
 def counting(sign: float = 1.0) -> Any:
     """The object."""
     return Counting(jnp.array([0.3, -0.2, 0.5]), sign)
+
+
+def turning(weights: Any, x: Any, reverse: bool = False) -> Any:
+    """A map and its way back in one function of a flag, parameters first."""
+    scale = jnp.exp(weights["log_scale"])
+    if reverse:
+        y = jnp.sinh(x)
+        return y / scale, (jnp.log(jnp.cosh(x)) - weights["log_scale"]).sum(-1)
+    ladj = weights["log_scale"] - 0.5 * jnp.log1p((scale * x) ** 2)
+    return jnp.arcsinh(scale * x), ladj.sum(-1)
+
+
+def flagged(slip: bool = False) -> Any:
+    """(parameters, function) with a flag."""
+
+    def slipped(weights: Any, x: Any, reverse: bool = False) -> Any:
+        y, ladj = turning(weights, x, reverse)
+        return y, -ladj if reverse else ladj
+
+    return {"log_scale": jnp.array([0.3, -0.2, 0.5])}, slipped if slip else turning
+
+
+def flagged_static(slip: bool = False) -> Any:
+    """The same compiled, with a static flag that has to be given, and parameters bound."""
+    weights, run = flagged(slip)
+
+    def required(weights: Any, x: Any, inverse: bool) -> Any:
+        return run(weights, x, inverse)
+
+    return partial(jax.jit(required, static_argnums=2), weights)
+
+
+class Detached(eqx.Module):
+    """An affine map; its way back trains the shift, and with the slip not the scale."""
+
+    log_scale: jax.Array
+    shift: jax.Array
+    slip: bool = eqx.field(static=True)
+
+    def forward(self, x: Any) -> Any:
+        """The map of one event."""
+        return x * jnp.exp(self.log_scale) + self.shift, self.log_scale.sum()
+
+    def inverse(self, y: Any) -> Any:
+        """Its way back."""
+        log_scale = jax.lax.stop_gradient(self.log_scale) if self.slip else self.log_scale
+        return (y - self.shift) * jnp.exp(-log_scale), -self.log_scale.sum()
+
+
+def detached(slip: bool = False) -> Any:
+    """That map."""
+    return Detached(jnp.array([0.3, -0.2, 0.5]), jnp.array([0.1, 0.7, -0.4]), slip)
+
+
+def drawing_only() -> Any:
+    """The same in functions, whose way back records nothing for parameters."""
+    weights = {"log_scale": jnp.array([0.3, -0.2, 0.5])}
+
+    def forward(weights: Any, x: Any) -> Any:
+        return x * jnp.exp(weights["log_scale"]), weights["log_scale"].sum() * jnp.ones(len(x))
+
+    def inverse(weights: Any, y: Any) -> Any:
+        log_scale = jax.lax.stop_gradient(weights["log_scale"])
+        return y * jnp.exp(-log_scale), -log_scale.sum() * jnp.ones(len(y))
+
+    return weights, forward, inverse

@@ -30,6 +30,9 @@ FORMS = [
     ("any_event", (4,), "bijection/log-det"),
     ("mixture", (2,), "density/samples-consistent"),
     ("chained", (3,), "bijection/log-det"),
+    ("flagged", (3,), "bijection/inverse-log-det"),
+    ("flagged_static", (3,), "bijection/inverse-log-det"),
+    ("detached", (3,), "conduct/parameter-gradient"),
 ]
 
 
@@ -96,3 +99,17 @@ def test_a_running_log_det_is_fed(spec: str, said: str) -> None:
     assert said in recipe_of(target(spec)).recognized.conventions
     for law in ("bijection/log-det", "bijection/inverse-log-det"):
         assert status(spec, law) is Status.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [("flagged", "inverse: reverse=True"), ("flagged_static", "inverse: inverse=True")],
+)
+def test_a_flag_turns_the_map_around(spec: str, said: str) -> None:
+    """A function with a flag for the direction is a bijection with inverse, and the line says so."""
+    assert said in recipe_of(target(spec)).recognized.conventions
+
+
+def test_a_way_back_that_only_draws_need_not_train() -> None:
+    """A way back that records nothing whatever for parameters is not accused of it."""
+    assert status("drawing_only", "conduct/parameter-gradient") is Status.HOLDS

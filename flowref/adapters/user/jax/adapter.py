@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from flowref.adapters.common import jax_normalizing
 from flowref.adapters.user import contributions
 from flowref.adapters.user.calls import BASES
+from flowref.adapters.user.conventions.names import FLAGS
 from flowref.adapters.user.facts import describe
 from flowref.adapters.user.jax.calling import owner_of, with_key
 from flowref.adapters.user.jax.functions import functions
-from flowref.adapters.user.jax.settling import settle
+from flowref.adapters.user.jax.settling import settle, way_of
 from flowref.adapters.user.jax.speaking import (
     BOUND,
     EVALUATING,
@@ -31,7 +33,9 @@ from flowref.adapters.user.jax.speaking import (
     dense,
     drawn,
     evaluated,
+    flag_of,
     mapped,
+    method_of,
     pushed,
     required,
 )
@@ -69,7 +73,25 @@ def recognizes(obj: Any) -> Dialect | None:
 
 
 def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
-    """The same, with the methods that a user names: ``forward``, ``inverse``, ``sample``."""
+    """The same, with the methods that a user names: ``forward``, ``inverse``, ``sample``. A map without a
+    way back that has a flag for the direction goes back by it.
+    """
+    found = _recognized(obj, chosen)
+    if found is None or found.forward is None or found.inverse is not None or "inverse" in chosen:
+        return found
+    way = way_of(found.forward)
+    if not isinstance(way, Way):  # a batch norm's is its own
+        return found
+    # what only wraps a function has the signature of that, and its method none
+    run = obj if way.method == "__call__" else method_of(obj, way.method)
+    if not (flag := flag_of(run)):
+        return found
+    back = replace(way, given=((flag, True),), form=Way.form)
+    onward = partial(mapped, way=replace(way, given=((flag, False),)))
+    return replace(found, forward=onward, inverse=partial(mapped, way=back))
+
+
+def _recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
     if isinstance(obj, tuple | list):
         found = functions(obj)
         if found is None:
@@ -148,7 +170,7 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
 
 def _points(obj: Any, before: str) -> list[str]:
     """What has to be given to a call besides keys and what is known."""
-    known = {*KEYS, *EVALUATING, *(("state",) if before == STATED else ())}
+    known = {*KEYS, *FLAGS, *EVALUATING, *(("state",) if before == STATED else ())}
     return [name for name in required(evaluated(obj)) if name not in known]
 
 

@@ -225,7 +225,7 @@ def asked_for(obj: Any, dialect: Dialect) -> str:
     if spoken is None:
         return ""
     run = method_of(obj, way_of(spoken).method)
-    known = {*KEYS, *running_of(run)}
+    known = {*KEYS, *running_of(run), *dict(way_of(spoken).given)}
     names = [name for name in required(run) if name not in known]
     return names[1] if len(names) == 2 else ""
 
@@ -312,6 +312,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
             with contextlib.suppress(Exception):  # what an inverse raises is the laws' affair
                 back = of_map(obj, back, y, context)
             dialect = replace(dialect, inverse=partial(mapped, way=back))
+            said += [f"inverse: {name}={value}" for name, value in back.given]
             facts, more = of_keys(obj, "inverse", mapped, facts, y, context, back)
             said += more
         facts, more = of_traces(obj, dialect, facts, x, context, value)

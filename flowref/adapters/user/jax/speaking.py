@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user.conventions.names import sign_of
+from flowref.adapters.user.conventions.names import FLAGS, sign_of
 
 # What a parameter is called that takes a random key, or a number or a shape of samples.
 KEYS = ("key", "rng", "seed", "prng_key", "rng_key", "prng", "rngs", "random_key")
@@ -45,7 +45,8 @@ class Way:
     ``log_det``: the method that tells the log-det beside it, which takes so many ``arguments``;
     ``negated``: whether it is told at the other end. ``keyed``: under which name it wants a key, which is
     always the same, of number ``stream``. ``running``: the parameter for a running log-det or log-density;
-    ``falls``: whether the log-det is taken from that rather than added.
+    ``falls``: whether the log-det is taken from that rather than added. ``given``: fixed keywords, as one
+    that chooses the direction.
     """
 
     method: str
@@ -58,6 +59,7 @@ class Way:
     stream: int = 0
     running: str = ""
     falls: bool = False
+    given: tuple[tuple[str, Any], ...] = ()
 
 
 def method_of(obj: Any, name: str) -> Any:
@@ -134,6 +136,7 @@ def asked(obj: Any, x: Any, context: Any, way: Way, key: Any = None, before: Any
     given = jax.random.key(way.stream) if key is None else key
     more = {way.keyed: given} if way.keyed else {}
     more |= {way.running: before} if way.running else {}
+    more |= dict(way.given)
     out = run(x, **more) if context is None else run(x, context, **more)
     if not way.log_det:
         return out
@@ -274,6 +277,22 @@ def running_of(run: Any) -> list[str]:
         for one, counted in zip(parameters, zero, strict=True)
         if counted and sign_of(one.name)
     ]
+
+
+def flag_of(run: Any) -> str:
+    """The parameter of a map that turns it around, as its name says and its default, if it has one;
+    empty where there is none.
+    """
+    try:
+        parameters = list(inspect.signature(run).parameters.values())[1:]
+    except (TypeError, ValueError):
+        return ""
+    found = [
+        one.name
+        for one in parameters
+        if one.name in FLAGS and (one.default is one.empty or isinstance(one.default, bool))
+    ]
+    return found[0] if len(found) == 1 else ""
 
 
 def by_name(run: Any) -> list[str]:
