@@ -186,8 +186,8 @@ SPECIMENS = (
     Specimen(
         "timed",
         {
-            "end-time-as-a-number": ("conduct/parameter-gradient",),
             "log-det-of-the-way-there": ("bijection/log-det-antisymmetry",),
+            "end-time-as-a-number": ("conduct/parameter-gradient",),
         },
     ),
     Specimen(
