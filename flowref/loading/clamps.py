@@ -15,6 +15,8 @@ from flowref.model import Array, Dialect, Facts, Support, draw
 
 # Rows of one call that looks for a bound, and how often the finding is refined.
 ROWS, ROUNDS = 33, 10
+# The same where it gives no numbers, which calls of any cost do, and how many ordinary points are tried.
+FEWER, STEPS, ORDINARY = 9, 8, 8
 # Constant events that are tried, whether they have an image; those in the middle must.
 TRIED = (
     -1e3,
@@ -90,7 +92,7 @@ def numbered(instance: Instance, dialect: Dialect, facts: Facts) -> Support | No
         return np.asarray(np.isfinite(_images(instance, dialect, facts, points)).all(1))
 
     try:
-        x = draw(facts.domain, (ROWS, *facts.event_shape), np.random.default_rng(0))
+        x = draw(facts.domain, (ORDINARY, *facts.event_shape), np.random.default_rng(0))
         if finite(x).mean() > FEW:
             return None
         points = np.array(TRIED)
@@ -108,12 +110,18 @@ def numbered(instance: Instance, dialect: Dialect, facts: Facts) -> Support | No
 
 
 def _edge(finite: Callable[[Array], Array], outside: float, inside: float) -> float:
-    """Where a map begins to give numbers, or the number that people choose beside it."""
-    for _ in range(ROUNDS):
-        points = np.linspace(outside, inside, ROWS)
+    """Where a map begins to give numbers: a number that people choose, where it is one of these."""
+    near = [one for one in CHOSEN if min(outside, inside) < one < max(outside, inside)]
+    if near:
+        sides = finite(np.array([one + side for one in near for side in (-NEAR, NEAR)]))
+        for one, (below, above) in zip(near, sides.reshape(-1, 2), strict=True):
+            if below != above:
+                return one
+    for _ in range(STEPS):
+        points = np.linspace(outside, inside, FEWER)
         last = int(np.flatnonzero(~finite(points))[-1])
-        outside, inside = float(points[last]), float(points[min(last + 1, ROWS - 1)])
-    return next((one for one in CHOSEN if abs(one - inside) < NEAR), inside)
+        outside, inside = float(points[last]), float(points[min(last + 1, FEWER - 1)])
+    return inside
 
 
 def _images(instance: Instance, dialect: Dialect, facts: Facts, points: Array) -> Array:
