@@ -70,6 +70,30 @@ def test_events_have_the_shape_of_samples(tmp_path: Path, name: str) -> None:
     assert subject.event_shape == ()
 
 
+IMAGES = """
+import math
+import torch
+
+class Pixels(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean = torch.nn.Parameter(torch.zeros(1, 3, 1, 1))
+
+    def log_prob(self, x):
+        return (-0.5 * (x - self.mean) ** 2 - 0.5 * math.log(2 * math.pi)).flatten(1).sum(1)
+
+    def sample(self, n):
+        return self.mean + torch.randn(n, 3, 10, 12, dtype=self.mean.dtype)
+"""
+
+
+def test_images_have_the_size_of_samples(tmp_path: Path) -> None:
+    """Of all images that a log-density takes those are its events that are sampled."""
+    (tmp_path / "images.py").write_text(IMAGES)
+    subject = loading.load(registry.parse_target(f"{tmp_path / 'images.py'}:Pixels"))
+    assert subject.event_shape == (3, 10, 12)
+
+
 REFUSES = """
 import torch
 

@@ -259,7 +259,8 @@ def infer_shape(
     one_way: list[Shape] = []
     loose: list[Shape] = []
     odd: list[Shape] = []
-    for shape in shapes(obj, backend.state_shapes(obj)):
+    sampled: list[Shape] = []
+    for shape in _with_more(shapes(obj, backend.state_shapes(obj)), sampled):
         if shape in tried or (loose and (len(shape) != 1 or shape[0] < 2)):
             continue
         if odd and (len(shape) == len(odd[0]) or 1 in shape):
@@ -290,6 +291,7 @@ def infer_shape(
         except NoWayBack as error:
             one_way.append(shape)
             raised.append(error.error)
+            sampled += error.sampled
         except (Ambiguous, SpecError):
             if loose:
                 continue
@@ -306,6 +308,14 @@ def infer_shape(
         "?event=2,4,4 (or --event 3), "
         f"or as an attribute event_shape{_asks_for_more(obj, facts)}"
     )
+
+
+def _with_more(usual: Iterator[Shape], found: list[Shape]) -> Iterator[Shape]:
+    """The usual shapes, and at once those that are found on the way."""
+    for shape in usual:
+        yield shape
+        while found:
+            yield found.pop()
 
 
 def alternatives(
@@ -386,11 +396,13 @@ def _asks_for_more(obj: Any, facts: Facts) -> str:
 
 
 class NoWayBack(Exception):
-    """The map works on a shape, and the way back, or the log-density, raises ``error``."""
+    """The map works on a shape, and the way back, or the log-density, raises ``error``; ``sampled``: the
+    shapes that samples have instead.
+    """
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: Exception, *sampled: Shape) -> None:
         super().__init__(str(error))
-        self.error = error
+        self.error, self.sampled = error, sampled
 
 
 def fits(obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen) -> bool:
@@ -429,7 +441,8 @@ def _samples_fit(obj: Any, dialect: Dialect, x: Any) -> None:
     except Exception:  # what a sampler does is the laws' affair
         return
     if shape != (2, *x.shape[1:]):
-        raise NoWayBack(ValueError(f"sample(2) returned shape {shape}"))
+        other = (shape[1:],) if shape[:1] == (2,) else ()
+        raise NoWayBack(ValueError(f"sample(2) returned shape {shape}"), *other)
 
 
 def raised_most(raised: Sequence[Exception]) -> str:

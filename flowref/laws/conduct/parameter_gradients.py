@@ -14,7 +14,17 @@ from flowref.laws.conduct.autograd import differentiable
 from flowref.laws.conduct.parameters import reached
 from flowref.laws.conduct.quotients import DOUBT, directions
 from flowref.laws.conduct.state import not_fixed
-from flowref.model import EXACT, Array, Batch, Residual, Subject, Unsupported, law, requires
+from flowref.model import (
+    EXACT,
+    OPPOSITE,
+    Array,
+    Batch,
+    Residual,
+    Subject,
+    Unsupported,
+    law,
+    requires,
+)
 from flowref.model.abilities import Flow, Living, Parametric, offers
 from flowref.model.steps import Eval, Learn, Train, Weights
 
@@ -46,7 +56,7 @@ def asked(flow: Flow, batch: Batch) -> list[Probe]:
 
 def turned(flow: Flow, batch: Batch) -> list[Probe]:
     """The opposite call, by which losses of samples train, unless it iterates."""
-    way = "inverse" if flow.normalizing == "forward" else "forward"
+    way = OPPOSITE[flow.normalizing]
     found = probes(flow, batch, complete=False, calls=("forward", "inverse"))
     return [one for one in found if one.name == way and not one.tolerance]
 
