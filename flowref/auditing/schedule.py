@@ -310,6 +310,8 @@ class Schedule:
         group.cases.clear()
         if not group.pending:  # given up meanwhile, for want of time
             return
+        if status is Status.TIMEOUT:
+            reason += "; a larger --timeout gives it more"
         yield Pair(target, group.pending.popleft()).verdict(
             status, f"while loading the target, {reason}", seconds
         )

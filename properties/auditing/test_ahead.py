@@ -11,7 +11,7 @@ from flowref.auditing.options import Listener, Options
 from flowref.auditing.pool import Limits
 from flowref.auditing.running import conduct
 from flowref.auditing.schedule import WORTH_LOADING, Pair, Schedule
-from flowref.model import Target
+from flowref.model import Status, Target
 from flowref.reporting.report import Report
 
 HERE = Path(__file__).parent
@@ -54,3 +54,11 @@ def test_only_what_is_worth_it_is_loaded_ahead() -> None:
     few = Schedule([ONE], laws[1:])
     assert few.next() == Pair(ONE, None)
     assert few.ahead() is None
+
+
+def test_what_takes_too_long_to_load_is_told_how_it_gets_more() -> None:
+    """Of a target that is not loaded in time every law says what would give it more."""
+    schedule = Schedule([ONE], registry.laws()[:2])
+    verdicts = [*schedule.broken_probe(ONE, Status.TIMEOUT, "it took more than 60 s", 61.0)]
+    assert len(verdicts) == 2
+    assert all("a larger --timeout gives it more" in one.reason for one in verdicts)
