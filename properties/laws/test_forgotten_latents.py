@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from flowref import checking, registry
+from flowref import checking, loading, registry
 from flowref.checking import Settings
-from flowref.model import Status
+from flowref.laws.density.forgotten import forgotten
+from flowref.model import Batch, CallCost, Cost, Line, Status
+from flowref.model.means import SECOND, Means, within
 
 FORGETTING = Path(__file__).with_name("forgetting.py")
 
@@ -50,3 +55,23 @@ def test_angles_beside_numbers_forget_nothing() -> None:
     """A density that repeats along a coordinate is one of its period."""
     target = registry.parse_target(f"{FORGETTING}:Torsions")
     assert checking.check(target, "density/tails", Settings("quick")).status is Status.INCONCLUSIVE
+
+
+def test_dear_calls_take_fewer_rows() -> None:
+    """Where a row takes a second, halves are told in less than the minute that there is."""
+    subject = loading.load(registry.parse_target(f"{FORGETTING}:Images?counted=96"))
+    dear = CallCost(1, Line(0.0, SECOND), Line(0.0, 1.0), Line(0.0, 1.0))
+    cost = Cost(dict.fromkeys(("forward", "inverse", "log_prob"), dear))
+    subject = replace(subject, facts=replace(subject.facts, cost=cost))
+    back, rows = subject.calls["inverse"], []
+
+    def counted(z: Any, context: Any = None) -> Any:
+        rows.append(len(z))
+        return back(z, context)
+
+    x = np.random.default_rng(0).standard_normal((4, *subject.event_shape))
+    with within(Means(work=60 * SECOND)):
+        found = [*forgotten(subject.with_call("inverse", counted), Batch(x, None, 0))]
+    assert np.array_equal(found[0][1], np.arange(96, 192))
+    # As many go there, back and into the log-density.
+    assert 3 * sum(rows) < 60

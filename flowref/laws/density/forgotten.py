@@ -13,11 +13,14 @@ from flowref.laws.density.base import normalizing_calls
 from flowref.laws.density.draws import SampledDensity, drawn, pilot, repeats
 from flowref.model import OPPOSITE, Array, Batch, Unsupported
 from flowref.model.abilities import Density, Flow, Invertible, offers
+from flowref.model.means import fitting
 
 # Blocks of latents that are moved one at a time, by how much, by how much a base falls there that
 # decays, and what rounding may do to one that does not; and how far that has to be so, where a map
 # goes so far.
 BLOCKS, FAR, FALL, FLAT, FARTHER = 16, 30.0, 100.0, 1e-6, 3_000.0
+# As few are enough to tell halves; and how many times what one call of several may take is spent on one.
+FEWEST, SPARED = 2, 3
 # Samples gather at an end where more than the share GATHERED of them lies within the share END of their
 # range: of more than MANY, where a few at an end are no accident.
 END, GATHERED, MANY = 0.01, 0.004, 1_000
@@ -69,6 +72,13 @@ def forgotten(flow: Flow, batch: Batch) -> Iterator[tuple[str, Array]]:
             yield which, found
 
 
+def _affordable(flow: InvertibleDensity) -> int:
+    """How many blocks there are: fewer where calls are so dear that no time would be left."""
+    cost = flow.facts.cost
+    rows = min(fitting(cost.of(name)) for name in ("forward", "inverse", "log_prob"))
+    return max(FEWEST, min(BLOCKS, SPARED * rows // 4))
+
+
 def _flat(flow: InvertibleDensity, batch: Batch, which: str) -> Array:
     """Such latents, where a call maps data to latents; none where all are, or it is not known."""
     there, back = flow.calls[which], flow.calls[OPPOSITE[which]]
@@ -76,7 +86,7 @@ def _flat(flow: InvertibleDensity, batch: Batch, which: str) -> Array:
     none = np.zeros(0, dtype=int)
     try:
         z = np.asarray(there(batch.x[:1], context).value, np.float64)
-        blocks = np.array_split(np.arange(z.size), min(z.size, BLOCKS))
+        blocks = np.array_split(np.arange(z.size), min(z.size, _affordable(flow)))
         steps = (FAR, -FAR, FARTHER, -FARTHER)
         moved = np.repeat(z.reshape(1, -1), 1 + len(steps) * len(blocks), 0)
         for row, (block, step) in enumerate(itertools.product(blocks, steps), 1):
