@@ -91,7 +91,7 @@ def walk(each=True):
 
 def status(folder: Path, layer: str, law: str, seed: int = 0) -> Status:
     """Of one layer under one law."""
-    file = folder / "layers.py"
+    file = folder / "heavy_weights.py"
     file.write_text(LAYERS)
     return checking.check(
         f"{file}:{layer}", f"contribution/{law}", Settings("quick", seed=seed)

@@ -235,16 +235,6 @@ def one_branch_detached(subject: Subject, size: float = 0.1) -> Subject:
     return wrapped(subject, "slope", _other_slope, 1 - size)
 
 
-@mutant("conduct/parameter-gradient", host=COUPLING, sizes=(0.03, 0.3))
-def way_back_detached(subject: Subject, size: float = 0.1) -> Subject:
-    """A branch of the inverse alone is detached, and a part of the gradient is lost."""
-    return wrapped(subject, "slope", _slope_of_inverse, 1 - size)
-
-
-def _slope_of_inverse(slope: Callable[..., float], factor: float, name: str, *more: Any) -> float:
-    return slope(name, *more) * (factor if name == "inverse" else 1.0)
-
-
 def _other_slope(slope: Callable[..., float], factor: float, *inputs: Any) -> float:
     return slope(*inputs) * factor
 

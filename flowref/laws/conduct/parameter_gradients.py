@@ -14,17 +14,7 @@ from flowref.laws.conduct.autograd import differentiable
 from flowref.laws.conduct.parameters import reached
 from flowref.laws.conduct.quotients import DOUBT, directions
 from flowref.laws.conduct.state import not_fixed
-from flowref.model import (
-    EXACT,
-    OPPOSITE,
-    Array,
-    Batch,
-    Residual,
-    Subject,
-    Unsupported,
-    law,
-    requires,
-)
+from flowref.model import EXACT, Array, Batch, Residual, Subject, Unsupported, law, requires
 from flowref.model.abilities import Flow, Living, Parametric, offers
 from flowref.model.steps import Eval, Learn, Train, Weights
 
@@ -52,13 +42,6 @@ def asked(flow: Flow, batch: Batch) -> list[Probe]:
     if not usable:
         raise Unsupported("the calls that training differentiates iterate")
     return usable
-
-
-def turned(flow: Flow, batch: Batch) -> list[Probe]:
-    """The opposite call, by which losses of samples train, unless it iterates."""
-    way = OPPOSITE[flow.normalizing]
-    found = probes(flow, batch, complete=False, calls=("forward", "inverse"))
-    return [one for one in found if one.name == way and not one.tolerance]
 
 
 class Compared(NamedTuple):
@@ -114,26 +97,11 @@ class Slope:
         return Compared(slope, estimate, scale, allowed, decides)
 
 
-def recorded_of(sloped: Slope) -> Compared | None:
-    """The same of a call that need not record anything for parameters, as one that only draws; None
-    where it does not. Where a forward map is all but flat its way back is so steep that it leaves its
-    straight line within the shortest step, and differences do not see its derivative.
-    """
-    try:
-        compared = sloped.compared() if sloped.usable.any() else None
-    except Unsupported:
-        return None
-    steep = compared is not None and abs(compared.slope) * 2.0 ** EXPONENTS[-1] > ALIKE * (
-        1 + sloped.size
-    )
-    return compared if compared is not None and compared.slope and not steep else None
-
-
 def culprits(flow: LivingParametric, batch: Batch) -> dict[str, Any]:
     """The parameters whose own derivative is another one."""
     (weights,) = flow.play([Weights()])
     found: dict[str, Any] = {}
-    for probe in (*asked(flow, batch), *turned(flow, batch)):
+    for probe in asked(flow, batch):
         for name in list(weights)[:NAMED]:
             one = Slope(flow, probe, batch.seed, name).compared()
             if one.decides and abs(one.slope - one.estimate) > one.allowed:
@@ -165,13 +133,12 @@ def name_culprits(subject: Subject, point: Batch) -> tuple[dict[str, Any], str]:
     local=False,
     applies=differentiable & has_parameters & not_fixed,
     arbitrate=name_culprits,
-    version=2,
     source="torch.autograd.gradcheck; a detached, rounded or .item() branch trains another function than it computes",
     pointwise=True,
 )
 def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
     r"""Autograd's derivative of what the normalizing call and log_prob return, with respect to the
-    parameters, is its derivative; that of the opposite call as well, where it has one.
+    parameters, is its derivative.
 
     Measured along one direction of the space of all parameters, against differences.
     """
@@ -189,11 +156,6 @@ def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
         if compared.decides:
             judged |= sloped.usable
             found.append((probe.name, compared))
-    for probe in turned(flow, batch):
-        back = recorded_of(sloped := Slope(flow, probe, batch.seed))
-        if back is not None and back.decides:
-            judged |= sloped.usable
-            found.append((probe.name, back))
     if not found:
         return Residual(np.zeros(rows), decidable=judged)
     name, worst = max(found, key=lambda one: abs(one[1].slope - one[1].estimate) / one[1].allowed)

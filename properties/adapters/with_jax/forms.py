@@ -307,30 +307,8 @@ def flagged_static(slip: bool = False) -> Any:
     return partial(jax.jit(required, static_argnums=2), weights)
 
 
-class Detached(eqx.Module):
-    """An affine map; its way back trains the shift, and with the slip not the scale."""
-
-    log_scale: jax.Array
-    shift: jax.Array
-    slip: bool = eqx.field(static=True)
-
-    def forward(self, x: Any) -> Any:
-        """The map of one event."""
-        return x * jnp.exp(self.log_scale) + self.shift, self.log_scale.sum()
-
-    def inverse(self, y: Any) -> Any:
-        """Its way back."""
-        log_scale = jax.lax.stop_gradient(self.log_scale) if self.slip else self.log_scale
-        return (y - self.shift) * jnp.exp(-log_scale), -self.log_scale.sum()
-
-
-def detached(slip: bool = False) -> Any:
-    """That map."""
-    return Detached(jnp.array([0.3, -0.2, 0.5]), jnp.array([0.1, 0.7, -0.4]), slip)
-
-
 def drawing_only() -> Any:
-    """The same in functions, whose way back records nothing for parameters."""
+    """An affine map in functions, whose way back records nothing for parameters."""
     weights = {"log_scale": jnp.array([0.3, -0.2, 0.5])}
 
     def forward(weights: Any, x: Any) -> Any:

@@ -32,7 +32,6 @@ FORMS = [
     ("chained", (3,), "bijection/log-det"),
     ("flagged", (3,), "bijection/inverse-log-det"),
     ("flagged_static", (3,), "bijection/inverse-log-det"),
-    ("detached", (3,), "conduct/parameter-gradient"),
 ]
 
 
