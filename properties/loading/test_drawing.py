@@ -122,6 +122,23 @@ class Noisy(nn.Module):
         return torch.cat([z[:, :1], z[:, 1:] * (-s).exp()], 1) + noise, -s[:, 0]
 
 
+class Root(nn.Module):
+    """Square roots of positive numbers: nan of negative ones. It declares no domain."""
+
+    def forward(self, x: Any) -> Any:
+        """2 sqrt(x)."""
+        return 2 * x.sqrt(), -0.5 * x.log().sum(1)
+
+    def inverse(self, z: Any) -> Any:
+        """z^2 / 4, and the log-det there."""
+        return z.square() / 4, (z.log() - math.log(2)).sum(1)
+
+
+def root() -> nn.Module:
+    """Of positive numbers."""
+    return Root()
+
+
 def walk(temperature: str = "1") -> nn.Module:
     """At a temperature by which it accepts."""
     return Walk(float(temperature))
@@ -162,6 +179,7 @@ KINDS = {
     "noisy?event=2&where=inverse": "bijection with inverse",
     "noisy?event=2&where=network": "bijection with inverse",
     "dropping?event=2": "bijection with inverse",
+    "root?event=2": "bijection with inverse",
 }
 
 
