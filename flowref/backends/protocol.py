@@ -64,9 +64,10 @@ class Backend(Protocol):
         where operations are compiled one by one, these are not.
         """
 
-    def sparing(self, run: Callable[[], T]) -> T:
+    def sparing(self, run: Callable[[], T], of: Any = None) -> T:
         """What foreign code gives that is called for what it returns, and not differentiated by
-        whoever calls it: as little as can be is kept for a way back.
+        whoever calls it: as little as can be is kept for a way back. ``of``: an object that it calls
+        over and over; what comes of its arrays alone may be computed once.
         """
 
     def once(self, function: Callable[..., T], *args: Any) -> T:

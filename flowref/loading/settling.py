@@ -40,6 +40,8 @@ from flowref.model import (
     draw,
 )
 
+# Of so many entries on a call may be dear, as of an inverse that takes a pass for each of them.
+MANY = 256
 # Said of log-dets that are cast to single precision, or made in it.
 SINGLE_LADJ = "log-det in single precision, and judged in that"
 Found = TypeVar("Found")
@@ -90,7 +92,9 @@ def settled(
         given = None if context is None else backend.tensor(context, instance.dtype)
         point = backend.tensor(x, instance.dtype), given
         asked = made_ready(obj, dialect, backend, point)
-        spoken = user.settle(obj, dialect, *point, facts, chosen).saying(*said)
+        settle = partial(user.settle, obj, dialect, *point, facts, chosen)
+        many = math.prod(facts.event_shape) >= MANY
+        spoken = (backend.sparing(settle, of=obj) if many else settle()).saying(*said)
         if not said and "context" not in options:
             hint = contexts.unheard(obj, spoken.dialect, backend, instance.dtype, facts, chosen)
             spoken = replace(spoken, hints=(*spoken.hints, *filter(None, [hint])))
@@ -175,7 +179,9 @@ def accumulates(
         return False
     with backend.sandbox(0, default):
         given = None if context is None else backend.tensor(context, instance.dtype)
-        value: Any = backend.tensor(x, instance.dtype)
+        # A dtype shows in few rows.
+        given = None if given is None else given[:2]
+        value: Any = backend.tensor(x[:2], instance.dtype)
         for call in (dialect.forward, dialect.inverse):
             if call is None:
                 continue
@@ -314,9 +320,13 @@ def of_normalizer(spoken: Settled, normalizer: Normalizer) -> Settled:
 def points_of(facts: Facts) -> tuple[Any, Any]:
     """Ordinary points of the domain, with contexts if there are any."""
     rng = np.random.default_rng(0)
-    x = draw(facts.domain, (ROWS, *facts.event_shape), rng)
+    rows = ROWS
+    if math.prod(facts.event_shape) >= MANY:  # as few as show what is an axis of the batch
+        taken = {*facts.event_shape, *(facts.context_shape or ())}
+        rows = next(count for count in (3, 5, ROWS, 11) if count not in taken)
+    x = draw(facts.domain, (rows, *facts.event_shape), rng)
     context = facts.context_shape
-    return x, None if context is None else rng.standard_normal((ROWS, *context))
+    return x, None if context is None else rng.standard_normal((rows, *context))
 
 
 def _changes(before: Dialect, after: Dialect) -> list[str]:

@@ -59,7 +59,7 @@ class Jax:
 
         return sandbox(seed, dtype)
 
-    def sparing(self, run: Callable[[], T]) -> T:
+    def sparing(self, run: Callable[[], T], of: Any = None) -> T:
         """See `Backend.sparing`: what is called keeps nothing here."""
         return run()
 

@@ -6,6 +6,7 @@ import contextlib
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,11 +52,12 @@ class Torch:
         """See `Backend.building`: nothing is compiled here."""
         return contextlib.nullcontext()
 
-    def sparing(self, run: Callable[[], T]) -> T:
+    def sparing(self, run: Callable[[], T], of: Any = None) -> T:
         """See `Backend.sparing`: graphs keep no tensors, unless the code walks one itself."""
+        from flowref.backends.torch.folding import folded
         from flowref.backends.torch.graphs import sparing
 
-        return sparing(run)
+        return sparing(run if of is None else partial(folded, of, run))
 
     def once(self, function: Callable[..., T], *args: Any) -> T:
         """See `Backend.once`: nothing is compiled."""

@@ -98,7 +98,7 @@ class Numpy:
         """Nothing is compiled."""
         return contextlib.nullcontext()
 
-    def sparing(self, run: Callable[[], T]) -> T:
+    def sparing(self, run: Callable[[], T], of: Any = None) -> T:
         """Nothing is kept of what is called."""
         return run()
 

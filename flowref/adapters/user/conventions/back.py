@@ -14,6 +14,7 @@ from flowref.adapters.user.conventions.beside import Told, told_beside
 from flowref.adapters.user.conventions.columns import packed
 from flowref.adapters.user.conventions.directions import Chosen, Way, forward_way, inverse_ways
 from flowref.adapters.user.conventions.names import LIKELY
+from flowref.adapters.user.conventions.once import Once
 from flowref.adapters.user.conventions.readings import is_tensor, read
 from flowref.adapters.user.conventions.spoken import (
     BACK_ALONE,
@@ -32,9 +33,10 @@ MISMATCH = re.compile(
 
 
 def way_back(
-    obj: Any, forward: Way, spoken: Spoken, point: tuple[Any, Any, Any], chosen: Chosen
+    once: Once, forward: Way, spoken: Spoken, point: tuple[Any, Any, Any], chosen: Chosen
 ) -> tuple[Any, list[str], list[str]]:
     """The function that goes back, or None; what the line says of it; and hints."""
+    obj = once.obj
     found: list[tuple[Way, Spoken, Any]] = []
     hints: list[str] = []
     ways = inverse_ways(obj, forward, chosen)
@@ -51,7 +53,7 @@ def way_back(
             way = replace(way, form="several", sizes=forward.sizes, usual=False)
         try:
             back = _back(obj, way, spoken, point, chosen)
-            value = None if back is None else back.function(obj, *point[1:])[0]
+            value = None if back is None else once(back.function, *point[1:])[0]
         except NotImplementedError:
             return None, ["no inverse"], ["no inverse: it raises NotImplementedError"]
         except Ambiguous:
@@ -74,7 +76,7 @@ def way_back(
     if not found:
         return None, [], [*_missing(obj, forward, hints)]
     if len(found) > 1:  # a parameter that the code takes and forgets turns nothing around
-        onward = spoken.function(obj, *point[1:])[0]
+        onward = once(spoken.function, *point[1:])[0]
         turned = [one for one in found if not (one[0].given and _same(one[2], onward))]
         found = turned or found
     others = [way for way, _, value in found[1:] if not _same(value, found[0][2])]

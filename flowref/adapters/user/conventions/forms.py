@@ -12,6 +12,7 @@ from typing import Any
 
 from flowref.adapters.user.conventions import asking
 from flowref.adapters.user.conventions.directions import Chosen
+from flowref.adapters.user.conventions.once import Once
 from flowref.model import Ambiguous, Dialect, Shape, SpecError, TargetError
 
 # What ?ladj_form= may say -> what the target's line says of it.
@@ -38,7 +39,7 @@ def chosen_form(chosen: Chosen) -> str:
 
 
 def reformed(
-    obj: Any, dialect: Dialect, points: tuple[Any, Any, Any], chosen: Chosen
+    once: Once, dialect: Dialect, points: tuple[Any, Any, Any], chosen: Chosen
 ) -> tuple[Dialect, str]:
     """The dialect whose log-dets are one number for each point, or each entry, and what is said of
     how they come back; as it was where nothing need be done. ``points``: an input, what forward made
@@ -48,6 +49,7 @@ def reformed(
     said.
     """
     x, latent, context = points
+    obj = once.obj
     named = {"forward": (dialect.forward, x), "inverse": (dialect.inverse, latent)}
     calls = {name: (call, given) for name, (call, given) in named.items() if call is not None}
     if form := chosen_form(chosen):
@@ -55,7 +57,7 @@ def reformed(
             for call, given in calls.values():
                 _refuse_no_sum(obj, call, given, context)
         return _spoken(dialect, calls, form), f"{FORMS[form]}, as declared"
-    seen = {name: _shown(obj, call, given, context) for name, (call, given) in calls.items()}
+    seen = {name: _shown(once, call, given, context) for name, (call, given) in calls.items()}
     told = {name: form for name, form in seen.items() if form != "none"}
     if len(set(told.values())) != 1 or not (form := next(iter(told.values()))):
         return dialect, ""
@@ -67,7 +69,7 @@ def reformed(
             "the batch (?ladj_form=once)"
         )
     if form == "two":
-        shape = tuple(calls[name][0](obj, calls[name][1], context)[1].shape)
+        shape = tuple(once(*calls[name], context)[1].shape)
         raise Ambiguous(
             f"{name} returns a log-det of shape {shape} for events of shape {tuple(x.shape[1:])}: each "
             "number may count at each entry that it is stretched over (?ladj_form=stretched), or once "
@@ -86,14 +88,14 @@ def _spoken(dialect: Dialect, calls: dict[str, Any], form: str) -> Dialect:
     return replace(dialect, **changed)
 
 
-def _shown(obj: Any, call: Any, given: Any, context: Any) -> str:
+def _shown(once: Once, call: Any, given: Any, context: Any) -> str:
     """What calls of different sizes show of one call: "none" where it returns no log-det, "" for a
     form that needs nothing or is none, "two" and "times" where there are two readings.
     """
     rows = len(given)
     try:
-        whole = call(obj, given, context)[1]
-        fewer = call(obj, given[1:], None if context is None else context[1:])[1]
+        whole = once(call, given, context)[1]
+        fewer = once.fewer(call, given, context)[1]
     except Exception:  # which error is the laws' affair
         return "none"
     if whole is None or fewer is None:
@@ -101,7 +103,7 @@ def _shown(obj: Any, call: Any, given: Any, context: Any) -> str:
     shapes = tuple(getattr(whole, "shape", ())), tuple(getattr(fewer, "shape", ()))
     event = tuple(given.shape[1:])
     if shapes[0] == shapes[1] and shapes[0] in ((), (1,)):
-        return "times" if _times_rows(obj, call, given, context) else ""
+        return "times" if _times_rows(once.obj, call, given, context) else ""
     if len(shapes[0]) != 1 + len(event) or shapes[0][1:] != shapes[1][1:]:
         return ""
     first, kept = (shapes[0][0], shapes[1][0]), shapes[0][1:]

@@ -14,6 +14,7 @@ from flowref.adapters.user.conventions.back import way_back
 from flowref.adapters.user.conventions.directions import Chosen, forward_way
 from flowref.adapters.user.conventions.encoding import ENCODE, refuse_autoencoder
 from flowref.adapters.user.conventions.forms import reformed
+from flowref.adapters.user.conventions.once import Once
 from flowref.adapters.user.conventions.readings import Form, form_of, is_tensor
 from flowref.adapters.user.conventions.signs import refuse_added
 from flowref.adapters.user.conventions.simplex import DECLARED, onto_simplex, shortened
@@ -59,7 +60,8 @@ def settle_map(
     if way.form == "plain" and computes_in_arrays(obj, way.ask, x, context):
         way = replace(way, form="arrays", usual=False, words=way.words or IN_ARRAYS)
     way, spoken = way_ahead(obj, way, x, context, chosen, volume)
-    latent, ladj = spoken.function(obj, x, context)
+    once = Once(obj)
+    latent, ladj = once(spoken.function, x, context)
     if not is_tensor(latent):
         raise TargetError(f"forward returned a {type(latent).__name__}; expected an array")
     if way.method == ENCODE and "forward" not in chosen:
@@ -72,7 +74,7 @@ def settle_map(
     hints: list[str] = []
     shorter = onto_simplex(x, latent, DECLARED in chosen)
     if shorter or math.prod(latent.shape) == math.prod(x.shape):
-        back, more, hints = way_back(obj, way, spoken, (x, latent, context), chosen)
+        back, more, hints = way_back(once, way, spoken, (x, latent, context), chosen)
         words += more
         dialect = replace(dialect, inverse=back)
     if way.sign == "subtract" and "running" not in chosen and back is not None:
@@ -82,12 +84,12 @@ def settle_map(
         latent, back = latent[..., :-1], dialect.inverse
         words.append(said)
     settled = Settled(dialect, latent)
-    if ladj is None and (back is None or back(obj, latent, context)[1] is None):
+    if ladj is None and (back is None or once(back, latent, context)[1] is None):
         words = [word for word in words if word != BACK_ALONE]
         return replace(settled, conventions=(*dict.fromkeys(words), NO_LADJ), hints=tuple(hints))
-    dialect, said = reformed(obj, dialect, (x, latent, context), chosen)
+    dialect, said = reformed(once, dialect, (x, latent, context), chosen)
     settled = replace(settled, dialect=dialect)
-    form = _form(obj, settled, x, context)
+    form = _form(once, settled, x, context)
     words += [one for one in (said, form.words) if one]
     return replace(
         settled,
@@ -98,7 +100,7 @@ def settle_map(
     )
 
 
-def _form(obj: Any, settled: Settled, x: Any, context: Any) -> Form:
+def _form(once: Once, settled: Settled, x: Any, context: Any) -> Form:
     """The form of the log-dets of both directions, where they agree; the usual one, to which laws
     hold it, where they do not.
     """
@@ -109,20 +111,19 @@ def _form(obj: Any, settled: Settled, x: Any, context: Any) -> Form:
             (settled.dialect.forward, settled.dialect.inverse), sides, strict=True
         )
         if call is not None
-        and (form := _form_of_call(obj, call, given, context, other)) is not Form
+        and (form := _form_of_call(once, call, given, context, other)) is not Form
     ]
     if not forms or None in forms or any(form != forms[0] for form in forms):
         return Form()
     return forms[0] or Form()
 
 
-def _form_of_call(obj: Any, call: Any, given: Any, context: Any, other: Shape) -> Any:
+def _form_of_call(once: Once, call: Any, given: Any, context: Any, other: Shape) -> Any:
     """The form of one call's log-det; the class itself where it returns none. ``other``: the shape of
     an event on its other side.
     """
-    fewer = None if context is None else context[1:]
     try:
-        ladjs = call(obj, given, context)[1], call(obj, given[1:], fewer)[1]
+        ladjs = once(call, given, context)[1], once.fewer(call, given, context)[1]
     except Exception:  # which error is the laws' affair
         return Form
     if ladjs[0] is None:
