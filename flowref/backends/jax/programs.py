@@ -21,6 +21,7 @@ import numpy as np
 
 from flowref.backends.jax import noise
 from flowref.backends.jax.interpreting import randomly_rounded
+from flowref.backends.jax.once_traced import OnceTraced
 from flowref.backends.jax.stepping import Noise, Stepped, TooLong
 from flowref.backends.jax.transforms import DERIVED, total
 from flowref.backends.jax.trees import Tree
@@ -59,6 +60,8 @@ class Programs:
         self.noisy: dict[Any, Callable[..., Any]] = {}
         self.stepped: dict[Any, Stepped | None] = {}  # None: it had better be compiled
         self.lives: dict[Any, tuple[Stepped, list[Any]]] = {}  # see `scenario.py`
+        self.once: dict[str, OnceTraced] = {}
+        self.observed: dict[Any, Any] = {}  # see `observation.py`
         self.padded = True
         self.traced: dict[str, str] = {}  # what tracing a call raised, empty where it did not
 
@@ -84,10 +87,24 @@ class Programs:
 
         return called
 
+    def traced_pair(self, name: str, rowed: bool = False) -> Callable[..., Any]:
+        """The same by a trace that is made once, of what is derived from it."""
+        if name not in self.once:
+            self.once[name] = OnceTraced(self.pair(name))
+        called = self.once[name]
+        if not rowed:
+            return called
+
+        def with_rows(leaves: Any, x: Any, context: Any) -> tuple[Any, Any]:
+            value, ladj = called(leaves, x, context)
+            return value, ladj if ladj is None or name not in PAIRED else per_row(ladj, len(x))
+
+        return with_rows
+
     def function(self, name: str, rowed: bool = False) -> Callable[..., Any]:
         """A call, or a derivative of one: "forward", "jacobian forward", "vjp log_prob"."""
         kind, _, which = name.rpartition(" ")
-        pair = self.pair(which, rowed or bool(kind))
+        pair = self.traced_pair(which, rowed or bool(kind))
         return DERIVED[kind](pair) if kind else pair
 
     def drawn(self, name: str, n: int) -> Callable[..., Any]:
@@ -202,7 +219,7 @@ class Programs:
             ]
             found = self.step(
                 (*form, size),
-                lambda: jax.grad(total(self.pair(name, rowed=True))),
+                lambda: jax.grad(total(self.traced_pair(name, rowed=True))),
                 rounding,
                 leaves,
                 *cut,
@@ -219,7 +236,7 @@ class Programs:
         """The gradients of a call as a compiled function."""
         table = self.clean if rounding is None else self.noisy
         if form not in table:
-            run = jax.grad(total(self.pair(name, rowed=True)))
+            run = jax.grad(total(self.traced_pair(name, rowed=True)))
             if rounding is not None:
                 run = randomly_rounded(run, single=self.single)
             table[form] = jax.jit(run)

@@ -90,12 +90,12 @@ def loss(live: Live) -> Callable[..., Any]:
     its log-det. A map that tells none is moved until its latents have unit second moment.
     """
     if live.dialect.log_prob is not None:
-        density = live.programs.pair("log_prob")
+        density = live.programs.traced_pair("log_prob")
         return lambda leaves, x, context: -density(leaves, x, context)[0].mean()
     which = live.dialect.normalizing if live.dialect.inverse is not None else "forward"
     if getattr(live.dialect, which) is None:
         raise Unsupported("it offers no likelihood to train it by")
-    pair = live.programs.pair(which, rowed=True)
+    pair = live.programs.traced_pair(which, rowed=True)
 
     def likelihood(leaves: Any, x: Any, context: Any) -> Any:
         z, ladj = pair(leaves, x, context)

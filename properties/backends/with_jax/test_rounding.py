@@ -158,6 +158,21 @@ def test_inputs_are_not_needed_to_be_known() -> None:
     assert np.allclose(many[2], alone, rtol=1e-15)
 
 
+def test_what_is_checked_as_it_runs_has_replicas() -> None:
+    """A value that raises where it is wrong, by a call of Python that does not map over replicas."""
+    equinox = pytest.importorskip("equinox")
+
+    def checked(x: Any) -> Any:
+        return equinox.error_if(jnp.exp(x), (x > 9).any(), "too large") * 0.3
+
+    pools = noise.pool_of(5, 3)
+    noisy = jax.jit(jax.vmap(randomly_rounded(checked), in_axes=(0, None, None)))
+    many = np.asarray(noisy(pools, MAGNITUDE, X))
+    assert len({row.tobytes() for row in many}) == 3
+    with pytest.raises(Exception, match="too large"):
+        noisy(pools, MAGNITUDE, X + 9)
+
+
 def test_single_precision_is_rounded_in_its_own_units() -> None:
     """What a program computes in float32 moves by units of float32, where that is asked for."""
 

@@ -233,6 +233,39 @@ class Plain:
         self.scale, self.steps = jnp.array([2.0, 3.0]), [1, "a"]
 
 
+def test_derivatives_start_from_one_trace() -> None:
+    """The code of a call runs once, however much is derived from it at points of one shape."""
+    runs = []
+
+    def counted(obj: Any, x: Any, context: Any) -> Any:
+        runs.append(x.shape)
+        return forward(obj, x, context)
+
+    made = subject(dialect=Dialect(forward=counted))
+    assert made.forward is not None and made.jacobian is not None and made.vjp is not None
+    runs.clear()
+    made.forward(X, None)
+    made.jacobian("forward", X, None)
+    made.vjp("forward", X, None, np.ones((5, 3)), np.ones(5))
+    assert len(runs) <= 1
+
+
+def test_a_call_is_watched_once_for_points_of_one_shape() -> None:
+    """What a call does besides returning is read off a trace, in which there are no values."""
+    runs = []
+
+    def counted(obj: Any, x: Any, context: Any) -> Any:
+        runs.append(x.shape)
+        return forward(obj, x, context)
+
+    made = subject(dialect=Dialect(forward=counted))
+    assert made.forward is not None
+    made.forward.observe(X, None)
+    runs.clear()
+    made.forward.observe(2 * X, None)
+    assert not runs
+
+
 def test_objects_are_taken_apart_and_put_together() -> None:
     """What is taken apart is put together again; of an ordinary object, a new one."""
     obj = Plain()
