@@ -170,7 +170,7 @@ def test_what_is_checked_as_it_runs_has_replicas() -> None:
     many = np.asarray(noisy(pools, MAGNITUDE, X))
     assert len({row.tobytes() for row in many}) == 3
     with pytest.raises(Exception, match="too large"):
-        noisy(pools, MAGNITUDE, X + 9)
+        np.asarray(noisy(pools, MAGNITUDE, X + 9))
 
 
 def test_single_precision_is_rounded_in_its_own_units() -> None:
