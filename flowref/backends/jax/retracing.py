@@ -135,8 +135,32 @@ def saved(live: Live, speak: Callable[..., Any], name: str, x: Any, context: Any
         obj = equinox.tree_deserialise_leaves(file, jax.tree.map(emptied, live.given))
     except Exception as error:
         raise Unsupported(f"equinox does not save it ({one_line(error, 120)})") from error
+    if alike(obj, live.given):  # then there is no other call to trace
+        return Mapped(*live.evaluate(name, x, context))
     out = Stepped(lambda one, other: speak(obj, one, other), x, context)(None, x, context)
     return as_mapped(name, out)
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two trees have one structure, with what is static in it, and the same leaves bit for bit."""
+    try:
+        if jax.tree.structure(one) != jax.tree.structure(other):
+            return False
+        pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+        return all(type(a) is type(b) and identical(a, b) for a, b in pairs)
+    except Exception:  # what is static does not compare, as arrays do not
+        return False
+
+
+def identical(one: Any, other: Any) -> bool:
+    """Whether two leaves are the same, nan included."""
+    if isinstance(one, jax.Array) and jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
+        one, other = jax.random.key_data(one), jax.random.key_data(other)
+    if not isinstance(one, jax.Array | np.ndarray):
+        return bool(one is other or one == other)
+    first, second = np.asarray(one), np.asarray(other)
+    same = (first.dtype, first.shape) == (second.dtype, second.shape)
+    return same and first.tobytes() == second.tobytes()
 
 
 def emptied(leaf: Any) -> Any:
