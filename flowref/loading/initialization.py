@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowref.backends import Backend
+from flowref.loading.size import called
 from flowref.model import Dialect
 
 INITIALIZED = "initialized by its first batch"
@@ -15,12 +16,12 @@ def made_ready(obj: Any, dialect: Dialect, backend: Backend, point: tuple[Any, A
     did. The object is left in eval mode.
     """
     call = dialect.forward or dialect.log_prob
-    if call is None or _runs(obj, call, point):
+    if call is None or _runs(backend, obj, call, point):
         return False
     backend.set_mode(obj, True)
-    _runs(obj, call, point)
+    _runs(backend, obj, call, point)
     backend.set_mode(obj, False)
-    return _runs(obj, call, point)
+    return _runs(backend, obj, call, point)
 
 
 def initializes(
@@ -36,7 +37,7 @@ def initializes(
     states = [_state(obj)]
     for factor in (1.0, 0.75):
         x, context = point
-        if not _runs(obj, call, (factor * x, context)):
+        if not _runs(backend, obj, call, (factor * x, context)):
             return False
         states.append(_state(obj))
         if _same(states[0], states[-1]):  # the first call changes nothing
@@ -57,9 +58,9 @@ def _same(some: list[Any], others: list[Any]) -> bool:
     return all(one.shape == other.shape and bool((one == other).all()) for one, other in pairs)
 
 
-def _runs(obj: Any, call: Any, point: tuple[Any, Any]) -> bool:
+def _runs(backend: Backend, obj: Any, call: Any, point: tuple[Any, Any]) -> bool:
     try:
-        call(obj, *point)
+        called(backend, call, obj, *point)
     except Exception:  # which error is the object's affair
         return False
     return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +22,7 @@ from flowref.loading.kernels import settled as kernel_settled
 from flowref.loading.kernels import spoken as kernel_spoken
 from flowref.loading.recognition import Recognition
 from flowref.loading.settling import points_of, settled
+from flowref.loading.size import is_large
 from flowref.loading.trips import iterating, refinable, round_trip
 from flowref.model import (
     OBJECT,
@@ -43,8 +43,6 @@ from flowref.model import (
 LONGEST = 2e9
 # How deep the parts of an object are looked into for a class of its user.
 DEEPEST = 3
-# Coordinates from which on a subject is probed as it was built: train-mode batches cost too much.
-MANY = 256
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,8 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
             if owned(instance.obj, recognition.adapter.package):
                 with backend.sandbox(0, instance.dtype):
                     facts, conventions = code.derived(instance.copy(), dialect, facts)
-    history: History = "fresh" if math.prod(facts.event_shape) >= MANY else "warm"
+    # Train-mode batches of large events cost too much.
+    history: History = "fresh" if is_large(facts.event_shape) else "warm"
     condition = Condition(dtype=instance.dtype, history=history)
     resolve = recognition.adapter.recognizes
     cost = backend.cost(instance.copy(), dialect, facts, instance.dtype, LONGEST)

@@ -28,6 +28,7 @@ from flowref.loading.drawing import drawing
 from flowref.loading.factory import attributes
 from flowref.loading.initialization import INITIALIZED, initializes, made_ready
 from flowref.loading.instance import GIVE_SHAPE, Instance
+from flowref.loading.size import called, is_large
 from flowref.model import (
     Ambiguous,
     Array,
@@ -40,8 +41,6 @@ from flowref.model import (
     draw,
 )
 
-# Of so many entries on a call may be dear, as of an inverse that takes a pass for each of them.
-MANY = 256
 # Said of log-dets that are cast to single precision, or made in it.
 SINGLE_LADJ = "log-det in single precision, and judged in that"
 Found = TypeVar("Found")
@@ -92,9 +91,8 @@ def settled(
         given = None if context is None else backend.tensor(context, instance.dtype)
         point = backend.tensor(x, instance.dtype), given
         asked = made_ready(obj, dialect, backend, point)
-        settle = partial(user.settle, obj, dialect, *point, facts, chosen)
-        many = math.prod(facts.event_shape) >= MANY
-        spoken = (backend.sparing(settle, of=obj) if many else settle()).saying(*said)
+        asking = partial(settle_with, user.settle, dialect, facts, chosen)
+        spoken = called(backend, asking, obj, *point).saying(*said)
         if not said and "context" not in options:
             hint = contexts.unheard(obj, spoken.dialect, backend, instance.dtype, facts, chosen)
             spoken = replace(spoken, hints=(*spoken.hints, *filter(None, [hint])))
@@ -166,6 +164,18 @@ def settled(
     return facts, spoken, tuple(why)
 
 
+def settle_with(
+    settle: Callable[..., Settled],
+    dialect: Dialect,
+    facts: Facts,
+    chosen: dict[str, str],
+    *called_on: Any,
+) -> Settled:
+    """See `flowref.adapters.user.probing.settle`; last comes what it is called on."""
+    obj, x, context = called_on
+    return settle(obj, dialect, x, context, facts, chosen)
+
+
 def accumulates(
     instance: Instance, dialect: Dialect, x: Array, context: Array | None, default: str = "float32"
 ) -> bool:
@@ -188,7 +198,7 @@ def accumulates(
             obj = instance.copy()
             backend.set_mode(obj, False)
             try:
-                value, ladj = call(obj, value, given)
+                value, ladj = called(backend, call, obj, value, given)
                 dtypes = [str(getattr(backend.array(part), "dtype", "")) for part in (value, ladj)]
             except Exception:  # whether it can be called so is a law's affair
                 return False
@@ -321,7 +331,7 @@ def points_of(facts: Facts) -> tuple[Any, Any]:
     """Ordinary points of the domain, with contexts if there are any."""
     rng = np.random.default_rng(0)
     rows = ROWS
-    if math.prod(facts.event_shape) >= MANY:  # as few as show what is an axis of the batch
+    if is_large(facts.event_shape):  # as few as show what is an axis of the batch
         taken = {*facts.event_shape, *(facts.context_shape or ())}
         rows = next(count for count in (3, 5, ROWS, 11) if count not in taken)
     x = draw(facts.domain, (rows, *facts.event_shape), rng)

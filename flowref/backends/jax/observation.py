@@ -45,9 +45,7 @@ def observe(
     return known
 
 
-def _observed(
-    live: Live, name: str, asked: tuple[Any, ...], seed: int
-) -> tuple[Observation, bool]:
+def _observed(live: Live, name: str, asked: tuple[Any, ...], seed: int) -> tuple[Observation, bool]:
     """What a call does besides returning, and whether other values of these shapes show the same."""
     speak = live.programs.spoken(name)
     drawing = name in KEYED
