@@ -23,6 +23,9 @@ class OnceTraced:
 
     def __call__(self, *args: Any) -> Any:
         """What the function gives."""
+        if not jax.config.jax_enable_x64:
+            # Arrays in double precision that code refers to count as single there, but not in a trace.
+            return self.function(*args)
         leaves, structure = jax.tree.flatten(args)
         avals = [jax.typeof(leaf) for leaf in leaves]
         form = structure, tuple((one.shape, str(one.dtype), one.weak_type) for one in avals)

@@ -10,10 +10,10 @@ import numpy as np
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import BATCHED, POINTWISE, Probe, probes, same
 from flowref.laws.common.requirements import repeatable
-from flowref.laws.conduct.state import NUDGE, not_fixed
+from flowref.laws.conduct.state import not_fixed, nudge
 from flowref.model import Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Living
-from flowref.model.steps import Eval, Nudge, Overwrite, Step, Train
+from flowref.model.steps import Eval, Overwrite, Step, Train
 
 Steps = Sequence[Step[Any]]
 
@@ -36,7 +36,7 @@ def same_tensor(flow: Living, batch: Batch) -> Residual:
     asked: list[Step[Any]] = [probe.step() for probe in probed]
     lives: dict[str, tuple[Steps, Steps]] = {}
     if flow.stateful and flow.trainable and not_fixed(flow):
-        step: Steps = [Train(), Nudge(batch.seed, NUDGE), Eval()]
+        step: Steps = [Train(), nudge(flow, batch), Eval()]
         lives["an optimizer's step"] = [*step, *asked], [*held, *step, *held]
     if rows > 1:
         # Each point becomes the one before it, which is a point that the call takes.

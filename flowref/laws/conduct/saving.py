@@ -11,7 +11,7 @@ import numpy as np
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import WITH_KERNELS, Probe, lived, normalizing_probe, probes, same
 from flowref.laws.common.requirements import any_batch, has_modules, in_double, repeatable
-from flowref.laws.conduct.state import NUDGE, Steps, movable
+from flowref.laws.conduct.state import Steps, movable, nudge
 from flowref.laws.conduct.training_batches import ROWS, ordinary_rows
 from flowref.model import (
     EXACT,
@@ -25,7 +25,7 @@ from flowref.model import (
     law,
 )
 from flowref.model.abilities import Living
-from flowref.model.steps import Cast, Eval, Nudge, Restore, Rounded, Run, Save, State, Train
+from flowref.model.steps import Cast, Eval, Restore, Rounded, Run, Save, State, Train
 
 MENDED = (
     "raise on such a batch, or bound its spread from below; who never has one says so with the "
@@ -54,7 +54,7 @@ def restore_equals(flow: Living, batch: Batch) -> Residual:
     plain, error = attempt(flow.play, [Eval(), *asked, *quiet])
     if error:
         quiet, plain = [], flow.play([Eval(), *asked])
-    moved = Nudge(batch.seed, NUDGE)
+    moved = nudge(flow, batch)
     note = "after loading the saved state_dict into the same object the result differs"
     evaluated: Steps = [Eval(), *asked, Save(), Train(), moved, Restore(), Eval(), *asked]
     trained: Steps = [Train(), Save(), moved, Eval(), *asked, *quiet, Restore(), *asked, *quiet]

@@ -4,6 +4,7 @@ nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from flowref.laws.common.probes import (
     same,
 )
 from flowref.laws.common.requirements import has_modules, has_parameters, repeatable
+from flowref.laws.common.structure import LARGE
 from flowref.model import ADVICE, EXACT, Batch, Life, Residual, Unsupported, law, requires
 from flowref.model.abilities import Flow, Living
 from flowref.model.call import How
@@ -38,6 +40,8 @@ from flowref.model.steps import (
 Steps = Sequence[Step[Any]]
 # How far an optimizer is imagined to move the parameters between two calls.
 NUDGE = 0.3
+# And those of events of many entries, whose wide nets bear less.
+SLIGHT = 0.01
 UNTRAINABLE = "it refuses to be trained here"
 # Training steps before and while live tensors are counted: the first ones may allocate what is kept
 # for good.
@@ -48,6 +52,12 @@ SETTLE, WATCH = 3, 20
 def not_fixed(flow: Flow) -> bool:
     """Parameters may be moved unless someone said otherwise."""
     return not flow.promises.get("fixed")
+
+
+def nudge(flow: Flow, batch: Batch) -> Nudge:
+    """An optimizer's step."""
+    large = math.prod(flow.event_shape) > LARGE
+    return Nudge(batch.seed, SLIGHT if large else NUDGE)
 
 
 # Something deterministic whose parameters may be moved.
@@ -209,7 +219,7 @@ def caches_follow_parameters(flow: Living, batch: Batch) -> Residual:
     asked = [*(probe.step() for probe in probes(flow, batch, calls=WITH_KERNELS)), *quiet]
     # Parameters move in train mode, as in training: a cache documented to live from eval() to
     # train() is fine.
-    moved: Steps = [Train(), Nudge(batch.seed, NUDGE), Eval()]
+    moved: Steps = [Train(), nudge(flow, batch), Eval()]
     note = "a call made before the parameters moved changes the result of a call made after"
     return lives_agree(flow, batch, [Eval(), *moved], [Eval(), *asked, *moved], note, hows)
 
