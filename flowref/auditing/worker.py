@@ -114,12 +114,14 @@ def name_of(law: Law) -> str | Law:
 @functools.lru_cache(maxsize=1)
 def make_ready(target: Target) -> None:
     """Let this process give back what a heavy target frees, from the first calls on, which show
-    whether it is one.
+    whether it is one. What takes hundreds of passes asks for the same few blocks over and over, and
+    would be given zeros each time.
     """
     from flowref import loading
 
     give_back()
-    if not loading.recipe_of(target).facts.cost.heavy:
+    cost = loading.recipe_of(target).facts.cost
+    if not cost.heavy or any(call.repeats for call in cost.calls.values()):
         give_back(LARGEST)
 
 
