@@ -50,6 +50,7 @@ def no_piling_up(flow: MappedDensity, batch: Batch) -> Residual:
     Samples that are cut off at an end of the data, such as 0 or 1, are left out. Of large events that
     are dear to sample a few are drawn, and the latents of all their entries looked at together.
     """
+    ways = normalizing_calls(flow)  # either, where user code does not say which it is
     large = math.prod(flow.density_shape) >= LARGE
     pooled = flow.facts.cost.of("sample").repeats and large
     count = DEAR_ROWS if pooled else min(ROWS, number(flow))
@@ -63,7 +64,7 @@ def no_piling_up(flow: MappedDensity, batch: Batch) -> Residual:
         raise Undecidable("most of its samples lie at an end of the data")
     most = looked_at = count * (math.prod(flow.density_shape) if pooled else 1)
     allowed = MET if pooled else FEW
-    for which in normalizing_calls(flow):  # either, where user code does not say which it is
+    for which in ways:
         out, error = attempt(flow.calls[which], x[kept], None)
         if error:
             raise Undecidable(f"{which} refuses samples ({error})")
