@@ -25,7 +25,8 @@ from flowref.model import Status, Target, TargetError
 
 # Each stage imports only those before it.
 ORDER = (
-    "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "source", "factory", "instance", "size", "initialization",
+    "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "source", "factory", "instance", "size",
+    "initialization",
     "recognition", "declared", "kernels", "clamps", "drawing", "settling", "trips", "estimates", "probing", "kinds",
     "place", "recipe", "load_subject",
 )  # fmt: skip

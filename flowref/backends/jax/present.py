@@ -26,6 +26,7 @@ from flowref.backends.jax.programs import POINTWISE, padded, programs_of, rows_o
 from flowref.backends.jax.refining import refined
 from flowref.backends.jax.retracing import own
 from flowref.backends.jax.sandbox import sandbox
+from flowref.backends.jax.stopping import Stopped
 from flowref.backends.jax.training import REACH, trained
 from flowref.backends.jax.trees import apart, cast, moved, moving
 from flowref.model import REAL, Call, Condition, Dialect, Facts, Subject, derive, draw, one_line
@@ -64,6 +65,9 @@ def present(
     )  # fmt: skip
     if not programs.traced:
         look(live)
+    if any(programs.stopped):
+        pairs = zip(live.moving, programs.stopped, strict=True)
+        live.moving = [moves and not stopped for moves, stopped in pairs]
     scale = condition.scale
     if condition.history == "trained":
         scale, live = REACH, live.having(trained(live))
@@ -112,7 +116,10 @@ def kept_of(obj: Any, dialect: Dialect, facts: Facts) -> list[bool]:
 
 
 def look(live: Live) -> None:
-    """See which calls can be traced, and whether results of a row depend on no other row."""
+    """See which calls can be traced, whether results of a row depend on no other row, and of which arrays
+    no call lets a gradient pass.
+    """
+    stopped = Stopped(len(live.leaves))
     for name in POINTWISE:
         if getattr(live.dialect, name) is None:
             continue
@@ -129,13 +136,14 @@ def look(live: Live) -> None:
         live.programs.traced[name] = ""
         with live.calling():
             try:
-                jax.eval_shape(live.programs.pair(name), live.leaves, x, context)
+                stopped.note(jax.make_jaxpr(live.programs.pair(name))(live.leaves, x, context))
             except UNTRACEABLE as error:
                 live.programs.traced[name] = one_line(error, 200)
             except Exception:  # what a call raises at such points is the laws' affair
                 continue
         if name == "forward" and not live.programs.traced[name]:
             live.programs.padded = alone(live, x, context)
+    live.programs.stopped = stopped.flags
 
 
 def alone(live: Live, x: Any, context: Any) -> bool:

@@ -233,6 +233,28 @@ class Plain:
         self.scale, self.steps = jnp.array([2.0, 3.0]), [1, "a"]
 
 
+def test_arrays_whose_gradients_are_stopped_are_constants() -> None:
+    """What every call keeps gradients from is not moved, as masks and means that are leaves; what one
+    direction alone keeps them from is a parameter.
+    """
+
+    def there(obj: Any, x: Any, context: Any) -> Any:
+        shift = jax.lax.stop_gradient(obj["shift"])
+        return x * jnp.exp(obj["log_scale"]) + shift, obj["log_scale"].sum(-1)
+
+    def back(obj: Any, y: Any, context: Any) -> Any:
+        shift, scale = jax.lax.stop_gradient((obj["shift"], obj["log_scale"]))
+        return (y - shift) * jnp.exp(-scale), -obj["log_scale"].sum(-1)
+
+    made = subject(dialect=Dialect(forward=there, inverse=back))
+    still = subject(dialect=Dialect(forward=there, inverse=back), scale=0.5)
+    assert made.forward is not None and still.forward is not None
+    zero = np.zeros((1, 3))
+    assert np.array_equal(made.forward(zero, None).value, still.forward(zero, None).value)
+    one = np.ones((1, 3))
+    assert not np.allclose(made.forward(one, None).value, still.forward(one, None).value)
+
+
 def test_derivatives_start_from_one_trace() -> None:
     """The code of a call runs once, however much is derived from it at points of one shape."""
     runs = []
