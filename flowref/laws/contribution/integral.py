@@ -9,6 +9,7 @@ import numpy as np
 
 from flowref.laws.contribution.calls import Given, guarded
 from flowref.laws.contribution.places import SAY, placed
+from flowref.laws.contribution.tails import infinite_variance
 from flowref.laws.contribution.weighing import cut, weighed
 from flowref.model import STATISTICAL, Batch, Residual, Undecidable, law, requires
 from flowref.model.abilities import Flow, Pushing
@@ -40,7 +41,7 @@ def few_entries(flow: Flow) -> bool:
     effort=2,
     size=1,
     applies=few_entries,
-    version=2,
+    version=3,
     source="importance sampling: e^V q(z) is on average over what forward draws a density of x "
     "(Nielsen et al., arXiv:2007.02731; Wu et al., arXiv:2002.06707), so that its mass is 1",
 )
@@ -54,21 +55,24 @@ def integral(flow: Pushing, batch: Batch) -> Residual:
     """
     flow = cast(Pushing, Given(flow, batch))
     place = placed(flow, batch.seed)
-    excess, mean, error = 0.0, 1.0, 0.0
+    excess, mean, error, rare = 0.0, 1.0, 0.0, False
     for stage, count in enumerate(STAGES):
         seed = batch.seed + 1000 * stage
         try:
-            mean, error = guarded(weighed(flow, place.support, count, seed)[2])
+            log_w = weighed(flow, place.support, count, seed)[2]
+            mean, error = guarded(log_w)
+            rare = infinite_variance(np.exp(log_w - log_w.max()))
         except Undecidable:
             # However much the heaviest hold: what is left of them when they are cut may be too much.
             least = cut(flow, place.support, count, seed, MOST)
             if least is None or least[0] - 1 <= max(ERRORS * least[1], SHARE):
                 raise
-            mean, error = least
+            (mean, error), rare = least, False
         excess = abs(mean - 1) / max(ERRORS * error, SHARE)
         if excess <= 1:
             break
-    if excess > 1 and mean < 1 and error * np.sqrt(STAGES[-1]) > UNEVEN * mean:
+    uneven = error * np.sqrt(STAGES[-1]) > UNEVEN * mean
+    if excess > 1 and mean < 1 and (uneven or rare):
         raise Undecidable(
             f"its weights are uneven: a mass of {mean:.3g} may miss what is rarely drawn"
         )

@@ -45,6 +45,10 @@ class Bump(NamedTuple):
     wide_z: Array
 
 
+# A bump that so small a share of draws meets is none that they tell of.
+RARE = 1e-6
+
+
 class Means(NamedTuple):
     """Of a bump: its mass by forward and by backward draws, and their standard errors."""
 
@@ -67,7 +71,7 @@ class Means(NamedTuple):
     effort=2,
     size=1,
     applies=few_entries,
-    version=2,
+    version=3,
     source="V = log p(x | z) - log q(z | x) (Nielsen et al., arXiv:2007.02731): q(z | x) e^V is p(x | z), at "
     "each pair, so that a bump around one has one mass",
 )
@@ -154,7 +158,7 @@ def masses(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> 
         return None
     forward, backward = float(weights.mean()), float(heights.mean())
     errors = error_of(weights), error_of(heights)
-    if not backward or errors[1] > KNOWN * backward:
+    if backward < RARE or errors[1] > KNOWN * backward:
         return None
     heavy = weights.max() > HEAVIEST * max(weights.sum(), 1e-300) and forward > 0
     if heavy:

@@ -11,6 +11,7 @@ from flowref.laws.contribution.calls import Given
 from flowref.laws.contribution.filling import filled
 from flowref.laws.contribution.integral import ERRORS, SHARE, STAGES, UNEVEN, few_entries
 from flowref.laws.contribution.sets import drawn_on
+from flowref.laws.contribution.tails import infinite_variance
 from flowref.laws.contribution.weighing import weighed
 from flowref.model import STATISTICAL, Array, Batch, Residual, Support, Undecidable, law
 from flowref.model.abilities import TwoWay
@@ -24,6 +25,7 @@ from flowref.model.abilities import TwoWay
     effort=2,
     size=1,
     applies=few_entries,
+    version=2,
     source="importance sampling: the layer's inverse draws from the density that its contributions give "
     "(Nielsen et al., arXiv:2007.02731, where V is defined by both conditionals)",
 )
@@ -34,7 +36,7 @@ def two_ways(flow: TwoWay, batch: Batch) -> Residual:
 
     Two stages; violated only if a larger one with fresh draws confirms.
     """
-    excess, apart, error, uneven = 0.0, 0.0, 0.0, 0.0
+    excess, apart, error, uneven = 0.0, 0.0, 0.0, False
     flow = cast(TwoWay, Given(flow, batch))
     inside = filled(flow, batch.seed)
     for stage, count in enumerate(STAGES):
@@ -42,7 +44,7 @@ def two_ways(flow: TwoWay, batch: Batch) -> Residual:
         excess = apart / max(ERRORS * error, SHARE)
         if excess <= 1:
             break
-    if excess > 1 and uneven > UNEVEN:
+    if excess > 1 and uneven:
         raise Undecidable("its weights are uneven: they may miss what is rarely drawn")
     return Residual(
         np.array([excess]),
@@ -53,9 +55,9 @@ def two_ways(flow: TwoWay, batch: Batch) -> Residual:
     )
 
 
-def gap(flow: TwoWay, inside: Support, count: int, seed: int) -> tuple[float, float, float]:
-    """The difference of means that is largest beside its standard error, that, and the spread of
-    weights beside their mean.
+def gap(flow: TwoWay, inside: Support, count: int, seed: int) -> tuple[float, float, bool]:
+    """The difference of means that is largest beside its standard error, that, and whether weights are
+    spread so far that rare ones may be missing.
     """
     proposal, x, log_w = weighed(flow, inside, count, seed)
     latents = drawn_on(inside, flow.latent_shape, np.random.default_rng(seed + 7), count)
@@ -75,7 +77,8 @@ def gap(flow: TwoWay, inside: Support, count: int, seed: int) -> tuple[float, fl
     errors = np.sqrt((rest.var(0) + backward.var(0)) / count)
     apart = np.abs(means - backward.mean(0))
     worst = int(np.argmax(apart / np.maximum(ERRORS * errors, SHARE)))
-    return float(apart[worst]), float(errors[worst]), float(weights.std() / total)
+    uneven = bool(weights.std() > UNEVEN * total) or infinite_variance(weights)
+    return float(apart[worst]), float(errors[worst]), uneven
 
 
 def features(x: Array) -> Array:
