@@ -91,8 +91,11 @@ def settled(
         given = None if context is None else backend.tensor(context, instance.dtype)
         point = backend.tensor(x, instance.dtype), given
         asked = made_ready(obj, dialect, backend, point)
-        asking = partial(settle_with, user.settle, dialect, facts, chosen)
-        spoken = called(backend, asking, obj, *point).saying(*said)
+
+        def settle(obj: Any, x: Any, context: Any) -> Settled:
+            return user.settle(obj, dialect, x, context, facts, chosen)
+
+        spoken = called(backend, settle, obj, *point).saying(*said)
         if not said and "context" not in options:
             hint = contexts.unheard(obj, spoken.dialect, backend, instance.dtype, facts, chosen)
             spoken = replace(spoken, hints=(*spoken.hints, *filter(None, [hint])))
@@ -162,18 +165,6 @@ def settled(
                 "log-likelihoods, say ?returns=log_prob"
             )
     return facts, spoken, tuple(why)
-
-
-def settle_with(
-    settle: Callable[..., Settled],
-    dialect: Dialect,
-    facts: Facts,
-    chosen: dict[str, str],
-    *called_on: Any,
-) -> Settled:
-    """See `flowref.adapters.user.probing.settle`; last comes what it is called on."""
-    obj, x, context = called_on
-    return settle(obj, dialect, x, context, facts, chosen)
 
 
 def accumulates(
