@@ -25,6 +25,7 @@ from flowref.backends.jax.observation import observe
 from flowref.backends.jax.programs import POINTWISE, padded, programs_of, rows_of
 from flowref.backends.jax.refining import refined
 from flowref.backends.jax.retracing import own
+from flowref.backends.jax.rules import has_rule_of_its_own
 from flowref.backends.jax.sandbox import sandbox
 from flowref.backends.jax.stopping import Stopped
 from flowref.backends.jax.training import REACH, trained
@@ -136,7 +137,9 @@ def look(live: Live) -> None:
         live.programs.traced[name] = ""
         with live.calling():
             try:
-                stopped.note(jax.make_jaxpr(live.programs.pair(name))(live.leaves, x, context))
+                trace = jax.make_jaxpr(live.programs.pair(name))(live.leaves, x, context)
+                stopped.note(trace)
+                live.programs.ruled[name] = has_rule_of_its_own(trace.jaxpr)
             except UNTRACEABLE as error:
                 live.programs.traced[name] = one_line(error, 200)
             except Exception:  # what a call raises at such points is the laws' affair
@@ -171,13 +174,16 @@ def subject_of(live: Live, name: str, condition: Condition, scale: float) -> Sub
     sure = dialect.push is None
     traceable = not any(live.programs.traced.values())
     part_names, part_maps = parts.parts_of(live)
+    facts = live.facts
+    if live.programs.ruled.get("inverse"):
+        facts = replace(facts, promises={**facts.promises, "own-rule": True})
 
     def able(holds: object, ability: Any) -> Any:
         return partial(ability, live) if holds and traceable else None
 
     return Subject(
         name=name,
-        facts=live.facts,
+        facts=facts,
         dtype=condition.dtype,
         scale=scale,
         normalizing=dialect.normalizing,

@@ -63,6 +63,7 @@ class Programs:
         self.once: dict[str, OnceTraced] = {}
         self.observed: dict[Any, Any] = {}  # see `observation.py`
         self.padded = True
+        self.ruled: dict[str, bool] = {}  # see `rules.py`
         self.stopped: list[bool] = []  # see `stopping.py`
         self.traced: dict[str, str] = {}  # what tracing a call raised, empty where it did not
 

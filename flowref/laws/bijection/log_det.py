@@ -165,9 +165,11 @@ def log_det_antisymmetry(flow: Invertible, batch: Batch) -> Residual:
 
 def arbitrate_product(flow: DifferentiableInvertible, point: Batch) -> tuple[dict[str, Any], str]:
     """Differences of an inverse that solves its coordinates one by one: where they are the inverse
-    matrix, autograd lost what the loop wrote into place, and the map is right.
+    matrix, autograd lost what the loop wrote into place, and the map is right. Whoever wrote the rule of
+    derivatives himself is held to it.
     """
-    if point.x[0].size < 2 or not one_by_one(flow, point):
+    ruled = flow.promises.get("own-rule")
+    if ruled or point.x[0].size < 2 or not one_by_one(flow, point):
         return {}, ""
     y = flow.forward(point.x, point.context).value
     try:

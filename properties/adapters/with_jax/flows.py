@@ -366,3 +366,33 @@ class Numbered(eqx.Module):
 def numbered(slip: str = "") -> Any:
     """The module."""
     return Numbered(0.5, slip)
+
+
+def ruled(slip: bool = False) -> Any:
+    """Two functions, of which one solves in a loop and has a rule of derivatives of its own."""
+    height = jnp.array([0.8, -0.4, 0.5])
+
+    def slope(x: Any) -> Any:
+        return 1 + height / jnp.cosh(x) ** 2
+
+    @jax.custom_jvp
+    def solved(z: Any) -> Any:
+        def step(_: int, x: Any) -> Any:
+            return x - (x + height * jnp.tanh(x) - z) / slope(x)
+
+        return jax.lax.fori_loop(0, 9, step, z)
+
+    @solved.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        x = solved(*primals)
+        rise = slope(x)
+        return x, tangents[0] * rise if slip else tangents[0] / rise
+
+    def forward(x: Any) -> Any:
+        return x + height * jnp.tanh(x), jnp.log(slope(x)).sum(-1)
+
+    def inverse(z: Any) -> Any:
+        x = solved(z)
+        return x, -jnp.log(slope(x)).sum(-1)
+
+    return forward, inverse

@@ -41,6 +41,12 @@ def test_mutants_of_jax_are_caught(mutant: Mutant) -> None:
     assert healthy.status is Status.HOLDS
 
 
+def test_a_rule_of_derivatives_is_held_to_what_it_says() -> None:
+    """Whoever writes the rule of a loop that solves is accused where it is wrong, and not where it is right."""
+    assert status("ruled?slip=true", "bijection/jacobian-inverse-product") is Status.VIOLATED
+    assert status("ruled?slip=false", "bijection/jacobian-inverse-product") is Status.HOLDS
+
+
 @pytest.mark.parametrize(
     ("spec", "law"),
     [

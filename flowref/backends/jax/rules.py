@@ -1,0 +1,40 @@
+"""Rules of derivatives that the code under audit has of its own (`jax.custom_jvp`, `jax.custom_vjp`), and
+not those of libraries.
+"""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+RULED = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
+LIBRARIES = tuple(
+    str(Path(sysconfig.get_path(name)).resolve()) for name in ("purelib", "platlib", "stdlib")
+)
+
+
+def has_rule_of_its_own(jaxpr: Jaxpr) -> bool:
+    """Whether a program, or one that it runs, has a rule that no library wrote."""
+    for equation in jaxpr.eqns:
+        inner = [
+            inside.jaxpr if isinstance(inside, ClosedJaxpr) else inside
+            for value in equation.params.values()
+            for inside in (value if isinstance(value, tuple | list) else (value,))
+            if isinstance(inside, ClosedJaxpr | Jaxpr)
+        ]
+        if equation.primitive.name in RULED and any(map(_written_here, inner)):
+            return True
+        if any(map(has_rule_of_its_own, inner)):
+            return True
+    return False
+
+
+def _written_here(jaxpr: Jaxpr) -> bool:
+    """Whether a function stands in no library, by what is noted for messages of errors: "solve at
+    /home/me/flow.py:27".
+    """
+    said = getattr(getattr(jaxpr, "debug_info", None), "func_src_info", None) or ""
+    place = said.rpartition(" at ")[2].rpartition(":")[0]
+    return bool(place) and not str(Path(place).resolve()).startswith(LIBRARIES)
