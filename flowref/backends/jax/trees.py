@@ -34,10 +34,6 @@ FOREIGN = frozenset(
 )
 
 
-# What an ordinary object calls the arrays that are trained.
-PARAMETERS = frozenset({"params", "parameters", "weights", "theta"})
-
-
 @dataclass(frozen=True)
 class Tree:
     """An object without its floating arrays. ``entries``: for each leaf of the structure None where
@@ -203,8 +199,7 @@ def _filled_cell(cell: Any) -> bool:
 def moving(obj: Any) -> list[bool]:
     """For each floating array of an object, whether training moves it: arrays of JAX in a pytree, but
     those that a library marks as not trained, and those of zeros and ones, which are masks. Of an
-    ordinary object nothing but a name tells whether its arrays are parameters or constants, so that
-    others stay.
+    ordinary object nothing tells whether its arrays are parameters or constants, so that they stay.
     """
     leaves, tree = apart(obj)
     frozen = {
@@ -220,24 +215,12 @@ def moving(obj: Any) -> list[bool]:
 
 
 def _outside(tree: Tree, outside: bool = True) -> Iterator[bool]:
-    """For each floating array, whether it stands in no opened object, or there among what is called its
-    parameters.
-    """
-    for entry, name in zip(tree.entries, _attributes(tree), strict=True):
-        free = outside or name in PARAMETERS
+    """For each floating array, whether it stands in no opened object."""
+    for entry in tree.entries:
         if entry is None:
-            yield free
+            yield outside
         elif isinstance(entry, Tree):
-            yield from _outside(entry, name in PARAMETERS)
-
-
-def _attributes(tree: Tree) -> Iterator[str]:
-    """For each entry of an opened object the attribute that it stands in; of others nothing."""
-    if tree.kind is None:
-        yield from [""] * len(tree.entries)
-        return
-    for name, child in zip(tree.names, tree.structure.children(), strict=True):
-        yield from [name] * child.num_leaves
+            yield from _outside(entry, False)
 
 
 def is_frozen(node: Any) -> bool:

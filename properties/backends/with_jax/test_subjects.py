@@ -300,19 +300,6 @@ def test_objects_are_taken_apart_and_put_together() -> None:
     assert backend.fingerprint(obj) != backend.fingerprint(made)
 
 
-def test_what_an_ordinary_object_calls_its_parameters_is_moved() -> None:
-    """Wherever it stands in a list or a mapping, and nothing else of it."""
-    inner = SimpleNamespace(weights=jnp.array([1.0, 2.5]), kept=jnp.array([3.0, 0.5]))
-    obj = SimpleNamespace(
-        kept=jnp.array([0.25]), params={"a": jnp.array([2.0]), "b": [jnp.array([4.0])]}, inner=inner
-    )
-    moves = {
-        float(leaf[0]): moves
-        for leaf, moves in zip(trees.apart(obj)[0], trees.moving(obj), strict=True)
-    }
-    assert moves == {0.25: False, 2.0: True, 4.0: True, 1.0: True, 3.0: False}
-
-
 def test_masks_are_not_moved() -> None:
     """Arrays of zeros and ones, of numpy and of ordinary objects are not trained."""
     obj = {"mask": jnp.array([0.0, 1.0]), "start": jnp.zeros(2), "table": np.array([0.5, 0.3])}
