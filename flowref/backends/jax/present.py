@@ -139,7 +139,7 @@ def look(live: Live) -> None:
             try:
                 trace = jax.make_jaxpr(live.programs.pair(name))(live.leaves, x, context)
                 stopped.note(trace)
-                live.programs.ruled[name] = has_rule_of_its_own(trace.jaxpr)
+                live.programs.ruled[name] = has_rule_of_its_own(trace)
             except UNTRACEABLE as error:
                 live.programs.traced[name] = one_line(error, 200)
             except Exception:  # what a call raises at such points is the laws' affair

@@ -9,26 +9,23 @@ from pathlib import Path
 
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
+from flowref.backends.jax.counting import equations, programs_of
+
 RULED = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
 LIBRARIES = tuple(
     str(Path(sysconfig.get_path(name)).resolve()) for name in ("purelib", "platlib", "stdlib")
 )
 
 
-def has_rule_of_its_own(jaxpr: Jaxpr) -> bool:
+def has_rule_of_its_own(program: ClosedJaxpr) -> bool:
     """Whether a program, or one that it runs, has a rule that no library wrote."""
-    for equation in jaxpr.eqns:
-        inner = [
-            inside.jaxpr if isinstance(inside, ClosedJaxpr) else inside
-            for value in equation.params.values()
-            for inside in (value if isinstance(value, tuple | list) else (value,))
-            if isinstance(inside, ClosedJaxpr | Jaxpr)
-        ]
-        if equation.primitive.name in RULED and any(map(_written_here, inner)):
-            return True
-        if any(map(has_rule_of_its_own, inner)):
-            return True
-    return False
+    return any(
+        _written_here(one.jaxpr if isinstance(one, ClosedJaxpr) else one)
+        for equation in equations(program)
+        if equation.primitive.name in RULED
+        for value in equation.params.values()
+        for one in programs_of(value)
+    )
 
 
 def _written_here(jaxpr: Jaxpr) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
+from flowref.backends.jax.counting import equations
 from flowref.backends.jax.primitives import CALLS
 
 STOP = "stop_gradient"
@@ -26,7 +27,7 @@ class Stopped:
 
     def note(self, closed: ClosedJaxpr) -> None:
         """Look at a call, whose first arguments are the arrays."""
-        if STOP not in names(closed.jaxpr):
+        if not any(equation.primitive.name == STOP for equation in equations(closed)):
             for seen in self.seen:
                 seen.add(False)
             return
@@ -59,15 +60,3 @@ def uses(jaxpr: Jaxpr, variable: Any) -> Iterator[bool]:
             yield from uses(jaxpr, equation.outvars[0])
         else:
             yield False
-
-
-def names(jaxpr: Jaxpr) -> set[str]:
-    """The primitives of a program, of those that it runs too."""
-    found: set[str] = set()
-    for equation in jaxpr.eqns:
-        found.add(equation.primitive.name)
-        for value in equation.params.values():
-            for inside in value if isinstance(value, tuple | list) else (value,):
-                if isinstance(inside, ClosedJaxpr | Jaxpr):
-                    found |= names(inside.jaxpr if isinstance(inside, ClosedJaxpr) else inside)
-    return found
