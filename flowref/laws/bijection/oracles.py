@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flowref.laws.bijection.at_size import pulled_truly
-from flowref.laws.bijection.told_once import told_once
+from flowref.laws.bijection.told_once import told_against, told_once
 from flowref.laws.common.arithmetic import (
     differences,
     finite_rows,
@@ -102,7 +102,8 @@ def against_structure(
     flow: Walked, which: str, x: Array, context: Array | None, out: Mapped
 ) -> Residual:
     """The same of an event too large for its Jacobian: by structure, or by parts."""
-    claimed, told = reported(flow, out, len(x)), told_once(flow, which, x, context)
+    claimed = reported(flow, out, len(x))
+    told = told_against(flow, which, x, context, claimed)
     decidable = finite_rows(out.value, told.log_det) & told.known
     road = told.how
     if told.estimated:

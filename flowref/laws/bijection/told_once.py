@@ -1,8 +1,9 @@
 """The log-det that structure tells, where telling it takes long: once, and not again under noise.
 
-Structure is verified by predictions, and by how much they are missed is the error of what it tells; so
-its rounding is known without noise. Entries that are taken as they come are told again under noise,
-once, for theirs.
+Structure is verified by predictions, and by how much they are missed is the error of what it tells. Entries
+that are taken as they come are told again under noise, once, for their rounding. So is a derivative that
+every prediction shares before what was reported is held against it: that of a sigmoid, s (1 - s), has
+lost ten digits at 25, and is the same in all of them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from flowref.laws.bijection.at_size import log_det_of
 from flowref.laws.common.structure import Told
 from flowref.model import Array
 from flowref.model.abilities import Rounded, Walked, offers
+from flowref.model.means import means
 
 # Noise, by how much it is louder than rounding, and how many times its effect is allowed for.
 NOISE = {"float64": (2.0**-43, 2.0**10, 64.0), "float32": (2.0**-24, 1.0, 32.0)}
@@ -25,6 +27,8 @@ NOISE = {"float64": (2.0**-43, 2.0**10, 64.0), "float32": (2.0**-24, 1.0, 32.0)}
 NEAR = 1e-6
 # Roads whose error is measured as they are taken, and what is remembered of one subject.
 MEASURED, REMEMBERED = ("elementwise", "coupling", "position by position"), 4
+# A gap of so little, relatively, is not asked about.
+UNASKED = 2.0**-49
 
 
 class RoundedWalked(Walked, Rounded, Protocol):
@@ -32,13 +36,14 @@ class RoundedWalked(Walked, Rounded, Protocol):
 
 
 class Remembered(NamedTuple):
-    """What was told of a call of an object at some points."""
+    """What was told of a call of an object at some points; ``asked``: whether with all its rounding."""
 
     built: int
     which: str
     x: Array
     context: Array | None
     told: Told
+    asked: bool = False
 
 
 _MEMORY: weakref.WeakKeyDictionary[Any, list[Remembered]] = weakref.WeakKeyDictionary()
@@ -51,19 +56,53 @@ def told_once(flow: Walked, which: str, x: Array, context: Array | None) -> Told
     if not (flow.facts.cost.heavy and offers(flow, RoundedWalked)):
         return log_det_of(flow, which, x, context)
     memory, rounding = _memory_of(flow.walk), flow.rounding()
-    call = flow.built(), which
-    for one in reversed(memory):
-        there = beside(one.x, x) if rounding else np.array_equal(one.x, x)
-        if (one.built, one.which) == call and alike(one.context, context) and there:
-            return one.told
+    found = _found(memory, flow, which, x, context)
+    if found is not None:
+        return found.told
     told = log_det_of(flow, which, x, context)
     if rounding:
         return told
-    if any(how not in MEASURED for how in _roads(told)):
+    asked = _as_they_come(told)
+    if asked:
         told = replace(told, error=told.error + _moved(flow, which, x, context, told))
-    memory.append(Remembered(*call, x.copy(), context, told))
+    memory.append(Remembered(flow.built(), which, x.copy(), context, told, asked))
     del memory[:-REMEMBERED]
     return told
+
+
+def told_against(
+    flow: Walked, which: str, x: Array, context: Array | None, reported: Array
+) -> Told:
+    """The same where a log-det was reported, ``(batch,)``: if that is another one, with the rounding of
+    all that was told. One telling under noise finds too little of it once in a hundred times; an
+    accusation needs another one, beside the point.
+    """
+    told = told_once(flow, which, x, context)
+    if told.estimated or not (flow.facts.cost.heavy and offers(flow, RoundedWalked)):
+        return told
+    memory = _memory_of(flow.walk)
+    found = _found(memory, flow, which, x, context)
+    if flow.rounding() or (_as_they_come(told) if found is None else found.asked):
+        return told
+    gap = np.abs(reported - told.log_det) - UNASKED * (4 + np.abs(told.log_det))
+    if not (gap > told.error)[told.known].any():
+        return told
+    means().draw_on_reserve()
+    grown = replace(told, error=told.error + _moved(flow, which, x, context, told))
+    memory[:] = [one._replace(told=grown, asked=True) if one is found else one for one in memory]
+    return grown
+
+
+def _found(
+    memory: list[Remembered], flow: RoundedWalked, which: str, x: Array, context: Array | None
+) -> Remembered | None:
+    """What was told of a call at these points, or, under noise, beside them."""
+    rounding, call = flow.rounding(), (flow.built(), which)
+    for one in reversed(memory):
+        there = beside(one.x, x) if rounding else np.array_equal(one.x, x)
+        if (one.built, one.which) == call and alike(one.context, context) and there:
+            return one
+    return None
 
 
 def beside(there: Array, x: Array) -> bool:
@@ -83,6 +122,11 @@ def _memory_of(walk: Callable[..., bool]) -> list[Remembered]:
         return _MEMORY.setdefault(walk, [])
     except TypeError:  # it cannot be referred to
         return []
+
+
+def _as_they_come(told: Told) -> bool:
+    """Whether any entries were taken so."""
+    return any(how not in MEASURED for how in _roads(told))
 
 
 def _roads(told: Told) -> list[str]:

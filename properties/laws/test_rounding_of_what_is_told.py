@@ -1,0 +1,72 @@
+"""A log-det that structure tells has the rounding of the derivatives that it is read off, which all
+predictions share: it is asked for before what was reported is held against it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flowref.laws.bijection.told_once import NOISE, told_against
+from flowref.laws.common.structure import Told
+
+X = np.arange(6.0).reshape(2, 3)
+TRUE, MOVED = np.array([5.0, -3.0]), 1e-7
+
+
+class Walked:
+    """A map of which structure tells a log-det, that noise moves; ``tellings``: how often it was asked."""
+
+    def __init__(self, how: str = "elementwise") -> None:
+        self.facts = SimpleNamespace(
+            cost=SimpleNamespace(heavy=True),
+            coupling=None,
+        )
+        self.dtype, self.forward = "float64", id
+        self.how, self.noisy, self.tellings = how, False, 0
+        self.walk = self.walked  # the same object each time: what was told is remembered with it
+
+    def built(self) -> int:
+        """Always the same object."""
+        return 0
+
+    def rounding(self) -> bool:
+        """Whether noise is on."""
+        return self.noisy
+
+    @contextlib.contextmanager
+    def noise(self, seed: int, magnitude: float) -> Iterator[None]:
+        """Noise, which moves what is told by as many times as it is louder than rounding."""
+        self.noisy = True
+        yield
+        self.noisy = False
+
+    def walked(self, which: str, x: Any, context: Any, visitor: Any) -> bool:
+        """Tell it."""
+        self.tellings += 1
+        louder = NOISE["float64"][1]
+        told = TRUE + self.noisy * louder * MOVED
+        visitor.entries.append((True, Told(told, np.zeros(2), np.ones(2, bool), self.how)))
+        return True
+
+
+def test_what_was_reported_alike_is_not_asked_about() -> None:
+    """A log-det that is reported to the last digits costs one telling."""
+    flow: Any = Walked()
+    told = told_against(flow, "forward", X, None, TRUE * (1 + 1e-16))
+    assert flow.tellings == 1 and not told.error.any()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_another_log_det_is_held_against_what_rounding_leaves(again: bool) -> None:
+    """Where it is another, the error is what noise does to what is told; asked for once."""
+    flow: Any = Walked()
+    for _ in range(1 + again):
+        told = told_against(flow, "forward", X, None, TRUE + 1e-6)
+    assert flow.tellings == 2
+    assert (told.error > 1e-6).all() and (told.error < 1e-4).all()
