@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
 
 from flowref.model.cost import CallCost
 
@@ -31,13 +31,14 @@ class Beyond(BaseException):
 class Means:
     """What a pair may take: ``memory``, bytes of one call, and ``work``, nominal nanoseconds of all
     of them; ``reserve``: more work, for what turns out to be conspicuous. ``spent``: the work that
-    was asked for so far.
+    was asked for so far. ``made``: what names the calls whose results are kept from here.
     """
 
     memory: float = math.inf
     work: float = math.inf
     reserve: float = 0.0
     spent: float = 0.0
+    made: set[Hashable] = field(default_factory=set)
 
     def draw_on_reserve(self) -> None:
         """From now on the reserve may be spent as well."""

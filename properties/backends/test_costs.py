@@ -16,6 +16,7 @@ from flowref.backends.torch.graphs import keeps_nothing, sparing
 from flowref.backends.torch.measuring import Enough, Measuring
 from flowref.backends.torch.pricing import cost_of
 from flowref.model import CallCost, Cost, Dialect, Facts, Line
+from flowref.model.means import Means, within
 
 BYTES = 8
 # Rows of tensors that are looked for.
@@ -217,3 +218,19 @@ def test_what_is_loaded_knows_its_cost() -> None:
     subject = loading.load(registry.parse_target("nflows:AffineCouplingTransform"))
     assert set(subject.cost.calls) == {"forward", "inverse"}
     assert subject.cost.state > 0
+
+
+def test_a_call_that_a_measurement_repeats_is_asked_for_once() -> None:
+    """It is kept; another point is asked for, and so is the same one by the next measurement, whose work
+    must not depend on what was measured before.
+    """
+    subject = loading.load(registry.parse_target("nflows:AffineCouplingTransform"))
+    x = np.random.default_rng(0).standard_normal((5, *subject.event_shape))
+    spent = []
+    for points in ((x,), (x, x), (x, x + 1)):
+        with within(Means()) as asked:
+            for one in points:
+                subject.calls["forward"](one, None)
+        spent.append(asked.spent)
+    assert spent[0] > 0
+    assert spent == [spent[0], spent[0], 2 * spent[0]]

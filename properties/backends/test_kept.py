@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from flowref.backends.torch import kept
 from flowref.backends.torch.kept import KEPT, Kept, digest_of
+from flowref.backends.torch.live import Live
 from flowref.loading import forget, load
 from flowref.model import Mapped, Subject, Target
 
@@ -77,13 +78,13 @@ def test_calls_are_made_once(
     into what it returned changes nothing.
     """
     made: list[int] = []
-    size_of = kept.size_of
+    unasked = Live._unasked
 
-    def sized(value: Any) -> int:
+    def counted(live: Live, make: Callable[[int], Any], stream: int) -> Any:
         made.append(1)
-        return size_of(value)
+        return unasked(live, make, stream)
 
-    monkeypatch.setattr(kept, "size_of", sized)
+    monkeypatch.setattr(Live, "_unasked", counted)
     assert subject.noise is not None
     forward = subject.calls["forward"]
 

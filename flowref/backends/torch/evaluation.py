@@ -51,8 +51,9 @@ def plain(live: Live, name: str, *inputs: Any, **named: Any) -> Any:
                 lambda stream: linear_noise.draw_rounded(live, CALLS, draw, context, stream),
             )
         if live.rounding is None:
-            live.afford(name, rows_of(inputs))
-            return live.kept(name, inputs, lambda _: plain_anew(live, name, inputs, named))
+            return live.kept_if_affordable(
+                name, rows_of(inputs), inputs, lambda _: plain_anew(live, name, inputs, named)
+            )
     return plain_anew(live, name, inputs, named)
 
 
@@ -107,8 +108,7 @@ def evaluate(live: Live, name: str, x: Array, context: Array | None = None) -> M
 
         rounded: Mapped = live.kept(name, (x, context), beside)
         return rounded
-    live.afford(name, len(x))
-    out: Mapped = live.kept(name, (x, context), anew)
+    out: Mapped = live.kept_if_affordable(name, len(x), (x, context), anew)
     if dear:
         linear_noise.remember(live, x, context, out)
     return out

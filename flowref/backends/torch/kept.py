@@ -40,13 +40,16 @@ class Kept:
             self.entries.move_to_end(key)
             return copied(self.entries[key])
         made = make()
-        size = size_of(made)
-        if size <= LARGEST * self.limit and key not in self.entries:
+        if self.holds(made) and key not in self.entries:
             self.entries[key] = copied(made)
-            self.size += size
+            self.size += size_of(made)
             while self.size > self.limit:
                 self.size -= size_of(self.entries.popitem(last=False)[1])
         return made
+
+    def holds(self, result: Any) -> bool:
+        """Whether a result is small enough to be kept."""
+        return size_of(result) <= LARGEST * self.limit
 
 
 KEPT = Kept()

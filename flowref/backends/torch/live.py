@@ -232,9 +232,27 @@ class Live:
         """The result of a call that is a function of its inputs and of the noise, made once.
         ``make`` is given the stream of its noise.
         """
-        digest = digest_of(what, *inputs)
-        key = (self.number, self.rounding, self.default, digest)
-        return KEPT.get(key, lambda: self._unasked(make, int.from_bytes(digest[:7], "big")))
+        return self._kept(self._key(what, inputs), make)
+
+    def kept_if_affordable(
+        self, what: str, rows: int, inputs: tuple[Any, ...], make: Callable[[int], Any]
+    ) -> Any:
+        """The same, for which is asked as if nothing were kept but what this measurement called itself:
+        how much of it there is must not depend on what was measured before.
+        """
+        key, own = self._key(what, inputs), means().made
+        if key not in own:
+            self.afford(what, rows)
+        out = self._kept(key, make)
+        if KEPT.holds(out):
+            own.add(key)
+        return out
+
+    def _key(self, what: str, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        return self.number, self.rounding, self.default, digest_of(what, *inputs)
+
+    def _kept(self, key: tuple[Any, ...], make: Callable[[int], Any]) -> Any:
+        return KEPT.get(key, lambda: self._unasked(make, int.from_bytes(key[-1][:7], "big")))
 
     def _unasked(self, make: Callable[[int], Any], stream: int) -> Any:
         """A result for which was asked before it was known whether it is kept."""

@@ -15,6 +15,7 @@ from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.entries import entry_by_entry, refusal
 from flowref.laws.common.spectrum import affordable, estimated
 from flowref.laws.common.structure import (
+    LARGE,
     Told,
     copies,
     in_two_steps,
@@ -23,7 +24,7 @@ from flowref.laws.common.structure import (
     two_halves,
     whole,
 )
-from flowref.model import Array, Stage, Undecidable, seed_of
+from flowref.model import Array, Stage, Undecidable, Unsupported, seed_of
 from flowref.model.abilities import Flow, Pulling, Walked, offers
 
 # From so many entries on, halves are tried before the Jacobian is taken whole.
@@ -190,6 +191,14 @@ def log_det_of(flow: Walked, which: str, x: Array, context: Array | None) -> Tol
     if flow.walk(which, x[:1], None if context is None else context[:1], one):
         return one.total().first_of(len(x))
     raise Undecidable(TOO_LARGE.format(x[0].size, one.refused or SMALLER))
+
+
+def refuse_to_walk_back(flow: Flow, size: int) -> None:
+    """Raise `Unsupported` where an inverse of so many entries would not be differentiated: before it is
+    called.
+    """
+    if size > LARGE and in_steps(flow):
+        raise Unsupported("its inverse takes too many steps to be differentiated at this size")
 
 
 def in_steps(flow: Flow) -> bool:

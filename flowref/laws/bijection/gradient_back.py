@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.bijection.at_size import refuse_to_walk_back
 from flowref.laws.bijection.oracles import in_place
 from flowref.laws.common.arithmetic import finite_rows, latents, rows_max
 from flowref.laws.common.outcomes import attempt, finite
@@ -45,6 +46,7 @@ def inverse_gradient_finite(flow: InvertiblePulling, batch: Batch) -> Residual:
     """At ordinary points, where what the inverse returns is finite, its gradient is finite, and beside
     them as well.
     """
+    refuse_to_walk_back(flow, batch.x[0].size)
     rng = np.random.default_rng(batch.seed)
     support = flow.domain if flow.codomain is None else flow.codomain
     z = latents(flow, draw(support, batch.x.shape, rng), batch.context)

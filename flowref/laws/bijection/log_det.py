@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from flowref.laws.bijection.at_size import in_steps
+from flowref.laws.bijection.at_size import refuse_to_walk_back
 from flowref.laws.bijection.oracles import (
     DIFFERENCE_FACTOR,
     against_autograd,
@@ -209,12 +209,9 @@ SQUARED = 1e150
 )
 def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Residual:
     r"""The derivatives of the two directions are inverse matrices: $J_{f^{-1}}(f(x))\, J_f(x) = I$."""
-    y = flow.forward(batch.x, batch.context).value
-    image, usable = inside(flow, y)
-    back = flow.inverse(image, batch.context).value
     if batch.x[0].size > LARGE and offers(flow, PulledBothWays):
-        usable &= brought_back(back, batch.x)
-        return inverse_pullbacks(flow, batch, image, usable)
+        return inverse_pullbacks(flow, batch)
+    image, usable = there_and_back(flow, batch)
     forward = square(flow.jacobian("forward", batch.x, batch.context))
     try:
         inverse = square(flow.jacobian("inverse", image, batch.context))
@@ -230,8 +227,8 @@ def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Re
     product = inverse @ forward
     # Extended precision is for what is judged; for its size that of the Jacobians does.
     there, here = forward.astype(np.float64), inverse.astype(np.float64)
-    size = (np.abs(here) @ np.abs(there)).reshape(len(y), -1).max(1)
-    usable &= finite_rows(there, here) & brought_back(back, batch.x) & (size < CONDITION)
+    size = (np.abs(here) @ np.abs(there)).reshape(len(image), -1).max(1)
+    usable &= finite_rows(there, here) & (size < CONDITION)
     # The square of what is so large overflows in derivatives, such as that of asinh.
     usable &= rows_max(there) < SQUARED
     return Residual(
@@ -242,12 +239,19 @@ def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Re
     )
 
 
-def inverse_pullbacks(flow: PulledBothWays, batch: Batch, image: Array, usable: Array) -> Residual:
+def there_and_back(flow: Invertible, batch: Batch) -> tuple[Array, Array]:
+    """The images of points, and where the inverse brought them back."""
+    image, usable = inside(flow, flow.forward(batch.x, batch.context).value)
+    back = flow.inverse(image, batch.context).value
+    return image, usable & brought_back(back, batch.x)
+
+
+def inverse_pullbacks(flow: PulledBothWays, batch: Batch) -> Residual:
     """The same of matrices too large to be made: what is pulled back by both is what it was, for
     random cotangents.
     """
-    if in_steps(flow):
-        raise Unsupported("its inverse takes too many steps to be differentiated at this size")
+    refuse_to_walk_back(flow, batch.x[0].size)
+    image, usable = there_and_back(flow, batch)
     rng = np.random.default_rng(batch.seed)
     rows, context = len(batch.x), batch.context
     gaps, size = [], np.ones(rows)
