@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from flowref.laws.common.probes import POINTWISE, Probe, probes, same
 from flowref.laws.common.requirements import not_estimator
 from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Flow, Living
-from flowref.model.steps import Eval, Run
+from flowref.model.steps import Eval, Run, Step
 
 # Rows of three batches, each twice the one before, and of three others; and bytes for each pair of
 # points from which on a call is said to write one number for it.
@@ -51,8 +52,11 @@ def earlier_sizes(flow: Living, batch: Batch) -> Residual:
     alone, error = attempt(lambda: [flow.play([*begin, one])[-1] for one in asked])
     if alone is None:
         raise Unsupported(f"it refuses to be called so ({error})")
+    heavy = flow.facts.cost.heavy
+    if heavy:  # few calls show what all of them would come to
+        not_by_its_first_points(flow, probed, begin, alone)
     seen, refused = [], ""
-    for others in beforehand(probed, rows):
+    for others in beforehand(probed, rows, heavy):
         taken = others
         after, error = attempt(flow.play, [*begin, *taken, *asked]) if taken else (None, "")
         if after is None:  # some of them may be refused alone
@@ -66,13 +70,8 @@ def earlier_sizes(flow: Living, batch: Batch) -> Residual:
             refused = refused or ("" if resized else error)
             continue
         seen += list(zip(probed, alone, after[-len(asked) :], strict=True))
-    apart = not unchanged(((one, other) for _, one, other in seen), rows)
-    if refused or apart or not flow.facts.cost.heavy:
-        # As many others, of other statistics: what starts by its first batch differs after these too.
-        others = [probe.rows(np.arange(rows) // 2).step() for probe in probed]
-        started, error = attempt(flow.play, [*begin, *others, *asked])
-        if started is None or not unchanged(zip(alone, started[-len(asked) :], strict=True), rows):
-            raise Unsupported("what it returns depends on the points that it is called at first")
+    if not heavy:
+        not_by_its_first_points(flow, probed, begin, alone)
     if refused:  # it took each of these calls alone
         note = f"after calls at other sizes it raises {refused}"
         return Residual(np.full(rows, np.inf), note=note)
@@ -86,10 +85,27 @@ def unchanged(pairs: Iterable[tuple[Mapped, Mapped]], rows: int) -> bool:
     return all(np.nan_to_num(gap(one, other, rows), nan=0.0).max() <= ALIKE for one, other in pairs)
 
 
-def beforehand(probed: Sequence[Probe], rows: int) -> Iterator[list[Run]]:
-    """Calls at one point, at more points, and at events that lie on their side or are half as large."""
-    yield [probe.rows([0]).step() for probe in probed]
-    yield [probe.rows([*range(rows), 0]).step() for probe in probed]
+def not_by_its_first_points(
+    flow: Living, probed: Sequence[Probe], begin: Sequence[Step[Any]], alone: Sequence[Mapped]
+) -> None:
+    """Raise `Unsupported` where calls return something else after calls at as many others, of other
+    statistics: what starts by its first batch does.
+    """
+    rows = len(probed[0].points)
+    others = [probe.rows(np.arange(rows) // 2).step() for probe in probed]
+    asked = [probe.step() for probe in probed]
+    started, _ = attempt(flow.play, [*begin, *others, *asked])
+    if started is None or not unchanged(zip(alone, started[-len(asked) :], strict=True), rows):
+        raise Unsupported("what it returns depends on the points that it is called at first")
+
+
+def beforehand(probed: Sequence[Probe], rows: int, together: bool) -> Iterator[list[Run]]:
+    """Calls at one point, at more points, and at events that lie on their side or are half as large; both
+    numbers of points one after the other where calls are dear.
+    """
+    fewer = [probe.rows([0]).step() for probe in probed]
+    more = [probe.rows([*range(rows), 0]).step() for probe in probed]
+    yield from [[*fewer, *more]] if together else [fewer, more]
     for change in (turned, halved):
         changed = [(probe, change(probe.points)) for probe in probed]
         yield [probe.at(points).step() for probe, points in changed if points is not None]

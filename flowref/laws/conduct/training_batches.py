@@ -64,17 +64,18 @@ def train_roundtrip(flow: LivingInvertible, batch: Batch) -> Residual:
     warm: list[Step[object]] = [Train(), before.step(), asked.step()]
     x, y = asked.points, np.asarray(played(flow, warm)[2].value)
     undo = Run("inverse", y, None, draws=0)
-    back, evaluated = (
-        np.asarray(played(flow, [*warm, *mode, undo])[-1].value, dtype=np.float64)
-        for mode in ((), (Eval(),))
-    )
+
+    def undone(*mode: Step[object]) -> Array:
+        return np.asarray(played(flow, [*warm, *mode, undo])[-1].value, dtype=np.float64)
+
+    back = undone()
     size = SMALL * np.abs(x).max()
     if back.shape != x.shape or not np.isfinite(back).all():
         raise Unsupported("its inverse refuses what forward returns in train mode", waits=False)
     lost = stretch(x, back - x) if np.abs(back - x).max() > size else 0.0
     if lost == 0.0 and np.abs(back - x).max() > size:
         raise Unsupported("in train mode its inverse gives back another batch", waits=False)
-    if lost and np.abs(back - evaluated).max() <= size:
+    if lost and np.abs(back - undone(Eval())).max() <= size:
         raise Unsupported("in train mode its inverse is that of eval mode", waits=False)
     note = f"the batch comes back {lost:+.3g} of its spread too wide about its own mean"
     return flags(abs(lost) > SMALL, len(batch.x), note)
