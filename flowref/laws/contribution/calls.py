@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from flowref.laws.common.outcomes import finite, log_det
+from flowref.laws.common.probes import accepted
 from flowref.model import (
     Array,
     Batch,
@@ -23,6 +25,25 @@ def contribution(out: Mapped, rows: int) -> Array:
     if out.ladj is None:
         raise Unsupported("it returns no contribution")
     return per_point(out.ladj, rows)
+
+
+def measurable(flow: Pushing, batch: Batch, largest: float = math.inf) -> tuple[Batch, Array]:
+    """The batch with those points whose latents or contribution are no numbers, or whose contribution is
+    not below ``largest``, replaced by one of which they are; and which points were kept, ``(rows,)``.
+
+    What is infinite in a row makes sums over all of them no number, and a batch keeps its size, since
+    random numbers are drawn for all rows together.
+    """
+    rows = len(batch.x)
+    x, refused = accepted(flow.push, batch.x, batch.seed, batch.context)
+    if x is None:
+        raise Undecidable(f"forward refuses its points ({refused})")
+    out = flow.push(x, batch.seed, batch.context)
+    good = finite(out, rows) & (np.abs(log_det(out, rows)) < largest)
+    if not good.any():
+        raise Undecidable("no row could be measured: none has a contribution of ordinary size")
+    index = np.where(good, np.arange(rows), np.flatnonzero(good)[0])
+    return Batch(x, batch.context, batch.seed).rows(index), good
 
 
 class Given:

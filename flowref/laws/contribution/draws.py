@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt, flags
-from flowref.laws.contribution.calls import contribution
+from flowref.laws.contribution.calls import contribution, measurable
 from flowref.model import EXACT, Array, Batch, Mapped, Residual, Undecidable, law, requires
 from flowref.model.abilities import Flow, Pushing, TwoWay, offers
 
@@ -29,7 +29,7 @@ def says(flow: Flow) -> bool:
     effort=2,
     size=8,
     applies=says,
-    version=2,
+    version=3,
     source="Nielsen et al., SurVAE Flows (arXiv:2007.02731): a layer is deterministic in a direction or "
     "it is not, and the likelihood is exact or a bound accordingly",
 )
@@ -37,7 +37,10 @@ def draws_as_told(flow: Pushing, batch: Batch) -> Residual:
     """A layer that says that it draws nothing in a direction returns the same under every random seed,
     value and contribution; and one that draws returns the same under the same seed. What is added to
     data is drawn, if it says that it is: numbers that are always the same have no density.
+
+    Rows that are no numbers say nothing, and an inverse may refuse them.
     """
+    batch, usable = measurable(flow, batch)
     told = dict(zip(("push", "pull"), flow.kernel.draws, strict=True))
     rows, wrong = len(batch.x), []
     first = flow.push(batch.x, batch.seed, batch.context)
@@ -62,7 +65,7 @@ def draws_as_told(flow: Pushing, batch: Batch) -> Residual:
                 "forward says that it draws, and what it adds to the data is the same under every random seed, "
                 "which has no density"
             )
-    return flags(bool(wrong), rows, "; ".join(wrong))
+    return flags(bool(wrong), rows, "; ".join(wrong), decidable=usable)
 
 
 def adds(flow: Pushing) -> bool:

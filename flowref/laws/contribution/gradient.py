@@ -13,7 +13,7 @@ from flowref.laws.common.requirements import has_parameters, in_double, true_gra
 from flowref.laws.conduct.parameter_gradients import APPROXIMATE, LARGEST, SHARP
 from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient, within
 from flowref.laws.conduct.state import not_fixed
-from flowref.laws.contribution.calls import contribution
+from flowref.laws.contribution.calls import contribution, measurable
 from flowref.model import BOUND, Array, Batch, Residual, Undecidable, Unsupported, law, requires
 from flowref.model.abilities import Flow, Parametric, Pulling, Pushing
 
@@ -43,7 +43,7 @@ def draws_nothing_forward(flow: Flow) -> bool:
     scales=(0.0, 0.3),
     local=False,
     applies=draws_nothing_forward & in_double & true_gradients & has_parameters & not_fixed,
-    version=2,
+    version=3,
     source="Nielsen et al., SurVAE Flows (arXiv:2007.02731): all terms of the likelihood are trained together; "
     "a detached one is not trained",
 )
@@ -53,20 +53,14 @@ def parameter_gradient(flow: PushingParametric, batch: Batch) -> Residual:
 
     Measured along one direction of the space of all parameters, against differences.
     """
-    x, refused = accepted(flow.push, batch.x, batch.seed, batch.context)
-    if x is None:
-        raise Undecidable(f"forward refuses its points ({refused})")
-    rows = len(x)
-    inputs = ("push", x, batch.context, batch.seed)
-    here = contribution(flow.along(*inputs, 0.0), rows)
-    usable = np.isfinite(here) & (np.abs(here) < LARGEST)
-    if not usable.any():
-        raise Undecidable("no contribution is of ordinary size")
+    batch, usable = measurable(flow, batch, LARGEST)
+    rows = len(batch.x)
+    inputs = ("push", batch.x, batch.context, batch.seed)
     weights = usable.astype(np.float64)
 
     def total_at(t: float) -> float:
         moved = contribution(flow.along(*inputs, t), rows)
-        return float(np.where(usable, moved, 0.0).sum())
+        return float((weights * moved).sum())
 
     slope, refused = attempt(flow.slope, *inputs, weights)
     if refused:
@@ -74,11 +68,9 @@ def parameter_gradient(flow: PushingParametric, batch: Batch) -> Residual:
     exponents = FINE if flow.facts.cost.heavy else EXPONENTS
     told = float(np.nan_to_num(slope, posinf=0.0, neginf=0.0))
     estimate, error = derivative(total_at, told, DOUBT, exponents)
-    scale = 1 + abs(told) + float(np.abs(np.where(usable, here, 0.0)).sum())
-    # Nothing times the slope of what is infinite is no number.
-    usable &= bool(np.isfinite(estimate) and error < SHARP * scale) and bool(
-        np.isfinite(slope) or usable.all()
-    )
+    size = np.abs(contribution(flow.along(*inputs, 0.0), rows))
+    scale = 1 + abs(told) + float((weights * size).sum())
+    usable &= bool(np.isfinite(estimate) and error < SHARP * scale)
     return Residual(
         np.where(usable, slope - estimate, 0.0),
         allowed=DOUBT * error + APPROXIMATE * scale,
