@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
-from flowref.model import Array, Batch, Undecidable, Unsupported, one_line
+from flowref.model import Array, Batch, Undecidable, Unsupported
 from flowref.model.abilities import Density, Sampler
 from flowref.model.means import fitting
 
@@ -28,6 +28,8 @@ OPERATIONS, ENTRIES, MORE = 200, 80_000, 4
 # Larger events are scaled entry by entry, since their covariance would be all noise.
 CORRELATED = 64
 FLAT, CLIP, REPEATED, LOST = 1e-8, 5.0, 0.9, 1e-3
+# So many calls tell points that are refused from the others; and what is said of a refusal.
+CALLS, SAID = 64, 100
 # Widths of angles, in the units that they come in.
 PERIODS = (math.pi, 2 * math.pi, 1.0, 2.0, 24.0, 180.0, 360.0)
 # Which multiples of a width change nothing; one of them may do so by accident.
@@ -139,6 +141,36 @@ def at_samples(flow: SampledDensity, draws: Draws) -> Array:
     return np.asarray(flow.log_prob(x, draws.context), dtype=np.float64).reshape(len(x))
 
 
+def answered(flow: Density, x: Array, context: Array | None) -> tuple[Array, str]:
+    """The log-density at points, ``(rows,)``, nan at those that it refuses, and how it refuses them:
+    what checks its arguments refuses a whole batch for one point whose latents are no numbers.
+
+    Such points lie far out, so that halves of the points in the order of their size tell them apart.
+    """
+
+    def asked(rows: Array) -> Array:
+        told = flow.log_prob(x[rows], None if context is None else context[rows])
+        return np.asarray(told, dtype=np.float64).reshape(len(rows))
+
+    everywhere = np.arange(len(x))
+    whole, refused = attempt(asked, everywhere)
+    if not refused:
+        return whole, ""
+    log_p = np.full(len(x), np.nan)
+    far = np.abs(x).reshape(len(x), -1).max(1, initial=0.0)
+    halves = np.array_split(everywhere[np.argsort(far, kind="stable")], 2)
+    for _ in range(CALLS):
+        if not halves:
+            break
+        rows = halves.pop(0)
+        told, error = attempt(asked, rows)
+        if not error:
+            log_p[rows] = told
+        elif len(rows) > 1:
+            halves += np.array_split(rows, 2)
+    return log_p, refused[:SAID]
+
+
 def elsewhere(
     flow: Density,
     flat: Array,
@@ -149,21 +181,20 @@ def elsewhere(
     """The log-density at other points, -inf outside the support and the box of a frame, where it is
     not asked for.
 
-    Raises: `Undecidable` where it raises, or is not a number at more than this share of them.
+    Raises: `Undecidable` where it refuses, or is not a number at, more than this share of them, or all.
     """
     x = flat.reshape(-1, *flow.density_shape)
     inside = flow.density_support.holds(x) & (within is None or within.holds(flat))
     if not inside.any():
         return np.full(len(x), -np.inf)
     asked = np.where(inside.reshape(-1, *(1,) * (x.ndim - 1)), x, x[inside][:1])
-    try:
-        log_p = np.asarray(flow.log_prob(asked, context), dtype=np.float64).reshape(len(x))
-    except Exception as error:
+    log_p, refused = answered(flow, asked, context)
+    missing = np.isnan(log_p)
+    if refused and (missing.all() or (missing & inside).mean() > lost):
         raise Undecidable(
-            f"log_prob raises beside its samples ({one_line(error, 80)}); its support can be "
-            "declared (?support=)"
-        ) from error
-    if (np.isnan(log_p) & inside).mean() > lost:
+            f"log_prob raises beside its samples ({refused}); its support can be declared (?support=)"
+        )
+    if (missing & inside).mean() > lost:
         raise Undecidable("the log-density beside its samples is not a number")
     return np.where(inside & ~np.isnan(log_p), log_p, -np.inf)
 

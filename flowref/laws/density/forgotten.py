@@ -10,7 +10,7 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import reported
 from flowref.laws.density.base import normalizing_calls
-from flowref.laws.density.draws import SampledDensity, drawn, pilot, repeats
+from flowref.laws.density.draws import SampledDensity, answered, drawn, pilot, repeats
 from flowref.model import OPPOSITE, Array, Batch, Unsupported
 from flowref.model.abilities import Density, Flow, Invertible, offers
 from flowref.model.means import fitting
@@ -95,7 +95,7 @@ def _flat(flow: InvertibleDensity, batch: Batch, which: str) -> Array:
         contexts = None if context is None else np.repeat(context, len(moved), 0)
         x = np.asarray(back(moved, contexts).value)
         reached = there(x, contexts)
-        log_p = np.asarray(flow.log_prob(x, contexts), np.float64).reshape(len(x))
+        log_p, _ = answered(flow, x, contexts)
         base = log_p - reported(flow, reached, len(x))
     except Exception:  # which error is the affair of other laws
         return none

@@ -8,6 +8,7 @@ import numpy as np
 
 from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.laws.density.base import LOG_2_PI, MappedDensity
+from flowref.laws.density.draws import answered
 from flowref.model import (
     VOLUME,
     Batch,
@@ -32,6 +33,7 @@ WHOLE = 1e-6
     scales=(0.0, 0.3),
     effort=2,
     applies=exact_log_det & exact_density,
+    version=2,
     source="change of variables with the density of the standard normal distribution in D dimensions",
 )
 def normal_base(flow: MappedDensity, batch: Batch) -> Residual:
@@ -42,20 +44,24 @@ def normal_base(flow: MappedDensity, batch: Batch) -> Residual:
     rows, size = len(batch.x), math.prod(flow.density_shape)
     if flow.normalizing != "forward" or math.prod(flow.latent_shape) != size:
         raise Unsupported("its forward does not take data to as many latents")
-    if len(batch.x) < FEWEST:
-        raise Undecidable("fewer points than tell a constant")
-    out = flow.forward(batch.x, batch.context)
+    told, refused = answered(flow, batch.x, batch.context)
+    given = np.isfinite(told)
+    if given.sum() < FEWEST:
+        why = f" (log_prob raises {refused})" if refused else ""
+        raise Undecidable(f"fewer points have a finite log-density than tell a constant{why}")
+    index = np.where(given, np.arange(rows), np.flatnonzero(given)[0])  # refused there, too
+    taken = batch.rows(index)
+    out = flow.forward(taken.x, taken.context)
     if out.ladj is None:
         raise Unsupported("it returns no log-det")
     ladj = per_point(out.ladj, rows)
-    told = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
     with np.errstate(all="ignore"):
         square = 0.5 * (np.asarray(out.value, dtype=np.float64).reshape(rows, -1) ** 2).sum(1)
         constant = told - ladj + square
         scale = 4 + np.abs(told) + np.abs(ladj) + square
         usable = np.isfinite(constant)
     if usable.sum() < FEWEST:
-        raise Undecidable("its log-densities are not finite")
+        raise Undecidable("its log-dets are not finite")
     middle = float(np.median(constant[usable]))
     if (np.abs(constant - middle) > SAME * scale)[usable].any():
         raise Unsupported("its base is no standard normal distribution")

@@ -55,7 +55,7 @@ LOOKED, WEIGHT, ERRORS = 8_000, 20.0, 5.0
     size=1,
     effort=2,
     applies=comparable,
-    version=4,
+    version=5,
     source="a density that stays up along rays does not integrate to one; Markov's inequality",
 )
 def tails(flow: Density, batch: Batch) -> Residual:
