@@ -16,6 +16,13 @@ WITHIN = "results of its solver differ by no more than the accuracy that is stat
 # solver's of which more steps change so much.
 CHANGED = 0.1
 FALLS = "it falls with the steps of its solver, and is the error of these"
+# Where an error is so many times the other way's, the ways do not take the same steps: nobody is accused
+# of that, since both lead to the same flow, but it is said.
+UNEVEN = 30.0
+APART = (
+    f"{FALLS}; nearly all of it is of {{}}, which is far less accurate than {{}}: it takes fewer steps, one too few or "
+    "too many, or simpler ones"
+)
 # What moves no more than that in so many tries does not fall.
 STUCK = 2
 # Beyond that, beside the number of entries, no error is that of a solver that anybody would use.
@@ -53,14 +60,32 @@ def excused(measurement: Measurement, row: int) -> str:
                 gross = start > GROSS * point.x[0].size and not measurement.moved
                 return "" if gross else UNKNOWN
             size = _size(measurement, point, row, finer)
-            if size <= SHARE * start:
-                return FALLS
-            if measurement.moved and abs(size - start) > CHANGED * start:
-                return FALLS
+            falls = size <= SHARE * start
+            if falls or (measurement.moved and abs(size - start) > CHANGED * start):
+                return _fallen(subject, finer, point)
             stuck += abs(size - start) <= CHANGED * start
             if stuck == STUCK:  # each further try takes longer than all before it
                 break
     return ""
+
+
+def _fallen(subject: Subject, finer: Subject, batch: Batch) -> str:
+    """That an error is of steps, and of which way, where the other way's is far smaller. Both are seen
+    among the data, since what is small among latents may be large there.
+    """
+    forward, inverse = (finer.calls.get(which) for which in ("forward", "inverse"))
+    if forward is None or inverse is None:
+        return FALLS
+    x, context = batch.x, batch.context
+    z = subject.calls["forward"](x, context).value
+    back = inverse(z, context).value
+    errors = {
+        "forward": back - inverse(forward(x, context).value, context).value,
+        "inverse": back - subject.calls["inverse"](z, context).value,
+    }
+    sizes = {which: float(np.abs(error).max(initial=0.0)) for which, error in errors.items()}
+    worse, better = sorted(sizes, key=lambda which: -sizes[which])
+    return APART.format(worse, better) if sizes[worse] > UNEVEN * sizes[better] else FALLS
 
 
 def _shown(measurement: Measurement, row: int) -> tuple[Batch, int, float]:

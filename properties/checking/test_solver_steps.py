@@ -48,6 +48,44 @@ class Euler(nn.Module):
         return self.follow(z, 1 if self.slip == "not-reversed" else -1)
 
 
+class Uneven(nn.Module):
+    """A field of two entries in steps of Runge and Kutta: twenty forward, and a few back under a name that
+    tells nothing; ``short``: or as many but one; ``stiff``: or along another field.
+    """
+
+    event_shape = (2,)
+
+    def __init__(self, back: int = 20, short: int = 0, stiff: float = 1.0) -> None:
+        super().__init__()
+        self.n_steps, self.again, self.short, self.stiff = 20, back, short, stiff
+        self.weight = nn.Parameter(torch.tensor([[1.3, -1.4], [1.5, 1.2]]))
+
+    def field(self, x: Any) -> Any:
+        """The velocity, and its divergence."""
+        value = torch.tanh(x @ self.weight)
+        return value, ((1 - value**2) * self.weight.diagonal()).sum(1)
+
+    def follow(self, x: Any, time: float, steps: int, taken: int) -> Any:
+        """The state and the integral of the trace."""
+        ladj, h = torch.zeros_like(x[:, 0]), time / steps
+        for _ in range(taken):
+            k1, l1 = self.field(x)
+            k2, l2 = self.field(x + h / 2 * k1)
+            k3, l3 = self.field(x + h / 2 * k2)
+            k4, l4 = self.field(x + h * k3)
+            x = x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+            ladj = ladj + h / 6 * (l1 + 2 * l2 + 2 * l3 + l4)
+        return x, ladj
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.follow(x, 1.0, self.n_steps, self.n_steps)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.follow(z, -self.stiff, self.again, self.again - self.short)
+
+
 class Wide(Euler):
     """The same of more entries than it takes steps, as an adaptive solver does of a gentle field."""
 
@@ -91,6 +129,21 @@ def test_coarse_steps_are_not_accused(law: str) -> None:
 def test_what_no_step_makes_smaller_is_accused(slip: str, law: str) -> None:
     """However many steps there are."""
     assert check(Euler(slip), law, QUICK).status is Status.VIOLATED
+
+
+@pytest.mark.parametrize("law", ["bijection/inverse-roundtrip", "bijection/forward-roundtrip"])
+@pytest.mark.parametrize("options", [{"back": 3}, {"short": 1}], ids=["few", "one-short"])
+def test_ways_of_other_steps_are_not_accused_and_told_apart(options: Any, law: str) -> None:
+    """Both lead to the same flow as steps are halved; which of them is off is said."""
+    verdict = check(Uneven(**options), law, QUICK)
+    assert verdict.status is not Status.VIOLATED
+    assert "nearly all of it is of inverse" in verdict.reason
+
+
+def test_a_way_of_other_steps_that_leads_elsewhere_is_accused() -> None:
+    """However many these are."""
+    verdict = check(Uneven(back=3, stiff=0.9), "bijection/inverse-roundtrip", QUICK)
+    assert verdict.status is Status.VIOLATED
 
 
 def test_the_solver_is_asked_before_more_noise(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -39,20 +39,45 @@ class Knob(NamedTuple):
 Turning = Callable[[Any, int], bool]
 
 
-def turning(obj: Any, call: Callable[[Any], Any]) -> Turning | None:
-    """How objects like one take more steps: by knobs of known names, if these do anything, or by one
-    that is found; None where there is none.
+def turning(obj: Any, call: Callable[[Any], Any], *others: Callable[[Any], Any]) -> Turning | None:
+    """How objects like one take more steps in a call: by knobs of known names, if these do anything, or
+    by one that is found; None where there is none. Another call that these leave as it is may have one
+    of its own, as of an inverse that takes other steps.
     """
-    finer = duplicate(obj)
-    if refine(finer, 4):
-        before, after = _counted(call, obj), _counted(call, finer)
-        if before is None or after is None:
-            return None
-        same = before[0] == after[0] and torch.equal(before[1], after[1])
-        if not same:
-            return _by_name
+    first = _turning(obj, call)
+    if first is None:
+        return None
+    turns = [first]
+    for other in others:
+        knob = found(obj, other) if _changes(obj, other, partial(_by_all, turns)) is False else None
+        turns += [] if knob is None else [partial(_by_number, knob)]
+    return partial(_by_all, turns)
+
+
+def _turning(obj: Any, call: Callable[[Any], Any]) -> Turning | None:
+    changes = _changes(obj, call, _by_name)
+    if changes is None:
+        return None
+    if changes:
+        return _by_name
     knob = found(obj, call)
     return None if knob is None else partial(_by_number, knob)
+
+
+def _changes(obj: Any, call: Callable[[Any], Any], turning: Turning) -> bool | None:
+    """Whether a call comes out another one with a knob turned; None where it raises."""
+    finer = duplicate(obj)
+    if not turning(finer, 4):
+        return False
+    before, after = _counted(call, obj), _counted(call, finer)
+    if before is None or after is None:
+        return None
+    return not (before[0] == after[0] and torch.equal(before[1], after[1]))
+
+
+def _by_all(turns: Sequence[Turning], obj: Any, times: int) -> bool:
+    done = [one(obj, times) for one in turns]  # each is turned, whatever another says
+    return all(done)
 
 
 def _by_name(obj: Any, times: int) -> bool:

@@ -132,8 +132,7 @@ def present(
         with allotted("an object"):
             finer = duplicate(pristine)
         if not ways:  # looked for once, where an accusation depends on it
-            run = partial(_ordinary, dialect, facts, dtype, condition)
-            ways.append(turning(pristine, run))
+            ways.append(turning(pristine, *_asked(pristine, dialect, facts, dtype, condition)))
         if ways[0] is None or not ways[0](finer, times):
             return None
         live = Live(finer, dialect, facts, dtype, condition.seed, load, fresh, resolve, training)
@@ -142,12 +141,32 @@ def present(
     return replace(subject, refined=refined)
 
 
+def _asked(
+    pristine: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, condition: Condition
+) -> list[Callable[[Any], torch.Tensor]]:
+    """The ways of a map to be called at ordinary points: forward, and back from where that leads."""
+    run = partial(_ordinary, dialect, facts, dtype, condition)
+    if dialect.forward is None or dialect.inverse is None:
+        return [run]
+    with contextlib.suppress(Exception):
+        z = run(duplicate(pristine)).detach()
+        back = replace(dialect, forward=dialect.inverse)
+        return [run, partial(_ordinary, back, facts, dtype, condition, points=z)]
+    return [run]
+
+
 def _ordinary(
-    dialect: Dialect, facts: Facts, dtype: torch.dtype, condition: Condition, obj: Any
+    dialect: Dialect,
+    facts: Facts,
+    dtype: torch.dtype,
+    condition: Condition,
+    obj: Any,
+    points: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """What an object makes of a few ordinary points, from one random state."""
+    """What an object makes of a few ordinary points, or of some that are given, from one random state."""
     rng = np.random.default_rng(derive(condition.seed, 11) % 2**32)
     x = torch.from_numpy(draw(facts.domain, (3, *facts.event_shape), rng)).to(dtype)
+    x = x if points is None else points
     context = None
     if facts.context_shape is not None:
         context = torch.from_numpy(rng.standard_normal((3, *facts.context_shape))).to(dtype)
