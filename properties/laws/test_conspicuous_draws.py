@@ -1,0 +1,37 @@
+"""What is conspicuous in few draws is looked at with more, which alone accuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flowref.laws.contribution import two_ways as law
+from flowref.laws.contribution.integral import ERRORS, STAGES
+from flowref.loading import load
+from flowref.model import Batch
+from flowref.registry import parse_target
+
+
+@pytest.mark.parametrize(
+    ("excesses", "stages", "judged"),
+    [((0.4,), 1, 0.4), ((0.8, 0.3), 2, 0.3), ((0.8, 2.0), 2, 2.0), ((3.0, 0.9), 2, 0.9)],
+    ids=["quiet", "chance", "confirmed", "refuted"],
+)
+def test_only_a_second_stage_accuses(
+    monkeypatch: pytest.MonkeyPatch, excesses: tuple[float, ...], stages: int, judged: float
+) -> None:
+    """A difference of more than half of what accuses is measured again, with fresh draws and more of them."""
+    seen: list[tuple[int, int]] = []
+
+    def gap(_: Any, __: Any, count: int, seed: int) -> tuple[float, float, bool]:
+        seen.append((count, seed))
+        return excesses[len(seen) - 1] * ERRORS, 1.0, False
+
+    monkeypatch.setattr(law, "gap", gap)
+    subject = load(parse_target("reference:Slice"))
+    residual = law.two_ways.measure(subject, Batch(np.zeros((1, 3)), None, 0))
+    assert float(residual.value[0]) == pytest.approx(judged)
+    assert [count for count, _ in seen] == list(STAGES[:stages])
+    assert len({seed for _, seed in seen}) == stages
