@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from flowref.backends import Backend
+from flowref.loading.instance import Instance
 from flowref.loading.size import called
 from flowref.model import Dialect
 
 INITIALIZED = "initialized by its first batch"
+# Of more rows than that a batch may lack one.
+FEWEST = 2
 
 
 def made_ready(obj: Any, dialect: Dialect, backend: Backend, point: tuple[Any, Any]) -> bool:
@@ -25,24 +28,36 @@ def made_ready(obj: Any, dialect: Dialect, backend: Backend, point: tuple[Any, A
 
 
 def initializes(
-    obj: Any, dialect: Dialect, backend: Backend, point: tuple[Any, Any], back: bool = False
+    instance: Instance, dialect: Dialect, point: tuple[Any, Any], back: bool = False
 ) -> bool:
-    """Whether the first call of an object in train mode changes its parameters or buffers, and the
-    second changes them no more. ``back``: the call of its inverse.
+    """Whether the first call of an object in train mode changes its parameters or buffers, otherwise for
+    another batch, and the second changes them no more. ``back``: the call of its inverse.
     """
     call = dialect.inverse if back else dialect.forward or dialect.log_prob
+    obj = instance.copy()
     if call is None or not callable(getattr(obj, "parameters", None)):
         return False
-    backend.set_mode(obj, True)
-    states = [_state(obj)]
-    for factor in (1.0, 0.75):
-        x, context = point
-        if not _runs(backend, obj, call, (factor * x, context)):
-            return False
-        states.append(_state(obj))
-        if _same(states[0], states[-1]):  # the first call changes nothing
-            return False
-    return _same(states[1], states[2])
+    others = (0.75 * point[0], point[1])
+    before = _state(obj)
+    first = _after(instance, obj, call, point)
+    if first is None or _same(before, first):  # the first call changes nothing
+        return False
+    second = _after(instance, obj, call, others)
+    if second is None or not _same(first, second):
+        return False
+    # What comes of its weights alone, as a power iteration that is done in a step, is no matter of data.
+    x, context = others
+    fewer = x[1:], None if context is None else context[1:]
+    another = _after(instance, instance.copy(), call, fewer) if len(x) > FEWEST else None
+    another = another or _after(instance, instance.copy(), call, others)
+    return another is None or not _same(first, another)
+
+
+def _after(instance: Instance, obj: Any, call: Any, point: tuple[Any, Any]) -> list[Any] | None:
+    """The state after a call in train mode, from the same random numbers; None where it refuses."""
+    instance.backend.set_mode(obj, True)
+    with instance.backend.sandbox(0, instance.dtype):
+        return _state(obj) if _runs(instance.backend, obj, call, point) else None
 
 
 def _state(obj: Any) -> list[Any]:

@@ -100,9 +100,7 @@ def settled(
             hint = contexts.unheard(obj, spoken.dialect, backend, instance.dtype, facts, chosen)
             spoken = replace(spoken, hints=(*spoken.hints, *filter(None, [hint])))
         shown: tuple[str, ...] = ()
-        if facts.normalizer is None and (
-            asked or initializes(instance.copy(), spoken.dialect, backend, point)
-        ):
+        if facts.normalizer is None and (asked or initializes(instance, spoken.dialect, point)):
             # Its first batch comes out standardized, and no other.
             spoken = spoken.saying(INITIALIZED)
         elif facts.normalizer is None and initialized_back(instance, spoken, given):
@@ -244,7 +242,7 @@ def initialized_back(instance: Instance, spoken: Settled, context: Any) -> bool:
         return False
     backend = instance.backend
     point = backend.tensor(backend.array(spoken.latent), instance.dtype), context
-    return initializes(instance.copy(), spoken.dialect, instance.backend, point, back=True)
+    return initializes(instance, spoken.dialect, point, back=True)
 
 
 def with_context(

@@ -182,6 +182,49 @@ class InitializedBack(Scaling):
         return (x - self.t) * (-self.s).exp(), -self.s.sum().expand(len(x))
 
 
+class Iterated(Scaling):
+    """A power iteration of a matrix of rank one, which is done in a step: its first call in train mode
+    moves what it starts from, and no other does.
+    """
+
+    u: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.outer(torch.tensor([2.0, 0.0, 0.0]), torch.ones(3)))
+        self.register_buffer("u", torch.ones(3) / 3**0.5)
+
+    def scale(self) -> Any:
+        """Its norm, by the vector that is kept."""
+        v = nn.functional.normalize(self.u @ self.weight, dim=0)
+        if self.training:
+            with torch.no_grad():
+                self.u.copy_(nn.functional.normalize(self.weight @ v, dim=0))
+        return self.s - torch.log(self.u @ self.weight @ v)
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        s = self.scale()
+        return x * s.exp(), s.sum().expand(len(x))
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        s = self.scale()
+        return z * (-s).exp(), -s.sum().expand(len(z))
+
+
+class IteratedBack(Iterated):
+    """The same, which moves on its way back alone."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        training = self.training
+        self.eval()
+        out = super().forward(x)
+        self.train(training)
+        return out
+
+
 class MovingBatchNorm(nn.Module):
     """Normalizes by the averages of earlier batches, in train mode too."""
 
@@ -295,6 +338,12 @@ def recognized(name: str, options: str = "") -> Any:
 def test_what_calls_show_is_said(name: str, said: str) -> None:
     """Each object is called as it wants to be, and its line says how."""
     assert said in recognized(name).conventions
+
+
+@pytest.mark.parametrize("name", ["Iterated", "IteratedBack"])
+def test_what_comes_of_weights_alone_is_no_first_batch(name: str) -> None:
+    """A power iteration that is done in a step is left as it is by the next, as by another batch."""
+    assert "initialized by its first batch" not in " ".join(recognized(name).conventions)
 
 
 @pytest.mark.parametrize(
