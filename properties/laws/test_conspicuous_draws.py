@@ -1,4 +1,4 @@
-"""What is conspicuous in few draws is looked at with more, which alone accuse."""
+"""What is conspicuous in few draws is looked at with more, which alone accuse; and what no draw meets is nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from flowref.laws.contribution import two_ways as law
+from flowref.laws.contribution.filling import filled
 from flowref.laws.contribution.integral import ERRORS, STAGES
+from flowref.laws.contribution.near_pairs import Bump, drawn
 from flowref.loading import load
 from flowref.model import Batch
 from flowref.registry import parse_target
@@ -35,3 +37,13 @@ def test_only_a_second_stage_accuses(
     assert float(residual.value[0]) == pytest.approx(judged)
     assert [count for count, _ in seen] == list(STAGES[:stages])
     assert len({seed for _, seed in seen}) == stages
+
+
+@pytest.mark.parametrize("far", [1e3, 1e100])
+def test_a_bump_that_no_draw_meets_has_no_height(far: float) -> None:
+    """Exactly none, however far off it is."""
+    subject: Any = load(parse_target("reference:Slice"))
+    x, z = np.full(subject.event_shape, far), np.zeros(subject.latent_shape)
+    bump = Bump(x, z, np.ones_like(x), np.ones_like(z))
+    _, heights = drawn(subject, filled(subject, 0), bump, 50, 0)
+    assert not heights.any()

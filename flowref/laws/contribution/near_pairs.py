@@ -195,7 +195,8 @@ def drawn(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> t
         heights = (back == bump.x).reshape(count, -1).all(1).astype(np.float64)
     else:
         far = ((back - bump.x) / bump.wide_x).reshape(count, -1)
-        heights = np.exp(-0.5 * np.minimum((far**2).sum(1), 1e3))
+        with np.errstate(over="ignore"):  # so far off a bump is nothing
+            heights = np.exp(-0.5 * (far**2).sum(1))
         heights = np.where(_holds(flow.domain, back), heights, 0.0)
     return weights, np.where(good, heights, 0.0)
 
