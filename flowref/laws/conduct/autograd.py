@@ -25,6 +25,8 @@ from flowref.model.cost import LENGTHY
 # Finite gradients are compared with difference quotients at points up to `FAR`, or at any levels of
 # pixels; beyond `MODERATE` a clamp may have clipped them.
 MODERATE, FAR = 3.0, 16.0
+# Ends within that are those of data, and no guard against numbers that are too large.
+LEVELS = 2.0**17
 # What gradients beyond may be off, relatively.
 COARSE = 1e-3
 # At so many points it is seen whether a clamp clips, in so many coordinates.
@@ -93,7 +95,7 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
         allowed = DOUBT * (difference.error + rounding) + rough + 1e-7 * np.abs(slope)
     good = finite(out, rows) & difference.resolved(allowed)
     plain = np.isfinite(along)
-    size = np.abs(points).reshape(rows, -1).max(1)
+    size = sized(points, support)
     if flow.facts.preprocessing is not None:
         size[:] = 0.0  # levels of pixels are no large numbers, but the data themselves
     # Far out a gradient in closed form beside a value by quadrature is as rough as that.
@@ -111,6 +113,17 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
     good &= ~plain | judged
     note = f"autograd's derivative of the {of} of {which} differs from its difference quotient"
     return difference.residual(along, allowed, good, note)
+
+
+def sized(points: Array, support: Support) -> Array:
+    """How far out points are, ``(rows,)``: their largest entry; between two declared ends, as levels of
+    pixels are, no more than what is judged at all.
+    """
+    size = np.abs(points).reshape(len(points), -1)
+    low, high = (np.broadcast_to(end, size.shape[1:]) for end in support.ends)
+    ends = np.maximum(np.abs(low), np.abs(high)) <= LEVELS
+    inside = ends & support.holds(points)[:, None]
+    return np.asarray(np.where(inside, np.minimum(size, FAR), size).max(1, initial=0.0))
 
 
 def clipped(probe: Probe, row: int, gradient: Array, of: str, support: Support) -> bool:
@@ -152,6 +165,7 @@ differentiable = smooth & calculated & not_estimator
     effort=4,
     size=16,
     applies=smooth & exact_values,
+    version=2,
     source="torch.autograd.gradcheck: a backward pass is the derivative of its forward pass",
     pointwise=True,
 )
@@ -169,6 +183,7 @@ def value_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
     effort=4,
     size=16,
     applies=differentiable,
+    version=2,
     source="likelihood training differentiates the log-det; a detached one trains another objective",
     pointwise=True,
 )
@@ -188,6 +203,7 @@ def log_det_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
     effort=4,
     size=16,
     applies=differentiable,
+    version=2,
     source="score matching and Langevin sampling follow the gradient of the log-density",
 )
 def score(flow: DensityPulling, batch: Batch) -> Residual:
