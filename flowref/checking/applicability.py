@@ -85,7 +85,7 @@ def rebuilt(
         return target, subject
     if not law.features and subject.operations > WIDEST and not settings.thorough:
         return Silence(
-            f"a round trip takes {subject.operations} operations with {_size(subject)} features, and "
+            f"its calls take {subject.operations} operations with {_size(subject)} features, and "
             "more with several hundred: thorough profile only",
             True,
             THOROUGH,

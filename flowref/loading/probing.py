@@ -150,7 +150,7 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
         broken = {name: error for name, error in broken.items() if name not in missing}
         facts = replace(facts, broken=broken)
         conventions += tuple(f"{name} raises, and is set aside" for name in broken)
-    runs = f"it runs in {instance.dtype}, and a round trip takes {operations} operations"
+    runs = f"it runs in {instance.dtype}, and {trip.words}"
     return Probed(dialect, facts, instance.dtype, operations, (*why, runs), conventions, hints)
 
 

@@ -43,6 +43,17 @@ class Trip(NamedTuple):
     read_back: int
     # Readings on the way back from single points, where these were asked for.
     single: tuple[int, ...] = ()
+    # Which calls these were.
+    called: tuple[str, ...] = ()
+    uncalled: str = ""
+
+    @property
+    def words(self) -> str:
+        """How many operations which calls took."""
+        there = f"{self.called[0]} takes {self.there} operations"
+        if len(self.called) > 1:
+            return f"a round trip takes {self.operations} operations"
+        return there + f"; {self.uncalled} is not counted" * bool(self.uncalled)
 
     @property
     def operations(self) -> int:
@@ -60,24 +71,35 @@ def round_trip(subject: Subject, backend: Backend) -> Trip:
     y = None
     with backend.count_operations() as there:
         if subject.forward is not None:
-            y = subject.forward(x, context).value
+            name, y = "forward", subject.forward(x, context).value
         elif subject.log_prob is not None:
+            name = "log_prob"
             subject.log_prob(x, context)
         elif subject.push is not None:
+            name = "forward"
             subject.push(x, 0, context)
         elif subject.cdf is not None:
+            name = "cdf"
             subject.cdf(x)
         elif subject.dequantize is not None:
+            name = "dequantize"
             subject.dequantize(
                 np.zeros((3, *subject.event_shape)), np.zeros((3, *subject.event_shape))
             )
         else:
             raise Unsupported("it has neither forward nor log_prob")
+    called: tuple[str, ...] = (name,)
+    uncalled = ""
     with backend.count_operations() as back:
-        if y is not None and subject.inverse is not None and math.prod(y.shape[1:]) <= LARGE:
-            with contextlib.suppress(Exception):  # what an inverse does is the laws' affair
-                subject.inverse(y + 0.0, context)
-    trip = Trip(there.operations, back.operations, there.readings, back.readings)
+        if y is not None and subject.inverse is not None:
+            if math.prod(y.shape[1:]) <= LARGE:
+                called = (name, "inverse")
+                with contextlib.suppress(Exception):  # what an inverse does is the laws' affair
+                    subject.inverse(y + 0.0, context)
+            else:
+                uncalled = f"inverse, of more than {LARGE} entries,"
+    counts = there.operations, back.operations, there.readings, back.readings
+    trip = Trip(*counts, called=called, uncalled=uncalled)
     if y is None or trip.read_back < SOME * max(1, trip.read_there):
         return trip
     return trip._replace(single=tuple(_readings(subject, backend, y, context)))

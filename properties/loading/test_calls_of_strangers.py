@@ -213,6 +213,26 @@ class Iterated(Scaling):
         return z * (-s).exp(), -s.sum().expand(len(z))
 
 
+class OneWay(nn.Module):
+    """The same without a way back."""
+
+    def __init__(self, features: int = 3) -> None:
+        super().__init__()
+        self.s = nn.Parameter(torch.linspace(-0.5, 0.5, features) + 0.25)
+
+    def forward(self, x: Any) -> Any:
+        """Value and log-det."""
+        return x * self.s.exp(), self.s.sum().expand(len(x))
+
+
+class TwoWays(OneWay):
+    """The same with one."""
+
+    def inverse(self, z: Any) -> Any:
+        """Of the value alone."""
+        return z * (-self.s).exp()
+
+
 class IteratedBack(Iterated):
     """The same, which moves on its way back alone."""
 
@@ -338,6 +358,19 @@ def recognized(name: str, options: str = "") -> Any:
 def test_what_calls_show_is_said(name: str, said: str) -> None:
     """Each object is called as it wants to be, and its line says how."""
     assert said in recognized(name).conventions
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("OneWay", "and forward takes"),
+        ("TwoWays", "and a round trip takes"),
+        ("TwoWays?features=65&event=65", "inverse, of more than 64 entries, is not counted"),
+    ],
+)
+def test_what_was_counted_is_said(name: str, said: str) -> None:
+    """An inverse of many entries is not called to count what it takes."""
+    assert any(said in why for why in recognized(name).why)
 
 
 @pytest.mark.parametrize("name", ["Iterated", "IteratedBack"])

@@ -34,7 +34,7 @@ def trains(flow: Living, batch: Batch) -> Residual:
         called = "log_prob" if "log_prob" in flow.calls else flow.normalizing
         operations = 2 * flow.facts.cost.of(called).operations
     if operations > AFFORDABLE:
-        raise Unsupported(f"a round trip takes {operations} operations: training takes long")
+        raise Unsupported(f"its calls take {operations} operations: training takes long")
     life, error = attempt(flow.play, [Fit(), State()])
     if error:
         raise Unsupported(f"it refuses to be trained here ({error})")
