@@ -63,6 +63,9 @@ def settled(
         options = dict(target.options)
         kind, kept = options.get("kind"), backend.tensor(np.zeros(1), instance.dtype)
         chosen = chosen_of(obj, attributes(instance.source.factory), options)
+        if "normalizing" in chosen:  # it is told which call takes data to latents
+            promises = {name: told for name, told in facts.promises.items() if name != "direction"}
+            facts = replace(facts, promises=promises)
         if facts.codomain is not None and facts.codomain.kind == "simplex":
             # Of what lies on it all coordinates but one are judged, which fill no set with a name.
             chosen, facts = {**chosen, DECLARED: "yes"}, replace(facts, codomain=None)

@@ -168,8 +168,10 @@ def normalizing_calls(flow: Flow) -> list[str]:
         calls.append(OPPOSITE[flow.normalizing])
     missing = [which for which in calls if which not in flow.calls]
     if missing:
+        other = OPPOSITE[missing[0]]
         raise Unsupported(
-            f"it has no {missing[0]}, or which call maps data to latents is not known"
+            f"it has no {missing[0]} to be asked as well, and which call maps data to latents is not known: if "
+            f"{other} does, say ?normalizing={other}"
         )
     return calls
 

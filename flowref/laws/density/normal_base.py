@@ -6,11 +6,13 @@ import math
 
 import numpy as np
 
+from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.laws.density.base import LOG_2_PI, MappedDensity
 from flowref.laws.density.draws import answered
 from flowref.model import (
     VOLUME,
+    Array,
     Batch,
     Residual,
     Undecidable,
@@ -79,6 +81,24 @@ def normal_base(flow: MappedDensity, batch: Batch) -> Residual:
         decidable=usable,
         observed={"constant": constant, "of a normal base": np.full(rows, expected)},
     )
+
+
+def takes_to_normal(flow: MappedDensity, x: Array) -> bool:
+    """Whether forward is seen to take data to latents: at some points the log-density has beside its
+    log-det the normal form of what it gives, and one constant.
+    """
+    rows = len(x)
+    out, refused = attempt(flow.forward, x, None)
+    if refused or out.ladj is None or rows < FEWEST:
+        return False
+    told, _ = answered(flow, x, None)
+    z = np.asarray(out.value, dtype=np.float64).reshape(rows, -1)
+    square, ladj = 0.5 * (z**2).sum(1), per_point(out.ladj, rows)
+    constant = told - ladj + square
+    scale = 4 + np.abs(told) + np.abs(ladj) + square
+    # Of latents that are all as far out nothing is told.
+    varies = np.ptp(square) > 1 and np.isfinite(constant).all()
+    return bool(varies and (np.abs(constant - constant[0]) <= SAME * scale).all())
 
 
 def particles(size: int, constant: float) -> int:

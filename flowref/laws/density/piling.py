@@ -14,6 +14,7 @@ from flowref.laws.density.balance import comparable
 from flowref.laws.density.base import normalizing_calls
 from flowref.laws.density.consistency import unconditional
 from flowref.laws.density.draws import number
+from flowref.laws.density.normal_base import takes_to_normal
 from flowref.model import BOUND, Array, Batch, Residual, Undecidable, Unsupported, law
 from flowref.model.abilities import Bijection, Density, Sampler
 
@@ -27,6 +28,8 @@ ROWS, FEW, SAME = 8000, 4, 1e-9
 # Where each row is solved step by step, so many rows of no fewer entries are looked at, whose latents
 # count as those of one coordinate; so many of them may meet at an end.
 DEAR_ROWS, LARGE, MET = 4, 256, 2
+# So many samples tell which call gives latents.
+TOLD = 16
 # A number with so few binary digits after its point may be the end of the data, to which samples are
 # cut off on purpose.
 SHORT = 256.0
@@ -41,6 +44,7 @@ SHORT = 256.0
     size=1,
     effort=2,
     applies=comparable & unconditional,
+    version=2,
     source="a density gives no point a mass: noise that is clamped has atoms, and no tails",
 )
 def no_piling_up(flow: MappedDensity, batch: Batch) -> Residual:
@@ -50,7 +54,6 @@ def no_piling_up(flow: MappedDensity, batch: Batch) -> Residual:
     Samples that are cut off at an end of the data, such as 0 or 1, are left out. Of large events that
     are dear to sample a few are drawn, and the latents of all their entries looked at together.
     """
-    ways = normalizing_calls(flow)  # either, where user code does not say which it is
     large = math.prod(flow.density_shape) >= LARGE
     pooled = flow.facts.cost.of("sample").repeats and large
     count = DEAR_ROWS if pooled else min(ROWS, number(flow))
@@ -62,6 +65,7 @@ def no_piling_up(flow: MappedDensity, batch: Batch) -> Residual:
     kept = np.isfinite(flat).all(1) & ~cut.any(1)
     if kept.sum() < count // 2:
         raise Undecidable("most of its samples lie at an end of the data")
+    ways = ways_of(flow, x[kept][:TOLD])
     most = looked_at = count * (math.prod(flow.density_shape) if pooled else 1)
     allowed = MET if pooled else FEW
     for which in ways:
@@ -80,6 +84,14 @@ def no_piling_up(flow: MappedDensity, batch: Batch) -> Residual:
         observed={"latents at an end": np.array([float(most)])},
         note=note if most > allowed else "",
     )
+
+
+def ways_of(flow: MappedDensity, x: Array) -> list[str]:
+    """The calls that may map data to latents: either, where user code does not say which it is; of one
+    that has no way back forward, where its log-density tells so.
+    """
+    alone = "inverse" not in flow.calls and flow.normalizing == "forward"
+    return ["forward"] if alone and takes_to_normal(flow, x) else normalizing_calls(flow)
 
 
 def ends(values: Array) -> Array:
