@@ -1,5 +1,5 @@
-"""How the objects of bijx are called: in batches, with a running log-density, from which the log-det
-is subtracted; what draws is given a key.
+"""How the objects of bijx are called: in batches, with a running log-density, from which they subtract the
+log-det; what draws is given a key.
 """
 
 from __future__ import annotations
@@ -8,20 +8,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from flowref.adapters.common.described import numbered
+from flowref.adapters.common.running import running_numbers
 
 
 def forward(obj: Any, x: Any, context: Any = None) -> Any:
-    import jax.numpy as jnp
-
-    y, density = obj.forward(x, jnp.zeros(x.shape[:1], x.dtype))
-    return y, -density
+    before = running_numbers(x)
+    y, density = obj.forward(x, before)
+    return y, before - density
 
 
 def inverse(obj: Any, y: Any, context: Any = None) -> Any:
-    import jax.numpy as jnp
-
-    x, density = obj.reverse(y, jnp.zeros(y.shape[:1], y.dtype))
-    return x, -density
+    before = running_numbers(y)
+    x, density = obj.reverse(y, before)
+    return x, before - density
 
 
 def parts(obj: Any) -> Any:

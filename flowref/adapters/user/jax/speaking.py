@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from flowref.adapters.common.running import running_numbers
 from flowref.adapters.user.conventions.names import FLAGS, sign_of
 
 # What a parameter is called that takes a random key, or a number or a shape of samples.
@@ -167,13 +168,6 @@ def mapped(obj: Any, x: Any, context: Any, way: Way) -> Any:
         before = running_numbers(x)
         ladj = before - ladj if way.falls else ladj - before
     return value, ladj
-
-
-def running_numbers(x: Any) -> Any:
-    """A running log-det before a call: another number for each point, none of them zero."""
-    import jax.numpy as jnp
-
-    return jnp.cos(3.0 + 7.0 * jnp.arange(len(x), dtype=x.dtype))
 
 
 def dense(obj: Any, x: Any, context: Any, way: Way) -> Any:
