@@ -10,7 +10,7 @@ from typing import Any
 from flowref.adapters.common.described import lineage
 from flowref.adapters.common.jax_facts import facts_in_double, without_compiling
 from flowref.adapters.numpyro import calls, constructions
-from flowref.adapters.numpyro.facts import describe, is_flow
+from flowref.adapters.numpyro.facts import describe, is_flow, onto_simplex
 from flowref.model import Adapter, Component, Dialect
 
 TRANSFORM = Dialect(
@@ -25,6 +25,9 @@ TRANSFORM = Dialect(
 )
 # Its class offers no inverse.
 ONE_WAY = Dialect(forward=calls.forward, normalizing="inverse")
+SIMPLEX = Dialect(
+    forward=calls.simplex_forward, inverse=calls.simplex_inverse, normalizing="inverse"
+)
 FLOW = Dialect(
     forward=calls.flow_forward,
     inverse=calls.flow_inverse,
@@ -51,6 +54,8 @@ def recognizes(obj: Any) -> Dialect | None:
     """The dialect of a transform or a distribution, or None."""
     names = lineage(obj)
     if "Transform" in names:
+        if onto_simplex(obj):
+            return SIMPLEX
         return ONE_WAY if "BlockNeuralAutoregressiveTransform" in names else TRANSFORM
     if is_flow(obj):
         return FLOW
@@ -79,6 +84,7 @@ def components() -> Mapping[str, Component]:
     table = {}
     for dialect, found in (
         (TRANSFORM, constructions.transforms()),
+        (SIMPLEX, constructions.onto_simplex()),
         (ONE_WAY, constructions.one_way()),
         (FLOW, constructions.flows()),
         (DENSITY, constructions.distributions()),

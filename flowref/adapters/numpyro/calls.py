@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flowref.adapters.common.described import numbered
+from flowref.adapters.common.onto_simplex import with_last, without_last
 
 
 def forward(obj: Any, x: Any, context: Any = None) -> Any:
@@ -17,6 +18,18 @@ def forward(obj: Any, x: Any, context: Any = None) -> Any:
 def inverse(obj: Any, y: Any, context: Any = None) -> Any:
     x = obj.inv(y)
     return x, obj.inv.log_abs_det_jacobian(y, x)
+
+
+def simplex_forward(obj: Any, x: Any, context: Any = None) -> Any:
+    # The last coordinate is one minus the others; without it the Jacobian is square.
+    y, ladj = forward(obj, x)
+    return without_last(y), ladj
+
+
+def simplex_inverse(obj: Any, y: Any, context: Any = None) -> Any:
+    import jax.numpy as jnp
+
+    return inverse(obj, with_last(y, jnp.concatenate))
 
 
 def told_late(obj: Any, x: Any, context: Any = None) -> Any:

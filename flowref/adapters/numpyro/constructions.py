@@ -133,8 +133,14 @@ def transforms() -> Builders:
         "InverseAutoregressiveTransform[skip]": (
             lambda: InverseAutoregressiveTransform(autoregressive(skip=True)), (4,)
         ),
-        "StickBreakingTransform": (lambda: nt.StickBreakingTransform(), (4,)),
     }  # fmt: skip
+
+
+def onto_simplex() -> Builders:
+    """Name -> builder of a transform of vectors to those of a simplex."""
+    import numpyro.distributions.transforms as nt
+
+    return {"StickBreakingTransform": (lambda: nt.StickBreakingTransform(), (4,))}
 
 
 def one_way() -> Builders:

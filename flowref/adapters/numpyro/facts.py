@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from itertools import pairwise
 from typing import Any
@@ -13,6 +14,8 @@ from flowref.adapters.common.torch_supports import interval
 from flowref.model import REAL, Facts, Shape, Support
 
 NAMED = {"_Simplex": "simplex", "_OrderedVector": "ordered"}
+# Lengths of vectors that are tried.
+SIZES = range(1, 17)
 WHOLE = frozenset({"_Real", "_RealVector", "_RealMatrix"})
 PROMISES: dict[str, frozenset[str]] = {
     **dict.fromkeys(
@@ -64,6 +67,17 @@ def ends_of(obj: Any) -> tuple[Support | None, Support | None]:
     return (ends[0][0], ends[-1][1] if onto else None) if ends else (REAL, REAL)
 
 
+def onto_simplex(obj: Any) -> bool:
+    """Whether a transform takes vectors to those of a simplex, which have one number more."""
+    if ends_of(obj) != (REAL, Support.parse("simplex")) or obj.domain.event_dim != 1:
+        return False
+    for size in SIZES:
+        with contextlib.suppress(ValueError):  # it takes others
+            if tuple(obj.forward_shape((size,))) == (size + 1,):
+                return True
+    return False
+
+
 def is_flow(obj: Any) -> bool:
     """Whether a distribution is one that transforms were given for, event by event: those that the
     library names are called by their densities alone.
@@ -102,6 +116,8 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         return Facts(event, domain=known or REAL, declared=known is not None, promises=fixed)
     if event_shape is None:
         raise unknown_shape(obj)
+    if onto_simplex(obj):  # what it is onto without the last coordinate has no name
+        return Facts(event_shape, latent_shape=event_shape, declared=True)
     latent = tuple(int(size) for size in obj.forward_shape(event_shape))
     domain, codomain = ends_of(obj)
     elementwise = obj.codomain.event_dim == obj.domain.event_dim

@@ -13,7 +13,7 @@ from typing import Any
 
 from flowref.adapters.common import batch_norms, told_functions, torch_dialects
 from flowref.adapters.common.described import components_of, lineage
-from flowref.adapters.common.onto_simplex import without_last
+from flowref.adapters.common.onto_simplex import with_last, without_last
 from flowref.adapters.torch_distributions import constructions
 from flowref.adapters.torch_distributions.facts import describe, is_flow, onto_simplex
 from flowref.model import Adapter, Component, Dialect
@@ -34,7 +34,7 @@ def simplex_forward(obj: Any, x: Any, context: Any = None) -> Any:
 def simplex_inverse(obj: Any, y: Any, context: Any = None) -> Any:
     import torch
 
-    y = torch.cat([y, 1 - y.sum(-1, keepdim=True)], -1)
+    y = with_last(y, torch.cat)
     x = obj.inv(y)
     return x, obj.inv.log_abs_det_jacobian(y, x)
 

@@ -103,9 +103,14 @@ def unmade() -> Any:
     return maker
 
 
-def onto_simplex() -> Any:
+def onto_sphere() -> Any:
     """A map onto a surface of more entries."""
-    return lambda x: (jax.nn.softmax(jnp.concatenate([x, 0 * x[..., :1]], -1)), x.sum(-1))
+
+    def forward(x: Any) -> Any:
+        more = jnp.concatenate([x, jnp.ones_like(x[..., :1])], -1)
+        return more / jnp.linalg.norm(more, axis=-1, keepdims=True), x.sum(-1)
+
+    return forward
 
 
 class Losing:

@@ -38,7 +38,7 @@ SLIPS = [
 ]
 REFUSED = [
     ("unmade", r"maker takes a key first.*name a factory that calls it"),
-    ("onto_simplex?event=3", r"to be audited in coordinates"),
+    ("onto_sphere?event=3", r"to be audited in coordinates"),
     ("losing?event=2", r"loses its attribute power where it is flattened into its leaves"),
 ]
 

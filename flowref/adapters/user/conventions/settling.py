@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from flowref.adapters.common.onto_simplex import onto_simplex
 from flowref.adapters.user.conventions.ahead import way_ahead
 from flowref.adapters.user.conventions.arrays import computes_in_arrays
 from flowref.adapters.user.conventions.back import way_back
@@ -17,7 +18,7 @@ from flowref.adapters.user.conventions.forms import reformed
 from flowref.adapters.user.conventions.once import Once
 from flowref.adapters.user.conventions.readings import Form, form_of, is_tensor
 from flowref.adapters.user.conventions.signs import refuse_added
-from flowref.adapters.user.conventions.simplex import DECLARED, onto_simplex, shortened
+from flowref.adapters.user.conventions.simplex import DECLARED, shortened
 from flowref.adapters.user.conventions.spoken import BACK_ALONE
 from flowref.model import Dialect, Shape, TargetError
 

@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 
 from flowref import backends
+from flowref.adapters.common.onto_simplex import FEW, excess, onto_simplex
 from flowref.adapters.user.conventions.names import sign_of
 from flowref.adapters.user.jax.speaking import (
+    FROM,
     KEYS,
     NUMBERS,
+    ONTO,
     SIZES,
     UNSEEN,
     Draw,
@@ -86,9 +89,9 @@ def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
     """The way of a map as calls of it show: on a batch, where each row comes out as it does in a
     smaller batch, and otherwise event by event. Raises what the object raises where neither works.
     """
-    return with_sign(
-        obj, _of_map(obj, with_running(obj, with_key(obj, way)), x, context), x, context
-    )
+    found = _of_map(obj, with_running(obj, with_key(obj, way)), x, context)
+    found = with_sign(obj, found, x, context)
+    return with_excess(obj, found, x, context) if found.simplex == ONTO else found
 
 
 def _of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
@@ -154,15 +157,35 @@ def with_sign(obj: Any, way: Way, x: Any, context: Any) -> Way:
 
 def _grows(obj: Any, way: Way, x: Any, context: Any) -> bool:
     """Whether what a call adds to a running number is the log-det of its Jacobian at a point."""
+    exact, told = _log_dets(obj, way, x, context)
+    return bool(np.allclose(np.sum(told), exact, rtol=SAME, atol=SAME)) and abs(exact) > SAME
+
+
+def _log_dets(obj: Any, way: Way, x: Any, context: Any) -> tuple[float, Any]:
+    """The log-det of the Jacobian at a point, and that which a call tells."""
     import jax
 
     def flat(entries: Any) -> Any:
         return mapped(obj, entries.reshape(x.shape), context, way)[0].reshape(-1)
 
-    given = np.ravel(x)
-    jacobian = backends.find("jax").once(jax.jacfwd(flat), given)
-    exact, told = np.linalg.slogdet(jacobian)[1], called(mapped, obj, x, context, way)[1]
-    return bool(np.allclose(np.sum(told), exact, rtol=SAME, atol=SAME)) and abs(exact) > SAME
+    jacobian = backends.find("jax").once(jax.jacfwd(flat), np.ravel(x))
+    return np.linalg.slogdet(jacobian)[1], called(mapped, obj, x, context, way)[1]
+
+
+def with_excess(obj: Any, way: Way, x: Any, context: Any) -> Way:
+    """A way onto a simplex that knows whether its log-det is of the volume of that (see `excess`)."""
+    size = x.shape[-1]
+    if x.ndim != 2 or size > FEW or way.form == "alone":
+        return way
+    given = None if context is None else context[:1]
+    gaps = []
+    for row in (0, 1):
+        try:
+            exact, told = _log_dets(obj, way, x[row : row + 1], given)
+        except Exception:  # what it raises is the laws' affair
+            return way
+        gaps.append(float(np.sum(told)) - exact)
+    return replace(way, excess=excess(gaps, size))
 
 
 def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:
@@ -171,9 +194,11 @@ def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:
     """
     if way.log_det:
         bare = replace(way, log_det="", arguments=1, negated=False)
-        if isinstance(called(over_rows, obj, x, context, bare), tuple | list):
-            with contextlib.suppress(TargetError):
-                return _read(obj, bare, x, context)
+        out = called(over_rows, obj, x, context, bare)
+        if not isinstance(out, tuple | list):
+            return _on(way, out, x)
+        with contextlib.suppress(TargetError):
+            return _read(obj, bare, x, context)
         return way
     out = called(over_rows, obj, x, context, way)
     if way.form == UNSEEN and not isinstance(out, tuple | list):
@@ -188,23 +213,39 @@ def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:
             f"{way.method or 'it'} returned {len(out)} things; expected a value and a log-det"
         )
     sizes = [int(np.prod(np.shape(one))) for one in out]
+    if (onto := _on(way, out[0], x)).simplex == ONTO:
+        return replace(onto, form="pair")
     if sizes[0] != x.size and sizes[1] == x.size:
         return _of_value(replace(way, form="swapped"), out[1], x)
     return _of_value(replace(way, form="pair"), out[0], x)
+
+
+def _on(way: Way, value: Any, x: Any) -> Way:
+    """The way that knows whether it maps vectors to those of a simplex."""
+    import jax.numpy as jnp
+
+    if way.simplex == FROM:
+        return way
+    onto = onto_simplex(x, jnp.asarray(value), way.simplex == ONTO)
+    return replace(way, simplex=ONTO if onto else "")
 
 
 def _of_value(way: Way, value: Any, x: Any) -> Way:
     import jax.numpy as jnp
 
     value = jnp.asarray(value)
+    way = _on(way, value, x)
+    if way.simplex == ONTO:
+        return way
     if jnp.iscomplexobj(value):
         raise TargetError("it returns complex numbers, which are not judged")
     if not value.ndim or len(value) != len(x) or value.size != x.size:
         if value.ndim == x.ndim > 1 and len(value) == len(x) and value.size > x.size:
             raise TargetError(
                 f"forward maps an event of shape {tuple(x.shape[1:])} to {tuple(value.shape[1:])}, and a "
-                "bijection keeps the number of entries: a map onto a simplex, a sphere or another surface "
-                "is to be audited in coordinates, with as many numbers out as in"
+                "bijection keeps the number of entries: a map onto a sphere or another surface is to be "
+                "audited in coordinates, with as many numbers out as in; one onto a simplex gives positive "
+                "numbers that sum to one, or says codomain=simplex"
             )
         raise TargetError(
             f"forward maps an event of shape {tuple(x.shape[1:])} to {tuple(value.shape[1:])}; a "

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flowref.adapters.common import jax_normalizing
+from flowref.adapters.common.onto_simplex import words
 from flowref.adapters.user.conventions.names import CONTEXTS, plain
 from flowref.adapters.user.jax.calling import (
     ROWS,
@@ -30,7 +31,9 @@ from flowref.adapters.user.jax.calling import (
     with_running,
 )
 from flowref.adapters.user.jax.speaking import (
+    FROM,
     KEYS,
+    ONTO,
     Way,
     dense,
     drawn,
@@ -290,10 +293,15 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
     if facts.context_shape is not None:
         context = rng.standard_normal((ROWS, *facts.context_shape))
     said: list[str] = []
+    onto = ""
+    if facts.codomain is not None and facts.codomain.kind == "simplex":
+        # Of what lies on it all coordinates but one are judged, which fill no set with a name.
+        onto, facts = ONTO, replace(facts, codomain=None)
     if dialect.forward is not None:
-        way = of_map(obj, way_of(dialect.forward), x, context)
+        way = of_map(obj, replace(way_of(dialect.forward), simplex=onto), x, context)
         dialect = replace(dialect, forward=partial(mapped, way=way))
         said += ["one event at a time"] if way.single else []
+        said += [words(way.excess)] if way.simplex else []
         if way.running:
             done = "subtracted" if way.falls else "added"
             said.append(f"running log-det, {done} ({way.running})")
@@ -308,6 +316,8 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         if dialect.inverse is not None:
             y = np.asarray(value)
             back = replace(way_of(dialect.inverse), single=way.single)
+            if way.simplex:
+                back = replace(back, simplex=FROM, excess=-way.excess)
             back = with_running(obj, with_key(obj, back))
             with contextlib.suppress(Exception):  # what an inverse raises is the laws' affair
                 back = of_map(obj, back, y, context)

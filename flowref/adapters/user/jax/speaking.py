@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from flowref.adapters.common.onto_simplex import with_last, without_last
 from flowref.adapters.common.running import running_numbers
 from flowref.adapters.user.conventions.names import FLAGS, sign_of
 
@@ -35,6 +36,8 @@ AXES = "event_ndims"
 # the parameters that it takes first, or as a method of a module that stands beside its variables (of
 # flax) or beside its state (of equinox).
 BOUND, STATED = "bound.", "stated."
+# Maps of vectors to those of a simplex, and back: the last coordinate is left out.
+ONTO, FROM = "onto", "from"
 # The form of what a call returns that is a map only if it tells a log-det.
 UNSEEN = "unseen"
 
@@ -47,7 +50,8 @@ class Way:
     ``negated``: whether it is told at the other end. ``keyed``: under which name it wants a key, which is
     always the same, of number ``stream``. ``running``: the parameter for a running log-det or log-density;
     ``falls``: whether the log-det is taken from that rather than added. ``given``: fixed keywords, as one
-    that chooses the direction.
+    that chooses the direction. ``simplex``: whether it maps `ONTO` a simplex or back `FROM` one; ``excess``:
+    what its log-det then counts besides (see `common.onto_simplex.excess`).
     """
 
     method: str
@@ -61,6 +65,8 @@ class Way:
     running: str = ""
     falls: bool = False
     given: tuple[tuple[str, Any], ...] = ()
+    simplex: str = ""
+    excess: float = 0.0
 
 
 def method_of(obj: Any, name: str) -> Any:
@@ -162,12 +168,15 @@ def mapped(obj: Any, x: Any, context: Any, way: Way) -> Any:
     """A map of a batch: its value and its log-det, None where there is none."""
     out = over_rows(obj, x, context, way)
     if way.form == "alone":
-        return out, None
-    value, ladj = (out[1], out[0]) if way.form == "swapped" else (out[0], out[1])
-    if way.running:
+        value, ladj = out, None
+    else:
+        value, ladj = (out[1], out[0]) if way.form == "swapped" else (out[0], out[1])
+    if way.running and ladj is not None:
         before = running_numbers(x)
         ladj = before - ladj if way.falls else ladj - before
-    return value, ladj
+    if way.excess and ladj is not None:
+        ladj = ladj - way.excess
+    return without_last(value) if way.simplex == ONTO else value, ladj
 
 
 def dense(obj: Any, x: Any, context: Any, way: Way) -> Any:
@@ -207,6 +216,8 @@ def over_rows(obj: Any, x: Any, context: Any, way: Way) -> Any:
     import jax
 
     before = running_numbers(x) if way.running else None
+    if way.simplex == FROM:
+        x = with_last(x, jax.numpy.concatenate)
     if not way.single:
         return asked(obj, x, context, way, before=before)
     return jax.vmap(lambda row, *more: asked(obj, row, more[0], way, before=more[1]))(
