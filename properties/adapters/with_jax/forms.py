@@ -319,3 +319,58 @@ def drawing_only() -> Any:
         return y * jnp.exp(-log_scale), -log_scale.sum() * jnp.ones(len(y))
 
     return weights, forward, inverse
+
+
+class Leveled(eqx.Module):
+    """A map of which parts leave early: its latents are a list. ``given``: how they come."""
+
+    log_scale: jax.Array
+    slip: bool = eqx.field(static=True)
+    given: str = eqx.field(static=True)
+
+    def forward(self, x: Any) -> Any:
+        """The map of a batch."""
+        z = x * jnp.exp(self.log_scale)
+        leaves, stays = z[:, :4].reshape(-1, 2, 2), z[:, 4:]
+        ladj = (self.log_scale[4:] if self.slip else self.log_scale).sum() * jnp.ones(len(x))
+        latents = {
+            "list": [leaves, stays],
+            "tuple": (leaves, stays),
+            "states": [x, x + z, z],
+            "lost": [leaves, stays[:, 1:]],
+            "mapping": {"leaves": leaves, "stays": stays},
+        }
+        return latents[self.given], ladj
+
+    def inverse(self, z: Any) -> Any:
+        """Its way back."""
+        if self.given != "states":
+            leaves, stays = z
+            z = jnp.concatenate([leaves.reshape(-1, 4), stays], 1)
+        return z * jnp.exp(-self.log_scale), -self.log_scale.sum() * jnp.ones(len(z))
+
+
+def leveled(slip: bool = False, given: str = "list") -> Any:
+    """The object."""
+    return Leveled(jnp.linspace(-0.3, 0.5, 6), slip, given)
+
+
+class Early(Leveled):
+    """The same with a log-det beside it."""
+
+    def forward(self, x: Any) -> Any:
+        """The latents alone."""
+        return super().forward(x)[0]
+
+    def inverse(self, z: Any) -> Any:
+        """Data alone."""
+        return super().inverse(z)[0]
+
+    def log_det(self, x: Any) -> Any:
+        """At a point."""
+        return super().forward(x)[1]
+
+
+def leveled_alone(slip: bool = False) -> Any:
+    """The object."""
+    return Early(jnp.linspace(-0.3, 0.5, 6), slip, "list")

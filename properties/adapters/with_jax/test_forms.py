@@ -32,6 +32,8 @@ FORMS = [
     ("chained", (3,), "bijection/log-det"),
     ("flagged", (3,), "bijection/inverse-log-det"),
     ("flagged_static", (3,), "bijection/inverse-log-det"),
+    ("leveled", (6,), "bijection/log-det"),
+    ("leveled_alone", (6,), "bijection/log-det"),
 ]
 
 
@@ -112,3 +114,32 @@ def test_a_flag_turns_the_map_around(spec: str, said: str) -> None:
 def test_a_way_back_that_only_draws_need_not_train() -> None:
     """A way back that records nothing whatever for parameters is not accused of it."""
     assert status("drawing_only", "conduct/parameter-gradient") is Status.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("list", "latent: 2 parts, 6 entries"),
+        ("tuple", "latent: 2 parts, 6 entries"),
+        ("states", "latent: the last of its states"),
+    ],
+)
+def test_latents_come_as_a_list(given: str, said: str) -> None:
+    """Latents of several levels are joined and handed back as they came; of states the last is the latent."""
+    spec = f"leveled?given={given}"
+    assert said in recipe_of(target(spec)).recognized.conventions
+    for law in ("bijection/inverse-roundtrip", "bijection/inverse-log-det"):
+        assert status(spec, law) is Status.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("lost", r"a list of \(7, 2, 2\), \(7, 1\) for 7 events"),
+        ("mapping", "returned a dict where an array is expected"),
+    ],
+)
+def test_latents_that_are_no_event_are_one_sentence(given: str, said: str) -> None:
+    """A list that lacks entries, and a mapping, are named."""
+    with pytest.raises(TargetError, match=said):
+        recipe_of(target(f"leveled?given={given}&event=6"))

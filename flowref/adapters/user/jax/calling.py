@@ -15,6 +15,7 @@ import numpy as np
 from flowref import backends
 from flowref.adapters.common.onto_simplex import FEW, excess, onto_simplex
 from flowref.adapters.user.conventions.names import sign_of
+from flowref.adapters.user.jax import latents
 from flowref.adapters.user.jax.speaking import (
     FROM,
     KEYS,
@@ -127,7 +128,8 @@ def _of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
             f"jax.vmap cannot map it over several (it raised {type(last).__name__}{place_of(last)}): it needs "
             "jax.numpy where it has numpy, and jnp.where or jax.lax.cond where it has if"
         ) from last
-    raise last
+    # What was understood on a batch tells more than what a call of one event raised.
+    raise next((one for one in raised.values() if isinstance(one, TargetError)), last)
 
 
 def with_key(obj: Any, way: Way) -> Way:
@@ -195,6 +197,8 @@ def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:
     if way.log_det:
         bare = replace(way, log_det="", arguments=1, negated=False)
         out = called(over_rows, obj, x, context, bare)
+        if latents.alone(out, x):
+            return replace(way, latents=latents.latents_of(out, x))
         if not isinstance(out, tuple | list):
             return _on(way, out, x)
         with contextlib.suppress(TargetError):
@@ -206,34 +210,47 @@ def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:
             f"a {type(obj).__name__} returns one thing, which is no bijection: what is only called returns "
             "a value and a log-det"
         )
-    if not isinstance(out, tuple | list):
+    if latents.alone(out, x) or not isinstance(out, tuple | list):
         return _of_value(replace(way, form="alone"), out, x)
     if len(out) != 2:
         raise TargetError(
             f"{way.method or 'it'} returned {len(out)} things; expected a value and a log-det"
         )
-    sizes = [int(np.prod(np.shape(one))) for one in out]
-    if (onto := _on(way, out[0], x)).simplex == ONTO:
-        return replace(onto, form="pair")
-    if sizes[0] != x.size and sizes[1] == x.size:
-        return _of_value(replace(way, form="swapped"), out[1], x)
-    return _of_value(replace(way, form="pair"), out[0], x)
+    swapped = isinstance(out[1], tuple | list)
+    if not swapped and not isinstance(out[0], tuple | list):
+        sizes = [int(np.prod(np.shape(one))) for one in out]
+        if (onto := _on(way, out[0], x)).simplex == ONTO:
+            return replace(onto, form="pair")
+        swapped = sizes[0] != x.size and sizes[1] == x.size
+    return _of_value(replace(way, form="swapped" if swapped else "pair"), out[swapped], x)
 
 
 def _on(way: Way, value: Any, x: Any) -> Way:
     """The way that knows whether it maps vectors to those of a simplex."""
-    import jax.numpy as jnp
-
     if way.simplex == FROM:
         return way
-    onto = onto_simplex(x, jnp.asarray(value), way.simplex == ONTO)
+    onto = onto_simplex(x, _array(value), way.simplex == ONTO)
     return replace(way, simplex=ONTO if onto else "")
+
+
+def _array(value: Any) -> Any:
+    """A value as an array, which it is as a number, too."""
+    import jax.numpy as jnp
+
+    if not hasattr(value, "shape") and not isinstance(value, int | float | complex):
+        kind = type(value).__name__
+        raise TargetError(
+            f"forward returned a {kind} where an array is expected: let it return (value, log_det)"
+        )
+    return jnp.asarray(value)
 
 
 def _of_value(way: Way, value: Any, x: Any) -> Way:
     import jax.numpy as jnp
 
-    value = jnp.asarray(value)
+    if isinstance(value, tuple | list):
+        return replace(way, latents=latents.latents_of(value, x))
+    value = _array(value)
     way = _on(way, value, x)
     if way.simplex == ONTO:
         return way

@@ -15,6 +15,7 @@ import numpy as np
 from flowref.adapters.common import jax_normalizing
 from flowref.adapters.common.onto_simplex import words
 from flowref.adapters.user.conventions.names import CONTEXTS, plain
+from flowref.adapters.user.jax import latents
 from flowref.adapters.user.jax.calling import (
     ROWS,
     Unmapped,
@@ -302,6 +303,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         dialect = replace(dialect, forward=partial(mapped, way=way))
         said += ["one event at a time"] if way.single else []
         said += [words(way.excess)] if way.simplex else []
+        said += [latents.words(way.latents)] if way.latents else []
         if way.running:
             done = "subtracted" if way.falls else "added"
             said.append(f"running log-det, {done} ({way.running})")
@@ -316,6 +318,8 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         if dialect.inverse is not None:
             y = np.asarray(value)
             back = replace(way_of(dialect.inverse), single=way.single)
+            if isinstance(way.latents, tuple):
+                back = replace(back, parts=way.latents)
             if way.simplex:
                 back = replace(back, simplex=FROM, excess=-way.excess)
             back = with_running(obj, with_key(obj, back))

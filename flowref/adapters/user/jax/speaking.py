@@ -12,6 +12,8 @@ from typing import Any
 from flowref.adapters.common.onto_simplex import with_last, without_last
 from flowref.adapters.common.running import running_numbers
 from flowref.adapters.user.conventions.names import FLAGS, sign_of
+from flowref.adapters.user.jax.latents import Latents, joined, split
+from flowref.model import Shape
 
 # What a parameter is called that takes a random key, or a number or a shape of samples.
 KEYS = ("key", "rng", "seed", "prng_key", "rng_key", "prng", "rngs", "random_key")
@@ -51,7 +53,8 @@ class Way:
     always the same, of number ``stream``. ``running``: the parameter for a running log-det or log-density;
     ``falls``: whether the log-det is taken from that rather than added. ``given``: fixed keywords, as one
     that chooses the direction. ``simplex``: whether it maps `ONTO` a simplex or back `FROM` one; ``excess``:
-    what its log-det then counts besides (see `common.onto_simplex.excess`).
+    what its log-det then counts besides (see `common.onto_simplex.excess`). ``latents``: of which shapes
+    they come, as a list; ``parts``: of which they are taken.
     """
 
     method: str
@@ -67,6 +70,8 @@ class Way:
     given: tuple[tuple[str, Any], ...] = ()
     simplex: str = ""
     excess: float = 0.0
+    latents: Latents = ()
+    parts: tuple[Shape, ...] = ()
 
 
 def method_of(obj: Any, name: str) -> Any:
@@ -144,11 +149,12 @@ def asked(obj: Any, x: Any, context: Any, way: Way, key: Any = None, before: Any
     more = {way.keyed: given} if way.keyed else {}
     more |= {way.running: before} if way.running else {}
     more |= dict(way.given)
-    out = run(x, **more) if context is None else run(x, context, **more)
+    point = split(x, way.parts) if way.parts else x
+    out = run(point, **more) if context is None else run(point, context, **more)
     if not way.log_det:
         return out
     value = out[0] if isinstance(out, tuple) else out
-    ends = (value, x) if way.negated else (x, value)
+    ends = (value, point) if way.negated else (point, value)
     ladj = log_det_of(method_of(obj, way.log_det), way, x)(*ends[: way.arguments])
     return value, (-ladj if way.negated else ladj)
 
@@ -176,6 +182,7 @@ def mapped(obj: Any, x: Any, context: Any, way: Way) -> Any:
         ladj = before - ladj if way.falls else ladj - before
     if way.excess and ladj is not None:
         ladj = ladj - way.excess
+    value = joined(value, way.latents) if way.latents else value
     return without_last(value) if way.simplex == ONTO else value, ladj
 
 
