@@ -85,6 +85,8 @@ def present(
     if condition.part or not facts.promises.get("assumed-accuracy"):
         return subject
 
+    acts: list[bool] = []
+
     def finer(times: int) -> Subject | None:
         obj, turned = refined(live.object, times)
         if not turned:  # where its steps are written nothing tells
@@ -94,6 +96,10 @@ def present(
         programs = programs_of(tree, shapes, dialect, True)
         programs.traced.update(live.programs.traced)
         solved = replace(live, programs=programs, leaves=leaves, results=OrderedDict())
+        if not acts:
+            acts.append(differ(live, solved))
+        if not acts[0]:  # what is called so is none of the steps that it takes
+            return None
         return subject_of(solved, name, condition, scale)
 
     return replace(subject, refined=finer)
@@ -124,16 +130,7 @@ def look(live: Live) -> None:
     for name in POINTWISE:
         if getattr(live.dialect, name) is None:
             continue
-        forwards = name == "forward" or live.dialect.forward is None
-        support = live.facts.domain if forwards else (live.facts.codomain or REAL)
-        shape = live.facts.event_shape
-        if not forwards and live.facts.latent_shape is not None:
-            shape = live.facts.latent_shape
-        rng = np.random.default_rng(1)
-        x = draw(support, (ROWS, *shape), rng).astype(live.dtype)
-        context = None
-        if live.facts.context_shape is not None:
-            context = rng.standard_normal((ROWS, *live.facts.context_shape)).astype(live.dtype)
+        x, context = points(live, name)
         live.programs.traced[name] = ""
         with live.calling():
             try:
@@ -147,6 +144,42 @@ def look(live: Live) -> None:
         if name == "forward" and not live.programs.traced[name]:
             live.programs.padded = alone(live, x, context)
     live.programs.stopped = stopped.flags
+
+
+def points(live: Live, name: str) -> tuple[Any, Any]:
+    """A few ordinary points and contexts of a call."""
+    forwards = name == "forward" or live.dialect.forward is None
+    support = live.facts.domain if forwards else (live.facts.codomain or REAL)
+    shape = live.facts.event_shape
+    if not forwards and live.facts.latent_shape is not None:
+        shape = live.facts.latent_shape
+    rng = np.random.default_rng(1)
+    x = draw(support, (ROWS, *shape), rng).astype(live.dtype)
+    if live.facts.context_shape is None:
+        return x, None
+    return x, rng.standard_normal((ROWS, *live.facts.context_shape)).astype(live.dtype)
+
+
+def differ(one: Live, other: Live) -> bool:
+    """Whether a call of the one is another program than that of the other, or cannot be traced."""
+    for name in POINTWISE:
+        if getattr(one.dialect, name) is None:
+            continue
+        x, context = points(one, name)
+        try:
+            with one.calling():
+                traces = [
+                    jax.make_jaxpr(live.programs.pair(name))(live.leaves, x, context)
+                    for live in (one, other)
+                ]
+        except Exception:  # what it raises is the laws' affair
+            return True
+        consts = [
+            np.array_equal(*both) for both in zip(*(one.consts for one in traces), strict=False)
+        ]
+        if str(traces[0]) != str(traces[1]) or not all(consts):
+            return True
+    return False
 
 
 def alone(live: Live, x: Any, context: Any) -> bool:

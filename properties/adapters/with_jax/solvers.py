@@ -89,6 +89,69 @@ def written(slip: bool = False) -> Any:
     return Written(w, 0.6 * jnp.cos(jnp.arange(12.0).reshape(6, 2)), slip)
 
 
+class Misnamed(Written):
+    """What is called steps is none of the two that it takes."""
+
+    training_steps = 100
+
+
+def misnamed() -> Any:
+    """A solver whose steps no attribute tells, beside a number that is called so."""
+    plain = written()
+    return Misnamed(plain.w, plain.v)
+
+
+class OfClass(eqx.Module):
+    """The same in steps that are a number of its class."""
+
+    w: jax.Array
+    v: jax.Array
+    factor: float = eqx.field(static=True)
+    steps = 6
+
+    def forward(self, x: Any) -> Any:
+        """There."""
+        return Integrated(self.w, self.v, self.steps, self.factor).forward(x)
+
+    def inverse(self, y: Any) -> Any:
+        """And back."""
+        return Integrated(self.w, self.v, self.steps, self.factor).inverse(y)
+
+
+class Ordinary:
+    """The same in an object that is no pytree."""
+
+    steps = 6
+
+    def __init__(self, w: Any, v: Any, factor: float) -> None:
+        self.w, self.v, self.factor = w, v, factor
+
+    forward, inverse = OfClass.forward, OfClass.inverse
+
+
+@jax.tree_util.register_pytree_node_class
+class Registered(Ordinary):
+    """The same in a pytree, which keeps nothing but its leaves."""
+
+    def tree_flatten(self) -> Any:
+        """Its leaves."""
+        return (self.w, self.v), self.factor
+
+    @classmethod
+    def tree_unflatten(cls, factor: Any, leaves: Any) -> Any:
+        """The object of its leaves."""
+        made: Any = object.__new__(cls)
+        made.w, made.v, made.factor = *leaves, factor
+        return made
+
+
+def of_class(slip: bool = False, style: str = "module") -> Any:
+    """With a slip, a trace that is off by a hundredth."""
+    plain = integrated()
+    kind = {"module": OfClass, "ordinary": Ordinary, "registered": Registered}[style]
+    return kind(plain.w, plain.v, 1.01 if slip else 1.0)
+
+
 class Halved(eqx.Module):
     """A monotone map whose inverse is found by halving brackets, as often as it takes; of one event."""
 

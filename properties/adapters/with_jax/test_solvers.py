@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("jax", reason="what is JAX's is checked where JAX is installed")
 pytest.importorskip("equinox", reason="the modules are equinox's")
 
+import jax
+
 from flowref import checking, registry
 from flowref.backends.jax.refining import refined
 from flowref.loading import recipe_of
@@ -53,6 +55,26 @@ def test_steps_that_nothing_tells_accuse_nobody(spec: str, accused: bool) -> Non
     not judged; a way back that leads on is a gross error, and no solver's.
     """
     assert (status(spec, "bijection/inverse-roundtrip") is Status.VIOLATED) is accused
+
+
+@pytest.mark.parametrize("style", ["module", "ordinary", "registered"])
+def test_steps_of_a_class_are_turned(style: str) -> None:
+    """Steps that are a number of its class are turned in a copy, which keeps them where it is flattened;
+    so an error that does not fall with them is seen.
+    """
+    flow = import_place(PLACE).of_class(style=style)
+    finer, turned = refined(flow, 4)
+    leaves, structure = jax.tree.flatten(finer)
+    assert turned
+    assert (flow.steps, jax.tree.unflatten(structure, leaves).steps) == (6, 24)
+    assert status(f"of_class?style={style}&event=2", "bijection/log-det") is not Status.VIOLATED
+    slipped = status(f"of_class?style={style}&event=2&slip=true", "bijection/log-det")
+    assert slipped is Status.VIOLATED
+
+
+def test_a_number_that_is_only_called_steps_accuses_nobody() -> None:
+    """Where more of what is called steps is the same program, nothing tells how many are taken."""
+    assert status("misnamed", "bijection/inverse-roundtrip") is not Status.VIOLATED
 
 
 def test_knobs_are_turned_in_a_copy() -> None:
