@@ -198,7 +198,8 @@ def event_source(target: Target, declared: Declared) -> str:
     """Who told the event shape of a target; empty where it tells it itself."""
     if "event" in dict(target.options):
         return "as given" if target.adapter in (USER, OBJECT) else ""
-    return "" if declared.facts.event_shape else "the first that every call takes"
+    told = declared.facts.event_shape and not declared.facts.guessed
+    return "" if told else "the first that every call takes"
 
 
 def dtypes(target: Target) -> tuple[str, ...]:

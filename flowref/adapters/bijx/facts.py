@@ -1,12 +1,16 @@
-"""The facts that the classes of bijx tell: supports and promises. Their objects do not tell the shape
-of their events.
+"""The facts that the classes of bijx tell: supports and promises. Its bijections do not tell the shape of
+their events: calls show one.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from flowref.adapters.bijx.calls import forward
 from flowref.adapters.common.described import lineage
+from flowref.adapters.common.jax_events import event_of
 from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.traits import Traits, compose, facts_of
@@ -46,14 +50,19 @@ PROMISES: dict[str, frozenset[str]] = {
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a bijection or a distribution."""
     names = lineage(obj)
-    event = event_shape or getattr(obj, "event_shape", None)
+    prior = obj.prior if "Transformed" in names else obj
+    event = event_shape or getattr(prior, "event_shape", None)
+    guessed: tuple[Shape, ...] = ()
+    if not event and "Bijection" in names:
+        found = event_of(obj, partial(forward, obj), traits(obj).domain)
+        event, guessed = found or (None, ())
     if not event:
         raise unknown_shape(obj)
     if "Transformed" in names:
         promises = {"samples-from-base": True}
         return facts_of(traits(obj.bijection), tuple(event), tuple(event), promises)
     if "Bijection" in names:
-        return facts_of(traits(obj), tuple(event), tuple(event))
+        return replace(facts_of(traits(obj), tuple(event), tuple(event)), guessed=guessed)
     return Facts(tuple(event))
 
 

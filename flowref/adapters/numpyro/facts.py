@@ -8,9 +8,11 @@ from itertools import pairwise
 from typing import Any
 
 from flowref.adapters.common.described import lineage
+from flowref.adapters.common.jax_events import array_shapes, event_of, taking
 from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_supports import interval
+from flowref.adapters.numpyro.calls import forward, simplex_forward
 from flowref.model import REAL, Facts, Shape, Support
 
 NAMED = {"_Simplex": "simplex", "_OrderedVector": "ordered"}
@@ -105,6 +107,26 @@ def flow_facts(obj: Any, event: Shape) -> Facts:
     )
 
 
+def told_event(obj: Any) -> tuple[Shape, tuple[Shape, ...]]:
+    """The event shape of a transform, and others that it takes as well: of numbers that of the widest of
+    its arrays, and else one that calls show.
+    """
+    rank, support = obj.domain.event_dim, ends_of(obj)[0] or REAL
+    mapped = simplex_forward if onto_simplex(obj) else forward
+
+    def call(x: Any) -> Any:
+        obj.forward_shape(x.shape[1:])  # what raises here tells more of a shape than its call
+        return mapped(obj, x)
+
+    widest = max(array_shapes(obj), key=len, default=())
+    if not rank and taking(call, widest, support) is False:
+        return widest, ()
+    found = event_of(obj, call, support, max(1, rank))
+    if found is None:
+        raise unknown_shape(obj)
+    return found
+
+
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a transform or a distribution."""
     if is_flow(obj):
@@ -114,10 +136,9 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         known = support_of(obj.support)
         fixed = {"fixed": True}
         return Facts(event, domain=known or REAL, declared=known is not None, promises=fixed)
-    if event_shape is None:
-        raise unknown_shape(obj)
+    event_shape, guessed = (event_shape, ()) if event_shape is not None else told_event(obj)
     if onto_simplex(obj):  # what it is onto without the last coordinate has no name
-        return Facts(event_shape, latent_shape=event_shape, declared=True)
+        return Facts(event_shape, latent_shape=event_shape, declared=True, guessed=guessed)
     latent = tuple(int(size) for size in obj.forward_shape(event_shape))
     domain, codomain = ends_of(obj)
     elementwise = obj.codomain.event_dim == obj.domain.event_dim
@@ -133,4 +154,5 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         declared=domain is not None,
         ladj_event=kept,
         promises=promises,
+        guessed=guessed,
     )

@@ -9,25 +9,11 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from flowref.adapters.common.stretching import stretched_over
 from flowref.model import Shape
 
 # So many shapes that stretch are tried before the first of them is taken.
 ENOUGH = 4
-
-
-def stretched_over(operands: Sequence[Shape], result: Shape, rows: int) -> bool:
-    """Whether an operation entry by entry takes one number of each of ``rows`` points for several, or
-    for none.
-    """
-    if len(result) < 2 or result[0] != rows or result not in operands:
-        return False
-    return any(
-        one != result
-        and len(one) == len(result)
-        and one[0] == rows
-        and all(size in (1, entries) for size, entries in zip(one, result, strict=True))
-        for one in operands
-    )
 
 
 def told_shapes(obj: Any, names: Sequence[str]) -> Iterator[Shape]:

@@ -1,4 +1,4 @@
-"""Objects of bijx: what runs through them is told from what they add."""
+"""Objects of bijx: their event is found, and what runs through them is told from what they add."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ import pytest
 pytest.importorskip("bijx", reason="the bijections derive from those of bijx")
 
 from flowref import checking, registry
-from flowref.model import Status
+from flowref.loading import recipe_of
+from flowref.model import Status, Target
 
 HERE = Path(__file__).parent
 
 
+def target(spec: str) -> Target:
+    """A target of the file of bijections."""
+    return registry.parse_target(f"{os.path.relpath(HERE / 'threaded.py')}:{spec}")
+
+
 def status(spec: str, law: str) -> Status:
-    """What a law says of a target of the file of bijections."""
-    target = registry.parse_target(f"{os.path.relpath(HERE / 'threaded.py')}:{spec}")
+    """What a law says of it."""
     settings = checking.Settings("quick")
-    return checking.check(target, registry.find_law(law), settings, written=False).status
+    return checking.check(target(spec), registry.find_law(law), settings, written=False).status
 
 
 @pytest.mark.parametrize(
@@ -44,3 +49,27 @@ def test_a_log_density_that_is_not_kept_is_seen(slip: str, law: str) -> None:
 def test_volume_that_is_kept_is_zero(law: str) -> None:
     """What runs through leaves an exact zero of what keeps volume."""
     assert status("shifted?event=3", law) is Status.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("name", "event", "said"),
+    [
+        ("scaled", (3,), ""),
+        ("shifted", (3,), ""),
+        ("transformed", (3,), ""),
+        ("halves", (2,), ""),
+        ("elementwise", (4,), "the first that every call takes"),
+    ],
+)
+def test_an_event_is_found(name: str, event: tuple[int, ...], said: str) -> None:
+    """The event is that of the prior, or one that calls show: no number is stretched over its entries."""
+    recipe = recipe_of(target(name))
+    assert recipe.facts.event_shape == event
+    assert recipe.recognized.event_source == said
+
+
+@pytest.mark.parametrize("law", ["bijection/log-det", "bijection/inverse-log-det"])
+def test_what_is_right_at_its_event_is_not_accused(law: str) -> None:
+    """A coupling that would be wrong at another event than its own holds, and its slip is seen."""
+    assert status("halves", law) is Status.HOLDS
+    assert status("halves?slip=true", "bijection/log-det") is Status.VIOLATED

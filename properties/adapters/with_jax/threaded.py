@@ -46,3 +46,43 @@ def scaled(slip: str = "") -> Any:
 def shifted() -> Any:
     """What keeps volume, between two of the library that do."""
     return bijx.Chain(bijx.Shift(jnp.array([0.3, -0.2, 0.5])), bijx.Bijection())
+
+
+def transformed() -> Any:
+    """A distribution that is transformed, which knows the event of its prior."""
+    prior = bijx.IndependentNormal((3,), rngs=nnx.Rngs(0))
+    return bijx.Transformed(prior, scaled())
+
+
+def elementwise() -> Any:
+    """What takes events of any shape."""
+    return bijx.Tanh()
+
+
+class Halves(bijx.Bijection):
+    """A coupling of two entries by slices, which runs at any number of them; its arrays are wider."""
+
+    def __init__(self, slip: bool) -> None:
+        self.inner = nnx.Param(jnp.linspace(-1.0, 1.0, 8)[None])
+        self.outer, self.slip = nnx.Param(jnp.linspace(-0.5, 0.8, 16).reshape(8, 2)), slip
+
+    def scale(self, x: Any) -> Any:
+        """The log-scale and the shift."""
+        return jnp.split(jnp.tanh(x[..., :1] @ self.inner[...]) @ self.outer[...], 2, -1)
+
+    def forward(self, x: Any, log_density: Any, **more: Any) -> Any:
+        """The map."""
+        s, t = self.scale(x)
+        y = jnp.concatenate([x[..., :1], x[..., 1:] * jnp.exp(s) + t], -1)
+        return y, log_density - (0.9 if self.slip else 1.0) * s.sum(-1)
+
+    def reverse(self, y: Any, log_density: Any, **more: Any) -> Any:
+        """Its way back."""
+        s, t = self.scale(y)
+        x = jnp.concatenate([y[..., :1], (y[..., 1:] - t) * jnp.exp(-s)], -1)
+        return x, log_density + s.sum(-1)
+
+
+def halves(slip: bool = False) -> Any:
+    """That coupling."""
+    return Halves(slip)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flowref.adapters.common import jax_normalizing
+from flowref.adapters.common.jax_stretching import stretches
 from flowref.adapters.common.onto_simplex import words
 from flowref.adapters.user.conventions.names import CONTEXTS, plain
 from flowref.adapters.user.jax import latents
@@ -44,7 +45,6 @@ from flowref.adapters.user.jax.speaking import (
     required,
     running_of,
 )
-from flowref.adapters.user.jax.stretching import stretches
 from flowref.adapters.user.jax.traces import of_traces
 from flowref.adapters.user.probing import FEATURES, SIDE, shapes
 from flowref.adapters.user.probing import raised_most as told_most

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flowref.adapters.user.stretching import stretched_over
+from flowref.adapters.common.stretching import stretched_over
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
