@@ -184,7 +184,7 @@ def differ(one: Live, other: Live) -> bool:
 
 def alone(live: Live, x: Any, context: Any) -> bool:
     """Whether forward gives a row what it gives it among other rows: the same program is asked with
-    its further rows filled up otherwise.
+    its further rows filled up otherwise, and without them where it gives one number for all.
     """
     rows = rows_of(x)
     more: list[Any] = [padded(one, 0, rows) for one in (x, context)]
@@ -192,11 +192,21 @@ def alone(live: Live, x: Any, context: Any) -> bool:
         None if one is None else np.concatenate([one[:ROWS], one[ROWS:] * 0.5]) for one in more
     ]
     try:
-        one, other = (live.evaluate("forward", *some)[0][:ROWS] for some in (more, others))
+        results = [live.evaluate("forward", *some) for some in (more, others)]
+        if any(one is not None and not np.ndim(one) for one in results[0]):
+            live.programs.padded = False
+            results.append(live.evaluate("forward", x, context))
     except Exception:  # what it raises is the laws' affair
         return True
     size = SAME if live.dtype == "float64" else 1e-3
-    return bool(np.allclose(one, other, rtol=size, atol=size, equal_nan=True))
+    first, *rest = [
+        [np.atleast_1d(one)[:ROWS] for one in some if one is not None] for some in results
+    ]
+    return all(
+        np.allclose(one, other, rtol=size, atol=size, equal_nan=True)
+        for some in rest
+        for one, other in zip(first, some, strict=True)
+    )
 
 
 def subject_of(live: Live, name: str, condition: Condition, scale: float) -> Subject:

@@ -374,3 +374,50 @@ class Early(Leveled):
 def leveled_alone(slip: bool = False) -> Any:
     """The object."""
     return Early(jnp.linspace(-0.3, 0.5, 6), slip, "list")
+
+
+class Summed(eqx.Module):
+    """A coupling of which a call gives one log-det, whatever it is given; ``style`` says of which points."""
+
+    weight: jax.Array
+    bias: jax.Array
+    style: str = eqx.field(static=True)
+
+    def scale(self, a: Any) -> Any:
+        """The log-scale."""
+        return self.bias + jnp.tanh(a @ self.weight) * (0 if self.style.endswith("alike") else 1)
+
+    def halves(self, x: Any, batches: bool) -> Any:
+        """Both halves of a point, or of points in a batch alone."""
+        return (x[:, :2], x[:, 2:]) if batches else (x[..., :2], x[..., 2:])
+
+    def forward(self, x: Any) -> Any:
+        """The map."""
+        a, b = self.halves(x, self.style.startswith("batches"))
+        s = self.scale(a)
+        ladj = self.bias.sum() if self.style.endswith("constant") else s.sum()
+        return jnp.concatenate([a, b * jnp.exp(s)], -1), ladj
+
+    def inverse(self, y: Any) -> Any:
+        """Its way back, with a log-det for each point."""
+        a, b = self.halves(y, not self.style.startswith("any"))
+        s = self.scale(a)
+        return jnp.concatenate([a, b * jnp.exp(-s)], -1), -s.sum(-1)
+
+
+def summed(style: str) -> Any:
+    """The object."""
+    return Summed(0.3 * jnp.sin(jnp.arange(1.0, 5.0)).reshape(2, 2), jnp.array([0.3, -0.1]), style)
+
+
+def one_for_all() -> Any:
+    """A scaling of batches with one log-det for all points."""
+    log_scale = jnp.array([0.3, -0.2, 0.1])
+
+    def there(x: Any) -> Any:
+        return x * jnp.exp(log_scale)[None, :], log_scale.sum()
+
+    def back(y: Any) -> Any:
+        return y[:, :3] * jnp.exp(-log_scale), -log_scale.sum()
+
+    return there, back

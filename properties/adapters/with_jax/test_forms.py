@@ -143,3 +143,22 @@ def test_latents_that_are_no_event_are_one_sentence(given: str, said: str) -> No
     """A list that lacks entries, and a mapping, are named."""
     with pytest.raises(TargetError, match=said):
         recipe_of(target(f"leveled?given={given}&event=6"))
+
+
+@pytest.mark.parametrize("style", ["batches", "batches alike", "back in batches"])
+def test_a_sum_over_a_batch_is_accused(style: str) -> None:
+    """One log-det for a batch that is a sum over its rows is none of each, where batches alone are taken by
+    a direction; what is traced, or put together again, is not accused of it.
+    """
+    spec = f"summed?style={style}&event=4"
+    for law in ("bijection/log-det-shape", "bijection/log-det", "mode/rows-independent"):
+        assert status(spec, law) is Status.VIOLATED
+    for law in ("conduct/traced-again", "conduct/tree-roundtrip"):
+        assert status(spec, law) is Status.HOLDS
+
+
+@pytest.mark.parametrize("spec", ["summed?style=any&event=4", "one_for_all?event=3"])
+def test_a_sum_over_one_event_is_right(spec: str) -> None:
+    """One log-det is that of one event where a call may be given that, or the same for all rows."""
+    for law in ("bijection/log-det-shape", "bijection/log-det", "mode/rows-independent"):
+        assert status(spec, law) is Status.HOLDS

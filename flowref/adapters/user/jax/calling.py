@@ -77,11 +77,16 @@ def as_arrays(x: Any, context: Any) -> tuple[Any, Any]:
     return jnp.asarray(x), None if context is None else jnp.asarray(context)
 
 
-def with_form(facts: Facts, ladj: Any) -> Facts:
-    """Facts with the trailing axes that a log-det keeps, or that it is one number."""
+def with_form(obj: Any, way: Way, facts: Facts, ladj: Any, x: Any, context: Any) -> Facts:
+    """Facts with the trailing axes that a log-det keeps, or that it is one number: the same for batches of
+    all sizes. One that another batch changes, as a sum over rows, is no log-det of each, and promises nothing.
+    """
     if ladj.ndim and len(ladj) == ROWS:
         return replace(facts, ladj_event=tuple(ladj.shape[1:]))
     if ladj.ndim:
+        return facts
+    fewer = None if context is None else context[:FEWER]
+    if not near(called(mapped, obj, x[:FEWER], fewer, way)[1], ladj):
         return facts
     return replace(facts, promises={**facts.promises, "scalar-ladj": True})
 
@@ -89,6 +94,10 @@ def with_form(facts: Facts, ladj: Any) -> Facts:
 def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
     """The way of a map as calls of it show: on a batch, where each row comes out as it does in a
     smaller batch, and otherwise event by event. Raises what the object raises where neither works.
+
+    Where both work and a batch has one log-det, which is not the same for all its rows, code of one event is
+    right and code of batches wrong: it is taken for the first, but where its way back takes batches alone
+    (see `with_batches`).
     """
     found = _of_map(obj, with_running(obj, with_key(obj, way)), x, context)
     found = with_sign(obj, found, x, context)
@@ -130,6 +139,34 @@ def _of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
         ) from last
     # What was understood on a batch tells more than what a call of one event raised.
     raise next((one for one in raised.values() if isinstance(one, TargetError)), last)
+
+
+def with_batches(obj: Any, way: Way, back: Way, x: Any, context: Any) -> Way:
+    """The way of a map that takes both one event and batches, whose way back takes batches alone: it is
+    written for batches, and its one number for all of them is no log-det of each.
+    """
+    many = replace(way, single=False)
+    if not way.single:
+        return way
+    try:
+        value, ladj = called(mapped, obj, x, context, many)
+        y = np.asarray(value)
+        takes = _batched(obj, many, (value, ladj), x, context) and ladj is not None
+    except Exception:  # it takes no batches
+        return way
+    back = with_running(obj, with_key(obj, back))
+    if not takes or ladj.ndim or _works(obj, replace(back, single=True), y, context):
+        return way
+    return many if _works(obj, replace(back, single=False), y, context) else way
+
+
+def _works(obj: Any, way: Way, x: Any, context: Any) -> bool:
+    """Whether a map takes points as a way says."""
+    try:
+        called(mapped, obj, x, context, _read(obj, way, x, context))
+    except Exception:  # it takes others
+        return False
+    return True
 
 
 def with_key(obj: Any, way: Way) -> Way:

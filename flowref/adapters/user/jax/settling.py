@@ -28,6 +28,7 @@ from flowref.adapters.user.jax.calling import (
     of_map,
     of_sampler,
     owner_of,
+    with_batches,
     with_form,
     with_key,
     with_running,
@@ -300,6 +301,8 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         onto, facts = ONTO, replace(facts, codomain=None)
     if dialect.forward is not None:
         way = of_map(obj, replace(way_of(dialect.forward), simplex=onto), x, context)
+        if dialect.inverse is not None:
+            way = with_batches(obj, way, way_of(dialect.inverse), x, context)
         dialect = replace(dialect, forward=partial(mapped, way=way))
         said += ["one event at a time"] if way.single else []
         said += [words(way.excess)] if way.simplex else []
@@ -314,7 +317,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         if ladj is None:
             said.append(NO_LADJ)
         else:
-            facts = with_form(facts, ladj)
+            facts = with_form(obj, way, facts, ladj, x, context)
         if dialect.inverse is not None:
             y = np.asarray(value)
             back = replace(way_of(dialect.inverse), single=way.single)
