@@ -421,3 +421,36 @@ def one_for_all() -> Any:
         return y[:, :3] * jnp.exp(-log_scale), -log_scale.sum()
 
     return there, back
+
+
+class Meeting(eqx.Module):
+    """A map in which the rows of a batch meet; ``style`` says how."""
+
+    log_scale: jax.Array
+    style: str = eqx.field(static=True)
+
+    def forward(self, x: Any) -> Any:
+        """The map of a batch."""
+        y, ladj = x * jnp.exp(self.log_scale), self.log_scale.sum()
+        if self.style == "statistics":
+            mean, var = y.mean(0), y.var(0)
+            y, ladj = (y - mean) / jnp.sqrt(var + 1e-5), ladj - 0.5 * jnp.log(var + 1e-5).sum()
+        elif self.style == "mean":
+            y = y + x.mean(0)
+        else:
+            weights = jax.nn.softmax(x[:, :1] * x[None, :, 0])
+            y = jnp.concatenate([y[:, :1], y[:, 1:] + weights @ jnp.tanh(y[:, :1])], 1)
+        return y if self.style == "silent" else (y, ladj * jnp.ones(len(x)))
+
+
+def meeting(style: str) -> Any:
+    """The object."""
+    return Meeting(jnp.array([0.3, -0.2, 0.1]), style)
+
+
+def turned_around() -> Any:
+    """A map of one event, with a log-det for each entry; a batch would be turned around by it."""
+    log_scale = jnp.log(2.0)
+    return SimpleNamespace(
+        forward=lambda x: (x[::-1] * jnp.exp(log_scale), log_scale * jnp.ones(len(x)))
+    )

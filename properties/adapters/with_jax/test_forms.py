@@ -162,3 +162,21 @@ def test_a_sum_over_one_event_is_right(spec: str) -> None:
     """One log-det is that of one event where a call may be given that, or the same for all rows."""
     for law in ("bijection/log-det-shape", "bijection/log-det", "mode/rows-independent"):
         assert status(spec, law) is Status.HOLDS
+
+
+@pytest.mark.parametrize("style", ["statistics", "mean", "attention"])
+def test_rows_that_meet_are_judged(style: str) -> None:
+    """What maps a row by others of its batch, with a log-det for each, is judged on batches, and accused."""
+    assert status(f"meeting?style={style}&event=3", "mode/rows-independent") is Status.VIOLATED
+
+
+def test_rows_that_meet_in_silence_are_refused() -> None:
+    """Where no log-det shows that batches are taken, it is said that rows depend on each other."""
+    with pytest.raises(TargetError, match="to another value among fewer rows"):
+        recipe_of(target("meeting?style=silent&event=3"))
+
+
+@pytest.mark.parametrize("law", ["mode/rows-independent", "bijection/log-det"])
+def test_entries_that_meet_are_no_rows(law: str) -> None:
+    """A map that is right as one of single events is not accused of what it would do to a batch."""
+    assert status("turned_around?event=3", law) is Status.HOLDS

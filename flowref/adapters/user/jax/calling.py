@@ -128,6 +128,8 @@ def _of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
                 else found[False]
             )
         return found[False]
+    if False in found and _meets(obj, found, values, x, context):
+        return found[False]
     if True in found:
         return found[True]
     last = raised[True]
@@ -136,6 +138,13 @@ def _of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
             f"{way.method or 'the function'} of {type(owner_of(obj)).__name__} takes one event at a time, and "
             f"jax.vmap cannot map it over several (it raised {type(last).__name__}{place_of(last)}): it needs "
             "jax.numpy where it has numpy, and jnp.where or jax.lax.cond where it has if"
+        ) from last
+    if False in found:
+        raise TargetError(
+            f"{way.method or 'the function'} of {type(owner_of(obj)).__name__} maps a row of a batch to another "
+            f"value among fewer rows, and takes no event alone (it raised {type(last).__name__}"
+            f"{place_of(last)}): a row has to be mapped by itself, with a log-det for each; statistics of a "
+            "batch are for training, and not for evaluation"
         ) from last
     # What was understood on a batch tells more than what a call of one event raised.
     raise next((one for one in raised.values() if isinstance(one, TargetError)), last)
@@ -324,6 +333,31 @@ def _batched(obj: Any, way: Way, out: Any, x: Any, context: Any) -> bool:
     if out[1] is None or not out[1].ndim:
         return True
     return len(out[1]) == len(x) and len(less[1]) == FEWER
+
+
+def _meets(obj: Any, found: dict[bool, Way], values: dict[bool, Any], x: Any, context: Any) -> bool:
+    """Whether a method takes batches of which the rows depend on each other, as by statistics of a batch: it
+    gives a log-det for each of the rows, however many, and of one event none that is right.
+    """
+    fewer = None if context is None else context[:FEWER]
+    try:
+        shapes = [
+            np.shape(one)
+            for one in (
+                values[False][1],
+                called(mapped, obj, x[:FEWER], fewer, found[False])[1],
+            )
+        ]
+        if shapes != [(len(x),), (FEWER,)]:
+            return False
+        if True not in found:
+            return True
+        if np.ndim(values[True][1]) < 2:  # one number of each event
+            return False
+        exact, told = _log_dets(obj, found[True], x[:1], None if context is None else context[:1])
+    except Exception:  # it takes no batches
+        return False
+    return not np.allclose(np.sum(told), exact, rtol=SAME, atol=SAME)
 
 
 def _agree(one: Any, other: Any) -> bool:
