@@ -67,7 +67,7 @@ def forgotten(flow: Flow, batch: Batch) -> Iterator[tuple[str, Array]]:
     except Unsupported:
         return
     for which in ways:
-        found = _flat(flow, batch, which)
+        found = _forgotten(flow, batch, which)
         if len(found):
             yield which, found
 
@@ -79,13 +79,27 @@ def _affordable(flow: InvertibleDensity) -> int:
     return max(FEWEST, min(BLOCKS, SPARED * rows // 4))
 
 
-def _flat(flow: InvertibleDensity, batch: Batch, which: str) -> Array:
-    """Such latents, where a call maps data to latents; none where all are, or it is not known."""
-    there, back = flow.calls[which], flow.calls[OPPOSITE[which]]
+def _forgotten(flow: InvertibleDensity, batch: Batch, which: str) -> Array:
+    """Such latents, where a call maps data to latents; none where all are, or it is not known. A scale
+    that other latents tell may be so large far out that nothing falls: what is forgotten is so everywhere.
+    """
     context = None if batch.context is None else batch.context[:1]
+    try:
+        z = np.asarray(flow.calls[which](batch.x[:1], context).value, np.float64)
+    except Exception:  # which error is the affair of other laws
+        return np.zeros(0, dtype=int)
+    found = _flat(flow, z, context, which)
+    if not len(found):
+        return found
+    ordinary = np.random.default_rng(batch.seed).standard_normal(z.shape)
+    return np.intersect1d(found, _flat(flow, ordinary, context, which))
+
+
+def _flat(flow: InvertibleDensity, z: Array, context: Array | None, which: str) -> Array:
+    """Latents along which the base is the same, from one point of them on, ``(1, *latent)``."""
+    there, back = flow.calls[which], flow.calls[OPPOSITE[which]]
     none = np.zeros(0, dtype=int)
     try:
-        z = np.asarray(there(batch.x[:1], context).value, np.float64)
         blocks = np.array_split(np.arange(z.size), min(z.size, _affordable(flow)))
         steps = (FAR, -FAR, FARTHER, -FARTHER)
         moved = np.repeat(z.reshape(1, -1), 1 + len(steps) * len(blocks), 0)
@@ -101,9 +115,12 @@ def _flat(flow: InvertibleDensity, batch: Batch, which: str) -> Array:
         return none
     off = np.abs(np.asarray(reached.value) - moved).reshape(len(x), -1).max(1)
     change = np.where(off < FLAT * FAR, base - base[0], np.nan)[1:].reshape(-1, len(steps))
-    rounding = FLAT * (1 + np.abs(log_p).max(where=np.isfinite(log_p), initial=0.0))
+    # Of each by itself: where scales depend on other latents it is vast along these alone.
+    size = np.abs(log_p[0]) + np.abs(log_p[1:]).reshape(-1, len(steps))
+    rounding = np.where(np.isfinite(size), FLAT * (1 + size), 0.0)
     near, far = change[:, :2], change[:, 2:]
-    flat = (np.abs(near) < rounding).all(1) & ~(np.abs(far) >= rounding).any(1)
+    falls = (np.abs(near) >= rounding[:, :2]).any(1) | (np.abs(far) >= rounding[:, 2:]).any(1)
+    flat = np.asarray(~falls & np.isfinite(near).all(1))
     if not (near < -FALL).all(1).any():
         return none
     return np.concatenate(

@@ -15,7 +15,7 @@ from flowref.adapters.user.conventions.columns import packed
 from flowref.adapters.user.conventions.directions import Chosen, Way, running_words
 from flowref.adapters.user.conventions.priors import told_by_base
 from flowref.adapters.user.conventions.readings import declared, is_tensor, read
-from flowref.adapters.user.conventions.returned import named_by_return
+from flowref.adapters.user.conventions.returned import named_by_return, unjudged_by_return
 from flowref.adapters.user.conventions.spoken import (
     Spoken,
     entries_of,
@@ -61,13 +61,16 @@ def _read(
     if "columns" in chosen:
         reading = packed(out, len(x), entries_of(x), chosen["columns"], "forward")
         return Spoken(way.speak(reading.value, reading.ladj), reading.words)
-    told, by = "", ""
+    told, by, unjudged = "", "", ""
     if "returns" not in chosen:
         told, by = told_by_base(obj, out, len(x), entries_of(x)), "as its base tells"
         if not told:
             method = way.method or method_name(obj)
             told = named_by_return(obj, method, out, len(x), entries_of(x))
-            by = "as its code names them"
+            unjudged, by = (
+                unjudged_by_return(obj, method, out, len(x), told),
+                "as its code names them",
+            )
     if told:
         reading = declared(out, len(x), entries_of(x), {**chosen, "returns": told}, by)
     else:
@@ -90,7 +93,8 @@ def _read(
     dense = None
     if reading.log_prob:
         dense = partial(asking.log_prob_by, ask=way.ask, entries=reading.log_prob)
-    return Spoken(way.speak(reading.value, reading.ladj), reading.words, reading.parts, dense)
+    function = way.speak(reading.value, reading.ladj)
+    return Spoken(function, reading.words, reading.parts, dense, unjudged=unjudged)
 
 
 def _running(obj: Any, way: Way, x: Any, context: Any) -> Spoken | None:

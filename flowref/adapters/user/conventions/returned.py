@@ -18,6 +18,7 @@ from flowref.adapters.user.conventions.readings import is_tensor
 # A log-density of latents under the base.
 PRIORS = re.compile(r"(log)?prior(log)?(probs?|p)?|log(p|prob)z")
 # What else is returned beside a value and its log-det: log-densities, likelihoods and losses.
+LIKELIHOODS = re.compile(r"(sum|total)?logp\w*|loglik\w*")
 DENSITIES = re.compile(r"(sum|total)?logp\w*|n?ll\w{0,3}|loglik\w*|bpd|bits\w*|loss\w*")
 
 
@@ -30,12 +31,39 @@ def named_by_return(obj: Any, method: str, out: Any, rows: int, entries: int) ->
         return ""
     if len(out) == 2 and _entries(out[0]) == rows * entries:
         return ""
-    told = {names for names in _returned(obj, method) if len(names) == len(out)}
-    if len(told) != 1:
+    names = _names(obj, method, out)
+    if not names:
         return ""
-    said = [_role(name, part, rows, entries) for name, part in zip(told.pop(), out, strict=True)]
+    said = [_role(name, part, rows, entries) for name, part in zip(names, out, strict=True)]
     alone = (said.count("z"), said.count("ladj")) == (1, 1) and said.count("log_prior") <= 1
     return ",".join(said) if alone and "" not in said else ""
+
+
+def unjudged_by_return(obj: Any, method: str, out: Any, rows: int, told: str) -> str:
+    """What to say of a log-density that comes beside a value and its log-det and has no part in what
+    ``told`` reads: whether it is one of latents or of data its name does not tell. Empty where there is
+    none.
+    """
+    roles = told.split(",")
+    if not told or {"log_prior", "log_prob"} & set(roles):
+        return ""
+    for index, (name, part) in enumerate(zip(_names(obj, method, out), out, strict=True)):
+        if roles[index] == "_" and LIKELIHOODS.fullmatch(plain(name)) and _entries(part) == rows:
+            prior, data = (
+                ",".join([*roles[:index], role, *roles[index + 1 :]])
+                for role in ("log_prior", "log_prob")
+            )
+            return (
+                f"{name} is returned and not judged: say ?returns={prior} if it is the log-density of latents, "
+                f"?returns={data} if it is that of the data"
+            )
+    return ""
+
+
+def _names(obj: Any, method: str, out: Any) -> tuple[str, ...]:
+    """What a return statement calls each of the things that came back; nothing where several differ."""
+    told = {names for names in _returned(obj, method) if len(names) == len(out)}
+    return told.pop() if len(told) == 1 else ()
 
 
 def _role(name: str, part: Any, rows: int, entries: int) -> str:

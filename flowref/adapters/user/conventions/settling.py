@@ -78,6 +78,8 @@ def settle_map(
         back, more, hints = way_back(once, way, spoken, (x, latent, context), chosen)
         words += more
         dialect = replace(dialect, inverse=back)
+    if dialect.log_prob is None and spoken.unjudged:
+        hints = [*hints, spoken.unjudged]
     if way.sign == "subtract" and "running" not in chosen and back is not None:
         refuse_added(obj, dialect, way, x, latent, context)
     if shorter:

@@ -18,7 +18,7 @@ BACK_ALONE = "inverse without log-det"
 @dataclass(frozen=True)
 class Spoken:
     """One call of an object as it is made and read: the function of the dialect, what its words
-    are, how latents come as a list, and what tells its log-det beside it.
+    are, how latents come as a list, what tells its log-det beside it, and what of it nobody judges.
     """
 
     function: Any
@@ -26,6 +26,7 @@ class Spoken:
     parts: tuple[Shape, ...] = ()
     log_prob: Any = None
     beside: Told | None = None
+    unjudged: str = ""
 
 
 def entries_of(x: Any) -> int:
