@@ -5,6 +5,7 @@ nothing.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from flowref.laws.common.probes import (
 )
 from flowref.laws.common.requirements import has_modules, has_parameters, repeatable
 from flowref.laws.common.structure import LARGE
-from flowref.model import ADVICE, EXACT, Batch, Life, Residual, Unsupported, law, requires
+from flowref.model import ADVICE, EXACT, Batch, Life, Residual, Unsupported, draw, law, requires
 from flowref.model.abilities import Flow, Living
 from flowref.model.call import How
 from flowref.model.steps import (
@@ -40,8 +41,11 @@ from flowref.model.steps import (
 Steps = Sequence[Step[Any]]
 # How far an optimizer is imagined to move the parameters between two calls.
 NUDGE = 0.3
-# And those of events of many entries, whose wide nets bear less.
-SLIGHT = 0.01
+# And where what comes back would be no number, or larger than that, as of wide nets, which bear less.
+SLIGHT, MOST = 0.01, 1e6
+# Of so many seeds it is kept what was asked of an object, which noise asks for again.
+KEPT = 16
+_ASKED: dict[int, tuple[weakref.ref[Any], bool]] = {}
 UNTRAINABLE = "it refuses to be trained here"
 # Training steps before and while live tensors are counted: the first ones may allocate what is kept
 # for good.
@@ -54,10 +58,34 @@ def not_fixed(flow: Flow) -> bool:
     return not flow.promises.get("fixed")
 
 
-def nudge(flow: Flow, batch: Batch) -> Nudge:
-    """An optimizer's step."""
-    large = math.prod(flow.event_shape) > LARGE
-    return Nudge(batch.seed, SLIGHT if large else NUDGE)
+def nudge(flow: Living, batch: Batch) -> Nudge:
+    """An optimizer's step: one that leaves ordinary points numbers that can be compared."""
+    return Nudge(batch.seed, NUDGE if _bears(flow, batch.seed) else SLIGHT)
+
+
+def _bears(flow: Living, seed: int) -> bool:
+    """Whether calls of an ordinary point give numbers of ordinary size after a large step. Of large events
+    it is not asked, since that takes long.
+    """
+    if math.prod(flow.event_shape) > LARGE:
+        return False
+    if (known := _ASKED.get(seed)) is not None and known[0]() is flow:
+        return known[1]
+    rng = np.random.default_rng(seed)
+    context = None if flow.context_shape is None else rng.standard_normal((1, *flow.context_shape))
+    batch = Batch(draw(flow.domain, (1, *flow.event_shape), rng), context, seed)
+    asked, refused = attempt(probes, flow, batch, False, WITH_KERNELS)
+    steps = [] if refused else [probe.step() for probe in asked]
+    life, refused = attempt(flow.play, [Train(), Nudge(seed, NUDGE), Eval(), *steps])
+    # What refuses even that is told by the law, at points of its own.
+    values = [] if refused else [np.asarray(out.value) for out in life[3:]]
+    bears = all(
+        np.isfinite(value).all() and np.abs(value).max(initial=0) < MOST for value in values
+    )
+    while len(_ASKED) >= KEPT:
+        _ASKED.pop(next(iter(_ASKED)))
+    _ASKED[seed] = weakref.ref(flow), bears
+    return bears
 
 
 # Something deterministic whose parameters may be moved.
@@ -204,6 +232,7 @@ def _is_buffer(name: str, buffers: set[str]) -> bool:
     former="hygiene/cache-coherent",
     effort=3,
     applies=movable,
+    version=2,
     source="a cached inverse weight, log-det or spline that outlives an optimizer step (pyro issues 2384, 2503, 2545)",
     pointwise=True,
 )
