@@ -36,11 +36,13 @@ def says(flow: Flow) -> bool:
 def draws_as_told(flow: Pushing, batch: Batch) -> Residual:
     """A layer that says that it draws nothing in a direction returns the same under every random seed,
     value and contribution; and one that draws returns the same under the same seed. What is added to
-    data is drawn, if it says that it is: numbers that are always the same have no density.
+    data is drawn, if it says that it is: numbers that are always the same have no density. What draws, be it
+    ever so seldom, lets its random state reach what it returns, where a trace of it tells.
 
     Rows that are no numbers say nothing, and an inverse may refuse them.
     """
     batch, usable = measurable(flow, batch)
+    reached = dict(zip(("push", "pull"), flow.kernel.reached, strict=True))
     told = dict(zip(("push", "pull"), flow.kernel.draws, strict=True))
     rows, wrong = len(batch.x), []
     first = flow.push(batch.x, batch.seed, batch.context)
@@ -59,6 +61,11 @@ def draws_as_told(flow: Pushing, batch: Batch) -> Residual:
         elif not told[name] and not all(equal(seen[0], other) for other in seen[2:]):
             wrong.append(
                 f"{_way(name)} says that it draws nothing, and differs with the random seed"
+            )
+        elif told[name] and not reached[name]:
+            wrong.append(
+                f"{_way(name)} says that it draws, and nothing that it returns depends on the random state "
+                "that it is given"
             )
         elif name == "push" and adds(flow) and not wanders(seen):
             wrong.append(

@@ -15,11 +15,13 @@ class Kernel:
     ``push(x, seed) -> (z, V)`` with $V = \log p(x \mid z) - \log q(z \mid x)$, for q what push draws
     and p what pull draws; ``pull(z, seed) -> (x, V')`` with $V' = -V$ of the pair.
     ``draws``: whether push and pull draw, as the object says; None where it does not say. ``meaning``:
-    of V, one of `MEANINGS`.
+    of V, one of `MEANINGS`. ``reached``: whether their random state reaches what push and pull return, where a
+    trace of them tells: False where no value that they are given lets it.
     """
 
     draws: tuple[bool | None, bool | None] = (None, None)
     meaning: str = "contribution"
+    reached: tuple[bool, bool] = (True, True)
 
     @property
     def deterministic(self) -> str:

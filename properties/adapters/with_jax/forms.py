@@ -454,3 +454,30 @@ def turned_around() -> Any:
     return SimpleNamespace(
         forward=lambda x: (x[::-1] * jnp.exp(log_scale), log_scale * jnp.ones(len(x)))
     )
+
+
+class Jump(eqx.Module):
+    """A layer that says that it draws, there and back, and seldom moves what it is given."""
+
+    size: jax.Array
+    deaf: bool = eqx.field(static=True)
+    single: bool = eqx.field(static=True)
+    stochastic_forward = stochastic_inverse = True
+    event_shape, codomain = (2,), "real"
+
+    def forward(self, x: Any, key: Any) -> Any:
+        """By a normal step, once in a million times."""
+        once, step = jax.random.split(jax.random.key(0) if self.deaf else key)
+        jumps = jax.random.uniform(once, () if self.single else (len(x), 1)) < 1e-6
+        return x + jnp.where(jumps, self.size * jax.random.normal(step, x.shape), 0.0), x[
+            ..., 0
+        ] * 0
+
+    def inverse(self, z: Any, key: Any) -> Any:
+        """The same."""
+        return self.forward(z, key)
+
+
+def jumping(slip: bool = False, single: bool = False) -> Any:
+    """The object; with a slip it makes a key of its own."""
+    return Jump(jnp.array(0.5), slip, single)

@@ -180,3 +180,11 @@ def test_rows_that_meet_in_silence_are_refused() -> None:
 def test_entries_that_meet_are_no_rows(law: str) -> None:
     """A map that is right as one of single events is not accused of what it would do to a batch."""
     assert status("turned_around?event=3", law) is Status.HOLDS
+
+
+@pytest.mark.parametrize("single", ["true", "false"])
+def test_a_key_that_is_not_heard_is_seen(single: str) -> None:
+    """A layer that says that it draws and does not use its key is accused, and not one that seldom draws."""
+    law = "contribution/draws-as-told"
+    assert status(f"jumping?single={single}&slip=true", law) is Status.VIOLATED
+    assert status(f"jumping?single={single}", law) is Status.HOLDS

@@ -46,7 +46,7 @@ from flowref.adapters.user.jax.speaking import (
     required,
     running_of,
 )
-from flowref.adapters.user.jax.traces import of_traces
+from flowref.adapters.user.jax.traces import key_reaches, of_traces
 from flowref.adapters.user.probing import FEATURES, SIDE, shapes
 from flowref.adapters.user.probing import raised_most as told_most
 from flowref.adapters.user.stretching import ENOUGH, told_shapes
@@ -127,7 +127,9 @@ def of_kernel(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         context = jax.numpy.asarray(rng.standard_normal((ROWS, *facts.context_shape)))
     push, value = of_draws(obj, dialect.push, x, context, key)
     pull = None if dialect.pull is None else of_draws(obj, dialect.pull, value, context, key)[0]
-    kernel = facts.kernel or Kernel()
+    onward = key_reaches(obj, push, x, context)
+    back = pull is None or key_reaches(obj, pull, value, context)
+    kernel = replace(facts.kernel or Kernel(), reached=(onward, back))
     facts = replace(facts, latent_shape=tuple(value.shape[1:]), kernel=kernel)
     one = push.keywords["way"].single
     return replace(dialect, push=push, pull=pull), facts, ("one event at a time",) if one else ()

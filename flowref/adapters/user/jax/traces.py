@@ -5,6 +5,7 @@ precision.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,23 @@ def of_traces(
         promises |= {"log-det-tolerance": SOLVED, "assumed-accuracy": True}
         said.append(f"its log-det is integrated step by step, held to {SOLVED:g}")
     return replace(facts, promises=promises), said
+
+
+def key_reaches(obj: Any, call: Any, x: Any, context: Any) -> bool:
+    """Whether what a layer that is given a key returns depends on it, as far as a trace tells: a branch that
+    is seldom taken counts. One that is given none may draw from a state of its own.
+    """
+    import jax
+    from jax.interpreters import partial_eval
+
+    if not call.keywords["way"].keyed:
+        return True
+    try:
+        closed = jax.make_jaxpr(partial(call, apart(obj), x, context))(jax.random.key(0))
+        used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))[1]
+    except Exception:  # what cannot be traced tells nothing
+        return True
+    return bool(used[0])
 
 
 def of_derived(obj: Any, dialect: Dialect, facts: Facts) -> tuple[Facts, tuple[str, ...]]:
