@@ -9,6 +9,7 @@ from flowref import loading
 from flowref.checking.settings import Settings
 from flowref.model import CONTRACT, Condition, Law, Silence, Subject, Target, one_line
 from flowref.model.promises import canonical
+from flowref.model.silence import MOVED_BY, UNMOVED
 
 # The operations of a round trip up to which a target is built with several hundred features.
 WIDEST = 5000
@@ -29,6 +30,8 @@ REMEDIES = {
     "sample": "say ?sample=NAME if a method draws",
     "base_log_prob": "give it a base that has log_prob",
 }
+# What only moved parameters offer.
+ALONG = frozenset({"along", "slope"})
 THOROUGH = "--profile thorough measures them"
 
 
@@ -61,6 +64,8 @@ def lacking(missing: Sequence[str], subject: Subject) -> Silence:
     for ability in missing:
         if ability in broken:
             return Silence(f"its {ability} raises {broken[ability]}", True)
+    if subject.facts.unmoved and set(missing) <= ALONG:
+        return Silence(UNMOVED, True, MOVED_BY)
     waits = subject.normalizer is None and all(
         any(getattr(subject, other) for other in BESIDE.get(ability, ())) for ability in missing
     )

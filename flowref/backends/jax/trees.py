@@ -214,6 +214,16 @@ def moving(obj: Any) -> list[bool]:
     ]
 
 
+def resting(obj: Any) -> bool:
+    """Whether an object has arrays of which nothing tells whether they are parameters, and none that moves."""
+    leaves, tree = apart(obj)
+    within = [
+        not outside and leaf.size and not is_mask(leaf)
+        for leaf, outside in zip(leaves, _outside(tree), strict=True)
+    ]
+    return any(within) and not any(moving(obj))
+
+
 def _outside(tree: Tree, outside: bool = True) -> Iterator[bool]:
     """For each floating array, whether it stands in no opened object."""
     for entry in tree.entries:

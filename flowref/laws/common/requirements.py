@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flowref.model import Unsupported, requires
 from flowref.model.abilities import Flow
+from flowref.model.silence import MOVED_BY, UNMOVED
 
 DRAWN = "its log-det is drawn at random, and judged by its mean: bijection/log-det-estimate"
 
@@ -80,6 +81,8 @@ def as_built(flow: Flow) -> bool:
 @requires("it has no trainable parameters")
 def has_parameters(flow: Flow) -> bool:
     """Laws of training need something that is trained."""
+    if flow.facts.unmoved:
+        raise Unsupported(UNMOVED, waits=True, remedy=MOVED_BY)
     return flow.trainable
 
 

@@ -97,3 +97,19 @@ def test_what_is_no_flow_is_one_sentence() -> None:
     """A network is no bijection, and that is said in one sentence."""
     with pytest.raises(TargetError, match="which is no bijection"):
         recipe_of(target("network"))
+
+
+@pytest.mark.parametrize(
+    "law", ["conduct/parameter-gradient", "bijection/log-det-parameter-gradient"]
+)
+def test_laws_of_parameters_wait_where_arrays_stay(law: str) -> None:
+    """Of an ordinary object, whose arrays are not moved, such laws wait, and its line says what to do; of a
+    pytree they are put to the test.
+    """
+    assert any(
+        "register its class" in said for said in recipe_of(target("normal")).recognized.conventions
+    )
+    verdict = checking.check(target("normal"), registry.find_law(law), checking.Settings("quick"))
+    assert verdict.status is Status.NOT_APPLICABLE and verdict.waits
+    assert "its arrays are not moved" in verdict.reason
+    assert status("bent", law) is Status.HOLDS

@@ -51,6 +51,7 @@ from flowref.adapters.user.probing import FEATURES, SIDE, shapes
 from flowref.adapters.user.probing import raised_most as told_most
 from flowref.adapters.user.stretching import ENOUGH, told_shapes
 from flowref.model import Dialect, Facts, Kernel, Shape, TargetError, UnknownShape, draw
+from flowref.model.silence import MOVED_BY, UNMOVED
 
 # Keys that show whether a call draws: signs that are drawn agree for some.
 KEYS_TRIED = 8
@@ -297,6 +298,9 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
     if facts.context_shape is not None:
         context = rng.standard_normal((ROWS, *facts.context_shape))
     said: list[str] = []
+    if not facts.promises.get("fixed") and rests(obj):
+        facts = replace(facts, unmoved=True)
+        said.append(f"{UNMOVED}: {MOVED_BY}")
     onto = ""
     if facts.codomain is not None and facts.codomain.kind == "simplex":
         # Of what lies on it all coordinates but one are judged, which fill no set with a name.
@@ -355,6 +359,13 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
             said.append("sample takes neither a key and a number nor a key alone: not judged")
         dialect = replace(dialect, sample=None if found is None else partial(drawn, way=found))
     return dialect, facts, tuple(said)
+
+
+def rests(obj: Any) -> bool:
+    """Whether the arrays of an object are not moved, as of one that is no pytree."""
+    from flowref.backends.jax.trees import resting
+
+    return resting(obj)
 
 
 def of_keys(
