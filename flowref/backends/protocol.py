@@ -95,6 +95,11 @@ class Backend(Protocol):
     def state_shapes(self, obj: Any) -> Sequence[Shape]:
         """The shapes of the arrays that an object holds as its state, in a fixed order."""
 
+    def resting(self, obj: Any) -> bool:
+        """Whether an object has arrays of which nothing tells whether they are parameters, and none that is
+        moved as one.
+        """
+
     def tensor(self, array: Array, dtype: str) -> Any:
         """An array of the framework from one of numpy."""
 

@@ -122,6 +122,12 @@ class Jax:
 
         return [tuple(array.shape) for array in arrays(obj)]
 
+    def resting(self, obj: Any) -> bool:
+        """See `Backend.resting`."""
+        from flowref.backends.jax.trees import resting
+
+        return resting(obj)
+
     def tensor(self, array: Array, dtype: str) -> Any:
         """See `Backend.tensor`."""
         import jax.numpy as jnp

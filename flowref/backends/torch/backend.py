@@ -82,6 +82,10 @@ class Torch:
 
         return cast(obj, _dtype(dtype))
 
+    def resting(self, obj: Any) -> bool:
+        """See `Backend.resting`: a parameter is one by its class."""
+        return False
+
     def set_mode(self, obj: Any, training: bool) -> None:
         """See `Backend.set_mode`."""
         from flowref.backends.torch.state import set_mode

@@ -129,6 +129,10 @@ class Numpy:
         """Those of its attributes."""
         return [value.shape for value in vars(obj).values() if isinstance(value, np.ndarray)]
 
+    def resting(self, obj: Any) -> bool:
+        """Every array is a parameter."""
+        return False
+
     def tensor(self, array: Array, dtype: str) -> Any:
         """The array itself, able to be rounded."""
         return array.astype(dtype).view(Rounded)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref import backends
 from flowref.adapters.common import jax_normalizing
 from flowref.adapters.common.jax_stretching import stretches
 from flowref.adapters.common.onto_simplex import words
@@ -298,7 +299,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
     if facts.context_shape is not None:
         context = rng.standard_normal((ROWS, *facts.context_shape))
     said: list[str] = []
-    if not facts.promises.get("fixed") and rests(obj):
+    if not facts.promises.get("fixed") and backends.find("jax").resting(obj):
         facts = replace(facts, unmoved=True)
         said.append(f"{UNMOVED}: {MOVED_BY}")
     onto = ""
@@ -359,13 +360,6 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
             said.append("sample takes neither a key and a number nor a key alone: not judged")
         dialect = replace(dialect, sample=None if found is None else partial(drawn, way=found))
     return dialect, facts, tuple(said)
-
-
-def rests(obj: Any) -> bool:
-    """Whether the arrays of an object are not moved, as of one that is no pytree."""
-    from flowref.backends.jax.trees import resting
-
-    return resting(obj)
 
 
 def of_keys(
