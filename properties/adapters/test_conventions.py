@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from flowref import checking, loading, registry
+from flowref.adapters.user.conventions.names import sign_of
 from flowref.backends.torch.captures import shared
 from flowref.loading.recipe import Recipe, recipe_of
 from flowref.model import Ambiguous, SpecError, Status, TargetError
@@ -396,3 +397,16 @@ def test_columns_that_cannot_be_are_refused(
     spec = f"{ZOO}.spoken_packed:packed?columns={columns}"
     with pytest.raises(error, match=said):
         recipe_of(registry.parse_target(spec))
+
+
+@pytest.mark.parametrize(
+    ("name", "sign"),
+    [
+        *((name, "add") for name in ("logdet", "log_det_J", "sldj", "log_abs_det_jacobian")),
+        *((name, "subtract") for name in ("logpx", "log_prob", "log_density", "logDensity")),
+        *((name, "") for name in ("objective", "density", "context", "log_scale")),
+    ],
+)
+def test_a_running_number_is_known_by_its_name(name: str, sign: str) -> None:
+    """Log-dets grow by what a layer adds, log-densities fall by it, and other names tell nothing."""
+    assert sign_of(name) == sign

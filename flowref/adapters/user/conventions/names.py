@@ -113,4 +113,4 @@ def sign_of(name: str) -> str:
     """What a running argument of a name does with the log-det: "add", "subtract", or nothing known."""
     if plain(name) in ADDED or DETERMINANT.search(plain(name)):
         return "add"
-    return "subtract" if plain(name).startswith("logp") else ""
+    return "subtract" if plain(name).startswith(("logp", "logdens")) else ""
