@@ -49,6 +49,27 @@ def nameless(slip: bool = False) -> Any:
     return (lambda x: log_prob(NORMAL, x)), (lambda key, n: draw(NORMAL, key, (n,)))
 
 
+def likelihood(slip: bool = False) -> Any:
+    """(parameters, log_likelihood, generate), by names that stand in no other style."""
+
+    def log_likelihood(params: Any, x: Any) -> Any:
+        return log_prob(params, x)
+
+    def generate(params: Any, key: Any, n: Any) -> Any:
+        return functions_of_density(slip)[2](params, key, (n,))
+
+    return NORMAL, log_likelihood, generate
+
+
+def scored() -> Any:
+    """Beside a sampler a function of which the name tells nothing."""
+
+    def score(params: Any, x: Any) -> Any:
+        return log_prob(params, x)
+
+    return NORMAL, score, likelihood()[2]
+
+
 class Axes:
     """A map whose log-det asks how many axes an event has, as those of TFP do."""
 

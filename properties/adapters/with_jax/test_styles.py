@@ -26,12 +26,15 @@ KINDS = [
     ("functions_of_density", "density with sampler"),
     ("key_first", "density with sampler"),
     ("nameless", "density with sampler"),
+    ("likelihood", "density with sampler"),
+    ("scored", "bijection without inverse"),
     ("axes", "bijection with inverse"),
     ("searching", "bijection with inverse"),
 ]
 # A style, and the law that a slip in it violates.
 SLIPS = [
     ("functions_of_density", "density/samples-consistent"),
+    ("likelihood", "density/samples-consistent"),
     ("axes", "bijection/log-det"),
     ("masked", "conduct/dtype-follow"),
     ("searching", "bijection/inverse-roundtrip"),
@@ -82,6 +85,11 @@ def test_a_refusal_tells_the_way_out(spec: str, sentence: str) -> None:
 def test_a_way_back_that_searches_accuses_nobody() -> None:
     """A way back that iterates until it is near has no gradient in JAX: no error of the bijection."""
     assert status("searching", "conduct/gradient-traced") is Status.HOLDS
+
+
+def test_a_sampler_is_no_way_back() -> None:
+    """What takes a key and a number is not called with latents, whatever stands beside it."""
+    assert status("scored", "conduct/abilities-work") is not Status.VIOLATED
 
 
 def test_no_reverse_mode_is_an_ability_that_is_absent() -> None:

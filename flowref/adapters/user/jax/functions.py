@@ -21,7 +21,11 @@ from flowref.adapters.user.jax.speaking import (
 from flowref.model import Dialect
 
 # What stands in the name of a function that tells log-densities, or that draws.
-DENSE = ("log_prob", "logprob", "log_pdf", "logpdf", "log_density", "logdensity")
+DENSE = (
+    "log_prob", "logprob", "log_pdf", "logpdf", "log_density", "logdensity", "log_lik", "loglik",
+)  # fmt: skip
+# What such a function is called, where that stands in names of others too.
+DENSE_ALONE = ("log_p", "logp", "log_q", "logq")
 DRAWING = ("sample", "draw")
 NAMELESS = ("", "<lambda>")
 
@@ -42,9 +46,9 @@ def functions(obj: tuple[Any, ...] | list[Any]) -> Dialect | None:
     maps = [place for place in places if place not in (*draws, *tells)]
     if draws and not tells and len(maps) == 1 and name_of(obj[maps[0]]) in NAMELESS:
         maps, tells = [], maps
-    if not tells:  # without a density nothing is known for a sampler
-        maps, draws = places, []
-    if len(maps) > 2 or len(tells) > 1 or len(draws) > 1:
+    if not tells:  # without a density nothing is known for a sampler, which is no way back either
+        maps, draws = [place for place in places if not takes_key_and_number(obj[place])], []
+    if not (maps or tells) or len(maps) > 2 or len(tells) > 1 or len(draws) > 1:
         return None
     found: dict[str, Any] = {
         name: partial(mapped, way=Way(f"{place}{first}"))
@@ -71,12 +75,16 @@ def name_of(run: Any) -> str:
 
 def is_density(run: Any) -> bool:
     """Whether a function is called like a log-density."""
-    return any(word in name_of(run) for word in DENSE)
+    name = name_of(run)
+    return name in DENSE_ALONE or any(word in name for word in DENSE)
 
 
 def is_sampler(run: Any) -> bool:
     """Whether a function is called like a sampler, or takes a key and a number of samples."""
-    if any(word in name_of(run) for word in DRAWING):
-        return True
+    return any(word in name_of(run) for word in DRAWING) or takes_key_and_number(run)
+
+
+def takes_key_and_number(run: Any) -> bool:
+    """Whether a function has a parameter for a key and one for a number or a shape of samples."""
     names = set(named(run))
     return bool(names & set(KEYS)) and bool(names & set(SAMPLER_SIZES))
