@@ -162,6 +162,7 @@ PROMISES: Mapping[str, Promise] = _table(
     Promise("drawn", FLAG, "its estimate is another in another random state", by=ADAPTERS),
     Promise("adaptive-steps", FLAG, "a solver chooses its steps for a whole batch", by=ADAPTERS),
     Promise("assumed-accuracy", FLAG, "nobody states how accurate its solver is", by=ADAPTERS),
+    Promise("iterated-weights", FLAG, "its weights come of an iteration of their own", by=ADAPTERS),
     Promise("own-rule", FLAG, "its way back has a rule of derivatives of its own", by=ADAPTERS),
     Promise("direction", WORD, "either: forward may be either side", ("either",), by=ADAPTERS),
 )  # fmt: skip

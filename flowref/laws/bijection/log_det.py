@@ -29,7 +29,12 @@ from flowref.laws.common.arithmetic import (
     square,
 )
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
-from flowref.laws.common.requirements import exact_log_det, forward_in_closed_form, true_gradients
+from flowref.laws.common.requirements import (
+    exact_log_det,
+    forward_in_closed_form,
+    true_gradients,
+    weights_as_given,
+)
 from flowref.laws.common.structure import LARGE
 from flowref.model import VALUES, VOLUME, Array, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import (
@@ -305,7 +310,7 @@ def cut_off(flow: Invertible, batch: Batch, y: Array) -> bool:
     former="bijection/log-det-gradient",
     effort=4,
     size=16,
-    applies=true_gradients & forward_in_closed_form & exact_log_det,
+    applies=true_gradients & forward_in_closed_form & weights_as_given & exact_log_det,
     pointwise=True,
 )
 def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:

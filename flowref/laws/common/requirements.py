@@ -99,6 +99,16 @@ def true_gradients(flow: Flow) -> bool:
 
 
 @requires(
+    "its weights come of an iteration of their own, which gradients may leave out, as those of a "
+    "spectral norm do",
+    waits=True,
+)
+def weights_as_given(flow: Flow) -> bool:
+    """Power iterations are not differentiated on purpose: their gradients are right where they converged."""
+    return not flow.promises.get("iterated-weights")
+
+
+@requires(
     "its forward map is iterative, and what autograd records of it is not its derivative",
     waits=True,
 )

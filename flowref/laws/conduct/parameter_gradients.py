@@ -9,7 +9,12 @@ import numpy as np
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.outcomes import attempt, finite
 from flowref.laws.common.probes import Probe, absent, data, probes
-from flowref.laws.common.requirements import has_parameters, in_double, true_gradients
+from flowref.laws.common.requirements import (
+    has_parameters,
+    in_double,
+    true_gradients,
+    weights_as_given,
+)
 from flowref.laws.conduct.autograd import differentiable
 from flowref.laws.conduct.parameters import reached
 from flowref.laws.conduct.quotients import DOUBT, directions
@@ -131,7 +136,7 @@ def name_culprits(subject: Subject, point: Batch) -> tuple[dict[str, Any], str]:
     size=8,
     scales=(0.0, 0.3),
     local=False,
-    applies=differentiable & has_parameters & not_fixed,
+    applies=differentiable & weights_as_given & has_parameters & not_fixed,
     arbitrate=name_culprits,
     source="torch.autograd.gradcheck; a detached, rounded or .item() branch trains another function than it computes",
     pointwise=True,

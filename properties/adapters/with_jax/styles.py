@@ -211,3 +211,18 @@ class Searching(fb.AbstractBijection):
 def searching(slip: bool = False) -> Any:
     """That bijection."""
     return Searching(slip=slip)
+
+
+def transformed(slip: bool = False) -> Any:
+    """Functions as haiku transforms them: the key stands before the points."""
+    params = {"scale": jnp.array([0.3, -0.2, 0.1]), "shift": jnp.array([0.1, 0.2, 0.3])}
+
+    def apply(params: Any, rng: Any, x: Any) -> Any:
+        ladj = params["scale"].sum() * (1.1 if slip else 1.0)
+        return x * jnp.exp(params["scale"]) + params["shift"], jnp.full(len(x), ladj)
+
+    def back(params: Any, rng: Any, y: Any) -> Any:
+        x = (y - params["shift"]) * jnp.exp(-params["scale"])
+        return x, jnp.full(len(y), -params["scale"].sum())
+
+    return params, apply, back

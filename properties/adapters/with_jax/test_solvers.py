@@ -132,3 +132,18 @@ def test_a_log_det_of_the_way_back_is_the_one_that_is_told() -> None:
     """Where each direction has a method for its log-det, each is judged."""
     assert status("apart", "bijection/inverse-log-det") is Status.HOLDS
     assert status("apart?sign=1.0", "bijection/inverse-log-det") is Status.VIOLATED
+
+
+def test_what_iterates_over_weights_alone_leaves_a_map_exact() -> None:
+    """A power iteration makes no solver of a map: only its gradients in the weights are not asked for."""
+    promises = recipe_of(target("normed")).facts.promises
+    assert promises["iterated-weights"] and "log-det-tolerance" not in promises
+    assert promises["inverse-tolerance"]
+    waits = status("normed", "bijection/log-det-parameter-gradient")
+    assert waits is Status.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(("slip", "expected"), [("", Status.HOLDS), ("first", Status.VIOLATED)])
+def test_the_log_det_of_such_a_map_is_held_to_its_jacobian(slip: str, expected: Status) -> None:
+    """The first term of a series is seen."""
+    assert status(f"normed?slip={slip}" if slip else "normed", "bijection/log-det") is expected

@@ -30,12 +30,14 @@ KINDS = [
     ("scored", "bijection without inverse"),
     ("axes", "bijection with inverse"),
     ("searching", "bijection with inverse"),
+    ("transformed", "bijection with inverse"),
 ]
 # A style, and the law that a slip in it violates.
 SLIPS = [
     ("functions_of_density", "density/samples-consistent"),
     ("likelihood", "density/samples-consistent"),
     ("axes", "bijection/log-det"),
+    ("transformed", "bijection/log-det"),
     ("masked", "conduct/dtype-follow"),
     ("searching", "bijection/inverse-roundtrip"),
 ]

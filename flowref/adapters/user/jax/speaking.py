@@ -150,7 +150,10 @@ def asked(obj: Any, x: Any, context: Any, way: Way, key: Any = None, before: Any
     more |= {way.running: before} if way.running else {}
     more |= dict(way.given)
     point = split(x, way.parts) if way.parts else x
-    out = run(point, **more) if context is None else run(point, context, **more)
+    points = (point,) if context is None else (point, context)
+    if way.keyed and named(run)[:1] == [way.keyed]:  # as of what haiku transforms
+        points = more.pop(way.keyed), *points
+    out = run(*points, **more)
     if not way.log_det:
         return out
     value = out[0] if isinstance(out, tuple) else out

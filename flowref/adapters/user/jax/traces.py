@@ -26,7 +26,7 @@ def of_traces(
     """
     import jax
 
-    said, found = [], set()
+    said, found, of_weights = [], set(), False
     if str(value.dtype) == "float32":
         said.append("it returns float32 for float64: constants of its are made in single precision")
     for name, call, at in (("forward", dialect.forward, x), ("inverse", dialect.inverse, value)):
@@ -34,12 +34,18 @@ def of_traces(
             continue
         try:
             most = 2 * x[0].size + 8
-            if iterates(call, apart(obj), as_arrays(at, context), most):
+            given = apart(obj), as_arrays(at, context), most
+            if iterates(call, *given):
                 found.add(name)
+            if name == "forward" and found and not iterates(call, *given, of_points=True):
+                found, of_weights = set(), True  # the map is exact, whatever its weights came of
         except jax.errors.JAXTypeError:
             said.append(f"{name} cannot be traced by jax: it is called op by op, and not rounded")
         except Exception:  # what it raises is the laws' affair
             continue
+    if of_weights:
+        facts = replace(facts, promises={**facts.promises, "iterated-weights": True})
+        said.append("its weights come of an iteration")
     if not found or "inverse-tolerance" in facts.promises:
         return facts, said
     promises = {**facts.promises, "inverse-tolerance": FOUND}
