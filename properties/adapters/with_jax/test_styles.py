@@ -16,6 +16,7 @@ pytest.importorskip("flowjax", reason="a class derives from one of it")
 import jax
 
 from flowref import checking, registry
+from flowref.adapters.user.jax.functions import functions
 from flowref.backends.jax.derivatives import reversible
 from flowref.loading import recipe_of
 from flowref.model import Law, Status, Target, TargetError, Unsupported
@@ -27,7 +28,6 @@ KINDS = [
     ("key_first", "density with sampler"),
     ("nameless", "density with sampler"),
     ("likelihood", "density with sampler"),
-    ("scored", "bijection without inverse"),
     ("axes", "bijection with inverse"),
     ("searching", "bijection with inverse"),
     ("transformed", "bijection with inverse"),
@@ -42,6 +42,7 @@ SLIPS = [
     ("searching", "bijection/inverse-roundtrip"),
 ]
 REFUSED = [
+    ("scored", r"one number for each point and no log-det.*call the function log_prob"),
     ("unmade", r"maker takes a key first.*name a factory that calls it"),
     ("onto_sphere?event=3", r"to be audited in coordinates"),
     ("losing?event=2", r"loses its attribute power where it is flattened into its leaves"),
@@ -91,7 +92,16 @@ def test_a_way_back_that_searches_accuses_nobody() -> None:
 
 def test_a_sampler_is_no_way_back() -> None:
     """What takes a key and a number is not called with latents, whatever stands beside it."""
-    assert status("scored", "conduct/abilities-work") is not Status.VIOLATED
+
+    def score(params: object, x: object) -> None:
+        """Of points."""
+
+    def generate(params: object, key: object, n: int) -> None:
+        """Of a key and a number."""
+
+    dialect = functions((0.5, score, generate))
+    assert dialect is not None and dialect.forward is not None
+    assert dialect.inverse is None
 
 
 def test_no_reverse_mode_is_an_ability_that_is_absent() -> None:

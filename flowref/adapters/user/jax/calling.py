@@ -46,6 +46,10 @@ class Unmapped(TargetError):
     """What takes one event cannot be mapped over several."""
 
 
+class OneNumber(TargetError):
+    """What gives one number for each point is no map of vectors."""
+
+
 def owner_of(obj: Any) -> Any:
     """The module of a pair with its variables; else the object."""
     return obj[0] if isinstance(obj, tuple | list) and obj else obj
@@ -302,6 +306,12 @@ def _of_value(way: Way, value: Any, x: Any) -> Way:
         return way
     if jnp.iscomplexobj(value):
         raise TargetError("it returns complex numbers, which are not judged")
+    if way.form == "alone" and value.shape == (len(x),) and x.ndim > 1:
+        # also where the events that are tried have one entry, which any array of parameters stretches
+        raise OneNumber(
+            "it returns one number for each point and no log-det, which is no bijection: if that is a "
+            "log-density, call the function log_prob; a map returns points as it takes them"
+        )
     if not value.ndim or len(value) != len(x) or value.size != x.size:
         if value.ndim == x.ndim > 1 and len(value) == len(x) and value.size > x.size:
             raise TargetError(

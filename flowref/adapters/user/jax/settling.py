@@ -20,6 +20,7 @@ from flowref.adapters.user.conventions.names import CONTEXTS, plain
 from flowref.adapters.user.jax import latents
 from flowref.adapters.user.jax.calling import (
     ROWS,
+    OneNumber,
     Unmapped,
     apart,
     as_arrays,
@@ -84,6 +85,8 @@ def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> 
             continue
         if len(loose) == ENOUGH:
             break
+        if len(shape) != 1 and any(isinstance(one, OneNumber) for one in raised):
+            continue  # what adds up the entries of vectors does so along the last axis of others
         tried.add(shape)
         try:
             found = _settled(obj, dialect, replace(facts, event_shape=shape))
