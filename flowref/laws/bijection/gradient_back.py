@@ -41,6 +41,7 @@ def goes_straight_back(flow: Flow) -> bool:
     applies=goes_straight_back & in_double & not_estimator,
     source="a nan in the branch that torch.where does not choose is still a nan in the gradient (flowjax issue 239)",
     pointwise=True,
+    version=2,
 )
 def inverse_gradient_finite(flow: InvertiblePulling, batch: Batch) -> Residual:
     """At ordinary points, where what the inverse returns is finite, its gradient is finite, and beside

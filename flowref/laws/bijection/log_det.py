@@ -98,6 +98,7 @@ def brought_back(back: Array, x: Array) -> Array:
     arbitrate=arbitrate_forward,
     source=FORMULA,
     pointwise=True,
+    version=2,
 )
 def log_det(flow: Differentiable, batch: Batch) -> Residual:
     r"""The log-det returned by forward is $\log|\det \partial f / \partial x|$, as autograd and
@@ -125,6 +126,7 @@ def inverse_in_closed_form(flow: Flow) -> bool:
     arbitrate=arbitrate_inverse,
     source=FORMULA,
     pointwise=True,
+    version=2,
 )
 def inverse_log_det(flow: DifferentiableInvertible, batch: Batch) -> Residual:
     r"""The log-det returned by inverse is $\log|\det \partial f^{-1} / \partial z|$, as autograd
@@ -312,6 +314,7 @@ def cut_off(flow: Invertible, batch: Batch, y: Array) -> bool:
     size=16,
     applies=true_gradients & forward_in_closed_form & weights_as_given & exact_log_det,
     pointwise=True,
+    version=2,
 )
 def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
     r"""Autograd's derivative of the log-det with respect to the parameters is its derivative:
