@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from flowref import backends
 from flowref.adapters.common.jax_stretching import stretches
 from flowref.model import REAL, Shape, Support, draw
 
@@ -51,11 +52,9 @@ def _others(obj: Any, call: Called, shape: Shape, support: Support, rank: int) -
     return tuple(one for one in others if taking(call, one, support) is not None)
 
 
-def array_shapes(obj: Any) -> list[Shape]:
-    """The shapes of the arrays of a pytree."""
-    import jax
-
-    return [tuple(one.shape) for one in jax.tree.leaves(obj) if hasattr(one, "shape")]
+def array_shapes(obj: Any) -> Sequence[Shape]:
+    """The shapes of the arrays that an object holds."""
+    return backends.find("jax").state_shapes(obj)
 
 
 def candidates(obj: Any) -> Iterator[Shape]:

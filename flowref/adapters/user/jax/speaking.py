@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from flowref.adapters.common.jax_running import running_numbers
 from flowref.adapters.common.onto_simplex import with_last, without_last
-from flowref.adapters.common.running import running_numbers
 from flowref.adapters.user.conventions.names import FLAGS, sign_of
 from flowref.adapters.user.jax.latents import Latents, joined, split
 from flowref.model import Shape
