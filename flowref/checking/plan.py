@@ -135,7 +135,7 @@ def planned(law: Law, subject: Subject, settings: Settings) -> Plan:
     line = max(used, key=lambda bulk: bulk.of(FEWEST))
     single = max(line.of(1), drawn if counts else 0.0) > work
     # What normalizes over a batch needs more than one number of each channel.
-    alone = law.pointwise and len(subject.event_shape) > 1
+    alone = law.pointwise and subject.positioned
     fewest = 1 if single or alone else FEWEST
     if {"jacobian"} & law.needs:
         size = math.prod(subject.event_shape)

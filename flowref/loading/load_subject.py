@@ -24,7 +24,7 @@ def load(target: Target, condition: Condition | None = None, like: Target | None
 
 
 # Subjects that are kept, and the bytes that they may hold together.
-KEPT, BYTES = 24, 384 * 2**20
+KEPT, BYTES = 24, 768 * 2**20
 # Bytes of a subject from which on it is freed at once.
 LARGE = 2**24
 _KEPT: OrderedDict[tuple[Target, Condition, Target | None, str], Subject] = OrderedDict()

@@ -310,6 +310,13 @@ class Subject:
         return self.codomain or REAL
 
     @property
+    def positioned(self) -> bool:
+        """Whether a point or its image has positions, as images have: one row then holds many numbers of
+        a channel.
+        """
+        return max(len(self.event_shape), len(self.latent_shape)) > 1
+
+    @property
     def density_shape(self) -> Shape:
         """Shape of one data point of the density."""
         data_side = self.normalizing == "forward" or self.forward is None

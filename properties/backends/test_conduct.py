@@ -16,7 +16,7 @@ from torch import nn
 from flowref.backends.torch.present import present
 from flowref.backends.torch.unregistered import unregistered
 from flowref.model import Condition, Dialect, Facts, Subject, Unsupported
-from flowref.model.steps import Construct, Eval, Modes, Nudge, Overwrite, Run, Train, Weights
+from flowref.model.steps import Construct, Eval, Learn, Modes, Nudge, Overwrite, Run, Train, Weights
 
 X = np.array([[0.5, -1.0], [2.0, 0.25]])
 
@@ -282,3 +282,12 @@ def test_what_differentiates_on_its_way_is_checkpointed_at_no_great_cost() -> No
     other = flow.calls["forward"].under(X, None, how="checkpoint")
     assert len(made) <= 3
     assert np.array_equal(plain.value, other.value)
+
+
+@pytest.mark.parametrize("rate", [1e-2, 1e-6])
+def test_a_step_of_training_is_as_long_as_it_was_asked_for(rate: float) -> None:
+    """Along the gradient, by the rate."""
+    first, second = played(Map, [Train(), Learn(X, rate=rate), Learn(X, rate=rate)])[1:]
+    expected = 1 - rate * first.gradients["scale"]
+    gradient = (X**2).mean(0) * expected - 1 / expected
+    np.testing.assert_allclose(second.gradients["scale"], gradient, rtol=1e-9)

@@ -59,6 +59,19 @@ def test_batches_hold_fewer_rows_the_more_a_row_takes(law: str) -> None:
     assert rows[0] > rows[-1] == 2
 
 
+@pytest.mark.parametrize(
+    ("event", "latent", "rows"), [((12,), (12,), 2), ((12,), (3, 2, 2), 1), ((3, 2, 2), (12,), 1)]
+)
+def test_one_row_of_images_is_enough(
+    event: tuple[int, ...], latent: tuple[int, ...], rows: int
+) -> None:
+    """Of what has positions one row shows what several do, whichever side is flat."""
+    law = registry.find_law("bijection/forward-roundtrip")
+    heavy = subject(forward=lasting(0.3), inverse=lasting(0.3))
+    image = heavy.with_facts(event_shape=event, latent_shape=latent)
+    assert planned(law, image, Settings()).rows == rows
+
+
 def test_more_time_is_used_for_more_rows() -> None:
     """--timeout decides how densely large models are measured."""
     law = registry.find_law("bijection/forward-roundtrip")

@@ -9,7 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowref.laws.common.probes import GIVE_UP, Outcomes, Probe, absent, agree, lived, probes
+from flowref.laws.common.probes import (
+    DEARLY_DRAWN,
+    DRAWN,
+    GIVE_UP,
+    HEAVILY_DRAWN,
+    Outcomes,
+    Probe,
+    absent,
+    agree,
+    few,
+    lived,
+    probes,
+)
 from flowref.model import (
     Array,
     Batch,
@@ -22,6 +34,7 @@ from flowref.model import (
     Undecidable,
     Unsupported,
 )
+from flowref.model.cost import CallCost, Cost, Line
 
 ROWS = 4
 BATCH = Batch(np.arange(2.0 * ROWS).reshape(ROWS, 2) - 3, np.arange(1.0 * ROWS)[:, None], 0)
@@ -38,6 +51,20 @@ def refusing(below: float, y: Array, context: Array | None) -> Mapped:
     if (y < below).any():
         raise ValueError("out of range")
     return Mapped(y / 2, np.full(len(y), -np.log(4.0)))
+
+
+@pytest.mark.parametrize(
+    ("cost", "drawn"),
+    [
+        (CallCost(), DRAWN),
+        (CallCost(work=Line(per_row=1e9)), HEAVILY_DRAWN),
+        (CallCost(work=Line(per_row=1e9), repeats=True), DEARLY_DRAWN),
+    ],
+)
+def test_fewer_points_are_drawn_where_drawing_is_heavy(cost: CallCost, drawn: int) -> None:
+    """Two of a model of images, and one where each is solved step by step."""
+    sampler = Subject(name="s", facts=Facts((2,), cost=Cost({"sample": cost})), calls={})
+    assert few(sampler, "sample") == drawn
 
 
 def subject(promises: dict[str, Any] | None = None, **maps: Callable[..., Mapped]) -> Subject:

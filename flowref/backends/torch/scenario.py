@@ -24,8 +24,6 @@ from flowref.backends.torch.state import duplicate, modules, move, set_mode, tra
 from flowref.model import Life, Mapped, Unsupported, derive, steps
 from flowref.model.cost import BACKWARD
 
-LEARNING_RATE = 1e-2
-
 
 class Stage:
     """The object that lives, and the dtype of its inputs."""
@@ -153,7 +151,7 @@ def learn(stage: Stage, step: steps.Learn) -> steps.Trained:
     with torch.no_grad():
         for (_, parameter), gradient in zip(named, gradients, strict=True):
             if gradient is not None and bool(torch.isfinite(gradient).all()):
-                parameter.sub_(LEARNING_RATE * gradient)
+                parameter.sub_(step.rate * gradient)
     return steps.Trained(
         float(loss.detach()),
         {name: array(g) for (name, _), g in zip(named, gradients, strict=True)},

@@ -32,7 +32,8 @@ CANNOT_TELL = "reported or autograd (differences cannot tell)"
 # differentiated by differences where it does, and the largest event.
 IN_PLACE = ("inplace operation", "in-place operation", "overwrites what autograd needs")
 DIFFERENCED, SMALL = 12, 16
-# Differences that are known no better say nothing.
+# What is known no better, in nats, says nothing; of an event larger than `LARGE`, in nats of so many
+# entries.
 WORTH = 1e-2
 # A measured log-det that noise moves by more, in nats, is that of a determinant of which nothing is
 # known: 1 - y for a softmax that saturated is a unit in the last place, where it is 1e-74.
@@ -110,7 +111,10 @@ def against_structure(
         decidable &= powerful(claimed, told, decidable)
         road += f", within {told.error[0]:.2g} nats: what is off by less is not seen"
     else:
-        decidable &= told.error < WORTH
+        known = WORTH * max(1.0, x[0].size / LARGE)
+        decidable &= told.error < known
+        if (told.error[decidable] >= WORTH).any():
+            road += f", within {told.error[decidable].max():.2g} nats"
     return Residual(
         np.where(decidable, claimed - told.log_det, 0.0),
         scale=4 + np.abs(told.log_det),

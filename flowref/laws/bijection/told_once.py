@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from flowref.laws.bijection.at_size import log_det_of
+from flowref.laws.common.arithmetic import reported
+from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.structure import Told
 from flowref.model import Array
 from flowref.model.abilities import Rounded, Walked, offers
@@ -27,8 +29,9 @@ NOISE = {"float64": (2.0**-43, 2.0**10, 64.0), "float32": (2.0**-24, 1.0, 32.0)}
 NEAR = 1e-6
 # Roads whose error is measured as they are taken, and what is remembered of one subject.
 MEASURED, REMEMBERED = ("elementwise", "coupling", "position by position"), 4
-# A gap of so little, relatively, is not asked about.
-UNASKED = 2.0**-49
+# A gap of so little, relatively, is not asked about; nor one that a single noisy call explains so many
+# times over: the several that judge it will do so, too.
+UNASKED, SAFELY = 2.0**-49, 4.0
 
 
 class RoundedWalked(Walked, Rounded, Protocol):
@@ -70,9 +73,7 @@ def told_once(flow: Walked, which: str, x: Array, context: Array | None) -> Told
     return told
 
 
-def told_against(
-    flow: Walked, which: str, x: Array, context: Array | None, reported: Array
-) -> Told:
+def told_against(flow: Walked, which: str, x: Array, context: Array | None, claimed: Array) -> Told:
     """The same where a log-det was reported, ``(batch,)``: if that is another one, with the rounding of
     all that was told. One telling under noise finds too little of it once in a hundred times; an
     accusation needs another one, beside the point.
@@ -84,9 +85,12 @@ def told_against(
     found = _found(memory, flow, which, x, context)
     if flow.rounding() or (_as_they_come(told) if found is None else found.asked):
         return told
-    gap = np.abs(reported - told.log_det) - UNASKED * (4 + np.abs(told.log_det))
+    gap = np.abs(claimed - told.log_det) - UNASKED * (4 + np.abs(told.log_det))
     if not (gap > told.error)[told.known].any():
         return told
+    explained = _reported_moved(flow, which, x, context, claimed) / SAFELY
+    if not (gap > told.error + explained)[told.known].any():
+        return told  # the rounding of what was reported is the judge's affair
     means().draw_on_reserve()
     grown = replace(told, error=told.error + _moved(flow, which, x, context, told))
     memory[:] = [one._replace(told=grown, asked=True) if one is found else one for one in memory]
@@ -134,6 +138,18 @@ def _roads(told: Told) -> list[str]:
     _, _, kinds = told.how.rpartition(": ")
     words = [kind.strip().lstrip("0123456789 ") for kind in kinds.split(",")]
     return [word.removesuffix(", of the map that it goes back") for word in words]
+
+
+def _reported_moved(
+    flow: RoundedWalked, which: str, x: Array, context: Array | None, log_det: Array
+) -> Array:
+    """What rounding may do to what was reported, ``(batch,)``, by one call; 0 where it is refused."""
+    magnitude, louder, factor = NOISE[flow.dtype]
+    with flow.noise(1, magnitude):
+        out, error = attempt(flow.calls[which], x + 0.0, context)
+        again = log_det if error else reported(flow, out, len(x))
+    moved = factor * np.abs(again - log_det) / louder
+    return np.asarray(np.nan_to_num(moved, nan=0.0, posinf=0.0))
 
 
 def _moved(flow: RoundedWalked, which: str, x: Array, context: Array | None, told: Told) -> Array:

@@ -50,9 +50,9 @@ KERNELS = ("push", "pull")
 WITH_KERNELS = (*EVERY, *KERNELS)
 # The calls that nothing flows without, by which rounding laws were always judged.
 MAPS = ("forward", "inverse", "log_prob")
-# So many points are drawn by a probe; as many where each is solved step by step, which takes as long
-# again for each.
-DRAWN, DEARLY_DRAWN = 5, 1
+# So many points are drawn by a probe; as many where that is heavy, and where each is solved step by
+# step, which takes as long again for each.
+DRAWN, HEAVILY_DRAWN, DEARLY_DRAWN = 5, 2, 1
 # The random state that the runs of a life start in, unless a law is about two of them.
 HELD = 0
 
@@ -120,7 +120,10 @@ class Probe:
 
 def few(flow: Flow, which: str) -> int:
     """How many points a call draws where any number would do."""
-    return DEARLY_DRAWN if flow.facts.cost.of(which).repeats else DRAWN
+    cost = flow.facts.cost.of(which)
+    if cost.repeats:
+        return DEARLY_DRAWN
+    return HEAVILY_DRAWN if cost.heavy else DRAWN
 
 
 def tolerance_of(flow: Flow, which: str) -> float:

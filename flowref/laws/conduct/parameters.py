@@ -115,6 +115,8 @@ def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
 # Training steps within which every parameter is reached, and how far all of them are moved to see
 # whether one that was not can be.
 PATIENCE, FIRST, TOUCH, POINTS = 8, 2, 1e-3, 48
+# The size of a step that leads no large model away, and moves what was zero all the same.
+GENTLE = 1e-6
 # Another mean of the base.
 OFF = 0.37
 
@@ -150,9 +152,9 @@ def no_dead_start(flow: Living, batch: Batch) -> Residual:
     # Of what is dear few steps are made first, which reach everything as a rule.
     plans = [[*mode, *([step] * PATIENCE)] for mode in modes]
     if flow.facts.cost.heavy:
-        plans.insert(0, [*modes[0], *([step] * FIRST)])
+        plans.insert(0, [*modes[0], *([replace(step, rate=GENTLE)] * FIRST)])
     for plan in plans:
-        mode = [one for one in plan if one is not step]
+        mode = [one for one in plan if not isinstance(one, Learn)]
         life, error = attempt(flow.play, plan)
         for outcome in [] if error else life[len(mode) :]:
             if not np.isfinite(outcome.loss):

@@ -33,7 +33,7 @@ class LivingInvertible(Invertible, Living, Protocol):
 
 def ordinary_rows(flow: Flow) -> int:
     """How many rows an ordinary batch in train mode has."""
-    return FEW_ROWS if len(flow.event_shape) > 1 and flow.facts.cost.heavy else ROWS
+    return FEW_ROWS if flow.positioned and flow.facts.cost.heavy else ROWS
 
 
 def ordinary(flow: Flow, seed: int, which: str, rows: int = 0) -> Probe:

@@ -95,7 +95,7 @@ class Trained:
 
 @dataclass(frozen=True, eq=False)
 class Learn(Step[Trained]):
-    """One step of stochastic gradient descent, of size 1e-2, on the negative log-likelihood.
+    """One step of stochastic gradient descent, of size ``rate``, on the negative log-likelihood.
 
     ``center``: the mean of the normal base that a map is trained to, at which its gradient is none.
     """
@@ -103,6 +103,7 @@ class Learn(Step[Trained]):
     x: Any
     context: Any = None
     center: float = 0.0
+    rate: float = 1e-2
 
 
 @dataclass(frozen=True)
