@@ -148,6 +148,45 @@ def langevin(defect: str = "") -> nn.Module:
     return Langevin(defect)
 
 
+class Pooled(Transform):
+    r"""The largest of each four of eight numbers. Which it was is uniform, and how far the others lie
+    below half-normal: $\sum -\log 4 + \sum \log p(z - x)$. Source: Nielsen et al. (arXiv:2007.02731).
+    """
+
+    event_shape, codomain = (2, 4), "real"
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.log_scale = nn.Parameter(torch.full((3,), 0.4))
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        z, index = x.max(-1)
+        below = (z[..., None] - x)[self._others(x, index)].view(*z.shape, 3)
+        logs = 0.5 * math.log(2 / math.pi) - self.log_scale
+        logs = logs - 0.5 * (below * torch.exp(-self.log_scale)).square()
+        return z, logs.sum((1, 2)) - math.log(4) * z.shape[1]
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        index = torch.randint(4, z.shape)
+        if self.defect == "one-choice":
+            index = index[:, :1].expand(z.shape)
+        below = torch.randn(*z.shape, 3, dtype=z.dtype).abs() * self.log_scale.exp()
+        x = z[..., None].repeat(1, 1, 4)
+        return x.masked_scatter(self._others(x, index), z[..., None] - below)
+
+    @staticmethod
+    def _others(x: Any, index: Any) -> Any:
+        return torch.ones_like(x, dtype=torch.bool).scatter(-1, index[..., None], False)
+
+
+def pooled(defect: str = "") -> nn.Module:
+    """The largest of two groups."""
+    return Pooled(defect)
+
+
 INTEGRAL, TWO_WAYS = "contribution/integral", "contribution/two-ways"
 BALANCE = "contribution/balance"
 TOLD, ONE_SIDED = "contribution/draws-as-told", "contribution/one-sided-inverse"
@@ -173,5 +212,6 @@ SPECIMENS = (
             "says-it-draws-nothing": (TOLD,),
         },
     ),
+    Specimen("pooled", {"one-choice": (TWO_WAYS,)}),
     Specimen("langevin", {"slope-of-the-start": (INTEGRAL,), "sign": (BALANCE,)}),
 )

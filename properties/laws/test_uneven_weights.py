@@ -1,0 +1,70 @@
+"""Where few weights hold most of a mean, means that are bounded tell two joint distributions apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flowref import check
+from flowref.checking import Settings
+from flowref.laws.contribution.bounded import ERRORS, SHARE, Means, bounded_means
+from flowref.laws.contribution.calls import Given
+from flowref.laws.contribution.filling import filled
+from flowref.loading import load
+from flowref.model import Batch, Status
+from flowref.registry import parse_target
+
+POOLED = "flowref.zoo.specimens.surjective:pooled"
+HEALTHY = (
+    POOLED,
+    "flowref.zoo.specimens.surjective:absolute",
+    "flowref.zoo.specimens.surjective:drop",
+    "reference:MaxPool",
+    "reference:Metropolis",
+    "reference:RAD",
+)
+LAW = "contribution/two-ways"
+
+
+def means(target: str, seed: int) -> Means | None:
+    """Of one kernel, whatever its weights are."""
+    flow: Any = load(parse_target(target))
+    batch = Batch(np.zeros((1, *flow.event_shape)), None, seed)
+    flow = Given(flow, batch)
+    return bounded_means(flow, filled(flow, seed), seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("target", HEALTHY)
+def test_bounded_means_of_healthy_kernels_agree(target: str, seed: int) -> None:
+    """Both directions have one mean of each bounded function."""
+    found = means(target, seed)
+    assert found is not None
+    assert found.excess <= 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_choice_for_all_groups_is_seen(seed: int) -> None:
+    """Contributions that count a choice in each group, and an inverse that makes one for all."""
+    assert check(POOLED, LAW, Settings("quick", seed=seed)).status is not Status.VIOLATED
+    verdict = check(f"{POOLED}?defect=one-choice", LAW, Settings("quick", seed=seed))
+    assert verdict.status is Status.VIOLATED
+
+
+def test_unknown_contributions_decide_nothing() -> None:
+    """Of what is drawn backward nobody tells the contribution."""
+    flow: Any = load(parse_target("flowref.zoo.specimens.surjective:variational_layer"))
+    flow = Given(flow, Batch(np.zeros((1, 2)), None, 0))
+    # Its inverse returns no contribution, and forward draws another latent.
+    assert bounded_means(flow, filled(flow, 0), 0) is None
+
+
+@pytest.mark.parametrize(
+    ("apart", "accused"), [(0.9 * SHARE, False), (1.1 * SHARE, True)], ids=["within", "beyond"]
+)
+def test_a_share_of_what_is_common_is_allowed(apart: float, accused: bool) -> None:
+    """However small standard errors are."""
+    assert (Means(0.3 * apart, 1e-9, 0.3).excess > 1) is accused
+    assert Means(0.3 * apart, apart, 0.3).excess < 1 / ERRORS
