@@ -32,6 +32,8 @@ REMEDIES = {
 }
 # What only moved parameters offer.
 ALONG = frozenset({"along", "slope"})
+# What a map offers whose calls end, whatever it is.
+OF_A_MAP = frozenset({"forward", "inverse", "jacobian", "walk", "vjp", "curvature", *ALONG})
 THOROUGH = "--profile thorough measures them"
 
 
@@ -64,6 +66,8 @@ def lacking(missing: Sequence[str], subject: Subject) -> Silence:
     for ability in missing:
         if ability in broken:
             return Silence(f"its {ability} raises {broken[ability]}", True)
+    if subject.facts.unended:
+        return Silence(subject.facts.unended, set(missing) <= OF_A_MAP)
     if subject.facts.unmoved and set(missing) <= ALONG:
         return Silence(UNMOVED, True, MOVED_BY)
     waits = subject.normalizer is None and all(

@@ -12,6 +12,8 @@ USUAL = {"running_mean": "running mean", "running_var": "running variance", "eps
 
 def kind_of(dialect: Dialect, facts: Facts) -> str:
     """The kind of a target: "affine coupling with inverse", "density without sampler", ..."""
+    if facts.unended:
+        return "solver of which no call ended"
     phrases = (_map(dialect, facts), _kernel(dialect, facts), _density(dialect))
     named = [phrase for phrase in phrases if phrase]
     return " and ".join(named) or _other(dialect)

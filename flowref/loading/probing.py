@@ -24,6 +24,7 @@ from flowref.loading.recognition import Recognition
 from flowref.loading.settling import points_of, settled
 from flowref.loading.size import is_large
 from flowref.loading.trips import iterating, refinable, round_trip
+from flowref.loading.unended import unended
 from flowref.model import (
     OBJECT,
     USER,
@@ -86,6 +87,9 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     conventions: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     set_aside: dict[str, str] = {}
+    if recognition.adapter.name == USER and (cut := unended(instance, dialect, facts)) is not None:
+        operations = max(call.operations for call in cut.cost.calls.values())
+        return Probed(Dialect(), cut, instance.dtype, operations, (cut.unended,))
     if recognition.adapter.name == USER and dialect.push is not None:
         dialect, facts, why, words = kernel_settled(instance, dialect, facts)
         spoken = Settled(dialect).saying(*kernel_spoken(dialect, facts), *words)

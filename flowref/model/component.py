@@ -128,6 +128,7 @@ class Facts:
     calls take, as far as they were counted.
     ``guessed``: the event shapes that calls fit as well, where nothing but calls tells the shape.
     ``unmoved``: whether it has arrays that may be parameters, which nothing tells, and none that is moved.
+    ``unended``: what to say of an object of which no call was waited for; empty of all others.
     ``built_here``: built by name in the precision that it is judged in, so that what it keeps in
     single precision all the same is its own doing.
     """
@@ -154,6 +155,7 @@ class Facts:
     built_here: bool = False
     guessed: tuple[Shape, ...] = ()
     unmoved: bool = False
+    unended: str = ""
 
     def __post_init__(self) -> None:
         promises = {canonical(name): value for name, value in self.promises.items()}

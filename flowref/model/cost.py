@@ -49,6 +49,7 @@ class CallCost:
     one time where no graph keeps them. ``complete``: False of a call that was cut short; then it
     takes at least so much. ``walks``: whether it walks a graph itself; ``repeats``: whether it takes
     many steps with the same parameters, of which what comes of these alone is computed once.
+    ``redrawn``: how many draws fell between two evaluations of a field, as `Observation` has it.
     """
 
     operations: int = 0
@@ -58,6 +59,7 @@ class CallCost:
     complete: bool = True
     walks: bool = False
     repeats: bool = False
+    redrawn: float = 0.0
 
     @property
     def dispatch(self) -> float:

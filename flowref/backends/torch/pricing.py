@@ -152,6 +152,7 @@ def _priced(
         held=_line(one.held, more.held),
         complete=ended,
         walks=walks,
+        redrawn=more.redrawn,
     )
     if not ended or not isinstance(value, (tuple, list)):
         return None

@@ -8,8 +8,8 @@ import numpy as np
 
 from flowref.laws.bijection.log_det_estimate import estimator
 from flowref.laws.common.outcomes import flags
-from flowref.model import ADVICE, EXACT, Batch, Residual, Unsupported, law
-from flowref.model.abilities import Bijection, Living
+from flowref.model import ADVICE, EXACT, Batch, Residual, Unsupported, law, requires
+from flowref.model.abilities import Bijection, Flow, Living, offers
 from flowref.model.steps import Eval, Run
 
 # From this share on of evaluations between which noise was drawn, it is drawn for each.
@@ -21,32 +21,42 @@ class LivingBijection(Bijection, Living, Protocol):
     """A map that is called more than once."""
 
 
+@requires("it has no map that is called more than once")
+def solves(flow: Flow) -> bool:
+    """Its calls can be looked at, or the beginning of one that was cut short."""
+    return bool(flow.facts.unended) or offers(flow, LivingBijection)
+
+
 @law(
     "continuous/noise-once-per-solve",
-    version=2,
+    version=3,
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
     size=4,
     scales=(0.0,),
     local=False,
-    applies=estimator,
+    applies=estimator & solves,
     source=f"{SOURCE}: with fresh noise at every evaluation there is no differential equation to solve, and "
     "no step of a solver has the order that its error estimate counts on",
 )
-def noise_once_per_solve(flow: LivingBijection, batch: Batch) -> Residual:
+def noise_once_per_solve(flow: Flow, batch: Batch) -> Residual:
     """A map of values that are not random, with a log-det that is estimated by noise, draws none
     between the evaluations of its field: one draw lasts for a whole solve.
 
     An advice: steps of fixed length have the same mean with fresh noise, which those that an error
-    estimate chooses have not.
+    estimate chooses have not, and may never end.
     """
-    deterministic(flow, batch)
-    seen = flow.forward.observe(batch.x, batch.context)
+    if offers(flow, LivingBijection):
+        deterministic(flow, batch)
+        redrawn, cut = flow.forward.observe(batch.x, batch.context).redrawn, ""
+    else:
+        redrawn = max(call.redrawn for call in flow.facts.cost.calls.values())
+        cut = f"; {flow.facts.unended}"
     return flags(
-        seen.redrawn > SHARE,
+        redrawn > SHARE,
         len(batch.x),
-        f"for {seen.redrawn:.2g} of the evaluations of its field noise is drawn anew",
+        f"for {redrawn:.2g} of the evaluations of its field noise is drawn anew{cut}",
     )
 
 
