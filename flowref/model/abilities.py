@@ -237,6 +237,22 @@ class TellingLate(Flow, Protocol):
     def told_late(self) -> Call[Array]: ...
 
 
+class Timed(Bijection, Protocol):
+    """A map over an interval of time: ``between(x, context, start, end)`` over a part of it, whose ends
+    are shares of the whole.
+    """
+
+    @property
+    def between(self) -> Call[Mapped]: ...
+
+
+class Staged(Timed, Protocol):
+    """A map that gives its values at several times: ``on_the_way(x, context, shares)``, stacked."""
+
+    @property
+    def on_the_way(self) -> Call[Array]: ...
+
+
 class Signed(Flow, Protocol):
     """A transform that says whether it increases: ``sign()``."""
 

@@ -53,6 +53,8 @@ class Dialect:
     says that it increases (1) or decreases (-1), nan where it does not say.
     ``told_late(obj, x, context)``: the log-dets of points and their images, of what tells them in a call
     of their own, asked for after the map was called at other points.
+    ``between(obj, x, context, start, end) -> (y, ladj)``: the map over a part of its time, whose ends are
+    shares of the whole. ``on_the_way(obj, x, context, shares)``: the values at those shares, stacked.
     ``rescale(obj, factor)``: the density of data multiplied by a factor, made by the library's own
     means.
     ``bits_per_dim(obj, x, context)``; ``loss(obj, x, context, weight) -> (nll, penalty)``: what
@@ -88,6 +90,8 @@ class Dialect:
     expanded: Callable[..., Any] | None = None
     sign: Callable[[Any], Any] | None = None
     told_late: Callable[..., Any] | None = None
+    between: Callable[..., Any] | None = None
+    on_the_way: Callable[..., Any] | None = None
     estimate: Callable[..., Any] | None = None
     rescale: Callable[[Any, float], Any] | None = None
     bits_per_dim: Callable[..., Any] | None = None

@@ -195,6 +195,16 @@ class Subject:
         return self.calls.get("told_late")
 
     @property
+    def between(self) -> Call[Mapped] | None:
+        """The map over a part of its time."""
+        return self.calls.get("between")
+
+    @property
+    def on_the_way(self) -> Call[Array] | None:
+        """Its values at several times."""
+        return self.calls.get("on_the_way")
+
+    @property
     def sign(self) -> Call[Array] | None:
         """The sign of its slope, as told."""
         return self.calls.get("sign")

@@ -21,6 +21,7 @@ from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.onward import onward_of
 from flowref.adapters.user.conventions.samples import sampler, settle_beside, settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
+from flowref.adapters.user.conventions.times import with_times
 from flowref.adapters.user.conventions.told import settle_told
 from flowref.adapters.user.stretching import ENOUGH, stretches_tensors, told_shapes
 from flowref.model import (
@@ -102,7 +103,7 @@ def settle(
     if dialect.sample is not None:
         dialect, words = settle_sample(obj, dialect, x, context, chosen)
         settled = settled.saying(*words)
-    dialect = settle_beside(obj, dialect, x, context)
+    dialect = with_times(obj, settle_beside(obj, dialect, x, context), x, context, chosen)
     if context is None:
         dialect, words = settle_told(obj, dialect, x)
         settled = settled.saying(*words)

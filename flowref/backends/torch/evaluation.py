@@ -20,7 +20,7 @@ from flowref.model import Array, Mapped, Support
 # Methods of which results are kept.
 KEPT = ("forward", "inverse", "log_prob")
 # Methods that return a value and a number per point.
-MAPPED = (*KEPT, "sample_log_prob", *SEEDED)
+MAPPED = (*KEPT, "sample_log_prob", "between", *SEEDED)
 
 
 def evaluation(live: Live, name: str) -> Callable[..., Any]:

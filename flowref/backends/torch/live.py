@@ -192,7 +192,7 @@ class Live:
 
     def support_of(self, name: str) -> Support | None:
         """The set that the points of a call come from, if it is declared."""
-        if name in ("forward", "cdf", "push"):
+        if name in ("forward", "cdf", "push", "on_the_way"):
             return self.facts.domain
         return self.facts.codomain if name in ("inverse", "pull") else None
 

@@ -37,7 +37,7 @@ def offered(dialect: Dialect) -> tuple[str, ...]:
         "estimate",
         "loss",
     ]
-    names += ["dequantize", "told_late", *SEEDED]
+    names += ["dequantize", "told_late", "between", "on_the_way", *SEEDED]
     present = [name for name in names if getattr(dialect, name) is not None]
     if dialect.rescale is not None and dialect.log_prob is not None:
         present.append("rescaled")

@@ -64,6 +64,49 @@ def runge_kutta(defect: str = "") -> nn.Module:
     return RungeKuttaFlow(defect=defect)
 
 
+class AskedFlow(RungeKuttaFlow):
+    """The same between two times that it is asked for."""
+
+    def forward(self, x: Any, t0: Any, t1: Any) -> tuple[Any, Any]:  # type: ignore[override]  # it is called otherwise
+        """From one time to the other."""
+        if self.defect == "starts-at-zero":
+            t0, t1 = 0.0, t1 - t0
+        return self.integrate(x, t0, t1)
+
+
+def asked(defect: str = "") -> nn.Module:
+    """A continuous flow of two numbers between two times."""
+    return AskedFlow(defect=defect)
+
+
+class Growth(nn.Module):
+    r"""The flow of $\dot x = w\,(1 + t)\,x$ in closed form, which gives its states at several times."""
+
+    event_shape, log_det_tolerance, inverse_tolerance = (3,), 1e-12, 1e-12
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.w, self.defect = nn.Parameter(torch.tensor([0.3, -0.2, 0.5])), defect
+
+    def forward(self, x: Any, integration_times: Any) -> tuple[Any, Any]:
+        """States, and their log-dets."""
+        t = integration_times
+        past = t - t[0] if self.defect == "starts-at-zero" else t
+        grown = (past + past**2 / 2)[:, None] * self.w
+        grown = grown - grown[0]
+        states = x * grown.exp()[:, None]
+        if self.defect == "one-state-for-all":
+            states = states[-1:].expand_as(states)
+        if self.defect == "begins-after-the-first":
+            states = torch.cat([states[1:2], states[1:]])
+        return states, grown.sum(1)[:, None].expand(states.shape[:2])
+
+
+def growth(defect: str = "") -> nn.Module:
+    """A linear flow of three numbers."""
+    return Growth(defect)
+
+
 class TimedFlow(RungeKuttaFlow):
     """The same for a time that is learned. Source: FFJORD's code, where the square root of the end time
     is a parameter.
@@ -181,6 +224,15 @@ SPECIMENS = (
             "trace-of-the-first-entry": ("bijection/log-det",),
             "middle-counted-once": ("bijection/log-det",),
             "times-swapped": ("bijection/inverse-roundtrip",),
+        },
+    ),
+    Specimen("asked", {"starts-at-zero": ("continuous/times-add-up",)}),
+    Specimen(
+        "growth",
+        {
+            "one-state-for-all": ("continuous/states-on-the-way",),
+            "begins-after-the-first": ("continuous/states-on-the-way",),
+            "starts-at-zero": ("continuous/times-add-up",),
         },
     ),
     Specimen(

@@ -50,7 +50,17 @@ def way_ahead(
         if other is None:
             raise
         return other
+    if any(kind == "span" for _, kind in way.bound) and _stacked(out, x):
+        words = f"{way.words}, the last of its states"
+        way = replace(way, staged=True, words=words)
+        out = way.ask(obj, x, context)
     return way, _read(obj, way, out, (x, context), chosen, volume)
+
+
+def _stacked(out: Any, x: Any) -> bool:
+    """Whether values at both ends of a time came back."""
+    value = out[0] if isinstance(out, (tuple, list)) and out else out
+    return tuple(getattr(value, "shape", ())) == (2, *x.shape)
 
 
 def _read(

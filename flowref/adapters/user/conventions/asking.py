@@ -60,6 +60,20 @@ def turned(obj: Any, x: Any, context: Any, ask: Any) -> Any:
     return tuple(map(as_rows, out)) if isinstance(out, (tuple, list)) else as_rows(out)
 
 
+def ended(obj: Any, x: Any, context: Any, ask: Any) -> Any:
+    """A call that returns its states at several times, stacked: the last of them, and of what is stacked
+    beside them.
+    """
+    out = ask(obj, x, context)
+    value = out[0] if isinstance(out, (tuple, list)) else out
+    lead = (len(value), len(x))
+
+    def last_of_all(part: Any) -> Any:
+        return part[-1] if tuple(getattr(part, "shape", ()))[:2] == lead else part
+
+    return tuple(map(last_of_all, out)) if isinstance(out, (tuple, list)) else last_of_all(out)
+
+
 def halved(obj: Any, x: Any, context: Any, *before: Any, ask: Any) -> Any:
     """A call that takes points as a tuple of two halves, along the first axis of an event, and returns
     them so, alone or with what comes beside them.
@@ -101,6 +115,8 @@ def called_with(
 
 # Intervals of time, there and back.
 SPANS = {"span": (0.0, 1.0), "span back": (1.0, 0.0)}
+# What other times follow.
+TIMES = "times "
 
 
 def constant(kind: str, x: Any) -> Any:
@@ -113,6 +129,8 @@ def constant(kind: str, x: Any) -> Any:
         return None
     if kind in SPANS:
         return torch.tensor(SPANS[kind], dtype=x.dtype)
+    if kind.startswith(TIMES):
+        return torch.tensor([float(time) for time in kind.split()[1:]], dtype=x.dtype)
     if kind == "label":
         return torch.ones(len(x), dtype=torch.long)
     shapes = {

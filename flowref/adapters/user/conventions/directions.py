@@ -41,7 +41,8 @@ class Way:
     inverse as everybody spells them; ``bound``: parameters that are given ones, and of which kind;
     ``nothing``: those after a running log-det that are given None; ``keyword``: the parameter for
     the running log-det, where it is not the second; ``context``: that for a context that is taken by
-    keyword alone; ``columns``: whether points are columns; ``halves``: whether they are a tuple of two.
+    keyword alone; ``columns``: whether points are columns; ``halves``: whether they are a tuple of two;
+    ``staged``: whether states at several times come back, stacked, of which the last is meant.
     """
 
     method: str
@@ -57,12 +58,15 @@ class Way:
     context: str = ""
     columns: bool = False
     halves: bool = False
+    staged: bool = False
 
     @property
     def ask(self) -> Any:
         """The call, as a function of the object, the input and the context (and of the running
         log-det, where it takes one).
         """
+        if self.staged:
+            return partial(asking.ended, ask=replace(self, staged=False).ask)
         if self.columns:
             return partial(asking.turned, ask=replace(self, columns=False).ask)
         if self.halves:

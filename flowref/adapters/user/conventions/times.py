@@ -1,0 +1,98 @@
+"""Maps over an interval of time that are asked for parts of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from flowref.adapters.user.conventions import asking, signatures
+from flowref.adapters.user.conventions.directions import Chosen, forward_way
+from flowref.model import Dialect
+
+# A part of the time that is tried, and what may be off, beside the largest number, where the whole of it
+# is asked for in other words.
+PART, OFF = (0.0, 0.5), 1e-6
+
+
+def with_times(obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen) -> Dialect:
+    """The dialect of a map whose forward takes the ends of its time, with how it is asked for a part
+    of it, and for its states on the way; as it is where a call with other times shows nothing.
+    """
+    way = None if dialect.forward is None or "forward" in chosen else forward_way(obj, chosen)
+    if way is None or way.method:
+        return dialect
+    span = next((name for name, kind in way.bound if kind == "span"), "")
+    ends: Any = span or signatures.ends(obj, "forward")
+    if not ends:
+        return dialect
+    call = dialect.forward
+    if not span and way.usual:
+        call = replace(way, given=(*way.given, *ends)).speak()
+    part = partial(between, call=call, ends=ends)
+    if not _parts(obj, dialect.forward, part, x, context):
+        return dialect
+    dialect = replace(dialect, between=part)
+    stages = partial(on_the_way, ask=replace(way, staged=False).ask, ends=span)
+    if span and _stages(obj, stages, x, context):
+        dialect = replace(dialect, on_the_way=stages)
+    return dialect
+
+
+def _parts(obj: Any, forward: Any, part: Any, x: Any, context: Any) -> bool:
+    """Whether the whole of the time is what forward takes, and a part of it leads elsewhere."""
+    try:
+        usual, whole = forward(obj, x, context), part(obj, x, context, 0.0, 1.0)
+        half = part(obj, x, context, *PART)
+    except Exception:  # times may have to be whole numbers
+        return False
+    if whole[0].shape != usual[0].shape or half[0].shape != usual[0].shape:
+        return False
+    room = OFF * (1 + float(usual[0].abs().max()))
+    if not float((whole[0] - usual[0]).abs().max()) <= room:
+        return False
+    return float((half[0] - usual[0]).abs().max()) > room
+
+
+def _stages(obj: Any, stages: Any, x: Any, context: Any) -> bool:
+    """Whether three times have three states."""
+    try:
+        found = stages(obj, x, context, (0.0, 0.5, 1.0))
+    except Exception:
+        return False
+    return tuple(getattr(found, "shape", ())) == (3, *x.shape)
+
+
+def between(obj: Any, x: Any, context: Any, start: float, end: float, call: Any, ends: Any) -> Any:
+    """A call over a part of its time, of which ``start`` and ``end`` are shares. ``ends``: the parameters
+    for the ends of the whole, with their values; of one parameter for both its name alone.
+    """
+    if isinstance(ends, str):
+        return retimed(call, {}, {ends: f"{asking.TIMES}{start!r} {end!r}"})(obj, x, context)
+    (first, low), (last, high) = ends
+    times = {first: low + start * (high - low), last: low + end * (high - low)}
+    return retimed(call, times, {})(obj, x, context)
+
+
+def on_the_way(obj: Any, x: Any, context: Any, shares: Any, ask: Any, ends: str) -> Any:
+    """The states that a call returns for several times, stacked."""
+    import torch
+
+    times = asking.TIMES + " ".join(repr(float(share)) for share in shares)
+    out = retimed(ask, {}, {ends: times})(obj, x, context)
+    value = out[0] if isinstance(out, tuple) else out
+    return torch.stack(list(value)) if isinstance(value, (tuple, list)) else value
+
+
+def retimed(call: Any, given: Any, bound: Any) -> Any:
+    """A partial function in which, however deep, fixed keywords, or what parameters are given, are
+    others.
+    """
+    if not isinstance(call, partial):
+        return call
+    words = {name: retimed(value, given, bound) for name, value in call.keywords.items()}
+    if given and "given" in words:
+        words["given"] = tuple((dict(words["given"]) | given).items())
+    if bound and "bound" in words:
+        words["bound"] = tuple((dict(words["bound"]) | bound).items())
+    return partial(call.func, *call.args, **words)

@@ -1,0 +1,106 @@
+"""Maps over an interval of time: parts of the time add up, and states on the way are those of the parts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.bijection.oracles import log_det_tolerance
+from flowref.laws.bijection.roundtrip import inverse_tolerance
+from flowref.laws.common.arithmetic import finite_rows, reported, rows_max
+from flowref.laws.common.requirements import not_estimator
+from flowref.model import Array, Batch, Mapped, Residual, law, requires
+from flowref.model.abilities import Flow, Staged, Timed
+
+# Where the time is cut, in shares of it, and at which states are asked for.
+CUT, TIMES = 0.37, (0.0, 0.37, 0.8, 1.0)
+# An error of the first part grows in the second, and each call has one of its own.
+GROWN = 4.0
+SOURCE = "flows of differential equations: Chen et al., Neural ODEs (arXiv:1806.07366)"
+
+
+@requires("nothing says that it integrates: it takes no steps, and states no log_det_tolerance")
+def integrates(flow: Flow) -> bool:
+    """Its log-det is that of an integral, to some accuracy."""
+    return bool(flow.promises.get("log-det-tolerance"))
+
+
+@law(
+    "continuous/times-add-up", effort=2, size=16, source=SOURCE, applies=integrates & not_estimator
+)
+def times_add_up(flow: Timed, batch: Batch) -> Residual:
+    r"""The map over the whole of its time is that over the rest of it after that over a part,
+    $f_{0,T} = f_{s,T} \circ f_{0,s}$, and their log-dets add up.
+
+    Of maps that integrate. What takes two times in closed form need be no flow between them.
+    """
+    whole = flow.forward(batch.x, batch.context)
+    first = flow.between(batch.x, batch.context, 0.0, CUT)
+    second = flow.between(first.value, batch.context, CUT, 1.0)
+    gap, scale = _apart(second.value, whole.value), rows_max(whole.value)
+    allowed = _slack(flow, first.value, second, batch.context)
+    usable = finite_rows(whole.value, first.value, second.value)
+    observed = {"the whole time": whole.value, "one part after the other": second.value}
+    if whole.ladj is not None and first.ladj is not None and second.ladj is not None:
+        rows = len(batch.x)
+        told, *parts = (reported(flow, out, rows) for out in (whole, first, second))
+        gap = np.concatenate([gap.reshape(rows, -1), (parts[0] + parts[1] - told)[:, None]], 1)
+        scale = np.maximum(scale, 4 + np.nan_to_num(np.abs(told), posinf=0.0))
+        allowed = np.maximum(allowed, 2 * log_det_tolerance(flow, told))
+        usable &= finite_rows(told, *parts)
+        observed |= {"log-det": told, "log-dets of the parts": np.stack(parts, 1)}
+    return Residual(gap, scale=scale, allowed=allowed, decidable=usable, observed=observed)
+
+
+@law(
+    "continuous/states-on-the-way",
+    effort=2,
+    size=16,
+    source=SOURCE,
+    applies=integrates & not_estimator,
+)
+def states_on_the_way(flow: Staged, batch: Batch) -> Residual:
+    r"""Of the states that a map returns for several times the first is x, the last is f(x), and each is
+    the map over the time until then.
+    """
+    rows = len(batch.x)
+    states = np.asarray(flow.on_the_way(batch.x, batch.context, TIMES), dtype=np.float64)
+    ends = [
+        flow.between(batch.x, batch.context, 0.0, time) if 0 < time < 1 else None for time in TIMES
+    ]
+    last = flow.forward(batch.x, batch.context)
+    ends[-1] = last
+    values = np.stack([batch.x if end is None else end.value for end in ends])
+    if states.shape != values.shape:
+        return Residual(
+            np.full(rows, np.inf), note=f"for {len(TIMES)} times states are of shape {states.shape}"
+        )
+    gap = np.moveaxis(states - values, 0, 1)
+    wrong = np.nan_to_num(np.abs(gap)).reshape(rows, len(TIMES), -1).max((0, 2))
+    return Residual(
+        gap.reshape(rows, -1),
+        scale=rows_max(np.moveaxis(values, 0, 1)),
+        allowed=GROWN * inverse_tolerance(flow, last.value),
+        decidable=finite_rows(*values),
+        observed={"states": np.moveaxis(states, 0, 1), "over parts of the time": last.value},
+        note=f"farthest off is the state at {TIMES[int(wrong.argmax())]:g} of the time",
+    )
+
+
+def _apart(one: Array, other: Array) -> Array:
+    same = np.shape(one) == np.shape(other)
+    return np.asarray(one - other) if same else np.full(np.shape(other), np.inf)
+
+
+def _slack(flow: Timed, middle: Array, end: Mapped, context: Array | None) -> Array:
+    """What errors of a solver make of the end: of an error within its accuracy half-way what the second
+    part makes of it, and as much again.
+    """
+    tolerance = inverse_tolerance(flow, middle)
+    if not tolerance.any():
+        return tolerance
+    step = tolerance.reshape(-1, *[1] * (middle.ndim - 1))
+    moved = [
+        rows_max(flow.between(middle + sign * step, context, CUT, 1.0).value - end.value)
+        for sign in (1.0, -1.0)
+    ]
+    return np.asarray(GROWN * (np.nan_to_num(np.maximum(*moved)) + tolerance))

@@ -1,0 +1,51 @@
+"""Parts of a time that do not add up, and states that are not those of the parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flowref.laws.common.defects import ladj_added, ladj_multiplied, value_changed, wrapped
+from flowref.model import Array, Mapped, Subject, mutant
+
+HOST = "flowref.zoo.specimens.solvers:growth"
+
+
+@mutant("continuous/times-add-up", host=HOST, sizes=(1e-9, 1e-3, 1.0))
+def starts_too_early(subject: Subject, size: float = 1.0) -> Subject:
+    """A part begins earlier than it is asked to, or at the beginning."""
+    return wrapped(subject, "between", _earlier, size)
+
+
+@mutant("continuous/times-add-up", host=HOST, sizes=(1e-9, 0.1))
+def each_part_counts_a_constant(subject: Subject, size: float = 0.1) -> Subject:
+    """A constant is in the log-det of each part, and once in that of the whole."""
+    return ladj_added(ladj_added(subject, "between", size), "forward", size)
+
+
+@mutant("continuous/times-add-up", host=HOST, sizes=(1e-6, 0.5))
+def rates_of_the_whole(subject: Subject, size: float = 0.5) -> Subject:
+    """The log-det of a part is too large by a share."""
+    return ladj_multiplied(subject, "between", 1 + size)
+
+
+@mutant("continuous/states-on-the-way", host=HOST, sizes=(1e-9, 1.0))
+def states_lean_to_the_last(subject: Subject, size: float = 1.0) -> Subject:
+    """States are written over by later ones."""
+    return value_changed(
+        subject, "on_the_way", lambda states: states + size * (states[-1] - states)
+    )
+
+
+@mutant("continuous/states-on-the-way", host=HOST)
+def states_are_late(subject: Subject) -> Subject:
+    """Each state is the next one."""
+    return value_changed(subject, "on_the_way", lambda s: np.concatenate([s[1:], s[-1:]]))
+
+
+def _earlier(
+    call: Callable[..., Mapped], size: float, x: Array, context: Any, start: float, end: float
+) -> Mapped:
+    return call(x, context, (1 - size) * start, end)
