@@ -142,4 +142,4 @@ def planned(law: Law, subject: Subject, settings: Settings) -> Plan:
         line = Line(line.fixed * (1 + BACKWARD), line.per_row * size * (1 + BACKWARD))
         fewest = FEWEST_JACOBIANS
     times = CALLS * (1 + AGAIN if law.tolerance == ROUNDING else 1)
-    return Plan(rows=max(fewest, line.rows(work / times)), aside=aside, dear=single)
+    return Plan(rows=max(fewest, law.fewest, line.rows(work / times)), aside=aside, dear=single)

@@ -123,7 +123,7 @@ class Law:
     ``by_steps``: what falls as a solver takes more steps is the error of these; False for a law that
     makes one call twice, which no number of steps explains.
     ``pointwise``: a point by itself shows as much of it as several; where rows are dear, one is
-    measured.
+    measured. ``fewest``: of fewer points nothing is said, however dear rows are.
     """
 
     id: str
@@ -154,6 +154,7 @@ class Law:
     echo: Echo | None = None
     by_steps: bool = True
     pointwise: bool = False
+    fewest: int = 1
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():

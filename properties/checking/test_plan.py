@@ -72,6 +72,13 @@ def test_one_row_of_images_is_enough(
     assert planned(law, image, Settings()).rows == rows
 
 
+def test_a_law_of_several_points_is_given_as_many_however_dear_they_are() -> None:
+    """Of fewer it would say nothing: a constant is told by three."""
+    chosen = registry.find_law("density/normal-base")
+    dear = subject(**dict.fromkeys(("forward", "inverse", "log_prob"), lasting(0.3)))
+    assert planned(chosen, dear, Settings()).rows == chosen.fewest >= 3
+
+
 def test_more_time_is_used_for_more_rows() -> None:
     """--timeout decides how densely large models are measured."""
     law = registry.find_law("bijection/forward-roundtrip")

@@ -34,8 +34,9 @@ WHOLE = 1e-6
     local=False,
     scales=(0.0, 0.3),
     effort=2,
+    fewest=FEWEST,
     applies=exact_log_det & exact_density,
-    version=2,
+    version=3,
     source="change of variables with the density of the standard normal distribution in D dimensions",
 )
 def normal_base(flow: MappedDensity, batch: Batch) -> Residual:
