@@ -12,7 +12,19 @@ import pytest
 
 from flowref.laws.density.balance import detailed_balance, overlap
 from flowref.laws.density.reach import log_prob_shape, rows_differ, support, tails
-from flowref.model import REAL, UNCOUNTED, Array, Batch, Law, Support, Undecidable, Unsupported
+from flowref.model import (
+    REAL,
+    UNCOUNTED,
+    Array,
+    Batch,
+    CallCost,
+    Cost,
+    Law,
+    Line,
+    Support,
+    Undecidable,
+    Unsupported,
+)
 
 SEEDS = 20
 LOG_2_PI = math.log(2 * math.pi)
@@ -125,6 +137,29 @@ def test_what_the_statement_says_is_seen(name: str) -> None:
     batches = [Batch(np.zeros((1, *flow.density_shape)), None, 17 * seed) for seed in range(SEEDS)]
     seen = sum(float(law.measure(flow, batch).value[0]) > 1 for batch in batches)
     assert seen >= SEEDS - 2
+
+
+# Samples that are solved for step by step, of which 400 are drawn.
+DEAR = Cost({"sample": CallCost(repeats=True, work=Line(1e8, 2e6))})
+
+
+def dear(flow: Any) -> Any:
+    """The same density with such samples."""
+    flow.operations, flow.facts = 20_000, SimpleNamespace(declared=flow.facts.declared, cost=DEAR)
+    return flow
+
+
+@pytest.mark.parametrize("size", [3, 21])
+def test_of_few_dear_samples_all_are_moved_by_every_map(size: int) -> None:
+    """Samples of the density accuse nobody, and a shift by a spread is seen in most tries: a quarter
+    of the samples each shows none.
+    """
+    batches = [Batch(np.zeros((1, size)), None, 17 * seed) for seed in range(SEEDS)]
+    healthy, moved = dear(normal(size)), dear(normal(size, shift=1.0))
+    measured = [float(detailed_balance.measure(healthy, batch).value[0]) for batch in batches]
+    assert max(measured) <= 1
+    measured = [float(detailed_balance.measure(moved, batch).value[0]) for batch in batches]
+    assert sum(value > 1 for value in measured) >= SEEDS / 2
 
 
 def test_balance_asks_for_no_normalizer() -> None:

@@ -32,11 +32,15 @@ from flowref.model.abilities import Flow
 # Directions that maps act along; steps in units of the spread, and the share of the samples that
 # each map but the first is judged by.
 DIRECTIONS, SHARE = 4, 0.25
+# The calls that all maps together make, where of dear samples each map is given as many as these calls
+# of the log-density may take: so much of what the samples took.
+CALLS, OF_SAMPLES = 28, 2.0
 SHIFT, STRETCH, SHEAR = 0.5, 0.6, 0.5
 # Shares of these steps that are tried, until enough samples stay where the density is comparable: a
 # rough density of many entries has changed by many nats a step away.
 SHARES = (1.0, 0.1)
-# A mean of fewer terms than these that count is not normal; means below the last are no error.
+# A mean of fewer terms than these that count is not normal, or of half as many where another one
+# confirms it; means below the second are no error.
 EFFECTIVE, NEGLIGIBLE, OVERLAP, UNMET = 200, 5e-4, 0.02, 10.0
 # The standard normal quantile of 0.99: what would have been seen with that probability.
 SEEN = 2.326
@@ -62,6 +66,7 @@ sampled = full_dimensional & continuous & repeatable & exact_density
     size=1,
     effort=2,
     applies=comparable,
+    version=2,
     source="detailed balance of Metropolis' algorithm; Metropolis et al. 1953, Equation of state calculations",
 )
 def detailed_balance(flow: SampledDensity, batch: Batch) -> Residual:
@@ -78,7 +83,7 @@ def detailed_balance(flow: SampledDensity, batch: Batch) -> Residual:
     worst, name, mean, seen = 0.0, "", 0.0, math.nan
     for stage in range(2):
         count, seed = number(flow) * (MORE if stage else 1), batch.seed + 1000 * stage
-        scores = list(_scores(flow, count, seed))
+        scores = list(_scores(flow, count, seed, EFFECTIVE if stage else EFFECTIVE / 2))
         if not scores:
             raise Undecidable("too few samples stay where the density is comparable")
         limit = critical(len(scores))
@@ -160,7 +165,20 @@ def _maps(size: int, rng: np.random.Generator, share: float) -> Iterator[Linear]
             yield Linear("a shear", (one + across, zero), (one - across, zero), 0.0)
 
 
-def _scores(flow: SampledDensity, count: int, seed: int) -> Iterator[Score]:
+def _part(flow: SampledDensity, count: int) -> int:
+    """By how many samples each map but the first is judged: of few that are dear by all, as far as the
+    log-density is cheap.
+    """
+    cost, part = flow.facts.cost, max(1, int(SHARE * count))
+    if not cost.of("sample").repeats:
+        return part
+    most = OF_SAMPLES / CALLS * cost.of("sample").work.of(count)
+    return max(part, min(count, cost.of("log_prob").work.rows(most)))
+
+
+def _scores(
+    flow: SampledDensity, count: int, seed: int, enough: float = EFFECTIVE
+) -> Iterator[Score]:
     """The means of every map, those of enough terms; of smaller steps where those have none."""
     within = frame(flow, seed + 1)
     draws = drawn(flow, count, seed)
@@ -176,7 +194,7 @@ def _scores(flow: SampledDensity, count: int, seed: int) -> Iterator[Score]:
     rows = np.flatnonzero(usable)
     for share in SHARES if len(rows) else ():
         maps = list(_maps(draws.flat.shape[1], rng, share))
-        scores = list(_means(flow, maps, within, draws, log_p, rows, signs, count))
+        scores = list(_means(flow, maps, within, draws, log_p, rows, signs, count, enough))
         yield from scores
         if scores:
             return
@@ -191,21 +209,26 @@ def _means(
     rows: Array,
     signs: Array | None,
     count: int,
+    enough: float,
 ) -> Iterator[Score]:
     """The same of some maps, at the samples that are usable."""
-    part, start = max(1, int(SHARE * count)), 0
+    part, start = _part(flow, count), 0
     for index, chosen in enumerate(maps):
-        taken = rows if not index else np.take(rows, range(start, start + part), mode="wrap")
+        taken = rows
+        if index and part < len(rows):
+            taken = np.take(rows, range(start, start + part), mode="wrap")
         start += part if index else 0
         ratios = _Ratios(flow, chosen, within, draws, log_p, taken)
         forth, back = ratios.both
         gap = np.exp(np.minimum(forth, 0.0)) - np.exp(np.minimum(back, 0.0))
         step = chosen.log_det / draws.flat.shape[1]
         slope = 0.0 if index else _slope(gap, forth, back, step)
-        yield from _enough(chosen.name, gap, slope, ratios.slack)
+        yield from _enough(chosen.name, gap, slope, ratios.slack, enough)
         if signs is not None and chosen.name == "a shift":
             signed = gap * signs[taken]
-            yield from _enough("a shift that depends on the context", signed, 0.0, ratios.slack)
+            yield from _enough(
+                "a shift that depends on the context", signed, 0.0, ratios.slack, enough
+            )
 
 
 def _signs(context: Array | None, rng: np.random.Generator) -> Array | None:
@@ -244,12 +267,12 @@ class _Ratios:
 
 
 def _enough(
-    name: str, gap: Array, sensitivity: float, slack: Callable[[], float]
+    name: str, gap: Array, sensitivity: float, slack: Callable[[], float], enough: float
 ) -> Iterator[Score]:
     """The mean of some terms, if enough of them count for it to be normal."""
     squares = gap**2
     total, fourth = float(squares.sum()), float((squares**2).sum())
-    if fourth and total**2 / fourth >= EFFECTIVE:
+    if fourth and total**2 / fourth >= enough:
         error = float(gap.std()) / math.sqrt(len(gap))
         yield Score(name, float(gap.mean()), error, sensitivity, slack)
 
