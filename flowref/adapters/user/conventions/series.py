@@ -64,6 +64,9 @@ class Series:
 
 def series_of(obj: Any, call: Any, x: Any, context: Any) -> Series | None:
     """The series that the log-det of a call is, or None. ``obj``: a copy in eval mode."""
+    with contextlib.suppress(Exception):  # what it raises is the laws' affair
+        if _draws(obj, call, x, context):
+            return None  # of an estimate any number moves the log-det less and less, by accident
     for path, part in _parts(obj):
         numbers = [
             (name, value)
@@ -77,8 +80,6 @@ def series_of(obj: Any, call: Any, x: Any, context: Any) -> Series | None:
     length = 0
     with contextlib.suppress(Exception):  # what it raises is the laws' affair
         length = longest_chain(partial(call, obj, x, context))
-        if length >= SHORTEST and _draws(obj, call, x, context):
-            return None
     return Series(length) if length >= SHORTEST else None
 
 

@@ -1,0 +1,64 @@
+"""Log-dets that are estimated are no series that are broken off, whatever numbers an object holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from flowref.adapters.user.conventions.estimating import estimated
+from flowref.adapters.user.conventions.series import series_of
+
+NAMES = ("n_terms", "n_power_series", "n_iterations", "max_iter", "order", "trace_terms")
+
+
+class Residual(nn.Module):
+    """x -> x + x A^T / 2 with the log-det as a series, of a trace or of an estimate of it."""
+
+    def __init__(self, drawn: bool) -> None:
+        super().__init__()
+        self.drawn = drawn
+        self.matrix = nn.Parameter(0.6 * torch.eye(5) + 0.1)
+        for number, name in enumerate(NAMES):
+            setattr(self, name, 4 + number)
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """The value and its log-det, of n_terms terms."""
+        x = x.requires_grad_()
+        branch = 0.5 * x @ self.matrix.T
+        whole = [one.expand(len(x), 5) for one in torch.eye(5)]
+        probes = [torch.randn_like(x)] if self.drawn else whole
+        ladj = torch.zeros(len(x))
+        for probe in probes:
+            product = probe
+            for k in range(1, self.n_terms + 1):
+                (product,) = torch.autograd.grad(branch, x, product, retain_graph=True)
+                ladj = ladj - (-1) ** k * (product * probe).sum(1) / k
+        return x + branch, ladj
+
+
+def call(obj: Any, x: Any, context: Any = None) -> Any:
+    """As a dialect calls it."""
+    return obj(x.clone())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_estimate_is_no_series_that_more_terms_settle(seed: int) -> None:
+    """Its log-dets come closer to each other by accident; judged as a series it was accused of what it
+    draws.
+    """
+    torch.manual_seed(seed)
+    flow, x = Residual(drawn=True), torch.randn(3, 5)
+    assert series_of(flow, call, x, None) is None
+    assert estimated(flow, call, x, None)
+
+
+def test_the_same_series_of_exact_traces_is_one() -> None:
+    """By the number that adds terms, and by no other."""
+    x = torch.randn(3, 5, generator=torch.Generator().manual_seed(1))
+    series = series_of(Residual(drawn=False), call, x, None)
+    assert series is not None
+    assert (series.name, series.terms) == ("n_terms", 4)
+    assert not estimated(Residual(drawn=False), call, x, None)
