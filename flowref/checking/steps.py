@@ -16,6 +16,7 @@ WITHIN = "results of its solver differ by no more than the accuracy that is stat
 # solver's of which more steps change so much.
 CHANGED = 0.1
 FALLS = "it falls with the steps of its solver, and is the error of these"
+CUT_OFF = "it falls with the terms or steps that it takes, which need not be enough for weights that were moved"
 # Where an error is so many times the other way's, the ways do not take the same steps: nobody is accused
 # of that, since both lead to the same flow, but it is said.
 UNEVEN = 30.0
@@ -40,14 +41,16 @@ def excused(measurement: Measurement, row: int) -> str:
     is: it falls to a small share of itself as the solver takes more steps, or is no gross one and
     nothing tells how it takes more. Empty where it is no such error. What somebody states is held
     against the object whatever falls; within that a call that is compared with itself may differ, since
-    the rows of a batch may share their steps.
+    the rows of a batch may share their steps. Where parameters were moved, what is no solver may take terms
+    of a series, or steps of an iteration, that are not enough for such weights.
     """
     subject, law = measurement.subject, measurement.law
     stated = float(subject.promises.get("log-det-tolerance", 0.0))
     if law.echo is not None and measurement.size[row] <= stated * measurement.scale[row]:
         return WITHIN
-    assumed = law.by_steps and subject.promises.get("assumed-accuracy")
-    if subject.refined is None or not assumed:
+    assumed = bool(subject.promises.get("assumed-accuracy"))
+    # A series that is cut off is long enough for weights as they are given, or it is wrong; not for all.
+    if subject.refined is None or not law.by_steps or not (assumed or measurement.moved):
         return ""
     with contextlib.suppress(Exception):  # more steps may take more than there is
         point, row, start = _shown(measurement, row)
@@ -56,12 +59,15 @@ def excused(measurement: Measurement, row: int) -> str:
         stuck = 0
         for times in TIMES:
             finer = subject.refined(times)
+            if finer is None and not assumed:
+                return ""
             if finer is None:
                 gross = start > GROSS * point.x[0].size and not measurement.moved
                 return "" if gross else UNKNOWN
             size = _size(measurement, point, row, finer)
-            falls = size <= SHARE * start
-            if falls or (measurement.moved and abs(size - start) > CHANGED * start):
+            if size <= SHARE * start:
+                return _fallen(subject, finer, point) if assumed else CUT_OFF
+            if assumed and measurement.moved and abs(size - start) > CHANGED * start:
                 return _fallen(subject, finer, point)
             stuck += abs(size - start) <= CHANGED * start
             if stuck == STUCK:  # each further try takes longer than all before it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import OrderedDict
+from dataclasses import replace
 from typing import Any
 
 from flowref.loading.live_objects import register
@@ -64,7 +65,21 @@ def _made(target: Target, condition: Condition, like: Target | None) -> Subject:
     _make_room(0)
     name, _, size = mutation.partition("@")
     mutant = registry.find_mutant(name)
-    return mutant.apply(subject, float(size)) if size else mutant.apply(subject)
+
+    def mutated(one: Subject) -> Subject:
+        changed = mutant.apply(one, float(size)) if size else mutant.apply(one)
+        refined = one.refined
+        if refined is None:
+            return changed
+
+        def again(times: int) -> Subject | None:
+            finer = refined(times)
+            return None if finer is None else mutated(finer)
+
+        # With more steps it is the mutant still.
+        return replace(changed, refined=again)
+
+    return mutated(subject)
 
 
 def digest_of(target: Target) -> str:

@@ -26,41 +26,45 @@ MORE, MOVED = 1.5, 0.5
 
 class Knob(NamedTuple):
     """Where a number stands: of which object on the way through all that is reached, under which name,
-    and in which method, if it is written there.
+    and in which method, if it is written there; and whether all objects of its class are turned with it.
     """
 
     place: int
     name: str
     method: str
     value: int
+    alike: bool = False
 
 
 # Lets a live object take so many times the steps, and says whether it could be done.
 Turning = Callable[[Any, int], bool]
 
 
-def turning(obj: Any, call: Callable[[Any], Any], *others: Callable[[Any], Any]) -> Turning | None:
+def turning(
+    obj: Any, call: Callable[[Any], Any], *others: Callable[[Any], Any], alike: bool = False
+) -> Turning | None:
     """How objects like one take more steps in a call: by knobs of known names, if these do anything, or
     by one that is found; None where there is none. Another call that these leave as it is may have one
-    of its own, as of an inverse that takes other steps.
+    of its own, as of an inverse that takes other steps. ``alike``: all layers of a class take more together.
     """
-    first = _turning(obj, call)
+    first = _turning(obj, call, alike)
     if first is None:
         return None
     turns = [first]
     for other in others:
-        knob = found(obj, other) if _changes(obj, other, partial(_by_all, turns)) is False else None
+        same = _changes(obj, other, partial(_by_all, turns)) is False
+        knob = found(obj, other, alike) if same else None
         turns += [] if knob is None else [partial(_by_number, knob)]
     return partial(_by_all, turns)
 
 
-def _turning(obj: Any, call: Callable[[Any], Any]) -> Turning | None:
+def _turning(obj: Any, call: Callable[[Any], Any], alike: bool) -> Turning | None:
     changes = _changes(obj, call, _by_name)
     if changes is None:
         return None
     if changes:
         return _by_name
-    knob = found(obj, call)
+    knob = found(obj, call, alike)
     return None if knob is None else partial(_by_number, knob)
 
 
@@ -88,7 +92,7 @@ def _by_number(knob: Knob, obj: Any, times: int) -> bool:
     return turn(obj, knob, times)
 
 
-def found(obj: Any, call: Callable[[Any], Any]) -> Knob | None:
+def found(obj: Any, call: Callable[[Any], Any], alike: bool = False) -> Knob | None:
     """The number of which twice and four times as many let a call take as much longer, and let its value
     settle; None where there is none.
     """
@@ -96,7 +100,10 @@ def found(obj: Any, call: Callable[[Any], Any]) -> Knob | None:
     if usual is None:
         return None
     operations, value = usual
-    for knob in list(_candidates(obj))[:TRIED]:
+    candidates = list(_candidates(obj))
+    if alike:
+        candidates = _of_each_class(obj, candidates)
+    for knob in candidates[:TRIED]:
         finer = [
             _counted(call, turned) for turned in (_turned(obj, knob, 2), _turned(obj, knob, 4))
         ]
@@ -114,21 +121,32 @@ def found(obj: Any, call: Callable[[Any], Any]) -> Knob | None:
 
 def turn(obj: Any, knob: Knob, times: int) -> bool:
     """Let a live object take so many times the steps; whether it could be."""
-    for place, (_, item) in enumerate(reached(obj)):
-        if place != knob.place:
-            continue
-        if not knob.method:
-            object.__setattr__(item, knob.name, times * knob.value)
-            return True
-        kind = type(item)
-        function = getattr(kind, knob.method, None)
-        if not isinstance(function, types.FunctionType):
-            return False
-        item.__class__ = type(
-            kind.__name__, (kind,), {knob.method: _with(function, knob.value, times)}
-        )
+    items = [item for _, item in reached(obj)]
+    if knob.place >= len(items):
+        return False
+    kind = type(items[knob.place])
+    turned = [items[knob.place]]
+    if knob.alike:
+        turned = [item for item in items if type(item) is kind]
+    if not knob.method:
+        for item in turned:
+            if vars(item).get(knob.name) == knob.value:
+                object.__setattr__(item, knob.name, times * knob.value)
         return True
-    return False
+    function = getattr(kind, knob.method, None)
+    if not isinstance(function, types.FunctionType):
+        return False
+    stepping = type(kind.__name__, (kind,), {knob.method: _with(function, knob.value, times)})
+    for item in turned:
+        item.__class__ = stepping
+    return True
+
+
+def _of_each_class(obj: Any, knobs: list[Knob]) -> list[Knob]:
+    """Of the knobs that all objects of a class have, one."""
+    kinds = [type(item) for _, item in reached(obj)]
+    first = {(kinds[knob.place], *knob[1:]): knob for knob in reversed(knobs)}
+    return [knob._replace(alike=True) for knob in reversed(first.values())]
 
 
 def _turned(obj: Any, knob: Knob, times: int) -> Any:

@@ -123,8 +123,10 @@ def present(
     if condition.part:
         name, loaded = parts.part_at(loaded, name, condition.part)
     subject = subject_of(loaded, name, condition)
-    # Only of what nobody says how accurate it is more steps are asked for.
-    if not facts.promises.get("assumed-accuracy") or condition.part:
+    # Only of what nobody says how accurate it is more steps are asked for; and where weights were moved,
+    # of every map: a series that is long enough for those it has may not be for these.
+    assumed = facts.promises.get("assumed-accuracy") and not condition.part
+    if not assumed and not condition.scale:
         return subject
     ways: list[Turning | None] = []
 
@@ -132,10 +134,13 @@ def present(
         with allotted("an object"):
             finer = duplicate(pristine)
         if not ways:  # looked for once, where an accusation depends on it
-            ways.append(turning(pristine, *_asked(pristine, dialect, facts, dtype, condition)))
+            asked = _asked(pristine, dialect, facts, dtype, condition)
+            ways.append(turning(pristine, *asked, alike=condition.scale > 0))
         if ways[0] is None or not ways[0](finer, times):
             return None
         live = Live(finer, dialect, facts, dtype, condition.seed, load, fresh, resolve, training)
+        if condition.part:
+            _, live = parts.part_at(live, name, condition.part)
         return subject_of(live, name, condition)
 
     return replace(subject, refined=refined)

@@ -32,8 +32,9 @@ TURNS, ASIDE, BESIDE, SAME = (-1.0, 2.0, 3.0), 0.381966, 0.0137, 1e-9
 # Events whose singular values are looked at, and how many times as large the smallest is where a map is
 # regular.
 FEW, REGULAR = 64, 1e6
-# A search need not reach farther than this where no domain is declared.
-REACH = 500.0
+# A search need not reach farther than this where no domain is declared, nor where both a point and its
+# image lie beyond what any base draws, if it finds what lies on the way there, at these distances.
+REACH, DRAWN, ON_THE_WAY = 500.0, 16.0, (15.0, 8.0, 4.0)
 
 # An image beyond that says little of where it came from.
 ORDINARY = 1e8
@@ -51,12 +52,59 @@ def out_of_reach(flow: Invertible, x: Array, back: Array, context: Array | None)
     reach it: it brings back points that lie farther still to the same place, or refuses them.
     """
     far = rows_max(x) >= REACH
-    if flow.facts.declared or not flow.promises.get("inverse-tolerance") or not far.any():
+    if not searches(flow) or not far.any():
         return np.zeros(len(x), dtype=bool)
     lost = np.abs(back - x) > FAR * (1 + np.abs(x))
     again = _brought_back(flow, 2 * x, context)
     same = np.isnan(again) | (np.abs(again - back) <= FAR * (1 + np.abs(back)))
     return np.asarray(far & (~lost | same).reshape(len(x), -1).all(1))
+
+
+def searches(flow: Flow) -> bool:
+    """Whether the inverse is a search over a domain that nobody declares."""
+    return bool(flow.promises.get("inverse-tolerance")) and not flow.facts.declared
+
+
+def beyond_draws(flow: Invertible, x: Array, end: Array, y: Array, context: Array | None) -> Array:
+    """Where a search misses a point that lies, as its image does, beyond what a base ever draws, and
+    brings back all that lies on the way there.
+    """
+    rows = np.flatnonzero(_missed(x, end) & (rows_max(x) >= DRAWN) & (rows_max(y) >= DRAWN))
+    found = np.zeros(len(x), dtype=bool)
+    if searches(flow) and len(rows):
+        given = None if context is None else context[rows]
+        way = [_shortened(x[rows], size) for size in ON_THE_WAY]
+        found[rows] = ~np.any([_missed(at, _brought_back(flow, at, given)) for at in way], axis=0)
+    return found
+
+
+def latent_beyond_draws(flow: Invertible, z: Array, again: Array, context: Array | None) -> Array:
+    """The same of latents, of which the search tells no point."""
+    rows = np.flatnonzero(_missed(z, again) & (rows_max(z) >= DRAWN))
+    found = np.zeros(len(z), dtype=bool)
+    if searches(flow) and len(rows):
+        given = None if context is None else context[rows]
+        missed = []
+        for size in ON_THE_WAY:
+            at = _shortened(z[rows], size)
+            x, _ = attempt(flow.inverse, at + 0.0, given)
+            y = None if x is None else attempt(flow.forward, x.value + 0.0, given)[0]
+            missed.append(_missed(at, np.full_like(at, np.nan) if y is None else y.value))
+        found[rows] = ~np.any(missed, axis=0)
+    return found
+
+
+def _shortened(points: Array, size: float) -> Array:
+    """Points on the way from 0 to some, as far out as that."""
+    shape = (-1, *[1] * (points.ndim - 1))
+    return points * (size / rows_max(points)).reshape(shape)
+
+
+def _missed(points: Array, back: Array) -> Array:
+    """Which rows do not come back."""
+    with np.errstate(invalid="ignore"):  # both may be infinite
+        near = np.abs(back - points) <= FAR * (1 + np.abs(points))
+    return np.asarray(~near.reshape(len(points), -1).all(1))
 
 
 def _brought_back(flow: Invertible, x: Array, context: Array | None) -> Array:
@@ -84,6 +132,7 @@ def inverse_tolerance(flow: Flow, value: Array) -> Array:
 @law(
     "bijection/inverse-roundtrip",
     about=VALUES,
+    version=2,
     lines=True,
     local=False,
     source=ROUND_TRIP,
@@ -106,6 +155,7 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
             saturated(forward, batch.x, back, y, batch.context)
             | overflown(back, y)
             | out_of_reach(flow, batch.x, back, batch.context)
+            | beyond_draws(flow, batch.x, back, y, batch.context)
             | goes_round(flow, batch.x, back, batch.context)
             | unresolved(flow, batch.x, back, y, batch.context)
         ),
@@ -116,6 +166,7 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
 @law(
     "bijection/forward-roundtrip",
     about=VALUES,
+    version=2,
     lines=True,
     points="latents",
     local=False,
@@ -144,7 +195,11 @@ def forward_roundtrip(flow: Invertible, batch: Batch) -> Residual:
         scale=rows_max(z),
         allowed=slack,
         decidable=usable & finite_rows(z) & (finite_rows(x) if flow.codomain is None else True),
-        excused=lambda: saturated(inverse, z, again, x, batch.context) | overflown(again, x),
+        excused=lambda: (
+            saturated(inverse, z, again, x, batch.context)
+            | overflown(again, x)
+            | latent_beyond_draws(flow, z, again, batch.context)
+        ),
         observed={"z": z, "inverse(z)": x, "f(inverse(z))": again},
     )
 
