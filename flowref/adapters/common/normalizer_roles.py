@@ -228,6 +228,30 @@ def form_of(
     return None
 
 
+def weight_of_fixed(played: Played, channel: tuple[int, ...], name: str) -> Form | None:
+    """The form in which an attribute tells the weight of the map of eval mode, up to what its averages
+    divide by: of a layer that normalizes by these in train mode as well. None where no form does.
+    """
+    count = int(np.prod([played.shape[axis] for axis in channel]))
+    start = away(played, count)
+    part = next((one for one in parts(played, start, count) if one.name == name), None)
+    if part is None:
+        return None
+    live, values = moved(played, start, part, 3)
+    z = played.draw(7, MANY, 1.0)
+    slopes = [
+        lines(z, played.life((False, z), obj=played.copied(obj))[0], channel).slope
+        for obj in (start, live)
+    ]
+    for kind, function in FORMS.items():
+        with np.errstate(all="ignore"):
+            told = [function.number(np.asarray(v).reshape(-1)) for v in (part.values, values)]
+            near = gap(slopes[0] / told[0], slopes[1] / told[1])
+        if near < (COARSE if played.coarse else NEAR):
+            return Form(kind, 0.0, part.row)
+    return None
+
+
 def constants(
     played: Played, channel: tuple[int, ...], measured: Numbers, fraction: float | None
 ) -> dict[str, str]:

@@ -24,8 +24,15 @@ from flowref.adapters.common.normalizer_kinds import (
     plausible,
 )
 from flowref.adapters.common.normalizer_parts import in_parts, takes_mean_alone
-from flowref.adapters.common.normalizer_roles import constants, found, fraction, modulated
+from flowref.adapters.common.normalizer_roles import (
+    constants,
+    found,
+    fraction,
+    modulated,
+    weight_of_fixed,
+)
 from flowref.model import PARTS, RUNNING, SAMPLE, Array, Dialect, Facts, Normalizer, Shape
+from flowref.model.structure.forms import Form
 
 # More entries than this are not probed: a recognized name must do.
 LARGE = 4096
@@ -181,6 +188,11 @@ def completed(
     if seen.statistics == "batch":
         with contextlib.suppress(Exception):  # roles are for laws that ask for them
             normalizer = with_roles(played, seen, normalizer)
+    elif seen.statistics == RUNNING and "weight" in normalizer.roles:
+        with contextlib.suppress(Exception):
+            form = weight_of_fixed(played, seen.channel, normalizer.roles["weight"])
+            if form not in (None, Form()):
+                normalizer = replace(normalizer, forms={**normalizer.forms, "weight": form})
     elif seen.statistics in SAMPLE:
         meant = {"mean": True} if by_name(played) else {}
         declared = {**normalizer.declared, **meant}

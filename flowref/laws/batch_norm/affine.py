@@ -42,12 +42,16 @@ def apparent(flow: BatchNormal, weight: float, bias: float) -> Apparent | None:
         if role in flow.normalizer.roles and settable(flow, assign):
             begin.append(assign)
     begin.append(Roles())
-    trained, error = attempt(flow.play, [*begin, Train(), Normalize(WIDE_SPREAD * x)])
+    trained, error = attempt(flow.play, [*begin, Train(), Normalize(WIDE_SPREAD * x), Roles()])
     if error:
         return None
+    *_, y, after = trained
     parameters = Parameters.of(flow, trained[len(begin) - 1])
     mean, var = moments(WIDE_SPREAD * x)
-    measured = [fitted(WIDE_SPREAD * x, trained[-1], mean, np.sqrt(var))]
+    averages = Parameters.of(flow, after)
+    if flow.normalizer.statistics == "running" and len(averages.statistics) == 2:
+        mean, var = averages.running
+    measured = [fitted(WIDE_SPREAD * x, y, mean, np.sqrt(np.abs(var)))]
     if len(parameters.statistics) == 2:
         evaluated, error = attempt(flow.play, [*begin, Eval(), Normalize(x)])
         if error:
