@@ -25,6 +25,7 @@ from flowref.loading.settling import points_of, settled
 from flowref.loading.size import is_large
 from flowref.loading.trips import iterating, refinable, round_trip
 from flowref.loading.unended import unended
+from flowref.loading.whole_steps import stepping
 from flowref.model import (
     OBJECT,
     USER,
@@ -136,6 +137,8 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
         facts, found = iterating(
             facts, trip, lambda: integrates(instance.obj) or refinable(turned(), backend, trip)
         )
+        conventions += found
+        facts, found = stepping(facts, subject)
         conventions += found
         set_aside = spoken.broken
     facts = measured(facts, subject)

@@ -32,6 +32,8 @@ class MovingBatchNorm(nn.Module):
     """The layer of FFJORD: it normalizes by averages that the batch has entered, as constants."""
 
     event_shape = (3,)
+    running_mean: Any
+    running_var: Any
 
     def __init__(self, form: str, slip: str = "") -> None:
         super().__init__()

@@ -27,7 +27,8 @@ from flowref.model import Status, Target, TargetError
 ORDER = (
     "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "source", "factory", "instance", "size",
     "initialization",
-    "recognition", "declared", "kernels", "clamps", "drawing", "settling", "trips", "estimates", "unended", "probing", "kinds",
+    "recognition", "declared", "kernels", "clamps", "drawing", "settling", "trips", "estimates", "unended", "whole_steps",
+    "probing", "kinds",
     "place", "recipe", "load_subject",
 )  # fmt: skip
 CALLS: list[torch.dtype] = []

@@ -32,6 +32,7 @@ from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.requirements import (
     exact_log_det,
     forward_in_closed_form,
+    moves_smoothly,
     true_gradients,
     weights_as_given,
 )
@@ -208,7 +209,8 @@ SQUARED = 1e150
 @law(
     "bijection/jacobian-inverse-product",
     about=VALUES,
-    applies=inverse_in_closed_form & exact_log_det,
+    version=2,
+    applies=inverse_in_closed_form & exact_log_det & moves_smoothly,
     arbitrate=arbitrate_product,
     effort=6,
     source="inverse function theorem",

@@ -99,6 +99,14 @@ def true_gradients(flow: Flow) -> bool:
 
 
 @requires(
+    "it moves points by whole numbers, through whose rounding gradients pass straight", waits=True
+)
+def moves_smoothly(flow: Flow) -> bool:
+    """Derivatives are those of the map."""
+    return not flow.promises.get("whole-numbers")
+
+
+@requires(
     "its weights come of an iteration of their own, which gradients may leave out, as those of a "
     "spectral norm do",
     waits=True,

@@ -10,6 +10,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det
+from flowref.laws.density.lattice import draw_masses, log_masses
 from flowref.laws.density.pictures import samples_beside
 from flowref.model import (
     STATISTICAL,
@@ -74,6 +75,7 @@ can_be_sampled = few_entries & full_dimensional & exact_log_det & exact_density
 @law(
     "density/samples-consistent",
     about=VOLUME,
+    version=2,
     points="data",
     tolerance=STATISTICAL,
     scales=(0.0, 0.3),
@@ -240,9 +242,11 @@ def mean_ratio(
         # Of the size of the ratio itself, so that a density that is far off overflows nothing.
         size = float(np.median(from_r))
         probed = np.exp(np.minimum(from_r - size, LARGEST_LOG))
-        sampled = np.exp(
-            np.minimum(truncated_normal(flat, center, width) - log_p - size, LARGEST_LOG)
-        )
+        if flow.promises.get("whole-numbers"):
+            log_r = log_masses(flat, center, SPREAD * width, HALF_WIDTH / SPREAD)
+        else:
+            log_r = truncated_normal(flat, center, width)
+        sampled = np.exp(np.minimum(log_r - log_p - size, LARGEST_LOG))
         mean = float(sampled.mean())
         if probed.max() > LARGEST_SHARE * probed.sum() or not mean:
             continue
@@ -263,6 +267,12 @@ def log_ratios(
     """log r/p at points drawn from r."""
     from scipy.special import erfinv
 
+    if flow.promises.get("whole-numbers"):
+        points = draw_masses(rng, PROBES, center, SPREAD * spread, HALF_WIDTH / SPREAD)
+        log_r = log_masses(points, center, SPREAD * spread, HALF_WIDTH / SPREAD)
+        shaped = points.reshape(PROBES, *flow.density_shape)
+        log_p = np.asarray(flow.log_prob(shaped, repeated(given, PROBES)), dtype=np.float64)
+        return log_r - log_p.reshape(PROBES)
     uniform = rng.random((PROBES, len(center)))
     mass = math.erf(HALF_WIDTH / (SPREAD * math.sqrt(2)))
     w = SPREAD * math.sqrt(2) * erfinv(mass * (2 * uniform - 1))

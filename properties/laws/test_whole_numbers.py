@@ -1,0 +1,107 @@
+"""Integer discrete flows: what gradients pass straight through accuses nobody, and samples are held against
+masses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from flowref import check, loading, registry
+from flowref.checking import Settings
+from flowref.laws.density.lattice import draw_masses, log_masses
+from flowref.model import Status
+
+QUICK = Settings("quick")
+
+
+class IntegerFlow(nn.Module):
+    """Two additive couplings that are rounded, under a logistic distribution of whole numbers."""
+
+    event_shape = (2,)
+
+    def __init__(self, slip: str = "") -> None:
+        super().__init__()
+        self.slip = slip
+        self.weight, self.mean = (
+            nn.Parameter(torch.tensor([1.7, -0.9])),
+            nn.Parameter(torch.zeros(2)),
+        )
+
+    def shift(self, values: Any, place: int) -> Any:
+        """A whole number, through which gradients pass straight."""
+        t = 2 * torch.sin(self.weight[place] * values) + 0.3
+        return t if self.slip == "unrounded" else t + (torch.round(t) - t).detach()
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        first = x[:, 0] + self.shift(x[:, 1], 0)
+        return torch.stack([first, x[:, 1] + self.shift(first, 1)], 1)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        second = z[:, 1] - self.shift(z[:, 0], 1)
+        return torch.stack([z[:, 0] - self.shift(second, 0), second], 1)
+
+    def log_prob(self, x: Any) -> Any:
+        """The logarithm of a mass."""
+        z, half = self.forward(x) - self.mean, 0.6 if self.slip == "wide" else 0.5
+        return torch.log(torch.sigmoid(z + half) - torch.sigmoid(z - half)).sum(1)
+
+    @torch.no_grad()
+    def sample(self, count: int) -> Any:
+        """Whole numbers."""
+        u = torch.rand(count, 2, dtype=self.mean.dtype)
+        z = self.mean + torch.logit(u.clamp(1e-9, 1 - 1e-9))
+        return self.inverse(torch.floor(z) if self.slip == "floored" else torch.round(z))
+
+
+THROUGH = (
+    "conduct/value-gradient",
+    "conduct/score",
+    "conduct/parameter-gradient",
+    "bijection/jacobian-inverse-product",
+)
+
+
+@pytest.mark.parametrize("law", THROUGH)
+def test_laws_of_gradients_wait(law: str) -> None:
+    """Gradients are those of the map without its rounding, on purpose."""
+    verdict = check(IntegerFlow(), law, QUICK)
+    assert verdict.status is Status.NOT_APPLICABLE
+    assert verdict.waits
+
+
+def test_samples_are_held_against_masses() -> None:
+    """Of whole numbers all masses add up to one."""
+    assert check(IntegerFlow(), "density/samples-consistent", QUICK).status is Status.HOLDS
+
+
+@pytest.mark.parametrize("slip", ["wide", "floored"])
+def test_a_wrong_mass_is_accused(slip: str) -> None:
+    """Cells that overlap, and samples that lie half a cell beside."""
+    assert check(IntegerFlow(slip), "density/samples-consistent", QUICK).status is Status.VIOLATED
+
+
+@pytest.mark.parametrize(("slip", "whole"), [("", True), ("unrounded", False)])
+def test_steps_are_seen(slip: str, whole: bool) -> None:
+    """A map that is not rounded is judged as ever."""
+    target = registry.parse_target(f"{__file__}:IntegerFlow?event=2&slip={slip}")
+    assert bool(loading.load(target).promises.get("whole-numbers")) is whole
+
+
+@pytest.mark.parametrize("spread", [0.2, 1.0, 7.3])
+def test_masses_add_up_to_one(spread: float) -> None:
+    """And are those of what is drawn."""
+    middle, deviation = np.array([0.4, -3.0]), np.array([spread, 2 * spread])
+    axis = np.arange(-60.0, 61.0)
+    grid = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
+    masses = np.exp(log_masses(grid, middle, deviation, 1.7))
+    assert masses.sum() == pytest.approx(1)
+    drawn = draw_masses(np.random.default_rng(0), 4_000, middle, deviation, 1.7)
+    expected = (masses[:, None] * grid).sum(0)
+    assert np.abs(drawn.mean(0) - expected).max() < 0.1 + 0.1 * spread
