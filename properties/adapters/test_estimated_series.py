@@ -17,6 +17,8 @@ NAMES = ("n_terms", "n_power_series", "n_iterations", "max_iter", "order", "trac
 class Residual(nn.Module):
     """x -> x + x A^T / 2 with the log-det as a series, of a trace or of an estimate of it."""
 
+    n_terms: int
+
     def __init__(self, drawn: bool) -> None:
         super().__init__()
         self.drawn = drawn
