@@ -94,6 +94,30 @@ def test_steps_are_seen(slip: str, whole: bool) -> None:
     assert bool(loading.load(target).promises.get("whole-numbers")) is whole
 
 
+class Shift(nn.Module):
+    """A map that moves all points by the same whole number, as it happens to be built."""
+
+    event_shape = (2,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by = nn.Parameter(torch.tensor([1.0, -2.0]))
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """The shift."""
+        return x + self.by, torch.zeros(len(x), dtype=x.dtype)
+
+    def inverse(self, z: Any) -> tuple[Any, Any]:
+        """The shift back."""
+        return z - self.by, torch.zeros(len(z), dtype=z.dtype)
+
+
+def test_a_shift_by_whole_numbers_is_smooth() -> None:
+    """Its gradients are judged as those of any other."""
+    target = registry.parse_target(f"{__file__}:Shift")
+    assert not loading.load(target).promises.get("whole-numbers")
+
+
 @pytest.mark.parametrize("spread", [0.2, 1.0, 7.3])
 def test_masses_add_up_to_one(spread: float) -> None:
     """And are those of what is drawn."""
