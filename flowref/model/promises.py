@@ -122,6 +122,13 @@ PROMISES: Mapping[str, Promise] = _table(
         attribute=True,
         example="0.9",
     ),
+    Promise(
+        "geometric-stop",
+        NUMBER,
+        "it is x + g(x), and after each term of its log-det's series, but for some at first, it stops with that chance",
+        attribute=True,
+        example="0.5",
+    ),
     # Judged by other measures.
     Promise("ladj", WORD, "log-dets are those of the opposite map", ("inverse",), attribute=True),
     Promise("inverse-tolerance", NUMBER, "the inverse iterates to that accuracy", attribute=True, example="1e-6"),

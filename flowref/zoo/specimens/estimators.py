@@ -32,6 +32,8 @@ class SeriesBlock(nn.Module):
         super().__init__()
         self.roulette, self.defect = roulette, defect
         self.inner, self.outer = nn.Linear(3, 8), nn.Linear(8, 3)
+        if roulette:
+            self.geometric_stop = 0.99 if defect == "stops-too-soon" else self.STOP
 
     def branch(self, x: Any) -> Any:
         """The contraction."""
@@ -49,9 +51,9 @@ class SeriesBlock(nn.Module):
             sign = 2
         if not self.roulette or self.defect == "unweighted":
             return sign / divided
-        reached = (1 - self.STOP) ** (k if self.defect == "one-too-far" else k - 1)
+        reached = (1 - self.geometric_stop) ** (k if self.defect == "one-too-far" else k - 1)
         if self.defect == "chance-of-stopping":
-            reached *= self.STOP
+            reached *= self.geometric_stop
         return sign / (divided * reached)
 
     def forward(self, x: Any) -> tuple[Any, Any]:
@@ -62,7 +64,7 @@ class SeriesBlock(nn.Module):
             probe = torch.randn_like(x)
             terms = self.TERMS
             if self.roulette:
-                terms = 1 + int(torch.distributions.Geometric(self.STOP).sample())
+                terms = 1 + int(torch.distributions.Geometric(self.geometric_stop).sample())
             ladj, vector = torch.zeros_like(x[:, 0]), probe
             for k in range(1, terms + 1):
                 vector = pulled(g, x, vector)
@@ -145,9 +147,13 @@ SPECIMENS = (
     Specimen("series", dict.fromkeys(("one-sign", "not-divided", "first-term-twice"), SERIES)),
     Specimen(
         "roulette",
-        dict.fromkeys(
-            ("one-sign", "not-divided", "unweighted", "one-too-far", "chance-of-stopping"), SERIES
-        ),
+        {
+            **dict.fromkeys(
+                ("one-sign", "not-divided", "unweighted", "one-too-far", "chance-of-stopping"),
+                SERIES,
+            ),
+            "stops-too-soon": ("residual/finite-variance",),
+        },
     ),
     Specimen(
         "traced",
