@@ -1,0 +1,280 @@
+"""The mass of densities of many entries that nobody can sample, by annealed importance sampling: what a
+run finds has the mass as its mean, however badly it looks. So has a product of independent runs of a
+density the mean of one at most, and exceeds a million once in a million.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.density.draws import elsewhere, repeats
+from flowref.model import Array, Batch, Undecidable, derive
+from flowref.model.abilities import Density, Pulling
+from flowref.model.cost import BACKWARD
+from flowref.model.means import means
+
+# Chains, the steps that look for the mass, of which the last ones place the start, and the temperatures
+# of a run.
+CHAINS, SEARCH, PLACED, TEMPERATURES = 64, 60, 16, 50
+# The most runs, the product of what they find that accuses, in nats, and what each has to find in the
+# mean for another one to be made: that many would accuse.
+RUNS, MILLION = 20, math.log(1e6)
+CONSPICUOUS = MILLION / RUNS
+# A mass that is smaller was not found.
+LITTLE = -math.log(1e3)
+# How wide the search starts; the start is wider than what was found by the second.
+WIDE, WIDER = 3.0, 1.2
+# Of an accepted share a step is kept; and the largest drift, in units of the spread.
+ACCEPTED, FASTER, DRIFT = 0.6, 1.15, 10.0
+# A run may take this share of what is left, since there are other weights.
+SHARE = 0.1
+# Points of one call, and letters of what is said of a refusal.
+ROWS, SAID = 256, 100
+# How far out a density is looked at, in how many coordinates and directions, and how it falls that has
+# a mass: faster than one over the distance.
+NEAR, FAR, DIRECTIONS, MARGIN = 1e2, 1e4, 32, 1.0
+# What counts as the same, what share of the mass of mirrored or sorted points is found at least, what a mass may be
+# off for each entry, and the bits of levels that are counted.
+SAME, HALF, ABOUT, BITS = 1e-9, 0.5, 0.02, (3, 4, 5, 6, 7, 8, 10, 12, 16)
+
+
+class PulledDensity(Density, Pulling, Protocol):
+    """A log-density whose gradients the framework gives."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """A normal density of independent entries."""
+
+    middle: Array
+    spread: Array
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """So many points as there are chains."""
+        return np.asarray(
+            self.middle + self.spread * rng.standard_normal((CHAINS, len(self.middle)))
+        )
+
+    def log_prob(self, x: Array) -> Array:
+        """The log-density at points."""
+        y = (x - self.middle) / self.spread
+        constant = 0.5 * len(self.middle) * math.log(2 * math.pi) + np.log(self.spread).sum()
+        return np.asarray(-0.5 * (y**2).sum(1) - constant)
+
+
+@dataclass
+class Chains:
+    """Points, and log-density and its gradient there; moved by Langevin steps that are accepted as
+    Metropolis says, so that each leaves p^b q^(1 - b) as it is, whatever the gradients are worth.
+    """
+
+    flow: PulledDensity
+    start: Start
+    context: Array | None
+    rng: np.random.Generator
+    x: Array
+
+    def __post_init__(self) -> None:
+        self.log_p, self.slope = self.at(self.x)
+
+    def at(self, x: Array) -> tuple[Array, Array]:
+        """The log-density, -inf where it is no number, and its gradient, zero there."""
+        shaped = x.reshape(len(x), *self.flow.density_shape)
+        log_p = elsewhere(self.flow, x, self.context, lost=1.0)
+        cotangent = np.ones(len(x))
+        call = "log_prob", shaped, self.context, cotangent, None
+        slope, refused = attempt(self.flow.vjp, *call)
+        if refused:  # steps without it would not be those that others go back
+            raise Undecidable(f"the gradient of log_prob is refused ({refused[:SAID]})")
+        flat = np.asarray(slope, dtype=np.float64).reshape(len(x), -1)
+        good = np.isfinite(log_p)[:, None] & np.isfinite(flat)
+        return np.where(log_p < np.inf, log_p, -np.inf), np.where(good, flat, 0.0)
+
+    def toward(self, x: Array, slope: Array, power: float, size: float) -> Array:
+        """Where a step goes in the mean, in units of the spread."""
+        y = (x - self.start.middle) / self.start.spread
+        drift = power * slope * self.start.spread - (1 - power) * y
+        return np.asarray(y + np.clip(0.5 * size**2 * drift, -DRIFT * size, DRIFT * size))
+
+    def step(self, power: float, size: float) -> float:
+        """Move the chains; returns the share that was accepted."""
+        middle, spread = self.start.middle, self.start.spread
+        ahead = self.toward(self.x, self.slope, power, size)
+        y = ahead + size * self.rng.standard_normal(self.x.shape)
+        x = middle + spread * y
+        log_p, slope = self.at(x)
+        back = self.toward(x, slope, power, size)
+        here = (self.x - middle) / spread
+        moves = ((y - ahead) ** 2).sum(1) - ((here - back) ** 2).sum(1)
+        with np.errstate(invalid="ignore"):
+            gain = self.level(x, log_p, power) - self.level(self.x, self.log_p, power)
+            taken = np.log(self.rng.random(len(x))) < gain + 0.5 * moves / size**2
+        self.x = np.where(taken[:, None], x, self.x)
+        self.log_p = np.where(taken, log_p, self.log_p)
+        self.slope = np.where(taken[:, None], slope, self.slope)
+        return float(taken.mean())
+
+    def level(self, x: Array, log_p: Array, power: float) -> Array:
+        """The log-density of p^b q^(1 - b), up to a constant."""
+        # Without p no point is outside.
+        p = power * log_p if power else np.zeros(len(x))
+        return np.asarray(p + (1 - power) * self.start.log_prob(x))
+
+
+def found_mass(flow: PulledDensity, batch: Batch) -> tuple[float, float]:
+    """The sum of what runs find, and their mean, as logs of a mass. More runs are made as long as the mean
+    is conspicuous, and until the sum is that of a million.
+
+    Raises: `Undecidable` where it takes too long, where such a mass may be that of points which a
+    density is not for, or where next to none was found.
+    """
+    _afford(flow)
+    context = None if batch.context is None else np.repeat(batch.context[:1], CHAINS, 0)
+    chains, start = _searched(flow, context, batch.seed)
+    sizes: list[float] = []
+    _annealed(flow, start, context, derive(batch.seed, 1), sizes)
+    total, runs = 0.0, 0
+    while total < MILLION and total >= CONSPICUOUS * runs and runs < RUNS:
+        runs += 1
+        total += _annealed(flow, start, context, derive(batch.seed, 1 + runs), sizes)
+    if total / runs < LITTLE:
+        raise Undecidable("annealed importance sampling finds next to no mass")
+    if total >= MILLION:
+        _doubt(flow, batch, chains, total / runs)
+    return total, total / runs
+
+
+def _afford(flow: PulledDensity) -> None:
+    """Raises `Undecidable` where this takes more than there is."""
+    steps = SEARCH + 3 * TEMPERATURES
+    work = steps * (2 + BACKWARD) * flow.facts.cost.of("log_prob").work.of(CHAINS)
+    if work > SHARE * means().left:
+        what = f"{steps} steps of {CHAINS} chains"
+        raise Undecidable(f"not judged: {what} {means().too_long(work / SHARE)}")
+
+
+def _searched(flow: PulledDensity, context: Array | None, seed: int) -> tuple[Chains, Start]:
+    """Chains that have found the mass, and a start about them."""
+    rng, size = np.random.default_rng(seed), math.prod(flow.density_shape)
+    wide = Start(np.zeros(size), np.full(size, WIDE))
+    chains = Chains(flow, wide, context, rng, wide.draw(rng))
+    if not np.isfinite(chains.log_p).any():
+        raise Undecidable("no point was found at which the density is finite and positive")
+    length, places = 0.1, []
+    for index in range(SEARCH):
+        power = min(1.0, 2 * (index + 1) / SEARCH)
+        length *= FASTER if chains.step(power, length) > ACCEPTED else 1 / FASTER
+        if index >= SEARCH - PLACED and index % 2:
+            places.append(chains.x)
+    flat = np.concatenate(places)
+    spread = WIDER * flat.std(0) + 1e-6 * (1 + np.abs(flat).max(0))
+    return chains, Start(flat.mean(0), spread)
+
+
+def _annealed(
+    flow: PulledDensity, start: Start, context: Array | None, seed: int, sizes: list[float]
+) -> float:
+    """The log of the mean weight of chains that are led from the start to the density. The sizes of
+    steps are found where none are given: what a chain does not tell its own steps is a kernel.
+    """
+    rng = np.random.default_rng(seed)
+    chains = Chains(flow, start, context, rng, start.draw(rng))
+    weight, finds, length = np.zeros(CHAINS), not sizes, 0.3
+    for index in range(TEMPERATURES):
+        weight += (chains.log_p - start.log_prob(chains.x)) / TEMPERATURES
+        length = length if finds else sizes[index]
+        share = chains.step((index + 1) / TEMPERATURES, length)
+        if finds:
+            sizes.append(length)
+            length *= FASTER if share > ACCEPTED else 1 / FASTER
+    top = float(weight.max())
+    return top if math.isinf(top) else top + math.log(float(np.exp(weight - top).mean()))
+
+
+def _doubt(flow: PulledDensity, batch: Batch, chains: Chains, told: float) -> None:
+    """Raises `Undecidable` where a density that is right may have that mass."""
+    if repeats(flow, batch):
+        raise Undecidable("the log-density repeats, as that of angles does")
+    best = int(np.argmax(chains.log_p))
+    x, context = chains.x[[best]], None if batch.context is None else batch.context[:1]
+    if _stays(flow, x, chains, context):
+        raise Undecidable(
+            "the density stays up far out; where its support ends can be declared (?support=)"
+        )
+    mirrors = _same(flow, x, _mirrored(x), context)
+    if HALF * mirrors * math.log(2) < told <= mirrors * math.log(2) + 1:
+        raise Undecidable("the density is that of magnitudes: mirrored points have the same")
+    count = flow.density_shape[0]
+    swapped, orders = _same(flow, x, _swapped(x, count), context), math.lgamma(count + 1)
+    if swapped == count - 1 and HALF * orders < told <= orders + 1:
+        raise Undecidable("the density is that of sets: their members may be in any order")
+    each = told / x.shape[1]
+    if any(abs(each - bits * math.log(2)) < ABOUT for bits in BITS):
+        raise Undecidable("its mass is that of levels of data which are counted besides")
+
+
+def _stays(flow: PulledDensity, x: Array, chains: Chains, context: Array | None) -> bool:
+    """Whether along some ray the density falls no faster than has a mass."""
+    spread = chains.x.std(0) + 1e-6
+    for way in _ways(flow, chains):
+        rays = [x + sign * far * spread * way for far in (NEAR, FAR) for sign in (1, -1)]
+        near, far = np.split(_log_p(flow, np.concatenate(rays), context), 2)
+        with np.errstate(invalid="ignore"):
+            falls = np.isneginf(far) | (near - far > math.log(FAR / NEAR) + MARGIN)
+        if not falls.all():
+            return True
+    return False
+
+
+def _ways(flow: PulledDensity, chains: Chains) -> Iterator[Array]:
+    """Directions, a batch of them at a time: coordinates, all of one axis together, any, and those in
+    which the chains lie widest.
+    """
+    size, shape = chains.x.shape[1], flow.density_shape
+    rng = np.random.default_rng(size)
+    yield np.eye(size)
+    ones = [np.ones(size)]
+    for axis, count in enumerate(shape if len(shape) > 1 else ()):
+        for entry in range(count):
+            one = np.zeros(shape)
+            np.moveaxis(one, axis, 0)[entry] = 1
+            ones.append(one.reshape(-1))
+    spread = chains.x.std(0) + 1e-6
+    yield np.stack(ones) * spread.mean() / spread  # all by the same distance
+    yield rng.standard_normal((DIRECTIONS, size))
+    centered = (chains.x - chains.x.mean(0)) / (chains.x.std(0) + 1e-6)
+    yield np.linalg.svd(centered, full_matrices=False)[2][:DIRECTIONS]
+
+
+def _mirrored(x: Array) -> Array:
+    """A point with one coordinate of the other sign, each in turn."""
+    return np.asarray(x * (1 - 2 * np.eye(x.shape[1])))
+
+
+def _swapped(x: Array, count: int) -> Array:
+    """A point with two neighbours along its first axis in each other's place, each pair in turn."""
+    members = x.reshape(count, -1)
+    orders = np.tile(np.arange(count), (max(1, count - 1), 1))
+    for index in range(count - 1):
+        orders[index, [index, index + 1]] = index + 1, index
+    return members[orders].reshape(len(orders), -1)
+
+
+def _same(flow: PulledDensity, x: Array, others: Array, context: Array | None) -> int:
+    """How many points have the log-density of the first one."""
+    told = _log_p(flow, np.concatenate([x, others]), context)
+    return int((np.abs(told[1:] - told[0]) <= SAME * (1 + abs(told[0]))).sum())
+
+
+def _log_p(flow: PulledDensity, flat: Array, context: Array | None) -> Array:
+    """The log-density, -inf where it is no number or refused."""
+    parts = np.split(flat, range(ROWS, len(flat), ROWS))
+    contexts = [None if context is None else np.repeat(context, len(part), 0) for part in parts]
+    told = [elsewhere(flow, *one, lost=1.0) for one in zip(parts, contexts, strict=True)]
+    return np.concatenate(told)
