@@ -14,6 +14,7 @@ import numpy as np
 
 from flowref.adapters.common import batch_norm_shapes, batch_norms
 from flowref.adapters.common.normalizer_calls import Played, awake, near, tensors
+from flowref.adapters.common.normalizer_kin import kin
 from flowref.adapters.common.normalizer_kinds import (
     Behavior,
     behavior,
@@ -59,7 +60,6 @@ LAGGING = ("moving", "running", "lag")
 BEHIND = (
     "train mode normalizes by averages of earlier batches: a layer with state, and no batch norm"
 )
-RENORMS = "train mode corrects the statistics of a batch by averages of earlier ones: batch renormalization, and no batch norm"
 MORE = "train mode normalizes each batch as built, and {} makes it more than that: no batch norm by itself"
 CENTERS = "train mode takes away the mean of a batch and leaves its spread: no batch norm"
 
@@ -151,8 +151,8 @@ def completed(
         or (known is None and not plausible(obj))
     ):
         return facts, ()
-    if known is not None and renormalizes(obj, dialect, shape, dtype):
-        return replace(facts, normalizer=None), (RENORMS,)
+    if known is not None and (said := kin(obj, dialect, shape, dtype)):
+        return replace(facts, normalizer=None), (said,)
     try:
         acts = acting(obj, dialect, shape, dtype, known is not None)
     except Exception:  # laws run into it, and say so
@@ -272,17 +272,6 @@ def behind(obj: Any, dialect: Dialect, shape: Shape, dtype: Any) -> bool:
     except Exception:  # what it raises is the laws' affair
         return False
     return layer and (mixed or near(first, trained)) and not near(first, after)
-
-
-def renormalizes(obj: Any, dialect: Dialect, shape: Shape, dtype: Any) -> bool:
-    """Whether a layer whose name says so maps a batch in train mode to something else after others."""
-    names = [base.__name__.casefold() for base in type(obj).__mro__]
-    if dialect.forward is None or not any("renorm" in name for name in names):
-        return False
-    try:
-        return not forgets(Played(obj, dialect.forward, dtype, shape))
-    except Exception:  # what it raises is the laws' affair
-        return False
 
 
 def counting(played: Played, x: Array) -> bool:

@@ -316,7 +316,7 @@ def cut_off(flow: Invertible, batch: Batch, y: Array) -> bool:
     size=16,
     applies=true_gradients & forward_in_closed_form & weights_as_given & exact_log_det,
     pointwise=True,
-    version=2,
+    version=3,
 )
 def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
     r"""Autograd's derivative of the log-det with respect to the parameters is its derivative:

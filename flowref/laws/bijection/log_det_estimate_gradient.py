@@ -49,6 +49,7 @@ class Pair(NamedTuple):
 
 @law(
     "bijection/log-det-estimate-gradient",
+    version=2,
     about=VOLUME,
     tolerance=STATISTICAL,
     effort=2,

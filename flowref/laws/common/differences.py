@@ -11,6 +11,8 @@ EXPONENTS, FINE = (-8, -11, -14, -17), (-17, -20, -23)
 # Where the finest two steps agree so well, relatively, with each other and with what is claimed, they are
 # believed, and coarser ones have nothing to say.
 AGREED = 1e-9
+# Steps to each side, and by how much, relatively, the slopes of the two sides differ at a kink.
+ASIDE, KINK = (2.0**-14, 2.0**-17), 1e-5
 
 
 def derivative(
@@ -23,8 +25,34 @@ def derivative(
     steps, of which the two that agree best are taken.
 
     Two steps that straddle the same kinks agree by chance: a finer one that sides with the
-    derivative that is ``claimed``, within ``factor`` times its error, is believed.
+    derivative that is ``claimed``, within ``factor`` times its error, is believed. Where it kinks at 0
+    itself, as a clamp at its end does, what is claimed may be any slope between those of the two sides:
+    then the error is as large as these are apart.
     """
+    estimate, error = _both_sides(total_at, claimed, factor, exponents)
+    if abs(claimed - estimate) > factor * error:
+        error = max(error, _kink(total_at, claimed))
+    return estimate, error
+
+
+def _kink(total_at: Callable[[float], float], claimed: float) -> float:
+    """How far apart the slopes of the two sides are, if what is claimed lies between them; else 0."""
+    here, apart = total_at(0.0), np.inf
+    for step in ASIDE:
+        right, left = (
+            sign * (4 * total_at(sign * step / 2) - total_at(sign * step) - 3 * here) / step
+            for sign in (1.0, -1.0)
+        )
+        gap, slack = abs(right - left), KINK * (1 + abs(claimed))
+        between = min(left, right) - slack <= claimed <= max(left, right) + slack
+        apart = min(apart, gap) if between and gap > 4 * slack else 0.0
+    return float(apart) if np.isfinite(apart) else 0.0
+
+
+def _both_sides(
+    total_at: Callable[[float], float], claimed: float, factor: float, exponents: tuple[int, ...]
+) -> tuple[float, float]:
+    """Central differences: the derivative, and its error."""
 
     def at(exponent: int) -> float:
         step = 2.0**exponent

@@ -140,7 +140,7 @@ def name_culprits(subject: Subject, point: Batch) -> tuple[dict[str, Any], str]:
     arbitrate=name_culprits,
     source="torch.autograd.gradcheck; a detached, rounded or .item() branch trains another function than it computes",
     pointwise=True,
-    version=2,
+    version=3,
 )
 def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
     r"""Autograd's derivative of what the normalizing call and log_prob return, with respect to the

@@ -43,7 +43,7 @@ def draws_nothing_forward(flow: Flow) -> bool:
     scales=(0.0, 0.3),
     local=False,
     applies=draws_nothing_forward & in_double & true_gradients & has_parameters & not_fixed,
-    version=3,
+    version=4,
     source="Nielsen et al., SurVAE Flows (arXiv:2007.02731): all terms of the likelihood are trained together; "
     "a detached one is not trained",
 )
