@@ -21,6 +21,7 @@ from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.onward import onward_of
 from flowref.adapters.user.conventions.samples import sampler, settle_beside, settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
+from flowref.adapters.user.conventions.sums import settle_sum
 from flowref.adapters.user.conventions.times import with_times
 from flowref.adapters.user.conventions.told import settle_told
 from flowref.adapters.user.stretching import ENOUGH, stretches_tensors, told_shapes
@@ -100,6 +101,9 @@ def settle(
         if tuple(column) == (len(x), 1) and (method := calls.method_of(dialect.log_prob)):
             dialect = replace(dialect, log_prob=partial(log_prob_column, method=method))
             settled = settled.saying("log_prob (B,1), squeezed")
+        each, said, slip = settle_sum(obj, dialect.log_prob, x, context, chosen)
+        dialect = replace(dialect, log_prob=each)
+        settled = replace(settled.saying(*filter(None, [said])), promises=settled.promises | slip)
     if dialect.sample is not None:
         dialect, words = settle_sample(obj, dialect, x, context, chosen)
         settled = settled.saying(*words)

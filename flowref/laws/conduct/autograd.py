@@ -18,7 +18,7 @@ from flowref.laws.common.requirements import (
 )
 from flowref.laws.conduct.pictures import jacobian_gap, log_det_gradient_gap, score_gap
 from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient, within
-from flowref.model import VOLUME, Array, Batch, Residual, Support, Unsupported, law
+from flowref.model import VOLUME, Array, Batch, Residual, Support, Undecidable, Unsupported, law
 from flowref.model.abilities import Bijection, Density, Pulling
 from flowref.model.cost import LENGTHY
 
@@ -48,6 +48,8 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
     rows, points = len(batch.x), batch.x
     probe = probe_of(flow, which, points, batch.context)
     out = probe()
+    if of == "value" and np.shape(out.value)[:1] != (rows,):
+        raise Undecidable(f"{which} returns shape {np.shape(out.value)} for {rows} points")
     weights = directions(np.shape(out.value), batch.seed + 1) if of == "value" else np.ones(rows)
     if of == "log-det" and (out.ladj is None or np.ndim(out.ladj) == 0):
         raise Unsupported("its log-det is a constant")

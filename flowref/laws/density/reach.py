@@ -244,7 +244,7 @@ CLOSE = 1e-4
     scales=(0.0,),
     size=7,
     effort=2,
-    version=2,
+    version=3,
     source="a log-density is a number for each point; torch.distributions, shapes of batches and events",
 )
 def log_prob_shape(flow: Density, batch: Batch) -> Residual:
@@ -255,6 +255,8 @@ def log_prob_shape(flow: Density, batch: Batch) -> Residual:
     does for one point without an axis of its own.
     """
     wrong = in_other_axes(flow, batch) if flow.promises.get("batch-dims") else []
+    if flow.promises.get("batch-sum"):
+        wrong.append("log_prob returned one number for several points, which their own add up to")
     for size in SIZES:
         if size > len(batch.x):
             continue

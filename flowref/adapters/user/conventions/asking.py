@@ -410,9 +410,25 @@ def zeros(obj: Any, x: Any, context: Any, ask: Any, value: Any) -> Any:
 
 
 def log_prob_by(obj: Any, x: Any, context: Any, ask: Any, entries: Any) -> Any:
-    """A log-density that is the sum of entries of what a call returns."""
+    """A log-density that is the sum of entries of what a call returns; one number for the batch where
+    an entry is one.
+    """
     out = ask(obj, x, context)
-    return sum(out[index].reshape(len(x)) for index in entries)
+    parts = [out[index] for index in entries]
+    if any(part.numel() < len(x) for part in parts):
+        return sum(part.sum() for part in parts)
+    return sum(part.reshape(len(x)) for part in parts)
+
+
+def each_row(obj: Any, x: Any, context: Any, call: Any) -> Any:
+    """A log-density that adds up its batch, or averages it, of each point by itself."""
+    import torch
+
+    rows = [slice(row, row + 1) for row in range(len(x))]
+    found = [
+        call(obj, x[row], None if context is None else context[row]).reshape(()) for row in rows
+    ]
+    return torch.stack(found) if found else x.new_zeros(0)
 
 
 def log_prob_column(obj: Any, x: Any, context: Any, method: str) -> Any:

@@ -1,0 +1,56 @@
+"""Log-densities that return one number for a batch: the sum over its points, or their mean."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from flowref.adapters.user import calls
+from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.conventions.directions import Chosen
+from flowref.adapters.user.conventions.names import plain
+
+# What may be off, beside the largest number, where points are asked one by one.
+OFF = 1e-6
+# What is said of a method that is called as one that gives a number for each point is.
+SUMMED = "batch-sum"
+
+
+def of_each(call: Any, obj: Any, x: Any, context: Any) -> tuple[Any, str]:
+    """A log-density as one of single points, and how it adds up a batch; as it is, and nothing, where it
+    gives a number for each, or where what it gives for a batch is not told by its points.
+    """
+    rows = len(x)
+    whole = call(obj, x, context)
+    if rows < 2 or not hasattr(whole, "numel") or whole.numel() != 1:
+        return call, ""
+    try:
+        single = partial(asking.each_row, call=call)
+        each = single(obj, x, context)
+        first = call(obj, x[:2], None if context is None else context[:2])
+    except Exception:  # of one point it may be none
+        return call, ""
+    room = OFF * (1 + float(each.abs().sum()))
+    for words, share in (("the sum", 1.0), ("the mean", 1 / rows)):
+        pair = 1.0 if share == 1 else 0.5
+        if (
+            abs(float(whole) - share * float(each.sum())) <= room * share
+            and abs(float(first) - pair * float(each[:2].sum())) <= room
+        ):
+            return single, words
+    return call, ""
+
+
+def settle_sum(
+    obj: Any, call: Any, x: Any, context: Any, chosen: Chosen
+) -> tuple[Any, str, dict[str, Any]]:
+    """The log-density of single points, what the line says of it, and what is promised: it is a slip
+    of a method that is called log_prob, which is not told otherwise.
+    """
+    single, words = of_each(call, obj, x, context)
+    if not words:
+        return call, "", {}
+    name = calls.method_of(call)
+    told = "returns" in chosen or "log_prob" in chosen or "sum" in plain(name)
+    said = f"log-density: {words} over the batch, asked of point by point"
+    return single, said, {} if told else {SUMMED: True}
