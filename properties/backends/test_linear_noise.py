@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from flowref import loading, registry
 from flowref.backends.torch import linear_noise
@@ -85,3 +87,61 @@ def test_what_noise_moved_too_far_tells_nothing(monkeypatch: pytest.MonkeyPatch)
     with flow.noise(1, MAGNITUDE):
         back = flow.inverse(moved, None).value
     assert np.isfinite(back).all(1).tolist() == [True, False, True]
+
+
+class FixedPoint(nn.Module):
+    """x -> x + sin(x A^T), which is gone back by so many steps towards a fixed point; those of a matrix
+    that is no contraction lead nowhere.
+    """
+
+    event_shape = (12,)
+
+    def __init__(self, size: float) -> None:
+        super().__init__()
+        matrix = torch.randn(12, 12, generator=torch.Generator().manual_seed(1), dtype=torch.double)
+        matrix = size * matrix / torch.linalg.matrix_norm(matrix, 2)
+        self.register_buffer("matrix", matrix.to(torch.get_default_dtype()))
+
+    def branch(self, x: Any) -> Any:
+        """What is added."""
+        return torch.sin(x @ self.matrix.T)
+
+    def forward(self, x: Any) -> Any:
+        """The value alone."""
+        return x + self.branch(x)
+
+    def inverse(self, z: Any) -> Any:
+        """Where sixty steps lead."""
+        x = z
+        for _ in range(60):
+            x = z - self.branch(x)
+        return x
+
+
+def reached() -> nn.Module:
+    """A contraction."""
+    return FixedPoint(0.5)
+
+
+def unreached() -> nn.Module:
+    """None: steps lead here and there, by the last digit of what is given."""
+    return FixedPoint(9.0)
+
+
+@pytest.mark.parametrize("factory", [reached, unreached])
+def test_of_what_is_not_gone_back_nothing_is_told_where_it_is_less_stable(
+    factory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two calls of it differ by more than noise of an inverse explains: that accuses nobody of rows that
+    depend on each other.
+    """
+    monkeypatch.setattr(linear_noise, "replaceable", lambda live, name: name == "inverse")
+    KEPT.entries.clear()
+    flow = loading.load(registry.parse_target(f"{__name__}:{factory.__name__}"))
+    assert offers(flow, Rounded)
+    z = np.random.default_rng(0).standard_normal((4, 12))
+    apart = np.abs(flow.inverse(z, None).value - flow.inverse(z * (1 + 1e-15), None).value).max()
+    with flow.noise(1, MAGNITUDE):
+        told = np.isfinite(flow.inverse(z, None).value).all(1)
+    assert (apart < 1e-12) == (factory is reached)
+    assert told.tolist() == [factory is reached] * 4

@@ -5,6 +5,9 @@ To first order an inverse that is stable answers to rounding as the map that it 
 pair $z = f(x)$ that was computed plainly, what comes back for $z + \delta$ is
 $x + J^{-1}(\delta - \epsilon)$, with $\epsilon$ the change of $f(x)$ under noise and J the Jacobian of f
 there. What the plain call is off by stays as it is, so that noise explains no error of it.
+
+Where the plain call does not go back at all, as a fixed point that is not reached, it may be far less
+stable than any inverse: beside it lies another call, and where that is far off nothing is told.
 """
 
 from __future__ import annotations
@@ -28,6 +31,10 @@ NEAR, ROUGH = 1e-6, 1e-3
 PAIRS, LARGEST = 4, 1024
 # Its noise is taken so many times as large: it stands for that of another algorithm.
 LOUDER = 4.0
+# How far beside a point that was not gone back to another one is asked about, relative to 1 + |z|, and
+# how many times farther than an inverse takes it what comes back of it may lie: less is noise that is
+# underrated by no more than tolerances have room for.
+BESIDE, STABLE = 1e-9, 100.0
 
 
 class Calls(NamedTuple):
@@ -40,7 +47,8 @@ class Calls(NamedTuple):
 @dataclass
 class Pair:
     """What a call gave plainly, ``(rows, ...)``, and about the map that it goes back, at what it
-    gave: its value and log-det, its Jacobian, and the gradient of the log-det.
+    gave: its value and log-det, its Jacobian, and the gradient of the log-det; ``stable``: in which rows
+    it answers about as an inverse does.
     """
 
     given: Array | None
@@ -50,6 +58,7 @@ class Pair:
     there: Mapped | None = None
     jacobian: Array | None = None
     gradient: Array | None = None
+    stable: Array | None = None
 
 
 def replaceable(live: Live, name: str) -> bool:
@@ -69,6 +78,7 @@ def map_rounded(
     change = moved - pair.given
     x, there = _moved(live, calls, pair, change, stream)
     far = ~_close(z, pair.given, NEAR)
+    far |= ~_stable(live, calls, pair)
     if far.any():
         x = np.where(far.reshape(-1, *(1,) * (x.ndim - 1)), np.nan, x)
     if pair.beside is None or there.ladj is None:
@@ -155,6 +165,34 @@ def _complete(live: Live, calls: Calls, pair: Pair) -> None:
                 )
 
 
+def _stable(live: Live, calls: Calls, pair: Pair) -> Array:
+    """In which rows points beside come back about where an inverse takes them; those that are gone back
+    to are as stable as the map is.
+    """
+    if pair.stable is not None:
+        return pair.stable
+    assert pair.given is not None and pair.there is not None and pair.jacobian is not None
+    rows = len(pair.out)
+    pair.stable = _close(pair.there.value.reshape(pair.given.shape), pair.given, NEAR)
+    if pair.stable.all():
+        return pair.stable
+    rng = np.random.default_rng(rows)
+    change = BESIDE * (1 + np.abs(pair.given)) * rng.choice((-1.0, 1.0), size=pair.given.shape)
+    both = np.concatenate([pair.given, pair.given + change])
+    contexts = None if pair.context is None else np.concatenate([pair.context] * 2)
+    before = list(live.plain_pairs)
+    with _plainly(live):
+        out = calls.kept(live, "inverse", both, contexts).value.reshape(2, rows, -1)
+    live.plain_pairs[:] = before  # these points are no one's
+    moved = np.abs(out[1] - out[0]).max(1)
+    for row in np.flatnonzero(~pair.stable):
+        with contextlib.suppress(np.linalg.LinAlgError):
+            step = np.linalg.solve(pair.jacobian[row], change[row].reshape(-1))
+            least = BESIDE * (1 + np.abs(out[0, row]).max())
+            pair.stable[row] = moved[row] <= STABLE * (np.abs(step).max() + least)
+    return pair.stable
+
+
 def _nearest(live: Live, calls: Calls, z: Array, context: Array | None) -> Pair:
     """The pair that was computed plainly next to some points, row by row; computed now, if there is
     none, not even beside what noise has moved too far.
@@ -167,6 +205,7 @@ def _nearest(live: Live, calls: Calls, z: Array, context: Array | None) -> Pair:
         if len(chosen) == len(pair.out) and (chosen == np.arange(len(chosen))).all():
             return pair
         _complete(live, calls, pair)
+        _stable(live, calls, pair)
         return _part(pair, chosen)
     with _plainly(live):
         calls.kept(live, "inverse", z, context)
@@ -213,6 +252,7 @@ def _part(pair: Pair, rows: Array) -> Pair:
         Mapped(there.value[rows], ladj),
         pair.jacobian[rows],
         pair.gradient[rows],
+        None if pair.stable is None else pair.stable[rows],
     )
 
 
