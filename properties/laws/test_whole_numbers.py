@@ -124,8 +124,11 @@ def test_masses_add_up_to_one(spread: float) -> None:
     middle, deviation = np.array([0.4, -3.0]), np.array([spread, 2 * spread])
     axis = np.arange(-60.0, 61.0)
     grid = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
-    masses = np.exp(log_masses(grid, middle, deviation, 1.7))
+    ends = (np.array([-40.0, -30.0]), np.array([40.0, 3.0]))
+    masses = np.exp(log_masses(grid, middle, deviation, 1.7, ends))
     assert masses.sum() == pytest.approx(1)
-    drawn = draw_masses(np.random.default_rng(0), 4_000, middle, deviation, 1.7)
+    assert grid[masses > 0].max() <= 40
+    assert grid[masses > 0, 1].max() <= 3
+    drawn = draw_masses(np.random.default_rng(0), 4_000, middle, deviation, 1.7, ends)
     expected = (masses[:, None] * grid).sum(0)
     assert np.abs(drawn.mean(0) - expected).max() < 0.1 + 0.1 * spread

@@ -59,6 +59,7 @@ sampled = full_dimensional & continuous & repeatable & exact_density
 
 @law(
     "sampling/detailed-balance",
+    version=2,
     points="data",
     picture=samples_beside,
     tolerance=STATISTICAL,
@@ -287,6 +288,7 @@ def _slope(gap: Array, forth: Array, back: Array, step: float) -> float:
 
 @law(
     "sampling/overlap",
+    version=2,
     points="data",
     picture=samples_beside,
     tolerance=STATISTICAL,

@@ -10,8 +10,9 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det
-from flowref.laws.density.lattice import draw_masses, log_masses
+from flowref.laws.density.lattice import Ends, draw_masses, log_masses
 from flowref.laws.density.pictures import samples_beside
+from flowref.laws.density.surfaces import refuse_surfaces
 from flowref.model import (
     STATISTICAL,
     VOLUME,
@@ -87,7 +88,7 @@ can_be_sampled = few_entries & full_dimensional & exact_log_det & exact_density
 )
 def samples_consistent(flow: SampledDensity, batch: Batch) -> Residual:
     r"""Samples follow the reported density: $E_{x \sim sample}[r(x)/p(x)] = 1$ for truncated normal
-    densities $r$.
+    densities $r$; of whole numbers, for such masses.
 
     Two stages at level 1e-3 each; violated only if fresh and larger samples confirm the first.
     """
@@ -182,6 +183,10 @@ def ratio_scores(
         share = float(outside.mean())
         return math.inf, 0.01, {"tests": 1, "share of samples with density zero or nan": share}
     flat, log_p = flat[kept & ~outside], log_p[kept & ~outside]
+    # Whole numbers have masses, whatever is told between them, or of those that are none of its values.
+    ends = (flat.min(0), flat.max(0)) if (flat == np.round(flat)).all() else None
+    if ends is None:
+        refuse_surfaces(flow, flat, None if given is None else repeated(given, len(flat)))
     middle = np.median(flat, axis=0)
     spread = (np.quantile(flat, 0.75, axis=0) - np.quantile(flat, 0.25, axis=0)) / 1.349
     if flow.promises.get("atoms") and not (spread > 0).all():
@@ -194,7 +199,7 @@ def ratio_scores(
     rng = np.random.default_rng(seed)
     scores = []
     for center in centers:
-        found = mean_ratio(flow, flat, log_p, center, spread, rng, given)
+        found = mean_ratio(flow, flat, log_p, center, spread, rng, given, ends)
         if found is not None:
             scores.append(((found.mean - 1) / found.error, found.error, found.mean))
     if not scores:
@@ -224,6 +229,7 @@ def mean_ratio(
     spread: Array,
     rng: np.random.Generator,
     given: Array | None,
+    ends: Ends | None,
 ) -> Mean | None:
     """The mean of r/p for the widest r around a center that so many samples can judge; None where
     even a narrow one is not.
@@ -236,16 +242,13 @@ def mean_ratio(
             (center + HALF_WIDTH * width) >= high
         ).any():
             continue
-        from_r = log_ratios(flow, center, width, rng, given)
+        from_r = log_ratios(flow, center, width, rng, given, ends)
         if not np.isfinite(from_r).all():
             continue
         # Of the size of the ratio itself, so that a density that is far off overflows nothing.
         size = float(np.median(from_r))
         probed = np.exp(np.minimum(from_r - size, LARGEST_LOG))
-        if flow.promises.get("whole-numbers"):
-            log_r = log_masses(flat, center, SPREAD * width, HALF_WIDTH / SPREAD)
-        else:
-            log_r = truncated_normal(flat, center, width)
+        log_r = log_of_r(flat, center, width, ends)
         sampled = np.exp(np.minimum(log_r - log_p - size, LARGEST_LOG))
         mean = float(sampled.mean())
         if probed.max() > LARGEST_SHARE * probed.sum() or not mean:
@@ -262,23 +265,34 @@ def mean_ratio(
 
 
 def log_ratios(
-    flow: Density, center: Array, spread: Array, rng: np.random.Generator, given: Array | None
+    flow: Density,
+    center: Array,
+    spread: Array,
+    rng: np.random.Generator,
+    given: Array | None,
+    ends: Ends | None,
 ) -> Array:
     """log r/p at points drawn from r."""
     from scipy.special import erfinv
 
-    if flow.promises.get("whole-numbers"):
-        points = draw_masses(rng, PROBES, center, SPREAD * spread, HALF_WIDTH / SPREAD)
-        log_r = log_masses(points, center, SPREAD * spread, HALF_WIDTH / SPREAD)
+    if ends is not None:
+        points = draw_masses(rng, PROBES, center, SPREAD * spread, HALF_WIDTH / SPREAD, ends)
         shaped = points.reshape(PROBES, *flow.density_shape)
         log_p = np.asarray(flow.log_prob(shaped, repeated(given, PROBES)), dtype=np.float64)
-        return log_r - log_p.reshape(PROBES)
+        return log_of_r(points, center, spread, ends) - log_p.reshape(PROBES)
     uniform = rng.random((PROBES, len(center)))
     mass = math.erf(HALF_WIDTH / (SPREAD * math.sqrt(2)))
     w = SPREAD * math.sqrt(2) * erfinv(mass * (2 * uniform - 1))
     points = (center + spread * w).reshape(PROBES, *flow.density_shape)
     log_p = np.asarray(flow.log_prob(points, repeated(given, PROBES)), dtype=np.float64)
     return truncated_normal(points.reshape(PROBES, -1), center, spread) - log_p.reshape(PROBES)
+
+
+def log_of_r(x: Array, center: Array, spread: Array, ends: Ends | None) -> Array:
+    """The logarithm of r: a density, or where there are ends a mass at whole numbers between these."""
+    if ends is None:
+        return truncated_normal(x, center, spread)
+    return log_masses(x, center, SPREAD * spread, HALF_WIDTH / SPREAD, ends)
 
 
 def truncated_normal(x: Array, center: Array, spread: Array) -> Array:

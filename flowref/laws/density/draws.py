@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
+from flowref.laws.density.surfaces import refuse_surfaces
 from flowref.model import Array, Batch, Undecidable, Unsupported
 from flowref.model.abilities import Density, Sampler
 from flowref.model.means import fitting
@@ -201,8 +202,9 @@ def elsewhere(
 
 def frame(flow: SampledDensity, seed: int) -> Frame:
     """The frame of samples of their own. Raises `Undecidable` where they do not fill the space."""
-    flat = drawn(flow, pilot(flow), seed).flat
-    flat = flat[np.isfinite(flat).all(1)]
+    found = drawn(flow, pilot(flow), seed)
+    finite = np.isfinite(found.flat).all(1)
+    flat = found.flat[finite]
     distinct = min(len(np.unique(column)) for column in flat.T)
     if distinct < REPEATED * len(flat):
         raise Undecidable("its samples repeat values, as those of discrete distributions do")
@@ -211,6 +213,7 @@ def frame(flow: SampledDensity, seed: int) -> Frame:
     radius = np.linalg.norm(flat, axis=1)
     if not (spread > 0).all() or (flat.shape[1] > 1 and radius.std() < 1e-6 * radius.mean()):
         raise Undecidable("its samples do not spread in every direction")
+    refuse_surfaces(flow, flat, None if found.context is None else found.context[finite])
     size = len(middle)
     if size > CORRELATED:
         return Frame(middle, np.diag(spread), float(np.log(spread).sum()), flat.min(0), flat.max(0))
