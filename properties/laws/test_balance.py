@@ -25,6 +25,7 @@ from flowref.model import (
     Undecidable,
     Unsupported,
 )
+from flowref.model.means import Means, within
 
 SEEDS = 20
 LOG_2_PI = math.log(2 * math.pi)
@@ -160,6 +161,43 @@ def test_of_few_dear_samples_all_are_moved_by_every_map(size: int) -> None:
     assert max(measured) <= 1
     measured = [float(detailed_balance.measure(moved, batch).value[0]) for batch in batches]
     assert sum(value > 1 for value in measured) >= SEEDS / 2
+
+
+@pytest.mark.parametrize("law", [detailed_balance, overlap], ids=lambda law: law.id)
+def test_of_heavy_calls_as_few_samples_are_drawn_as_can_be_judged(law: Law) -> None:
+    """Where there is no time for more, of which nothing would be said."""
+    flow = normal(3)
+    asked: list[int] = []
+    work = Line(0.0, 1e7)
+    cost = Cost({"sample": CallCost(work=work), "log_prob": CallCost(work=work)})
+    flow.operations, flow.facts = 4_000, SimpleNamespace(declared=False, cost=cost)
+    sample = flow.sample
+
+    def counted(n: int, seed: int, context: Array | None = None) -> Array:
+        asked.append(n)
+        return np.asarray(sample(n, seed))
+
+    flow.sample = counted
+    with within(Means(work=1e10)):
+        assert float(law.measure(flow, Batch(np.zeros((1, 3)), None, 0)).value[0]) <= 1
+    assert max(asked) == 400
+    asked.clear()
+    law.measure(flow, Batch(np.zeros((1, 3)), None, 0))
+    assert max(asked) == 1_000
+
+
+@pytest.mark.parametrize("law", [detailed_balance, overlap], ids=lambda law: law.id)
+def test_no_density_is_asked_for_where_hardly_a_sample_lies_within_the_others(law: Law) -> None:
+    """Of thousands of entries one lies outside nearly always, and nothing is said."""
+    flow = normal(4_000)
+    flow.operations = 4_000
+
+    def asked(x: Array, context: Array | None = None) -> Array:
+        pytest.fail("the log-density of samples was asked for")
+
+    flow.log_prob = asked
+    with pytest.raises(Undecidable):
+        law.measure(flow, Batch(np.zeros((1, 4_000)), None, 0))
 
 
 def test_balance_asks_for_no_normalizer() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from flowref.laws.common.requirements import exact_density, exact_log_det, repeatable
 from flowref.laws.density.consistency import critical, full_dimensional
 from flowref.laws.density.draws import (
+    FEWEST,
     LOST,
     MORE,
     Draws,
@@ -23,11 +24,13 @@ from flowref.laws.density.draws import (
     elsewhere,
     frame,
     number,
+    pilot,
     unsettled,
 )
 from flowref.laws.density.pictures import samples_beside
 from flowref.model import STATISTICAL, Array, Batch, Residual, Undecidable, law, requires
 from flowref.model.abilities import Flow
+from flowref.model.means import means
 
 # Directions that maps act along; steps in units of the spread, and the share of the samples that
 # each map but the first is judged by.
@@ -35,6 +38,10 @@ DIRECTIONS, SHARE = 4, 0.25
 # The calls that all maps together make, where of dear samples each map is given as many as these calls
 # of the log-density may take: so much of what the samples took.
 CALLS, OF_SAMPLES = 28, 2.0
+# The log-densities that are asked for of each sample, at the least: by maps, and by an overlap.
+BALANCED, OVERLAPPING = 9, 2
+# Of samples as many times the entries of an event half the others lie within their range.
+WITHIN = 0.35
 SHIFT, STRETCH, SHEAR = 0.5, 0.6, 0.5
 # Shares of these steps that are tried, until enough samples stay where the density is comparable: a
 # rough density of many entries has changed by many nats a step away.
@@ -42,6 +49,9 @@ SHARES = (1.0, 0.1)
 # A mean of fewer terms than these that count is not normal, or of half as many where another one
 # confirms it; means below the second are no error.
 EFFECTIVE, NEGLIGIBLE, OVERLAP, UNMET = 200, 5e-4, 0.02, 10.0
+# The share of samples that have no density which accuses.
+LACKING = 0.01
+APART = "a normal density that fits its samples does not overlap it enough"
 # The standard normal quantile of 0.99: what would have been seen with that probability.
 SEEN = 2.326
 
@@ -83,7 +93,8 @@ def detailed_balance(flow: SampledDensity, batch: Batch) -> Residual:
     """
     worst, name, mean, seen = 0.0, "", 0.0, math.nan
     for stage in range(2):
-        count, seed = number(flow) * (MORE if stage else 1), batch.seed + 1000 * stage
+        count = _number(flow, BALANCED) * (MORE if stage else 1)
+        seed = batch.seed + 1000 * stage
         scores = list(_scores(flow, count, seed, EFFECTIVE if stage else EFFECTIVE / 2))
         if not scores:
             raise Undecidable("too few samples stay where the density is comparable")
@@ -166,6 +177,19 @@ def _maps(size: int, rng: np.random.Generator, share: float) -> Iterator[Linear]
             yield Linear("a shear", (one + across, zero), (one - across, zero), 0.0)
 
 
+def _number(flow: SampledDensity, asked: int) -> int:
+    """How many samples are drawn, if so many log-densities are asked for of each: few where more would
+    take all the time there is, and nothing be said; not of events of so many entries that hardly a sample
+    lies within the range of as few others.
+    """
+    cost, count = flow.facts.cost, number(flow)
+    if math.prod(flow.density_shape) > WITHIN * FEWEST:
+        return count
+    sampling = cost.of("sample").work.of(count + pilot(flow))
+    work = sampling + asked * cost.of("log_prob").work.of(count)
+    return min(count, FEWEST) if work > means().left else count
+
+
 def _part(flow: SampledDensity, count: int) -> int:
     """By how many samples each map but the first is judged: of few that are dear by all, as far as the
     log-density is cheap.
@@ -181,12 +205,16 @@ def _scores(
     flow: SampledDensity, count: int, seed: int, enough: float = EFFECTIVE
 ) -> Iterator[Score]:
     """The means of every map, those of enough terms; of smaller steps where those have none."""
-    within = frame(flow, seed + 1)
+    within = frame(flow, seed + 1, max(count, FEWEST))
     draws = drawn(flow, count, seed)
-    log_p = at_samples(flow, draws)
     usable = within.holds(draws.flat)
+    if usable.sum() < min(
+        enough, LACKING * count
+    ):  # nor are there as many terms, whatever they are
+        return
+    log_p = at_samples(flow, draws)
     lost = usable & ~np.isfinite(log_p)
-    if lost.mean() > 0.01:
+    if lost.mean() > LACKING:
         yield Score("no map: samples have density zero or nan", float(lost.mean()), 1e-3)
         return
     usable &= ~lost
@@ -215,6 +243,8 @@ def _means(
     """The same of some maps, at the samples that are usable."""
     part, start = _part(flow, count), 0
     for index, chosen in enumerate(maps):
+        if index and part < enough:  # so few never count as many
+            return
         taken = rows
         if index and part < len(rows):
             taken = np.take(rows, range(start, start + part), mode="wrap")
@@ -296,6 +326,7 @@ def _slope(gap: Array, forth: Array, back: Array, step: float) -> float:
     size=1,
     effort=2,
     applies=comparable,
+    version=2,
     source="Bennett 1976, Efficient estimation of free energy differences: the acceptance ratio",
 )
 def overlap(flow: SampledDensity, batch: Batch) -> Residual:
@@ -308,11 +339,12 @@ def overlap(flow: SampledDensity, batch: Batch) -> Residual:
     """
     worst, sides, seen = 0.0, (0.0, 0.0), math.nan
     for stage in range(2):
-        count, seed = number(flow) * (MORE if stage else 1), batch.seed + 1000 * stage
+        count = _number(flow, OVERLAPPING) * (MORE if stage else 1)
+        seed = batch.seed + 1000 * stage
         theirs, own, slack = _overlaps(flow, count, seed)
         sides = float(theirs.mean()), float(own.mean())
         if max(sides) < OVERLAP:
-            raise Undecidable("a normal density that fits its samples does not overlap it enough")
+            raise Undecidable(APART)
         # Terms are at most one, so that what no sample has met adds no more than this.
         error = math.sqrt((theirs.var() + own.var() + UNMET / count) / count)
         gap = abs(sides[0] - sides[1]) - NEGLIGIBLE
@@ -335,13 +367,16 @@ def _overlaps(
     """min(1, r/p) at samples, and min(1, p/r) at points drawn from r; by how much rounding may move
     the difference of their means.
     """
-    within = frame(flow, seed + 1)
+    within = frame(flow, seed + 1, max(count, FEWEST))
     draws = drawn(flow, count, seed)
     usable = within.holds(draws.flat)
     y = np.random.default_rng(seed).standard_normal(draws.flat.shape)
     with np.errstate(invalid="ignore"):
         known = np.where(usable, _normal(within.inward(draws.flat)) - within.log_volume, -np.inf)
-    here, points = at_samples(flow, draws), within.outward(y)
+    points = within.outward(y)
+    if max(usable.mean(), within.holds(points).mean()) < OVERLAP:  # nor do terms come to more
+        raise Undecidable(APART)
+    here = at_samples(flow, draws)
     there = elsewhere(flow, points, draws.context, within=within)
     theirs, own = np.minimum(known - here, 0.0), there - _normal(y) + within.log_volume
     if np.isnan(theirs).mean() > LOST:

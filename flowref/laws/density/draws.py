@@ -200,9 +200,9 @@ def elsewhere(
     return np.where(inside & ~np.isnan(log_p), log_p, -np.inf)
 
 
-def frame(flow: SampledDensity, seed: int) -> Frame:
+def frame(flow: SampledDensity, seed: int, most: int = PILOT) -> Frame:
     """The frame of samples of their own. Raises `Undecidable` where they do not fill the space."""
-    found = drawn(flow, pilot(flow), seed)
+    found = drawn(flow, min(pilot(flow), most), seed)
     finite = np.isfinite(found.flat).all(1)
     flat = found.flat[finite]
     distinct = min(len(np.unique(column)) for column in flat.T)

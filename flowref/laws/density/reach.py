@@ -40,6 +40,8 @@ from flowref.model.means import fitting
 # Points on random rays, how far they reach, in units of the spread, and the mass beyond which they
 # accuse, twice.
 RAYS, NEAR, REACH, MASS = 1_024, 0.1, 1e8, 1e3
+# As few samples tell where the mass is where they are dear.
+PLACED = 64
 # Points about the samples that look for mass outside the support, the largest weight of one, and
 # how many standard errors the mass must stand out by.
 LOOKED, WEIGHT, ERRORS = 8_000, 20.0, 5.0
@@ -55,7 +57,7 @@ LOOKED, WEIGHT, ERRORS = 8_000, 20.0, 5.0
     size=1,
     effort=2,
     applies=comparable,
-    version=5,
+    version=6,
     source="a density that stays up along rays does not integrate to one; Markov's inequality",
 )
 def tails(flow: Density, batch: Batch) -> Residual:
@@ -97,7 +99,9 @@ def _place(flow: Density, seed: int) -> tuple[Array, Array]:
     size = math.prod(flow.density_shape)
     if offers(flow, SampledDensity):
         try:
-            flat = drawn(flow, pilot(flow), seed).flat
+            least = min(pilot(flow), PLACED)
+            count = max(least, min(pilot(flow), fitting(flow.facts.cost.of("sample"))))
+            flat = drawn(flow, count, seed).flat
             spread = (np.quantile(flat, 0.75, axis=0) - np.quantile(flat, 0.25, axis=0)) / 1.349
             if (spread > 0).all():
                 return np.median(flat, axis=0), spread
