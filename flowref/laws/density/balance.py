@@ -77,7 +77,6 @@ sampled = full_dimensional & continuous & repeatable & exact_density
     size=1,
     effort=2,
     applies=comparable,
-    version=2,
     source="detailed balance of Metropolis' algorithm; Metropolis et al. 1953, Equation of state calculations",
 )
 def detailed_balance(flow: SampledDensity, batch: Batch) -> Residual:
@@ -326,7 +325,6 @@ def _slope(gap: Array, forth: Array, back: Array, step: float) -> float:
     size=1,
     effort=2,
     applies=comparable,
-    version=2,
     source="Bennett 1976, Efficient estimation of free energy differences: the acceptance ratio",
 )
 def overlap(flow: SampledDensity, batch: Batch) -> Residual:
