@@ -41,7 +41,7 @@ TEX = (
 LETTERS = {
     "mu": "μ", "epsilon": "ε", "eta": "η", "sum": "Σ", "int": "∫", "ne": "≠", "beta": "β",
     "gamma": "γ", "sigma": "σ", "alpha": "α", "lambda": "λ",  # noqa: RUF001  Greek letters
-    "theta": "θ", "pi": "π", "Phi": "Φ", "le": "≤", "ge": "≥", "sim": "~", "pm": "±", "|": "‖",
+    "theta": "θ", "rho": "ρ", "circ": "∘", "pi": "π", "Phi": "Φ", "le": "≤", "ge": "≥", "sim": "~", "pm": "±", "|": "‖",
     "Rightarrow": "⇒", "leftarrow": "←", "langle": "<", "rangle": ">", "dots": "...",
     "Lambda": "Λ", "infty": "∞", "prod": "Π", "mid": "|", "lfloor": "⌊", "rfloor": "⌋",
 }  # fmt: skip
