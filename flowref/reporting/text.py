@@ -40,8 +40,8 @@ TEX = (
 )
 LETTERS = {
     "mu": "μ", "epsilon": "ε", "eta": "η", "sum": "Σ", "int": "∫", "ne": "≠", "beta": "β",
-    "gamma": "γ", "sigma": "σ", "alpha": "α", "lambda": "λ",  # noqa: RUF001  Greek letters
-    "theta": "θ", "rho": "ρ", "circ": "∘", "pi": "π", "Phi": "Φ", "le": "≤", "ge": "≥", "sim": "~", "pm": "±", "|": "‖",
+    "gamma": "γ", "sigma": "σ", "alpha": "α", "lambda": "λ", "rho": "ρ",  # noqa: RUF001  Greek letters
+    "theta": "θ", "circ": "∘", "pi": "π", "Phi": "Φ", "le": "≤", "ge": "≥", "sim": "~", "pm": "±", "|": "‖",
     "Rightarrow": "⇒", "leftarrow": "←", "langle": "<", "rangle": ">", "dots": "...",
     "Lambda": "Λ", "infty": "∞", "prod": "Π", "mid": "|", "lfloor": "⌊", "rfloor": "⌋",
 }  # fmt: skip
