@@ -48,11 +48,15 @@ class Means:
         """Take so much, beside so many bytes of ``copies``. Raises `Beyond` where it is not there."""
         if _limit(memory, copies) > _limit(self.memory):
             raise Beyond(f"not judged: {what} {too_large(memory, copies)}")
+        self.foresee(what, work)
+        self.spent += work
+
+    def foresee(self, what: str, work: float) -> None:
+        """Raise `Beyond` where so much work is not there, before more is spent on the way to it."""
         if self.spent + work > self.work:
             raise Beyond(
                 f"not judged: {what}, with what came before, {self.too_long(self.spent + work)}"
             )
-        self.spent += work
 
     def too_long(self, work: float) -> str:
         """That work takes so long, and the option that grants it besides the reserve."""

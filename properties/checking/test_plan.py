@@ -270,6 +270,18 @@ def test_several_calls_of_a_law_share_what_there_is() -> None:
         assert fitting(lasting(0.0)) > 1000
 
 
+@pytest.mark.parametrize("ahead", [6.0, 9.0])
+def test_what_lies_ahead_is_asked_about_before_anything_is_spent(ahead: float) -> None:
+    """Samples that would be drawn for nothing are not drawn; what fits costs nothing yet."""
+    granted = Means(work=10.0, spent=2.0)
+    if ahead > 8:
+        with pytest.raises(Beyond, match="takes about"):
+            granted.foresee("log_prob of many points", ahead)
+    else:
+        granted.foresee("log_prob of many points", ahead)
+    assert granted.spent == 2
+
+
 def test_batches_of_few_rows_are_ordinary_ones() -> None:
     """Where so few points fit that all may lie far out, those at the weights as given do not."""
     law = registry.find_law("bijection/forward-roundtrip")

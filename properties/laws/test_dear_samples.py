@@ -25,10 +25,9 @@ from flowref.model import (
     Line,
     Mapped,
     Support,
-    Undecidable,
     Unsupported,
 )
-from flowref.model.means import Means, within
+from flowref.model.means import Beyond, Means, within
 
 SIZE, SEEDS = 400, 30
 DEAR = Cost({"sample": CallCost(repeats=True), "rsample": CallCost(repeats=True)})
@@ -145,6 +144,6 @@ def test_gradients_of_samples_that_take_too_long_are_told_before_they_are_drawn(
     """With the time that they would take."""
     cost = Cost({"rsample": CallCost(repeats=True, work=Line(0.0, 1e9))})
     subject = flow(independent, cost)
-    with within(Means(work=1e10)), pytest.raises(Undecidable, match="takes about 80 s: --timeout"):
+    with within(Means(work=1e10)), pytest.raises(Beyond, match="takes about 80 s: --timeout"):
         rsample_grad.measure(subject, BATCH)
     assert not subject.asked

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flowref.laws.bijection.oracles import against_structure
 from flowref.laws.bijection.told_once import NOISE, told_against
 from flowref.laws.common.structure import Told
 from flowref.model import Mapped
@@ -22,11 +23,11 @@ TRUE, MOVED = np.array([5.0, -3.0]), 1e-7
 
 class Walked:
     """A map of which structure tells a log-det, that noise moves; ``tellings``: how often it was asked.
-    ``stray``: by how much rounding moves what it reports.
+    ``stray``: by how much rounding moves what it reports; ``error``: of what is told.
     """
 
-    def __init__(self, how: str = "elementwise", stray: float = 0.0) -> None:
-        self.calls, self.stray = {"forward": self.reports}, stray
+    def __init__(self, how: str = "elementwise", stray: float = 0.0, error: float = 0.0) -> None:
+        self.calls, self.stray, self.error = {"forward": self.reports}, stray, error
         self.promises: dict[str, Any] = {}
         self.facts = SimpleNamespace(
             cost=SimpleNamespace(heavy=True),
@@ -60,7 +61,9 @@ class Walked:
         self.tellings += 1
         louder = NOISE["float64"][1]
         told = TRUE + self.noisy * louder * MOVED
-        visitor.entries.append((True, Told(told, np.zeros(2), np.ones(2, bool), self.how)))
+        visitor.entries.append(
+            (True, Told(told, np.full(2, self.error), np.ones(2, bool), self.how))
+        )
         return True
 
 
@@ -89,3 +92,18 @@ def test_what_rounding_of_the_report_explains_is_not_told_again(
     flow: Any = Walked(stray=stray)
     told_against(flow, "forward", X, None, TRUE + 1e-6)
     assert flow.tellings == tellings
+
+
+@pytest.mark.parametrize(
+    ("entries", "error", "decided"),
+    [(3, 0.005, True), (3, 0.015, False), (256, 0.015, True), (256, 0.03, False)],
+)
+def test_what_is_known_of_many_entries_decides_and_says_how_well(
+    entries: int, error: float, decided: bool
+) -> None:
+    """A hundredth of a nat, or as much for each 128 entries; where that is more, the road says it."""
+    flow: Any = Walked(error=error)
+    x = np.zeros((2, entries))
+    residual = against_structure(flow, "forward", x, None, Mapped(x, TRUE))
+    assert np.all(residual.decidable) == decided
+    assert ("within 0.015 nats" in residual.road) == (decided and error > 0.01)

@@ -35,7 +35,7 @@ from flowref.model import (
     requires,
 )
 from flowref.model.abilities import Density, Flow, offers
-from flowref.model.means import fitting
+from flowref.model.means import fitting, means
 
 # Points on random rays, how far they reach, in units of the spread, and the mass beyond which they
 # accuse, twice.
@@ -79,6 +79,9 @@ def tails(flow: Density, batch: Batch) -> Residual:
             observed={"log of the mass": np.array([np.inf])},
             note="the log-density falls along some latents, and is the same however far others are moved",
         )
+    # Samples that tell where the mass is are not drawn for nothing.
+    work = 2 * flow.facts.cost.of("log_prob").work.of(RAYS)
+    means().foresee(f"log_prob of {RAYS} points, twice", work)
     center, spread = _place(flow, batch.seed)
     logs = [_log_mass(flow, center, spread, batch, batch.seed + stage) for stage in range(2)]
     mass = min(logs)
