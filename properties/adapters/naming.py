@@ -52,6 +52,26 @@ class Turned(Levels):
         return logdet, z
 
 
+class TurnedBothWays(torch.nn.Module):
+    """The log-det comes first in both directions, of which the code names no part."""
+
+    def __init__(self, slip: float = 0.0) -> None:
+        super().__init__()
+        self.slip = slip
+        self.matrix = torch.nn.Parameter(torch.eye(3) + 0.2 * torch.ones(3, 3).triu())
+
+    def _log_det(self, x: Any) -> Any:
+        return torch.linalg.slogdet(self.matrix)[1].expand(len(x))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return self._log_det(x), x @ self.matrix.T
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.slip - self._log_det(z), torch.linalg.solve(self.matrix, z.T).T
+
+
 class Nameless(Levels):
     """Names that tell nothing."""
 

@@ -13,6 +13,7 @@ from flowref.loading.recipe import Recipe, recipe_of
 from flowref.model import Ambiguous, Status
 
 NAMING = Path(__file__).with_name("naming.py")
+INVERSE_LOG_DET = "bijection/inverse-log-det"
 LOG_DET, SHAPE, BACK = "bijection/log-det", "bijection/log-det-shape", "bijection/inverse-roundtrip"
 
 
@@ -38,7 +39,7 @@ def test_what_code_names_is_read_and_told(name: str, words: str) -> None:
     assert words in recipe(name).recognized.conventions
 
 
-@pytest.mark.parametrize("name", ["Nameless", "Crossed"])
+@pytest.mark.parametrize("name", ["Nameless", "Crossed", "TurnedBothWays"])
 def test_names_that_tell_nothing_are_asked_about(name: str) -> None:
     """Neither letters nor statements that differ decide an order."""
     with pytest.raises(Ambiguous, match=r"\?returns="):
@@ -60,6 +61,10 @@ def test_a_likelihood_whose_f_is_no_map_is_a_density() -> None:
         ("Pixels", SHAPE, Status.HOLDS),
         ("Pixels", LOG_DET, Status.HOLDS),
         ("Pixels?slip=true", LOG_DET, Status.VIOLATED),
+        ("TurnedBothWays?returns=ladj,z", LOG_DET, Status.HOLDS),
+        ("TurnedBothWays?returns=ladj,z", BACK, Status.HOLDS),
+        ("TurnedBothWays?returns=ladj,z", INVERSE_LOG_DET, Status.HOLDS),
+        ("TurnedBothWays?returns=ladj,z&slip=0.1", INVERSE_LOG_DET, Status.VIOLATED),
         ("Likely", BACK, Status.HOLDS),
         ("Likely?slip=0.1", BACK, Status.VIOLATED),
     ],

@@ -15,7 +15,7 @@ from flowref.adapters.user.conventions.columns import packed
 from flowref.adapters.user.conventions.directions import Chosen, Way, forward_way, inverse_ways
 from flowref.adapters.user.conventions.names import LIKELY
 from flowref.adapters.user.conventions.once import Once
-from flowref.adapters.user.conventions.readings import is_tensor, read
+from flowref.adapters.user.conventions.readings import is_tensor, number_first, read
 from flowref.adapters.user.conventions.spoken import (
     BACK_ALONE,
     Spoken,
@@ -169,7 +169,12 @@ def _back(
     if way.usual and hasattr(obj, "log_abs_det_jacobian") and is_tensor(out):
         one = len(signatures.required(obj, "log_abs_det_jacobian")) == 1
         return Spoken(calls.inverse_single_of_input if one else calls.inverse_single)
-    if way.usual and (is_tensor(out) or (isinstance(out, tuple) and is_tensor(out[0]))):
+    first = number_first(out, len(x), entries_of(x))
+    if (
+        way.usual
+        and not first
+        and (is_tensor(out) or (isinstance(out, tuple) and is_tensor(out[0])))
+    ):
         words = () if isinstance(out, tuple) and out[1:2] != (None,) else (BACK_ALONE,)
         return Spoken(calls.inverse_pair, words)
     reading = read(out, len(x), entries_of(x), {}, "inverse")

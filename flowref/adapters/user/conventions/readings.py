@@ -58,6 +58,16 @@ def read(out: Any, rows: int, entries: int, chosen: Chosen, name: str) -> Readin
     if states and not _pair_like(out, rows, entries):
         value, parts, words = _of_list(out, rows, entries, None, chosen)
         return Reading(value, asking.none, parts, words=words)
+    if number_first(out, rows, entries):
+        if name == "forward":
+            raise Ambiguous(
+                "forward returns a number for each point and then a point: the number may be its log-det "
+                "or a log-density; say ?returns=ladj,z or ?returns=log_prob,z"
+            )
+        ladj, more = _ladj_at(out, 0, rows, chosen)
+        return Reading(
+            partial(asking.entry, index=1), ladj, words=(f"{name}: log-det first", *more)
+        )
     index = _ladj_index(out, rows, entries, name)
     value, parts, words = _value_at(out, 0, rows, entries, chosen)
     if index is None:
@@ -76,6 +86,13 @@ def _pair_like(out: Any, rows: int, entries: int) -> bool:
     return (
         len(out) == 2 and _size(out[0]) == rows * entries and _size(out[1]) <= rows < _size(out[0])
     )
+
+
+def number_first(out: Any, rows: int, entries: int) -> bool:
+    """Whether a pair is a number for each point and then a point, and no point and then its log-det."""
+    if not isinstance(out, (tuple, list)) or len(out) != 2 or entries < 2:
+        return False
+    return _size(out[0]) in (rows, 1) and _size(out[1]) == rows * entries
 
 
 def _size(value: Any) -> int:
