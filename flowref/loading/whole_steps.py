@@ -1,4 +1,4 @@
-"""Whether a map moves points by whole numbers, as integer discrete flows do."""
+"""Whether a map moves points by whole numbers, or by whole levels of data, as integer discrete flows do."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 
 from flowref.model import Facts, Subject
 
-# Points that are tried, how far out, and how near the parts behind the point must be to the same.
+# Points that are tried, how many steps out, and how near the parts of a step must be to the same.
 ROWS, FAR, SAME = 16, 6, 1e-9
-SAID = "it moves points by whole numbers: gradients pass straight through its rounding, and samples are whole"
+# As many steps make up one: of whole numbers, and of levels of data that lie between 0 and 1.
+STEPS = (1, 256, 255)
+SAID = "it moves points by whole {}: gradients pass straight through its rounding, and samples are whole"
 
 
 def stepping(facts: Facts, subject: Subject) -> tuple[Facts, tuple[str, ...]]:
@@ -18,33 +20,35 @@ def stepping(facts: Facts, subject: Subject) -> tuple[Facts, tuple[str, ...]]:
     if facts.promises.get("whole-numbers"):
         return replace(facts, promises={**facts.promises, "straight-through": True}), ()
     try:
-        if not steps_whole(subject):
-            return facts, ()
+        found = next((steps for steps in STEPS if steps_whole(subject, steps)), 0)
     except Exception:  # what a call raises is the laws' affair
         return facts, ()
+    if not found:
+        return facts, ()
     promises = {**facts.promises, "whole-numbers": True, "straight-through": True}
-    return replace(facts, promises=promises), (SAID,)
+    words = "numbers" if found == 1 else f"steps of 1/{found}"
+    return replace(facts, promises=promises), (SAID.format(words),)
 
 
-def steps_whole(subject: Subject) -> bool:
-    """Whether what comes out lies behind the point as what went in does, in some order, and by other whole
-    numbers at other points: a shift by one, the same everywhere, is as smooth as any.
+def steps_whole(subject: Subject, steps: int = 1) -> bool:
+    """Whether what comes out lies between two steps as what went in does, in some order, and other whole
+    steps farther at other points: a shift by one, the same everywhere, is as smooth as any.
     """
-    low, high = subject.domain.ends
+    low, high = (steps * end for end in subject.domain.ends)
     if subject.forward is None or subject.context_shape is not None:
         return False
-    low = np.where(np.isfinite(low), np.ceil(low), -FAR)
-    high = np.where(np.isfinite(high), np.floor(high), FAR)
+    low = np.where(np.isfinite(low), np.ceil(low), -FAR * steps)
+    high = np.where(np.isfinite(high), np.floor(high), FAR * steps)
     if not np.all(high - low >= 3):
         return False
     rng = np.random.default_rng(3)
     shape = (ROWS, *subject.event_shape)
     whole = np.floor(low + rng.random(shape) * (high - low))
     x = whole + rng.uniform(0.1, 0.9, shape)
-    y = np.asarray(subject.forward(x + 0.0, None).value, dtype=np.float64)
+    y = steps * np.asarray(subject.forward(x / steps, None).value, dtype=np.float64)
     if y.size != x.size or not np.isfinite(y).all():
         return False
     before, after = x.reshape(ROWS, -1), y.reshape(ROWS, -1)
     behind = np.sort(after % 1, axis=1) - np.sort(before % 1, axis=1)
-    steps = (after - before).sum(1)
-    return bool(np.abs(behind).max() <= SAME and np.ptp(steps) > 0.5)
+    moved = (after - before).sum(1)
+    return bool(np.abs(behind).max() <= steps * SAME and np.ptp(moved) > 0.5)

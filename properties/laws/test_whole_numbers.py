@@ -24,9 +24,9 @@ class IntegerFlow(nn.Module):
 
     event_shape = (2,)
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, slip: str = "", steps: int = 1) -> None:
         super().__init__()
-        self.slip = slip
+        self.slip, self.steps = slip, steps
         self.weight, self.mean = (
             nn.Parameter(torch.tensor([1.7, -0.9])),
             nn.Parameter(torch.zeros(2)),
@@ -35,7 +35,9 @@ class IntegerFlow(nn.Module):
     def shift(self, values: Any, place: int) -> Any:
         """A whole number, through which gradients pass straight."""
         t = 2 * torch.sin(self.weight[place] * values) + 0.3
-        return t if self.slip == "unrounded" else t + (torch.round(t) - t).detach()
+        if self.slip == "unrounded":
+            return t
+        return t + (torch.round(t * self.steps) / self.steps - t).detach()
 
     def forward(self, x: Any) -> Any:
         """Data to latents."""
@@ -87,10 +89,11 @@ def test_a_wrong_mass_is_accused(slip: str) -> None:
     assert check(IntegerFlow(slip), "density/samples-consistent", QUICK).status is Status.VIOLATED
 
 
+@pytest.mark.parametrize("steps", [1, 255, 256])
 @pytest.mark.parametrize(("slip", "whole"), [("", True), ("unrounded", False)])
-def test_steps_are_seen(slip: str, whole: bool) -> None:
-    """A map that is not rounded is judged as ever."""
-    target = registry.parse_target(f"{__file__}:IntegerFlow?event=2&slip={slip}")
+def test_steps_are_seen(slip: str, whole: bool, steps: int) -> None:
+    """A map that is not rounded, to whole numbers or to levels, is judged as ever."""
+    target = registry.parse_target(f"{__file__}:IntegerFlow?event=2&slip={slip}&steps={steps}")
     assert bool(loading.load(target).promises.get("whole-numbers")) is whole
 
 
