@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from flowref import check
+from flowref import check, registry
 from flowref.checking import Settings
+from flowref.loading.recipe import recipe_of
 from flowref.model import Status
 
 QUICK = Settings("quick")
@@ -105,6 +106,14 @@ def test_relatives_are_no_batch_norm(kind: Any, law: str) -> None:
 def test_what_only_bears_the_name_is_one(kind: Any, law: str) -> None:
     """A name alone excuses nothing."""
     assert check(kind(more=False), law, QUICK).status is Status.HOLDS
+
+
+@pytest.mark.parametrize(("more", "told"), [("true", True), ("false", False)])
+def test_the_line_says_why_it_is_not_judged_as_its_name_says(more: str, told: bool) -> None:
+    """Silence about a hundred laws would look like a pass."""
+    target = registry.parse_target(f"{__file__}:MovingBatchNorm?more={more}")
+    said = recipe_of(target).recognized.conventions
+    assert any("no batch norm" in one for one in said) == told
 
 
 def test_without_a_name_it_is_accused() -> None:
