@@ -153,7 +153,7 @@ PROMISES: Mapping[str, Promise] = _table(
     # Spared.
     Promise("estimator", FLAG, "its log-det is a random or truncated estimate", attribute=True),
     Promise("perturb", NUMBER, "its parameters are never moved", attribute=True, example="0"),
-    Promise("straight-through", FLAG, "gradients pass straight through a clamp on purpose"),
+    Promise("straight-through", FLAG, "gradients pass straight through a clamp or a rounding on purpose"),
     Promise("whole-numbers", FLAG, "it moves points by whole numbers, and gradients pass straight through its rounding"),
     Promise("truncated-domain", FLAG, "its formulas hold on a part of the support only"),
     Promise("varied-batches", FLAG, "no train batch has one row, equal rows or a constant feature"),

@@ -6,6 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from flowref.laws.bijection.search_reach import (
+    FAR,
+    beyond_draws,
+    latent_beyond_draws,
+    out_of_reach,
+    same_shape,
+)
 from flowref.laws.common.arithmetic import (
     TINY,
     back_inside,
@@ -23,19 +30,14 @@ ROUND_TRIP = "change of variables: a flow is a bijection; NICE (arXiv:1410.8516)
 # Slack, in nats, between what a log-det claims and what outputs that coincide bit for bit can mean.
 FLAT_SLACK = 10.0
 ULP = 2.0**-53
-# Points this far apart, relatively, count as not brought back; images this many units apart as the
-# same.
-FAR, FLAT = 1e-6, 16.0
+# Images this many units apart count as the same.
+FLAT = 16.0
 # Multiples of the way back at which a map that goes round takes the same value, a share of it at which
 # it does not, how far beside a point that is asked, and what counts as the same, relatively.
 TURNS, ASIDE, BESIDE, SAME = (-1.0, 2.0, 3.0), 0.381966, 0.0137, 1e-9
 # Events whose singular values are looked at, and how many times as large the smallest is where a map is
 # regular.
 FEW, REGULAR = 64, 1e6
-# A search need not reach farther than this where no domain is declared, nor where both a point and its
-# image lie beyond what any base draws, if it finds what lies on the way there, at these distances.
-REACH, DRAWN, ON_THE_WAY = 500.0, 16.0, (15.0, 8.0, 4.0)
-
 # An image beyond that says little of where it came from.
 ORDINARY = 1e8
 
@@ -45,82 +47,6 @@ def unit(flow: Flow) -> float:
     zero a point lies is no reason to go on.
     """
     return 2 * ULP if flow.dtype == "float64" else 2.0**-23
-
-
-def out_of_reach(flow: Invertible, x: Array, back: Array, context: Array | None) -> Array:
-    """Where a point of an undeclared domain lies so far out that the search of the inverse does not
-    reach it: it brings back points that lie farther still to the same place, or refuses them.
-    """
-    far = rows_max(x) >= REACH
-    if not searches(flow) or not far.any():
-        return np.zeros(len(x), dtype=bool)
-    lost = np.abs(back - x) > FAR * (1 + np.abs(x))
-    again = _brought_back(flow, 2 * x, context)
-    same = np.isnan(again) | (np.abs(again - back) <= FAR * (1 + np.abs(back)))
-    return np.asarray(far & (~lost | same).reshape(len(x), -1).all(1))
-
-
-def searches(flow: Flow) -> bool:
-    """Whether the inverse is a search over a domain that nobody declares."""
-    return bool(flow.promises.get("inverse-tolerance")) and not flow.facts.declared
-
-
-def beyond_draws(flow: Invertible, x: Array, end: Array, y: Array, context: Array | None) -> Array:
-    """Where a search misses a point that lies, as its image does, beyond what a base ever draws, and
-    brings back all that lies on the way there.
-    """
-    rows = np.flatnonzero(_missed(x, end) & (rows_max(x) >= DRAWN) & (rows_max(y) >= DRAWN))
-    found = np.zeros(len(x), dtype=bool)
-    if searches(flow) and len(rows):
-        given = None if context is None else context[rows]
-        way = [_shortened(x[rows], size) for size in ON_THE_WAY]
-        found[rows] = ~np.any([_missed(at, _brought_back(flow, at, given)) for at in way], axis=0)
-    return found
-
-
-def latent_beyond_draws(flow: Invertible, z: Array, again: Array, context: Array | None) -> Array:
-    """The same of latents, of which the search tells no point."""
-    rows = np.flatnonzero(_missed(z, again) & (rows_max(z) >= DRAWN))
-    found = np.zeros(len(z), dtype=bool)
-    if searches(flow) and len(rows):
-        given = None if context is None else context[rows]
-        missed = []
-        for size in ON_THE_WAY:
-            at = _shortened(z[rows], size)
-            x, _ = attempt(flow.inverse, at + 0.0, given)
-            y = None if x is None else attempt(flow.forward, x.value + 0.0, given)[0]
-            missed.append(_missed(at, np.full_like(at, np.nan) if y is None else y.value))
-        found[rows] = ~np.any(missed, axis=0)
-    return found
-
-
-def _shortened(points: Array, size: float) -> Array:
-    """Points on the way from 0 to some, as far out as that."""
-    shape = (-1, *[1] * (points.ndim - 1))
-    return points * (size / rows_max(points)).reshape(shape)
-
-
-def _missed(points: Array, back: Array) -> Array:
-    """Which rows do not come back."""
-    with np.errstate(invalid="ignore"):  # both may be infinite
-        near = np.abs(back - points) <= FAR * (1 + np.abs(points))
-    return np.asarray(~near.reshape(len(points), -1).all(1))
-
-
-def _brought_back(flow: Invertible, x: Array, context: Array | None) -> Array:
-    """Points after a round trip; not a number where one is refused."""
-    try:
-        return same_shape(
-            np.asarray(flow.inverse(flow.forward(x, context).value, context).value), x
-        )
-    except Exception:  # an iteration that gives up says so of all of a batch
-        if len(x) == 1:
-            return np.full_like(x, np.nan)
-    rows = [slice(row, row + 1) for row in range(len(x))]
-    given = [None if context is None else context[row] for row in rows]
-    return np.concatenate(
-        [_brought_back(flow, x[row], one) for row, one in zip(rows, given, strict=True)]
-    )
 
 
 def inverse_tolerance(flow: Flow, value: Array) -> Array:
@@ -301,11 +227,6 @@ def goes_round(flow: Bijection, x: Array, back: Array, context: Array | None) ->
     same = np.all([off(share) <= SAME for share in (1.0, *TURNS)], axis=0)
     away[away] = same & (off(ASIDE) > FAR)
     return away
-
-
-def same_shape(value: Array, like: Array) -> Array:
-    """The value, or nan everywhere if it has another shape: then nothing came back."""
-    return value if value.shape == like.shape else np.full(like.shape, np.nan)
 
 
 @law(

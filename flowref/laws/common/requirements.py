@@ -92,7 +92,7 @@ def in_double(flow: Flow) -> bool:
     return flow.dtype == "float64"
 
 
-@requires("its gradients are promised to pass straight through a clamp", waits=True)
+@requires("its gradients are promised to pass straight through a clamp or a rounding", waits=True)
 def true_gradients(flow: Flow) -> bool:
     """Clamps that let gradients through on purpose are documented by a promise."""
     return not flow.promises.get("straight-through")

@@ -1,0 +1,97 @@
+"""What an inverse that searches need not reach: points far out of a domain that nobody declares."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.arithmetic import rows_max
+from flowref.laws.common.outcomes import attempt
+from flowref.model import Array
+from flowref.model.abilities import Flow, Invertible
+
+# Points this far apart, relatively, count as not brought back.
+FAR = 1e-6
+# A search need not reach farther than this where no domain is declared, nor where both a point and its
+# image lie beyond what any base draws, if it finds what lies on the way there, at these distances.
+REACH, DRAWN, ON_THE_WAY = 500.0, 16.0, (15.0, 8.0, 4.0)
+
+
+def out_of_reach(flow: Invertible, x: Array, back: Array, context: Array | None) -> Array:
+    """Where a point of an undeclared domain lies so far out that the search of the inverse does not
+    reach it: it brings back points that lie farther still to the same place, or refuses them.
+    """
+    far = rows_max(x) >= REACH
+    if not searches(flow) or not far.any():
+        return np.zeros(len(x), dtype=bool)
+    lost = np.abs(back - x) > FAR * (1 + np.abs(x))
+    again = _brought_back(flow, 2 * x, context)
+    same = np.isnan(again) | (np.abs(again - back) <= FAR * (1 + np.abs(back)))
+    return np.asarray(far & (~lost | same).reshape(len(x), -1).all(1))
+
+
+def searches(flow: Flow) -> bool:
+    """Whether the inverse is a search over a domain that nobody declares."""
+    return bool(flow.promises.get("inverse-tolerance")) and not flow.facts.declared
+
+
+def beyond_draws(flow: Invertible, x: Array, end: Array, y: Array, context: Array | None) -> Array:
+    """Where a search misses a point that lies, as its image does, beyond what a base ever draws, and
+    brings back all that lies on the way there.
+    """
+    rows = np.flatnonzero(_missed(x, end) & (rows_max(x) >= DRAWN) & (rows_max(y) >= DRAWN))
+    found = np.zeros(len(x), dtype=bool)
+    if searches(flow) and len(rows):
+        given = None if context is None else context[rows]
+        way = [_shortened(x[rows], size) for size in ON_THE_WAY]
+        found[rows] = ~np.any([_missed(at, _brought_back(flow, at, given)) for at in way], axis=0)
+    return found
+
+
+def latent_beyond_draws(flow: Invertible, z: Array, again: Array, context: Array | None) -> Array:
+    """The same of latents, of which the search tells no point."""
+    rows = np.flatnonzero(_missed(z, again) & (rows_max(z) >= DRAWN))
+    found = np.zeros(len(z), dtype=bool)
+    if searches(flow) and len(rows):
+        given = None if context is None else context[rows]
+        missed = []
+        for size in ON_THE_WAY:
+            at = _shortened(z[rows], size)
+            x, _ = attempt(flow.inverse, at + 0.0, given)
+            y = None if x is None else attempt(flow.forward, x.value + 0.0, given)[0]
+            missed.append(_missed(at, np.full_like(at, np.nan) if y is None else y.value))
+        found[rows] = ~np.any(missed, axis=0)
+    return found
+
+
+def _shortened(points: Array, size: float) -> Array:
+    """Points on the way from 0 to some, as far out as that."""
+    shape = (-1, *[1] * (points.ndim - 1))
+    return points * (size / rows_max(points)).reshape(shape)
+
+
+def _missed(points: Array, back: Array) -> Array:
+    """Which rows do not come back."""
+    with np.errstate(invalid="ignore"):  # both may be infinite
+        near = np.abs(back - points) <= FAR * (1 + np.abs(points))
+    return np.asarray(~near.reshape(len(points), -1).all(1))
+
+
+def _brought_back(flow: Invertible, x: Array, context: Array | None) -> Array:
+    """Points after a round trip; not a number where one is refused."""
+    try:
+        return same_shape(
+            np.asarray(flow.inverse(flow.forward(x, context).value, context).value), x
+        )
+    except Exception:  # an iteration that gives up says so of all of a batch
+        if len(x) == 1:
+            return np.full_like(x, np.nan)
+    rows = [slice(row, row + 1) for row in range(len(x))]
+    given = [None if context is None else context[row] for row in rows]
+    return np.concatenate(
+        [_brought_back(flow, x[row], one) for row, one in zip(rows, given, strict=True)]
+    )
+
+
+def same_shape(value: Array, like: Array) -> Array:
+    """The value, or nan everywhere if it has another shape: then nothing came back."""
+    return value if value.shape == like.shape else np.full(like.shape, np.nan)
