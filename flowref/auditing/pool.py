@@ -75,8 +75,8 @@ class Broken:
 # A worker that has grown too far (`GROWN`) is replaced between two pairs: what earlier pairs left behind
 # is no fault of the next. But what the first pair about a target leaves is mostly the target, which
 # the next worker would have to load again: up to this share of the limit it stays, and the second may be
-# added to it.
-LOADED, ADDED = 0.7, 0.15
+# added to it, or twice as much as the target: another state of it, and a copy of one.
+LOADED, ADDED, AGAIN = 0.7, 0.15, 2
 # And one that has grown by this share is ended: it got round its own limit, which is told in time to
 # what asks for more, and costs no process.
 KILLED = 1.25
@@ -94,6 +94,7 @@ class Worker:
     baseline: int = 0
     pair: Pair | None = None
     last: Target | None = None
+    family: str = ""
     settled: tuple[Target, int] | None = None
     granted: int = 0
     used: float = 0.0
@@ -111,8 +112,10 @@ class Pairs(Protocol):
         """Pairs that were not handed out."""
         ...
 
-    def next(self, last: Target | None = None) -> Pair | None:
-        """A pair for a worker whose last one was about ``last``; None where none can start now."""
+    def next(self, last: Target | None = None, family: str | None = None) -> Pair | None:
+        """A pair for a worker whose last one was about ``last`` and a law of that ``family``; None
+        where none can start now.
+        """
         ...
 
     def ahead(self, last: Target | None = None) -> Pair | None:
@@ -174,7 +177,7 @@ class Pool:
             for worker in self.workers:
                 if not worker.ready or worker.pair is not None:
                     continue
-                pair = schedule.next(worker.last) or schedule.ahead(worker.last)
+                pair = schedule.next(worker.last, worker.family) or schedule.ahead(worker.last)
                 if pair is not None:
                     if not self._has_room(worker, pair):
                         if any(one.pair for one in self.workers):  # which may leave room
@@ -195,15 +198,17 @@ class Pool:
                 yield from self._watch(worker)
 
     def _has_room(self, worker: Worker, pair: Pair) -> bool:
-        """Whether the machine has what a pair asks for, beside what others may still come to take."""
-        if not pair.memory:
-            return True
+        """Whether the machine has what a pair asks for."""
+        return not pair.memory or self._leaves_room(worker, pair.memory)
+
+    def _leaves_room(self, worker: Worker, memory: int) -> bool:
+        """Whether the machine has so many mebibytes, beside what others may still come to take."""
         others = [one for one in self.workers if one.pair is not None]
         granted = sum(
             max(0, one.baseline + one.granted * MEBIBYTE - resident(one.process.pid))
             for one in others
         )
-        asked = pair.memory * MEBIBYTE - (resident(worker.process.pid) - worker.baseline)
+        asked = memory * MEBIBYTE - (resident(worker.process.pid) - worker.baseline)
         return asked + granted <= FREE_TAKEN * free()
 
     def _staff(self, schedule: Pairs) -> None:
@@ -238,13 +243,15 @@ class Pool:
 
     def _give(self, worker: Worker, pair: Pair) -> None:
         worker.pair, worker.last, worker.began = pair, pair.target, time.monotonic()
-        worker.granted = self.limits.granted(pair)
+        worker.family = pair.law.family if pair.law else ""
+        room = pair.memory or (pair.room if self._leaves_room(worker, pair.room) else 0)
+        worker.granted = max(room, self.limits.granted(pair))
         before = usage(worker.process.pid)
         worker.used = 0.0 if before is None else before.seconds
         worker.spent, worker.awake = 0.0, worker.began
         how = replace(self.settings, memory=pair.memory) if pair.memory else self.settings
         how = how if pair.case is None else Replay(pair.case, how)
-        order = (pair.target, pair.law.id if pair.law else None, how, pair.memory)
+        order = (pair.target, pair.law.id if pair.law else None, how, room)
         assert worker.process.stdin is not None
         with contextlib.suppress(OSError):  # it died meanwhile: the watch will see it
             worker.process.stdin.write(pickle.dumps(order))
@@ -336,7 +343,8 @@ class Pool:
         if worker.last is not None and (worker.settled is None or worker.settled[0] != worker.last):
             worker.settled = worker.last, size
         loaded = 0 if worker.settled is None else worker.settled[1]
-        own = min(loaded + ADDED * limit, worker.baseline + LOADED * limit)
+        added = max(ADDED * limit, AGAIN * (loaded - worker.baseline))
+        own = min(loaded + added, worker.baseline + LOADED * limit)
         return bool(worker.baseline) and size > max(worker.baseline + GROWN * limit, own)
 
     def _overweight(self, worker: Worker, share: float) -> bool:

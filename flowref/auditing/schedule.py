@@ -39,6 +39,8 @@ class Pair:
 
     ``case``: measure this recorded case again, instead of searching. ``memory``: mebibytes that it may
     take, where they are more than those of other pairs; ``refused``: the verdict that asks for them.
+    ``room``: mebibytes that others of the target had to have, which it may take as well where the
+    machine has them free; it is planned as if it did not.
     ``ahead``: a probe beside another, by a worker that has nothing else to do and would load the target next.
     """
 
@@ -48,6 +50,7 @@ class Pair:
     memory: int = 0
     refused: Verdict | None = None
     ahead: bool = False
+    room: int = 0
 
     def __str__(self) -> str:
         return f"{self.target} {self.law.id if self.law else '(loading)'}"
@@ -80,6 +83,9 @@ class _Group:
     used: Counter[str] = field(default_factory=Counter)
     returned: int = 0
     measured: Counter[str] = field(default_factory=Counter)
+    at_work: Counter[str] = field(default_factory=Counter)
+    room: int = 0
+    slow: bool = False
 
     def note(self, law: Law, status: Status) -> None:
         """A law broke the process, or came back."""
@@ -108,6 +114,17 @@ class _Group:
     def neediest(self) -> Law:
         """The next law of the family that was measured least."""
         return min(self.pending, key=lambda law: self.measured[law.family])
+
+    def nearest(self, family: str) -> Law:
+        """The next law for a worker that measured one of that family last: laws of a family ask for
+        the same calls, of which it keeps the results; then a family that no other worker is at.
+        """
+        dear = DEAR if self.slow else frozenset[str]()
+        late = bool(dear & self.pending[0].needs)
+        rest = [law for law in self.pending if bool(dear & law.needs) is late]
+        own = (law for law in rest if law.family == family)
+        others = (law for law in rest if self.at_work[law.family] < 1)
+        return next(own, None) or next(others, None) or rest[0]
 
     @property
     def round(self) -> int:
@@ -173,15 +190,15 @@ class Schedule:
         waiting = sum(len(group.pending) + len(group.cases) for group in self.groups.values())
         return waiting + len(self.late)
 
-    def next(self, last: Target | None = None) -> Pair | None:
-        """The next pair for a worker whose last pair was about ``last``; None where nothing can
-        start now.
+    def next(self, last: Target | None = None, family: str | None = None) -> Pair | None:
+        """The next pair for a worker whose last pair was about ``last``, and a law of that
+        ``family`` where there are several workers; None where nothing can start now.
         """
         own = self.groups.get(last) if last is not None else None
         if own is not None and own.state == "ready" and own.cases:
             return self._replay(own)
         if own is not None and own.state == "ready" and own.pending and not self._ahead(own):
-            return self._take(own)
+            return self._take(own, family)
         for group in self.groups.values():
             if group.state == "new" and (group.pending or group.cases):
                 group.state = "probing"
@@ -196,7 +213,7 @@ class Schedule:
             return self._postponed(last)
         if self.hurried:
             return self._take(min(ready, key=lambda group: group.round))
-        return self._take(max(ready, key=lambda group: len(group.pending)))
+        return self._take(max(ready, key=lambda group: len(group.pending)), family)
 
     def ahead(self, last: Target | None = None) -> Pair | None:
         """A target that another worker is loading, and of which there will be enough to do for a worker
@@ -217,20 +234,25 @@ class Schedule:
             for other in self.groups.values()
         )
 
-    def _take(self, group: _Group) -> Pair:
+    def _take(self, group: _Group, family: str | None = None) -> Pair:
         group.running += 1
         law = group.neediest if self.hurried else group.pending[0]
+        if family is not None and not self.hurried:
+            law = group.nearest(family)
         group.pending.remove(law)
+        group.at_work[law.family] += 1
         if self.hurried:  # another worker takes another family
             group.measured[law.family] += 1
-        return Pair(group.target, law)
+        return Pair(group.target, law, room=group.room)
 
     def postpone(self, pair: Pair, refused: Verdict, memory: int) -> None:
         """A pair needs so many mebibytes: it comes again when all else was handed out."""
         group = self.groups[pair.target]
         group.running = max(0, group.running - 1)
-        if self.hurried and pair.law is not None and not pair.memory:
-            group.measured[pair.law.family] -= 1
+        group.room = max(group.room, memory)
+        if pair.law is not None and not pair.memory:
+            group.at_work[pair.law.family] -= 1
+            group.measured[pair.law.family] -= self.hurried
         self.late.append(replace(pair, memory=memory, refused=refused))
 
     def _postponed(self, last: Target | None) -> Pair | None:
@@ -262,6 +284,7 @@ class Schedule:
             group.cases.appendleft(pair)
             return
         group.pending.appendleft(pair.law)
+        group.at_work[pair.law.family] -= 1
         if self.hurried:
             group.measured[pair.law.family] -= 1
 
@@ -279,14 +302,17 @@ class Schedule:
         group = self.groups[target]
         group.state = "ready"
         if seconds > SLOW:
+            group.slow = True
             group.pending = deque(sorted(group.pending, key=lambda law: bool(DEAR & law.needs)))
 
     def enter(self, verdict: Verdict, target: Target) -> Iterator[Verdict]:
         """A pair is done: yields its verdict, and those of the pairs that it keeps from running."""
         group = self.groups[target]
         group.running = max(0, group.running - 1)
+        family = verdict.law.partition("/")[0]
+        group.at_work[family] -= 1
         if self.hurried and verdict.status is Status.NOT_APPLICABLE:  # which took no time
-            group.measured[verdict.law.partition("/")[0]] -= 1
+            group.measured[family] -= 1
         yield verdict
         group.note(self.laws[verdict.law], verdict.status)
         if verdict.status not in STRIKING:

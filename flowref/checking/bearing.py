@@ -41,20 +41,30 @@ def _bearable(target: Target, scales: Sequence[float], history: History) -> floa
     if history != "warm":  # what is moved farther there is not tried again
         most = bearable(target, scales)
         scales = [scale for scale in scales if scale <= most]
+    known: dict[float, tuple[float, bool]] = {}
     imaged, growth = 0.0, 0.0
+
+    def tried(scale: float) -> tuple[float, bool]:
+        if scale not in known:
+            try:
+                condition = Condition(scale=scale, history=history)
+                known[scale] = ordinary(loading.load(target, condition))
+            except Exception:  # it cannot be built or called so
+                known[scale] = math.nan, False
+        return known[scale]
+
     for scale in scales:
         if growth * scale > HOPELESS * math.log(LARGEST):
             continue
-        try:
-            size, back = ordinary(loading.load(target, Condition(scale=scale, history=history)))
-        except Exception:  # it cannot be built or called so
-            continue
+        size, back = tried(scale)
         if size <= LARGEST and back:
             return scale
         if size <= LARGEST:
             imaged = imaged or scale
         if size > LARGEST:
             growth = math.log(min(size, ENORMOUS)) / scale
+        elif math.isnan(size) and not tried(min(scales))[0] <= LARGEST:  # it tells no growth
+            return imaged
     return imaged
 
 

@@ -76,10 +76,10 @@ class Plan:
     def enough(self, tally: Tally, spent: Means, settings: Settings) -> bool:
         """Whether another batch like those so far would take more than is planned; several times as
         much where nothing was decided yet, which the second batch may do whatever it takes: it has
-        other weights.
+        other weights, which add no ability where one turned out to be missing.
         """
         held = tally.points[HELD] > 0
-        if self.rows is None or tally.batches < (1 if held else 2):
+        if self.rows is None or tally.batches < (1 if held or tally.unsupported else 2):
             return False
         times = 1.0 if held else UNDECIDED_YET
         return spent.spent * (tally.batches + 1) / tally.batches > times * settings.planned

@@ -397,6 +397,27 @@ def test_a_worker_stays_with_its_target() -> None:
     assert schedule.next(two) == Pair(one, laws[0])
 
 
+def test_workers_of_one_target_keep_to_families_of_their_own() -> None:
+    """Laws of a family ask for the same calls, whose results a worker keeps; whoever is done with one
+    takes the next at which nobody is.
+    """
+    laws = select_laws(("bijection/finite", "bijection/injective", "mode/*", "state/registered"))
+    target = Target("user", "a.py:one")
+    schedule = Schedule([target], laws)
+    assert schedule.next() == Pair(target, None)
+    schedule.loaded(target)
+    seen: list[list[Pair]] = [[], []]
+    for turn in range(6):
+        own = seen[turn % 2]
+        if own:
+            list(schedule.enter(own[-1].verdict(Status.HOLDS, ""), target))
+        pair = schedule.next(target, own[-1].law.family if own and own[-1].law else "")
+        assert pair is not None
+        own.append(pair)
+    families = [[pair.law.family for pair in own if pair.law] for own in seen]
+    assert families == [["bijection", "bijection", "state"], ["mode", "mode", "mode"]]
+
+
 def test_selection_sets_mistakes_aside() -> None:
     """A bad spec becomes a sentence, repetitions are dropped, and defaults go to those who do not
     say otherwise.

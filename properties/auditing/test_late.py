@@ -15,8 +15,9 @@ from flowref.auditing import pool, running, usage
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.pool import Limits
 from flowref.auditing.running import conduct
-from flowref.auditing.schedule import Schedule
+from flowref.auditing.schedule import Pair, Schedule
 from flowref.auditing.selection import select_laws
+from flowref.checking import Settings
 from flowref.cli import main
 from flowref.model import Status, Target, Verdict
 from flowref.model.means import MEBIBYTE
@@ -95,6 +96,34 @@ def test_what_waits_when_an_audit_ends_keeps_its_verdict() -> None:
     assert refused in ended
     assert len(ended) == len(LAWS)
     assert not schedule.left
+
+
+def test_what_one_pair_needed_others_of_its_target_have_room_for() -> None:
+    """They are planned as before, and need not be measured twice for want of room."""
+    one, two = Target("user", "a.py:one"), Target("user", "a.py:two")
+    schedule = Schedule([one, two], select_laws(LAWS))
+    for target in (one, two):
+        assert schedule.next() == Pair(target, None)
+        schedule.loaded(target)
+    pair = schedule.next(one)
+    assert pair is not None and pair.room == 0
+    schedule.postpone(pair, pair.verdict(Status.INCONCLUSIVE, "--memory 1024"), 1024)
+    rooms = [later.room for later in (schedule.next(one), schedule.next(two)) if later is not None]
+    assert rooms == [1024, 0]
+
+
+@pytest.mark.parametrize(("free", "granted"), [(8 * 1024, 1024), (512, 300)])
+def test_room_is_granted_where_the_machine_has_it(
+    free: int, granted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere the pair has what every pair has, and is not held back."""
+    monkeypatch.setattr(pool, "free", lambda: free * MEBIBYTE)
+    target, law = Target("user", "hostile/demanding.py:demanding"), select_laws(LAWS)[0]
+    with pool.Pool(1, Settings(), Limits(memory=300)) as workers:
+        worker = workers._start()
+        workers.workers.append(worker)
+        workers._give(worker, Pair(target, law, room=1024))
+        assert worker.granted == granted
 
 
 def test_memory_is_read_from_the_system() -> None:

@@ -57,6 +57,31 @@ def test_weights_are_moved_as_far_as_images_stay_ordinary(
     assert bearable(TARGET, SCALES) == expected
 
 
+@pytest.mark.parametrize(
+    ("bears", "tried", "expected"),
+    [(0.0, [0.3, 0.01], 0.0), (0.03, [0.3, 0.01, 0.1, 0.03], 0.03)],
+)
+def test_an_image_without_numbers_is_asked_at_the_smallest_step_next(
+    bears: float, tried: list[float], expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tells no growth: what has none even there is built twice, and not for each step."""
+    shelf = Shelf()
+
+    def build(condition: Condition) -> Subject:
+        worth = 1.0 if condition.scale <= bears else np.nan
+
+        def forward(x: Array, context: Array | None = None) -> Mapped:
+            return Mapped(x * worth, np.zeros(len(x)))
+
+        return Subject(name="lost", facts=Facts((4,)), calls={"forward": forward})
+
+    shelf.put(build)
+    monkeypatch.setattr(loading, "load", shelf.load)
+    monkeypatch.setattr(loading, "recipe_of", lambda target: shelf)
+    assert bearable(TARGET, MOVED) == expected
+    assert [condition.scale for condition in shelf.loaded] == tried
+
+
 @pytest.mark.parametrize(("depth", "tried"), [(100, [0.3, 0.1]), (1000, [0.3, 0.03])])
 def test_a_perturbation_that_enlarges_beyond_hope_is_not_tried(
     depth: int, tried: list[float], monkeypatch: pytest.MonkeyPatch

@@ -293,21 +293,41 @@ def move(obj: Any, scale: float, seed: int, only: str = "") -> None:
     to one of them.
     """
     with torch.no_grad():
-        for parameter, step in directions(obj, seed, only):
-            parameter.add_((scale * step).to(parameter.dtype))
+        for parameter, step in _drawn(obj, seed, only):
+            scaled, count = (scale * step).to(parameter.dtype), parameter.numel()
+            if count > BLOCK and parameter.is_contiguous():  # what repeats need not be written out
+                flat, whole = parameter.view(-1), count // BLOCK * BLOCK
+                flat[:whole].view(-1, BLOCK).add_(scaled)
+                flat[whole:].add_(scaled[: count - whole])
+            else:
+                parameter.add_(_repeated(scaled, parameter))
 
 
 def directions(obj: Any, seed: int, only: str = "") -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Every trainable parameter with its part of a seeded standard normal direction, in float64; or
     one of them.
     """
+    for parameter, step in _drawn(obj, seed, only):
+        yield parameter, _repeated(step, parameter)
+
+
+def _drawn(obj: Any, seed: int, only: str) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Every trainable parameter, or one of them, with what is drawn of its direction: of large ones a
+    block, which repeats.
+    """
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in trainable(obj):
-        count = parameter.numel()
-        step = torch.randn(min(count, BLOCK), generator=generator, dtype=torch.float64)
+        count = min(parameter.numel(), BLOCK)
+        step = torch.randn(count, generator=generator, dtype=torch.float64)
         if only in ("", name):
-            repeated = step.repeat(-(-count // BLOCK))[:count] if count > BLOCK else step
-            yield parameter, repeated.view(parameter.shape)
+            yield parameter, step
+
+
+def _repeated(step: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """What was drawn in the shape of a parameter."""
+    count = parameter.numel()
+    whole = step.repeat(-(-count // BLOCK))[:count] if count > BLOCK else step
+    return whole.view(parameter.shape)
 
 
 def set_mode(obj: Any, training: bool) -> None:

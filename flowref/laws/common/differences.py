@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 # Steps, as powers of two; and those of wide networks, whose kinks lie closer together.
-EXPONENTS, FINE = (-8, -11, -14, -17), (-17, -20, -23)
+EXPONENTS, FINE = (-8, -11, -14, -17), (-19, -23, -27)
 # Where the finest two steps agree so well, relatively, with each other and with what is claimed, they are
 # believed, and coarser ones have nothing to say.
 AGREED = 1e-9

@@ -23,8 +23,9 @@ from flowref.model import EXACT, Array, Batch, Residual, Subject, Unsupported, l
 from flowref.model.abilities import Flow, Living, Parametric, offers
 from flowref.model.steps import Eval, Learn, Train, Weights
 
-# Values beyond this, and estimates that are not this sharp, decide nothing.
-LARGEST, SHARP = 1e3, 1e-3
+# Values beyond this, or log-densities beyond so many nats for each entry, and estimates that are not this
+# sharp, decide nothing.
+LARGEST, NATS, SHARP = 1e3, 10.0, 1e-3
 # What a backward pass may leave out that integrates or solves anew, as adjoints and quadratures do;
 # a branch that is detached leaves out more.
 APPROXIMATE = 1e-4
@@ -69,7 +70,8 @@ class Slope:
         rows = len(probe.points)
         value = np.asarray(out.value, dtype=np.float64)
         size = np.abs(value).reshape(rows, -1).max(1, initial=0.0)
-        self.usable = finite(out, rows) & (size < LARGEST)
+        largest = max(LARGEST, NATS * probe.points[0].size) if value.ndim == 1 else LARGEST
+        self.usable = finite(out, rows) & (size < largest)
         weights = directions(value.shape, seed + 1) if value.ndim > 1 else np.ones(value.shape)
         shape = (-1, *[1] * (value.ndim - 1))
         self.weights = np.where(self.usable.reshape(shape), weights, 0.0)
@@ -140,7 +142,7 @@ def name_culprits(subject: Subject, point: Batch) -> tuple[dict[str, Any], str]:
     arbitrate=name_culprits,
     source="torch.autograd.gradcheck; a detached, rounded or .item() branch trains another function than it computes",
     pointwise=True,
-    version=3,
+    version=4,
 )
 def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
     r"""Autograd's derivative of what the normalizing call and log_prob return, with respect to the

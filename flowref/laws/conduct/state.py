@@ -41,8 +41,9 @@ from flowref.model.steps import (
 Steps = Sequence[Step[Any]]
 # How far an optimizer is imagined to move the parameters between two calls.
 NUDGE = 0.3
-# And where what comes back would be no number, or larger than that, as of wide nets, which bear less.
-SLIGHT, MOST = 0.01, 1e6
+# And where what comes back would be no number, or larger than that, as of wide nets, which bear less; and
+# of large events, of which it is not asked.
+SLIGHT, TINY, MOST = 0.01, 0.001, 1e6
 # Of so many seeds it is kept what was asked of an object, which noise asks for again.
 KEPT = 16
 _ASKED: dict[int, tuple[weakref.ref[Any], bool]] = {}
@@ -60,15 +61,13 @@ def not_fixed(flow: Flow) -> bool:
 
 def nudge(flow: Living, batch: Batch) -> Nudge:
     """An optimizer's step: one that leaves ordinary points numbers that can be compared."""
+    if math.prod(flow.event_shape) > LARGE:
+        return Nudge(batch.seed, TINY)
     return Nudge(batch.seed, NUDGE if _bears(flow, batch.seed) else SLIGHT)
 
 
 def _bears(flow: Living, seed: int) -> bool:
-    """Whether calls of an ordinary point give numbers of ordinary size after a large step. Of large events
-    it is not asked, since that takes long.
-    """
-    if math.prod(flow.event_shape) > LARGE:
-        return False
+    """Whether calls of an ordinary point give numbers of ordinary size after a large step."""
     if (known := _ASKED.get(seed)) is not None and known[0]() is flow:
         return known[1]
     rng = np.random.default_rng(seed)

@@ -14,8 +14,8 @@ from flowref.model import EXACT, Array, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Sampler
 
 # How many samples are asked for: squeezed axes show where there is one, swapped ones where there are
-# as many as coordinates. Fewer where each is solved step by step.
-NUMBERS, DEAR_NUMBERS = (1, 2, 5), (1, 2)
+# as many as coordinates. Fewer where each is solved step by step, and those that other laws draw as well.
+NUMBERS, DEAR_NUMBERS = (1, 2, 5), (1, 4)
 # How many samples are searched for what is no number, twice, and how many of them are chance: a uniform
 # number in single precision is zero once in sixteen million draws.
 SEARCHED, CHANCE = 8_000, 2
