@@ -11,13 +11,15 @@ from flowref.laws.common.outcomes import attempt
 from flowref.laws.contribution.calls import Given, contribution
 from flowref.laws.contribution.filling import filled
 from flowref.laws.contribution.integral import ERRORS, few_entries
+from flowref.laws.contribution.leaning import Leaning, leaning
 from flowref.laws.contribution.places import whole
 from flowref.laws.contribution.sets import drawn_on, whole_entries
 from flowref.model import STATISTICAL, Array, Batch, Residual, Support, Undecidable, law
 from flowref.model.abilities import TwoWay
 
-# Points of the two stages around each of so many pairs, and those by which widths are found.
-STAGES, PAIRS, FEW = (16_000, 80_000), 8, 400
+# Points of the two stages around each of so many pairs, those by which widths are found, and those that tell
+# how latents lean.
+STAGES, PAIRS, FEW, SOME = (16_000, 80_000), 8, 400, 4000
 # From this share of what accuses on the second stage is looked at, which alone accuses.
 CONSPICUOUS = 0.5
 # So many calls draw them: what one call draws for all of its rows, as a number of terms, varies between
@@ -36,13 +38,27 @@ LEAST = 1e-6
 
 class Bump(NamedTuple):
     """A pair, and the deviations of normal bumps around it; of whole data there is none, and of whole
-    latents it is 0.
+    latents it is 0. Or how latents lean there.
     """
 
     x: Array
     z: Array
     wide_x: Array | None
     wide_z: Array
+    lean: Leaning | None = None
+
+    def latents(self, inside: Support, count: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Latents as the bump has them, and which of them lie in a set; the others are that of the pair."""
+        if self.lean is None:
+            return _near(inside, self.z, self.wide_z, count, rng)
+        drawn = self.lean.draw(count, rng).reshape(count, *self.z.shape)
+        return _kept(inside, drawn, self.z)
+
+    def log_prob(self, z: Array) -> Array:
+        """How high the bump is at latents, in logarithms."""
+        if self.lean is None:
+            return _log_normal(z, self.z, self.wide_z)
+        return self.lean.log_prob(z.reshape(len(z), -1))
 
 
 # A bump that so small a share of draws meets is none that they tell of.
@@ -71,7 +87,7 @@ class Means(NamedTuple):
     effort=2,
     size=1,
     applies=few_entries,
-    version=3,
+    version=4,
     source="V = log p(x | z) - log q(z | x) (Nielsen et al., arXiv:2007.02731): q(z | x) e^V is p(x | z), at "
     "each pair, so that a bump around one has one mass",
 )
@@ -145,8 +161,24 @@ def around(flow: TwoWay, inside: Support, seed: int) -> list[Bump]:
         ):
             continue
         bumps.append(Bump(x, z, None if discrete else over, narrow))
+    if discrete and not counted.any():
+        bumps += leaning_bumps(flow, data[: half * half], seed + 6)
     if not bumps:
         raise Undecidable("what it draws does not spread in every coordinate")
+    return bumps
+
+
+def leaning_bumps(flow: TwoWay, data: Array, seed: int) -> list[Bump]:
+    """Around a few different data, each of whole numbers, bumps that lean as their latents do: of many entries
+    that depend on each other few fall into a bump that does not.
+    """
+    bumps: list[Bump] = []
+    for x in np.unique(data, axis=0)[: PAIRS // 2]:
+        z = np.asarray(flow.push(_repeated(x, SOME), seed, None).value, dtype=np.float64)
+        flat = z[np.isfinite(z).reshape(SOME, -1).all(1)].reshape(-1, math.prod(z.shape[1:]))
+        lean = leaning(flat, np.random.default_rng(seed + 1)) if 2 * len(flat) > SOME else None
+        if lean is not None:
+            bumps.append(Bump(x, z[0], None, np.zeros(z.shape[1:]), lean))
     return bumps
 
 
@@ -186,10 +218,10 @@ def drawn(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> t
     if refused:
         raise Undecidable(f"forward refuses ordinary points ({refused})")
     z, v = np.asarray(out.value, dtype=np.float64), contribution(out, count)
-    there = v + _log_normal(z, bump.z, bump.wide_z) - log_r
+    there = v + bump.log_prob(z) - log_r
     with np.errstate(over="ignore"):
         weights = np.where(usable & _holds(inside, z), np.exp(there), 0.0)
-    latents, good = _near(inside, bump.z, bump.wide_z, count, rng)
+    latents, good = bump.latents(inside, count, rng)
     back = pulled(flow, latents, seed + 2)
     if bump.wide_x is None:
         heights = (back == bump.x).reshape(count, -1).all(1).astype(np.float64)
@@ -230,7 +262,11 @@ def _near(
     support: Support, center: Array, wide: Array, count: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Normal points around one, and which of them lie in a set; the others are that one itself."""
-    x = center + wide * rng.standard_normal((count, *center.shape))
+    return _kept(support, center + wide * rng.standard_normal((count, *center.shape)), center)
+
+
+def _kept(support: Support, x: Array, center: Array) -> tuple[Array, Array]:
+    """Points, that one in the place of those outside a set, and which lie in it."""
     inside = _holds(support, x)
     return np.where(inside.reshape(-1, *[1] * center.ndim), x, center), inside
 

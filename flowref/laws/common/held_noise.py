@@ -1,0 +1,161 @@
+"""Derivatives of random numbers in parameters, with their noise held: by autograd, and by differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt
+from flowref.model import Array, Batch, Undecidable, Unsupported
+from flowref.model.abilities import Parametric
+
+# So many points of ordinary size stand in a batch, each in so many groups of rows, of which each has a
+# derivative of its own.
+POINTS, GROUPS, EACH = 4, 24, 4
+# From this share of what accuses on so many times as many rows decide.
+CONSPICUOUS, AGAIN = 0.3, 16
+ORDINARY = 4.0
+# The step of differences, how well two of them have to agree, and what autograd may be off by.
+STEP, AGREE, CLOSE = 1e-5, 1e-3, 1e-4
+# Parameters are moved so far to both sides, in so many steps, over one of which a number jumps that changes by
+# so many times what it does over the two beside it, and by so much.
+# Of the largest changes so many are halved so often: a jump is none that is spread.
+FAR, STEPS, JUMP, CHANGE, CANDIDATES, HALVINGS = 0.3, 24, 10.0, 1e-3, 3, 12
+# Standard errors over groups, and the share of the mean derivative, that the mean of what autograd misses
+# may have: a score that is left out on purpose is zero on average.
+ERRORS, SHARE = 8.0, 0.02
+
+
+class Slopes(NamedTuple):
+    """Of a few points of a batch the mean derivative by autograd and by differences, the size of the latter,
+    the standard error of the mean of what they differ by, and what that may be.
+    """
+
+    chosen: Array
+    recorded: Array
+    measured: Array
+    size: Array
+    error: Array
+    allowed: Array
+
+    @property
+    def gaps(self) -> Array:
+        """How far the two are apart."""
+        return np.asarray(np.abs(self.recorded - self.measured))
+
+    def placed(self, values: Array, rows: int) -> Array:
+        """Numbers of these points in a batch of so many rows, 0 elsewhere."""
+        out = np.zeros(rows)
+        out[self.chosen] = values
+        return out
+
+
+def slopes_of(
+    flow: Parametric, name: str, batch: Batch, read: Callable[[Any, int], Array]
+) -> Slopes:
+    """Those of what ``read`` takes from a call of that name; what is conspicuous is measured on more rows,
+    which decide.
+    """
+    chosen = ordinary(batch.x)
+    found = _compared(chosen, *trained(flow, name, batch, chosen, EACH, read))
+    if not (found.gaps > CONSPICUOUS * found.allowed).any():
+        return found
+    if jumps(flow, name, batch, chosen, read):
+        raise Undecidable(
+            "what it draws jumps where parameters move, so that its noise is not held"
+        )
+    return _compared(chosen, *trained(flow, name, batch, chosen, AGAIN * EACH, read))
+
+
+def _compared(chosen: Array, recorded: Array, measured: Array) -> Slopes:
+    gaps, size = recorded - measured, np.abs(measured).mean(1)
+    error = gaps.std(1, ddof=1) / np.sqrt(GROUPS)
+    allowed = np.maximum(ERRORS * error, np.maximum(SHARE * size, CLOSE * (1 + size)))
+    return Slopes(chosen, recorded.mean(1), measured.mean(1), size, error, allowed)
+
+
+def jumps(
+    flow: Parametric, name: str, batch: Batch, chosen: Array, read: Callable[[Any, int], Array]
+) -> bool:
+    """Whether some row jumps while parameters move. What rejects some of its draws does, as of a gamma
+    distribution: its slopes between jumps are not those of its mean, which gradients of samples may be of.
+    """
+    index = np.repeat(chosen, GROUPS * AGAIN * EACH)
+    context = None if batch.context is None else batch.context[index]
+    inputs, rows = (name, batch.x[index], context, batch.seed), len(index)
+
+    def moved(t: float) -> Array:
+        return read(flow.along(*inputs, t), rows)
+
+    places = np.linspace(-FAR, FAR, 2 * STEPS)
+    path = np.stack([moved(t) for t in places])
+    with np.errstate(invalid="ignore"):
+        change = np.abs(np.diff(path, axis=0))
+        beside = np.maximum(change[:-2], change[2:])
+        sudden = change[1:-1] > np.maximum(JUMP * beside, CHANGE * (1 + np.abs(path[1:-2])))
+    size = np.where(sudden, change[1:-1], 0.0)
+    for at in np.argsort(size, axis=None)[::-1][:CANDIDATES]:
+        step, row = np.unravel_index(at, size.shape)
+        if size[step, row] and _at_once(moved, places[step + 1], places[step + 2], int(row)):
+            return True
+    return False
+
+
+def _at_once(moved: Callable[[float], Array], low: float, high: float, row: int) -> bool:
+    """Whether a row changes between two places over as short a way as halving finds."""
+    before, after = moved(low)[row], moved(high)[row]
+    whole = abs(after - before)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        there = moved(middle)[row]
+        if abs(there - before) > abs(after - there):
+            high, after = middle, there
+        else:
+            low, before = middle, there
+    return bool(abs(after - before) > whole / 2)
+
+
+def trained(
+    flow: Parametric,
+    name: str,
+    batch: Batch,
+    chosen: Array,
+    each: int,
+    read: Callable[[Any, int], Array],
+) -> tuple[Array, Array]:
+    """The derivative at the chosen points in groups of so many rows, by autograd and by differences."""
+    index = np.repeat(chosen, GROUPS * each)
+    context = None if batch.context is None else batch.context[index]
+    inputs, rows = (name, batch.x[index], context, batch.seed), len(index)
+
+    def moved(t: float) -> Array:
+        return read(flow.along(*inputs, t), rows)
+
+    slopes, again = ((moved(h) - moved(-h)) / (2 * h) for h in (STEP, 2 * STEP))
+    with np.errstate(invalid="ignore"):
+        # Rows at which something is decided by noise jump; they say nothing of slopes.
+        usable = np.isfinite(slopes) & (np.abs(slopes - again) <= AGREE * (1 + np.abs(slopes)))
+    measured, recorded = np.zeros((2, len(chosen), GROUPS))
+    for point, group in np.ndindex(len(chosen), GROUPS):
+        start = (point * GROUPS + group) * each
+        members = start + np.flatnonzero(usable[start : start + each])
+        if not len(members):
+            raise Undecidable("differences of what it draws do not settle")
+        weights = np.zeros(rows)
+        weights[members] = 1 / len(members)
+        slope, refused = attempt(flow.slope, *inputs, weights)
+        if refused or not np.isfinite(slope):
+            raise Unsupported(f"it cannot be differentiated here ({refused or slope})")
+        measured[point, group], recorded[point, group] = slopes[members].mean(), slope
+    return recorded, measured
+
+
+def ordinary(x: Array) -> Array:
+    """The places of a few points that are not far out: there derivatives are of one size."""
+    size = np.abs(x.reshape(len(x), -1)).max(1)
+    good = np.flatnonzero(np.isfinite(size) & (size <= max(ORDINARY, float(np.median(size)))))
+    if not len(good):
+        raise Undecidable("no point is of ordinary size")
+    return good[:POINTS]
