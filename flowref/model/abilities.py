@@ -177,6 +177,22 @@ class Traced(Flow, Protocol):
     def own(self) -> Callable[..., Mapped]: ...
 
 
+class Widening(Protocol):
+    """What was drawn wider in calls."""
+
+    def log_weights(self, rows: int) -> Array | None:
+        """The logarithm of how much each row counts, ``(rows,)``; None where it is not known which noise is
+        whose, or there is none.
+        """
+
+
+class Widened(Flow, Protocol):
+    """A flow whose calls can be made with wider noise: ``widened(factor)``."""
+
+    @property
+    def widened(self) -> Callable[[float], AbstractContextManager[Widening]]: ...
+
+
 class Narrowed(Flow, Protocol):
     """A flow whose calls can be made in float32 with 64-bit types on and off:
     ``single(call, x, context, wide)``.

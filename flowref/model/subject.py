@@ -81,6 +81,8 @@ class Subject:
     ("inverse", e).
     ``noise(seed, magnitude)``: context manager under which all of this is randomly rounded;
     ``rounding()``: whether it is now; ``built()``: the number of the object that is called now.
+    ``widened(factor)``: context manager under which normal noise within calls is so many times as wide; it
+    gives a `Widening`, which tells how much rows count. None where that is not offered.
     ``rounded_build(seed, magnitude)``: context manager under which calls are those of an object that
     was randomly rounded while it was built; it gives whether that is another object.
     ``keyed``: whether what it draws is decided by a random key, and by nothing else.
@@ -120,6 +122,7 @@ class Subject:
     arrange: Callable[..., Mapped] | None = None
     noise: Callable[[int, float], AbstractContextManager[None]] | None = None
     rounded_build: Callable[[int, float], AbstractContextManager[bool]] | None = None
+    widened: Callable[[float], AbstractContextManager[Any]] | None = None
     rounding: Callable[[], bool] = bool
     built: Callable[[], int] = int
     usual: Callable[[], AbstractContextManager[None]] = nullcontext

@@ -98,6 +98,8 @@ def evaluate(live: Live, name: str, x: Array, context: Array | None = None) -> M
     def anew(stream: int) -> Mapped:
         return evaluate_anew(live, name, x, context, stream)
 
+    if live.widening is not None:
+        return evaluate_anew(live, name, x, context)
     dear = linear_noise.replaceable(live, name)
     if dear and live.rounding is not None:
 

@@ -70,6 +70,8 @@ class Live:
     calls: int = 0
     stream: int = 0
     counting: bool = False
+    # What makes the noise of calls wider, while that is asked for (see `widening`).
+    widening: Any = None
     clean_operations: dict[str, int] = field(default_factory=dict)
     observations: dict[tuple[Any, ...], Observation] = field(default_factory=dict)
     # Results of a dear inverse that were computed plainly (see `linear_noise`).
@@ -213,7 +215,8 @@ class Live:
     ) -> Iterator[None]:
         with sandbox(derive(self.seed, 17), self.default or dtype or self.dtype):
             if self.rounding is None:
-                yield
+                with self.widening or contextlib.nullcontext():
+                    yield
                 return
             seed, magnitude = self.rounding
             if stream is None:
@@ -225,7 +228,7 @@ class Live:
             own = derive(seed, stream)
             single = not self.facts.built_here
             rounding = RandomRounding(magnitude, own, budget=budget, meaning=seed, single=single)
-            with rounding, arrays_rounded(rounding):
+            with rounding, arrays_rounded(rounding), self.widening or contextlib.nullcontext():
                 yield
 
     def kept(self, what: str, inputs: tuple[Any, ...], make: Callable[[int], Any]) -> Any:

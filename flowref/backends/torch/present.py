@@ -38,6 +38,7 @@ from flowref.backends.torch.spectral import follow
 from flowref.backends.torch.state import cast, duplicate, modules, move, set_mode, trainable
 from flowref.backends.torch.training import REACH, Training, trained
 from flowref.backends.torch.unregistered import UNREGISTERED
+from flowref.backends.torch.widening import widened
 from flowref.model import (
     REAL,
     Call,
@@ -243,6 +244,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         arrange=able((dialect.chain and dialect.parts and maps) or dialect.invert, parts.arrange),
         noise=partial(noise, live),
         rounding=lambda: live.rounding is not None,
+        widened=partial(widened, live),
         built=lambda: live.number,
         rounded_build=partial(rounded_build, live),
         usual=partial(usual, live),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from flowref.laws.density.consistency import SampledDensity, few_entries, unconditional
-from flowref.laws.density.lower_bound import CONSPICUOUS, DRAWS, FEWER, averaged
+from flowref.laws.density.lower_bound import CONSPICUOUS, DRAWS, FEWER
+from flowref.laws.density.wider_noise import Guard, averaged, bounds, factors_of, mean_of
 from flowref.model import (
     CONTRACT,
     STATISTICAL,
@@ -29,8 +31,8 @@ ERRORS, SHARE = 5.0, 0.03
 # The mass of a bump is to be known by samples as well as this, and no drawn point may have more of it
 # by the bound.
 KNOWN, HEAVIEST = 0.1, 0.02
-# The standard deviation of weights beside their mean from which on some may be missing.
-UNEVEN = 3.0
+# What one weight counts for beside the mass by samples, where a few hold most.
+MOST = 20.0
 # Beyond so many entries few samples fall under a bump.
 LARGEST = 4
 
@@ -58,7 +60,7 @@ class Held(NamedTuple):
     size=1,
     effort=2,
     applies=few_entries & unconditional,
-    version=2,
+    version=3,
     source="one sample of log p(x, z) - log q(z | x) has the density as the mean of its exponential (Burda et al., "
     "arXiv:1509.00519), which is that of what is sampled",
 )
@@ -105,45 +107,63 @@ def compared(
     samples = np.asarray(flow.sample(count, seed, None), dtype=np.float64).reshape(count, -1)
     if not np.isfinite(samples).all():
         raise Undecidable("its samples are not finite")
-    low, high = np.quantile(samples, (0.25, 0.75), axis=0)
-    width = WIDTH * (high - low) / 1.349
-    if not (width > 0).all():
-        raise Undecidable("its samples do not spread in every coordinate")
-    rng, each = np.random.default_rng(seed), count // BUMPS
-    volume = math.prod(math.sqrt(2 * math.pi) * width)
-    found: list[tuple[float, tuple[float, float], float]] = []
-    for center in samples[:BUMPS]:
-        heights = np.exp(-0.5 * (((samples[BUMPS:] - center) / width) ** 2).sum(1))
-        there, error = _mean(heights)
-        points = each // FEWER if held.draws > 1 else each
-        x = center + width * rng.standard_normal((points, len(width)))
-        weights = _weights(flow, x, held)
-        if error > KNOWN * there or weights is None:
-            continue
-        here, other = _mean(volume * weights)
-        gap, allowed = (
-            here - there,
-            max(ERRORS * math.hypot(error, other), held.share * max(here, there)),
-        )
-        uneven = weights.max() > HEAVIEST * weights.sum() or weights.std() > UNEVEN * here / volume
-        if gap > 0 and weights.max() > HEAVIEST * weights.sum():
-            continue
-        if gap < 0 and (uneven or not held.both):
-            # What is rarely drawn may be missing; and a bound may be as low as it likes.
-            gap = 0.0
-            if uneven:
-                continue
-        found.append((abs(gap) / allowed, (there, here), allowed / there))
+    found = [
+        told
+        for heights, x, volume in bumps(samples, count // BUMPS, seed, held)
+        if (told := by_bound(flow, x, held, _mean(heights), volume)) is not None
+    ]
     if not found:
         raise Undecidable("a few points hold most of the mass by its bound, everywhere")
     return max(found)
 
 
-def _weights(flow: SampledDensity, x: Array, held: Held) -> Array | None:
-    """e to the bound at points; None where it is not finite."""
-    with np.errstate(over="ignore"):
-        weights = np.exp(averaged(flow, x, held.draws, held.scatter))
-    return weights if np.isfinite(weights).all() and weights.any() else None
+def bumps(samples: Array, each: int, seed: int, held: Held) -> Iterator[tuple[Array, Array, float]]:
+    """Of bumps around a few samples how high each is at the other samples, points of it, and its
+    volume. Of whole numbers a bump is one of them.
+    """
+    rng, points = np.random.default_rng(seed), each // FEWER if held.draws > 1 else each
+    whole = bool((samples == np.round(samples)).all())
+    low, high = np.quantile(samples, (0.25, 0.75), axis=0)
+    width = WIDTH * (high - low) / 1.349
+    if not whole and not (width > 0).all():
+        raise Undecidable("its samples do not spread in every coordinate")
+    for center in samples[:BUMPS]:
+        others = samples[BUMPS:] - center
+        if whole:
+            x = np.repeat(center[None], points, 0)
+            yield (others == 0).all(1).astype(np.float64), x, 1.0
+        else:
+            heights = np.exp(-0.5 * ((others / width) ** 2).sum(1))
+            x = center + width * rng.standard_normal((points, len(width)))
+            yield heights, x, math.prod(math.sqrt(2 * math.pi) * width)
+
+
+def by_bound(
+    flow: SampledDensity, x: Array, held: Held, samples: tuple[float, float], volume: float
+) -> tuple[float, tuple[float, float], float] | None:
+    """The difference of the mass of a bump by samples, with its standard error, and by the bound at points of
+    it, beside what is allowed; both; and the share that would have been seen. Noise is drawn as wide as
+    makes weights even; None where nothing does.
+    """
+    there, error = samples
+    if error > KNOWN * there:
+        return None
+
+    def weigh(factor: float) -> Array | None:
+        bound = bounds(flow, x, held.draws, factor)
+        with np.errstate(over="ignore"):
+            return None if bound is None else volume * np.exp(averaged(bound, held.scatter))
+
+    # Of e to a mean of draws it is not known what the largest add.
+    most = MOST * there if held.draws == 1 else math.inf
+    found = mean_of(weigh, factors_of(flow, held.draws), there, most, Guard(HEAVIEST))
+    if found is None or (found.mean < there and found.uneven):
+        return None
+    here = found.mean
+    allowed = max(ERRORS * math.hypot(error, found.error), held.share * max(here, there))
+    # A bound may be as low as it likes.
+    gap = abs(here - there) if held.both else max(here - there, 0.0)
+    return gap / allowed, (there, here), allowed / there
 
 
 def _mean(values: Array) -> tuple[float, float]:

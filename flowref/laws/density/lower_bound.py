@@ -8,6 +8,7 @@ import numpy as np
 
 from flowref.laws.density.consistency import few_entries, unconditional
 from flowref.laws.density.level_masses import Levels, levels
+from flowref.laws.density.wider_noise import Guard, Mean, averaged, bounds, factors_of, mean_of
 from flowref.model import (
     CONTRACT,
     STATISTICAL,
@@ -28,10 +29,7 @@ CONSPICUOUS = 0.5
 STAGES = (20_000, 100_000)
 HEAVIEST, EFFECTIVE = 0.02, 200
 ERRORS, SHARE = 5.0, 0.01
-# The standard deviation of weights beside their mean from which on what is missing may be what was not
-# drawn: their effective number is then a tenth of them.
-UNEVEN = 3.0
-# Where a few of whole numbers hold most of the mass, no weight counts more than that.
+# Where a few points hold most of the mass, no weight counts more than that.
 MOST = 20.0
 # How often a bound is drawn at each point where it is its mean that is a bound.
 DRAWS, FEWER = 16, 4
@@ -50,7 +48,7 @@ DEGREES, WIDER = 5, 1.5
     size=1,
     effort=2,
     applies=few_entries & unconditional,
-    version=4,
+    version=5,
     source="Jensen's inequality: e to an evidence lower bound is on average no more than the density, "
     "which integrates to one; one sample of it is unbiased (Burda et al., arXiv:1509.00519)",
 )
@@ -63,24 +61,20 @@ def lower_bound(flow: Density, batch: Batch) -> Residual:
     whole = levels(flow, batch.seed) if flow.density_support.bounded else None
     if flow.density_support.bounded and whole is None:
         raise Unsupported("its support is bounded")
-    excess, mean, error = 0.0, 1.0, 0.0
+    excess, mean, error, uneven = 0.0, 1.0, 0.0, False
     random = bool(flow.promises.get("estimator"))
     expected = random and flow.promises["lower-bound"] == "expected"
     # One that draws nothing, as zeros in the place of noise, is no sample of anything.
     sampled = random or flow.promises["lower-bound"] == "one-sample"
     for stage, count in enumerate(STAGES):
         seed, draws = batch.seed + 1000 * stage, DRAWS if expected else 1
-        mean, error = (
-            mass(flow, count, seed, draws)
-            if whole is None
-            else mass_of_levels(flow, whole, count, seed, draws)
-        )
+        mean, error, uneven = known_mass(flow, whole, count, seed, draws)
         above = mean > 1 or expected or not sampled or whole is not None
         gap = mean - 1 if above else 1 - mean
         excess = gap / max(ERRORS * error, SHARE)
         if excess <= CONSPICUOUS:
             break
-    if excess > 1 and mean < 1 and error * math.sqrt(STAGES[-1]) > UNEVEN * mean:
+    if excess > 1 and mean < 1 and uneven:
         raise Undecidable(
             f"its weights are uneven: a mass of {mean:.3g} may miss what is rarely drawn"
         )
@@ -91,11 +85,37 @@ def lower_bound(flow: Density, batch: Batch) -> Residual:
     )
 
 
-def mass(flow: Density, count: int, seed: int, draws: int = 1) -> tuple[float, float]:
-    """The integral of e to the bound by importance sampling, and its standard error; of e to its mean
-    over some draws, less what their scatter adds to that, with fewer points.
+def known_mass(flow: Density, whole: Levels | None, count: int, seed: int, draws: int) -> Mean:
+    """The integral of e to the bound, or its sum over levels, by noise that is as wide as makes weights even; of
+    e to its mean over some draws, less what their scatter adds to that, with fewer points. Raises
+    `Undecidable` where few points decide.
     """
     count //= FEWER if draws > 1 else 1
+    if whole is None:
+        x, logs = spread_points(flow, count, seed)
+    else:
+        x, logs = whole.draw(np.random.default_rng(seed), count)
+
+    def weigh(factor: float) -> Array | None:
+        bound = bounds(flow, x, draws, factor)
+        if bound is None:
+            return None
+        with np.errstate(over="ignore"):
+            weights = np.exp(averaged(bound) - logs)
+        if not np.isfinite(weights).all():
+            raise Undecidable("the bound is not finite everywhere")
+        return np.asarray(weights)
+
+    # Of e to a mean of draws it is not known what the largest add.
+    most = MOST if draws == 1 or whole is not None else math.inf
+    found = mean_of(weigh, factors_of(flow, draws), 1.0, most, Guard(HEAVIEST, EFFECTIVE))
+    if found is None:
+        raise Undecidable("a few points hold most of the mass")
+    return found
+
+
+def spread_points(flow: Density, count: int, seed: int) -> tuple[Array, Array]:
+    """Points that are spread wider than samples, and their log-densities."""
     size = math.prod(flow.density_shape)
     rng = np.random.default_rng(seed)
     center, spread = np.zeros(size), np.ones(size)
@@ -106,47 +126,7 @@ def mass(flow: Density, count: int, seed: int, draws: int = 1) -> tuple[float, f
         if not (np.isfinite(spread) & (spread > 0)).all():
             raise Undecidable("its samples do not spread in every coordinate")
     t = rng.standard_t(DEGREES, (count, size))
-    x = center + WIDER * spread * t
-    weights = np.exp(averaged(flow, x, draws) - log_t(t) + np.log(WIDER * spread).sum())
-    if not np.isfinite(weights).all():
-        raise Undecidable("the bound is not finite everywhere")
-    total = weights.sum()
-    if weights.max() > HEAVIEST * total or total**2 < EFFECTIVE * (weights**2).sum():
-        raise Undecidable("a few points hold most of the mass")
-    return float(weights.mean()), float(weights.std() / math.sqrt(count))
-
-
-def mass_of_levels(
-    flow: Density, whole: Levels, count: int, seed: int, draws: int
-) -> tuple[float, float]:
-    """The sum of e to the bound over whole numbers, and its standard error; where a few points hold most
-    of it, of weights that count up to a bound.
-    """
-    x, logs = whole.draw(np.random.default_rng(seed), count // (FEWER if draws > 1 else 1))
-    with np.errstate(over="ignore"):
-        weights = np.exp(averaged(flow, x, draws) - logs)
-    if not np.isfinite(weights).all():
-        raise Undecidable("the bound is not finite everywhere")
-    total = weights.sum()
-    uneven = weights.max() > HEAVIEST * total or total**2 < EFFECTIVE * (weights**2).sum()
-    if uneven:
-        weights = np.minimum(weights, MOST)
-    mean, error = float(weights.mean()), float(weights.std() / math.sqrt(len(weights)))
-    if uneven and mean - 1 <= max(ERRORS * error, SHARE):
-        raise Undecidable("a few points hold most of the mass")
-    return mean, error
-
-
-def averaged(flow: Density, x: Array, draws: int, scatter: float = 1.0) -> Array:
-    """The bound at points, ``(rows,)``, or its mean over some draws, less what their scatter adds to e to
-    that: e to a mean is on average larger than e to the expectation, to first order by half of its
-    variance.
-    """
-    points = np.repeat(x, draws, 0).reshape(len(x) * draws, *flow.density_shape)
-    bound = np.asarray(flow.log_prob(points, None), dtype=np.float64).reshape(len(x), draws)
-    return np.asarray(
-        bound.mean(1) - (scatter * bound.var(1, ddof=1) / draws if draws > 1 else 0.0)
-    )
+    return center + WIDER * spread * t, log_t(t) - np.log(WIDER * spread).sum()
 
 
 def log_t(t: Array) -> Array:
