@@ -83,7 +83,7 @@ class Chain(nn.Module):
     @torch.no_grad()
     def sample(self, count: int) -> Any:
         """Steps back from noise."""
-        x = torch.randn(count, 2, dtype=self.net[0].weight.dtype)
+        x: Any = torch.randn(count, 2).to(next(self.parameters()))
         for step in reversed(range(4)):
             x = self.back(x, step) + math.sqrt(0.3) * torch.randn_like(x)
         return x
