@@ -121,7 +121,9 @@ def traced(
                 seen.append((name, first, array(value), array(ladj)))
                 return out
 
-            stack.enter_context(wrapped(named(obj, name), DIRECTIONS, record))
+            module = named(obj, name)
+            ways = [way for way in DIRECTIONS if callable(getattr(module, way, None))]
+            stack.enter_context(wrapped(module, ways, record))
         whole = call()
     return [*seen, ("", None, whole.value, whole.ladj)]
 

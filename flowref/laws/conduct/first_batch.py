@@ -9,22 +9,29 @@ import numpy as np
 from flowref.laws.common.outcomes import changed, flags
 from flowref.laws.common.probes import Probe
 from flowref.laws.common.requirements import in_double, repeatable
+from flowref.laws.conduct.first_batch_inside import (
+    FACTORS,
+    NEAR,
+    ROUNDED,
+    of_layers,
+    one_context,
+)
 from flowref.laws.conduct.train_mode import has_modes
-from flowref.laws.conduct.training_batches import SHARE, LivingBijection, ordinary, played
+from flowref.laws.conduct.training_batches import (
+    SHARE,
+    LivingBijection,
+    played,
+)
 from flowref.model import EXACT, Array, Batch, Residual, Unsupported, law
 from flowref.model.steps import State, Train
 
-# The factors by which a first batch is larger, by how much it lies higher, and how far a power or a
-# share may be from a whole number.
-FACTORS = (1.0, 4.0, 16.0)
-HIGHER, NEAR = 40.0, 0.25
-# The share of an output that the rounding of sums in another order may move, and a line may leave.
-ROUNDED = 1e-6
+# By how much a first batch lies higher.
+HIGHER = 40.0
 
 
 @law(
     "mode/first-batch-scale",
-    version=2,
+    version=3,
     applies=has_modes & repeatable & in_double,
     tolerance=EXACT,
     history="fresh",
@@ -37,12 +44,13 @@ def first_batch_scale(flow: LivingBijection, batch: Batch) -> Residual:
     """Where the first batch in train mode sets parameters or buffers for good, a batch several times
     as large comes out the same, or as many times as large, and not as another power. One that lies
     higher comes out the same, or as much higher; rows in another order come out in that order, and
-    so do positions where each channel is mapped by one line.
+    so do positions where each channel is mapped by one line. The same of layers within, of what enters
+    them and comes out. Contexts are one for all rows.
     """
     if flow.domain.kind != "real":
         raise Unsupported("its domain is not all reals", waits=False)
-    asked = ordinary(flow, batch.seed, flow.normalizing)
-    again = asked.rows(slice(None, None, -1)).mapped(lambda points: 3.0 * points + 1.0)
+    asked = one_context(flow, batch, flow.normalizing)
+    again = asked.at(3.0 * asked.points[::-1] + 1.0)
     run = asked.step()
     steps = [State(), Train(), run, State(), again.step(), State()]
     state, _, out, settled, _, later = played(flow, steps, fresh=True)
@@ -52,7 +60,11 @@ def first_batch_scale(flow: LivingBijection, batch: Batch) -> Residual:
     notes = list(
         filter(
             None,
-            (of_size(flow, asked, y), of_order(flow, asked, y), of_positions(flow, asked, x, y)),
+            (
+                of_size(flow, asked, y) or of_layers(flow, asked, changed(state, settled)),
+                of_order(flow, asked, y),
+                of_positions(flow, asked, x, y),
+            ),
         )
     )
     return flags(bool(notes), len(batch.x), "; ".join(notes))

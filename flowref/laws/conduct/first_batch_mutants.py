@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,9 +10,9 @@ import numpy as np
 
 from flowref.laws.common.defects import Steps, living
 from flowref.model import Array, Mapped, Subject, mutant
-from flowref.model.steps import Run
+from flowref.model.steps import Passed, Run, Trace
 
-HOST = "nflows:ActNorm"
+HOST, DENSITY = "nflows:ActNorm", "flowref.zoo.specimens.batch_norm:normalized"
 
 
 def _changed(change: Any, size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
@@ -50,3 +51,22 @@ def mean_added(subject: Subject, size: float = 2.0) -> Subject:
 def initialized_by_the_first_row(subject: Subject, size: float = 1.0) -> Subject:
     """The mean is that of the first row alone."""
     return living(subject, partial(_changed, _by_one_row, size))
+
+
+def _powered_inside(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
+    for at, step in enumerate(steps):
+        if isinstance(step, Trace):
+            outcomes[at] = [_shrunk(run, size) for run in outcomes[at]]
+    return outcomes
+
+
+def _shrunk(run: Passed, size: float) -> Passed:
+    if run.entered is None:
+        return run
+    return replace(run, value=_powered(run.value, run.entered, size))
+
+
+@mutant("mode/first-batch-layers", host=DENSITY, sizes=(0.5, 1.0))
+def a_layer_divides_by_the_variance(subject: Subject, size: float = 1.0) -> Subject:
+    """What a layer within gives of the first batch is divided by its deviation once more."""
+    return living(subject, partial(_powered_inside, size))

@@ -37,7 +37,8 @@ class ActNorm(nn.Module):
             x = x[:1]
         sign = -1 if self.defect == "mean-added" else 1
         self.shift.copy_(sign * x.mean((0, 2, 3), keepdim=True))
-        self.log_scale.copy_(-torch.log(x.std((0, 2, 3), keepdim=True) + 1e-6))
+        spread = x.std((0, 2, 3), keepdim=True) + 1e-6
+        self.log_scale.copy_(spread.log() if self.defect == "multiplied" else -spread.log())
         self.initialized = torch.tensor(True)
 
     def forward(self, x: Any) -> tuple[Any, Any]:
@@ -61,6 +62,31 @@ class ActNorm(nn.Module):
 def actnorm(defect: str = "") -> nn.Module:
     """Activation normalization of three channels."""
     return ActNorm(defect=defect)
+
+
+class Normalized(nn.Module):
+    """A density of which the latents are standard normal; its one layer is set from the first batch."""
+
+    event_shape = (3, 2, 2)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.norm = ActNorm(defect=defect)
+
+    def log_prob(self, x: Any) -> Any:
+        """The log-density."""
+        z, ladj = self.norm(x)
+        return torch.distributions.Normal(0.0, 1.0).log_prob(z).sum((1, 2, 3)) + ladj
+
+    @torch.no_grad()
+    def sample(self, n: int) -> Any:
+        """Samples."""
+        return self.norm.inverse(torch.randn(n, *self.event_shape))[0]
+
+
+def normalized(defect: str = "") -> nn.Module:
+    """A density with activation normalization of three channels."""
+    return Normalized(defect=defect)
 
 
 class RunningNormalization(nn.Module):
@@ -141,6 +167,7 @@ SPECIMENS = (
             "mean-added": ("mode/first-batch-scale",),
         },
     ),
+    Specimen("normalized", {"multiplied": ("mode/first-batch-layers",)}),
     Specimen(
         "running_normalization",
         {
