@@ -40,10 +40,17 @@ from flowref.model import Facts, TargetError, place_of
 # Rows of batches that are tried: no number of features that is usual.
 ROWS, FEWER = 7, 5
 SAME = 1e-6
+# Points at which a number that comes first is held against the log-det, how well they are to agree, and
+# entries beyond which no Jacobian is made for that.
+TOLD, ALIKE, LARGEST = 2, 1e-3, 256
 
 
 class Unmapped(TargetError):
     """What takes one event cannot be mapped over several."""
+
+
+class Swapped(TargetError):
+    """What returns a number before a point, and that is no log-det of it, may be anything."""
 
 
 class OneNumber(TargetError):
@@ -224,6 +231,26 @@ def _log_dets(obj: Any, way: Way, x: Any, context: Any) -> tuple[float, Any]:
     return np.linalg.slogdet(jacobian)[1], called(mapped, obj, x, context, way)[1]
 
 
+def number_first(obj: Any, way: Way, x: Any, context: Any) -> str:
+    """What is said of a map that returns a number for each point and then a point: the number is its log-det at
+    a few points. Raises `Swapped` where it is not, as of a log-density; nothing is said of other maps.
+    """
+    if way.form != "swapped" or way.running:
+        return ""
+    for row in range(TOLD):
+        given = None if context is None else context[row : row + 1]
+        exact, told = np.nan, np.nan
+        if x[0].size <= LARGEST:
+            exact, told = _log_dets(obj, way, x[row : row + 1], given)
+        if not np.allclose(np.sum(told), exact, rtol=ALIKE, atol=ALIKE):
+            raise Swapped(
+                f"{way.method or 'forward'} returns a number for each point and then a point, and the number is not "
+                "seen to be the log-det of that map: it may be a log-density. Let it return (value, log_det); a log-density "
+                "has a function of its own, called log_prob"
+            )
+    return f"{way.method or 'forward'}: log-det first"
+
+
 def with_excess(obj: Any, way: Way, x: Any, context: Any) -> Way:
     """A way onto a simplex that knows whether its log-det is of the volume of that (see `excess`)."""
     size = x.shape[-1]
@@ -271,7 +298,7 @@ def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:
         sizes = [int(np.prod(np.shape(one))) for one in out]
         if (onto := _on(way, out[0], x)).simplex == ONTO:
             return replace(onto, form="pair")
-        swapped = sizes[0] != x.size and sizes[1] == x.size
+        swapped = sizes[0] != x.size and sizes[1] == x.size and x[0].size > 1
     return _of_value(replace(way, form="swapped" if swapped else "pair"), out[swapped], x)
 
 

@@ -21,11 +21,13 @@ from flowref.adapters.user.jax import latents
 from flowref.adapters.user.jax.calling import (
     ROWS,
     OneNumber,
+    Swapped,
     Unmapped,
     apart,
     as_arrays,
     called,
     near,
+    number_first,
     of_density,
     of_map,
     of_sampler,
@@ -93,7 +95,7 @@ def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> 
             draws = dialect.sample is None or found[0].sample is not None
             if draws and (shape in told or not _loose(obj, *found[:2])):
                 return found if shape in told else guessed(obj, dialect, found, state)
-        except Drawing:
+        except (Drawing, Swapped):
             raise
         except Exception as error:  # the shape does not fit; what is raised most often is told
             raised.append(error)
@@ -314,6 +316,8 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         if dialect.inverse is not None:
             way = with_batches(obj, way, way_of(dialect.inverse), x, context)
         dialect = replace(dialect, forward=partial(mapped, way=way))
+        if first := number_first(obj, way, x, context):
+            said.append(first)
         said += ["one event at a time"] if way.single else []
         said += [words(way.excess)] if way.simplex else []
         said += [latents.words(way.latents)] if way.latents else []
