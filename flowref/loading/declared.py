@@ -12,11 +12,10 @@ from typing import Any
 from flowref import registry
 from flowref.loading.factory import attributes
 from flowref.loading.instance import Instance
-from flowref.loading.options import preprocessing_of, shape_of
+from flowref.loading.options import COUPLINGS, kinds, preprocessing_of, shape_of
 from flowref.loading.recognition import Recognition
 from flowref.loading.weights import Weights
 from flowref.model import (
-    KINDS,
     USER,
     Adapter,
     Coupling,
@@ -28,8 +27,6 @@ from flowref.model import (
 )
 from flowref.model.promises import ANYONE, canonical, checked
 
-# Kinds of couplings, as typed after kind=.
-COUPLINGS = {f"{kind}-coupling": kind for kind in KINDS}
 # Option -> the fact that it states.
 STATES = {
     "event": "event_shape",
@@ -73,8 +70,8 @@ def declare(instance: Instance, recognition: Recognition) -> Declared:
     facts = promised(facts, options, name)
     factory = attributes(instance.source.factory)
     named = getattr(factory, "kind", "")
-    kinds = [kind.strip() for kind in options.get("kind", named).split(",")]
-    if others := [kind for kind in kinds if kind and kind not in COUPLINGS]:
+    given = [kind.strip() for kind in options.get("kind", named).split(",")]
+    if others := [kind for kind in given if kind and kind not in COUPLINGS]:
         facts = of_kind(facts, others, name, obj)
     facts = replace(with_conventions(facts), given=instance.source.weights is not None)
     coupling: Callable[[Shape], Coupling | None] = lambda shape: facts.coupling  # noqa: E731
@@ -178,22 +175,21 @@ def coupling_of(
     return coupling
 
 
-def of_kind(facts: Facts, kinds: list[str], name: str, obj: Any) -> Facts:
+def of_kind(facts: Facts, given: list[str], name: str, obj: Any) -> Facts:
     """Facts of an object that is declared to be a batch normalizer, or to be something else only."""
     from flowref.adapters.common import batch_norms
 
-    for kind in kinds:
+    for kind in given:
         if kind not in batch_norms.KINDS:
-            known = ", ".join((*batch_norms.KINDS, *COUPLINGS))
             raise SpecError(
                 f"{name}: kind was given as {kind!r}{nearest(kind, batch_norms.KINDS)}; expected "
-                f"{known}"
+                f"{', '.join(kinds())}. It goes to a factory that has a parameter of that name"
             )
     if obj is None:
         raise SpecError(
             f"{name}: kind is for objects of your own; what a library's construction is, is known"
         )
-    if batch_norms.KIND not in kinds:
+    if batch_norms.KIND not in given:
         coupled = batch_norms.normalizer_of(obj)[1] if facts.normalizer is not None else {}
         kept = {key: value for key, value in facts.promises.items() if key not in coupled}
         return replace(facts, promises=kept, normalizer=None)

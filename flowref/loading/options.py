@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
-from flowref.model import Preprocessing, Shape, SpecError
+from collections.abc import Container
+
+from flowref.model import KINDS, Preprocessing, Shape, SpecError, Target
+
+# The kinds of couplings that ?kind= names.
+COUPLINGS = {f"{kind}-coupling": kind for kind in KINDS}
+
+
+def kinds() -> tuple[str, ...]:
+    """What ?kind= says of an object."""
+    from flowref.adapters.common import batch_norms
+
+    return (*batch_norms.KINDS, *COUPLINGS)
+
+
+def own_kind(target: Target, takes: Container[str]) -> bool:
+    """Whether ?kind= is an option of a user's factory, which ``takes`` parameters of these names: it has one
+    of that name, and what is given is no kind that flowref knows.
+    """
+    text = target.option("kind")
+    if text is None or "kind" not in takes:
+        return False
+    return not all(one.strip() in kinds() for one in text.split(","))
 
 
 def event_option(options: dict[str, str]) -> Shape | None:

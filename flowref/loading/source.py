@@ -14,7 +14,7 @@ import numpy as np
 from flowref import registry
 from flowref.adapters.user.conventions import signatures
 from flowref.loading.live_objects import LIVE
-from flowref.loading.options import shape_of
+from flowref.loading.options import own_kind, shape_of
 from flowref.loading.ownership import framework
 from flowref.loading.user_code import value_of
 from flowref.loading.weights import Weights, loaded, loading, weights_of
@@ -145,7 +145,11 @@ def _user_code(target: Target) -> Source:
         )
     if is_map(value, target):
         return _copies(target, value)
-    options = registry.builder_options(target, parameters_of(value))
+    takes = parameters_of(value)
+    options = registry.builder_options(target, takes)
+    if own_kind(target, takes):
+        options["kind"] = registry.literal(target.option("kind") or "")
+        target = target.without("kind")
     build = functools.partial(built, value, target.option("event"), **options)
     return Source(target, build, factory=None if made else value)
 

@@ -17,7 +17,7 @@ from flowref import checking, registry
 from flowref.adapters.common.torch_supports import declared_support
 from flowref.loading.options import shape_of
 from flowref.loading.recipe import Recipe, recipe_of
-from flowref.model import Status, Support, TargetError, draw
+from flowref.model import SpecError, Status, Support, TargetError, draw
 
 
 class Logarithms(nn.Module):
@@ -173,3 +173,46 @@ def test_a_file_finds_its_neighbors(tmp_path: Path) -> None:
     for folder in ("models", "layers"):
         spec = f"{tmp_path}/{folder}/model.py:Logarithms?domain=positive,unit"
         assert recipe_of(registry.parse_target(spec)).facts.event_shape == (2,)
+
+
+FACTORIES = """
+import torch
+
+
+class Scaled(torch.nn.Module):
+    event_shape = (2,)
+
+    def __init__(self, size):
+        super().__init__()
+        self.log_scale = torch.nn.Parameter(size * torch.ones(2))
+
+    def forward(self, x):
+        return x * self.log_scale.exp(), self.log_scale.sum().expand(len(x))
+
+
+def named(kind="narrow"):
+    return Scaled({"narrow": -0.5, "wide": 0.5}[kind])
+
+
+def unnamed():
+    return Scaled(0.1)
+"""
+
+
+def test_a_kind_that_is_the_factory_s_own_goes_there(tmp_path: Path) -> None:
+    """A word that flowref does not know as a kind is an option of a factory that takes it; one that it knows
+    is its own.
+    """
+    (tmp_path / "kinds.py").write_text(FACTORIES)
+    made = [
+        recipe_of(registry.parse_target(f"{tmp_path}/kinds.py:named?kind={kind}")).source.build()
+        for kind in ("wide", "bijection")
+    ]
+    assert [float(one.log_scale[0].detach()) for one in made] == [0.5, -0.5]
+
+
+def test_a_kind_that_no_factory_takes_is_refused_with_where_it_would_go(tmp_path: Path) -> None:
+    """It may be misspelt, or meant for a factory."""
+    (tmp_path / "kinds.py").write_text(FACTORIES)
+    with pytest.raises(SpecError, match=r"expected batch-norm.*factory that has a parameter"):
+        recipe_of(registry.parse_target(f"{tmp_path}/kinds.py:unnamed?kind=wide"))
