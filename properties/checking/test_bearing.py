@@ -73,7 +73,8 @@ def test_an_image_without_numbers_is_asked_at_the_smallest_step_next(
         def forward(x: Array, context: Array | None = None) -> Mapped:
             return Mapped(x * worth, np.zeros(len(x)))
 
-        return Subject(name="lost", facts=Facts((4,)), calls={"forward": forward})
+        calls: dict[str, Any] = {"forward": forward}
+        return Subject(name="lost", facts=Facts((4,)), calls=calls)
 
     shelf.put(build)
     monkeypatch.setattr(loading, "load", shelf.load)
