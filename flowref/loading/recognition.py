@@ -104,15 +104,16 @@ def _of_library(adapter: Adapter, obj: Any) -> Dialect | None:
 
 
 def _hint(obj: Any) -> str:
-    """The method that may be a map, and the option that takes it; or the one that may be a density,
-    and how to name it.
+    """The methods that may be a map and its way back, and that which may be a log-density, with the options
+    that take them: who names one of them alone has the other unread.
     """
-    name = _method(obj, FORWARDS)
-    if name:
+    forward, name = _method(obj, FORWARDS), _method(obj, DENSE)
+    drawn = _method(obj, DRAWING, optional=True)
+    if forward:
         back = _method(obj, (*METHODS, *LIKELY))
         way = f"&inverse={back}" if back else ", with ?inverse= its way back"
-        return f"; it has {name}(x): if that is its map, say ?forward={name}{way}"
-    name, drawn = _method(obj, DENSE), _method(obj, DRAWING, optional=True)
+        dense = f"; and if {name}(x) is its log-density, &log_prob={name} besides" if name else ""
+        return f"; it has {forward}(x): if that is its map, say ?forward={forward}{way}{dense}"
     if not name:
         there = [f"{one}()" for one in taking_points(obj)]
         if not there:

@@ -111,11 +111,10 @@ def settled(
             spoken = replace(spoken, dialect=replace(spoken.dialect, normalizing="inverse"))
             spoken = spoken.saying(f"{INITIALIZED}, by inverse: that takes data to latents")
         else:
-            known = facts.normalizer is not None
+            believed = facts.normalizer is not None
             facts, shown = normalizing.completed(obj, spoken.dialect, facts, kept.dtype, kind)
-            if (
-                known and facts.normalizer is None
-            ):  # what is called one hears why it is not judged so
+            # What is called one hears why it is not judged so.
+            if believed and facts.normalizer is None:
                 spoken = spoken.saying(*shown)
         if shown and facts.normalizer is not None:
             spoken = of_normalizer(spoken, facts.normalizer)

@@ -70,6 +70,19 @@ class Hungry(nn.Module):
         return x * recipe["gain"], x.new_zeros(len(x))
 
 
+class Transport(nn.Module):
+    event_shape = (3,)
+
+    def push_forward(self, u):
+        return u + 1, u.new_zeros(len(u))
+
+    def pull_back(self, y):
+        return y - 1, y.new_zeros(len(y))
+
+    def log_likelihood(self, u):
+        return -0.5 * ((u + 1) ** 2).sum(-1) - 1.5 * 1.8378770664093453
+
+
 class Messages(nn.Module):
     event_shape = (3,)
 
@@ -77,6 +90,7 @@ class Messages(nn.Module):
         return x + torch.zeros_like(x).index_add(0, edge_index[0], x), x.new_zeros(len(x))
 """
 SAYING = {
+    "Transport": r"say ?forward=push_forward&inverse=pull_back; and if log_likelihood(x) is its log-density",
     "Analysis": "say ?forward=analyse&inverse=synthesise",
     "Unheard": "methods straighten(), bend() take one argument",
     "Frozen": "say ?log_prob=logpdf&sample=rvs",
@@ -85,6 +99,7 @@ SAYING = {
     "Hungry": "asks for recipe besides points, and no context of up to 128 numbers was taken",
 }
 TAKEN = {
+    "Transport": "forward=push_forward&inverse=pull_back&log_prob=log_likelihood",
     "Analysis": "forward=analyse&inverse=synthesise",
     "Unheard": "forward=straighten&inverse=bend",
     "Conditional": "",

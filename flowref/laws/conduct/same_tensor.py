@@ -24,7 +24,7 @@ Steps = Sequence[Step[Any]]
     size=16,
     scales=(0.0, 0.3),
     applies=repeatable,
-    version=2,
+    version=3,
     source="a tensor is a place, not a value: optimizers and data loaders write in place",
 )
 def same_tensor(flow: Living, batch: Batch) -> Residual:

@@ -231,7 +231,7 @@ def _is_buffer(name: str, buffers: set[str]) -> bool:
     former="hygiene/cache-coherent",
     effort=3,
     applies=movable,
-    version=2,
+    version=3,
     source="a cached inverse weight, log-det or spline that outlives an optimizer step (pyro issues 2384, 2503, 2545)",
     pointwise=True,
 )

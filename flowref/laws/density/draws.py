@@ -25,6 +25,8 @@ CONTEXTS = 8
 PILOT, COUNT, LEAST = 2_000, 16_000, 1_000
 # So many at least where each is solved step by step: means of so many terms are normal.
 FEWEST = 400
+# And of a sampler that is dear, where laws look at the samples alone: they draw the same ones.
+ALONE = 4
 OPERATIONS, ENTRIES, MORE = 200, 80_000, 4
 # Larger events are scaled entry by entry, since their covariance would be all noise.
 CORRELATED = 64

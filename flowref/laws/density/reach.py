@@ -9,6 +9,7 @@ import numpy as np
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.density.balance import comparable, sampled
 from flowref.laws.density.draws import (
+    ALONE,
     Frame,
     SampledDensity,
     drawn,
@@ -297,7 +298,7 @@ def in_other_axes(flow: Density, batch: Batch) -> list[str]:
 
 
 # Rows of a call, and of one that is dear.
-ROWS, FEWEST, SHARE = 512, 4, 0.05
+ROWS, SHARE = 512, 0.05
 
 
 @law(
@@ -309,6 +310,7 @@ ROWS, FEWEST, SHARE = 512, 4, 0.05
     size=1,
     effort=2,
     applies=sampled,
+    version=2,
     source="independent draws from a density: two of them are equal with probability zero",
 )
 def rows_differ(flow: SampledDensity, batch: Batch) -> Residual:
@@ -317,7 +319,7 @@ def rows_differ(flow: SampledDensity, batch: Batch) -> Residual:
     Values that two calls share are those of a discrete distribution, of which nothing is said, nor
     of rows that stay as they were for a while, as those of a Markov chain do.
     """
-    count = max(FEWEST, min(ROWS, fitting(flow.facts.cost.of("sample"))))
+    count = max(ALONE, min(ROWS, fitting(flow.facts.cost.of("sample"))))
     first = drawn(flow, count, batch.seed).flat
     dear = flow.facts.cost.of("sample").heavy
     if not dear or len(np.unique(first, axis=0)) < len(first):  # else there is nothing to excuse

@@ -29,13 +29,14 @@ BESIDE = {"forward": "forward_log_det_jacobian", "inverse": "inverse_log_det_jac
 # Methods that may be a map: named in a hint, never taken.
 FORWARDS = (
     "encode", "normalize", "flow", "to_latent", "analyse", "analyze", "f", "transform", "push", "map",
-    "forward_transform", "encoder",
+    "forward_transform", "encoder", "push_forward", "pushforward",
 )  # fmt: skip
 # Methods that may go back: named in a hint, never taken.
 LIKELY = (
     "inv", "invert", "inverse_transform", "backwards", "undo", "decode", "generate", "unflow", "g",
     "reverse_flow", "backward_pass", "inverse_forward", "forward_inverse", "reversed", "inv_forward",
     "synthesise", "synthesize", "from_latent", "to_data", "pull", "reverse_transform", "decoder",
+    "pull_back", "pullback",
 )  # fmt: skip
 # Methods that may be a log-density, and those that may draw: named in a hint, never taken.
 DENSE = (
