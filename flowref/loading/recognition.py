@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,6 +126,16 @@ def _hint(obj: Any) -> str:
         )
     sample = f"&sample={drawn}" if drawn else ""
     return f"; it has {name}(x): if that is its log-density, say ?log_prob={name}{sample}"
+
+
+def unread(obj: Any, dialect: Dialect, options: Mapping[str, str]) -> str:
+    """What is said of an object whose log-density was named, beside a map that nobody named."""
+    name = _method(obj, FORWARDS)
+    if "log_prob" not in options or dialect.forward is not None or not name:
+        return ""
+    back = _method(obj, (*METHODS, *LIKELY))
+    way = f"&inverse={back}" if back else ""
+    return f"{name}() was not looked at: if that is its map, add &forward={name}{way}"
 
 
 def taking_points(obj: Any) -> list[str]:

@@ -28,6 +28,7 @@ from flowref.loading.drawing import drawing
 from flowref.loading.factory import attributes
 from flowref.loading.initialization import INITIALIZED, initializes, made_ready
 from flowref.loading.instance import GIVE_SHAPE, Instance
+from flowref.loading.recognition import unread
 from flowref.loading.size import called, is_large
 from flowref.model import (
     Ambiguous,
@@ -102,6 +103,8 @@ def settled(
         if not said and "context" not in options:
             hint = contexts.unheard(obj, spoken.dialect, backend, instance.dtype, facts, chosen)
             spoken = replace(spoken, hints=(*spoken.hints, *filter(None, [hint])))
+        hint = unread(obj, spoken.dialect, options)
+        spoken = replace(spoken, hints=(*spoken.hints, *filter(None, [hint])))
         shown: tuple[str, ...] = ()
         if facts.normalizer is None and (asked or initializes(instance, spoken.dialect, point)):
             # Its first batch comes out standardized, and no other.

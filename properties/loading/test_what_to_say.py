@@ -123,6 +123,22 @@ def test_a_refusal_says_what_to_type(name: str, file: Path) -> None:
     assert SAYING[name] in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("log_prob=log_likelihood", True),
+        ("forward=push_forward&inverse=pull_back&log_prob=log_likelihood", False),
+    ],
+)
+def test_a_map_that_nobody_named_beside_a_density_is_told(
+    options: str, told: bool, file: Path
+) -> None:
+    """What was not looked at is said, with the option that has it looked at."""
+    hints = recipe_of(parse_target(f"{file}:Transport?{options}")).recognized.hints
+    wanted = "push_forward() was not looked at"
+    assert any(wanted in one and "&inverse=pull_back" in one for one in hints) is told
+
+
 @pytest.mark.parametrize("name", TAKEN)
 def test_what_a_refusal_says_works(name: str, file: Path) -> None:
     """With the option that the sentence names the same class is a target."""
