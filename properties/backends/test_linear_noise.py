@@ -145,3 +145,69 @@ def test_of_what_is_not_gone_back_nothing_is_told_where_it_is_less_stable(
         told = np.isfinite(flow.inverse(z, None).value).all(1)
     assert (apart < 1e-12) == (factory is reached)
     assert told.tolist() == [factory is reached] * 4
+
+
+class Layers(nn.Module):
+    """Triangular matrices, each well enough conditioned, with a kink after each; one after the other they
+    are singular to rounding.
+    """
+
+    event_shape = (24,)
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        drawn = torch.randn(
+            layers, 24, 24, generator=torch.Generator().manual_seed(0), dtype=torch.double
+        )
+        self.register_buffer("drawn", (drawn / 2).to(torch.get_default_dtype()))
+
+    def matrix(self, layer: int) -> Any:
+        """Lower and upper in turn, of unit diagonal."""
+        one = self.drawn[layer]
+        one = one.tril(-1) if layer % 2 else one.triu(1)
+        return one + torch.eye(24, dtype=one.dtype)
+
+    def forward(self, x: Any) -> Any:
+        """The value alone."""
+        for layer in range(len(self.drawn)):
+            x = x @ self.matrix(layer).T
+            x = x + 0.9 * x.abs()
+        return x
+
+    def inverse(self, z: Any) -> Any:
+        """Layer by layer, each to rounding."""
+        for layer in reversed(range(len(self.drawn))):
+            z = torch.where(z > 0, z / 1.9, z / 0.1).T
+            upper = layer % 2 == 0
+            z = torch.linalg.solve_triangular(
+                self.matrix(layer), z, upper=upper, unitriangular=True
+            ).T
+        return z
+
+
+def few_layers() -> nn.Module:
+    """What it gives back is right to many digits."""
+    return Layers(4)
+
+
+def many_layers() -> nn.Module:
+    """What it gives back has nearly the image that was asked about, and is far from the point."""
+    return Layers(12)
+
+
+@pytest.mark.parametrize("factory", [few_layers, many_layers])
+def test_of_layers_that_are_singular_together_nothing_is_told(
+    factory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The derivative where they went astray says nothing of how far rounding takes them."""
+    monkeypatch.setattr(linear_noise, "replaceable", lambda live, name: name == "inverse")
+    KEPT.entries.clear()
+    flow = loading.load(registry.parse_target(f"{__name__}:{factory.__name__}"))
+    assert offers(flow, Rounded)
+    x = np.random.default_rng(0).standard_normal((4, 24))
+    z = flow.forward(x, None).value
+    astray = np.abs(flow.inverse(z, None).value - x).max(1) > 1
+    with flow.noise(1, MAGNITUDE):
+        told = np.isfinite(flow.inverse(z, None).value).all(1)
+    assert astray.tolist() == [factory is many_layers] * 4
+    assert told.tolist() == [factory is few_layers] * 4

@@ -6,8 +6,9 @@ pair $z = f(x)$ that was computed plainly, what comes back for $z + \delta$ is
 $x + J^{-1}(\delta - \epsilon)$, with $\epsilon$ the change of $f(x)$ under noise and J the Jacobian of f
 there. What the plain call is off by stays as it is, so that noise explains no error of it.
 
-Where the plain call does not go back at all, as a fixed point that is not reached, it may be far less
-stable than any inverse: beside it lies another call, and where that is far off nothing is told.
+Where the plain call does not go back to rounding, it may be far less stable than any inverse: a fixed
+point that is not reached, or many layers of which each is nearly singular. Beside it lies another call,
+and where that is far off nothing is told.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ LOUDER = 4.0
 # how many times farther than an inverse takes it what comes back of it may lie: less is noise that is
 # underrated by no more than tolerances have room for.
 BESIDE, STABLE = 1e-9, 100.0
+# A point that is gone back to so nearly, relative to 1 + |z|, leaves no doubt; one that is near, but not so
+# near, is asked about as far beside as noise moves it.
+EXACTLY, NOISE = 2.0**-40, 2.0**-43
 
 
 class Calls(NamedTuple):
@@ -172,12 +176,21 @@ def _stable(live: Live, calls: Calls, pair: Pair) -> Array:
     if pair.stable is not None:
         return pair.stable
     assert pair.given is not None and pair.there is not None and pair.jacobian is not None
+    gone, given = pair.there.value.reshape(pair.given.shape), pair.given
+    pair.stable = _close(gone, given, EXACTLY)
+    near = _close(gone, given, NEAR)
+    for rows, size in ((near & ~pair.stable, NOISE), (~near, BESIDE)):
+        if rows.any():
+            pair.stable[rows] = _as_an_inverse(live, calls, _part(pair, np.flatnonzero(rows)), size)
+    return pair.stable
+
+
+def _as_an_inverse(live: Live, calls: Calls, pair: Pair, size: float) -> Array:
+    """In which rows what comes back of a point so far beside lies about where the Jacobian takes it."""
+    assert pair.given is not None and pair.jacobian is not None
     rows = len(pair.out)
-    pair.stable = _close(pair.there.value.reshape(pair.given.shape), pair.given, NEAR)
-    if pair.stable.all():
-        return pair.stable
     rng = np.random.default_rng(rows)
-    change = BESIDE * (1 + np.abs(pair.given)) * rng.choice((-1.0, 1.0), size=pair.given.shape)
+    change = size * (1 + np.abs(pair.given)) * rng.choice((-1.0, 1.0), size=pair.given.shape)
     both = np.concatenate([pair.given, pair.given + change])
     contexts = None if pair.context is None else np.concatenate([pair.context] * 2)
     before = list(live.plain_pairs)
@@ -185,12 +198,13 @@ def _stable(live: Live, calls: Calls, pair: Pair) -> Array:
         out = calls.kept(live, "inverse", both, contexts).value.reshape(2, rows, -1)
     live.plain_pairs[:] = before  # these points are no one's
     moved = np.abs(out[1] - out[0]).max(1)
-    for row in np.flatnonzero(~pair.stable):
+    found = np.zeros(rows, dtype=bool)
+    for row in range(rows):
         with contextlib.suppress(np.linalg.LinAlgError):
             step = np.linalg.solve(pair.jacobian[row], change[row].reshape(-1))
             least = BESIDE * (1 + np.abs(out[0, row]).max())
-            pair.stable[row] = moved[row] <= STABLE * (np.abs(step).max() + least)
-    return pair.stable
+            found[row] = moved[row] <= STABLE * (np.abs(step).max() + least)
+    return found
 
 
 def _nearest(live: Live, calls: Calls, z: Array, context: Array | None) -> Pair:
