@@ -153,6 +153,7 @@ class Layers(nn.Module):
     """
 
     event_shape = (24,)
+    drawn: torch.Tensor
 
     def __init__(self, layers: int) -> None:
         super().__init__()
