@@ -4,7 +4,8 @@ raw.json [--bench REGEX]`.
 Needs torch or JAX, flowref and asv_runner only; peers that are not installed are n/a, and so is all that
 is written in torch where that is not installed. What it writes is
 taken into the results on a machine with asv by `ingest.py`. A benchmark that fails is written as
-such, and the exit code is then 2.
+such, and the exit code is then 2. What was measured so far is on disk every few seconds, so that a
+machine that is lent for a time may end it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ for _path in (BENCH, ROOT):  # the suite, and flowref where it is not installed
     sys.path.insert(0, str(_path))
 
 
+# Seconds after which what is measured is written down.
+WRITTEN = 10.0
 # Modules that an environment of JAX without torch has benchmarks of.
 WITHOUT_TORCH = ("benchmarks.audit", "benchmarks.jax_flows")
 
@@ -117,21 +120,7 @@ def main() -> int:
         or re.sub(r"\W+", "-", gpu if gpu != "none" else "other-cpu").strip("-").lower()
     )
     os.chdir(BENCH)
-    results = []
-    failed = 0
-    for benchmark in discovered(("benchmarks",) if with_torch else WITHOUT_TORCH):
-        for index in wanted(benchmark, options.bench):
-            outcome = run(benchmark, index)
-            failed += "error" in outcome
-            results.append({**described(benchmark), "index": index, **outcome})
-            said = (
-                "failed"
-                if "error" in outcome
-                else "n/a"
-                if outcome.get("value") != outcome.get("value")
-                else "ok"
-            )
-            print(f"{said:6} {benchmark.name} {index}", flush=True)
+    results: list[dict[str, Any]] = []
     document = {
         "format": 1,
         "machine": {
@@ -147,9 +136,33 @@ def main() -> int:
         },
         "results": results,
     }
-    options.out.write_text(json.dumps(document))
+    failed, written = 0, time.monotonic()
+    for benchmark in discovered(("benchmarks",) if with_torch else WITHOUT_TORCH):
+        for index in wanted(benchmark, options.bench):
+            outcome = run(benchmark, index)
+            failed += "error" in outcome
+            results.append({**described(benchmark), "index": index, **outcome})
+            said = (
+                "failed"
+                if "error" in outcome
+                else "n/a"
+                if outcome.get("value") != outcome.get("value")
+                else "ok"
+            )
+            print(f"{said:6} {benchmark.name} {index}", flush=True)
+            if time.monotonic() - written > WRITTEN:
+                write(document, options.out)
+                written = time.monotonic()
+    write(document, options.out)
     print(f"{len(results)} results, {failed} failed: {options.out}")
     return 2 if failed else 0
+
+
+def write(document: dict[str, Any], path: Path) -> None:
+    """The whole of it, or what was there before."""
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(json.dumps(document))
+    beside.replace(path)
 
 
 def version_of(package: str) -> str:
