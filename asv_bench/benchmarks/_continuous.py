@@ -133,7 +133,8 @@ def torchflows_cnf(architecture: Architecture, tolerance: float) -> Continuous:
         return ladj - 0.5 * z.square().sum(1) - 0.5 * features * math.log(2 * math.pi)
 
     def sample(n: int) -> Tensor:
-        return moved(torch.randn(n, features), (1.0, 0.0))[0]
+        one = next(field.parameters())
+        return moved(one.new_empty(n, features).normal_(), (1.0, 0.0))[0]
 
     return Continuous(Model(bijection, log_prob, sample), field)
 

@@ -62,6 +62,8 @@ def run(benchmark: Any, index: int) -> dict[str, Any]:
 
     if benchmark.params:
         benchmark.set_param_idx(index)
+    if "torch._dynamo" in sys.modules:  # as in a process of its own, which asv gives each
+        sys.modules["torch._dynamo"].reset()
     began = time.time()
     try:
         if benchmark.do_setup():
