@@ -7,9 +7,10 @@ has that library's formulas (see `_models`).
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +69,17 @@ def microseconds(case: Case, device: str) -> dict[str, Any]:
     """
     scale = 1e6 / case.batch
     return {"samples": [scale * value for value in device_samples(case.call, device)], "number": 1}
+
+
+@contextlib.contextmanager
+def in_full_precision() -> Iterator[None]:
+    """Convolutions on a GPU with all digits: those that are timed have as few as the default leaves."""
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
 
 
 def agree(got: Tensor, expected: Tensor, what: str, within: float = AGREEMENT) -> None:
@@ -193,6 +205,13 @@ def flow_case(impl: str, op: str, architecture: Architecture, device: str) -> Ca
         model.module.to(device)
         expected = reference_flow(architecture, peer).to(device)
     x = data((architecture.batch, *architecture.event), device)
+    with in_full_precision():
+        compare(model, expected, op, x, impl)
+    return Case(operation(model, op, architecture.batch), copies(x, device), architecture.batch)
+
+
+def compare(model: Model, expected: Any, op: str, x: Tensor, impl: str) -> None:
+    """Raise where a model is not what is expected, in what an operation gives."""
     if op == "log_prob":
         with torch.no_grad():
             agree(model.log_prob(x), expected.log_prob(x), f"log_prob of {impl}")
@@ -208,12 +227,16 @@ def flow_case(impl: str, op: str, architecture: Architecture, device: str) -> Ca
         agree(there.grad[rows], here.grad[rows], f"gradient of log_prob of {impl}")
     else:
         # All draw standard normal numbers of this shape, so that one seed gives one sample.
-        torch.manual_seed(7)
         with torch.no_grad():
-            got = model.sample(architecture.batch)
-        torch.manual_seed(7)
-        agree(got, expected.sample(architecture.batch), f"sample of {impl}")
-    return Case(operation(model, op, architecture.batch), copies(x, device), architecture.batch)
+            got, told = (_drawn(one, len(x)) for one in (model.sample, expected.sample))
+            if x.is_cuda and impl == "torchflows":  # it draws on the host
+                told = _drawn(expected.cpu().sample, len(x)).to(x.device)
+        agree(got, told, f"sample of {impl}")
+
+
+def _drawn(sample: Callable[[int], Tensor], n: int) -> Tensor:
+    torch.manual_seed(7)
+    return sample(n)
 
 
 def operation(model: Model, op: str, batch: int) -> Callable[[Tensor], Any]:

@@ -233,7 +233,8 @@ def freia_flow(nets: Sequence[nn.Module], event: tuple[int, ...]) -> Model:
         density: Tensor = base.log_prob(z) + ladj
         return density
 
-    return Model(built, log_prob, lambda n: built(base.sample(n), rev=True)[0])
+    both = nn.ModuleList([built, base])  # which are on the same device
+    return Model(both, log_prob, lambda n: built(base.sample(n), rev=True)[0])
 
 
 def torchflows_layer(net: nn.Module, event: tuple[int, ...], first: bool) -> Any:
