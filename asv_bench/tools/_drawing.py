@@ -151,7 +151,7 @@ def lines(
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table, numbers to the right of the first column."""
+    """A table, numbers to the right of the first column; empty without rows."""
 
     def cells(row: Sequence[str], tag: str) -> str:
         kinds = ["", *[' class="n"'] * (len(row) - 1)]
@@ -161,9 +161,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         )
 
     body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
+    if not body:
+        return ""
     return f"<table><thead><tr>{cells(header, 'th')}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def grid(figures: Iterable[str]) -> str:
-    """Pictures beside each other."""
-    return f'<div class="grid">{"".join(figures)}</div>'
+    """Pictures beside each other; empty where there are none."""
+    shown = "".join(figures)
+    return f'<div class="grid">{shown}</div>' if shown else ""

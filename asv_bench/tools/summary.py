@@ -8,6 +8,7 @@ counts, and the course over commits. One file without scripts, which opens from 
 from __future__ import annotations
 
 import argparse
+import collections
 import html
 import itertools
 import sys
@@ -21,6 +22,10 @@ from _results import Recorded, recorded
 from _running import BENCH
 
 PAGE = BENCH / "summary.html"
+LAUNCHED = (
+    "Of a flow of vectors, without waiting for the GPU, by size. Where this is near the time of the whole "
+    "call, the GPU waits for the host."
+)
 THROUGHPUT = (
     (
         "Batch normalisation",
@@ -146,7 +151,8 @@ def scaling_section(result: Recorded, device: str) -> str:
             found, key=lambda v: (v.params[0] != "flowref", v.params[0], float(v.params[1]))
         ):
             series.setdefault(v.params[0], []).append((float(v.params[1]), v.value))
-        figures.append(lines(f"log_prob over the products, by {title}", series, low=0.0))
+        if series:
+            figures.append(lines(f"log_prob over the products, by {title}", series, low=0.0))
     for op in ("forward", "forward_backward", "eval"):
         found = [
             v
@@ -158,6 +164,22 @@ def scaling_section(result: Recorded, device: str) -> str:
             figures.append(
                 bars(f"batch norm {op.replace('_', ' ')}: time over moving the bytes", rows)
             )
+    return grid(figures)
+
+
+def launch_section(result: Recorded, device: str) -> str:
+    """Microseconds of the host by implementation and size; empty where no GPU was measured."""
+    figures = []
+    for op in ("log_prob", "training_step"):
+        prefix = "launch.Launch"
+        for size in ("small", "medium", "large"):
+            found = [
+                (name, result.find(f"{prefix}.track_{op}", name, size, device))
+                for name in impls_of(result, prefix)
+            ]
+            if any(value for _, value in found):
+                rows = [(name, value.value if value else None) for name, value in found]
+                figures.append(bars(f"{op.replace('_', ' ')}, {size}: microseconds", rows))
     return grid(figures)
 
 
@@ -184,14 +206,14 @@ def audit_section(result: Recorded) -> str:
     return table(("the auditor, quick profile", "processor time"), rows)
 
 
-def counts_section(result: Recorded) -> str:
+def counts_section(result: Recorded, device: str) -> str:
     """Counts of the reference beside the least and the most of the peers."""
     rows = []
     for v in result.values:
         if (
             v.benchmark.startswith("memory.")
             and v.params[:1] == ("flowref",)
-            and v.params[2] == "cpu"
+            and v.params[2] == device
         ):
             peers = [
                 p.value
@@ -247,37 +269,50 @@ def together(results: Sequence[Recorded]) -> Recorded:
 def page(results: Sequence[Recorded]) -> str:
     """The whole page."""
     parts = []
-    for machine in sorted({result.machine for result in results}):
+    commits = collections.Counter(result.machine for result in results)
+    for machine in sorted(commits, key=lambda name: (-commits[name], name)):
         here = [result for result in results if result.machine == machine]
         latest = together(here)
         device = "cuda" if any("cuda" in v.params for v in latest.values) else "cpu"
         day = time.strftime("%Y-%m-%d", time.gmtime(latest.date / 1000))
-        parts += [
-            f"<h2>{html.escape(machine)}: throughput</h2><p>Each as last measured, the newest at commit "
-            f"{latest.commit[:8]} of {day}; medium size, float32, one "
-            "thread. All implementations hold the same weights, and agreed in their values when "
-            "they were built. Longer is "
-            "faster.</p>",
-            throughput(latest, "medium", device),
-            f"<h2>{html.escape(machine)}: the reference's time over that of each peer</h2><p>In "
-            "turns within one process. "
-            "Left of the dashed line the reference is faster; bars span the quartiles.</p>",
-            ratio_section(latest, device),
-            f"<h2>{html.escape(machine)}: time over the floor</h2><p>The floor of a flow are its "
-            "conditioners' products "
-            "alone, that of batch normalisation the bytes it must move at the rate of a plain "
-            "copy. 1 is the best possible.</p>",
-            scaling_section(latest, device),
-            f"<h2>{html.escape(machine)}: the auditor</h2>",
-            audit_section(latest),
-            f"<h2>{html.escape(machine)}: counts that every run repeats</h2><p>Operators "
-            "dispatched, bytes allocated and kept "
-            "for backward. Continuous integration compares those of the reference.</p>",
-            counts_section(latest),
-            f"<h2>{html.escape(machine)}: the course over "
-            f"{len({r.commit for r in here if r.grid == 'history'})} commits</h2>",
-            history_section([result for result in here if result.grid == "history"], device),
+        sections = [
+            (
+                "throughput",
+                f"Each as last measured, the newest at commit {latest.commit[:8]} of {day}; medium size, "
+                "float32, one thread. All implementations hold the same weights, and agreed in their "
+                "values when they were built. Longer is faster.",
+                throughput(latest, "medium", device),
+            ),
+            (
+                "the reference's time over that of each peer",
+                "In turns within one process. Left of the dashed line the reference is faster; bars span "
+                "the quartiles.",
+                ratio_section(latest, device),
+            ),
+            (
+                "time over the floor",
+                "The floor of a flow are its conditioners' products alone, that of batch normalisation "
+                "the bytes it must move at the rate of a plain copy. 1 is the best possible.",
+                scaling_section(latest, device),
+            ),
+            ("what the host spends per call", LAUNCHED, launch_section(latest, device)),
+            ("the auditor", "", audit_section(latest)),
+            (
+                "counts that every run repeats",
+                "Operators dispatched, bytes allocated and kept for backward. Continuous integration "
+                "compares those of the reference.",
+                counts_section(latest, device),
+            ),
+            (
+                f"the course over {len({r.commit for r in here if r.grid == 'history'})} commits",
+                "",
+                history_section([result for result in here if result.grid == "history"], device),
+            ),
         ]
+        for title, words, shown in sections:
+            if shown:  # a machine that measured nothing of it has no such section
+                said = f"<p>{words}</p>" if words else ""
+                parts.append(f"<h2>{html.escape(machine)}: {title}</h2>{said}{shown}")
     body = "".join(parts) or "<p>No results are recorded.</p>"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>flowref: benchmarks</title>'
