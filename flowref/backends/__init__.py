@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flowref.backends import process
-from flowref.backends.protocol import Backend, Counter
+from flowref.backends.protocol import Backend, Counter, Wish
 from flowref.model import TargetError, nearest, one_line
 from flowref.model.seeds import derive
 
@@ -29,8 +29,8 @@ DEFAULT = "torch"
 INSTALL = {"torch": "pip install torch==2.13.0", "jax": "pip install jax==0.10.2"}
 
 __all__ = [
-    "DEFAULT", "Backend", "Counter", "build_seed", "find", "importable", "imported", "importing", "installed", "names", "of",
-    "sandbox",
+    "DEFAULT", "Backend", "Counter", "Wish", "build_seed", "elsewhere", "find", "importable", "imported", "importing", "installed",
+    "names", "of", "sandbox",
 ]  # fmt: skip
 
 
@@ -126,6 +126,14 @@ def importing(text: str) -> Iterator[None]:
             if backend.requires in text:
                 stack.enter_context(backend.importing())
         yield
+
+
+def elsewhere() -> Wish:
+    """What code wanted of another device than the processor since this was last asked, of whichever
+    framework it is (see `Backend.elsewhere`).
+    """
+    wishes = {backend.elsewhere() for backend in imported()}
+    return next((one for one in (Wish.REFUSED, Wish.GRANTED) if one in wishes), Wish.NONE)
 
 
 def _likely() -> list[Backend]:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from flowref.model import Array, Condition, Cost, Dialect, Facts, Shape, Subject
 
 T = TypeVar("T")
+
+
+class Wish(Enum):
+    """What code wanted of another device than the processor: nothing, or what it was refused, or given on
+    the processor.
+    """
+
+    NONE = "none"
+    REFUSED = "refused"
+    GRANTED = "granted"
 
 
 class Counter(Protocol):
@@ -52,6 +63,11 @@ class Backend(Protocol):
         """Run foreign code in fixed random states and with a default dtype; what it changes in the
         process (settings, random states) is put back afterwards, and what it prints is kept off
         the screen.
+        """
+
+    def elsewhere(self) -> Wish:
+        """What code in sandboxes wanted of another device since this was last asked. What it was refused
+        it is given on the processor from now on, as long as the process lasts.
         """
 
     def importing(self) -> AbstractContextManager[Any]:

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from flowref import backends
 from flowref.adapters.user.adapter import part_of
 from flowref.adapters.user.probing import columns
-from flowref.backends import Backend
+from flowref.backends import Backend, Wish
 from flowref.loading.declared import Declared, declare
 from flowref.loading.instance import Refusal, instance_of
 from flowref.loading.kinds import kind_of
@@ -21,6 +22,7 @@ from flowref.loading.place import place_of
 from flowref.loading.probing import Probed, probe
 from flowref.loading.recognition import Recognition, recognize
 from flowref.loading.source import Source, source_of
+from flowref.loading.user_code import imported_from
 from flowref.model import (
     OBJECT,
     USER,
@@ -41,6 +43,8 @@ DTYPES = ("float64", "float32")
 # What a user's object draws while it is built, and does not save, is lost when it is loaded in
 # another process.
 SAME_SEED, OTHER_SEED = 3, 4
+# What is said of code that asks for a GPU.
+ON_THE_HOST = "on the processor, though it asks for a GPU"
 # The option that names a mutation.
 MUTATION = "mutant"
 
@@ -127,9 +131,26 @@ def forget_recipes() -> None:
 
 @functools.lru_cache(maxsize=64)
 def _recipe_of(target: Target, folder: str) -> Recipe:
-    """The object is built once, in float64; where a call of it fails in that, once more in float32.
-    The same words mean another object in another ``folder``.
+    """Made once; again where code asked for a GPU, which is given it on the processor then. The same words
+    mean another object in another ``folder``.
     """
+    backends.elsewhere()  # what was asked for before is no affair of this target
+    try:
+        recipe, wish = _made(target), backends.elsewhere()
+    except (TargetError, SpecError):
+        if (wish := backends.elsewhere()) is not Wish.REFUSED:
+            raise
+    if wish is Wish.REFUSED:
+        imported_from.cache_clear()
+        recipe, wish = _made(target), backends.elsewhere()
+    if wish is Wish.NONE:
+        return recipe
+    said = (*recipe.recognized.conventions, ON_THE_HOST)
+    return replace(recipe, recognized=replace(recipe.recognized, conventions=said))
+
+
+def _made(target: Target) -> Recipe:
+    """The object is built once, in float64; where a call of it fails in that, once more in float32."""
     source, event = source_of(target), event_option(dict(target.options))
     refusals: list[Refusal | UnknownShape] = []
     for dtype in dtypes(target):

@@ -29,7 +29,7 @@ def script(verdict: Verdict, run: Run | None = None) -> str:
     build, no template of the law, or no short program that shows it.
     """
     from flowref import registry
-    from flowref.loading import recipe_of
+    from flowref.loading.recipe import ON_THE_HOST, recipe_of
     from flowref.scripting.case import target_of
     from flowref.scripting.names import Unwritable
     from flowref.scripting.trying import alone, shows
@@ -58,6 +58,8 @@ def script(verdict: Verdict, run: Run | None = None) -> str:
         text = "\n".join([*lines, ""])
         if shows((run or alone)(text), verdict, within):
             return text
-    if long:
+    if ON_THE_HOST in recipe.recognized.conventions:
+        reason = "its code asks for a GPU, and programs call it as it is"
+    elif long:
         reason = f"it would take {long} lines"
     raise FlowrefError(f"no short program shows {law.id} in {verdict.target} ({reason}); {replay}")

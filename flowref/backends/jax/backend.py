@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flowref.backends.protocol import Backend, Counter
+from flowref.backends.protocol import Backend, Counter, Wish
 from flowref.model import (
     Array,
     Condition,
@@ -62,6 +62,10 @@ class Jax:
     def sparing(self, run: Callable[[], T], of: Any = None) -> T:
         """See `Backend.sparing`: what is called keeps nothing here."""
         return run()
+
+    def elsewhere(self) -> Wish:
+        """None: JAX has one device here, which it takes by itself."""
+        return Wish.NONE
 
     def importing(self) -> AbstractContextManager[Any]:
         """64-bit types: without them constants of a module would be made in single precision."""

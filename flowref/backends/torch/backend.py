@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flowref.backends.protocol import Backend, Counter
+from flowref.backends.protocol import Backend, Counter, Wish
 from flowref.model import Array, Condition, Cost, Dialect, Facts, Shape, Subject
 
 T = TypeVar("T")
@@ -44,9 +44,19 @@ class Torch:
 
         return sandbox(seed, None if dtype is None else _dtype(dtype))
 
+    def elsewhere(self) -> Wish:
+        """See `Backend.elsewhere`."""
+        from flowref.backends.torch.host import elsewhere
+
+        return elsewhere()
+
     def importing(self) -> AbstractContextManager[Any]:
-        """See `Backend.importing`; tensors of modules are cast, and others are known to be single."""
-        return contextlib.nullcontext()
+        """On the processor. See `Backend.importing`; tensors of modules are cast, and others are known to
+        be single.
+        """
+        from flowref.backends.torch.host import host
+
+        return host()
 
     def building(self) -> AbstractContextManager[Any]:
         """See `Backend.building`: nothing is compiled here."""

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from flowref.backends import process
+from flowref.backends.torch.host import host
 
 GENERATORS = ("torch", *process.GENERATORS)
 SETTERS: dict[str, Callable[[Any], Any]] = {
@@ -54,7 +55,7 @@ def seed_torch(seed: int) -> None:
 def sandbox(seed: int, dtype: torch.dtype | None = None) -> Iterator[io.StringIO]:
     """Run foreign code with fixed random states, then restore everything; yields what it printed.
 
-    Gradients are enabled.
+    Gradients are enabled, and a GPU is none.
     """
     before, state = _settings(), torch.get_rng_state()
     with process.quarantine(seed) as printed:
@@ -62,7 +63,7 @@ def sandbox(seed: int, dtype: torch.dtype | None = None) -> Iterator[io.StringIO
             seed_torch(seed)
             if dtype is not None:
                 torch.set_default_dtype(dtype)
-            with torch.enable_grad():
+            with torch.enable_grad(), host():
                 yield printed
         finally:
             process.restore(before, _settings(), SETTERS)

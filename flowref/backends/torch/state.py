@@ -9,6 +9,7 @@ import copy
 import copyreg
 import functools
 import hashlib
+import itertools
 import types
 import weakref
 from collections import OrderedDict
@@ -18,6 +19,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch.distributions import ExpTransform
+
+from flowref.backends.torch.host import ELSEWHERE
 
 # The class of what `.inv` of a transform gives, which torch does not export.
 INVERSE: Any = type(ExpTransform().inv)
@@ -233,19 +236,23 @@ def tensors(obj: Any) -> list[torch.Tensor]:
 
 
 def cast(obj: Any, dtype: torch.dtype) -> Any:
-    """Cast an object in place to a floating dtype, plain tensor attributes included; returns the
-    object.
+    """Cast an object in place to a floating dtype, plain tensor attributes included, and bring it to the
+    processor from where a session had it; returns the object.
     """
     for module in modules(obj):
         module.to(dtype)
+        held = itertools.chain(module.parameters(), module.buffers())
+        if any(one.device.type in ELSEWHERE for one in held):
+            module.cpu()
     for container, key, tensor in list(tensor_entries(obj)):
-        if (
-            not tensor.is_floating_point()
-            or tensor.dtype == dtype
-            or isinstance(tensor, nn.Parameter)
+        away = tensor.device.type in ELSEWHERE
+        if isinstance(tensor, nn.Parameter) or not (
+            away or (tensor.is_floating_point() and tensor.dtype != dtype)
         ):
             continue
-        moved = tensor.detach().to(dtype).requires_grad_(tensor.requires_grad)
+        moved = tensor.detach().cpu() if away else tensor.detach()
+        moved = moved.to(dtype) if tensor.is_floating_point() else moved
+        moved.requires_grad_(tensor.requires_grad)
         if isinstance(container, (dict, list)):
             container[key] = moved
         elif not isinstance(container, (tuple, set, frozenset)) and key is not None:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from flowref.backends import Backend
+from flowref.backends import Backend, Wish
 from flowref.backends.process import quarantine
 from flowref.model import (
     Adapter,
@@ -89,6 +89,10 @@ class Numpy:
     ) -> contextlib.AbstractContextManager[Any]:
         """What flowref keeps of any process is all there is."""
         return quarantine(seed)
+
+    def elsewhere(self) -> Wish:
+        """There is nowhere else."""
+        return Wish.NONE
 
     def importing(self) -> contextlib.AbstractContextManager[None]:
         """Nothing decides the precision of arrays but who makes them."""

@@ -1,0 +1,124 @@
+"""Code that asks for a GPU is judged on the processor, and its line says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from flowref import checking, registry
+from flowref.backends.protocol import Wish
+from flowref.backends.torch import host
+from flowref.checking import Settings
+from flowref.loading.recipe import ON_THE_HOST, forget_recipes, recipe_of
+from flowref.loading.user_code import imported_from
+from flowref.model import Status
+
+# What a file says before its class, in its constructor, of the input, and after it.
+BODY = """
+import torch
+from torch import nn
+
+{before}
+
+class Affine(nn.Module):
+    event_shape = (3,)
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.randn(3{parameter}))
+        self.shift = nn.Parameter(torch.randn(3{parameter}))
+
+    def forward(self, x):
+        ladj = self.scale.sum() * torch.ones(len(x){ones})
+        return x * self.scale.exp() + self.shift, {slip} * ladj
+
+    def inverse(self, z):
+        back = (z{moved} - self.shift) * (-self.scale).exp()
+        return back, -self.scale.sum() * torch.ones(len(z){ones})
+
+
+def make():
+    return Affine(){made}
+"""
+NOWHERE = dict.fromkeys(("before", "parameter", "ones", "moved", "made"), "") | {"slip": "1.0"}
+WAYS = {
+    "module": {"made": ".cuda()"},
+    "to": {"made": ".to('cuda:0')"},
+    "parameters": {"parameter": ", device='cuda'"},
+    "inside": {"ones": ", device=torch.device('cuda')"},
+    "inverse": {"moved": ".cuda(non_blocking=True)"},
+    "imported": {"before": "unit = torch.ones(3).cuda()"},
+    "current": {"before": "torch.cuda.synchronize()"},
+    "generator": {"before": "draws = torch.ones(1).cuda(), torch.Generator(device='cuda')"},
+    "default": {"before": "torch.ones(1).cuda(); torch.set_default_device('cuda')"},
+    "types": {"before": "torch.ones(1).cuda(); half = torch.ones(3).type('torch.cuda.HalfTensor')"},
+    "within": {"made": "\n    with torch.device('cuda'):\n        return Affine()", "slip": "1.0"},
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_asked() -> Iterator[None]:
+    """As in a new process, before and after."""
+    before = host.REQUESTS.wish, host.REQUESTS.granting
+    host.REQUESTS.wish, host.REQUESTS.granting = Wish.NONE, False
+    forget_recipes()
+    imported_from.cache_clear()
+    yield
+    host.REQUESTS.wish, host.REQUESTS.granting = before
+    forget_recipes()
+
+
+def written(folder: Path, **places: str) -> Any:
+    """The target of a file that asks for a GPU in some places."""
+    body = BODY.format(**(NOWHERE | places))
+    if "with torch.device" in body:
+        body = body.replace("return Affine()\n    with", "with")
+    path = folder / "model.py"
+    path.write_text(body)
+    return registry.parse_target(f"{path}:make")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_it_is_judged_on_the_processor(way: str, tmp_path: Path) -> None:
+    """In which way it asks is no matter, nor whether there is a GPU."""
+    target = written(tmp_path, **WAYS[way])
+    assert recipe_of(target).recognized.conventions[-1] == ON_THE_HOST
+    verdict = checking.check(target, "bijection/log-det", Settings(profile="quick"))
+    assert verdict.status is Status.HOLDS, verdict.reason
+
+
+def test_what_is_wrong_is_wrong_there(tmp_path: Path) -> None:
+    """A log-det that is off by a thousandth."""
+    target = written(tmp_path, made=".cuda()", slip="1.001")
+    verdict = checking.check(target, "bijection/log-det", Settings(profile="quick"))
+    assert verdict.status is Status.VIOLATED, verdict.reason
+
+
+def test_who_asks_for_none_is_told_nothing(tmp_path: Path) -> None:
+    """A choice by what is there is no request."""
+    before = "device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')"
+    target = written(tmp_path, before=before, made=".to(device)")
+    assert ON_THE_HOST not in recipe_of(target).recognized.conventions
+    assert not host.REQUESTS.granting
+
+
+def test_the_process_stays_as_it_was(tmp_path: Path) -> None:
+    """torch's own functions are back in their places."""
+    names = ("Generator", "load", "set_default_device", "set_default_tensor_type")
+    before = [getattr(torch, name) for name in names] + [torch.cuda._lazy_init]
+    recipe_of(written(tmp_path, made=".cuda()"))
+    assert [getattr(torch, name) for name in names] + [torch.cuda._lazy_init] == before
+
+
+def test_generators_are_torchs_own() -> None:
+    """Code that asks whether something is a generator is told so."""
+    host.REQUESTS.granting = True
+    with host.host():
+        made: Any = torch.Generator(device="cuda")
+        assert isinstance(made, torch.Generator)
+        assert torch.randn(2, generator=made).shape == (2,)
+    assert made.device.type == "cpu"
