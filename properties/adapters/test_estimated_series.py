@@ -64,3 +64,26 @@ def test_the_same_series_of_exact_traces_is_one() -> None:
     assert series is not None
     assert (series.name, series.terms) == ("n_terms", 4)
     assert not estimated(Residual(drawn=False), call, x, None)
+
+
+class Shared(nn.Module):
+    """x -> x A^T with the logarithms of its slopes estimated by one probe of two signs for all rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = nn.Parameter(torch.tensor([[0.2, 0.5], [-0.1, 0.3]]))
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """The value, and an estimate of the trace of the matrix."""
+        x = x.requires_grad_()
+        probe = (2.0 * torch.randint(0, 2, (1, 2)) - 1.0).expand_as(x)
+        velocity = x @ self.matrix.T
+        (product,) = torch.autograd.grad(velocity, x, probe, create_graph=True)
+        return velocity, (product * probe).sum(1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_probes_of_two_signs_that_all_rows_share_are_an_estimate(seed: int) -> None:
+    """Half of all pairs of calls agree; where the first two did what was drawn was accused."""
+    torch.manual_seed(seed)
+    assert estimated(Shared(), call, torch.randn(3, 2), None)

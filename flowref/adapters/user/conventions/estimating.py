@@ -9,7 +9,7 @@ import contextlib
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user.conventions.series import longest_chain
+from flowref.adapters.user.conventions.series import draws, longest_chain
 
 WORDS = (
     "log-det: estimated with random probes, judged as an estimate; "
@@ -20,10 +20,10 @@ WORDS = (
 def estimated(obj: Any, call: Any, x: Any, context: Any) -> bool:
     """Whether the log-det of a call is such an estimate. ``obj``: a copy in eval mode."""
     with contextlib.suppress(Exception):  # what it raises is the laws' affair
-        (value, ladj), (again, other) = (call(obj, x, context) for _ in range(2))
-        if ladj is None or bool((ladj == other).all()) or not bool((value == again).all()):
+        if not draws(obj, call, x, context):
             return False
-        return longest_chain(partial(call, obj, x, context)) > 0
+        value, again = (call(obj, x, context)[0] for _ in range(2))
+        return bool((value == again).all()) and longest_chain(partial(call, obj, x, context)) > 0
     return False
 
 

@@ -19,6 +19,9 @@ NAMED = re.compile(r"term|series|power|order|trunc|trace|iter|deg", re.IGNORECAS
 FEWEST, MOST = 2, 200
 # How many attributes are tried, and terms that are added until another one changes nothing.
 TRIED, ADDED, SETTLED = 12, (10, 20, 40, 80), 1e-12
+# Estimates of so many calls are compared with the first: a probe of two signs that all rows share has the
+# same product as its negative, which is half of all there are of two entries.
+CALLS = 24
 # What a series is held to, whose terms can be added, and one of which a chain of so many derivatives
 # tells.
 HELD, CHAINED, SHORTEST = 1e-6, 1e-2, 2
@@ -65,7 +68,7 @@ class Series:
 def series_of(obj: Any, call: Any, x: Any, context: Any) -> Series | None:
     """The series that the log-det of a call is, or None. ``obj``: a copy in eval mode."""
     with contextlib.suppress(Exception):  # what it raises is the laws' affair
-        if _draws(obj, call, x, context):
+        if draws(obj, call, x, context):
             return None  # of an estimate any number moves the log-det less and less, by accident
     for path, part in _parts(obj):
         numbers = [
@@ -83,10 +86,16 @@ def series_of(obj: Any, call: Any, x: Any, context: Any) -> Series | None:
     return Series(length) if length >= SHORTEST else None
 
 
-def _draws(obj: Any, call: Any, x: Any, context: Any) -> bool:
-    """Whether two calls differ in their log-dets: an estimate, of which laws of its own speak."""
-    one, other = (call(obj, x, context)[1] for _ in range(2))
-    return one is not None and not bool((one == other).all())
+def draws(obj: Any, call: Any, x: Any, context: Any) -> bool:
+    """Whether calls differ in their log-dets: an estimate, of which laws of its own speak."""
+    import torch
+
+    before = torch.get_rng_state()
+    _, ladj = call(obj, x, context)
+    # What draws nothing from the generator that probes come from is asked once more, and no oftener.
+    times = 1 if torch.equal(torch.get_rng_state(), before) else CALLS
+    others = (call(obj, x, context)[1] for _ in range(times if ladj is not None else 0))
+    return any(not bool((ladj == other).all()) for other in others)
 
 
 def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
