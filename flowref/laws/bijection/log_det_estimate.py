@@ -65,20 +65,23 @@ def log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual:
 
     Eight standard errors are allowed beyond that.
     """
-    if batch.x[0].size > WHOLE:
-        raise Unsupported(
-            f"its events have {batch.x[0].size} entries, too many for a Jacobian", waits=True
-        )
-    outs = drawn(flow, batch, FEW)
+    refuse_large(batch)
+    matrices = flow.jacobian("forward", batch.x, batch.context)
+    truth = log_abs_det(matrices)
+    usable = finite_rows(truth) & resolvable(matrices, truth)
+    return factors(flow, "forward", batch, truth, usable)
+
+
+def factors(flow: Living, which: str, batch: Batch, truth: Array, usable: Array) -> Residual:
+    """By which factor the estimates of a call are those of true log-dets, where these are known."""
+    outs = drawn(flow, batch, FEW, which)
     if any((np.asarray(out.ladj) != np.asarray(outs[0].ladj)).any() for out in outs[1:]):
-        outs = drawn(flow, batch, ESTIMATES)
+        outs = drawn(flow, batch, ESTIMATES, which)
     first = np.asarray(outs[0].value)
     if not all(np.allclose(first, out.value, rtol=1e-3, atol=1e-3) for out in outs[1:]):
         raise Undecidable("its values are random, too")
     estimates = np.stack([reported(flow, out, len(batch.x)) for out in outs])
-    matrices = flow.jacobian("forward", batch.x, batch.context)
-    truth = log_abs_det(matrices)
-    usable = finite_rows(first, truth) & resolvable(matrices, truth) & (np.abs(truth) < LARGE)
+    usable = usable & finite_rows(first) & (np.abs(truth) < LARGE)
     factor, error = factor_of(estimates[:, usable], truth[usable])
     clear = np.sqrt((truth[usable] ** 2).mean()) > SMALL if usable.any() else False
     rows = np.ones(len(truth))
@@ -98,9 +101,17 @@ def log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual:
     )
 
 
-def drawn(flow: Living, batch: Batch, count: int) -> list[Mapped]:
+def refuse_large(batch: Batch) -> None:
+    """Raise `Unsupported` where events are too large for a Jacobian."""
+    if batch.x[0].size > WHOLE:
+        raise Unsupported(
+            f"its events have {batch.x[0].size} entries, too many for a Jacobian", waits=True
+        )
+
+
+def drawn(flow: Living, batch: Batch, count: int, which: str = "forward") -> list[Mapped]:
     """So many calls of one object, each with random numbers of its own."""
-    run = Run("forward", batch.x, batch.context)
+    run = Run(which, batch.x, batch.context)
     before = [Eval()] if flow.stateful else []
     return list(flow.play([*before, *[run] * count])[len(before) :])
 

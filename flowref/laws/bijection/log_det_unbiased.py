@@ -10,9 +10,9 @@ from flowref.laws.bijection.log_det_estimate import (
     LivingDifferentiable,
     drawn,
     estimator,
+    refuse_large,
 )
 from flowref.laws.common.arithmetic import finite_rows, log_abs_det, reported, resolvable
-from flowref.laws.common.structure import WHOLE
 from flowref.model import (
     CONTRACT,
     STATISTICAL,
@@ -21,9 +21,9 @@ from flowref.model import (
     Batch,
     Residual,
     Undecidable,
-    Unsupported,
     law,
 )
+from flowref.model.abilities import Flow, Living
 
 # Estimates of the two stages, the second of which are fresh; how many standard errors their mean may
 # be off, and which share of the log-det, whatever the standard error.
@@ -53,25 +53,34 @@ def log_det_unbiased(flow: LivingDifferentiable, batch: Batch) -> Residual:
     $\log|\det \partial f / \partial x|$, at each point: within five standard errors of four hundred
     calls on batches that hold it many times.
     """
-    if batch.x[0].size > WHOLE:
-        raise Unsupported(
-            f"its events have {batch.x[0].size} entries, too many for a Jacobian", waits=True
-        )
-    rows = len(batch.x)
+    refuse_large(batch)
     matrices = flow.jacobian("forward", batch.x, batch.context)
     truth = log_abs_det(matrices)
-    usable = finite_rows(truth) & resolvable(matrices, truth) & (np.abs(truth) < LARGE)
-    # A series of a matrix that is none of a contraction diverges, whatever draws its length.
-    apart = np.linalg.norm(matrices - np.eye(matrices.shape[1], matrices.shape[2]), 2, axis=(1, 2))
-    if not flow.promises.get("log-det-tolerance"):  # nor is an integral a series
-        usable &= apart < CONTRACTS
+    usable = finite_rows(truth) & resolvable(matrices, truth) & of_a_series(flow, matrices)
+    return means(flow, "forward", batch, truth, usable)
+
+
+def of_a_series(flow: Flow, matrices: Array) -> Array:
+    """Where a series of a Jacobian converges: that of a matrix that is none of a contraction diverges,
+    whatever draws its length. An integral is no series.
+    """
+    if flow.promises.get("log-det-tolerance"):
+        return np.ones(len(matrices), dtype=bool)
+    rest = matrices - np.eye(matrices.shape[1], matrices.shape[2])
+    return np.asarray(np.linalg.norm(rest, 2, axis=(1, 2)) < CONTRACTS)
+
+
+def means(flow: Living, which: str, batch: Batch, truth: Array, usable: Array) -> Residual:
+    """How far means of estimates are from true log-dets, where these are known."""
+    rows = len(batch.x)
+    usable = usable & (np.abs(truth) < LARGE)
     excess, mean, error = np.zeros(rows), truth, np.zeros(rows)
     times = MORE if flow.operations < CHEAP else REPEATS
     context = None if batch.context is None else np.repeat(batch.context, times, 0)
     repeated = Batch(np.repeat(batch.x, times, 0), context, batch.seed)
     for stage, count in enumerate(STAGES):
         # One life draws the same numbers again: those of the first stage are left out.
-        outs = drawn(flow, repeated, count + sum(STAGES[:stage]))[sum(STAGES[:stage]) :]
+        outs = drawn(flow, repeated, count + sum(STAGES[:stage]), which)[sum(STAGES[:stage]) :]
         each = np.stack([reported(flow, out, len(repeated.x)) for out in outs])
         estimates = each.reshape(count, rows, times).mean(2)
         if not np.isfinite(estimates).all():

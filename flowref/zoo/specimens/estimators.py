@@ -134,7 +134,8 @@ class TracedFlow(nn.Module):
 
     def inverse(self, z: Any) -> tuple[Any, Any]:
         """Latents to data."""
-        return self.integrate(z, 1.0, 0.0)
+        x, ladj = self.integrate(z, 1.0, 0.0)
+        return x, -ladj if self.defect == "log-det-of-the-way-there" else ladj
 
 
 def traced(defect: str = "") -> nn.Module:
@@ -161,6 +162,7 @@ SPECIMENS = (
             "fresh-noise": ("continuous/noise-once-per-solve",),
             "kept-noise": ("continuous/noise-of-its-own",),
             "log-det-without-a-graph": ("bijection/log-det-estimate-gradient",),
+            "log-det-of-the-way-there": ("bijection/inverse-log-det-estimate",),
         },
     ),
 )
