@@ -4,6 +4,7 @@ comes back as arrays and numbers.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,10 +16,14 @@ from flowref.backends.torch import linear_noise
 from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import DTYPES, Live
 from flowref.backends.torch.methods import DRAWING, SEEDED, method, rows_of
+from flowref.backends.torch.narrowing import Limited
 from flowref.model import Array, Mapped, Support
 
 # Methods of which results are kept.
 KEPT = ("forward", "inverse", "log_prob")
+# Of a call at points that are nan so many times the operations of a usual one are waited for, and so many
+# more.
+ENDLESS, ENDLESS_FLOOR = 20, 20_000
 # Methods that return a value and a number per point.
 MAPPED = (*KEPT, "sample_log_prob", "between", *SEEDED)
 
@@ -122,9 +127,16 @@ def evaluate_anew(
     """The same, called anew; under noise, once without it, to count its operations."""
     live.count(name, lambda: evaluate_anew(live, name, x, context))
     function = method(live, name)
-    with live.lend() as obj, live.calling(name, stream=stream):
+    with live.lend() as obj, live.calling(name, stream=stream), ending(live, name, x):
         ready = tensors(live, (x, context), support=live.support_of(name))
         return as_mapped(name, function(obj, *ready))
+
+
+def ending(live: Live, name: str, x: Array) -> contextlib.AbstractContextManager[Any]:
+    """What ends a call at points some of which are nan, and so no step of theirs is ever accurate enough."""
+    if not np.isnan(x).any():
+        return contextlib.nullcontext()
+    return Limited(name, ENDLESS * live.facts.cost.of(name).operations + ENDLESS_FLOOR)
 
 
 CALLS = linear_noise.Calls(evaluate, evaluate_anew)

@@ -14,6 +14,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from flowref.backends.torch.operators import EXACT
+from flowref.model import Undecidable
 
 # Operators that take one of the pieces that a parameter is stacked of, as layers in a loop do.
 PIECES = ("select", "slice", "unbind", "index", "split", "split_with_sizes", "chunk", "narrow")
@@ -90,6 +91,33 @@ class Watching(TorchDispatchMode):
             for name in parameters:
                 times, first, _ = self.used.get(name, (0, self.draws, self.draws))
                 self.used[name] = (times + 1, first, self.draws)
+
+
+class Limited(TorchDispatchMode):
+    """Raise `Undecidable` where a call takes more operations than it is waited for at such points."""
+
+    def __init__(self, name: str, most: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
+        self.name, self.most, self.operations = name, most, 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # as of `Watching`
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        self.operations += 1
+        if self.operations > self.most:
+            raise Undecidable(
+                f"with a nan in one point {self.name} does not end: it was cut short after {self.most} "
+                "operations, many times what it takes elsewhere"
+            )
+        return func(*args, **(kwargs or {}))
 
 
 class Narrowing(Watching):
