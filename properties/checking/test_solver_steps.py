@@ -240,6 +240,59 @@ def test_a_number_of_steps_is_found_by_what_it_does(kind: type[Euler], where: st
     assert 0 < float((module(x)[0].detach() - before).abs().max()) < 0.05
 
 
+def halved(field: Any, x: Any, sign: int, bound: float = 1e-3) -> Any:
+    """Steps of Euler, halved until one differs from two by less than an accuracy."""
+    t, h, ladj = 0.0, 0.5, torch.zeros_like(x[:, 0])
+    while t < 1:
+        h = min(h, 1 - t)
+        once, half = field(x, sign * h), field(x, sign * h / 2)
+        twice = field(half[0], sign * h / 2)
+        trace = half[1] + twice[1]
+        off = once[0] - twice[0], once[1] - trace, once[1] ** 2 / 2
+        if max(float(one.detach().abs().max()) for one in off) > bound:
+            h = h / 2
+            continue
+        t, x, ladj = t + h, twice[0], ladj + trace
+    return x, ladj
+
+
+class Elsewhere(Euler):
+    """The same by a plain function, whose accuracy is written there."""
+
+    def field(self, x: Any, h: float) -> Any:
+        """A step, and its trace."""
+        slope = 1 - torch.tanh(x @ self.weight).square()
+        return x + h * torch.tanh(x @ self.weight), h * (slope * self.weight.diagonal()).sum(1)
+
+    def follow(self, x: Any, sign: int) -> Any:
+        """The state and the integral of the trace."""
+        x, ladj = halved(self.field, x, sign)
+        return x, 1.1 * ladj if self.slip == "scaled" else ladj
+
+
+def test_an_accuracy_in_a_plain_function_is_found_by_what_it_does() -> None:
+    """The function that everybody else calls is left as it is."""
+    module, x = Elsewhere(), torch.ones(3, 2)
+    del module.n_steps
+    knob = found(module, lambda one: one(x)[0])
+    assert knob is not None
+    assert (knob.plain, knob.value, knob.method) == ("halved", 1e-3, "")
+    other = Elsewhere()
+    before = other(x)[0].detach()
+    assert turn(module, knob, 2)
+    assert 0 < float((module(x)[0].detach() - before).abs().max()) < 0.05
+    assert torch.equal(other(x)[0].detach(), before)
+    assert halved.__defaults__ == (1e-3,)
+
+
+@pytest.mark.parametrize(
+    ("slip", "status"), [("", Status.INCONCLUSIVE), ("scaled", Status.VIOLATED)]
+)
+def test_what_falls_with_no_accuracy_is_accused(slip: str, status: Status) -> None:
+    """Of steps that a plain function chooses nothing below half a nat for each entry was judged."""
+    assert check(Elsewhere(slip), LAWS[0], QUICK).status is status
+
+
 def test_no_number_of_steps_is_made_up() -> None:
     """Of an object without a loop, none is found."""
     module: Any = nn.Sequential(nn.Linear(2, 2), nn.Tanh())

@@ -1,5 +1,6 @@
-"""Steps of a solver that stand under no name: whole numbers that an object holds, or that are written in
-its methods, of which more take more operations and lead to the same values.
+"""Steps of a solver that stand under no name: numbers that an object holds, or that are written in its
+methods or in plain functions of their file, of which more, or less of an accuracy, take more operations and
+lead to the same values.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from flowref.backends.torch.narrowing import Watching
+from flowref.backends.torch.narrowing import Limited, Watching
 from flowref.backends.torch.reach import reached
 from flowref.backends.torch.refining import refine
 from flowref.backends.torch.state import duplicate
@@ -22,18 +23,24 @@ from flowref.backends.torch.state import duplicate
 LEAST, MOST, TRIED = 3, 512, 24
 # By how much operations grow as steps are doubled; and how far values may move, beside their size.
 MORE, MOVED = 1.5, 0.5
+# Accuracies as they are written. A call with another number that takes so many times the operations, and so
+# many more, is not waited for: with a wrong coefficient no step may ever be accurate.
+FINEST, COARSEST = 1e-13, 1e-2
+ENDLESS, ENDLESS_FLOOR = 40, 2000
 
 
 class Knob(NamedTuple):
     """Where a number stands: of which object on the way through all that is reached, under which name,
-    and in which method, if it is written there; and whether all objects of its class are turned with it.
+    and in which method, if it is written there, or in which plain function of its class's file; and whether
+    all objects of its class are turned with it.
     """
 
     place: int
     name: str
     method: str
-    value: int
+    value: float
     alike: bool = False
+    plain: str = ""
 
 
 # Lets a live object take so many times the steps, and says whether it could be done.
@@ -104,9 +111,8 @@ def found(obj: Any, call: Callable[[Any], Any], alike: bool = False) -> Knob | N
     if alike:
         candidates = _of_each_class(obj, candidates)
     for knob in candidates[:TRIED]:
-        finer = [
-            _counted(call, turned) for turned in (_turned(obj, knob, 2), _turned(obj, knob, 4))
-        ]
+        most = ENDLESS * operations + ENDLESS_FLOOR
+        finer = [_counted(call, _turned(obj, knob, times), most) for times in (2, 4)]
         if finer[0] is None or finer[1] is None:
             continue
         (twice, once_moved), (_, moved_again) = finer[0], finer[1]
@@ -128,15 +134,20 @@ def turn(obj: Any, knob: Knob, times: int) -> bool:
     turned = [items[knob.place]]
     if knob.alike:
         turned = [item for item in items if type(item) is kind]
-    if not knob.method:
+    if knob.name:
         for item in turned:
             if vars(item).get(knob.name) == knob.value:
-                object.__setattr__(item, knob.name, times * knob.value)
+                object.__setattr__(item, knob.name, _more(knob.value, times))
         return True
-    function = getattr(kind, knob.method, None)
-    if not isinstance(function, types.FunctionType):
-        return False
-    stepping = type(kind.__name__, (kind,), {knob.method: _with(function, knob.value, times)})
+    changed: dict[str, Any]
+    if knob.plain:
+        changed = _with_plain(kind, knob, times)
+    else:
+        function = getattr(kind, knob.method, None)
+        if not isinstance(function, types.FunctionType):
+            return False
+        changed = {knob.method: _with(function, knob.value, times)}
+    stepping = type(kind.__name__, (kind,), changed)
     for item in turned:
         item.__class__ = stepping
     return True
@@ -157,11 +168,14 @@ def _turned(obj: Any, knob: Knob, times: int) -> Any:
         return None
 
 
-def _counted(call: Callable[[Any], Any], obj: Any) -> tuple[int, torch.Tensor] | None:
-    """The operations of a call, and what it gives; None where it raises."""
+def _counted(
+    call: Callable[[Any], Any], obj: Any, most: int | None = None
+) -> tuple[int, torch.Tensor] | None:
+    """The operations of a call, and what it gives; None where it raises, or takes more than ``most``."""
     if obj is None:
         return None
-    with contextlib.suppress(Exception), Watching() as watching:
+    limit = contextlib.nullcontext() if most is None else Limited("it", most)
+    with contextlib.suppress(Exception), limit, Watching() as watching:
         value = call(obj)
         if torch.isfinite(value).all():
             return watching.operations, value.detach()
@@ -169,36 +183,86 @@ def _counted(call: Callable[[Any], Any], obj: Any) -> tuple[int, torch.Tensor] |
 
 
 def _candidates(obj: Any) -> Iterator[Knob]:
-    """Whole numbers of the size of numbers of steps, those that are held before those that are written."""
+    """Numbers of the size of numbers of steps, and of accuracies: those that are held before those that are
+    written, and those of methods before those of plain functions.
+    """
     written = []
     for place, (_, item) in enumerate(reached(obj)):
         if not hasattr(item, "__dict__") or isinstance(item, torch.Tensor | types.FunctionType):
             continue
-        if type(item).__module__.partition(".")[0] in ("torch", "builtins"):
+        if _foreign(type(item)):
             continue
         for name, value in vars(item).items():
-            if _counts(value):
+            if _counts(value) or _accurate(value):
                 yield Knob(place, name, "", value)
         if isinstance(item, nn.Module):
             written.append((place, item))
     for place, item in written:
-        for base in type(item).__mro__:
-            if base.__module__.partition(".")[0] in ("torch", "builtins"):
-                continue
+        for name, function in _methods(type(item)).items():
+            for value in sorted(_numbers(function)):
+                yield Knob(place, "", name, value)
+    seen: set[types.FunctionType] = set()
+    for place, item in written:
+        for name, function in _plain(type(item)).items():
+            if function not in seen:
+                seen.add(function)
+                for value in sorted(_numbers(function)):
+                    yield Knob(place, "", "", value, plain=name)
+
+
+def _foreign(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] in ("torch", "builtins")
+
+
+def _methods(kind: type) -> dict[str, types.FunctionType]:
+    """The functions of a class and its bases, as they are written there."""
+    found: dict[str, types.FunctionType] = {}
+    for base in kind.__mro__:
+        if not _foreign(base):
             for name, function in vars(base).items():
                 if isinstance(function, types.FunctionType) and not name.startswith("__"):
-                    for value in sorted(_numbers(function)):
-                        yield Knob(place, "", name, value)
+                    found.setdefault(name, function)
+    return found
+
+
+def _plain(kind: type) -> dict[str, types.FunctionType]:
+    """The plain functions of a file that the methods of a class name, or that such functions name."""
+    names: dict[str, types.FunctionType] = {}
+    waiting = list(_methods(kind).values())
+    while waiting:
+        function = waiting.pop()
+        for name in sorted(_named(function.__code__)):
+            other = function.__globals__.get(name)
+            new = isinstance(other, types.FunctionType) and name not in names
+            if new and other.__globals__ is function.__globals__:
+                names[name] = other
+                waiting.append(other)
+    return names
+
+
+def _named(code: types.CodeType) -> set[str]:
+    inner = [_named(one) for one in code.co_consts if isinstance(one, types.CodeType)]
+    return set(code.co_names).union(*inner)
 
 
 def _counts(value: Any) -> bool:
     return type(value) is int and LEAST <= value <= MOST
 
 
-def _numbers(function: types.FunctionType) -> set[int]:
+def _accurate(value: Any) -> bool:
+    return type(value) is float and FINEST < value <= COARSEST
+
+
+def _more(value: float, times: int) -> float:
+    """So many times the steps, or an accuracy that a method of fourth order then meets."""
+    return max(value / times**4, FINEST) if type(value) is float else times * value
+
+
+def _numbers(function: types.FunctionType) -> set[float]:
     """The numbers in a function, in those within it, and in its defaults."""
     values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    return {value for value in [*values, *_constants(function.__code__)] if _counts(value)}
+    written = [*values, *_constants(function.__code__)]
+    return {value for value in written if _counts(value) or _accurate(value)}
 
 
 def _constants(code: types.CodeType) -> Iterator[Any]:
@@ -209,17 +273,37 @@ def _constants(code: types.CodeType) -> Iterator[Any]:
             yield value
 
 
-def _with(function: types.FunctionType, value: int, times: int) -> types.FunctionType:
-    """A function with another number in the place of one, wherever that stands in it."""
+def _with_plain(kind: type, knob: Knob, times: int) -> dict[str, types.FunctionType]:
+    """The methods of a class that see a copy of their file, in which a plain function has another number."""
+    plain, methods = _plain(kind), _methods(kind)
+    changed = plain[knob.plain]
+    own = dict(changed.__globals__)
+    for name, function in plain.items():
+        if function.__globals__ is changed.__globals__:
+            same = function is not changed
+            own[name] = _with(function, knob.value, 1 if same else times, own)
+    return {
+        name: _with(function, knob.value, 1, own)
+        for name, function in methods.items()
+        if function.__globals__ is changed.__globals__
+    }
+
+
+def _with(
+    function: types.FunctionType, value: float, times: int, own: dict[str, Any] | None = None
+) -> types.FunctionType:
+    """A function with another number in the place of one, wherever that stands in it; ``own``: what it
+    finds in its file, where that is another than its own.
+    """
 
     def other(one: Any) -> Any:
         if isinstance(one, types.CodeType):
             return one.replace(co_consts=tuple(map(other, one.co_consts)))
-        return times * one if type(one) is int and one == value else one
+        return _more(one, times) if type(one) is type(value) and one == value else one
 
     made = types.FunctionType(
         other(function.__code__),
-        function.__globals__,
+        function.__globals__ if own is None else own,
         function.__name__,
         tuple(map(other, function.__defaults__)) if function.__defaults__ else None,
         function.__closure__,
