@@ -233,8 +233,9 @@ def _plain(kind: type) -> dict[str, types.FunctionType]:
         function = waiting.pop()
         for name in sorted(_named(function.__code__)):
             other = function.__globals__.get(name)
-            new = isinstance(other, types.FunctionType) and name not in names
-            if new and other.__globals__ is function.__globals__:
+            if not isinstance(other, types.FunctionType) or name in names:
+                continue
+            if other.__globals__ is function.__globals__:
                 names[name] = other
                 waiting.append(other)
     return names

@@ -14,8 +14,9 @@ STAGES, ROWS, CONSPICUOUS = (24, 96), 64, 2.0
 # The spread of means over calls beside that of rows: of independent rows it is beyond this in a second
 # stage with a probability of less than 1e-9.
 BEYOND = 2.2
-# So many rows in all have to stay where they are, and to leave, if how many do is counted.
-MANY = 200
+# So many rows in all have to stay where they are, and to leave, if how many do is counted; where fewer do the
+# point stands so often in a batch.
+MANY, OFTEN = 200, 1024
 
 
 @law(
@@ -25,7 +26,7 @@ MANY = 200
     scales=(0.0,),
     effort=1,
     size=4,
-    version=2,
+    version=3,
     source="rows of a batch are independent events: what is drawn once for all of them gives none of them another "
     "distribution, and a batch no more samples than one",
 )
@@ -66,37 +67,57 @@ def dispersion(flow: Pushing, name: str, x: Array, batch: Batch) -> float | None
     """The variance of means over calls beside what that of rows makes of it, of the entry where it is
     largest; None where nothing is drawn.
     """
-    ratio = None
-    for stage, calls in enumerate(STAGES):
-        seeds = (batch.seed + 5000 * (stage + 1) + k for k in range(calls))
-        outs = []
-        for seed in seeds:
-            points = np.repeat(x, ROWS, 0)
-            out, refused = attempt(flow.calls[name], points, seed, _context(batch, ROWS))
-            if refused:
-                raise Undecidable(f"{name} raises {refused}")
-            value = np.asarray(out.value, dtype=np.float64).reshape(ROWS, -1)
-            # What is refused stays where it is: how far a row went tells that, where its place does not.
-            start = points.reshape(ROWS, -1)
-            # Where few are refused neither does: then how many stay is what varies.
-            moved = value.size == start.size
-            far = np.abs(value - start) if moved else value[:, :0]
-            stays = (far == 0).all(1, keepdims=True) * 1.0
-            outs.append(np.concatenate([value, far, stays], 1))
-        drawn: Array = np.stack(outs)
-        if not moved or seldom(drawn[..., -1]):
-            drawn = drawn[..., :-1]
-        drawn = drawn[..., ~np.isnan(drawn).any((0, 1))]
-        if not drawn.size or (drawn == drawn[0, 0]).all():
-            return None
-        ranks = np.stack([_ranks(drawn[..., i]) for i in range(drawn.shape[-1])], -1)
-        between, total = ROWS * ranks.mean(1).var(0, ddof=1), ranks.reshape(-1, ranks.shape[-1])
-        spread = total.var(0, ddof=1)
-        moves = spread > 0
-        ratio = float((between[moves] / spread[moves]).max(initial=0.0))
-        if ratio <= CONSPICUOUS:
-            return min(ratio, BEYOND)
+    ratio, rows = None, ROWS
+    for stage in range(len(STAGES)):
+        drawn, few = results(flow, name, x, batch, stage, rows)
+        ratio = spread_over_calls(drawn)
+        calm = ratio is None or ratio <= CONSPICUOUS
+        if calm and few and rows == ROWS and not flow.facts.cost.heavy:
+            rows = OFTEN
+            ratio = spread_over_calls(results(flow, name, x, batch, stage, rows)[0])
+        if ratio is None or ratio <= CONSPICUOUS:
+            return None if ratio is None else min(ratio, BEYOND)
     return ratio
+
+
+def spread_over_calls(drawn: Array) -> float | None:
+    """The same of what calls made of one point, ``(calls, rows, numbers)``."""
+    if not drawn.size or (drawn == drawn[0, 0]).all():
+        return None
+    ranks = np.stack([_ranks(drawn[..., i]) for i in range(drawn.shape[-1])], -1)
+    between = drawn.shape[1] * ranks.mean(1).var(0, ddof=1)
+    spread = ranks.reshape(-1, ranks.shape[-1]).var(0, ddof=1)
+    moves = spread > 0
+    return float((between[moves] / spread[moves]).max(initial=0.0))
+
+
+def results(
+    flow: Pushing, name: str, x: Array, batch: Batch, stage: int, rows: int
+) -> tuple[Array, bool]:
+    """What calls of a stage make of a point that stands so often in a batch, ``(calls, rows, numbers)``, and
+    whether some of its rows stay where they are, or leave, too few to be counted.
+    """
+    outs, moved = [], False
+    for k in range(STAGES[stage]):
+        points = np.repeat(x, rows, 0)
+        seed = batch.seed + 5000 * (stage + 1) + k
+        out, refused = attempt(flow.calls[name], points, seed, _context(batch, rows))
+        if refused:
+            raise Undecidable(f"{name} raises {refused}")
+        value = np.asarray(out.value, dtype=np.float64).reshape(rows, -1)
+        # What is refused stays where it is: how far a row went tells that, where its place does not.
+        start = points.reshape(rows, -1)
+        # Where few are refused neither does: then how many stay is what varies.
+        moved = value.size == start.size
+        far = np.abs(value - start) if moved else value[:, :0]
+        stays = (far == 0).all(1, keepdims=True) * 1.0
+        outs.append(np.concatenate([value, far, stays], 1))
+    drawn: Array = np.stack(outs)
+    few = moved and seldom(drawn[..., -1])
+    some = moved and 0 < drawn[..., -1].mean() < 1
+    if not moved or few:
+        drawn = drawn[..., :-1]
+    return drawn[..., ~np.isnan(drawn).any((0, 1))], bool(few and some)
 
 
 def seldom(values: Array) -> bool:
