@@ -147,6 +147,15 @@ class Density(Flow, Protocol):
     def log_prob(self) -> Call[Array]: ...
 
 
+class Refinable(Flow, Protocol):
+    """``refined(times)``: the flow with so many times the steps of its solver; None where nothing tells
+    how it takes more.
+    """
+
+    @property
+    def refined(self) -> Callable[[int], Flow | None]: ...
+
+
 class Based(Flow, Protocol):
     """The log-density of the base distribution."""
 

@@ -19,6 +19,9 @@ PANELS = {1: 96, 2: 28}
 # beside an end of the others, before their first nodes.
 ELSEWHERE = {1: (8, 131), 2: (4, 37)}
 MASS_FLOOR = 1e-9
+# Nodes and panels of a coarse grid, by dimension, on which two densities are compared that are nearly the
+# same: errors of the grid are those of both.
+COARSE = {1: (8, 24), 2: (6, 10)}
 # A sample whose density towers over every grid point marks a peak that the grid missed.
 MISSED_PEAK = 3.0
 CHUNK = 16384
@@ -48,6 +51,17 @@ def total_mass(flow: Flow, batch: Batch) -> tuple[float, float]:
     coarse = max(abs(masses[1] - masses[0]), abs(masses[3] - masses[2]))
     error = max(abs(masses[2] - masses[1]), coarse / 4)
     return masses[2], error
+
+
+def mass_apart(flow: Flow, other: Flow, batch: Batch) -> float:
+    """By how much more mass a density has than another that is nearly the same, on a coarse grid."""
+    size = math.prod(flow.density_shape)
+    samples = where_mass_is(flow, batch, size)
+    nodes, panels = COARSE[size]
+    sets = flow.density_support.coordinates or (flow.density_support,) * size
+    axes = [axis_points(flow, sets[axis], samples[:, axis], nodes, panels) for axis in range(size)]
+    (mass, _), (beside, _) = (_integrate(one, axes, batch) for one in (flow, other))
+    return mass - beside
 
 
 def where_mass_is(flow: Flow, batch: Batch, size: int) -> Array:
