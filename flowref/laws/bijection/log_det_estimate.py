@@ -83,12 +83,18 @@ def factors(flow: Living, which: str, batch: Batch, truth: Array, usable: Array)
     estimates = np.stack([reported(flow, out, len(batch.x)) for out in outs])
     usable = usable & finite_rows(first) & (np.abs(truth) < LARGE)
     factor, error = factor_of(estimates[:, usable], truth[usable])
-    clear = np.sqrt((truth[usable] ** 2).mean()) > SMALL if usable.any() else False
+    if usable.any() and not np.sqrt((truth[usable] ** 2).mean()) > SMALL:
+        raise Undecidable(f"log-dets within {SMALL:g} of zero tell neither sign nor size")
+    if usable.any() and not error < UNCLEAR:
+        raise Undecidable(
+            f"{len(outs)} estimates scatter too much: their mean is known to a factor of {error:.2g} of the "
+            f"log-dets, and {UNCLEAR:g} would tell"
+        )
     rows = np.ones(len(truth))
     return Residual(
         rows * abs(factor - 1) / (LOST + ERRORS * error),
         allowed=1.0,
-        decidable=usable & clear & (error < UNCLEAR),
+        decidable=usable,
         observed={
             "mean of the estimates": estimates.mean(0),
             "autograd": truth,
