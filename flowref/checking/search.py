@@ -267,7 +267,7 @@ class Search:
         if subject is None:
             return
         if example.reach == "data" and self.data is not None:
-            region, derived = self.law.points, self.law.local
+            region, derived = self.law.points, self.law.local or "jacobian" in self.law.needs
             batch = all_rows(subject, self.data, example.seed, region, derived)
             batch = batch.rows(slice(0, self.layout.rows))
         else:
