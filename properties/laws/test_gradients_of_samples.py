@@ -141,3 +141,61 @@ def test_jumps_of_a_density_may_move(slope: float, seed: int) -> None:
     law = "sampling/rsample-follows-density"
     verdict = check(Kinked(slope), law, Settings("quick", seed))
     assert verdict.status in (Status.HOLDS, Status.INCONCLUSIVE), verdict.reason
+
+
+class Clamped(nn.Module):
+    """A coupling whose log-scale is clamped and passes gradients on all the same, as those of Pyro do."""
+
+    event_shape = (4,)
+    promises = ("rsample",)
+
+    def __init__(self, halved: bool, bound: float) -> None:
+        super().__init__()
+        self.halved, self.bound = halved, bound
+        self.net = nn.Linear(2, 4)
+        nn.init.constant_(self.net.bias, 2.0)
+
+    def parts(self, kept: Any) -> tuple[Any, Any]:
+        """Log-scale and shift of the second half."""
+        scale, shift = self.net(kept).chunk(2, 1)
+        return scale + (scale.clamp(-self.bound, self.bound) - scale).detach(), shift
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        kept, other = x.chunk(2, 1)
+        scale, shift = self.parts(kept)
+        return torch.cat([kept, (other - shift) * (-scale).exp()], 1), -scale.sum(1)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        kept, other = z.chunk(2, 1)
+        scale, shift = self.parts(kept)
+        return torch.cat([kept, other * scale.exp() + shift], 1), scale.sum(1)
+
+    def log_prob(self, x: Any) -> Any:
+        """Of each row."""
+        z, log_det = self(x)
+        return Normal(0.0, 1.0).log_prob(z).sum(1) + log_det
+
+    def rsample(self, n: int) -> Any:
+        """So many rows; with half of the gradient, if that is the slip."""
+        x = self.inverse(torch.randn(n, 4, dtype=self.net.weight.dtype))[0]
+        return 0.5 * (x + x.detach()) if self.halved else x
+
+    def sample(self, n: int) -> Any:
+        """So many rows."""
+        with torch.no_grad():
+            return self.rsample(n)
+
+
+@pytest.mark.parametrize(
+    ("halved", "bound", "accused"),
+    [(False, 1.0, False), (False, 50.0, False), (True, 50.0, True)],
+    ids=["clipped", "never", "halved"],
+)
+def test_what_the_map_passes_on_is_none_of_the_samples(
+    halved: bool, bound: float, accused: bool
+) -> None:
+    """Where a clamp clips, autograd's derivative of the map differs as much."""
+    verdict = check(Clamped(halved, bound), "sampling/rsample-grad", Settings("quick"))
+    assert (verdict.status is Status.VIOLATED) is accused, verdict.reason

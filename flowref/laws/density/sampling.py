@@ -26,6 +26,7 @@ from flowref.laws.density.pictures import latents
 from flowref.model import (
     BOUND,
     CONTRACT,
+    OPPOSITE,
     STATISTICAL,
     Array,
     Batch,
@@ -36,7 +37,16 @@ from flowref.model import (
     law,
     requires,
 )
-from flowref.model.abilities import BaseSampler, Bijection, Flow, Invertible, Living, Sampler
+from flowref.model.abilities import (
+    BaseSampler,
+    Bijection,
+    Flow,
+    Invertible,
+    Living,
+    Pulling,
+    Sampler,
+    offers,
+)
 from flowref.model.means import means
 from flowref.model.steps import Draw, Nudge, Pathwise
 
@@ -47,6 +57,10 @@ class InvertibleSampler(BaseSampler, Invertible, Protocol):
 
 class MappedSampler(Bijection, Sampler, Protocol):
     """Samples, and a map between them and latents."""
+
+
+class PulledMap(Invertible, Pulling, Protocol):
+    """Both maps, with gradients in their points."""
 
 
 class LivingSampler(Living, Sampler, Protocol):
@@ -60,6 +74,8 @@ PATH_ERROR, GAP_FACTOR = 1e-4, 10.0
 # Steps of further differences that must not leave those by which gradients are called wrong for what
 # autograd says, and the share of the way there that is too much.
 FINER, LEAVING = (1e-6, 1e-7, 1e-8), 0.25
+# From which share of them on a derivative of the map itself, and one by differences, are two.
+INHERITED = 0.01
 # What is drawn besides the differences takes so many times a draw: without a graph, with one, and back.
 ONCE = 4
 # Latents that are so far apart are others.
@@ -140,6 +156,7 @@ def sample_then_inverse(flow: InvertibleSampler, batch: Batch) -> Residual:
 
 @law(
     "sampling/rsample-grad",
+    version=2,
     points="data",
     force=CONTRACT,
     promise="rsample",
@@ -195,6 +212,11 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
         finer = [*slopes[best + 2 :], *((moved(t) - moved(-t)) / (2 * t) for t in FINER)]
         if not all(abs(each - slope) <= LEAVING * off for each in finer):
             raise Undecidable("differences of its samples do not settle")
+        if path.graph and _passed_on(flow, weights, seed):
+            raise Undecidable(
+                "autograd's derivative of the map from latents to data is another one, too, as of clamps that "
+                "pass gradients on: conduct/value-gradient speaks of that"
+            )
     if plain.graph:
         note, ratio = "sample() carries gradients, which rsample is there for", 2.0
     elif not path.graph and slope:
@@ -206,6 +228,28 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
         observed={"autograd": np.array([path.slope]), "differences": np.array([slope])},
         note=note,
     )
+
+
+def _passed_on(flow: LivingSampler, weights: Array, seed: int) -> bool:
+    """Whether autograd's derivative of the map from latents to data, in the latents, is not that of its
+    differences: what samples inherit is no affair of theirs.
+    """
+    if not offers(flow, PulledMap) or flow.context_shape is not None:
+        return False
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((PATHS, *flow.latent_shape))
+    along = rng.choice((-1.0, 1.0), z.shape)
+    which = OPPOSITE[normalizing_calls(flow)[0]]
+    call = flow.calls[which]
+
+    def moved(t: float) -> float:
+        return float((weights * call(z + t * along, None).value.reshape(weights.shape)).sum())
+
+    claimed = float((flow.vjp(which, z, None, weights, None) * along).sum())
+    slopes = [(moved(t) - moved(-t)) / (2 * t) for t in STEPS]
+    gap = min(abs(a - b) for a, b in pairwise(slopes))
+    off = min(abs(claimed - one) for one in slopes)
+    return bool(off > GAP_FACTOR * gap + INHERITED * max(abs(claimed), *map(abs, slopes)))
 
 
 @requires("its inverse is approximate", waits=True)
