@@ -27,6 +27,8 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 code { font-size: .9em; }
 """
 WIDTH, LABEL, ROW = 360, 104, 19
+# Where curves begin: beside numbers of six characters.
+LEFT = 44
 COLOURS = ("var(--ours)", "#e08a1e", "#7a5bbd", "#2e8b57")
 
 
@@ -117,13 +119,15 @@ def lines(
     def at(x: float, y: float) -> tuple[float, float]:
         x = math.log(x) if log_x else x
         span = max(xs) - min(xs) or 1
-        return 34 + (WIDTH - 130) * (x - min(xs)) / span, height - (height - 12) * (y - bottom) / (
-            top - bottom
-        )
+        return LEFT + (WIDTH - 96 - LEFT) * (x - min(xs)) / span, height - (height - 12) * (
+            y - bottom
+        ) / (top - bottom)
 
-    body = [f'<line x1="34" x2="{WIDTH - 96}" y1="{height}" y2="{height}" stroke="var(--line)"/>']
+    body = [
+        f'<line x1="{LEFT}" x2="{WIDTH - 96}" y1="{height}" y2="{height}" stroke="var(--line)"/>'
+    ]
     body += [
-        text(30, at(points[0][0], y)[1] + 4, told(y), "end", "soft")
+        text(LEFT - 4, at(points[0][0], y)[1] + 4, told(y), "end", "soft")
         for y in (bottom, (bottom + top) / 2, top)
     ]
     if log_x:
