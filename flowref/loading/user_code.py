@@ -120,7 +120,9 @@ def import_file(path: Path) -> ModuleType:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            spec.loader.exec_module(module)
+            # Of its own: backends look at what it raises, also where the definitions are taken without it.
+            with backends.importing(_read(path)):
+                spec.loader.exec_module(module)
             return module
         except ImportError as error:
             sys.modules.pop(name, None)

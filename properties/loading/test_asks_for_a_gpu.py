@@ -44,6 +44,7 @@ class Affine(nn.Module):
 def make():
     return Affine(){made}
 """
+SAVED = "import io; file = io.BytesIO(); torch.save(torch.ones(2), file); file.seek(0); "
 NOWHERE = dict.fromkeys(("before", "parameter", "ones", "moved", "made"), "") | {"slip": "1.0"}
 WAYS = {
     "module": {"made": ".cuda()"},
@@ -53,9 +54,14 @@ WAYS = {
     "inverse": {"moved": ".cuda(non_blocking=True)"},
     "imported": {"before": "unit = torch.ones(3).cuda()"},
     "current": {"before": "torch.cuda.synchronize()"},
-    "generator": {"before": "draws = torch.ones(1).cuda(), torch.Generator(device='cuda')"},
-    "default": {"before": "torch.ones(1).cuda(); torch.set_default_device('cuda')"},
-    "types": {"before": "torch.ones(1).cuda(); half = torch.ones(3).type('torch.cuda.HalfTensor')"},
+    "chosen": {"before": "torch.cuda.set_device(0)"},
+    "number": {"made": ".to(0)"},
+    "pinned": {"moved": ".pin_memory()"},
+    "apple": {"made": ".to('mps')"},
+    "generator": {"before": "draws = torch.Generator(device='cuda')"},
+    "default": {"before": "torch.set_default_device('cuda')"},
+    "types": {"before": "half = torch.ones(3).type('torch.cuda.HalfTensor')"},
+    "loaded": {"before": SAVED + "weights = torch.load(file, 'cuda')"},
     "within": {"made": "\n    with torch.device('cuda'):\n        return Affine()", "slip": "1.0"},
 }
 
@@ -106,12 +112,46 @@ def test_who_asks_for_none_is_told_nothing(tmp_path: Path) -> None:
     assert not host.REQUESTS.granting
 
 
-def test_the_process_stays_as_it_was(tmp_path: Path) -> None:
-    """torch's own functions are back in their places."""
+@pytest.mark.parametrize("granting", [False, True])
+def test_who_loads_to_the_processor_is_told_nothing(granting: bool, tmp_path: Path) -> None:
+    """Nor where another target of the process asked for a GPU, by place as by name."""
+    host.REQUESTS.granting = granting
+    before = SAVED + "weights = torch.load(file, 'cpu', weights_only=True)"
+    assert ON_THE_HOST not in recipe_of(written(tmp_path, before=before)).recognized.conventions
+
+
+@pytest.mark.parametrize("way", ["module", "default"])
+def test_the_process_stays_as_it_was(way: str, tmp_path: Path) -> None:
+    """torch's own functions are back in their places, and so is its default device."""
     names = ("Generator", "load", "set_default_device", "set_default_tensor_type")
-    before = [getattr(torch, name) for name in names] + [torch.cuda._lazy_init]
-    recipe_of(written(tmp_path, made=".cuda()"))
-    assert [getattr(torch, name) for name in names] + [torch.cuda._lazy_init] == before
+    of_gpus = ("_lazy_init", "is_available", "device_count", *host.ANSWERS)
+
+    def found() -> list[Any]:
+        own = [getattr(torch, name) for name in names]
+        return [*own, *(getattr(torch.cuda, name) for name in of_gpus), torch.get_default_device()]
+
+    before = found()
+    recipe_of(written(tmp_path, **WAYS[way]))
+    assert found() == before
+
+
+def test_a_session_that_uses_a_gpu_is_given_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There no request comes by its initialization, which would be refused: it is granted at once."""
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    target = written(tmp_path, **WAYS["inside"])
+    assert recipe_of(target).recognized.conventions[-1] == ON_THE_HOST
+    assert not host.REQUESTS.granting
+
+
+def test_a_gpu_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that takes one where there is one is judged as where there is none."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with host.host():
+        assert not torch.cuda.is_available()
+        assert torch.cuda.device_count() == 0
+    assert torch.cuda.is_available()
 
 
 def test_generators_are_torchs_own() -> None:

@@ -1,17 +1,18 @@
 """Code that asks for a GPU, judged on the processor.
 
 Research code says ``.cuda()`` and ``device="cuda"`` where it means "where I train". All that is measured
-here is measured on the processor, and random rounding exists nowhere else. So a first request for a
-GPU, which no sandbox grants, is noted, and from then on what the code asks a GPU for is given it on the
-processor: tensors are made there, and stay there.
+here is measured on the processor, and random rounding exists nowhere else. So no sandbox shows a GPU, or
+grants one; a request for one is noted, and from then on what the code asks a GPU for is given it on the
+processor: tensors are made there, and stay there. A machine with a GPU is as one without.
 
-What none of this reaches is told as the code tells it: devices by number alone before anything else was
-asked for, the legacy types ``torch.cuda.FloatTensor``, streams and events.
+What none of this reaches is told as the code tells it: the legacy types ``torch.cuda.FloatTensor``,
+properties of a device, streams and events.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +33,8 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "get_device_name": lambda: "cpu",
     "device": contextlib.nullcontext,
 }
+# What torch says where it has no such device: not every request comes by way of its initialization.
+MISSED = re.compile(r"cuda|accelerator|\b(mps|xpu|hpu|xla)\b", re.IGNORECASE)
 
 
 @dataclass
@@ -57,19 +60,32 @@ def elsewhere() -> Wish:
 @contextlib.contextmanager
 def host() -> Iterator[None]:
     """Run foreign code on the processor: what asks for a GPU raises and is noted, or is redirected."""
-    if not REQUESTS.granting:
-        with _standing_in(torch.cuda, {"_lazy_init": _refuse}):
-            yield
+    hidden = {"is_available": lambda: False, "device_count": lambda: 0, "_lazy_init": _refuse}
+    # Where a session uses a GPU no request would come by its initialization, and be refused.
+    if not REQUESTS.granting and not torch.cuda.is_initialized():
+        default = partial(_default_device, torch.set_default_device, False)
+        with _standing_in(torch.cuda, hidden), _standing_in(torch, {"set_default_device": default}):
+            try:
+                yield
+            except Exception as error:
+                if MISSED.search(str(_first(error))):
+                    REQUESTS.wish = Wish.REFUSED
+                raise
         return
-    load, types = torch.load, torch.set_default_tensor_type
-    functions: dict[str, Any] = {
+    functions = {
         "Generator": Generator,
-        "load": lambda *args, **kwargs: load(*args, **{**kwargs, "map_location": "cpu"}),
-        "set_default_device": lambda device: None,
-        "set_default_tensor_type": lambda kind: types(_plain(kind)),
+        "load": partial(_load, torch.load),
+        "set_default_device": partial(_default_device, torch.set_default_device, True),
+        "set_default_tensor_type": partial(_default_type, torch.set_default_tensor_type),
     }
     answers = {name: partial(_answered, answer) for name, answer in ANSWERS.items()}
-    with _standing_in(torch.cuda, answers), _standing_in(torch, functions), Redirected():
+    parsed: Any = torch._C._nn  # which modules ask where they are to go
+    with (
+        _standing_in(parsed, {"_parse_to": partial(_parse_to, parsed._parse_to)}),
+        _standing_in(torch.cuda, {**hidden, **answers}),
+        _standing_in(torch, functions),
+        Redirected(),
+    ):
         yield
 
 
@@ -109,8 +125,8 @@ class Redirected(TorchFunctionMode):
             args = (args[0], *map(_plain, args[1:]))
         if kwargs.get("device") is not None:
             kwargs["device"] = _here(kwargs["device"])
-        if kwargs.get("pin_memory"):
-            del kwargs["pin_memory"]
+        if kwargs.pop("pin_memory", False):
+            REQUESTS.wish = Wish.GRANTED
         return func(*args, **kwargs)
 
 
@@ -135,8 +151,47 @@ def _here(value: Any) -> Any:
 
 
 def _plain(kind: Any) -> Any:
-    """The type of tensors on the processor for one elsewhere, by name."""
-    return kind.replace("torch.cuda.", "torch.") if isinstance(kind, str) else kind
+    """The type of tensors on the processor for one elsewhere, by name; other values as they are."""
+    if not isinstance(kind, str) or not kind.startswith("torch.cuda."):
+        return kind
+    REQUESTS.wish = Wish.GRANTED
+    return kind.replace("torch.cuda.", "torch.")
+
+
+def _load(
+    load: Callable[..., Any], f: Any, map_location: Any = None, *args: Any, **kwargs: Any
+) -> Any:
+    """What a file holds, on the processor, wherever it was saved or is wanted."""
+    anywhere = map_location is None or isinstance(map_location, dict)
+    return load(f, "cpu" if anywhere else _here(map_location), *args, **kwargs)
+
+
+def _parse_to(parse: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What `torch.nn.Module.to` is asked for: of a device by number torch knows none without a GPU."""
+    return parse(*map(_here, args), **{name: _here(value) for name, value in kwargs.items()})
+
+
+def _default_device(set_default: Callable[[Any], None], granting: bool, device: Any) -> None:
+    """The default device, if it is the processor; it outlives a sandbox, and is none of flowref's."""
+    kind = torch.device(device).type if isinstance(device, str) else getattr(device, "type", device)
+    if kind not in ELSEWHERE:
+        set_default(device)
+    elif granting:
+        REQUESTS.wish = Wish.GRANTED
+    else:
+        _refuse()
+
+
+def _default_type(set_default: Callable[[Any], None], kind: Any) -> None:
+    """The default type of tensors, on the processor."""
+    set_default(_plain(kind))
+
+
+def _first(error: BaseException) -> BaseException:
+    """The error that others tell in their words."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 @contextlib.contextmanager

@@ -240,10 +240,10 @@ def cast(obj: Any, dtype: torch.dtype) -> Any:
     processor from where a session had it; returns the object.
     """
     for module in modules(obj):
-        module.to(dtype)
         held = itertools.chain(module.parameters(), module.buffers())
         if any(one.device.type in ELSEWHERE for one in held):
-            module.cpu()
+            module.cpu()  # first, as not every device has all dtypes
+        module.to(dtype)
     for container, key, tensor in list(tensor_entries(obj)):
         away = tensor.device.type in ELSEWHERE
         if isinstance(tensor, nn.Parameter) or not (
