@@ -7,14 +7,25 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from flowref import check
 from flowref.checking import Settings
+from flowref.laws.bijection.log_det_estimate import (
+    ESTIMATES,
+    MORE,
+    UNCLEAR,
+    drawn,
+    factor_of,
+    factors,
+)
 from flowref.laws.residual.series import partial_sums
-from flowref.model import Status
+from flowref.loading import load
+from flowref.model import Batch, Status
+from flowref.registry import parse_target
 from flowref.zoo.specimens.estimators import roulette, series, traced
 
 QUICK = Settings("quick")
@@ -56,6 +67,19 @@ def test_other_terms_and_other_noise_are_seen(make: Any, defect: str, law: str) 
     torch.manual_seed(0)
     telling = Status.ADVICE if law == ONCE else Status.VIOLATED
     assert check(make(defect), law, QUICK).status is telling
+
+
+def test_more_estimates_are_each_another() -> None:
+    """Where four dozen do not tell, those that are averaged instead count once each."""
+    flow = load(parse_target("flowref.zoo.specimens.estimators:traced"))
+    batch = Batch(np.random.default_rng(0).standard_normal((3, *flow.event_shape)), None, 1)
+    estimates = np.stack([np.asarray(out.ladj) for out in drawn(flow, batch, MORE)])
+    direction, everywhere = estimates.mean(0), np.ones(3, dtype=bool)
+    # Of so small log-dets the factor is known to the first limit and a half.
+    truth = direction * factor_of(estimates[:ESTIMATES], direction)[1] / (1.5 * UNCLEAR)
+    found = factors(flow, "forward", batch, truth, everywhere)
+    assert found.observed["mean of the estimates"] == pytest.approx(estimates.mean(0))
+    assert found.observed["standard error"] == pytest.approx(factor_of(estimates, truth)[1])
 
 
 class Augmented(nn.Module):

@@ -25,9 +25,10 @@ from flowref.model import (
 from flowref.model.abilities import Differentiable, Flow, Living
 from flowref.model.steps import Eval, Run
 
-# Estimates that are averaged, how many standard errors their mean may be off, and what share of the
-# log-det a truncated series may lose.
-ESTIMATES, ERRORS, LOST = 48, 8.0, 0.5
+# Estimates that are averaged, and that are where these tell nearly enough; how many standard errors their
+# mean may be off, and what share of the log-det a truncated series may lose. Four times as many halve the
+# standard error.
+ESTIMATES, MORE, ERRORS, LOST = 48, 4 * 48, 8.0, 0.5
 # So many calls tell whether an estimate is random at all; a truncated series is not.
 FEW = 4
 # Log-dets that are smaller tell no sign; nor do those of which the factor is known no better.
@@ -57,6 +58,7 @@ def estimator(flow: Flow) -> bool:
     scales=(0.0, 0.3),
     local=False,
     applies=estimator,
+    version=2,
     source=SOURCE,
 )
 def log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual:
@@ -84,8 +86,8 @@ def factors(flow: Living, which: str, batch: Batch, truth: Array, usable: Array)
     estimates = np.stack([reported(flow, out, len(batch.x)) for out in outs])
     usable = usable & finite_rows(first) & (np.abs(truth) < LARGE)
     factor, error = factor_of(estimates[:, usable], truth[usable])
-    if UNCLEAR <= error < 2 * UNCLEAR:  # four times as many tell
-        outs += drawn(flow, batch, 3 * ESTIMATES, which)
+    if UNCLEAR <= error < 2 * UNCLEAR:
+        outs = drawn(flow, batch, MORE, which)  # the first of which are those that there were
         estimates = np.stack([reported(flow, out, len(batch.x)) for out in outs])
         factor, error = factor_of(estimates[:, usable], truth[usable])
     if usable.any() and not np.sqrt((truth[usable] ** 2).mean()) > SMALL:
@@ -121,7 +123,7 @@ def refuse_large(batch: Batch) -> None:
 
 
 def drawn(flow: Living, batch: Batch, count: int, which: str = "forward") -> list[Mapped]:
-    """So many calls of one object, each with random numbers of its own."""
+    """So many calls of one object, each with random numbers of its own; fewer calls are the first of more."""
     run = Run(which, batch.x, batch.context)
     before = [Eval()] if flow.stateful else []
     return list(flow.play([*before, *[run] * count])[len(before) :])
