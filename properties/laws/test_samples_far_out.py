@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from flowref import check
 from flowref.checking import Settings
-from flowref.model import Status
+from flowref.laws.density.consistency import lacking
+from flowref.model import Status, Undecidable
 
 QUICK = Settings("quick")
 
@@ -48,6 +50,17 @@ LAWS = ("sampling/detailed-balance", "density/samples-consistent")
 def test_samples_far_out_without_a_density_accuse_nobody(law: str) -> None:
     """Of a multi-scale flow whose weights were moved samples reached 1e60; it was accused of them."""
     assert check(Stretched(200.0), law, QUICK).status is not Status.VIOLATED
+
+
+def test_those_nearby_accuse_whatever_lies_far_out() -> None:
+    """Samples far out decide nothing, and excuse nothing; without enough of the others nothing is told."""
+    lost, points = np.ones(100, dtype=bool), np.ones((100, 2))
+    lost[5:] = False
+    points[:3] = 1e60
+    assert lacking(lost, points) == 0.05
+    points[:5] = 1e60
+    with pytest.raises(Undecidable, match="far out"):
+        lacking(lost, points)
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flowref.laws.common.requirements import exact_density, exact_log_det, repeatable
-from flowref.laws.density.consistency import FAR, critical, full_dimensional
+from flowref.laws.density.consistency import LACKING, critical, full_dimensional, lacking
 from flowref.laws.density.draws import (
     FEWEST,
     LOST,
@@ -49,9 +49,6 @@ SHARES = (1.0, 0.1)
 # A mean of fewer terms than these that count is not normal, or of half as many where another one
 # confirms it; means below the second are no error.
 EFFECTIVE, NEGLIGIBLE, OVERLAP, UNMET = 200, 5e-4, 0.02, 10.0
-# The share of samples that have no density which accuses, where they lie not too far out for that: as where
-# scales saturate once weights were moved.
-LACKING = 0.01
 APART = "a normal density that fits its samples does not overlap it enough"
 # The standard normal quantile of 0.99: what would have been seen with that probability.
 SEEN = 2.326
@@ -214,13 +211,8 @@ def _scores(
         return
     log_p = at_samples(flow, draws)
     lost = usable & ~np.isfinite(log_p)
-    far = lost & (np.abs(draws.flat) > FAR).any(1)
-    if far.mean() > LACKING:
-        raise Undecidable(
-            "its samples lie so far out that rounding leaves nothing of their density"
-        )
-    if lost.mean() > LACKING:
-        yield Score("no map: samples have density zero or nan", float(lost.mean()), 1e-3)
+    if (share := lacking(lost, draws.flat)) > LACKING:
+        yield Score("no map: samples have density zero or nan", share, 1e-3)
         return
     usable &= ~lost
     rng = np.random.default_rng(seed)

@@ -44,8 +44,9 @@ AFFORDABLE = 800
 PROBES, LARGEST_SHARE, VARIANCE_SHARE = 4_000, 0.05, 0.01
 # The width of r, relative to 1 + |x|, where most samples coincide; the largest exponent.
 NARROW, LARGEST_LOG = 1e-2, 600.0
-# Of samples farther out rounding may leave nothing of where they came from.
-FAR = 1e8
+# The share of samples that have no density which accuses; of those farther out rounding may leave nothing of
+# where they came from, as where scales saturate once weights were moved.
+LACKING, FAR = 0.01, 1e8
 SAMPLED_SIZE = 12
 
 
@@ -157,6 +158,18 @@ def draws(flow: Sampler, count: int, seed: int, given: Array | None) -> Array:
     return x
 
 
+def lacking(lost: Array, points: Array) -> float:
+    """The share of samples without a density. Raises `Undecidable` where it accuses with those that lie far
+    out, and not without them.
+    """
+    near = lost & (np.abs(points) <= FAR).all(1)
+    if near.mean() <= LACKING < lost.mean():
+        raise Undecidable(
+            "its samples lie so far out that rounding leaves nothing of their density"
+        )
+    return float(lost.mean())
+
+
 def ratio_scores(
     flow: SampledDensity, count: int, seed: int, given: Array | None
 ) -> tuple[float, float, dict[str, float]]:
@@ -181,14 +194,8 @@ def ratio_scores(
     x = np.where(kept.reshape(-1, *[1] * (x.ndim - 1)), x, x[kept][0])
     log_p = np.asarray(flow.log_prob(x, repeated(given, count)), dtype=np.float64).reshape(count)
     outside = kept & ~np.isfinite(log_p)
-    far = outside & (np.abs(flat) > FAR).any(1)
-    if far.mean() > 0.01:
-        raise Undecidable(
-            "its samples lie so far out that rounding leaves nothing of their density"
-        )
-    if outside.mean() > 0.01:
-        share = float(outside.mean())
-        return math.inf, 0.01, {"tests": 1, "share of samples with density zero or nan": share}
+    if (share := lacking(outside, flat)) > LACKING:
+        return math.inf, LACKING, {"tests": 1, "share of samples with density zero or nan": share}
     flat, log_p = flat[kept & ~outside], log_p[kept & ~outside]
     # Whole numbers have masses, whatever is told between them, or of those that are none of its values.
     ends = (flat.min(0), flat.max(0)) if (flat == np.round(flat)).all() else None
