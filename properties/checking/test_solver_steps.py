@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from flowref import check
-from flowref.backends.torch.found_knobs import found, turn
+from flowref.backends.torch.found_knobs import TRIED, found, turn
 from flowref.backends.torch.refining import refine
 from flowref.checking import Settings
 from flowref.checking.steps import FALLS
@@ -238,6 +238,17 @@ def test_a_number_of_steps_is_found_by_what_it_does(kind: type[Euler], where: st
     before = module(x)[0].detach()
     assert turn(module, knob, 4)
     assert 0 < float((module(x)[0].detach() - before).abs().max()) < 0.05
+
+
+def test_small_numbers_that_are_held_do_not_come_before_steps() -> None:
+    """Of floors of a division there may be more than numbers that are tried."""
+    module, x = Written(), torch.ones(3, 2)
+    del module.n_steps
+    for name in range(TRIED):
+        setattr(module, f"floor_{name}", 1e-6)
+    knob = found(module, lambda one: one(x)[0])
+    assert knob is not None
+    assert (knob.method, knob.value) == ("follow", 16)
 
 
 def halved(field: Any, x: Any, sign: int, bound: float = 1e-3) -> Any:

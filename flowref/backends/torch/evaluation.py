@@ -22,7 +22,7 @@ from flowref.model import Array, Mapped, Support
 # Methods of which results are kept.
 KEPT = ("forward", "inverse", "log_prob")
 # Of a call at points that are nan so many times the operations of a usual one are waited for, and so many
-# more.
+# more: of a small flow some seconds, of which a law makes a few.
 ENDLESS, ENDLESS_FLOOR = 20, 20_000
 # Methods that return a value and a number per point.
 MAPPED = (*KEPT, "sample_log_prob", "between", *SEEDED)
@@ -136,7 +136,8 @@ def ending(live: Live, name: str, x: Array) -> contextlib.AbstractContextManager
     """What ends a call at points some of which are nan, and so no step of theirs is ever accurate enough."""
     if not np.isnan(x).any():
         return contextlib.nullcontext()
-    return Limited(name, ENDLESS * live.facts.cost.of(name).operations + ENDLESS_FLOOR)
+    most = ENDLESS * live.facts.cost.of(name).operations + ENDLESS_FLOOR
+    return Limited(most, f"with a nan in one point {name} does not end")
 
 
 CALLS = linear_noise.Calls(evaluate, evaluate_anew)

@@ -107,7 +107,8 @@ def found(obj: Any, call: Callable[[Any], Any], alike: bool = False) -> Knob | N
     if usual is None:
         return None
     operations, value = usual
-    candidates = list(_candidates(obj))
+    # Whole numbers first: there are many small ones, as floors of a division, of which few are accuracies.
+    candidates = sorted(_candidates(obj), key=lambda knob: type(knob.value) is float)
     if alike:
         candidates = _of_each_class(obj, candidates)
     for knob in candidates[:TRIED]:
@@ -174,7 +175,7 @@ def _counted(
     """The operations of a call, and what it gives; None where it raises, or takes more than ``most``."""
     if obj is None:
         return None
-    limit = contextlib.nullcontext() if most is None else Limited("it", most)
+    limit = contextlib.nullcontext() if most is None else Limited(most)
     with contextlib.suppress(Exception), limit, Watching() as watching:
         value = call(obj)
         if torch.isfinite(value).all():

@@ -94,11 +94,13 @@ class Watching(TorchDispatchMode):
 
 
 class Limited(TorchDispatchMode):
-    """Raise `Undecidable` where a call takes more operations than it is waited for at such points."""
+    """Raise `Undecidable` where a call takes more operations than it is waited for. ``why``: what it is
+    said to do then.
+    """
 
-    def __init__(self, name: str, most: int) -> None:
+    def __init__(self, most: int, why: str = "it does not end") -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
-        self.name, self.most, self.operations = name, most, 0
+        self.most, self.why, self.operations = most, why, 0
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -114,8 +116,7 @@ class Limited(TorchDispatchMode):
         self.operations += 1
         if self.operations > self.most:
             raise Undecidable(
-                f"with a nan in one point {self.name} does not end: it was cut short after {self.most} "
-                "operations, many times what it takes elsewhere"
+                f"{self.why}: it was cut short after {self.most} operations, many times what it takes elsewhere"
             )
         return func(*args, **(kwargs or {}))
 

@@ -38,8 +38,8 @@ class MappedDensity(BasedDensity, Bijection, Protocol):
 
 CHANGE = "log p(x) = log p_Z(f(x)) + log|det df/dx|; Dinh et al., Real NVP (arXiv:1605.08803), section 3.1"
 QUADRATURE_FACTOR = 20.0
-# Of a solver that takes so many times the steps an error falls to a quarter of itself or less, whatever its
-# order; how far what is left of the mass may be off from that, as a share of it; and what no solver that
+# With so many times the steps of a solver its error falls to a quarter of itself or less, whatever its order;
+# which share of it may be left, with room for the coarse grid on which that is seen; and what no solver that
 # anybody would use is off by.
 STEPS, LEFT, GROSS = 4, 0.35, 0.5
 LOW_DIMENSIONAL = "quadrature is done in one and two dimensions"
