@@ -25,6 +25,7 @@ from flowref.laws.bijection.log_det_estimate import (
 from flowref.laws.residual.series import partial_sums
 from flowref.loading import load
 from flowref.model import Batch, Status
+from flowref.model.abilities import Living, offers
 from flowref.registry import parse_target
 from flowref.zoo.specimens.estimators import roulette, series, traced
 
@@ -72,6 +73,7 @@ def test_other_terms_and_other_noise_are_seen(make: Any, defect: str, law: str) 
 def test_more_estimates_are_each_another() -> None:
     """Where four dozen do not tell, those that are averaged instead count once each."""
     flow = load(parse_target("flowref.zoo.specimens.estimators:traced"))
+    assert offers(flow, Living)
     batch = Batch(np.random.default_rng(0).standard_normal((3, *flow.event_shape)), None, 1)
     estimates = np.stack([np.asarray(out.ladj) for out in drawn(flow, batch, MORE)])
     direction, everywhere = estimates.mean(0), np.ones(3, dtype=bool)

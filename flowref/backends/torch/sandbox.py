@@ -55,7 +55,7 @@ def seed_torch(seed: int) -> None:
 def sandbox(seed: int, dtype: torch.dtype | None = None) -> Iterator[io.StringIO]:
     """Run foreign code with fixed random states, then restore everything; yields what it printed.
 
-    Gradients are enabled, and a GPU is none.
+    Gradients are enabled, and a GPU is neither shown nor granted.
     """
     before, state = _settings(), torch.get_rng_state()
     with process.quarantine(seed) as printed:

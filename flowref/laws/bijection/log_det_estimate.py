@@ -63,7 +63,7 @@ def estimator(flow: Flow) -> bool:
 )
 def log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual:
     r"""An estimated log-det has the sign and the size of $\log|\det \partial f / \partial x|$: over
-    four dozen estimates, or four times as many where these do not tell, it is on average between half of it
+    four dozen estimates, or four times as many where these nearly tell, it is on average between half of it
     and half as much again.
 
     Eight standard errors are allowed beyond that.

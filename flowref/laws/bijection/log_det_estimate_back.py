@@ -32,7 +32,7 @@ class LivingDifferentiableInvertible(Differentiable, Invertible, Living, Protoco
 def inverse_log_det_estimate(flow: LivingDifferentiableInvertible, batch: Batch) -> Residual:
     r"""An estimated log-det that the inverse returns has the sign and the size of
     $\log|\det \partial f^{-1} / \partial z|$, at $z = f(x)$: over four dozen estimates, or four times as
-    many where these do not tell, it is on average between half of $-\log|\det \partial f / \partial x|$ and
+    many where these nearly tell, it is on average between half of $-\log|\det \partial f / \partial x|$ and
     half as much again.
 
     Eight standard errors are allowed beyond that.
