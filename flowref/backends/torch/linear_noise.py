@@ -202,6 +202,7 @@ def _as_an_inverse(live: Live, calls: Calls, pair: Pair, size: float) -> Array:
     for row in range(rows):
         with contextlib.suppress(np.linalg.LinAlgError):
             step = np.linalg.solve(pair.jacobian[row], change[row].reshape(-1))
+            # Iterations stop within an accuracy of their own, at which nobody is to stumble.
             least = BESIDE * (1 + np.abs(out[0, row]).max())
             found[row] = moved[row] <= STABLE * (np.abs(step).max() + least)
     return found
