@@ -4,7 +4,9 @@ the other, and samples drawn by it.
 To first order an inverse that is stable answers to rounding as the map that it inverts does: near a
 pair $z = f(x)$ that was computed plainly, what comes back for $z + \delta$ is
 $x + J^{-1}(\delta - \epsilon)$, with $\epsilon$ the change of $f(x)$ under noise and J the Jacobian of f
-there. What the plain call is off by stays as it is, so that noise explains no error of it.
+there. What the plain call is off by stays as it is, so that noise explains no error of it. An inverse whose
+formulas lose digits that the map's do not is rougher than that: what comes back of a point beside it shows
+by how much, and is rounded as much more.
 
 Where the plain call does not go back to rounding, it may be far less stable than any inverse: a fixed
 point that is not reached, or many layers of which each is nearly singular. Beside it lies another call,
@@ -20,10 +22,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from flowref.backends.torch import derivatives
 from flowref.backends.torch.live import Live
-from flowref.model import Array, Mapped, Undecidable, per_point
+from flowref.model import Array, Mapped, Undecidable, derive, per_point
 
 # How near, relative to 1 + |z|, a point lies to one that was computed plainly; and how near one that noise
 # moved farther than that, of which nothing can be told.
@@ -37,8 +40,14 @@ LOUDER = 4.0
 # underrated by no more than tolerances have room for.
 BESIDE, STABLE = 1e-9, 100.0
 # A point that is gone back to so nearly, relative to 1 + |z|, leaves no doubt; one that is near, but not so
-# near, is asked about as far beside as noise moves it.
-EXACTLY, NOISE = 2.0**-40, 2.0**-43
+# near, is asked about as far beside as noise moves it. Where that takes long (in nominal nanoseconds) less
+# is near enough.
+EXACTLY, NOISE, LONG, NEARLY = 2.0**-49, 2.0**-43, 4e9, 2.0**-40
+# How far beside a point formulas that lose digits show it, relative to 1 + |z|: nearer than a few of their
+# steps nothing changes at all. And the most that counts for such, relative to 1 + |x|: what is rougher
+# iterates.
+SHOWN, ROUGHEST = 2.0**-36, 2.0**-34
+UNIT = 2.0**-53
 
 
 class Calls(NamedTuple):
@@ -52,7 +61,7 @@ class Calls(NamedTuple):
 class Pair:
     """What a call gave plainly, ``(rows, ...)``, and about the map that it goes back, at what it
     gave: its value and log-det, its Jacobian, and the gradient of the log-det; ``stable``: in which rows
-    it answers about as an inverse does.
+    it answers about as an inverse does; ``own``: by how much more than the map it is rounded, per entry.
     """
 
     given: Array | None
@@ -63,6 +72,7 @@ class Pair:
     jacobian: Array | None = None
     gradient: Array | None = None
     stable: Array | None = None
+    own: Array | float = 0.0
 
 
 def replaceable(live: Live, name: str) -> bool:
@@ -83,6 +93,11 @@ def map_rounded(
     x, there = _moved(live, calls, pair, change, stream)
     far = ~_close(z, pair.given, NEAR)
     far |= ~_stable(live, calls, pair)
+    if np.any(pair.own):
+        assert live.rounding is not None
+        seed, magnitude = live.rounding
+        rng = np.random.default_rng(derive(seed, stream))
+        x = x + magnitude / UNIT * pair.own * rng.uniform(-1, 1, x.shape)
     if far.any():
         x = np.where(far.reshape(-1, *(1,) * (x.ndim - 1)), np.nan, x)
     if pair.beside is None or there.ladj is None:
@@ -177,34 +192,54 @@ def _stable(live: Live, calls: Calls, pair: Pair) -> Array:
         return pair.stable
     assert pair.given is not None and pair.there is not None and pair.jacobian is not None
     gone, given = pair.there.value.reshape(pair.given.shape), pair.given
-    pair.stable = _close(gone, given, EXACTLY)
+    coarse = live.dtype != torch.float64  # digits that are lost are seen in none but these
+    coarse |= live.facts.cost.of("inverse").work.of(2 * len(given)) > LONG
+    pair.stable = _close(gone, given, NEARLY if coarse else EXACTLY)
     near = _close(gone, given, NEAR)
+    pair.own = np.zeros(pair.out.shape)
     for rows, size in ((near & ~pair.stable, NOISE), (~near, BESIDE)):
         if rows.any():
-            pair.stable[rows] = _as_an_inverse(live, calls, _part(pair, np.flatnonzero(rows)), size)
+            part = _part(pair, np.flatnonzero(rows))
+            sizes = (size, SHOWN) if size == NOISE and not coarse else (size,)
+            beside = _beside(live, calls, part, sizes)
+            pair.stable[rows] = beside[0].stable
+            if len(sizes) > 1:
+                pair.own[rows] = np.minimum(beside[1].apart, ROUGHEST * (1 + np.abs(part.out)))
     return pair.stable
 
 
-def _as_an_inverse(live: Live, calls: Calls, pair: Pair, size: float) -> Array:
-    """In which rows what comes back of a point so far beside lies about where the Jacobian takes it."""
+class Beside(NamedTuple):
+    """What comes back of points beside those of a pair: how far from where the Jacobian takes it, per
+    entry, and in which rows that is about there.
+    """
+
+    apart: Array
+    stable: Array
+
+
+def _beside(live: Live, calls: Calls, pair: Pair, sizes: tuple[float, ...]) -> list[Beside]:
+    """What a plain call gives so far beside, each in one direction, all in one call."""
     assert pair.given is not None and pair.jacobian is not None
-    rows = len(pair.out)
-    rng = np.random.default_rng(rows)
-    change = size * (1 + np.abs(pair.given)) * rng.choice((-1.0, 1.0), size=pair.given.shape)
-    both = np.concatenate([pair.given, pair.given + change])
-    contexts = None if pair.context is None else np.concatenate([pair.context] * 2)
+    rows, times = len(pair.out), len(sizes) + 1
+    signs = np.random.default_rng(rows).choice((-1.0, 1.0), size=pair.given.shape)
+    changes = [size * (1 + np.abs(pair.given)) * signs for size in sizes]
+    asked = np.concatenate([pair.given, *(pair.given + change for change in changes)])
+    contexts = None if pair.context is None else np.concatenate([pair.context] * times)
     before = list(live.plain_pairs)
     with _plainly(live):
-        out = calls.kept(live, "inverse", both, contexts).value.reshape(2, rows, -1)
+        here, *there = calls.kept(live, "inverse", asked, contexts).value.reshape(times, rows, -1)
     live.plain_pairs[:] = before  # these points are no one's
-    moved = np.abs(out[1] - out[0]).max(1)
-    found = np.zeros(rows, dtype=bool)
-    for row in range(rows):
-        with contextlib.suppress(np.linalg.LinAlgError):
-            step = np.linalg.solve(pair.jacobian[row], change[row].reshape(-1))
-            # Iterations stop within an accuracy of their own, at which nobody is to stumble.
-            least = BESIDE * (1 + np.abs(out[0, row]).max())
-            found[row] = moved[row] <= STABLE * (np.abs(step).max() + least)
+    found = []
+    for change, moved in zip(changes, (one - here for one in there), strict=True):
+        apart, stable = np.zeros(moved.shape), np.zeros(rows, dtype=bool)
+        for row in range(rows):
+            with contextlib.suppress(np.linalg.LinAlgError):
+                step = np.linalg.solve(pair.jacobian[row], change[row].reshape(-1))
+                # Iterations stop within an accuracy of their own, at which nobody is to stumble.
+                least = BESIDE * (1 + np.abs(here[row]).max())
+                stable[row] = np.abs(moved[row]).max() <= STABLE * (np.abs(step).max() + least)
+                apart[row] = np.nan_to_num(np.abs(moved[row] - step))
+        found.append(Beside(apart.reshape(pair.out.shape), stable))
     return found
 
 
@@ -268,6 +303,7 @@ def _part(pair: Pair, rows: Array) -> Pair:
         pair.jacobian[rows],
         pair.gradient[rows],
         None if pair.stable is None else pair.stable[rows],
+        pair.own[rows] if isinstance(pair.own, np.ndarray) else pair.own,
     )
 
 
