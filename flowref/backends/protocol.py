@@ -111,9 +111,9 @@ class Backend(Protocol):
     def state_shapes(self, obj: Any) -> Sequence[Shape]:
         """The shapes of the arrays that an object holds as its state, in a fixed order."""
 
-    def resting(self, obj: Any) -> bool:
-        """Whether an object has arrays of which nothing tells whether they are parameters, and none that is
-        moved as one.
+    def resting(self, obj: Any) -> str:
+        """What to do where an object has arrays of which nothing tells whether they are parameters, and none
+        that is moved as one; empty of all others.
         """
 
     def tensor(self, array: Array, dtype: str) -> Any:

@@ -9,7 +9,7 @@ from flowref import loading
 from flowref.checking.settings import Settings
 from flowref.model import CONTRACT, Condition, Law, Silence, Subject, Target, one_line
 from flowref.model.promises import canonical
-from flowref.model.silence import MOVED_BY, UNMOVED
+from flowref.model.silence import UNMOVED
 
 # The operations of a round trip up to which a target is built with several hundred features.
 WIDEST = 5000
@@ -69,7 +69,7 @@ def lacking(missing: Sequence[str], subject: Subject) -> Silence:
     if subject.facts.unended:
         return Silence(subject.facts.unended, set(missing) <= OF_A_MAP)
     if subject.facts.unmoved and set(missing) <= ALONG:
-        return Silence(UNMOVED, True, MOVED_BY)
+        return Silence(UNMOVED, True, subject.facts.unmoved)
     waits = subject.normalizer is None and all(
         any(getattr(subject, other) for other in BESIDE.get(ability, ())) for ability in missing
     )

@@ -41,6 +41,7 @@ from flowref.model import (
     TargetError,
     draw,
 )
+from flowref.model.silence import UNMOVED
 
 # Said of log-dets that are cast to single precision, or made in it.
 SINGLE_LADJ = "log-det in single precision, and judged in that"
@@ -147,6 +148,8 @@ def settled(
         facts, spoken, why_so = settled(instance, dialect, within)
         words = f"domain: {found_domain}, since it gives no numbers elsewhere"
         return facts, spoken.saying(words), why_so
+    if not facts.promises.get("fixed") and (told_by := backend.resting(instance.obj)):
+        facts, spoken = replace(facts, unmoved=told_by), spoken.saying(f"{UNMOVED}: {told_by}")
     why += [*_changes(dialect, spoken.dialect), *shown]
     latent = spoken.latent
     facts = replace(

@@ -131,7 +131,8 @@ class Facts:
     if it is a coupling. ``kernel``: what it says of its draws, if it may draw. ``cost``: what its
     calls take, as far as they were counted.
     ``guessed``: the event shapes that calls fit as well, where nothing but calls tells the shape.
-    ``unmoved``: whether it has arrays that may be parameters, which nothing tells, and none that is moved.
+    ``unmoved``: what to do where it has arrays that may be parameters, which nothing tells, and none that
+    is moved; empty of all others.
     ``unended``: what to say of an object of which no call was waited for; empty of all others.
     ``built_here``: built by name in the precision that it is judged in, so that what it keeps in
     single precision all the same is its own doing.
@@ -158,7 +159,7 @@ class Facts:
     at_data: bool = False
     built_here: bool = False
     guessed: tuple[Shape, ...] = ()
-    unmoved: bool = False
+    unmoved: str = ""
     unended: str = ""
 
     def __post_init__(self) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 # Of an object whose arrays may be parameters, which nothing tells.
 UNMOVED = "its arrays are not moved, since nothing tells that they are parameters"
-MOVED_BY = "register its class as a pytree, or hand over (parameters, forward, inverse)"
 
 
 @dataclass(frozen=True)

@@ -126,11 +126,11 @@ class Jax:
 
         return [tuple(array.shape) for array in arrays(obj)]
 
-    def resting(self, obj: Any) -> bool:
-        """See `Backend.resting`."""
-        from flowref.backends.jax.trees import resting
+    def resting(self, obj: Any) -> str:
+        """See `Backend.resting`: what stands in no pytree."""
+        from flowref.backends.jax.trees import TOLD_BY, resting
 
-        return resting(obj)
+        return TOLD_BY if resting(obj) else ""
 
     def tensor(self, array: Array, dtype: str) -> Any:
         """See `Backend.tensor`."""

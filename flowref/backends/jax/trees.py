@@ -25,6 +25,8 @@ FROZEN = frozenset(
 # Libraries whose objects keep what they computed of their parameters beside them, as leaves too: a scale,
 # its logarithm and its inverse.
 DERIVING = frozenset({"distrax", "tensorflow_probability"})
+# What a user can say, so that arrays of what is no pytree are moved.
+TOLD_BY = "register its class as a pytree, or hand over (parameters, forward, inverse)"
 # How deep objects that are no pytrees are opened, and functions looked into.
 DEEPEST = 6
 # How deep functions of the same file are followed to each other, and whose functions stay what they are.

@@ -92,9 +92,12 @@ class Torch:
 
         return cast(obj, _dtype(dtype))
 
-    def resting(self, obj: Any) -> bool:
-        """See `Backend.resting`: a parameter is one by its class."""
-        return False
+    def resting(self, obj: Any) -> str:
+        """See `Backend.resting`: tensors of what is no module, which ask for no gradient."""
+        from flowref.backends.torch.loose import TOLD_BY, untold
+        from flowref.backends.torch.state import trainable
+
+        return TOLD_BY if not trainable(obj) and untold(obj) else ""
 
     def set_mode(self, obj: Any, training: bool) -> None:
         """See `Backend.set_mode`."""

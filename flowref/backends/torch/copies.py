@@ -24,7 +24,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from flowref.backends.torch.state import OPAQUE, tensors
+from flowref.backends.torch.reach import OPAQUE
+from flowref.backends.torch.state import tensors
 from flowref.model.means import OUT_OF_MEMORY
 
 # Copies that came back changed before none is kept any more: its calls keep caches or counters.

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import functools
 import types
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import nn
 
-from flowref.backends.torch.state import OPAQUE
-
+# Objects that hold no tensors of the component's own; the walk stops at them.
+OPAQUE: tuple[type, ...] = (
+    str,
+    bytes,
+    int,
+    float,
+    complex,
+    type,
+    types.ModuleType,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    torch.dtype,
+    torch.device,
+    torch.Generator,
+    torch.Size,
+    weakref.ref,
+    type(None),
+)
 # What a class or a file may keep that is trained.
 KEPT = (nn.Module, torch.Tensor)
 

@@ -11,7 +11,6 @@ import functools
 import hashlib
 import itertools
 import types
-import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
@@ -21,21 +20,11 @@ from torch import nn
 from torch.distributions import ExpTransform
 
 from flowref.backends.torch.host import ELSEWHERE
+from flowref.backends.torch.loose import loose
+from flowref.backends.torch.reach import OPAQUE
 
 # The class of what `.inv` of a transform gives, which torch does not export.
 INVERSE: Any = type(ExpTransform().inv)
-# Objects that hold no tensors of the component's own; the walk stops at them.
-OPAQUE: tuple[type, ...] = (
-    str,
-    bytes,
-    int,
-    float,
-    complex,
-    type,
-    types.ModuleType,
-    types.FunctionType,
-    types.BuiltinFunctionType,
-)
 # What a copy shares with the original.
 ATOMS = frozenset(
     (bool, int, float, complex, str, bytes, type(None), type, torch.dtype, torch.device, torch.Size)
@@ -48,7 +37,6 @@ WRITTEN = 1 << 9
 BLOCK = 65_521
 # How a class says that its copies are made in another way than field by field.
 COPIED_BY = ("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__")
-OPAQUE += (torch.dtype, torch.device, torch.Generator, torch.Size, weakref.ref, type(None))
 
 
 def duplicate(obj: Any) -> Any:
@@ -244,15 +232,20 @@ def cast(obj: Any, dtype: torch.dtype) -> Any:
         if any(one.device.type in ELSEWHERE for one in held):
             module.cpu()  # first, as not every device has all dtypes
         module.to(dtype)
+    made: dict[int, torch.Tensor] = {}
     for container, key, tensor in list(tensor_entries(obj)):
         away = tensor.device.type in ELSEWHERE
-        if isinstance(tensor, nn.Parameter) or not (
-            away or (tensor.is_floating_point() and tensor.dtype != dtype)
-        ):
+        if not (away or (tensor.is_floating_point() and tensor.dtype != dtype)):
             continue
-        moved = tensor.detach().cpu() if away else tensor.detach()
-        moved = moved.to(dtype) if tensor.is_floating_point() else moved
-        moved.requires_grad_(tensor.requires_grad)
+        moved = made.get(id(tensor))
+        if moved is None:
+            moved = tensor.detach().cpu() if away else tensor.detach()
+            moved = moved.to(dtype) if tensor.is_floating_point() else moved
+        if isinstance(tensor, nn.Parameter):  # of no module, or it were cast
+            tensor.data = moved
+            continue
+        # What is computed of parameters learns by them, and is none itself.
+        made[id(tensor)] = moved.requires_grad_(tensor.requires_grad and tensor.is_leaf)
         if isinstance(container, (dict, list)):
             container[key] = moved
         elif not isinstance(container, (tuple, set, frozenset)) and key is not None:
@@ -284,14 +277,16 @@ def modules(obj: Any) -> list[nn.Module]:
 
 
 def trainable(obj: Any) -> list[tuple[str, torch.Tensor]]:
-    """Named parameters that require a gradient, in a stable order.
+    """Named parameters that require a gradient, in a stable order; of what is no module the leaves that
+    do so beside its modules.
 
     Frozen parameters stay out: some libraries keep permutations and wavelets in them.
     """
-    named = []
+    named: list[tuple[str, torch.Tensor]] = []
     for index, module in enumerate(modules(obj)):
         prefix = "" if module is obj else f"{index}."
         named += [(prefix + name, p) for name, p in module.named_parameters() if p.requires_grad]
+    named += [] if isinstance(obj, nn.Module) else loose(obj)
     return [(name, p) for name, p in named if p.is_floating_point()]
 
 
@@ -377,6 +372,7 @@ def named_state(obj: Any) -> dict[str, torch.Tensor]:
         named |= {
             f"{index}.{name}": value for name, value in module.state_dict(keep_vars=True).items()
         }
+    named |= dict(loose(obj)) if named else {}
     if not named:
         named = {
             f"{index}.{key}": tensor for index, (_, key, tensor) in enumerate(tensor_entries(obj))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowref.model import Unsupported, requires
 from flowref.model.abilities import Flow
-from flowref.model.silence import MOVED_BY, UNMOVED
+from flowref.model.silence import UNMOVED
 
 DRAWN = "its log-det is drawn at random, and judged by its mean: bijection/log-det-estimate"
 
@@ -82,7 +82,7 @@ def as_built(flow: Flow) -> bool:
 def has_parameters(flow: Flow) -> bool:
     """Laws of training need something that is trained."""
     if flow.facts.unmoved:
-        raise Unsupported(UNMOVED, waits=True, remedy=MOVED_BY)
+        raise Unsupported(UNMOVED, waits=True, remedy=flow.facts.unmoved)
     return flow.trainable
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from flowref.backends.torch.loose import loose
 from flowref.backends.torch.state import modules, trainable
 from flowref.backends.torch.weights import place
 from flowref.loading.weights import Weights
@@ -98,8 +99,10 @@ def moving(case: Case) -> list[str]:
     if not scale or fixed or not trainable(case.as_built):
         return []
     owners = [f"*{path}.parameters()" for path, _ in paths(case.as_built)]
-    several = f"[{', '.join(owners)}]" if len(owners) > 1 else owners[0][1:]
-    frozen = sum(len(list(part.parameters())) for part in modules(case.as_built))
+    beside = [] if isinstance(case.as_built, nn.Module) else loose(case.as_built)
+    owners += [f"flow{'' if name[0] == '[' else '.'}{name}" for name, _ in beside]
+    several = f"[{', '.join(owners)}]" if beside or len(owners) > 1 else owners[0][1:]
+    frozen = sum(len(list(part.parameters())) for part in modules(case.as_built)) + len(beside)
     condition = len(trainable(case.as_built)) < frozen
     step = "torch.randn(parameter.shape, generator=generator, dtype=torch.float64)"
     if case.condition.dtype == "float64":

@@ -133,9 +133,9 @@ class Numpy:
         """Those of its attributes."""
         return [value.shape for value in vars(obj).values() if isinstance(value, np.ndarray)]
 
-    def resting(self, obj: Any) -> bool:
+    def resting(self, obj: Any) -> str:
         """Every array is a parameter."""
-        return False
+        return ""
 
     def tensor(self, array: Array, dtype: str) -> Any:
         """The array itself, able to be rounded."""

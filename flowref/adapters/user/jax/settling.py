@@ -55,7 +55,7 @@ from flowref.adapters.user.probing import FEATURES, SIDE, shapes
 from flowref.adapters.user.probing import raised_most as told_most
 from flowref.adapters.user.stretching import ENOUGH, told_shapes
 from flowref.model import Dialect, Facts, Kernel, Shape, TargetError, UnknownShape, draw
-from flowref.model.silence import MOVED_BY, UNMOVED
+from flowref.model.silence import UNMOVED
 
 # Keys that show whether a call draws: signs that are drawn agree for some.
 KEYS_TRIED = 8
@@ -304,9 +304,9 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
     if facts.context_shape is not None:
         context = rng.standard_normal((ROWS, *facts.context_shape))
     said: list[str] = []
-    if not facts.promises.get("fixed") and backends.find("jax").resting(obj):
-        facts = replace(facts, unmoved=True)
-        said.append(f"{UNMOVED}: {MOVED_BY}")
+    if not facts.promises.get("fixed") and (told_by := backends.find("jax").resting(obj)):
+        facts = replace(facts, unmoved=told_by)
+        said.append(f"{UNMOVED}: {told_by}")
     onto = ""
     if facts.codomain is not None and facts.codomain.kind == "simplex":
         # Of what lies on it all coordinates but one are judged, which fill no set with a name.

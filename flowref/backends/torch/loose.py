@@ -1,0 +1,80 @@
+"""Tensors of an object that is no module: which of them are parameters, and which may be.
+
+A module says of each tensor whether it is a parameter. An ordinary object says so where it asks for
+gradients: a leaf that requires one is moved as a parameter is. Of all others nothing tells whether they
+are weights or constants, and to move a constant would accuse what is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributions import Distribution, TransformedDistribution
+
+from flowref.backends.torch.reach import held
+
+# What a user can say, so that they are moved.
+TOLD_BY = "make them parameters of an nn.Module, or let them require gradients; of constants say ?perturb=0"
+
+
+def loose(obj: Any) -> list[tuple[str, torch.Tensor]]:
+    """The leaves that require a gradient in an object that is no module, once each, by what is written
+    behind the object to reach them, but for a leading dot. Those that closures hold are left out: they
+    are shared by all copies.
+    """
+    found: dict[int, tuple[str, torch.Tensor]] = {}
+    for path, tensor in sorted(_outside(obj), key=lambda entry: entry[0]):
+        if is_learned(tensor) and "<" not in path:
+            found.setdefault(id(tensor), (path.removeprefix("."), tensor))
+    return list(found.values())
+
+
+def untold(obj: Any) -> bool:
+    """Whether it holds floating tensors outside of its modules of which nothing tells whether they are
+    parameters: masks of zeros and ones are none, and what a distribution beside the map keeps is its base.
+    """
+    return any(
+        tensor.is_floating_point()
+        and tensor.numel()
+        and (not is_learned(tensor) or "<" in path)
+        and not _is_mask(tensor)
+        for path, tensor in _outside(obj)
+    )
+
+
+def is_learned(tensor: torch.Tensor) -> bool:
+    """Whether a tensor asks for a gradient of its own, as parameters do."""
+    return tensor.requires_grad and tensor.is_leaf and bool(tensor.numel())
+
+
+def _outside(obj: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor that an object reaches, but not by way of a module or a base distribution, each with
+    how it is reached.
+    """
+    seen: set[int] = set()
+    stack: list[tuple[str, Any]] = [("", obj)]
+    while stack:
+        path, item = stack.pop()
+        if isinstance(item, torch.Tensor):
+            yield path, item
+            continue
+        if id(item) in seen or isinstance(item, (nn.Module, type)):
+            continue
+        seen.add(id(item))
+        if isinstance(item, TransformedDistribution):
+            stack += [
+                (f"{path}.transforms", item.transforms),
+                (f"{path}.base_dist", item.base_dist),
+            ]
+        elif not isinstance(item, Distribution):
+            stack += [(path + step, value) for step, value in held(item)]
+
+
+def _is_mask(tensor: torch.Tensor) -> bool:
+    """Whether a tensor holds zeros and ones, and both."""
+    flat = tensor.detach()
+    binary = bool(((flat == 0) | (flat == 1)).all())
+    return binary and tensor.numel() > 1 and bool(flat.min() != flat.max())
