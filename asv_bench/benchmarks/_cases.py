@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from . import _continuous
 from ._families import FAMILIES, normflows_residual
-from ._grid import REFERENCE
+from ._grid import COMPILED, REFERENCE
 from ._models import (
     BATCH_NORM_SHAPES,
     IMAGES,
@@ -198,16 +198,26 @@ def flow_case(impl: str, op: str, architecture: Architecture, device: str) -> Ca
         model = reference_model(reference_flow(architecture).to(device), impl)
         expected = reference_flow(architecture).to(device)
     else:
-        peer = PEERS[impl]
+        peer = PEERS[impl.removesuffix(COMPILED)]
         model = peer.flow(
             [reordered(net, peer.order) for net in conditioners(architecture)], architecture.event
         )
+        model = as_named(model, impl)
         model.module.to(device)
         expected = reference_flow(architecture, peer).to(device)
     x = data((architecture.batch, *architecture.event), device)
     with in_full_precision():
         compare(model, expected, op, x, impl)
     return Case(operation(model, op, architecture.batch), copies(x, device), architecture.batch)
+
+
+def as_named(model: Model, impl: str) -> Model:
+    """A library's model, with its log-density compiled where its name says so: with breaks in the graph
+    where its code has them, as its users would compile it.
+    """
+    if not impl.endswith(COMPILED):
+        return model
+    return model._replace(log_prob=torch.compile(model.log_prob))
 
 
 def compare(model: Model, expected: Any, op: str, x: Tensor, impl: str) -> None:
@@ -305,7 +315,8 @@ def family(kind: str, impl: str, op: str, size: str, device: str) -> Case:
             with torch.no_grad():
                 agree(model.log_prob(x), flow.log_prob(x), f"{op} of {kind} of {impl}")
         return Case(operation(model, op, architecture.batch), copies(x, device), architecture.batch)
-    model, expected = peers[impl](architecture)
+    model, expected = peers[impl.removesuffix(COMPILED)](architecture)
+    model = as_named(model, impl)
     model.module.to(device).train(training)
     expected.to(device).eval()
     with torch.no_grad():

@@ -14,7 +14,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-REFERENCE = ("flowref", "flowref-compiled")
+# What the name of an implementation ends in that is compiled.
+COMPILED = "-compiled"
+REFERENCE = ("flowref", f"flowref{COMPILED}")
 # The libraries that are compared with the reference (`_peers` builds with them), and whether they have
 # couplings of images by channels.
 LIBRARIES = {
@@ -48,10 +50,11 @@ def available(impl: str) -> bool:
         return True
     if impl == "flowref":
         return installed("flowref.reference")
-    if impl == "flowref-compiled":
+    library, compiled, _ = impl.partition(COMPILED)
+    if compiled:
         headers = Path(sysconfig.get_path("include")) / "Python.h"
         return (
-            available("flowref")
+            available(library)
             and headers.is_file()
             and any(map(shutil.which, ("g++", "c++", "clang++")))
         )

@@ -1,5 +1,6 @@
 """The reference beside its peers, as a table in Markdown: `python asv_bench/tools/ratios.py [--size
-medium] [--compiled]`.
+medium] [--compiled]`; compiled, those of which log-densities are told, each with its log-density compiled
+as well.
 
 All implementations of a case take turns in one process, on one thread, forwards and backwards by
 turns. A figure is the median over the rounds of an implementation's time by that of the eager
@@ -44,11 +45,11 @@ def impls_of(component: str, compiled: bool) -> list[str]:
         peers = list(_families.FAMILIES[component][1])
     if component == "image_flow":
         peers = [name for name in peers if _grid.LIBRARIES[name]]
-    return [
-        name
-        for name in [*(["flowref-compiled"] if compiled else []), *peers]
-        if _grid.available(name)
-    ]
+    turned = []
+    if compiled:
+        densities = component in _families.FAMILIES or component == "vector_flow"
+        turned = [f"{name}{_grid.COMPILED}" for name in ("flowref", *(peers if densities else ()))]
+    return [name for name in (*turned, *peers) if _grid.available(name)]
 
 
 def measured(
@@ -60,13 +61,17 @@ def measured(
     build: Any = _cases.COMPONENTS[component]
     calls: dict[str, Callable[[], Any]] = {"flowref": build("flowref", op, size, "cpu").call}
     for impl in impls_of(component, compiled):
+        if op != "log_prob" and impl.endswith("-compiled") and not impl.startswith("flowref"):
+            continue
         calls[impl] = build(impl, op, size, "cpu").call
     calls[AGAIN] = build.__wrapped__("flowref", op, size, "cpu").call
     return _timing.in_turns(calls, rounds)
 
 
 def cell(times: Sequence[float], base: Sequence[float]) -> str:
-    """The median of the ratios, and their quartiles."""
+    """The median of the ratios, and their quartiles; empty of what was not measured."""
+    if not times:
+        return ""
     low, middle, high = statistics.quantiles(
         [a / b for a, b in zip(times, base, strict=True)], n=4, method="inclusive"
     )
@@ -77,6 +82,7 @@ def table(component: str, ops: Sequence[str], size: str, compiled: bool, rounds:
     """One table: a row per implementation, a column per operation."""
     columns = {op: measured(component, op, size, compiled, rounds) for op in ops}
     names = [name for name in columns[ops[0]] if name != "flowref"]
+    empty: list[float] = []
     lines = [
         f"| {component.replace('_', ' ')} | "
         + " | ".join(op.replace("_", " ") for op in ops)
@@ -86,7 +92,7 @@ def table(component: str, ops: Sequence[str], size: str, compiled: bool, rounds:
     absolute = [f"{1e6 * statistics.median(columns[op]['flowref']):.0f} us" for op in ops]
     lines.append("| flowref, a call | " + " | ".join(absolute) + " |")
     for name in names:
-        cells = [cell(columns[op][name], columns[op]["flowref"]) for op in ops]
+        cells = [cell(columns[op].get(name, empty), columns[op]["flowref"]) for op in ops]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -96,16 +102,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--size", default="medium", choices=("small", "medium", "large"))
     parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--compiled", action="store_true", help="the compiled reference, too")
+    parser.add_argument("--compiled", action="store_true", help="what is compiled, too")
     parser.add_argument("--only", nargs="*", help="components")
+    parser.add_argument("--ops", nargs="*", help="operations")
     options = parser.parse_args()
     if any(os.environ.get(name) != value for name, value in STEADY.items()):
         # The allocator reads its settings when the process starts.
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **STEADY})
     warnings.simplefilter("ignore")
     for component, ops in GROUPS:
-        if not options.only or component in options.only:
-            print(table(component, ops, options.size, options.compiled, options.rounds), flush=True)
+        chosen = [op for op in ops if not options.ops or op in options.ops]
+        if chosen and (not options.only or component in options.only):
+            print(
+                table(component, chosen, options.size, options.compiled, options.rounds), flush=True
+            )
     return 0
 
 

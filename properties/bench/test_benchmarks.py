@@ -108,6 +108,21 @@ def test_a_family_that_computes_something_else_is_refused(monkeypatch: pytest.Mo
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("off", [0.0, 0.01])
+@pytest.mark.filterwarnings("ignore")
+def test_a_compiled_peer_is_compared(off: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a library gives compiled is timed where it is what the reference gives, and only there."""
+
+    def compiled(function: Any) -> Any:
+        return lambda x: function(x) + off
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    build = cases().spline.__wrapped__
+    refused = pytest.raises(AssertionError) if off else contextlib.nullcontext()
+    with refused:
+        assert build("nflows-compiled", "log_prob", "small", "cpu").call() is not None
+
+
 def test_disagreement_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fast path that computes something else is not timed: here a library whose weights are in
     the wrong order.

@@ -188,6 +188,72 @@ class Density(nn.Module):
         return self.inverse(torch.randn(n, 2))[0]
 
 
+class DensityBeside(Density):
+    """The same with samples that come with their log-densities."""
+
+    def sample_and_log_prob(self, n: int) -> tuple[Any, Any]:
+        """Draw n points."""
+        z = torch.randn(n, 2)
+        beside = self.base.log_prob(z)
+        return self.inverse(z)[0], beside + 0.01 if self.defect == "left-out" else beside
+
+
+def beside(defect: str = "") -> nn.Module:
+    """A normal density of two features."""
+    return DensityBeside(defect)
+
+
+class DensityFromBase(Density):
+    """The same, whose samples are promised to be the noise of its base."""
+
+    promises = ("samples-from-base",)
+
+    def sample(self, n: int) -> Any:
+        """Draw n points."""
+        z = self.base.sample((n,))
+        return self.inverse(0.9 * z if self.defect == "colder" else z)[0]
+
+
+def from_base(defect: str = "") -> nn.Module:
+    """A normal density of two features."""
+    return DensityFromBase(defect)
+
+
+class Estimated(nn.Module):
+    r"""$z = Ax$ of three features, whose trace is told by a probe: a log-det to first order."""
+
+    event_shape, estimator = (3,), True
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.weight = nn.Parameter(0.05 * torch.tensor([[3.0, 1, 0], [0, 4, 1], [1, 0, 5]]))
+
+    def log_det(self, x: Any, sign: float) -> Any:
+        """Four terms of the series, by one probe."""
+        probe = v = torch.randn_like(x)
+        total = torch.zeros(len(x), dtype=x.dtype)
+        for k in range(1, 5):
+            v = v @ self.weight.T
+            total = total - (-1) ** k * (v * probe).sum(-1) / k
+        return (-sign if self.defect in ("sign", "inverse-sign") and sign < 0 else sign) * total
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        ladj = self.log_det(x, 1.0)
+        return x + x @ self.weight.T, -ladj if self.defect == "sign" else ladj
+
+    def inverse(self, z: Any) -> tuple[Any, Any]:
+        """Latents to data."""
+        x = torch.linalg.solve(torch.eye(3, dtype=z.dtype) + self.weight, z.T).T
+        return x, self.log_det(x, -1.0)
+
+
+def estimated(defect: str = "") -> nn.Module:
+    """A linear map with an estimated log-det."""
+    return Estimated(defect)
+
+
 class Likelihood(nn.Module):
     """A normal log-density of three features that nobody samples."""
 

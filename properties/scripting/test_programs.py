@@ -88,6 +88,13 @@ PAIRS = (
     (f"{DENSITY}squeezed", "sampling/sample-shape"),
     (f"{DENSITY}not-summed", "density/log-prob-shape"),
     ("slips.py:likelihood?defect=one-constant", "density/mass-at-most-one"),
+    ("slips.py:likelihood?defect=one-constant", "density/normal-constant"),
+    ("slips.py:from_base?defect=colder", "sampling/sample-then-inverse"),
+    ("slips.py:beside?defect=left-out", "density/beside-samples"),
+    ("slips.py:estimated?defect=sign", "bijection/log-det-estimate"),
+    ("slips.py:estimated?defect=inverse-sign", "bijection/inverse-log-det-estimate"),
+    ("zoo_conduct.py:well_behaved?defect=scale-detached", "conduct/parameter-gradient"),
+    ("zoo_conduct.py:well_behaved?defect=log-prob-without-graph", "conduct/parameter-gradient"),
     (f"{MASKED}log-det-mean", "coupling/log-det-sum"),
     (f"{MASKED}kept-part-through-log", "coupling/identity-part"),
     (f"{MASKED}conditioner-sees-all", "coupling/conditioner-blind"),
@@ -117,6 +124,9 @@ LIBRARIES = (
     ("FrEIA:AllInOneBlock{'permute_soft': True}", "bijection/forward-roundtrip"),
     ("normflows:transforms.Shift", "conduct/input-not-mutated"),
     ("pyro:BatchNorm", "bijection/log-det-shape"),
+    ("pyro:MatrixExponential", "bijection/log-det-narrow"),
+    ("torchflows:Flow[RealNVP]", "density/beside-samples"),
+    ("normflows:GaussianPCA", "density/normal-constant"),
     ("torch:AffineTransform[0-d tensor,event_dim=1]", "bijection/log-det"),
 )
 

@@ -65,6 +65,7 @@ def filling(case: Case, which: str, rows: int) -> dict[str, str]:
         "scalar": "log_prob" if case.law.id == "conduct/score" else "forward",
         "entry": "" if case.law.id == "conduct/score" else "[1]",
         "part": "0" if which == "inverse" else "1",
+        "generating": OPPOSITE[dialect.normalizing],
         "normalizing": dialect.normalizing if getattr(dialect, dialect.normalizing) else "forward",
         "ladj": _number(case),
         "ladj_shape": str((rows, *facts.ladj_event)),

@@ -122,6 +122,19 @@ print("log|det| of its differences:", expected.item())
 off = abs(reported$ladj - expected.item())
 """
 
+ESTIMATES = f"""
+torch.manual_seed(1)
+with torch.no_grad():
+    estimates = torch.stack([$which($at)[1].reshape(-1) for _ in range(400)])
+jacobian = {JACOBIAN}(lambda v: $which(v[None])[0][0], $at[0])$square
+expected = torch.linalg.slogdet(jacobian).logabsdet.item()
+mean, error = estimates.mean().item(), estimates.std().item() / len(estimates) ** 0.5
+# The law: on average an estimated log-det is log|det d output/d input|, to within a half.
+print("mean of the estimates:   ", mean, " standard error:", error)
+print("log|det d output/d input|:", expected)
+wrong = abs(mean - expected) > 0.5 * abs(expected) + 8 * error
+"""
+
 NO_VOLUME = """
 _, reported = forward(x)
 # The law: what is promised to preserve volume has a log-det of 0.
@@ -196,6 +209,10 @@ TEMPLATES = {
         Template(BY_DIFFERENCES),
         Template(INVERSE_BY_DIFFERENCES),
     ),
+    "bijection/log-det-estimate": (Template(ESTIMATES, which="forward"),),
+    "bijection/inverse-log-det-estimate": (
+        Template("$setup\n" + ESTIMATES.strip("\n"), which="inverse"),
+    ),
     "bijection/volume-preserving": (Template(NO_VOLUME),),
     "bijection/constant-jacobian": (Template(CONSTANT, whole=True),),
     "bijection/monotone": (Template(ORDER, whole=True),),
@@ -210,6 +227,8 @@ TEMPLATES = {
         Template(FORWARD_ROUND_TRIP, whole=True),
     ),
     "bijection/jacobian-inverse-product": (Template(PRODUCT),),
+    "bijection/log-det-narrow": (Template(SHAPE, whole=True), Template(INVERSE_SHAPE, whole=True)),
+    "bijection/log-det-wide": (Template(SHAPE, whole=True), Template(INVERSE_SHAPE, whole=True)),
     "bijection/log-det-shape": (
         Template(SHAPE),
         Template(INVERSE_SHAPE),

@@ -259,6 +259,31 @@ print("autograd:", slope / 1e-5, " differences:", expected / 1e-5)
 off = abs(slope - expected) / 1e-5
 """
 
+ALONG_PARAMETERS = """
+parameters = [parameter for parameter in flow.parameters() if parameter.requires_grad]
+steps = [1e-5 * torch.randn_like(parameter) for parameter in parameters]
+
+
+def total():
+    return $scalar_of_parameters
+
+
+none, totals = [None for _ in parameters], [total()]
+leads = totals[0].requires_grad  # to the parameters
+gradients = torch.autograd.grad(totals[0], parameters, allow_unused=True) if leads else none
+slope = sum((g * step).sum().item() for g, step in zip(gradients, steps) if g is not None)
+for side in (1, -2):  # to one side, then to the other
+    for parameter, step in zip(parameters, steps):
+        parameter.data += side * step
+    totals.append(total())
+expected = (totals[1] - totals[2]).item() / 2
+# The law: autograd's derivative along the parameters is the derivative.
+print("autograd:", slope / 1e-5, " differences:", expected / 1e-5)
+off = abs(slope - expected) / 1e-5
+"""
+VALUE_OF_PARAMETERS = ALONG_PARAMETERS.replace("$scalar_of_parameters", "$which(x)[0].sum()")
+DENSITY_OF_PARAMETERS = ALONG_PARAMETERS.replace("$scalar_of_parameters", "log_prob(x).sum()")
+
 DEAD = """
 $loss
 named, alive = {name: p for name, p in flow.named_parameters() if p.requires_grad}, set()
@@ -358,6 +383,10 @@ TEMPLATES = {
     "conduct/log-det-gradient": (Template(SCALAR_GRADIENT, within=1e3),),
     "conduct/score": (Template(SCALAR_GRADIENT, within=1e3),),
     "bijection/log-det-parameter-gradient": (Template(PARAMETER_GRADIENT, within=1e3),),
+    "conduct/parameter-gradient": (
+        Template(DENSITY_OF_PARAMETERS, when="log_prob", within=1e3, whole=True),
+        Template(VALUE_OF_PARAMETERS, when="forward|inverse", within=1e3, whole=True),
+    ),
     "conduct/no-dead-parameters": (Template(DEAD), Template(DEAD, whole=True)),
     "conduct/no-printing": (Template(PRINTED),),
     "conduct/no-random-numbers": (Template(RANDOM),),

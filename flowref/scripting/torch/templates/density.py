@@ -64,6 +64,40 @@ print("expected:        ", expected.tolist())
 off = (density - expected).abs().max().item()
 """
 
+CONSTANT = """
+eye, zero = torch.eye($size), torch.zeros($size)
+
+
+def value(points):
+    return log_prob(points.reshape(-1, $sizes)).reshape(-1)
+
+
+with torch.no_grad():
+    origin, ahead, behind = value(zero[None]), value(eye), value(-eye)
+    both = torch.stack([value(eye + row) for row in eye])
+# Second differences are the matrix of a quadratic form, and first ones tell where it is largest.
+matrix = ahead[:, None] + ahead[None] - origin - both
+slope = (ahead - behind) / 2
+mode = torch.linalg.solve(matrix, slope)
+highest = (origin + 0.5 * slope @ mode).item()
+expected = (0.5 * torch.linalg.slogdet(matrix)[1]).item() - 0.5 * $size * math.log(2 * math.pi)
+# The law: a normal density with the matrix L has log det(L) / 2 - d log(2 pi) / 2 at its mode.
+print("log-density at its mode:           ", highest)
+print("that of the normal distribution:", expected)
+off = abs(highest - expected)
+"""
+
+BESIDE = """
+torch.manual_seed(1)
+with torch.no_grad():
+    x, beside = sample_log_prob($rows)
+    density = log_prob(x)
+# The law: log-densities that come beside samples are those of these samples.
+print("beside the samples:", beside.reshape(-1).tolist())
+print("log p(x):          ", density.reshape(-1).tolist())
+off = (beside.reshape(-1) - density.reshape(-1)).abs().max().item()
+"""
+
 MODES = """
 $setup
 flow.eval()
@@ -85,4 +119,6 @@ TEMPLATES = {
     ),
     "density/samples-consistent": (Template(SAMPLES),),
     "density/gaussian-constant": (Template(NORMAL),),
+    "density/normal-constant": (Template(CONSTANT),),
+    "density/beside-samples": (Template(BESIDE, whole=True, within=1e3),),
 }

@@ -108,6 +108,17 @@ print("mass:", mass, " standard error:", error)
 wrong = mass - 1 > max(0.01, 7 * error)
 """
 
+THROUGH = """
+torch.manual_seed(1)
+z = base_sample($rows)
+torch.manual_seed(1)
+drawn, made = sample($rows), $generating(z)[0]
+# The law: samples are the noise of the base, taken through the map.
+print("noise taken through the map:", made.tolist())
+print("samples:                    ", drawn.tolist())
+off = (drawn - made.reshape(drawn.shape)).abs().max().item()
+"""
+
 PILED_UP = """
 torch.manual_seed(1)
 with torch.no_grad():
@@ -125,6 +136,7 @@ TEMPLATES = {
     "sampling/no-piling-up": (Template(PILED_UP),),
     "sampling/finite": (Template(FINITE),),
     "sampling/sample-shape": (Template(SHAPE), Template(PRECISION)),
+    "sampling/sample-then-inverse": (Template(THROUGH, whole=True, within=1e3),),
     "sampling/rows-differ": (Template(DIFFERENT_ROWS),),
     "sampling/rows-independent": (Template(INDEPENDENT_ROWS),),
     "conduct/samples-differ": (Template(OTHER_CALLS),),
