@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
 
+from flowref.backends.torch import present
 from flowref.backends.torch.folding import WORTH, Folding, folded, folding_of
+from flowref.model import Cost, Dialect, Facts
+from flowref.model.cost import CallCost
 
 SIDE = 80
 
@@ -77,3 +83,50 @@ def test_gradients_go_through_a_folded_call() -> None:
     with folding_of(module):
         (got,) = torch.autograd.grad(module(x).sum(), module.weight)
     assert torch.equal(expected, got)
+
+
+class Stepwise(nn.Module):
+    """Steps with one masked weight; in train mode it keeps an average of what they gave."""
+
+    mask: torch.Tensor
+    average: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(256, 256) / 256)
+        self.register_buffer("mask", torch.ones(256, 256).tril())
+        self.register_buffer("average", torch.zeros(256))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Some turns."""
+        for _ in range(5):
+            x = nn.functional.linear(x, self.mask * self.weight)
+        if self.training:
+            self.average += 0.1 * x.detach().mean(0)
+        return x, x.sum(-1)
+
+
+@pytest.mark.parametrize("way", ["forward", "back"])
+def test_a_batch_in_train_mode_leaves_the_same_behind(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where weights are masked once for all steps of it, as in each."""
+    dialect = Dialect(forward=lambda obj, x, context: obj(x))
+    if way == "back":
+        dialect = replace(dialect, inverse=dialect.forward, normalizing="inverse")
+    calls = {dialect.normalizing: CallCost(repeats=True)}
+    facts = Facts((256,), cost=Cost(calls))
+    states, folds = [], []
+
+    def noted(obj: object, run: Any) -> Any:
+        folds.append(obj)
+        return folded(obj, run)
+
+    for fold in (noted, lambda obj, run: run()):
+        monkeypatch.setattr(present, "folded", fold)
+        torch.manual_seed(4)
+        module = Stepwise()
+        present.warm(module, dialect, facts, torch.float32, 5)
+        states.append(module.average)
+    assert len(folds) == 1
+    assert torch.equal(*states) and bool(states[0].any())

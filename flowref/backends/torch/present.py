@@ -26,6 +26,7 @@ from flowref.backends.torch import (
 )
 from flowref.backends.torch.building import BUILDING
 from flowref.backends.torch.evaluation import evaluation
+from flowref.backends.torch.folding import folded
 from flowref.backends.torch.found_knobs import Turning, turning
 from flowref.backends.torch.live import DTYPES, Live, allotted, noise, usual
 from flowref.backends.torch.numbers import numbers_of
@@ -212,8 +213,10 @@ def warm(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int
             context = torch.from_numpy(rng.standard_normal((rows, *facts.context_shape))).to(dtype)
         # A train-mode pass may be refused (an inverse in train mode, say); the object is then
         # audited without one.
+        run = partial(function, obj, x, context)
         with contextlib.suppress(Exception), torch.set_grad_enabled(not large):
-            function(obj, x, context)
+            # Without a graph the weights of hundreds of steps need not be masked in each.
+            folded(obj, run) if large and facts.cost.of(which).repeats else run()
 
 
 def subject_of(live: Live, name: str, condition: Condition) -> Subject:
