@@ -11,7 +11,7 @@ from torch import nn
 
 from flowref.backends.torch import present
 from flowref.backends.torch.folding import WORTH, Folding, folded, folding_of
-from flowref.model import Cost, Dialect, Facts
+from flowref.model import Condition, Cost, Dialect, Facts
 from flowref.model.cost import CallCost
 
 SIDE = 80
@@ -130,3 +130,24 @@ def test_a_batch_in_train_mode_leaves_the_same_behind(
         states.append(module.average)
     assert len(folds) == 1
     assert torch.equal(*states) and bool(states[0].any())
+
+
+def test_what_takes_hundreds_of_steps_lives_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before its weights are moved it is the same whatever they are moved by; each gets a copy."""
+    call, warm, lived = (lambda obj, x, context: obj(x)), present.warm, []
+    dialect = Dialect(forward=call, inverse=call, normalizing="inverse")
+    facts = Facts((256,), cost=Cost({"inverse": CallCost(repeats=True)}))
+
+    def noted(*details: Any) -> None:
+        lived.append(details[0])
+        warm(*details)
+
+    monkeypatch.setattr(present, "warm", noted)
+    x = torch.randn(1, 256, generator=torch.Generator().manual_seed(1)).numpy()
+    values = []
+    for scale in (0.0, 0.3, 0.0):
+        subject = present.present("steps", Stepwise, dialect, facts, Condition(scale=scale))
+        assert subject.forward is not None
+        values.append(subject.forward(x).value)
+    assert len(lived) == 1 and bool(lived[0].average.any())
+    assert (values[0] != values[1]).any() and (values[0] == values[2]).all()
