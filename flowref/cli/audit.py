@@ -127,13 +127,21 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
     from flowref.auditing.pool import Limits
     from flowref.auditing.running import conduct
     from flowref.auditing.shards import costs_of
+    from flowref.auditing.usage import total
     from flowref.baseline.entry import Baseline
     from flowref.baseline.reading import PROJECT, load
     from flowref.cli.audit_progress import AuditProgress
     from flowref.cli.events import following
+    from flowref.model.means import MEBIBYTE
     from flowref.reporting.report import NOTHING, OK, STALE, Report
     from flowref.reporting.terminal import summary_lines
 
+    there = total() // MEBIBYTE  # 0 where the system does not tell
+    if _given("memory") and not choices["dask"] and 0 < there < choices["memory"]:
+        raise click.UsageError(
+            f"--memory {choices['memory']} is more than the {there} MiB that this machine has; a pair that "
+            f"took them would take down others: give {there} at most"
+        )
     path, without = choices["baseline_path"], choices["no_baseline"]
     if path and without:
         raise click.UsageError("--baseline and --no-baseline exclude each other; give one")

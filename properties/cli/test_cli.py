@@ -187,6 +187,7 @@ def test_mistakes_are_sentences_and_others_are_audited(folder: Path) -> None:
         (("audit", "flows.py:Scale", "--laws", "bijection/logdet"), "did you mean"),
         (("audit", "flows.py:Scale", "--budget", "soon"), "no duration"),
         (("audit", "flows.py:Scale", "-j", "0"), "no number of workers"),
+        (("audit", "flows.py:Scale", "--memory", str(2**40)), "that this machine has"),
         (("audit", "flows.py:Scale", "--json", "no/such/out.json"), "no folder"),
         (("explain", "bijection/logdet"), "did you mean"),
         (("replay",), "--all"),
