@@ -17,7 +17,7 @@ from flowref.scripting.operands import Operand, named
 
 # Call -> what it takes, after the object.
 TAKES = {
-    "forward": "x", "inverse": "z", "log_prob": "x", "base_log_prob": "z", "sample": "n", "base_sample": "n",
+    "forward": "x", "inverse": "z", "push": "x", "log_prob": "x", "base_log_prob": "z", "sample": "n", "base_sample": "n",
     "rsample": "n", "sample_log_prob": "n", "cdf": "x", "icdf": "u", "bits_per_dim": "x", "loss": "x",
 }  # fmt: skip
 WITHOUT_CONTEXT = ("cdf", "icdf")

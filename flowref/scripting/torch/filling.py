@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from flowref.model import OPPOSITE, USER, Support
+from flowref.model import OPPOSITE, REAL, USER, Support
 from flowref.scripting.case import Case
 from flowref.scripting.names import Unwritable
 from flowref.scripting.numbers import number
@@ -83,6 +83,8 @@ def filling(case: Case, which: str, rows: int) -> dict[str, str]:
     }
     with contextlib.suppress(Unwritable):
         names["ordinary"] = random_points(facts.domain, (ORDINARY, *shape))
+    if facts.domain.kind == "real" and (orders := _orders(facts.codomain or REAL)) is not None:
+        names["orders"] = orders.replace("$latent", str(math.prod(latent)))
     if (other := case.recorded.observed.get("x'")) is not None:
         names["other"] = f"torch.tensor([{other!r}])"
     if facts.coupling is not None:
@@ -90,6 +92,17 @@ def filling(case: Case, which: str, rows: int) -> dict[str, str]:
         names["kept"] = str([place for place, kept in enumerate(mask) if kept])
         names["moved"] = str([place for place, kept in enumerate(mask) if not kept])
     return names | _normalizer(case)
+
+
+def _orders(support: Support) -> str | None:
+    """What is added to the normal log-density of latents that lie in a part of the space, of which all parts
+    look alike; None of other sets.
+    """
+    if support.kind == "real":
+        return ""
+    if support.kind == "positive":
+        return " + $latent * math.log(2)"
+    return " + math.lgamma($latent + 1)" if support.kind == "ordered" else None
 
 
 def _images(case: Case) -> str:

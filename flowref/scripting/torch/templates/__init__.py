@@ -9,6 +9,7 @@ from flowref.scripting.torch.templates import (
     batch_norm,
     bijection,
     conduct,
+    contribution,
     coupling,
     density,
     lives,
@@ -25,4 +26,5 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     **coupling.TEMPLATES,
     **batch_norm.TEMPLATES,
     **sampling.TEMPLATES,
+    **contribution.TEMPLATES,
 }

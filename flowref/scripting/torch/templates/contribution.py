@@ -1,0 +1,22 @@
+"""Layers that draw or forget: what they contribute to a density."""
+
+from __future__ import annotations
+
+from flowref.scripting.template import Template
+
+MASS = """
+torch.manual_seed(1)
+latents, proposal = torch.distributions.Normal(0.0, 1.0), torch.distributions.Normal(0.0, 1.5)
+x = proposal.sample((100000, $sizes))
+with torch.no_grad():
+    z, contribution = push(x)
+log_q = latents.log_prob(z).flatten(1).sum(1)$orders
+log_r = proposal.log_prob(x).flatten(1).sum(1)
+weights = (log_q + contribution.reshape(-1) - log_r).exp()
+mass, error = weights.mean().item(), weights.std().item() / len(weights) ** 0.5
+# The law: e^V q(z) is on average a density of x for any density q of the latents: its mass is 1.
+print("mass:", mass, " standard error:", error)
+wrong = abs(mass - 1) > max(0.01, 5 * error)
+"""
+
+TEMPLATES = {"contribution/integral": (Template(MASS, which="push"),)}
