@@ -24,9 +24,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from flowref import registry
-from flowref.auditing.options import Listener, Options
+from flowref.auditing.options import Options
 from flowref.auditing.pool import Limits
 from flowref.auditing.running import conduct
+from flowref.cli.audit_progress import AuditProgress
 from flowref.model import FlowrefError, Status, Target
 from flowref.reporting import Report
 from flowref.reporting.schema import bare
@@ -98,14 +99,15 @@ def _versions(old: Report, new: Report) -> tuple[tuple[str, str], ...]:
 
 
 def audited(target: Target, choices: argparse.Namespace) -> Report:
-    """The audit of one model in one worker."""
+    """The audit of one model in one worker; how far it is goes to standard error."""
     options = Options(
         profile=choices.profile,
         jobs=1,
         limits=Limits(choices.timeout, choices.memory),
         command="python reports/tools/published.py",
     )
-    return conduct([target], choices.laws.split(",") if choices.laws else (), options, Listener())
+    with AuditProgress(lines=False) as listener:
+        return conduct([target], choices.laws.split(",") if choices.laws else (), options, listener)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
