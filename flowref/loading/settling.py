@@ -14,6 +14,7 @@ import numpy as np
 from flowref.adapters.user.calls import forward_single, sample_shape
 from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.directions import BATCH_AXIS
+from flowref.adapters.user.conventions.estimating import MORE as UNBIASED
 from flowref.adapters.user.conventions.estimating import WORDS as ESTIMATED
 from flowref.adapters.user.conventions.estimating import beside_nothing, estimated
 from flowref.adapters.user.conventions.names import SYNCS
@@ -137,7 +138,8 @@ def settled(
         facts = replace(facts, promises={"log-det-tolerance": series.tolerance, **facts.promises})
     elif of_log_det(estimated, instance, spoken.dialect, x, context):
         facts = replace(facts, promises={"estimator": True, **facts.promises})
-        spoken = spoken.saying(ESTIMATED)
+        held = facts.promises.get("unbiased-log-det")
+        spoken = spoken.saying(ESTIMATED if held else f"{ESTIMATED}; {UNBIASED}")
     if bounds := clamped(instance, spoken.dialect, facts):
         facts = replace(facts, domain=bounds)
         ends = f"({bounds.low:.4g}, {bounds.high:.4g})"

@@ -44,8 +44,8 @@ class Settled:
     broken: dict[str, str] = field(default_factory=dict)
 
     def saying(self, *words: str) -> Settled:
-        """The same with more words on the target's line."""
-        return replace(self, conventions=(*self.conventions, *words))
+        """The same with more words on the target's line, each of them once."""
+        return replace(self, conventions=tuple(dict.fromkeys((*self.conventions, *words))))
 
 
 def settle_map(
