@@ -193,6 +193,22 @@ class Accumulator(Warped):
         return z, objective + ladj
 
 
+class AccumulatorInPlace(Warped):
+    """The same, which writes to what comes in, with a way back that takes it as well."""
+
+    def forward(self, x: Any, objective: Any) -> Any:
+        """Data to latents."""
+        z, ladj = self.onward(x)
+        objective += ladj
+        return z, objective
+
+    def reverse(self, z: Any, objective: Any) -> Any:
+        """Latents to data."""
+        x, ladj = self.back(z)
+        objective += ladj
+        return x, objective
+
+
 class Forgetful(Warped):
     """A log-det that is one number, and forgets the one that comes in."""
 
@@ -343,6 +359,14 @@ def made() -> nn.Module:
 
 
 made.inverse = "undo"  # type: ignore[attr-defined]  # an attribute of a function
+
+
+def named() -> nn.Module:
+    """A flow whose factory names both ways."""
+    return Undone()
+
+
+named.forward, named.inverse = "forward", "undo"  # type: ignore[attr-defined]  # attributes of a function
 
 
 def turned(x: Any, inverse: bool = False) -> Any:

@@ -118,8 +118,10 @@ def test_two_ways_back_that_disagree_are_refused_with_both() -> None:
         ("WithPriorLast", "log_prob = log_prior + ladj, as its base tells"),
         ("Likely", "forward: encode()"),
         ("Accumulator?running=add", "running log-det, added (objective)"),
+        ("AccumulatorInPlace?running=add", "inverse: reverse()"),
         ("Attributed", "inverse: undo()"),
         ("made", "inverse: undo()"),
+        ("named", "inverse: undo()"),
         ("turned?event=2", "inverse: inverse=True"),
     ],
 )
@@ -177,10 +179,13 @@ def test_a_choice_that_says_nothing_is_refused() -> None:
         recipe("Accumulator?running=sideways")
 
 
-def test_a_running_log_det_of_another_name_is_no_context() -> None:
-    """What the log-det is added to is told by two calls, and the option that decides is named."""
+@pytest.mark.parametrize("name", ["Accumulator", "AccumulatorInPlace"])
+def test_a_running_log_det_of_another_name_is_no_context(name: str) -> None:
+    """What the log-det is added to is told by two calls, and the option that decides is named; in place,
+    too.
+    """
     with pytest.raises(TargetError, match=r"adds its log-det to objective.*\?running=add"):
-        recipe("Accumulator")
+        recipe(name)
 
 
 def test_a_running_log_det_that_is_forgotten_is_an_error() -> None:
