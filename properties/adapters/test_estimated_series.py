@@ -93,7 +93,7 @@ def test_probes_of_two_signs_that_all_rows_share_are_an_estimate(seed: int) -> N
 @pytest.mark.parametrize("promised", [True, False])
 def test_what_is_promised_is_not_asked_for(promised: bool) -> None:
     """That the mean of its estimates is the log-det, which the target's line proposes else."""
-    flow = Shared()
+    flow: Any = Shared()
     flow.event_shape = (2,)
     flow.promises = ("unbiased-log-det",) if promised else ()
     report = flowref.audit(flow, laws=["conduct/dtype-follow"], profile="quick")
