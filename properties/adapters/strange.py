@@ -117,6 +117,26 @@ class Triple(Warped):
         return z, -0.5 * z.square().sum(-1), ladj
 
 
+class TripleBothWays(Triple):
+    """Three things come back both ways."""
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        x, ladj = self.back(z)
+        return x, z.square().sum(-1), ladj
+
+
+class QuadrupleBothWays(Warped):
+    """Four things come back both ways, by a flag."""
+
+    returns = "z,ladj,_,_"
+
+    def forward(self, x: Any, reverse: bool = False) -> Any:
+        """Either way, with what an integrator adds up besides."""
+        z, ladj = self.back(x) if reverse else self.onward(x)
+        return z, ladj, z.square().sum(-1), x.square().sum(-1)
+
+
 class WithPrior(Warped):
     """Three things come back, of which its prior tells one."""
 

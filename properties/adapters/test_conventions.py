@@ -143,6 +143,14 @@ def test_a_mapping_beside_the_value_is_read_by_its_keys(name: str, words: str) -
     assert words in said(name)
 
 
+@pytest.mark.parametrize("name", ["TripleBothWays?returns=z,log_prior,ladj", "QuadrupleBothWays"])
+def test_the_way_back_returns_what_forward_is_said_to(name: str) -> None:
+    """Where it returns as many things: its log-det is at the same place."""
+    for law in ("bijection/inverse-log-det", "bijection/inverse-roundtrip"):
+        target = registry.parse_target(f"{STRANGE}:{name}")
+        assert checking.check(target, law, checking.Settings("quick")).status is Status.HOLDS
+
+
 def test_two_entries_that_name_a_log_det_are_refused() -> None:
     """Neither is taken, and both are named."""
     with pytest.raises(Ambiguous, match="log_jac, log_det"):
