@@ -202,12 +202,12 @@ def _as_forward(out: Any, x: Any, chosen: Chosen) -> Reading | None:
         return None
     # Log-densities are of latents, and stand for something else here.
     told = ["_" if name not in ("z", "x", "ladj", "det") else name for name in names]
-    sizes = {"z": math.prod(x.shape), "x": math.prod(x.shape)}
-    sizes = {place: sizes.get(name, len(x)) for place, name in enumerate(told) if name != "_"}
-    if any(math.prod(getattr(out[place], "shape", ())) != size for place, size in sizes.items()):
-        return None
     if not {"z", "x"} & set(told):
         return None
+    for name, part in zip(told, out, strict=True):
+        size = math.prod(x.shape) if name in ("z", "x") else len(x)
+        if name != "_" and math.prod(getattr(part, "shape", ())) != size:
+            return None
     return declared(out, len(x), entries_of(x), {"returns": ",".join(told)})
 
 
