@@ -12,7 +12,7 @@ from flowref.model import Support, draw
 
 def sample(support: Support, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
     """Points of a set, skewed and with two modes in each coordinate."""
-    if support.kind in ("ordered", "simplex", "product"):
+    if support.joint or support.kind == "product":
         return draw(support, shape, rng)
     rows = (shape[0], *[1] * (len(shape) - 1))
     second = rng.random(rows) < 0.35

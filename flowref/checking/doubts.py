@@ -100,7 +100,7 @@ def beside(judgement: Judgement) -> Judgement:
     measurement = judgement.measurement
     law, batch = measurement.law, measurement.batch
     support, _ = measurement.subject.drawn(law.points)
-    if support.kind in ("simplex", "ordered"):  # a step of one coordinate leaves the set
+    if support.joint:  # a step of one coordinate leaves the set
         return judgement
     rng = np.random.default_rng(seed_of(measurement.seed, "aside") % 2**63)
     step = ASIDE * (1 + np.abs(batch.x)) * rng.choice((-1.0, 1.0), size=batch.x.shape)

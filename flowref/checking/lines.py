@@ -36,7 +36,7 @@ def scan(subject: Subject, region: str, seed: int) -> Batch:
     support, event = subject.drawn(region)
     size = math.prod(event)
     count = min(ROWS, ROW_OPERATIONS // max(1, subject.operations))
-    fits = 0 < size <= ENTRIES and count >= FEWEST and support.kind not in ("ordered", "simplex")
+    fits = 0 < size <= ENTRIES and count >= FEWEST and not support.joint
     if not fits or region == "beyond":
         return Batch(np.zeros((0, *event)), None, seed)
     rng = np.random.default_rng(seed_of(seed, "lines", *event) % 2**63)

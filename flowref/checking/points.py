@@ -73,7 +73,7 @@ def inside(
         ]
         return np.concatenate(columns, axis=1).reshape(shape)
     x = draw(support, shape, rng)
-    if support.kind in ("ordered", "simplex") or not x.size:
+    if support.joint or not x.size:
         return x
     rows = x.reshape(len(x), -1)
     if not support.bounded:

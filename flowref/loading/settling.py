@@ -14,12 +14,13 @@ import numpy as np
 from flowref.adapters.user.calls import forward_single, sample_shape
 from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.directions import BATCH_AXIS
+from flowref.adapters.user.conventions.estimating import MORE as UNBIASED
 from flowref.adapters.user.conventions.estimating import WORDS as ESTIMATED
 from flowref.adapters.user.conventions.estimating import beside_nothing, estimated
 from flowref.adapters.user.conventions.names import SYNCS
 from flowref.adapters.user.conventions.series import series_of
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
-from flowref.adapters.user.conventions.simplex import DECLARED
+from flowref.adapters.user.conventions.simplex import DECLARED, FROM, opened
 from flowref.adapters.user.conventions.syncing import owners, synced, syncing
 from flowref.adapters.user.conventions.turning import batch_last
 from flowref.adapters.user.probing import ROWS
@@ -31,6 +32,7 @@ from flowref.loading.instance import GIVE_SHAPE, Instance
 from flowref.loading.recognition import unread
 from flowref.loading.size import called, is_large
 from flowref.model import (
+    CORNER,
     Ambiguous,
     Array,
     Dialect,
@@ -71,6 +73,8 @@ def settled(
         if facts.codomain is not None and facts.codomain.kind == "simplex":
             # Of what lies on it all coordinates but one are judged, which fill no set with a name.
             chosen, facts = {**chosen, DECLARED: "yes"}, replace(facts, codomain=None)
+        if facts.domain.kind == "simplex" and dialect.log_prob is None and facts.normalizer is None:
+            chosen = {**chosen, FROM: "yes"}
         statistics_layers.refuse(obj, dialect, str(target), kept.dtype)
         if not facts.event_shape and facts.domain.coordinates:
             facts = replace(facts, event_shape=(len(facts.domain.coordinates),))
@@ -122,6 +126,9 @@ def settled(
                 spoken = spoken.saying(*shown)
         if shown and facts.normalizer is not None:
             spoken = of_normalizer(spoken, facts.normalizer)
+        if FROM in chosen and spoken.latent is not None and spoken.dialect.log_prob is None:
+            facts, spoken = _of_simplex(obj, facts, spoken, point)
+            x = x[..., : facts.event_shape[-1]]
     if found := drawing(instance, spoken, facts, x, context):
         return *found, tuple(why)
     if facts.normalizer is None and (method := unsynced(instance, spoken.dialect)):
@@ -137,7 +144,8 @@ def settled(
         facts = replace(facts, promises={"log-det-tolerance": series.tolerance, **facts.promises})
     elif of_log_det(estimated, instance, spoken.dialect, x, context):
         facts = replace(facts, promises={"estimator": True, **facts.promises})
-        spoken = spoken.saying(ESTIMATED)
+        held = facts.promises.get("unbiased-log-det")
+        spoken = spoken.saying(ESTIMATED if held else f"{ESTIMATED}; {UNBIASED}")
     if bounds := clamped(instance, spoken.dialect, facts):
         facts = replace(facts, domain=bounds)
         ends = f"({bounds.low:.4g}, {bounds.high:.4g})"
@@ -176,6 +184,20 @@ def settled(
                 "log-likelihoods, say ?returns=log_prob"
             )
     return facts, spoken, tuple(why)
+
+
+def _of_simplex(
+    obj: Any, facts: Facts, spoken: Settled, point: tuple[Any, Any]
+) -> tuple[Facts, Settled]:
+    """Facts of a map of points of a simplex without their last coordinate, which the others tell, and how it
+    speaks; as they were of a map to what has as many entries, and lies on no simplex.
+    """
+    found = opened(obj, spoken.dialect, point[0], spoken.latent, point[1])
+    if found is None:
+        return facts, spoken
+    dialect, latent, said = found
+    facts = replace(facts, event_shape=(point[0].shape[-1] - 1,), domain=CORNER)
+    return facts, replace(spoken, dialect=dialect, latent=latent).saying(said)
 
 
 def accumulates(

@@ -135,7 +135,9 @@ def _user_code(target: Target) -> Source:
     """A factory or a class is called, an instance is copied."""
     value = value_of(target)
     made = isinstance(value, type)
-    if not made and (hasattr(value, "forward") or hasattr(value, "log_prob")):
+    # Where they are names, a factory says what the methods of its object are called.
+    spoken = (getattr(value, name, None) for name in ("forward", "log_prob"))
+    if not made and any(one is not None and not isinstance(one, str) for one in spoken):
         return _copies(target, value)
     if not callable(value):
         name = target.component.rpartition(":")[2]

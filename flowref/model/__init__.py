@@ -52,12 +52,13 @@ from flowref.model.structure.multi_scale import ORDERS, MultiScale, Squeezing
 from flowref.model.structure.preprocessing import Preprocessing
 from flowref.model.structure.spreads import DEVIATION, ROOT_MEAN_SQUARE, SPREADS
 from flowref.model.subject import Batch, Subject, per_point
-from flowref.model.support import REAL, Support, draw
+from flowref.model.support import CORNER, REAL, Support, draw
 from flowref.model.target import CONVENTIONS, OBJECT, USER, Condition, History, Target
 from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verdict, identity
 
 __all__ = [
-    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "DEVIATION", "EXACT", "KINDS", "MASKS", "MEANINGS", "OBJECT",
+    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "CORNER", "DEVIATION", "EXACT", "KINDS", "MASKS", "MEANINGS",
+    "OBJECT",
     "OPPOSITE", "ORDERS", "OTHER_WEIGHTS", "PARTS", "PROMISES", "PUBLISHED", "REAL", "ROLES", "ROOT_MEAN_SQUARE",
     "ROUNDING", "RUNNING", "SAMPLE", "SPREADS",
     "STATISTICAL", "UNCOUNTED", "USER", "VALUES", "VOLUME", "Adapter", "Ambiguous", "Array", "BaselineError", "Batch", "Call",

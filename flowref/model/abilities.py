@@ -272,10 +272,12 @@ class Timed(Bijection, Protocol):
 
 
 class Staged(Timed, Protocol):
-    """A map that gives its values at several times: ``on_the_way(x, context, shares)``, stacked."""
+    """A map that gives its values at several times, and perhaps its log-dets: ``on_the_way(x, context,
+    shares)``, stacked.
+    """
 
     @property
-    def on_the_way(self) -> Call[Array]: ...
+    def on_the_way(self) -> Call[Mapped]: ...
 
 
 class Signed(Flow, Protocol):

@@ -54,7 +54,8 @@ class Dialect:
     ``told_late(obj, x, context)``: the log-dets of points and their images, of what tells them in a call
     of their own, asked for after the map was called at other points.
     ``between(obj, x, context, start, end) -> (y, ladj)``: the map over a part of its time, whose ends are
-    shares of the whole. ``on_the_way(obj, x, context, shares)``: the values at those shares, stacked.
+    shares of the whole. ``on_the_way(obj, x, context, shares) -> (y, ladj)``: those at shares of it,
+    stacked; ``ladj`` is None where it is not known to be stacked.
     ``rescale(obj, factor)``: the density of data multiplied by a factor, made by the library's own
     means.
     ``bits_per_dim(obj, x, context)``; ``loss(obj, x, context, weight) -> (nll, penalty)``: what

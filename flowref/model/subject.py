@@ -203,8 +203,8 @@ class Subject:
         return self.calls.get("between")
 
     @property
-    def on_the_way(self) -> Call[Array] | None:
-        """Its values at several times."""
+    def on_the_way(self) -> Call[Mapped] | None:
+        """Its values and log-dets at several times."""
         return self.calls.get("on_the_way")
 
     @property

@@ -21,7 +21,7 @@ NAMED = {
     "simplex": (0.0, 1.0),
 }
 # Sets that speak of several coordinates at once.
-JOINT = ("ordered", "simplex")
+JOINT = ("ordered", "simplex", "corner")
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Support:
     """A product set: every coordinate in the open interval (low, high), or one of the joint sets.
 
     ``kind`` is "real", "unit", "positive", "ordered" (increasing along the last axis), "simplex"
-    (positive, summing to one along the last axis), "interval" or "product": each coordinate of the
+    (positive, summing to one along the last axis), "corner" (a simplex without its last coordinate:
+    positive, summing to less than one), "interval" or "product": each coordinate of the
     flattened event in its own interval, those of ``coordinates``; (low, high) then holds all.
     """
 
@@ -87,6 +88,11 @@ class Support:
         return np.array(lows), np.array(highs)
 
     @property
+    def joint(self) -> bool:
+        """Whether it speaks of several coordinates at once: a step of one may leave it."""
+        return self.kind in JOINT
+
+    @property
     def bounded(self) -> bool:
         """Whether any end is finite."""
         if self.coordinates:
@@ -101,6 +107,8 @@ class Support:
         inside: Any = np.isfinite(flat).all(1) & (flat > low).all(1) & (flat < high).all(1)
         if self.kind == "ordered":
             inside &= (np.diff(x, axis=-1) > 0).reshape(len(x), -1).all(1)
+        if self.kind == "corner":
+            inside &= (x.sum(-1) < 1).reshape(len(x), -1).all(1)
         if self.kind == "simplex":
             inside &= (np.abs(x.sum(-1) - 1) < 1e-6).reshape(len(x), -1).all(1)
         return np.asarray(inside)
@@ -130,6 +138,8 @@ def _is_number(value: Any) -> bool:
 
 
 REAL = Support.parse("real")
+# A simplex without its last coordinate.
+CORNER = Support("corner", 0.0, 1.0)
 
 
 def draw(
@@ -145,9 +155,11 @@ def draw(
         return np.stack(flat, axis=-1).reshape(shape)
     if support.kind == "ordered":
         return np.sort(rng.standard_normal(shape), axis=-1)
-    if support.kind == "simplex":
-        weights = rng.exponential(size=shape)
-        return np.asarray(weights / weights.sum(-1, keepdims=True))
+    if support.kind in ("simplex", "corner"):
+        last = int(support.kind == "corner")
+        weights = rng.exponential(size=(*shape[:-1], shape[-1] + last))
+        weights /= weights.sum(-1, keepdims=True)
+        return np.asarray(weights[..., : shape[-1]])
     low, high = support.low, support.high
     if math.isfinite(low) and math.isfinite(high):
         return low + (high - low) * (0.02 + 0.96 * rng.random(shape))

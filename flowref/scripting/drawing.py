@@ -10,7 +10,7 @@ def drawn_from(support: Support, normal: str, uniform: str) -> str:
     """An expression for random points of a set, by those for normal numbers and for uniform ones of the
     unit interval. Raises `Unwritable` for sets without a simple one.
     """
-    if support.kind in ("simplex", "ordered", "product"):
+    if support.joint or support.kind == "product":
         raise Unwritable("random points of its domain take more than a line")
     if not support.bounded:
         return normal

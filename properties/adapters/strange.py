@@ -117,6 +117,26 @@ class Triple(Warped):
         return z, -0.5 * z.square().sum(-1), ladj
 
 
+class TripleBothWays(Triple):
+    """Three things come back both ways."""
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        x, ladj = self.back(z)
+        return x, z.square().sum(-1), ladj
+
+
+class QuadrupleBothWays(Warped):
+    """Four things come back both ways, by a flag."""
+
+    returns = "z,ladj,_,_"
+
+    def forward(self, x: Any, reverse: bool = False) -> Any:
+        """Either way, with what an integrator adds up besides."""
+        z, ladj = self.back(x) if reverse else self.onward(x)
+        return z, ladj, z.square().sum(-1), x.square().sum(-1)
+
+
 class WithPrior(Warped):
     """Three things come back, of which its prior tells one."""
 
@@ -191,6 +211,22 @@ class Accumulator(Warped):
         """Data to latents."""
         z, ladj = self.onward(x)
         return z, objective + ladj
+
+
+class AccumulatorInPlace(Warped):
+    """The same, which writes to what comes in, with a way back that takes it as well."""
+
+    def forward(self, x: Any, objective: Any) -> Any:
+        """Data to latents."""
+        z, ladj = self.onward(x)
+        objective += ladj
+        return z, objective
+
+    def reverse(self, z: Any, objective: Any) -> Any:
+        """Latents to data."""
+        x, ladj = self.back(z)
+        objective += ladj
+        return x, objective
 
 
 class Forgetful(Warped):
@@ -343,6 +379,14 @@ def made() -> nn.Module:
 
 
 made.inverse = "undo"  # type: ignore[attr-defined]  # an attribute of a function
+
+
+def named() -> nn.Module:
+    """A flow whose factory names both ways."""
+    return Undone()
+
+
+named.forward, named.inverse = "forward", "undo"  # type: ignore[attr-defined]  # attributes of a function
 
 
 def turned(x: Any, inverse: bool = False) -> Any:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+import flowref
 from flowref import check
 from flowref.checking import Settings
 from flowref.model import SpecError, Status
@@ -137,6 +138,32 @@ def test_each_form_is_read(form: Any, factor: float, status: Status) -> None:
 def test_each_form_goes_back(form: Any) -> None:
     """The direction that draws is undone by the one that does not, and so is what it contributes."""
     assert check(form(), "contribution/one-sided-inverse", QUICK).status is Status.HOLDS
+
+
+def test_what_both_directions_have_in_common_is_said_once() -> None:
+    """That they take a running log-det."""
+    report = flowref.audit(Added(), laws=[INTEGRAL], profile="quick")
+    (recognized,) = report.recognized.values()
+    assert sum("running log-det" in one for one in recognized.conventions) == 1
+
+
+class Trainable(Absolute):
+    """A parameter, that laws of training would move."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.zeros(2))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.scale.exp() * x.abs(), self.told(x) + self.scale.sum()
+
+
+def test_a_layer_has_no_likelihood_of_its_own() -> None:
+    """Laws of what training does say so, and not that it has no forward."""
+    verdict = check(Trainable(), "conduct/gradients-finite", QUICK)
+    assert verdict.status is Status.NOT_APPLICABLE
+    assert "no likelihood of its own" in verdict.reason
 
 
 class Silent(nn.Module):

@@ -118,8 +118,10 @@ def test_two_ways_back_that_disagree_are_refused_with_both() -> None:
         ("WithPriorLast", "log_prob = log_prior + ladj, as its base tells"),
         ("Likely", "forward: encode()"),
         ("Accumulator?running=add", "running log-det, added (objective)"),
+        ("AccumulatorInPlace?running=add", "inverse: reverse()"),
         ("Attributed", "inverse: undo()"),
         ("made", "inverse: undo()"),
+        ("named", "inverse: undo()"),
         ("turned?event=2", "inverse: inverse=True"),
     ],
 )
@@ -139,6 +141,14 @@ def test_an_option_an_attribute_or_the_factory_decides(name: str, words: str) ->
 def test_a_mapping_beside_the_value_is_read_by_its_keys(name: str, words: str) -> None:
     """The entry that names a determinant is the log-det; without one there is none, and that is told."""
     assert words in said(name)
+
+
+@pytest.mark.parametrize("name", ["TripleBothWays?returns=z,log_prior,ladj", "QuadrupleBothWays"])
+def test_the_way_back_returns_what_forward_is_said_to(name: str) -> None:
+    """Where it returns as many things: its log-det is at the same place."""
+    for law in ("bijection/inverse-log-det", "bijection/inverse-roundtrip"):
+        target = registry.parse_target(f"{STRANGE}:{name}")
+        assert checking.check(target, law, checking.Settings("quick")).status is Status.HOLDS
 
 
 def test_two_entries_that_name_a_log_det_are_refused() -> None:
@@ -177,10 +187,13 @@ def test_a_choice_that_says_nothing_is_refused() -> None:
         recipe("Accumulator?running=sideways")
 
 
-def test_a_running_log_det_of_another_name_is_no_context() -> None:
-    """What the log-det is added to is told by two calls, and the option that decides is named."""
+@pytest.mark.parametrize("name", ["Accumulator", "AccumulatorInPlace"])
+def test_a_running_log_det_of_another_name_is_no_context(name: str) -> None:
+    """What the log-det is added to is told by two calls, and the option that decides is named; in place,
+    too.
+    """
     with pytest.raises(TargetError, match=r"adds its log-det to objective.*\?running=add"):
-        recipe("Accumulator")
+        recipe(name)
 
 
 def test_a_running_log_det_that_is_forgotten_is_an_error() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+import flowref
 from flowref.adapters.user.conventions.estimating import estimated
 from flowref.adapters.user.conventions.series import series_of
 
@@ -87,3 +88,15 @@ def test_probes_of_two_signs_that_all_rows_share_are_an_estimate(seed: int) -> N
     """Half of all pairs of calls agree; where the first two did what was drawn was accused."""
     torch.manual_seed(seed)
     assert estimated(Shared(), call, torch.randn(3, 2), None)
+
+
+@pytest.mark.parametrize("promised", [True, False])
+def test_what_is_promised_is_not_asked_for(promised: bool) -> None:
+    """That the mean of its estimates is the log-det, which the target's line proposes else."""
+    flow: Any = Shared()
+    flow.event_shape = (2,)
+    flow.promises = ("unbiased-log-det",) if promised else ()
+    report = flowref.audit(flow, laws=["conduct/dtype-follow"], profile="quick")
+    (recognized,) = report.recognized.values()
+    assert any("unbiased-log-det" in one for one in recognized.conventions) is not promised
+    assert any("estimated with random probes" in one for one in recognized.conventions)

@@ -56,6 +56,15 @@ class Spanned(Growth):
         return self.between(x, integration_times[0], integration_times[-1])
 
 
+class SpannedUsually(Growth):
+    """It takes both ends at once, and has usual ones."""
+
+    def forward(self, x: Any, integration_times: Any = (0.0, 1.0)) -> Any:
+        """States at the times, from the first to the last, with log-dets."""
+        found = [self.between(x, integration_times[0], time) for time in integration_times]
+        return torch.stack([y for y, _ in found]), torch.stack([ladj for _, ladj in found])
+
+
 class Ended(Growth):
     """Its way back asks for ends as well: in which order, nobody says."""
 
@@ -78,7 +87,7 @@ class Layers(nn.Module):
         return x * 2 ** (end - start) + start, torch.full_like(x[:, 0], 2 * 3 * 0.6931471805599453)
 
 
-KINDS = [Asked, Usual, Spanned, Ended]
+KINDS = [Asked, Usual, Spanned, SpannedUsually, Ended]
 LAWS = ("bijection/log-det", "bijection/inverse-roundtrip")
 
 

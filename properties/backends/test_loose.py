@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from flowref import checking, registry
-from flowref.backends.torch.loose import TOLD_BY, untold
+from flowref.backends.torch.loose import HELD_BY, TOLD_BY, untold
 from flowref.backends.torch.state import cast, duplicate, move, trainable
 from flowref.checking import Settings
 from flowref.loading.recipe import recipe_of
@@ -51,6 +51,7 @@ HELD = {
     "bare": ("weight", "held"),
 }
 ONES = torch.ones(3)
+LEAF = torch.ones(3, requires_grad=True)
 
 
 def flow(folder: Path, weight: str, how: str = "bare", slip: float = 1.0) -> Target:
@@ -114,20 +115,34 @@ class Held:
 @pytest.mark.parametrize(
     ("held", "expected"),
     [
-        ({}, False),
-        ({"weight": torch.zeros(2)}, True),
-        ({"weights": {"a": [torch.ones(2, 2)]}}, True),
-        ({"call": lambda x, weight=ONES: x * weight}, True),
-        ({"mask": torch.tensor([0.0, 1.0])}, False),
-        ({"order": torch.arange(3)}, False),
-        ({"base": torch.distributions.Normal(torch.zeros(2), torch.ones(2))}, False),
-        ({"layer": nn.Linear(2, 2)}, False),
-        ({"layer": nn.BatchNorm1d(2, affine=False)}, False),
+        ({}, ""),
+        ({"weight": torch.zeros(2)}, TOLD_BY),
+        ({"weights": {"a": [torch.ones(2, 2)]}}, TOLD_BY),
+        ({"call": lambda x, weight=ONES: x * weight}, TOLD_BY),
+        ({"call": lambda x, weight=LEAF: x * weight}, HELD_BY),
+        ({"mask": torch.tensor([0.0, 1.0])}, ""),
+        ({"order": torch.arange(3)}, ""),
+        ({"base": torch.distributions.Normal(torch.zeros(2), torch.ones(2))}, ""),
+        ({"layer": nn.Linear(2, 2)}, ""),
+        ({"layer": nn.BatchNorm1d(2, affine=False)}, ""),
     ],
-    ids=["nothing", "zeros", "nested", "default", "mask", "order", "base", "linear", "buffers"],
+    ids=[
+        "nothing",
+        "zeros",
+        "nested",
+        "default",
+        "leaf",
+        "mask",
+        "order",
+        "base",
+        "linear",
+        "buffers",
+    ],
 )
-def test_what_may_be_a_weight(held: dict[str, Any], expected: bool) -> None:
-    """Floating tensors outside of modules and base distributions, unless they are masks."""
+def test_what_may_be_a_weight(held: dict[str, Any], expected: str) -> None:
+    """Floating tensors outside of modules and base distributions, unless they are masks; of leaves that
+    closures hold it is no gradient that lacks.
+    """
     assert untold(Held(**held)) is expected
 
 

@@ -133,3 +133,14 @@ def test_what_narrower_noise_misses_is_not_missing() -> None:
         return even if factor < 1 else few
 
     assert mean_of(weigh, (1.0, 0.75), 5.0, 1e9, Guard(0.02, 200.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("specimen", "words"),
+    [("variational", "would have been seen"), ("expected", "what makes it lower is not seen")],
+)
+def test_what_a_bound_hides_is_said(specimen: str, words: str) -> None:
+    """Of one sample both sides are judged; of a mean only what is too much, and how much of that is hidden."""
+    verdict = check(f"flowref.zoo.specimens.bounds:{specimen}", LAWS[0], QUICK)
+    assert verdict.status is Status.HOLDS
+    assert words in verdict.reason

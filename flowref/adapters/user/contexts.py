@@ -281,7 +281,8 @@ class _Running(Exception):
 
 def _accumulates(call: Any, obj: Any, x: Any, context: Any) -> bool:
     """Whether the log-det moves by what the second argument moves by, and the value does not."""
-    (value, ladj), (other, moved) = call(obj, x, context), call(obj, x, context + 1)
+    # What adds in place writes to what it is given.
+    (value, ladj), (other, moved) = call(obj, x, context + 0), call(obj, x, context + 1)
     if ladj.shape != moved.shape or not bool((value == other).all()):
         return False
     return bool(((moved - ladj).abs() - 1).abs().max() < 1e-4)

@@ -21,7 +21,7 @@ def array(value: Any) -> Any:
 
 def as_mapped(name: str, out: Any) -> Mapped:
     """The outcome of a call as plain values."""
-    if name in ("forward", "inverse", "sample_log_prob", "between", "push", "pull"):
+    if name in ("forward", "inverse", "sample_log_prob", "between", "on_the_way", "push", "pull"):
         value, ladj = out
         return Mapped(array(value), array(ladj))
     if isinstance(out, (tuple, list)):

@@ -94,10 +94,10 @@ class Torch:
 
     def resting(self, obj: Any) -> str:
         """See `Backend.resting`: tensors of what is no module, which ask for no gradient."""
-        from flowref.backends.torch.loose import TOLD_BY, untold
+        from flowref.backends.torch.loose import untold
         from flowref.backends.torch.state import trainable
 
-        return TOLD_BY if not trainable(obj) and untold(obj) else ""
+        return "" if trainable(obj) else untold(obj)
 
     def set_mode(self, obj: Any, training: bool) -> None:
         """See `Backend.set_mode`."""

@@ -25,7 +25,7 @@ KEPT = ("forward", "inverse", "log_prob")
 # more: of a small flow some seconds, of which a law makes a few.
 ENDLESS, ENDLESS_FLOOR = 20, 20_000
 # Methods that return a value and a number per point.
-MAPPED = (*KEPT, "sample_log_prob", "between", *SEEDED)
+MAPPED = (*KEPT, "sample_log_prob", "between", "on_the_way", *SEEDED)
 
 
 def evaluation(live: Live, name: str) -> Callable[..., Any]:

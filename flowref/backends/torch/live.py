@@ -154,6 +154,8 @@ class Live:
     def function(self, name: str) -> Callable[..., Any]:
         """The dialect's function for a call. Raises `Unsupported` where it has none."""
         function = getattr(self.dialect, name)
+        if function is None and self.dialect.push is not None and name in ("forward", "inverse"):
+            raise Unsupported("a layer that may draw has no likelihood of its own to train it by")
         if function is None:
             raise Unsupported(f"it offers no {name}")
         return function  # type: ignore[no-any-return]  # getattr on a frozen dataclass of callables

@@ -18,6 +18,8 @@ from flowref.backends.torch.reach import held
 
 # What a user can say, so that they are moved.
 TOLD_BY = "make them parameters of an nn.Module, or let them require gradients; of constants say ?perturb=0"
+# The same of leaves that require gradients, and that closures hold.
+HELD_BY = "closures hold them, which copies share: make them parameters of an nn.Module, or keep them in attributes of an object"
 
 
 def loose(obj: Any) -> list[tuple[str, torch.Tensor]]:
@@ -32,17 +34,22 @@ def loose(obj: Any) -> list[tuple[str, torch.Tensor]]:
     return list(found.values())
 
 
-def untold(obj: Any) -> bool:
-    """Whether it holds floating tensors outside of its modules of which nothing tells whether they are
-    parameters: masks of zeros and ones are none, and what a distribution beside the map keeps is its base.
+def untold(obj: Any) -> str:
+    """What to say so that its floating tensors outside of its modules are moved, of which nothing tells
+    that they are parameters; empty where there are none: masks of zeros and ones are none, and what a
+    distribution beside the map keeps is its base.
     """
-    return any(
-        tensor.is_floating_point()
+    unmoved = [
+        is_learned(tensor)
+        for path, tensor in _outside(obj)
+        if tensor.is_floating_point()
         and tensor.numel()
         and (not is_learned(tensor) or "<" in path)
         and not _is_mask(tensor)
-        for path, tensor in _outside(obj)
-    )
+    ]
+    if not unmoved:
+        return ""
+    return HELD_BY if all(unmoved) else TOLD_BY
 
 
 def is_learned(tensor: torch.Tensor) -> bool:

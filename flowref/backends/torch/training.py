@@ -166,6 +166,8 @@ def _map(dialect: Dialect) -> Callable[..., Any]:
     """The call that maps data to latents. Raises `Unsupported` where there is none."""
     which = dialect.normalizing if dialect.inverse is not None else "forward"
     function = getattr(dialect, which)
+    if function is None and dialect.push is not None:
+        raise Unsupported("a layer that may draw has no likelihood of its own to train it by")
     if function is None:
         raise Unsupported("it offers no likelihood to train it by")
     return function  # type: ignore[no-any-return]  # getattr on a frozen dataclass of callables

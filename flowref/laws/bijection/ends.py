@@ -18,7 +18,7 @@ ENTRIES, ENTRIES_OF_HEAVY = 4, 1
 @requires("its domain has no ends")
 def has_ends(flow: Flow) -> bool:
     """Intervals with a finite end."""
-    return flow.domain.bounded and flow.domain.kind not in ("ordered", "simplex")
+    return flow.domain.bounded and not flow.domain.joint
 
 
 # Advice: domains are declared as open intervals, and some data never reach the ends.

@@ -44,7 +44,7 @@ def density_goes_on(flow: Flow) -> bool:
 
 def endless(support: Support) -> bool:
     """Whether an interval has an end at infinity."""
-    return support.kind not in ("ordered", "simplex") and not np.isfinite(support.ends).all()
+    return not support.joint and not np.isfinite(support.ends).all()
 
 
 def rays(

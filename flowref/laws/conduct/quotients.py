@@ -29,7 +29,7 @@ def within(x: Array, direction: Array, support: Support | None) -> Array:
     """A direction, cut down in the coordinates in which the largest step would come near an end of
     a bounded set.
     """
-    if support is None or not support.bounded or support.kind in ("ordered", "simplex"):
+    if support is None or not support.bounded or support.joint:
         return direction
     flat, (low, high) = x.reshape(len(x), -1), support.ends
     room = np.maximum(np.minimum(flat - low, high - flat), 0.0) / (4 * STEPS_DOWN[0])

@@ -53,6 +53,7 @@ def times_add_up(flow: Timed, batch: Batch) -> Residual:
 
 @law(
     "continuous/states-on-the-way",
+    version=2,
     effort=2,
     size=16,
     source=SOURCE,
@@ -60,10 +61,11 @@ def times_add_up(flow: Timed, batch: Batch) -> Residual:
 )
 def states_on_the_way(flow: Staged, batch: Batch) -> Residual:
     r"""Of the states that a map returns for several times the first is x, the last is f(x), and each is
-    the map over the time until then.
+    the map over the time until then; so are log-dets that are returned for each.
     """
     rows = len(batch.x)
-    states = np.asarray(flow.on_the_way(batch.x, batch.context, TIMES), dtype=np.float64)
+    found = flow.on_the_way(batch.x, batch.context, TIMES)
+    states = np.asarray(found.value, dtype=np.float64)
     ends = [
         flow.between(batch.x, batch.context, 0.0, time) if 0 < time < 1 else None for time in TIMES
     ]
@@ -74,14 +76,27 @@ def states_on_the_way(flow: Staged, batch: Batch) -> Residual:
         return Residual(
             np.full(rows, np.inf), note=f"for {len(TIMES)} times states are of shape {states.shape}"
         )
-    gap = np.moveaxis(states - values, 0, 1)
-    wrong = np.nan_to_num(np.abs(gap)).reshape(rows, len(TIMES), -1).max((0, 2))
+    gap = np.moveaxis(states - values, 0, 1).reshape(rows, len(TIMES), -1)
+    scale = rows_max(np.moveaxis(values, 0, 1))
+    allowed = GROWN * inverse_tolerance(flow, last.value)
+    usable = finite_rows(*values)
+    observed = {"states": np.moveaxis(states, 0, 1), "over parts of the time": last.value}
+    if found.ladj is not None and all(end is None or end.ladj is not None for end in ends):
+        sign = -1.0 if flow.promises.get("ladj") == "inverse" else 1.0
+        told = sign * np.asarray(found.ladj, dtype=np.float64).T
+        parts = [np.zeros(rows) if end is None else reported(flow, end, rows) for end in ends]
+        gap = np.concatenate([gap, (told - np.stack(parts, 1))[..., None]], 2)
+        scale = np.maximum(scale, 4 + np.nan_to_num(np.abs(parts[-1]), posinf=0.0))
+        allowed = np.maximum(allowed, 2 * log_det_tolerance(flow, parts[-1]))
+        usable &= finite_rows(*parts)
+        observed |= {"log-dets": told, "log-dets over parts of the time": np.stack(parts, 1)}
+    wrong = np.nan_to_num(np.abs(gap)).max((0, 2))
     return Residual(
         gap.reshape(rows, -1),
-        scale=rows_max(np.moveaxis(values, 0, 1)),
-        allowed=GROWN * inverse_tolerance(flow, last.value),
-        decidable=finite_rows(*values),
-        observed={"states": np.moveaxis(states, 0, 1), "over parts of the time": last.value},
+        scale=scale,
+        allowed=allowed,
+        decidable=usable,
+        observed=observed,
         note=f"farthest off is the state at {TIMES[int(wrong.argmax())]:g} of the time",
     )
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.defects import ladj_added, ladj_multiplied, value_changed, wrapped
+from flowref.laws.common.defects import (
+    ladj_added,
+    ladj_changed,
+    ladj_multiplied,
+    value_changed,
+    wrapped,
+)
 from flowref.model import Array, Mapped, Subject, mutant
 
 HOST = "flowref.zoo.specimens.solvers:growth"
@@ -43,6 +50,17 @@ def states_lean_to_the_last(subject: Subject, size: float = 1.0) -> Subject:
 def states_are_late(subject: Subject) -> Subject:
     """Each state is the next one."""
     return value_changed(subject, "on_the_way", lambda s: np.concatenate([s[1:], s[-1:]]))
+
+
+@mutant("continuous/states-on-the-way", host=HOST, sizes=(1e-9, 1.0))
+def log_dets_of_each_part(subject: Subject, size: float = 1.0) -> Subject:
+    """The log-det of a state is, by a share, that since the state before."""
+    return ladj_changed(subject, "on_the_way", partial(_since_the_last, size))
+
+
+def _since_the_last(size: float, ladj: Array, x: Array) -> Array:
+    before = np.concatenate([0 * ladj[:1], ladj[:-1]])
+    return np.asarray(ladj - size * before)
 
 
 def _earlier(

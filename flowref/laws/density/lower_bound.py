@@ -82,7 +82,16 @@ def lower_bound(flow: Density, batch: Batch) -> Residual:
         np.array([max(excess, 0.0)]),
         allowed=1.0,
         observed={"mass": np.array([mean]), "standard error": np.array([error])},
+        road=unseen(mean, max(ERRORS * error, SHARE), above and mean < 1),
     )
+
+
+def unseen(mass: float, seen: float, loose: bool) -> str:
+    """What the law does not see. ``loose``: a mass of less than 1 is what a bound may have."""
+    if not loose:
+        return f"a difference of {seen:.2g} would have been seen"
+    low = f"a mass of {mass:.2g} is that of a bound: what makes it lower is not seen"
+    return f"{low}, nor what makes it higher by less than {np.log((1 + seen) / max(mass, 1e-9)):.2g} nats"
 
 
 def known_mass(flow: Density, whole: Levels | None, count: int, seed: int, draws: int) -> Mean:

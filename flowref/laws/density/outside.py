@@ -20,7 +20,7 @@ MOST, BEYOND = 64, 0.3
 def box(flow: Flow) -> bool:
     """Of one coordinate any is all."""
     support = flow.density_support
-    return math.prod(flow.density_shape) > 1 and support.kind not in ("ordered", "simplex")
+    return math.prod(flow.density_shape) > 1 and not support.joint
 
 
 @law(

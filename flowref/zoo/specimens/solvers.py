@@ -99,7 +99,10 @@ class Growth(nn.Module):
             states = states[-1:].expand_as(states)
         if self.defect == "begins-after-the-first":
             states = torch.cat([states[1:2], states[1:]])
-        return states, grown.sum(1)[:, None].expand(states.shape[:2])
+        ladj = grown.sum(1)
+        if self.defect == "log-dets-since-the-last":
+            ladj = torch.cat([ladj[:1], ladj.diff()])
+        return states, ladj[:, None].expand(states.shape[:2])
 
 
 def growth(defect: str = "") -> nn.Module:
@@ -232,6 +235,7 @@ SPECIMENS = (
         {
             "one-state-for-all": ("continuous/states-on-the-way",),
             "begins-after-the-first": ("continuous/states-on-the-way",),
+            "log-dets-since-the-last": ("continuous/states-on-the-way",),
             "starts-at-zero": ("continuous/times-add-up",),
         },
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +16,13 @@ from flowref.adapters.user.conventions.columns import packed
 from flowref.adapters.user.conventions.directions import Chosen, Way, forward_way, inverse_ways
 from flowref.adapters.user.conventions.names import LIKELY
 from flowref.adapters.user.conventions.once import Once
-from flowref.adapters.user.conventions.readings import is_tensor, number_first, read
+from flowref.adapters.user.conventions.readings import (
+    Reading,
+    declared,
+    is_tensor,
+    number_first,
+    read,
+)
 from flowref.adapters.user.conventions.spoken import (
     BACK_ALONE,
     Spoken,
@@ -169,6 +176,8 @@ def _back(
     if way.usual and hasattr(obj, "log_abs_det_jacobian") and is_tensor(out):
         one = len(signatures.required(obj, "log_abs_det_jacobian")) == 1
         return Spoken(calls.inverse_single_of_input if one else calls.inverse_single)
+    if alike := _as_forward(out, x, chosen):
+        return Spoken(way.speak(alike.value, alike.ladj))
     first = number_first(out, len(x), entries_of(x))
     if (
         way.usual
@@ -182,6 +191,24 @@ def _back(
     if way.usual and reading.usual:
         return Spoken(calls.inverse_pair, words)
     return Spoken(way.speak(reading.value, reading.ladj), words)
+
+
+def _as_forward(out: Any, x: Any, chosen: Chosen) -> Reading | None:
+    """How more than two things that come back are read: as forward is said to return as many; None where
+    nothing is said, or a place holds no number for each point, or no point.
+    """
+    names = [name.strip() for name in chosen.get("returns", "").strip("()").split(",")]
+    if not isinstance(out, tuple) or len(out) < 3 or len(names) != len(out):
+        return None
+    # Log-densities are of latents, and stand for something else here.
+    told = ["_" if name not in ("z", "x", "ladj", "det") else name for name in names]
+    if not {"z", "x"} & set(told):
+        return None
+    for name, part in zip(told, out, strict=True):
+        size = math.prod(x.shape) if name in ("z", "x") else len(x)
+        if name != "_" and math.prod(getattr(part, "shape", ())) != size:
+            return None
+    return declared(out, len(x), entries_of(x), {"returns": ",".join(told)})
 
 
 def _back_running(obj: Any, way: Way, point: tuple[Any, Any, Any], chosen: Chosen) -> Spoken | None:

@@ -286,7 +286,7 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
         _running(obj, Way(method, words=f"inverse: {method}()"), method, chosen)
         for method in METHODS
         if signatures.own(obj, method)
-        and (len(_asked(obj, method)) == 1 or signatures.alike(obj, method))
+        and (len(_asked(obj, method, chosen)) == 1 or signatures.alike(obj, method))
     ]
     if not ways and (timely := _back_in_time(obj, forward)) is not None:
         ways.append(timely)
@@ -298,12 +298,15 @@ def _with(way: Way, name: str, value: Any) -> tuple[tuple[str, Any], ...]:
     return tuple((dict(way.given) | {name: value}).items())
 
 
-def _asked(obj: Any, method: str) -> list[str]:
-    """Required parameters of a method, less a running log-det and what may follow it."""
+def _asked(obj: Any, method: str, chosen: Chosen) -> list[str]:
+    """Required parameters of a method, less a running log-det, by its name or as it is said to take
+    one, and what may follow it.
+    """
     names = signatures.required(obj, method)
-    if len(names) == 3 and sign_of(names[1]):
+    runs = len(names) > 1 and bool("running" in chosen or sign_of(names[1]))
+    if len(names) == 3 and runs:
         return names[:1]
-    return [name for place, name in enumerate(names) if place != 1 or not sign_of(name)]
+    return [name for place, name in enumerate(names) if place != 1 or not runs]
 
 
 def _chosen_inverse(obj: Any, forward: Way | None, chosen: Chosen) -> Way | None:

@@ -11,10 +11,8 @@ from typing import Any
 
 from flowref.adapters.user.conventions.series import draws, longest_chain
 
-WORDS = (
-    "log-det: estimated with random probes, judged as an estimate; "
-    "?promises=unbiased-log-det has its mean judged"
-)
+WORDS = "log-det: estimated with random probes, judged as an estimate"
+MORE = "?promises=unbiased-log-det has its mean judged"
 
 
 def estimated(obj: Any, call: Any, x: Any, context: Any) -> bool:

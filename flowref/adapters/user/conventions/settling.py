@@ -18,7 +18,7 @@ from flowref.adapters.user.conventions.forms import reformed
 from flowref.adapters.user.conventions.once import Once
 from flowref.adapters.user.conventions.readings import Form, form_of, is_tensor
 from flowref.adapters.user.conventions.signs import refuse_added
-from flowref.adapters.user.conventions.simplex import DECLARED, shortened
+from flowref.adapters.user.conventions.simplex import DECLARED, FROM, shortened
 from flowref.adapters.user.conventions.spoken import BACK_ALONE
 from flowref.model import Dialect, Shape, TargetError
 
@@ -44,8 +44,8 @@ class Settled:
     broken: dict[str, str] = field(default_factory=dict)
 
     def saying(self, *words: str) -> Settled:
-        """The same with more words on the target's line."""
-        return replace(self, conventions=(*self.conventions, *words))
+        """The same with more words on the target's line, each of them once."""
+        return replace(self, conventions=tuple(dict.fromkeys((*self.conventions, *words))))
 
 
 def settle_map(
@@ -74,7 +74,9 @@ def settle_map(
     back: Any = None
     hints: list[str] = []
     shorter = onto_simplex(x, latent, DECLARED in chosen)
-    if shorter or math.prod(latent.shape) == math.prod(x.shape):
+    # Of a map of a simplex the last entry is left out later.
+    longer = FROM in chosen and latent.shape[-1] == x.shape[-1] - 1
+    if shorter or longer or math.prod(latent.shape) == math.prod(x.shape):
         back, more, hints = way_back(once, way, spoken, (x, latent, context), chosen)
         words += more
         dialect = replace(dialect, inverse=back)

@@ -119,9 +119,22 @@ def ends(obj: Any, method: str) -> tuple[tuple[str, float], ...]:
 
 
 def span(obj: Any, method: str) -> str:
-    """The parameter without a default for a time interval that a method takes besides points, or nothing."""
+    """The parameter for a time interval that a method takes besides points, without a default or with the
+    times from 0 to 1 as that, or nothing.
+    """
     names = required(obj, method)
-    return names[1] if len(names) == 2 and plain(names[1]) in SPANS else ""
+    if len(names) == 2:
+        return names[1] if plain(names[1]) in SPANS else ""
+    timed = (one for one in parameters(obj, method)[1:] if plain(one.name) in SPANS)
+    return next((one.name for one in timed if len(names) == 1 and _from_0_to_1(one.default)), "")
+
+
+def _from_0_to_1(default: Any) -> bool:
+    """Whether a default is the times 0 and 1."""
+    try:
+        return [float(time) for time in default] == [0.0, 1.0]
+    except (TypeError, ValueError):
+        return False
 
 
 def flag(obj: Any, method: str, default: bool = False) -> str:

@@ -35,6 +35,7 @@ def with_times(obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen)
     dialect = replace(dialect, between=part)
     stages = partial(on_the_way, ask=replace(way, staged=False).ask, ends=span)
     if span and _stages(obj, stages, x, context):
+        stages = partial(stages, told=_tells(obj, dialect.forward, stages, x, context))
         dialect = replace(dialect, on_the_way=stages)
     return dialect
 
@@ -57,10 +58,21 @@ def _parts(obj: Any, forward: Any, part: Any, x: Any, context: Any) -> bool:
 def _stages(obj: Any, stages: Any, x: Any, context: Any) -> bool:
     """Whether three times have three states."""
     try:
-        found = stages(obj, x, context, (0.0, 0.5, 1.0))
+        found = stages(obj, x, context, (0.0, 0.5, 1.0))[0]
     except Exception:
         return False
     return tuple(getattr(found, "shape", ())) == (3, *x.shape)
+
+
+def _tells(obj: Any, forward: Any, stages: Any, x: Any, context: Any) -> bool:
+    """Whether what is stacked beside the states at both ends has the log-det of the whole time last, in the
+    form in which forward returns it.
+    """
+    ladj = stages(obj, x, context, (0.0, 1.0), told=True)[1]
+    whole = forward(obj, x, context)[1]
+    if ladj is None or tuple(getattr(whole, "shape", ())) != (len(x),):
+        return False
+    return float((ladj[-1] - whole).abs().max()) <= OFF * (1 + float(whole.abs().max()))
 
 
 def between(obj: Any, x: Any, context: Any, start: float, end: float, call: Any, ends: Any) -> Any:
@@ -74,14 +86,24 @@ def between(obj: Any, x: Any, context: Any, start: float, end: float, call: Any,
     return retimed(call, times, {})(obj, x, context)
 
 
-def on_the_way(obj: Any, x: Any, context: Any, shares: Any, ask: Any, ends: str) -> Any:
-    """The states that a call returns for several times, stacked."""
+def on_the_way(
+    obj: Any, x: Any, context: Any, shares: Any, ask: Any, ends: str, told: bool = False
+) -> Any:
+    """The states that a call returns for several times, stacked, and beside them its log-dets; these are
+    None where they are not ``told``, or no number for each state.
+    """
     import torch
 
     times = asking.TIMES + " ".join(repr(float(share)) for share in shares)
     out = retimed(ask, {}, {ends: times})(obj, x, context)
-    value = out[0] if isinstance(out, tuple) else out
-    return torch.stack(list(value)) if isinstance(value, (tuple, list)) else value
+    parts = [
+        torch.stack(list(part)) if isinstance(part, (tuple, list)) else part
+        for part in (out if isinstance(out, tuple) else (out,))[:2]
+    ]
+    ladj = parts[1] if told and len(parts) > 1 else None
+    if ladj is None or ladj.shape[:2] != parts[0].shape[:2] or ladj[0, 0].numel() != 1:
+        return parts[0], None
+    return parts[0], ladj.reshape(ladj.shape[:2])
 
 
 def retimed(call: Any, given: Any, bound: Any) -> Any:
