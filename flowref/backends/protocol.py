@@ -34,6 +34,10 @@ class Counter(Protocol):
     def readings(self) -> int:
         """How often trained parameters were read, in the median: a solver reads them at every step."""
 
+    @property
+    def rows(self) -> int:
+        """The most rows of a product of matrices: a quadrature evaluates its integrand at all nodes at once."""
+
 
 class Backend(Protocol):
     """A framework: how its live objects are kept, moved between dtypes, called and made subjects.

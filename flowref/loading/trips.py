@@ -43,6 +43,8 @@ class Trip(NamedTuple):
     read_back: int
     # Readings on the way back from single points, where these were asked for.
     single: tuple[int, ...] = ()
+    # The most rows of a product of matrices on the way there, for each point.
+    rows: int = 1
     # Which calls these were.
     called: tuple[str, ...] = ()
     uncalled: str = ""
@@ -99,7 +101,7 @@ def round_trip(subject: Subject, backend: Backend) -> Trip:
             else:
                 uncalled = f"inverse, of more than {LARGE} entries,"
     counts = there.operations, back.operations, there.readings, back.readings
-    trip = Trip(*counts, called=called, uncalled=uncalled)
+    trip = Trip(*counts, rows=there.rows // len(x), called=called, uncalled=uncalled)
     if y is None or trip.read_back < SOME * max(1, trip.read_there):
         return trip
     return trip._replace(single=tuple(_readings(subject, backend, y, context)))
@@ -130,7 +132,8 @@ def refinable(subject: Subject, backend: Backend, trip: Trip) -> bool:
     here = np.asarray(subject.forward(x, context).value, dtype=np.float64)
     same = here.shape == there.shape and bool(np.isfinite(there).all())
     near = same and np.abs(there - here).max() <= NEARLY * (1 + np.abs(here).max())
-    return bool(near and counted.operations > MORE * trip.there)
+    longer = counted.operations > MORE * trip.there or counted.rows > MORE * trip.rows * len(x)
+    return bool(near and longer and (there != here).any())
 
 
 def iterating(
@@ -146,7 +149,9 @@ def iterating(
     """
     times = 2 * math.prod(facts.event_shape) + 8
     solves = trip.read_there > times
-    if not solves and trip.read_there >= SEVERAL and not facts.cost.heavy:
+    # A quadrature evaluates its integrand at all nodes at once, more than there are coordinates.
+    several = trip.read_there >= SEVERAL or trip.rows > max(SEVERAL, math.prod(facts.event_shape))
+    if not solves and several and not facts.cost.heavy:
         with contextlib.suppress(Exception):  # then nothing is known of it
             solves = has_knob()
     # What reads them more often for one point than for another goes on until a rule is met; once more

@@ -30,7 +30,7 @@ class Counter:
     """How many operations were asked for since the count began."""
 
     operations = 0
-    readings = 0
+    readings = rows = 0
 
 
 COUNTERS: list[Counter] = []

@@ -1,6 +1,7 @@
 """Steps of a solver that stand under no name: numbers that an object holds, or that are written in its
-methods or in plain functions of their file, of which more, or less of an accuracy, take more operations and
-lead to the same values.
+methods or in plain functions of their file, of which more, or less of an accuracy, take more operations, or
+more rows of them, and lead to the same values. The nodes of a quadrature may be made with the object: then
+it is made again with more, and keeps its parameters.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ MORE, MOVED = 1.5, 0.5
 # many more, is not waited for: with a wrong coefficient no step may ever be accurate.
 FINEST, COARSEST = 1e-13, 1e-2
 ENDLESS, ENDLESS_FLOOR = 40, 2000
+# The method whose defaults say how many nodes an object is made with.
+MADE = "__init__"
 
 
 class Knob(NamedTuple):
@@ -83,7 +86,7 @@ def _changes(obj: Any, call: Callable[[Any], Any], turning: Turning) -> bool | N
     before, after = _counted(call, obj), _counted(call, finer)
     if before is None or after is None:
         return None
-    return not (before[0] == after[0] and torch.equal(before[1], after[1]))
+    return not (before.operations == after.operations and torch.equal(before.value, after.value))
 
 
 def _by_all(turns: Sequence[Turning], obj: Any, times: int) -> bool:
@@ -106,7 +109,7 @@ def found(obj: Any, call: Callable[[Any], Any], alike: bool = False) -> Knob | N
     usual = _counted(call, obj)
     if usual is None:
         return None
-    operations, value = usual
+    operations, rows, value = usual
     # Whole numbers first: there are many small ones, as floors of a division, of which few are accuracies.
     candidates = sorted(_candidates(obj), key=lambda knob: type(knob.value) is float)
     if alike:
@@ -116,8 +119,9 @@ def found(obj: Any, call: Callable[[Any], Any], alike: bool = False) -> Knob | N
         finer = [_counted(call, _turned(obj, knob, times), most) for times in (2, 4)]
         if finer[0] is None or finer[1] is None:
             continue
-        (twice, once_moved), (_, moved_again) = finer[0], finer[1]
-        if twice < MORE * operations or not once_moved.shape == moved_again.shape == value.shape:
+        once_moved, moved_again = finer[0].value, finer[1].value
+        longer = finer[0].operations >= MORE * operations or finer[0].rows >= MORE * max(1, rows)
+        if not longer or not once_moved.shape == moved_again.shape == value.shape:
             continue
         first = float((once_moved - value).abs().max())
         second = float((moved_again - once_moved).abs().max())
@@ -140,6 +144,9 @@ def turn(obj: Any, knob: Knob, times: int) -> bool:
             if vars(item).get(knob.name) == knob.value:
                 object.__setattr__(item, knob.name, _more(knob.value, times))
         return True
+    if knob.method == MADE:
+        done = [_remade(item, knob.value, times) for item in turned]
+        return all(done)  # each is made again, whatever another says
     changed: dict[str, Any]
     if knob.plain:
         changed = _with_plain(kind, knob, times)
@@ -151,6 +158,30 @@ def turn(obj: Any, knob: Knob, times: int) -> bool:
     stepping = type(kind.__name__, (kind,), changed)
     for item in turned:
         item.__class__ = stepping
+    return True
+
+
+def _remade(item: Any, value: float, times: int) -> bool:
+    """Give a module the buffers and numbers of one that is made with another default in the place of one;
+    whether the same made as it is has its state.
+    """
+    kind: Any = type(item)
+    with torch.random.fork_rng(devices=[]):
+        usual, finer = kind(), kind.__new__(kind)
+        _with(kind.__init__, value, times)(finer)
+    shapes = [{name: one.shape for name, one in of.state_dict().items()} for of in (usual, item)]
+    kept = [[one.shape for one in of.parameters()] for of in (usual, finer)]
+    if shapes[0] != shapes[1] or kept[0] != kept[1]:
+        return False
+    owners = dict(item.named_modules())
+    for name, buffer in finer.named_buffers():
+        owner, _, last = name.rpartition(".")
+        if usual.get_buffer(name).shape != buffer.shape:
+            there = item.get_buffer(name)
+            owners[owner]._buffers[last] = buffer.to(there.dtype)
+    for name, number in vars(finer).items():
+        if type(number) is type(value) and number != vars(usual).get(name):
+            object.__setattr__(item, name, number)
     return True
 
 
@@ -169,17 +200,23 @@ def _turned(obj: Any, knob: Knob, times: int) -> Any:
         return None
 
 
-def _counted(
-    call: Callable[[Any], Any], obj: Any, most: int | None = None
-) -> tuple[int, torch.Tensor] | None:
-    """The operations of a call, and what it gives; None where it raises, or takes more than ``most``."""
+class Run(NamedTuple):
+    """The operations of a call, the most rows of its products, and what it gives."""
+
+    operations: int
+    rows: int
+    value: torch.Tensor
+
+
+def _counted(call: Callable[[Any], Any], obj: Any, most: int | None = None) -> Run | None:
+    """A call as it is counted; None where it raises, or takes more operations than ``most``."""
     if obj is None:
         return None
     limit = contextlib.nullcontext() if most is None else Limited(most)
     with contextlib.suppress(Exception), limit, Watching() as watching:
         value = call(obj)
         if torch.isfinite(value).all():
-            return watching.operations, value.detach()
+            return Run(watching.operations, watching.rows, value.detach())
     return None
 
 
@@ -202,6 +239,10 @@ def _candidates(obj: Any) -> Iterator[Knob]:
         for name, function in _methods(type(item)).items():
             for value in sorted(_numbers(function)):
                 yield Knob(place, "", name, value)
+        made = vars(type(item)).get(MADE)
+        if isinstance(made, types.FunctionType):
+            for value in sorted(value for value in _defaults(made) if _counts(value)):
+                yield Knob(place, "", MADE, value)
     seen: set[types.FunctionType] = set()
     for place, item in written:
         for name, function in _plain(type(item)).items():
@@ -262,9 +303,12 @@ def _more(value: float, times: int) -> float:
 
 def _numbers(function: types.FunctionType) -> set[float]:
     """The numbers in a function, in those within it, and in its defaults."""
-    values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    written = [*values, *_constants(function.__code__)]
+    written = [*_defaults(function), *_constants(function.__code__)]
     return {value for value in written if _counts(value) or _accurate(value)}
+
+
+def _defaults(function: types.FunctionType) -> list[Any]:
+    return [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
 
 
 def _constants(code: types.CodeType) -> Iterator[Any]:

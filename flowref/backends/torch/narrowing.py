@@ -21,6 +21,8 @@ PIECES = ("select", "slice", "unbind", "index", "split", "split_with_sizes", "ch
 # What keeps or compares copies of a parameter reads it for nobody's sake.
 COPIES = ("detach", "clone", "equal")
 
+# Products of matrices, as linear layers make them.
+PRODUCTS = ("mm", "addmm")
 # Operators that add to what there is.
 ADDED = ("add_", "sub_")
 
@@ -34,13 +36,13 @@ def _trained(value: Any) -> bool:
 
 
 class Watching(TorchDispatchMode):
-    """Count the operations dispatched under it, and how often each parameter is read; change
-    nothing.
+    """Count the operations dispatched under it, how often each parameter is read, and the most rows of a
+    product of matrices; change nothing.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
-        self.operations = 0
+        self.operations = self.rows = 0
         self.read: Counter[int] = Counter()
         self.draws = 0
         # Of each parameter how often calls forward read it, and after how many draws first and last.
@@ -83,7 +85,10 @@ class Watching(TorchDispatchMode):
             self.draws += 1
         if getattr(func, "_opname", "") not in (*PIECES, *COPIES):
             self._reads([id(value) for value in _flat(args) if _trained(value)])
-        return func(*args, **(kwargs or {}))
+        out = func(*args, **(kwargs or {}))
+        if getattr(func, "_opname", "") in PRODUCTS:
+            self.rows = max(self.rows, len(out))
+        return out
 
     def _reads(self, parameters: list[int]) -> None:
         self.read.update(parameters)

@@ -1,0 +1,93 @@
+"""Maps that integrate a positive net at nodes: what falls with these is the quadrature's error, and a slip
+in the log-det is none.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flowref import checking, registry
+from flowref.checking import Settings
+from flowref.loading import recipe_of
+from flowref.model import Status, Target
+
+# Unconstrained monotonic networks (Wehenkel and Louppe 2019, arXiv:1908.05164): nodes that a call makes from
+# an attribute, from what is written in it, or that are made with the object.
+BODY = """
+import math
+
+import torch
+from torch import nn
+
+
+def rule(count):
+    at = (torch.arange(count, dtype=torch.float64) + 0.5) / count  # midpoints
+    return at, torch.full((count,), 1.0 / count, dtype=torch.float64)
+
+
+class Integral(nn.Module):
+    event_shape = (2,)
+
+    def __init__(self{parameter}):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(1, 12), nn.ReLU(), nn.Linear(12, 1))
+        {made}
+
+    def slope(self, t):
+        return nn.functional.softplus(self.net(t[..., None]))[..., 0] + 0.05
+
+    def forward(self, x):
+        at, weights = {nodes}
+        values = self.slope((x[..., None] * at).reshape(-1, len(at))).reshape(*x.shape, len(at))
+        z = x * (values * weights).sum(-1)
+        return z, self.slope({share} * x).log().sum(-1)
+"""
+STYLES = {
+    "attribute": {"parameter": ", nb_steps=32", "made": "self.nb_steps = nb_steps", "nodes": "rule(self.nb_steps)"},
+    "written": {"parameter": "", "made": "", "nodes": "rule(32)"},
+    "buffers": {
+        "parameter": ", nodes=32",
+        "made": "for name, one in zip(('at', 'weights'), rule(nodes)): self.register_buffer(name, one)",
+        "nodes": "self.at.to(x), self.weights.to(x)",
+    },
+}  # fmt: skip
+
+
+def written(folder: Path, style: str, share: float = 1.0) -> Target:
+    """One in a file; ``share``: at which share of x its log-det is taken."""
+    path = folder / "flows.py"
+    path.write_text(BODY.format(**STYLES[style], share=share))
+    return registry.parse_target(f"{path}:Integral")
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize(
+    ("share", "accused"), [(1.0, False), (0.9, True)], ids=["healthy", "short of the end"]
+)
+def test_a_quadrature_is_no_slip(tmp_path: Path, style: str, share: float, accused: bool) -> None:
+    """Its error falls with the nodes; that of a log-det at another point does not."""
+    target = written(tmp_path, style, share)
+    verdict = checking.check(target, "bijection/log-det", Settings(profile="quick"))
+    assert (verdict.status is Status.VIOLATED) is accused, verdict.reason
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_it_is_told_from_what_is_exact(tmp_path: Path, style: str) -> None:
+    """Its line says that it integrates."""
+    promises = recipe_of(written(tmp_path, style)).facts.promises
+    assert promises.get("assumed-accuracy")
+
+
+def test_rows_that_are_coordinates_are_no_nodes(tmp_path: Path) -> None:
+    """A net that sees each coordinate by itself, in a map that is exact, is held to what is exact."""
+    path = tmp_path / "flows.py"
+    path.write_text(
+        BODY.format(**STYLES["written"], share=1.0).replace(
+            "z = x * (values * weights).sum(-1)",
+            "z = x * self.slope(0.0 * x)\n        return z, self.slope(0.0 * x).log().sum(-1)",
+        )
+    )
+    target = registry.parse_target(f"{path}:Integral")
+    assert not recipe_of(target).facts.promises.get("assumed-accuracy")
