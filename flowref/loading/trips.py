@@ -133,7 +133,9 @@ def refinable(subject: Subject, backend: Backend, trip: Trip) -> bool:
     same = here.shape == there.shape and bool(np.isfinite(there).all())
     near = same and np.abs(there - here).max() <= NEARLY * (1 + np.abs(here).max())
     longer = counted.operations > MORE * trip.there or counted.rows > MORE * trip.rows * len(x)
-    return bool(near and longer and (there != here).any())
+    # A series may be long enough for such weights; but more probes of an estimate are more rows, too.
+    differs = trip.read_there >= SEVERAL or bool((there != here).any())
+    return bool(near and longer and differs)
 
 
 def iterating(
