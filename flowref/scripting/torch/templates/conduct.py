@@ -241,24 +241,6 @@ print("differences:", differences.tolist())
 off = (gradient - differences).abs().max().item()
 """
 
-PARAMETER_GRADIENT = """
-parameters = [parameter for parameter in flow.parameters() if parameter.requires_grad]
-steps = [1e-5 * torch.randn_like(parameter) for parameter in parameters]
-totals = [forward(x)[1].sum()]
-none = [None for _ in parameters]
-leads = totals[0].requires_grad  # to the parameters
-gradients = torch.autograd.grad(totals[0], parameters, allow_unused=True) if leads else none
-slope = sum((g * step).sum().item() for g, step in zip(gradients, steps) if g is not None)
-for side in (1, -2):  # to one side, then to the other
-    for parameter, step in zip(parameters, steps):
-        parameter.data += side * step
-    totals.append(forward(x)[1].sum())
-expected = (totals[1] - totals[2]).item() / 2
-# The law: autograd's derivative of the log-det along the parameters is its derivative.
-print("autograd:", slope / 1e-5, " differences:", expected / 1e-5)
-off = abs(slope - expected) / 1e-5
-"""
-
 ALONG_PARAMETERS = """
 parameters = [parameter for parameter in flow.parameters() if parameter.requires_grad]
 steps = [1e-5 * torch.randn_like(parameter) for parameter in parameters]
@@ -281,6 +263,7 @@ expected = (totals[1] - totals[2]).item() / 2
 print("autograd:", slope / 1e-5, " differences:", expected / 1e-5)
 off = abs(slope - expected) / 1e-5
 """
+PARAMETER_GRADIENT = ALONG_PARAMETERS.replace("$scalar_of_parameters", "forward(x)[1].sum()")
 VALUE_OF_PARAMETERS = ALONG_PARAMETERS.replace("$scalar_of_parameters", "$which(x)[0].sum()")
 DENSITY_OF_PARAMETERS = ALONG_PARAMETERS.replace("$scalar_of_parameters", "log_prob(x).sum()")
 
