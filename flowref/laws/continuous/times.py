@@ -85,9 +85,12 @@ def states_on_the_way(flow: Staged, batch: Batch) -> Residual:
         sign = -1.0 if flow.promises.get("ladj") == "inverse" else 1.0
         told = sign * np.asarray(found.ladj, dtype=np.float64).T
         parts = [np.zeros(rows) if end is None else reported(flow, end, rows) for end in ends]
-        gap = np.concatenate([gap, (told - np.stack(parts, 1))[..., None]], 2)
+        apart = told - np.stack(parts, 1)
+        # What a log-det may be off by is no room for the states.
+        room = 2 * log_det_tolerance(flow, parts[-1])[:, None]
+        beyond = np.sign(apart) * np.maximum(np.abs(apart) - room, 0.0)
+        gap = np.concatenate([gap, beyond[..., None]], 2)
         scale = np.maximum(scale, 4 + np.nan_to_num(np.abs(parts[-1]), posinf=0.0))
-        allowed = np.maximum(allowed, 2 * log_det_tolerance(flow, parts[-1]))
         usable &= finite_rows(*parts)
         observed |= {"log-dets": told, "log-dets over parts of the time": np.stack(parts, 1)}
     wrong = np.nan_to_num(np.abs(gap)).max((0, 2))
