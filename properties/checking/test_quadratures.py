@@ -27,6 +27,14 @@ def rule(count):
     return at, torch.full((count,), 1.0 / count, dtype=torch.float64)
 
 
+def stacked(net, t):
+    # Each coordinate by itself, by products of stacked matrices.
+    first, bend, last = net
+    columns = t.transpose(0, 1)
+    hidden = bend(columns.reshape(2, -1, 1) @ first.weight.T.expand(2, 1, 12) + first.bias)
+    return (hidden @ last.weight.T.expand(2, 12, 1)).reshape(*columns.shape, 1).transpose(0, 1)
+
+
 class Integral(nn.Module):
     event_shape = (2,)
 
@@ -36,17 +44,19 @@ class Integral(nn.Module):
         {made}
 
     def slope(self, t):
-        return nn.functional.softplus(self.net(t[..., None]))[..., 0] + 0.05
+        return nn.functional.softplus({net})[..., 0] + 0.05
 
     def forward(self, x):
         at, weights = {nodes}
-        values = self.slope((x[..., None] * at).reshape(-1, len(at))).reshape(*x.shape, len(at))
+        values = self.slope(x[..., None] * at)
         z = x * (values * weights).sum(-1)
         return z, self.slope({share} * x).log().sum(-1)
 """
+NET = "self.net(t[..., None])"
 STYLES = {
     "attribute": {"parameter": ", nb_steps=32", "made": "self.nb_steps = nb_steps", "nodes": "rule(self.nb_steps)"},
     "written": {"parameter": "", "made": "", "nodes": "rule(32)"},
+    "stacked": {"parameter": "", "made": "", "nodes": "rule(32)", "net": "stacked(self.net, t)"},
     "buffers": {
         "parameter": ", nodes=32",
         "made": "for name, one in zip(('at', 'weights'), rule(nodes)): self.register_buffer(name, one)",
@@ -58,7 +68,7 @@ STYLES = {
 def written(folder: Path, style: str, share: float = 1.0) -> Target:
     """One in a file; ``share``: at which share of x its log-det is taken."""
     path = folder / "flows.py"
-    path.write_text(BODY.format(**STYLES[style], share=share))
+    path.write_text(BODY.format(**{"net": NET} | STYLES[style], share=share))
     return registry.parse_target(f"{path}:Integral")
 
 
@@ -84,7 +94,7 @@ def test_rows_that_are_coordinates_are_no_nodes(tmp_path: Path) -> None:
     """A net that sees each coordinate by itself, in a map that is exact, is held to what is exact."""
     path = tmp_path / "flows.py"
     path.write_text(
-        BODY.format(**STYLES["written"], share=1.0).replace(
+        BODY.format(**STYLES["written"], net=NET, share=1.0).replace(
             "z = x * (values * weights).sum(-1)",
             "z = x * self.slope(0.0 * x)\n        return z, self.slope(0.0 * x).log().sum(-1)",
         )

@@ -21,8 +21,8 @@ PIECES = ("select", "slice", "unbind", "index", "split", "split_with_sizes", "ch
 # What keeps or compares copies of a parameter reads it for nobody's sake.
 COPIES = ("detach", "clone", "equal")
 
-# Products of matrices, as linear layers make them.
-PRODUCTS = ("mm", "addmm")
+# Products of matrices, as linear layers make them, and as many nets of one shape do at once.
+PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
 # Operators that add to what there is.
 ADDED = ("add_", "sub_")
 
@@ -87,7 +87,7 @@ class Watching(TorchDispatchMode):
             self._reads([id(value) for value in _flat(args) if _trained(value)])
         out = func(*args, **(kwargs or {}))
         if getattr(func, "_opname", "") in PRODUCTS:
-            self.rows = max(self.rows, len(out))
+            self.rows = max(self.rows, out.shape[:-1].numel())
         return out
 
     def _reads(self, parameters: list[int]) -> None:
