@@ -36,7 +36,9 @@ class Counter(Protocol):
 
     @property
     def rows(self) -> int:
-        """The most rows of a product of matrices: a quadrature evaluates its integrand at all nodes at once."""
+        """The most rows of a product of matrices, or positions of a convolution: a quadrature evaluates its
+        integrand at all nodes at once.
+        """
 
 
 class Backend(Protocol):

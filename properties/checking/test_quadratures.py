@@ -90,6 +90,37 @@ def test_it_is_told_from_what_is_exact(tmp_path: Path, style: str) -> None:
     assert promises.get("assumed-accuracy")
 
 
+IMAGES = """
+import torch
+from torch import nn
+
+
+class Pixels(nn.Module):
+    event_shape = (2, 3, 3)
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Conv2d(1, 8, 1), nn.ReLU(), nn.Conv2d(8, 1, 1))
+
+    def slope(self, t):
+        return nn.functional.softplus(self.net(t.reshape(-1, 1, 3, 3))).reshape(t.shape) + 0.1
+
+    def forward(self, x):
+        at = ((torch.arange(24) + 0.5) / 24).to(x).reshape(-1, 1, 1, 1)
+        return x * self.slope(x[:, None] * at).mean(1), self.slope({share} * x).log().flatten(1).sum(1)
+"""
+
+
+@pytest.mark.parametrize(("share", "accused"), [(1.0, False), (0.9, True)])
+def test_nodes_go_through_convolutions_as_well(tmp_path: Path, share: float, accused: bool) -> None:
+    """Of images: positions are what rows are elsewhere."""
+    path = tmp_path / "images.py"
+    path.write_text(IMAGES.format(share=share))
+    target = registry.parse_target(f"{path}:Pixels")
+    verdict = checking.check(target, "bijection/log-det", Settings(profile="quick"))
+    assert (verdict.status is Status.VIOLATED) is accused, verdict.reason
+
+
 def test_rows_that_are_coordinates_are_no_nodes(tmp_path: Path) -> None:
     """A net that sees each coordinate by itself, in a map that is exact, is held to what is exact."""
     path = tmp_path / "flows.py"

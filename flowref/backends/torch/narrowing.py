@@ -37,7 +37,7 @@ def _trained(value: Any) -> bool:
 
 class Watching(TorchDispatchMode):
     """Count the operations dispatched under it, how often each parameter is read, and the most rows of a
-    product of matrices; change nothing.
+    product of matrices, or positions of a convolution; change nothing.
     """
 
     def __init__(self) -> None:
@@ -86,8 +86,10 @@ class Watching(TorchDispatchMode):
         if getattr(func, "_opname", "") not in (*PIECES, *COPIES):
             self._reads([id(value) for value in _flat(args) if _trained(value)])
         out = func(*args, **(kwargs or {}))
-        if getattr(func, "_opname", "") in PRODUCTS:
-            self.rows = max(self.rows, out.shape[:-1].numel())
+        kind = getattr(func, "_opname", "")
+        if kind in PRODUCTS or kind == "convolution":
+            width = out.shape[1 if kind == "convolution" else -1]
+            self.rows = max(self.rows, out.numel() // max(1, width))
         return out
 
     def _reads(self, parameters: list[int]) -> None:
