@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from flowref import registry
 from flowref.model import Status, Target, Verdict
 from flowref.reporting import Report
 from flowref.reporting.contents import Environment, Expense, LawNote
-from published_page.laws import outdated
+from published_page.laws import changed
 from published_page.page import page
 from published_page.sizes import features, parameters
 
@@ -38,7 +39,7 @@ def test_models_are_measured_once_and_small_ones_first(
     """
     asked: list[str] = []
 
-    def audited(target: Target, choices: Namespace) -> Report:
+    def audited(target: Target, choices: Namespace, laws: Sequence[str]) -> Report:
         asked.append(str(target))
         return replace(report(str(target)), complete=len(asked) != 2)
 
@@ -58,27 +59,66 @@ def test_models_are_measured_once_and_small_ones_first(
 
 
 def test_models_that_other_laws_judged_are_told_and_can_be_asked_for() -> None:
-    """What is missing comes first; ``--stale`` adds what a law is new to, or has changed for, and
-    ``--fresh`` all; the page says how many there are.
+    """What is missing comes first; ``--stale`` adds what a law is new to, has changed for, or is no more,
+    and ``--fresh`` all; the page says how many there are.
     """
     models = [registry.parse_target(name) for name in (SMALL, LARGE)]
-    (changed, *_), laws = registry.laws(), registry.laws()
-    whole = [Verdict(SMALL, one.id, Status.HOLDS, law_version=one.version) for one in laws]
-    today = replace(report(SMALL), verdicts=tuple(whole))
-    assert not outdated(today)
-    later = [replace(one, law_version=changed.version + 1) for one in whole]
-    for verdicts in (whole[1:], [later[0], *whole[1:]]):
+    one, nothing = registry.laws()[0], frozenset[str]()
+    today = judged_today()
+    whole = today.verdicts
+    missing = [(models[1], nothing)]
+    assert not changed(today)
+    later = replace(whole[0], law_version=one.version + 1)
+    gone = Verdict(SMALL, "a/law-that-is-gone", Status.HOLDS)
+    cases = [(whole[1:], one.id), ((later, *whole[1:]), one.id), ((*whole, gone), gone.law)]
+    for verdicts, law in cases:
         old = replace(today, verdicts=tuple(verdicts))
-        assert published.wanted(models, old, fresh=False, stale=False) == models[1:]
-        assert published.wanted(models, old, fresh=False, stale=True) == models[::-1]
-        assert published.wanted(models, old, fresh=True, stale=False) == models[::-1]
-        assert "1 of them was judged by other laws" in page(old, {SMALL: (6, 60_060)}, FINDINGS)
-    assert published.wanted(models, today, fresh=False, stale=True) == models[1:]
+        assert published.wanted(models, old, fresh=False, stale=False) == missing
+        by = [*missing, (models[0], frozenset({law}))]
+        assert published.wanted(models, old, fresh=False, stale=True) == by
+        anew = [*missing, (models[0], nothing)]
+        assert published.wanted(models, old, fresh=True, stale=False) == anew
+        text = page(old, {SMALL: (6, 60_060)}, FINDINGS)
+        assert "1 law has changed since 1 of them was judged" in " ".join(text.split())
+    assert published.wanted(models, today, fresh=False, stale=True) == missing
+
+
+def test_laws_that_have_changed_judge_again_and_the_rest_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``--stale`` asks the changed laws alone: theirs are the new verdicts, all others stay, and so
+    does what the whole audit took.
+    """
+    today = judged_today()
+    first, *rest = today.verdicts
+    old = replace(today, verdicts=(replace(first, law_version=first.law_version + 1), *rest))
+    old.save(tmp_path / published.FILE)
+
+    def audited(target: Target, choices: Namespace, laws: Sequence[str]) -> Report:
+        assert list(laws) == [first.law]
+        accused = replace(first, status=Status.VIOLATED, reason="seen now")
+        return replace(today, verdicts=(accused,), expenses={SMALL: Expense(1.0, 1)})
+
+    monkeypatch.setattr(published, "audited", audited)
+    assert published.main([SMALL, "--stale", "--folder", str(tmp_path)]) == 0
+    new = Report.load(tmp_path / published.FILE)
+    assert not changed(new) and len(new.verdicts) == len(today.verdicts)
+    assert [one.law for one in new.verdicts if one.status is Status.VIOLATED] == [first.law]
+    assert new.expenses[SMALL].seconds == 12
+
+
+def judged_today() -> Report:
+    """Of one model, under all laws there are."""
+    verdicts = (
+        Verdict(SMALL, one.id, Status.HOLDS, law_version=one.version) for one in registry.laws()
+    )
+    notes = tuple(LawNote(one.id, 1, "a statement", "claim", "rounding") for one in registry.laws())
+    return replace(report(SMALL), verdicts=tuple(verdicts), laws=notes)
 
 
 def test_nothing_starts_after_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A budget of no time measures nothing."""
-    monkeypatch.setattr(published, "audited", lambda target, choices: pytest.fail("it started"))
+    monkeypatch.setattr(published, "audited", lambda *_: pytest.fail("it started"))
     assert published.main([SMALL, "--budget", "-1", "--folder", str(tmp_path)]) == 0
 
 

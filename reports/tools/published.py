@@ -3,13 +3,14 @@
     python reports/tools/published.py                     go on where the last run ended
     python reports/tools/published.py --budget 60         start no model after an hour
     python reports/tools/published.py 'nflows:*' --fresh  these again
-    python reports/tools/published.py --stale             and those that other laws judged
+    python reports/tools/published.py --stale             and by the laws that have changed since
     python reports/tools/published.py --page              only the page
 
 Each model is audited by one worker of its own, and entered in `reports/published.json` as soon as it
 is done, so that nothing is lost by an interruption; what stands there is not audited again unless
-`--fresh` is given, or `--stale` and the laws have changed since: missing models come first. Exit code:
-0, 2 for a model that does not exist, or 130 where a model was interrupted.
+`--fresh` is given, or `--stale` and some laws are new or have changed since: missing models come first,
+then the others are judged by those laws alone. Exit code: 0, 2 for a model that does not exist, or 130
+where a model was interrupted.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from flowref.cli.audit_progress import AuditProgress
 from flowref.model import FlowrefError, Status, Target
 from flowref.reporting import Report
 from flowref.reporting.schema import bare
-from published_page.laws import outdated
+from published_page.laws import changed
 from published_page.page import page
 from published_page.sizes import features, parameters
 
@@ -56,34 +57,45 @@ def chosen(globs: Sequence[str]) -> list[Target]:
     return sorted(matched, key=lambda one: (features(one), str(one)))
 
 
-def joined(old: Report | None, new: Report) -> Report:
-    """One report of the targets of both; those of ``new`` take the place of the same in ``old``."""
+def joined(old: Report | None, new: Report, some: bool = False) -> Report:
+    """One report of the targets of both; those of ``new`` take the place of the same in ``old``, or
+    where it is of ``some`` laws, their verdicts by these do. What that took is not counted then.
+    """
     if old is None:
         return new
-    names = [name for name in old.targets if name not in new.targets]
+    now = {one.id for one in registry.laws()} if some else frozenset[str]()
+    again = {(one.target, one.law) for one in new.verdicts}
+    kept = [
+        one
+        for one in old.verdicts
+        if one.target not in new.targets or (one.law in now and (one.target, one.law) not in again)
+    ]
     laws = {note.id: note for note in (*old.laws, *new.laws)}
     seconds = old.environment.seconds + new.environment.seconds
+    names = old.targets if some else [one for one in old.targets if one not in new.targets]
     return replace(
         new,
         environment=replace(new.environment, seconds=seconds, versions=_versions(old, new)),
         laws=tuple(laws[name] for name in sorted(laws)),
-        targets=(*names, *new.targets),
-        verdicts=(*(one for one in old.verdicts if one.target in names), *new.verdicts),
+        targets=tuple(dict.fromkeys((*names, *new.targets))),
+        verdicts=(*kept, *new.verdicts),
         problems=(*(one for one in old.problems if one.spec not in new.targets), *new.problems),
         recognized={**old.recognized, **new.recognized},
-        expenses={**old.expenses, **new.expenses},
+        expenses={**new.expenses, **old.expenses} if some else {**old.expenses, **new.expenses},
     )
 
 
 def wanted(
     models: Sequence[Target], report: Report | None, fresh: bool, stale: bool
-) -> list[Target]:
-    """The models to audit: those that are missing, then what was judged by other laws, or all again."""
+) -> list[tuple[Target, frozenset[str]]]:
+    """The models to audit, each with the laws to judge it by, all for none: those that are missing,
+    then what other laws judged, by those that have changed, or all again.
+    """
     done = set() if report is None else set(report.targets)
-    old = outdated(report) if report is not None else frozenset()
-    missing = [one for one in models if str(one) not in done]
-    again = [one for one in models if str(one) in done and (fresh or (stale and str(one) in old))]
-    return [*missing, *again]
+    old = changed(report) if report is not None and stale and not fresh else {}
+    missing = [(one, frozenset[str]()) for one in models if str(one) not in done]
+    again = [one for one in models if str(one) in done and (fresh or str(one) in old)]
+    return [*missing, *((one, old.get(str(one), frozenset())) for one in again)]
 
 
 def short(report: Report) -> Report:
@@ -98,8 +110,8 @@ def _versions(old: Report, new: Report) -> tuple[tuple[str, str], ...]:
     )
 
 
-def audited(target: Target, choices: argparse.Namespace) -> Report:
-    """The audit of one model in one worker; how far it is goes to standard error."""
+def audited(target: Target, choices: argparse.Namespace, laws: Sequence[str]) -> Report:
+    """The audit of one model by some laws, or all, in one worker; how far it is goes to standard error."""
     options = Options(
         profile=choices.profile,
         jobs=1,
@@ -107,7 +119,11 @@ def audited(target: Target, choices: argparse.Namespace) -> Report:
         command="python reports/tools/published.py",
     )
     with AuditProgress(lines=False) as listener:
-        return conduct([target], choices.laws.split(",") if choices.laws else (), options, listener)
+        return conduct([target], laws, options, listener)
+
+
+def _globs(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -118,9 +134,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--timeout", type=float, default=TIMEOUT, metavar="SECONDS")
     parser.add_argument("--memory", type=int, default=MEMORY, metavar="MIB")
     parser.add_argument("--profile", default="standard")
-    parser.add_argument("--laws", default="", metavar="GLOBS")
+    parser.add_argument("--laws", type=_globs, default=(), metavar="GLOBS")
     parser.add_argument("--fresh", action="store_true", help="audit again what is there")
-    parser.add_argument("--stale", action="store_true", help="and what other laws judged")
+    parser.add_argument("--stale", action="store_true", help="and by what has changed since")
     parser.add_argument("--page", action="store_true", help="audit nothing")
     parser.add_argument("--folder", type=Path, default=REPORTS, help="of the report and the page")
     choices = parser.parse_args(arguments)
@@ -129,14 +145,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         models = chosen(choices.models)
         report = Report.load(file) if file.exists() else None
         asked = wanted(models, report, choices.fresh, choices.stale)
-        for target in () if choices.page else asked:
+        now = {one.id for one in registry.laws()}
+        for target, some in () if choices.page else asked:
             if time.monotonic() - began > 60 * choices.budget:
                 break
-            print(f"{target}", file=sys.stderr, flush=True)
-            own = audited(target, choices)
+            some &= now
+            by = f" by {len(some)} that changed" if some else ""
+            print(f"{target}{by}", file=sys.stderr, flush=True)
+            own = audited(target, choices, sorted(some) or choices.laws)
             if not own.complete:
                 return INTERRUPTED
-            report = joined(report, short(own))
+            report = joined(report, short(own), bool(some))
             report.save(file)
         if report is not None:
             models = [registry.parse_target(name) for name in report.targets]

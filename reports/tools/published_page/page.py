@@ -15,7 +15,7 @@ from flowref.reporting.markup import code, escaped
 from flowref.reporting.outcomes import tally
 from flowref.reporting.text import clean
 from flowref.reporting.words import measured
-from published_page.laws import outdated
+from published_page.laws import changed
 
 TEXT = """# Models in the size in which they were published
 
@@ -97,8 +97,12 @@ def _summary(report: Report) -> str:
         f"{100 * shares[least]:.0f} % or more are judged in each** (least in {code(least)}), and "
         f"{violated or 'none'} {'is' if violated == 1 else 'are'} violated."
     )
-    if old := len(outdated(report)):
-        text += f" {old} of them {'was' if old == 1 else 'were'} judged by other laws than there are now."
+    if old := changed(report):
+        laws = len(frozenset().union(*old.values()))
+        text += (
+            f" {laws} {'law has' if laws == 1 else 'laws have'} changed since {len(old)} of them "
+            f"{'was' if len(old) == 1 else 'were'} judged."
+        )
     return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
