@@ -172,10 +172,11 @@ def iterating(
     assumed = {name: value for name, value in assumed.items() if name not in facts.promises}
     if not assumed:
         return facts, ()
-    words = {
-        "inverse-tolerance": "its inverse iterates",
-        "log-det-tolerance": "its log-det is integrated step by step",
-    }
-    told = tuple(f"{words[name]}, held to {value:g}" for name, value in assumed.items())
+    words = {"log-det-tolerance": "its log-det is integrated step by step,"}
+    if trip.read_there < SEVERAL:
+        words["log-det-tolerance"] = "it integrates at many nodes at once, and its log-det is"
+    if trip.uncalled or "inverse" in trip.called:
+        words["inverse-tolerance"] = "its inverse iterates,"
+    told = tuple(f"{words[name]} held to {assumed[name]:g}" for name in assumed if name in words)
     flags = {"assumed-accuracy": True} if "log-det-tolerance" in assumed else {}
     return replace(facts, promises={**facts.promises, **assumed, **flags}), told

@@ -85,9 +85,12 @@ def test_a_quadrature_is_no_slip(tmp_path: Path, style: str, share: float, accus
 
 @pytest.mark.parametrize("style", STYLES)
 def test_it_is_told_from_what_is_exact(tmp_path: Path, style: str) -> None:
-    """Its line says that it integrates."""
-    promises = recipe_of(written(tmp_path, style)).facts.promises
-    assert promises.get("assumed-accuracy")
+    """Its line says that it integrates, and nothing of an inverse that is not there."""
+    recipe = recipe_of(written(tmp_path, style))
+    assert recipe.facts.promises.get("assumed-accuracy")
+    said = "; ".join(recipe.recognized.conventions)
+    assert "it integrates at many nodes at once, and its log-det is held to" in said
+    assert "its inverse iterates" not in said
 
 
 IMAGES = """
