@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.user import calls, contributions
-from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.directions import Chosen, Way, forward_way, inverse_ways
 from flowref.adapters.user.conventions.samples import sampler
 from flowref.adapters.user.facts import describe
@@ -109,7 +109,7 @@ def _named(obj: Any, what: str, chosen: Chosen, usual: tuple[str, ...]) -> str:
 
 def unsettled(way: Way, column: bool) -> Any:
     """The function of a dialect for a call that nobody has made yet: a pair, or a value alone."""
-    return way.speak(asking.first_of, asking.second_of, column=column)
+    return way.speak(answers.first_of, answers.second_of, column=column)
 
 
 def offers_base(obj: Any, name: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.conventions import answers, asking
 from flowref.adapters.user.conventions.directions import (
     Way,
     forward_way,
@@ -129,14 +129,14 @@ def spoken(
                 f"it returned a mapping of {', '.join(map(str, out))}; expected one entry named z or x, "
                 "and one named log_det or contribution"
             )
-        tells = partial(asking.entry, index=keys[0]) if keys else asking.none
-        function = way.speak(partial(asking.entry, index=values[0]), tells)
+        tells = partial(answers.entry, index=keys[0]) if keys else answers.none
+        function = way.speak(partial(answers.entry, index=values[0]), tells)
         return partial(spread, call=function), words, ()
     if not isinstance(out, tuple | list):
-        return (usual if way.usual else way.speak(asking.whole, asking.none)), words, ()
+        return (usual if way.usual else way.speak(answers.whole, answers.none)), words, ()
     if len(out) > 2 and all(hasattr(one, "shape") for one in out):
         function = partial(
-            asking.mapped, ask=way.ask, value=asking.several, ladj=partial(asking.entry, index=-1)
+            asking.mapped, ask=way.ask, value=answers.several, ladj=partial(answers.entry, index=-1)
         )
         sizes = tuple(int(one.shape[-1]) for one in out[:-1])
         return function, (*words, f"{len(sizes)} values, joined"), sizes

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.user import calls
-from flowref.adapters.user.conventions import asking, signatures
+from flowref.adapters.user.conventions import answers, asking, signatures
 from flowref.adapters.user.conventions.beside import told_beside
 from flowref.adapters.user.conventions.columns import packed
 from flowref.adapters.user.conventions.directions import Chosen, Way, running_words
@@ -85,7 +85,7 @@ def _read(
         reading = declared(out, len(x), entries_of(x), {**chosen, "returns": told}, by)
     else:
         reading = read(out, len(x), entries_of(x), chosen, "forward")
-    alone = reading.ladj is asking.none
+    alone = reading.ladj is answers.none
     if alone and is_tensor(out) and not hasattr(obj, "log_abs_det_jacobian"):
         beside = told_beside(obj, way.ask, x, context)
         if beside is not None:
@@ -210,4 +210,4 @@ def _wrapped(obj: Any, way: Way, x: Any, context: Any) -> tuple[Way, Spoken] | N
         return None
     if not isinstance(out, tuple) or len(out) != 2 or not isinstance(out[0], (tuple, list)):
         return None
-    return way, Spoken(way.speak(asking.only_of), ("a tuple of one tensor in, and out",))
+    return way, Spoken(way.speak(answers.only_of), ("a tuple of one tensor in, and out",))

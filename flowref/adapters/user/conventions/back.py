@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.user import calls
-from flowref.adapters.user.conventions import asking, signatures
+from flowref.adapters.user.conventions import answers, asking, signatures
 from flowref.adapters.user.conventions.beside import Told, told_beside
 from flowref.adapters.user.conventions.columns import packed
 from flowref.adapters.user.conventions.directions import Chosen, Way, forward_way, inverse_ways
@@ -123,11 +123,11 @@ def _as_it_is(obj: Any, way: Way, spoken: Spoken) -> Any:
     """An inverse that raises here, for the laws to report."""
     if spoken.parts:
         ask = way.on_parts(spoken.parts)
-        return partial(asking.mapped, ask=ask, value=asking.whole, ladj=asking.none)
+        return partial(asking.mapped, ask=ask, value=answers.whole, ladj=answers.none)
     if way.form != "plain":
         return way.speak()
     if not way.usual:
-        return partial(asking.mapped, ask=way.ask, value=asking.whole, ladj=asking.none)
+        return partial(asking.mapped, ask=way.ask, value=answers.whole, ladj=answers.none)
     single = spoken.function in (calls.forward_single, calls.forward_single_of_input)
     return calls.inverse_single if single else calls.inverse_pair
 
@@ -135,8 +135,8 @@ def _as_it_is(obj: Any, way: Way, spoken: Spoken) -> Any:
 def _back_beside(obj: Any, way: Way, told: Told, latent: Any, context: Any) -> Spoken:
     """A way back that returns its value alone, of an object that tells its log-det beside the map."""
     if told.arity or told_beside(obj, way.ask, latent, context, back=True):
-        return Spoken(told.back(way.ask, asking.whole))
-    return Spoken(way.speak(asking.whole, asking.none), (BACK_ALONE,))
+        return Spoken(told.back(way.ask, answers.whole))
+    return Spoken(way.speak(answers.whole, answers.none), (BACK_ALONE,))
 
 
 def _back(
@@ -166,7 +166,7 @@ def _back(
             return spoken
         way = replace(way, form="plain", sign="", keyword="", usual=way.method == "inverse")
     if way.form == "wrapped":
-        return Spoken(way.speak(asking.only_of))
+        return Spoken(way.speak(answers.only_of))
     out = way.ask(obj, latent, context)
     if "columns" in chosen and is_tensor(out) and tuple(out.shape) != tuple(x.shape):
         reading = packed(out, len(x), entries_of(x), chosen["columns"], "inverse")
@@ -187,7 +187,7 @@ def _back(
         words = () if isinstance(out, tuple) and out[1:2] != (None,) else (BACK_ALONE,)
         return Spoken(calls.inverse_pair, words)
     reading = read(out, len(x), entries_of(x), {}, "inverse")
-    words = (BACK_ALONE,) if reading.ladj is asking.none else ()
+    words = (BACK_ALONE,) if reading.ladj is answers.none else ()
     if way.usual and reading.usual:
         return Spoken(calls.inverse_pair, words)
     return Spoken(way.speak(reading.value, reading.ladj), words)

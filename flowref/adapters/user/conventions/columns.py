@@ -8,7 +8,7 @@ import re
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.readings import Reading, is_tensor
 from flowref.model import SpecError, TargetError
 
@@ -41,9 +41,9 @@ def packed(out: Any, rows: int, entries: int, text: str, name: str) -> Reading:
             f"columns says that the value has {value[1] - value[0] + 1} columns; an event has "
             f"{entries} entries"
         )
-    found = asking.none if ladj is None else partial(asking.column, index=ladj[0])
+    found = answers.none if ladj is None else partial(answers.column, index=ladj[0])
     return Reading(
-        partial(asking.columns, first=value[0], last=value[1]),
+        partial(answers.columns, first=value[0], last=value[1]),
         found,
         words=("columns as declared",) if name == "forward" else (),
     )

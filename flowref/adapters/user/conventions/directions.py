@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user.conventions import asking, signatures
+from flowref.adapters.user.conventions import answers, asking, signatures
 from flowref.adapters.user.conventions.arrays import through_arrays
 from flowref.adapters.user.conventions.encoding import DECODE, ENCODE, encodes
 from flowref.adapters.user.conventions.names import (
@@ -115,7 +115,7 @@ class Way:
     def speak(self, value: Any = None, ladj: Any = None, column: bool = False) -> Any:
         """The function of a dialect: by default for a value and a log-det in this order."""
         if self.form == "several":
-            value, ladj = value or asking.several, ladj or partial(asking.entry, index=-1)
+            value, ladj = value or answers.several, ladj or partial(answers.entry, index=-1)
             return partial(asking.mapped, ask=self.ask, value=value, ladj=ladj)
         if self.form in ("running", "triple"):
             run = {
@@ -124,8 +124,8 @@ class Way:
                 "none": asking.running_dropped,
             }[self.sign]
             return partial(run, ask=self.ask, column=column)
-        value = value or partial(asking.entry, index=0)
-        ladj = ladj or partial(asking.entry, index=1)
+        value = value or partial(answers.entry, index=0)
+        ladj = ladj or partial(answers.entry, index=1)
         return partial(asking.mapped, ask=self.ask, value=value, ladj=ladj)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.directions import Chosen
 from flowref.adapters.user.conventions.names import DETERMINANT, LOG_DETS, VALUES, plain
 from flowref.model import Ambiguous, Shape, SpecError, TargetError
@@ -47,7 +47,7 @@ def read(out: Any, rows: int, entries: int, chosen: Chosen, name: str) -> Readin
     if isinstance(out, Mapping):
         return _of_mapping(out, rows, entries, name, chosen)
     if is_tensor(out):
-        return Reading(asking.whole, asking.none, usual=True)
+        return Reading(answers.whole, answers.none, usual=True)
     if not isinstance(out, tuple | list) and vars_of(out):
         return _of_fields(out, rows, entries, name, chosen)
     if not isinstance(out, (tuple, list)) or not out:
@@ -57,7 +57,7 @@ def read(out: Any, rows: int, entries: int, chosen: Chosen, name: str) -> Readin
     states = isinstance(out, list) and all(is_tensor(part) and _holds(part, rows) for part in out)
     if states and not _pair_like(out, rows, entries):
         value, parts, words = _of_list(out, rows, entries, None, chosen)
-        return Reading(value, asking.none, parts, words=words)
+        return Reading(value, answers.none, parts, words=words)
     if number_first(out, rows, entries):
         if name == "forward":
             raise Ambiguous(
@@ -66,12 +66,12 @@ def read(out: Any, rows: int, entries: int, chosen: Chosen, name: str) -> Readin
             )
         ladj, more = _ladj_at(out, 0, rows, chosen)
         return Reading(
-            partial(asking.entry, index=1), ladj, words=(f"{name}: log-det first", *more)
+            partial(answers.entry, index=1), ladj, words=(f"{name}: log-det first", *more)
         )
     index = _ladj_index(out, rows, entries, name)
     value, parts, words = _value_at(out, 0, rows, entries, chosen)
     if index is None:
-        return Reading(value, asking.none, parts, words=words)
+        return Reading(value, answers.none, parts, words=words)
     ladj, more = _ladj_at(out, index, rows, chosen)
     usual = not parts and not words and not more and index == 1 and len(out) == 2
     return Reading(value, ladj, parts, words=(*words, *more), usual=usual)
@@ -116,7 +116,7 @@ def _of_mapping(
             f"{name} returned a mapping of {', '.join(map(str, out))}; expected one entry of the "
             "size of the input and one named log_det"
         )
-    ladj = partial(asking.entry, index=ladjs[0]) if ladjs else asking.none
+    ladj = partial(answers.entry, index=ladjs[0]) if ladjs else answers.none
     words = f"{name} returns {{{', '.join(map(repr, (*values, *ladjs)))}}}"
     likely = [key for key in out if key not in values and _size(out[key]) in (rows, 1)]
     if likely and not ladjs:
@@ -124,7 +124,7 @@ def _of_mapping(
             "z" if key == values[0] else "ladj" if key == likely[0] else "_" for key in out
         )
         words += f" (if {likely[0]!r} is its log-det, say ?returns={said})"
-    return Reading(partial(asking.entry, index=values[0]), ladj, words=(words,))
+    return Reading(partial(answers.entry, index=values[0]), ladj, words=(words,))
 
 
 def _of_named(out: Mapping[Any, Any], said: str) -> Reading:
@@ -137,9 +137,9 @@ def _of_named(out: Mapping[Any, Any], said: str) -> Reading:
             f"returns, {', '.join(map(str, out))}"
         )
     value = found.get("z", found.get("x"))
-    ladj = partial(asking.entry, index=found["ladj"]) if "ladj" in found else asking.none
+    ladj = partial(answers.entry, index=found["ladj"]) if "ladj" in found else answers.none
     told = ", ".join(f"{name}: {key!r}" for name, key in found.items())
-    return Reading(partial(asking.entry, index=value), ladj, words=(f"{told}, as declared",))
+    return Reading(partial(answers.entry, index=value), ladj, words=(f"{told}, as declared",))
 
 
 def _log_det_keys(out: Mapping[Any, Any]) -> list[Any]:
@@ -157,11 +157,11 @@ def _of_fields(out: Any, rows: int, entries: int, name: str, chosen: Chosen) -> 
     """Of an object the same, by its fields."""
     reading = _of_mapping(vars_of(out), rows, entries, name, chosen)
     found = [
-        one.keywords["index"] for one in (reading.value, reading.ladj) if one is not asking.none
+        one.keywords["index"] for one in (reading.value, reading.ladj) if one is not answers.none
     ]
-    value, *ladj = [partial(asking.named, name=field) for field in found]
+    value, *ladj = [partial(answers.named, name=field) for field in found]
     words = f"{name} returns {type(out).__name__}({', '.join(found)})"
-    return Reading(value, ladj[0] if ladj else asking.none, words=(words,))
+    return Reading(value, ladj[0] if ladj else answers.none, words=(words,))
 
 
 def _ladj_index(out: Any, rows: int, entries: int, name: str) -> int | None:
@@ -213,7 +213,7 @@ def _value_at(
     part = out[index]
     if isinstance(part, (tuple, list)):
         return _of_list(part, rows, entries, index, chosen)
-    return partial(asking.entry, index=index), (), ()
+    return partial(answers.entry, index=index), (), ()
 
 
 def _of_list(
@@ -225,7 +225,7 @@ def _of_list(
     sizes = [_size(one) for one in part]
     states = bool(sizes) and all(size == rows * entries for size in sizes)
     if chosen.get("latents") == "last" or states:
-        last = asking.last if index is None else partial(asking.last_of, index=index)
+        last = answers.last if index is None else partial(answers.last_of, index=index)
         return last, (), (f"latent: the last of {len(part)} states",)
     if sum(sizes) != rows * entries or min(sizes, default=-1) < 0:
         raise TargetError(
@@ -234,7 +234,7 @@ def _of_list(
             "say ?latents=last if the last one is the latent"
         )
     shapes = tuple(tuple(one.shape[1:]) for one in part)
-    value = asking.joined if index is None else partial(asking.joined_of, index=index)
+    value = answers.joined if index is None else partial(answers.joined_of, index=index)
     return value, shapes, (f"latent: {len(part)} parts, {entries} entries",)
 
 
@@ -251,20 +251,20 @@ def _ladj_at(out: Any, index: int, rows: int, chosen: Chosen) -> tuple[Any, tupl
                 "be the log-det; return one of them beside the value"
             )
         if not keys:
-            return asking.none, (f"beside the value: {', '.join(map(str, part))}, no log-det",)
-        return partial(asking.entry_of, index=index, name=keys[0]), (f"log-det: {keys[0]!r}",)
+            return answers.none, (f"beside the value: {', '.join(map(str, part))}, no log-det",)
+        return partial(answers.entry_of, index=index, name=keys[0]), (f"log-det: {keys[0]!r}",)
     if not isinstance(part, (tuple, list)):
-        return partial(asking.entry, index=index), ()
+        return partial(answers.entry, index=index), ()
     if not part or not all(_size(one) in (rows, 1) for one in part):
         raise TargetError(
             f"forward returns a list as its log-det, of {', '.join(_shape_words(one) for one in part)}; "
             f"expected a number for each of {rows} points in each"
         )
     if chosen.get("ladj_list") == "last":
-        return partial(asking.last_ladj, index=index), (
+        return partial(answers.last_ladj, index=index), (
             f"log-det: the last of a list of {len(part)}",
         )
-    return partial(asking.summed, index=index), (f"log-det: sum of a list of {len(part)}",)
+    return partial(answers.summed, index=index), (f"log-det: sum of a list of {len(part)}",)
 
 
 def declared(out: Any, rows: int, entries: int, chosen: Chosen, by: str = "as declared") -> Reading:
@@ -284,7 +284,7 @@ def declared(out: Any, rows: int, entries: int, chosen: Chosen, by: str = "as de
     for name in ("z", "x"):
         if name in place:
             value, parts, words = _value_at(out, place[name], rows, entries, chosen)
-    ladj: Any = asking.none
+    ladj: Any = answers.none
     for name in ("ladj", "det"):  # a determinant is made one later
         if name in place:
             ladj, more = _ladj_at(out, place[name], rows, chosen)

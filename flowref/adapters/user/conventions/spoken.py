@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.beside import Told
 from flowref.adapters.user.conventions.directions import Way
 from flowref.adapters.user.conventions.readings import is_tensor
@@ -57,4 +57,4 @@ def of_several(way: Way, out: Any, x: Any) -> Spoken | None:
     if len(out) != count or sum(math.prod(one.shape) for one in out) != math.prod(x.shape):
         return None
     words = f"{count} tensors in, {count} out, no log-det"
-    return Spoken(way.speak(asking.joined, asking.none), (words,))
+    return Spoken(way.speak(answers.joined, answers.none), (words,))
