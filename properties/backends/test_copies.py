@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.distributions import AffineTransform, ExpTransform, Transform
 
-from flowref.backends.torch.copies import PATIENCE, Shelf
+from flowref.backends.torch.copies import LARGE, PATIENCE, Inventory, Shelf
 from flowref.backends.torch.state import duplicate, tensors
 
 
@@ -354,3 +354,20 @@ def test_a_copy_has_parameters_of_its_own(wrap: Callable[[Any], Any]) -> None:
             parameter.add_(1.0)
     assert len(kept) == 2 and all(map(torch.equal, kept, original.parameters()))
     assert type(next(iter(copied.modules()))) is type(original)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.int64, torch.bool]
+)
+@pytest.mark.parametrize("count", [3, 2 * LARGE])
+@pytest.mark.parametrize("turned", [False, True])
+def test_one_entry_that_is_written_past_autograd_is_seen(
+    dtype: torch.dtype, count: int, turned: bool
+) -> None:
+    """In a tensor of any size, precision and layout; one that nobody wrote to is as it was."""
+    held = torch.zeros(count, 2, dtype=dtype)
+    obj = {"weight": held.T if turned else held}
+    inventory = Inventory(obj)
+    assert inventory.unchanged()
+    held.data[count - 1, 1] = 1
+    assert not inventory.unchanged()
