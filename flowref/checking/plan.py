@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from flowref.checking.bearing import bearable
 from flowref.checking.judgement import HELD
 from flowref.checking.settings import Settings
 from flowref.checking.tally import Tally
-from flowref.model import ROUNDING, STATISTICAL, Law, Subject, Target
+from flowref.model import ROUNDING, STATISTICAL, Call, Law, Subject, Target, Undecidable
 from flowref.model.cost import BACKWARD, Line
 from flowref.model.means import SECOND, Means, too_long
 from flowref.model.target import History
@@ -88,8 +89,23 @@ class Plan:
         """The subject without what is set aside."""
         if not self.aside:
             return subject
-        calls = {name: call for name, call in subject.calls.items() if name not in self.aside}
-        return replace(subject, calls=calls)
+        kept = {name: call for name, call in subject.calls.items() if name not in self.aside}
+        return replace(subject, calls=Lighter(kept, self.aside))
+
+
+class Lighter(dict[str, Call[Any]]):
+    """The calls of a subject less those that were set aside. A law that asks for one of these all the same
+    (the one that is trained, whichever that is) cannot be decided here, and is told why.
+    """
+
+    def __init__(self, kept: dict[str, Call[Any]], aside: frozenset[str]) -> None:
+        super().__init__(kept)
+        self.aside = aside
+
+    def __missing__(self, name: str) -> Call[Any]:
+        if name in self.aside:
+            raise Undecidable(f"not judged: {name} would take too long here; --timeout grants more")
+        raise KeyError(name)
 
 
 LIGHT = Plan()

@@ -13,7 +13,7 @@ from flowref import checking, loading, registry
 from flowref.checking.plan import LIGHT, planned
 from flowref.checking.settings import Settings
 from flowref.checking.tally import Tally
-from flowref.model import CallCost, Cost, Line, Status, Subject
+from flowref.model import CallCost, Cost, Line, Status, Subject, Undecidable
 from flowref.model.means import (
     MEBIBYTE,
     Beyond,
@@ -97,6 +97,20 @@ def test_a_call_that_takes_long_is_set_aside_where_a_law_can_do_without() -> Non
     assert layout.aside == {"inverse"}
     assert set(layout.lighter(heavy).calls) == {"forward"}
     assert "inverse" in layout.note
+
+
+def test_a_law_that_asks_for_it_all_the_same_is_undecided() -> None:
+    """As one does that trains whichever call takes data to latents; what was never there is an error of
+    the law.
+    """
+    heavy = subject(forward=lasting(0.005), inverse=lasting(20.0))
+    calls = (
+        planned(registry.find_law("conduct/deterministic"), heavy, Settings()).lighter(heavy).calls
+    )
+    with pytest.raises(Undecidable, match="inverse would take too long here"):
+        calls["inverse"]
+    with pytest.raises(KeyError):
+        calls["sample"]
 
 
 def test_a_law_that_needs_such_a_call_says_which_time_out_it_needs() -> None:
