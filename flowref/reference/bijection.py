@@ -29,6 +29,12 @@ class Bijection(nn.Module, ABC):
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Latents to data, `(x, ladj)`."""
 
+    def generate(self, z: Tensor) -> Tensor:
+        """Latents to data alone, as samples are made: a map overrides it whose log-det takes work of its
+        own.
+        """
+        return self.inverse(z)[0]
+
 
 class Inverse(Bijection):
     r"""The same map the other way round, $f^{-1}$.
@@ -91,6 +97,12 @@ class Chain(Bijection):
             z, ladj = bijection.inverse(z)  # type: ignore[operator]  # a bijection, as given
             total = total + ladj
         return z, total
+
+    def generate(self, z: Tensor) -> Tensor:
+        """Latents to data alone."""
+        for bijection in reversed(self.bijections):
+            z = bijection.generate(z)  # type: ignore[operator]  # a bijection, as given
+        return z
 
 
 def no_ladj(x: Tensor) -> Tensor:

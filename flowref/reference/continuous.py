@@ -5,6 +5,7 @@ it by the field's divergence.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Literal
 
@@ -81,12 +82,16 @@ class CNF(Bijection):
         """Latents to data, `(x, ladj)`."""
         return self.flow(z, self.time, 0.0, noise)
 
+    def generate(self, z: Tensor) -> Tensor:
+        """Latents to data alone, without divergences."""
+        check_vectors(z)
+        return solve(partial(speed, self.field), z, self.time, 0.0, self.tolerance, self.most)
+
     def flow(
         self, x: Tensor, start: float, end: float, noise: tuple[Tensor, ...] = ()
     ) -> tuple[Tensor, Tensor]:
         """The state at one time from that at another, and the log-det of the way."""
-        if x.dim() != 2:
-            raise ValueError(f"got a batch of shape {tuple(x.shape)}; expected vectors, (N, D)")
+        check_vectors(x)
         if noise and (self.trace == "exact" or [one.shape for one in noise] != [x.shape]):
             expected = "none, for an exact trace" if self.trace == "exact" else tuple(x.shape)
             raise ValueError(
@@ -155,6 +160,20 @@ class ANODE(nn.Module):
         )
 
 
+def check_vectors(x: Tensor) -> None:
+    """Raise `ValueError` unless x is a batch of vectors."""
+    if x.dim() != 2:
+        raise ValueError(f"got a batch of shape {tuple(x.shape)}; expected vectors, (N, D)")
+
+
+def speed(field: Field, t: Tensor, z: Tensor) -> Tensor:
+    """The field, `ValueError` for one of another shape."""
+    value = field(t, z)
+    if value.shape != z.shape:
+        raise ValueError(f"the field gave shape {tuple(value.shape)}; expected {tuple(z.shape)}")
+    return value
+
+
 def with_divergence(
     field: Field, t: Tensor, z: Tensor, signs: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -164,11 +183,7 @@ def with_divergence(
     kept = torch.is_grad_enabled()
     with torch.enable_grad():
         point = z if z.requires_grad and kept else z.detach().requires_grad_()
-        value = field(t, point)
-        if value.shape != z.shape:
-            raise ValueError(
-                f"the field gave shape {tuple(value.shape)}; expected {tuple(z.shape)}"
-            )
+        value = speed(field, t, point)
         if signs is not None:
             divergence = (_pulled(value, point, signs, kept) * signs).sum(1)
         else:

@@ -79,7 +79,7 @@ class Flow(nn.Module):
 
     def rsample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """n events $f^{-1}(z)$ with $z$ from the base, differentiable by the parameters."""
-        return self.bijection.inverse(self.base.sample(n, generator))[0]
+        return self.bijection.generate(self.base.sample(n, generator))
 
     @torch.no_grad()
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:

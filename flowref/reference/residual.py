@@ -147,6 +147,10 @@ class Residual(Bijection):
         x = self.solve(z)
         return x, -self.log_det(self.g, x, noise)
 
+    def generate(self, z: Tensor) -> Tensor:
+        """Latents to data alone, without a series."""
+        return self.solve(z)
+
     def solve(self, z: Tensor) -> Tensor:
         """The fixed point. A row that has arrived is left alone, so that rows do not depend on each
         other.

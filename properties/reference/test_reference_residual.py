@@ -166,6 +166,13 @@ def test_the_inverse_meets_its_tolerance(lipschitz: float) -> None:
     assert (x - true).abs().max() <= layer.tolerance * (1 + z.abs().max())
 
 
+def test_samples_are_made_without_a_series() -> None:
+    """What generates is the inverse, and asks for no log-det."""
+    layer, z = block(log_det=lambda *given: pytest.fail("it was asked")), points()
+    x = layer.generate(z)
+    torch.testing.assert_close(x + layer.g(x), z, rtol=0, atol=1e-8)
+
+
 def test_rows_come_back_as_they_would_alone() -> None:
     """A row that has arrived is left alone, however long others take."""
     layer, z = block(lipschitz=0.9), torch.cat((points(2), 1e3 * points(2)))
