@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from flowref.reference.bijection import Bijection, check_event
 from flowref.reference.log_det_series import random_signs
+from flowref.reference.recording import differentiates
 from flowref.reference.solver import MOST, solve
 
 Field = Callable[[Tensor, Tensor], Tensor]
@@ -174,6 +175,7 @@ def speed(field: Field, t: Tensor, z: Tensor) -> Tensor:
     return value
 
 
+@differentiates
 def with_divergence(
     field: Field, t: Tensor, z: Tensor, signs: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:

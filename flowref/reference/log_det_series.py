@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from flowref.reference.recording import differentiates
+
 Map = Callable[[Tensor], Tensor]
 Noise = tuple[Tensor, ...]
 
@@ -149,6 +151,7 @@ def weighted_traces(
     return total
 
 
+@differentiates
 def vector_products(g: Map, x: Tensor, vectors: Tensor, times: int) -> list[Tensor]:
     r"""$v^T J, v^T J^2, \dots$ of each row, by backward passes through one call of g."""
     # Whoever differentiates the result by x or by parameters needs a graph; a copy of x stands for

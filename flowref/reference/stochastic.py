@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from flowref.reference.kernel import Draw, Kernel, Noise, taken
+from flowref.reference.recording import differentiates
 
 Energy = Callable[[Tensor], Tensor]
 
@@ -128,6 +129,7 @@ def energy_of(energy: Energy, x: Tensor) -> Tensor:
     return value
 
 
+@differentiates
 def gradient(energy: Energy, x: Tensor) -> Tensor:
     """The gradient of the energy at each row, with a graph where one is recorded."""
     kept = torch.is_grad_enabled()

@@ -85,3 +85,45 @@ def test_draws_under_one_seed_are_no_difference(law: str) -> None:
 def test_that_a_kernel_draws_accuses_nobody(law: str) -> None:
     """Laws by which maps draw nothing are not about it."""
     assert check(Kept(), law, QUICK).status is Status.NOT_APPLICABLE
+
+
+class Drifting(nn.Module):
+    """A step down the slope of an energy, with noise; the slope is taken within the call."""
+
+    stochastic_forward = stochastic_inverse = True
+    bijective, event_shape = False, (2,)
+
+    def __init__(self, leaves: bool) -> None:
+        super().__init__()
+        self.leaves = leaves
+        self.scale = nn.Parameter(torch.ones(2))
+
+    def slope(self, x: Any) -> Any:
+        """Of the energy; zero where it is taken for a constant."""
+        with torch.inference_mode(torch.is_inference_mode_enabled() and not self.leaves):
+            kept = torch.is_grad_enabled() and not x.is_inference()
+            with torch.enable_grad():
+                point = x if x.requires_grad and kept else x.detach().clone().requires_grad_()
+                energy = (self.scale * point.cosh()).sum()
+                if not energy.requires_grad:
+                    return torch.zeros_like(x)
+                (slope,) = torch.autograd.grad(energy, point, create_graph=kept)
+        return slope
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """A step, and half the difference of the squares of its noise and of that of the way back."""
+        eta = torch.randn_like(x)
+        y = x - 0.05 * self.slope(x) + math.sqrt(0.1) * eta
+        back = math.sqrt(0.025) * (self.slope(x) + self.slope(y)) - eta
+        return y, 0.5 * (eta.square() - back.square()).sum(1)
+
+    def inverse(self, z: Any) -> tuple[Any, Any]:
+        """The same chain."""
+        return self(z)  # type: ignore[no-any-return]  # what forward gives
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_slope_that_vanishes_in_inference_mode_is_seen(leaves: bool) -> None:
+    """What `torch.enable_grad` records there is nothing; who leaves the mode has slopes."""
+    verdict = check(Drifting(leaves), "mode/grad-modes-agree", QUICK)
+    assert verdict.status is (Status.HOLDS if leaves else Status.VIOLATED), verdict.reason

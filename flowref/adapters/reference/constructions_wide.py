@@ -1,16 +1,23 @@
 """Constructions of the reference layers beyond Real NVP: splines, autoregressive and residual flows,
-convolutions with a receptive field. Continuous flows are left out: all laws on one take minutes.
+convolutions with a receptive field, continuous flows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flowref.adapters.reference.constructions import FEATURES, PIXELS, Construction, _plain
 
+if TYPE_CHECKING:
+    from flowref.reference.continuous import Trace
+
 BINS = 4
+# What continuous flows are solved to, from 0 to which time, and by how many steps at most: a law makes
+# hundreds of calls.
+SOLVED, TIME, MOST = 1e-6, 0.1, 128
+PLANE = (2,)
 SPLINE, BOX = {"bins": BINS}, {"bins": BINS, "tails": None}
 PLAIN: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], tuple[int, ...]]] = {
     "Spline": ("Spline", (FEATURES,), SPLINE, FEATURES),
@@ -37,6 +44,9 @@ def bijections() -> Mapping[str, Construction]:
     table["Residual"] = partial(_residual, None), FEATURES
     table["Residual[series]"] = partial(_residual, "PowerSeries"), FEATURES
     table["Residual[roulette]"] = partial(_residual, "Roulette"), FEATURES
+    table["CNF"] = partial(_continuous, "exact"), PLANE
+    table["CNF[hutchinson]"] = partial(_continuous, "hutchinson"), PLANE
+    table["OTFlow"] = _optimal_transport, PLANE
     table["Chain[wide]"] = _chain, FEATURES
     return table
 
@@ -66,6 +76,18 @@ def _residual(log_det: str | None) -> Any:
     options = {"PowerSeries": (4, 1), "Roulette": (0.5, 2, 1)}
     told = None if log_det is None else getattr(reference, log_det)(*options[log_det])
     return reference.Residual(reference.Contraction(4, (8,), 0.6), log_det=told)
+
+
+def _continuous(trace: Trace) -> Any:
+    from flowref.reference import CNF, TimedMLP
+
+    return CNF(TimedMLP(2, (6,)), TIME, trace, SOLVED, MOST)
+
+
+def _optimal_transport() -> Any:
+    from flowref.reference import OTFlow, Potential
+
+    return OTFlow(Potential(2, 4), TIME, SOLVED, MOST)
 
 
 def _chain() -> Any:

@@ -16,6 +16,7 @@ from flowref.laws.common.outcomes import (
 )
 from flowref.laws.common.probes import (
     BATCHED,
+    KERNELS,
     MAPS,
     POINTWISE,
     WITH_KERNELS,
@@ -39,7 +40,7 @@ from flowref.model.steps import Eval, Modes, State, Train
 ALONE, TWICE, MANY = 2, 4, 32
 # Results that are further apart than by rounding: it is asked whether they are random.
 APART = 1e-9
-POINTED = (*POINTWISE, *BATCHED)
+POINTED = (*POINTWISE, *BATCHED, *KERNELS)
 MANNERS: tuple[How, ...] = ("no_grad", "inference_mode", "checkpoint")
 
 
@@ -89,10 +90,11 @@ def protocol(flow: Living, batch: Batch) -> Residual:
     applies=not_estimator,
     source="a module's mode is its .training flag, and whether a graph is recorded is no part of it",
     pointwise=True,
+    version=2,
 )
 def grad_modes_agree(flow: Flow, batch: Batch) -> Residual:
     """In eval mode, values and log-dets are the same with gradients, without, in inference mode and
-    checkpointed.
+    checkpointed: also those of layers that draw, under one seed.
     """
 
     def outcomes(probe: Probe) -> Outcomes:
