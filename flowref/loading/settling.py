@@ -289,6 +289,7 @@ def with_context(
     """
     from flowref.adapters.user import contexts
     from flowref.adapters.user.conventions.directions import GIVEN_ONES
+    from flowref.adapters.user.conventions.labels import CLASSES
 
     name = contexts.wanted(obj, dialect, chosen)
     if not name:
@@ -304,6 +305,13 @@ def with_context(
             raise
         except TargetError as error:
             refused = error
+        numbers = isinstance(refused, contexts.RunningLogDet) or instance.backend.name != "torch"
+        count, event = (0, facts.event_shape) if numbers else contexts.classes(*asked)
+        if count:
+            promises = {**facts.promises, "labels": True}
+            found = replace(facts, event_shape=event, context_shape=(1,), promises=promises)
+            which = f"labels 0 to {count - 1}" if count > 1 else "the label 0"
+            return found, {**chosen, CLASSES: str(count)}, (f"{name}: {which}",)
     bound = contexts.bind(*asked)
     if not bound:
         raise refused or TargetError(f"it asks for {name} besides points: give its ?event=")

@@ -8,6 +8,7 @@ import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from flowref.adapters.user import probing
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.directions import GIVEN_ONES, Chosen, Way, forward_way
+from flowref.adapters.user.conventions.labels import CLASSES, ENOUGH, MOST
 from flowref.adapters.user.conventions.names import (
     CONTEXTS,
     INDEXED,
@@ -35,6 +37,10 @@ ANY = (None, 3, 5)
 MASKS = ("each position", "each position, last", "each place", "each entry")
 # Features and sizes that are tried together, where the event shape is unknown as well.
 EVENTS, PAIRED = (2, 3, 4, 1, 5, 6, 8), (2, 3, 4, 1, 5, 6, 8, 10)
+
+
+class RunningLogDet(TargetError):
+    """What is asked for besides points is a running log-det."""
 
 
 def wanted(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
@@ -137,7 +143,7 @@ def infer(
         try:
             fits = _fits(obj, dialect, backend, dtype, tried, chosen)
         except _Running:
-            raise TargetError(
+            raise RunningLogDet(
                 f"it adds its log-det to {name}, or takes it from that: say ?running=add or "
                 "?running=subtract"
             ) from None
@@ -171,6 +177,53 @@ def infer(
         f"taken{why}. If it is a context, say ?context=2 (and ?event=); if it is a mask, a label or "
         "anything else, name a factory that returns the object with it bound"
     )
+
+
+def classes(
+    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
+) -> tuple[int, Shape]:
+    """How many classes there are, of a flow that takes whole numbers (B,) as ``name`` and no other
+    contexts, and its event shape; 0 where it takes none. What returns a value alone is left out: a layer that
+    normalizes by classes is judged with one of them.
+    """
+    events: list[Shape] = [facts.event_shape]
+    if not facts.event_shape:
+        likely = probing.shapes(obj, backend.state_shapes(obj))
+        events = list(dict.fromkeys([*((size,) for size in EVENTS), *likely]))
+    if INDEXED.search(plain(name)):  # lengths of sequences are no classes
+        events = []
+    for event in events:
+        x = draw(facts.domain, (probing.ROWS, *event), np.random.default_rng(0))
+        if len(x.shape) < 2:
+            continue
+        taken = partial(_takes, obj, dialect, backend.tensor(x, dtype), facts, chosen)
+        if not taken(0):
+            continue
+        low, high = 0, 1
+        while high < MOST and taken(high):
+            low, high = high, 2 * high
+        if high >= MOST:
+            return ENOUGH, event
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if taken(middle) else (low, middle)
+        return high, event
+    return 0, facts.event_shape
+
+
+def _takes(obj: Any, dialect: Dialect, x: Any, facts: Facts, chosen: Chosen, label: int) -> bool:
+    """Whether every call of a flow takes one label for all points."""
+    context = x.new_full((len(x), 1), float(label))
+    given = {**chosen, CLASSES: str(label + 1)}
+    try:
+        if not probing.fits(obj, dialect, x, context, facts, given):
+            return False
+        settled = probing.settle(obj, dialect, x, context, facts, given).dialect
+        if settled.inverse is not None or settled.log_prob is not None:
+            return True
+        return settled.forward is not None and settled.forward(obj, x, context)[1] is not None
+    except Exception:  # it takes no such label
+        return False
 
 
 def bind(
