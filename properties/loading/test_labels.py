@@ -10,7 +10,7 @@ from torch import nn
 
 from flowref.checking import check
 from flowref.loading import recipe_of
-from flowref.model import Status
+from flowref.model import SpecError, Status
 from flowref.registry import parse_target
 
 
@@ -86,6 +86,44 @@ class Stacked(nn.Module):
         return z
 
 
+class ByClassOrNone(ByClass):
+    """The same, where the class may be unknown."""
+
+    def log_prob(self, x: Any, y: Any = None) -> Any:
+        """The density of each point, of class 0 where none is given."""
+        return super().log_prob(x, torch.zeros(len(x), dtype=torch.long) if y is None else y)
+
+    def sample(self, n: int, y: Any = None) -> Any:
+        """A point for each label, or so many."""
+        return super().sample(n, torch.zeros(n, dtype=torch.long) if y is None else y)
+
+
+class MapByClassOrNone(MapByClass):
+    """A map whose label may be unknown."""
+
+    def forward(self, x: Any, label: Any = None) -> Any:
+        """Data to latents."""
+        return super().forward(x, torch.zeros(len(x), dtype=torch.long) if label is None else label)
+
+    def inverse(self, z: Any, label: Any = None) -> Any:
+        """Latents to data."""
+        return super().inverse(z, torch.zeros(len(z), dtype=torch.long) if label is None else label)
+
+
+class Unlabeled(nn.Module):
+    """A scaling by nobody's class."""
+
+    event_shape = (2,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logs = nn.Parameter(torch.ones(2))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return x * self.logs.exp(), self.logs.sum().expand(len(x))
+
+
 class ByLength(nn.Module):
     """Scales the entries before a length, which is no class."""
 
@@ -138,3 +176,26 @@ def test_lengths_are_no_labels() -> None:
     """What is masked beyond a length is no bijection, and nobody is accused of that."""
     with pytest.raises(Exception, match="lengths"):
         recipe_of(parse_target(f"{__file__}:ByLength"))
+
+
+@pytest.mark.parametrize(
+    ("name", "slip", "law"),
+    [
+        ("ByClassOrNone", "sampler", "density/samples-consistent"),
+        ("MapByClassOrNone", "inverse", "bijection/inverse-roundtrip"),
+    ],
+)
+def test_labels_that_may_be_none_are_said_and_can_be_judged(name: str, slip: str, law: str) -> None:
+    """By default they are not given, which the line says with the option that gives them."""
+    hints = recipe_of(parse_target(f"{__file__}:{name}")).recognized.hints
+    assert any("say ?context=labels" in hint for hint in hints)
+    assert check(f"{__file__}:{name}?slip={slip}", law).status is Status.HOLDS
+    assert check(f"{__file__}:{name}?context=labels", law).status is Status.HOLDS
+    slipped = check(f"{__file__}:{name}?context=labels&slip={slip}", law)
+    assert slipped.status is Status.VIOLATED
+
+
+def test_labels_that_nothing_takes_are_no_option() -> None:
+    """What asks for none cannot be told that it does."""
+    with pytest.raises(SpecError, match="no call takes whole numbers"):
+        recipe_of(parse_target(f"{__file__}:Unlabeled?context=labels"))

@@ -13,6 +13,8 @@ from flowref.model import Dialect
 
 # Names how many classes there are, among the choices of a target.
 CLASSES = "classes"
+# The value of ?context= that says that it is one.
+GIVEN_LABELS = "labels"
 # Where so many are taken it is no index; then this many are drawn.
 MOST, ENOUGH = 4096, 10
 # Calls that take a context last.
