@@ -26,7 +26,7 @@ class Tally:
     nothing further could be measured; ``moved``: by how much the weights of this batch are, and
     ``as_given``: the reasons of those that are not; ``held_moved``: whether points were judged at
     weights that were moved; ``held_given`` and ``undecided_given``: how many were, and how many could
-    not be, at those that are not.
+    not be, at those that are not, where ``lacking_given`` says that an ability is missing.
     """
 
     batches: int = 0
@@ -45,6 +45,7 @@ class Tally:
     held_moved: bool = False
     held_given: int = 0
     undecided_given: int = 0
+    lacking_given: bool = False
 
     def drawn(self, scale: float) -> None:
         """Count a batch, drawn at weights that were moved so far."""
@@ -72,6 +73,7 @@ class Tally:
         """
         waits = reason.waits is not False
         self.unsupported.append(Silence(str(reason), waits, reason.remedy))
+        self.lacking_given |= not self.moved
 
     def dropped(self, count: int) -> None:
         """Count points about which the law says nothing."""
@@ -119,6 +121,15 @@ class Tally:
         )
 
     @property
+    def lacks(self) -> bool:
+        """Whether an ability is missing and nothing else can be said: weights that are moved far enough
+        leave no number, so that nobody gets to ask for it there.
+        """
+        elsewhere = self.lacking_given and not self.undecided_given
+        undecided = self.points[UNDECIDED] and not elsewhere
+        return bool(self.unsupported) and not self.points[HELD] and not undecided
+
+    @property
     def main_reason(self) -> str:
         """Why most of the undecided points are undecided; of two, what is so at the weights as given."""
         return max(
@@ -140,7 +151,7 @@ def conclude(name: str, law: Law, tally: Tally, declared: bool) -> Verdict:
         return Verdict(name, law.id, Status.HOLDS, reason, counts, tally.closest)
     if tally.stopped:
         return Verdict(name, law.id, Status.INCONCLUSIVE, tally.stopped, counts, tally.closest)
-    if tally.unsupported and not counts.held and not counts.undecided:
+    if tally.lacks:
         return replace(silent(name, law, tally.unsupported[0]), counts=counts)
     reason = _nothing_decided(tally, declared)
     return Verdict(name, law.id, Status.INCONCLUSIVE, reason, counts, tally.closest)

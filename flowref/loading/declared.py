@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from flowref import registry
+from flowref.adapters.user.conventions.labels import GIVEN_LABELS
 from flowref.loading.factory import attributes
 from flowref.loading.instance import Instance
 from flowref.loading.options import COUPLINGS, kinds, preprocessing_of, shape_of
@@ -94,7 +95,7 @@ def stated(facts: Facts, options: Mapping[str, str], name: str) -> Facts:
     found: dict[str, Any] = {}
     for option, field in STATES.items():
         text = options.get(option)
-        if text is None or (option == "context" and text == "0"):
+        if text is None or (option == "context" and text in ("0", GIVEN_LABELS)):
             continue
         if option in ("event", "latent", "context"):
             found[field] = shape_of(text, option)

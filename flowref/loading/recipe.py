@@ -12,6 +12,7 @@ from typing import Any
 
 from flowref import backends
 from flowref.adapters.user.adapter import part_of
+from flowref.adapters.user.conventions.labels import classes_of
 from flowref.adapters.user.probing import columns
 from flowref.backends import Backend, Wish
 from flowref.loading.declared import Declared, declare
@@ -71,7 +72,9 @@ class Recipe:
     def resolve(self) -> Callable[[Any], Dialect | None]:
         """The dialect of a part of a composite, or None."""
         if self.adapter.name == USER:
-            return functools.partial(part_of, column=columns(self.dialect))
+            return functools.partial(
+                part_of, column=columns(self.dialect), classes=classes_of(self.dialect)
+            )
         return self.adapter.recognizes
 
     @property

@@ -17,6 +17,7 @@ from flowref.adapters.user.conventions.directions import BATCH_AXIS
 from flowref.adapters.user.conventions.estimating import MORE as UNBIASED
 from flowref.adapters.user.conventions.estimating import WORDS as ESTIMATED
 from flowref.adapters.user.conventions.estimating import beside_nothing, estimated
+from flowref.adapters.user.conventions.labels import CLASSES, GIVEN_LABELS
 from flowref.adapters.user.conventions.names import SYNCS
 from flowref.adapters.user.conventions.series import series_of
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
@@ -39,6 +40,7 @@ from flowref.model import (
     Facts,
     Normalizer,
     Shape,
+    SpecError,
     Target,
     TargetError,
     draw,
@@ -79,8 +81,9 @@ def settled(
         if not facts.event_shape and facts.domain.coordinates:
             facts = replace(facts, event_shape=(len(facts.domain.coordinates),))
         said: tuple[str, ...] = ()
-        if facts.context_shape is None and "context" not in options:
-            facts, chosen, said = with_context(instance, obj, dialect, facts, chosen)
+        if facts.context_shape is None and options.get("context", GIVEN_LABELS) == GIVEN_LABELS:
+            told = "context" in options
+            facts, chosen, said = with_context(instance, obj, dialect, facts, chosen, told)
         one_way = facts.context_shape is None and dialect.forward is not None
         if one_way and batch_last(
             resting(instance), backend, instance.dtype, facts.event_shape, chosen
@@ -281,20 +284,35 @@ def initialized_back(instance: Instance, spoken: Settled, context: Any) -> bool:
 
 
 def with_context(
-    instance: Instance, obj: Any, dialect: Dialect, facts: Facts, chosen: dict[str, str]
+    instance: Instance,
+    obj: Any,
+    dialect: Dialect,
+    facts: Facts,
+    chosen: dict[str, str],
+    told: bool = False,
 ) -> tuple[Facts, dict[str, str], tuple[str, ...]]:
     """Facts with the shape of a context that the object cannot be called without, or choices with
     what it is given in the place of a mask or a label, and what is said of that; as they were where
-    it asks for nothing.
+    it asks for nothing. ``told``: labels were declared, which may be None by default.
     """
     from flowref.adapters.user import contexts
     from flowref.adapters.user.conventions.directions import GIVEN_ONES
 
     name = contexts.wanted(obj, dialect, chosen)
-    if not name:
+    if told:
+        name = name or contexts.optional(obj, dialect, chosen)
+    if not name and not told:
         return facts, chosen, ()
     asked = obj, dialect, instance.backend, instance.dtype, facts, chosen, name
     bound, refused = "", None
+    if told:
+        known = name and instance.backend.name == "torch"
+        count, event = contexts.classes(*asked) if known else (0, ())
+        if not count:
+            raise SpecError(
+                "context was given as labels, and no call takes whole numbers, one a point"
+            )
+        return with_classes(facts, chosen, name, count, event)
     if not contexts.is_mask(name):
         try:
             found = contexts.infer(*asked)
@@ -304,12 +322,26 @@ def with_context(
             raise
         except TargetError as error:
             refused = error
+        numbers = isinstance(refused, contexts.RunningLogDet) or instance.backend.name != "torch"
+        count, event = (0, facts.event_shape) if numbers else contexts.classes(*asked)
+        if count:
+            return with_classes(facts, chosen, name, count, event)
     bound = contexts.bind(*asked)
     if not bound:
         raise refused or TargetError(f"it asks for {name} besides points: give its ?event=")
     kind = bound.partition("=")[2]
     given = {"none": "None", "label": "1 for all points"}.get(kind, f"ones for {kind}")
     return facts, {**chosen, GIVEN_ONES: bound}, (f"{name}: {given}",)
+
+
+def with_classes(
+    facts: Facts, chosen: dict[str, str], name: str, count: int, event: Shape
+) -> tuple[Facts, dict[str, str], tuple[str, ...]]:
+    """Facts and choices of a flow that takes labels of so many classes, and what is said of that."""
+    promises = {**facts.promises, "labels": True}
+    found = replace(facts, event_shape=event, context_shape=(1,), promises=promises)
+    which = f"labels 0 to {count - 1}" if count > 1 else "the label 0"
+    return found, {**chosen, CLASSES: str(count)}, (f"{name}: {which}",)
 
 
 def _inferred(

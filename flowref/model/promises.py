@@ -166,6 +166,7 @@ PROMISES: Mapping[str, Promise] = _table(
     Promise("fixed", FLAG, "its parameters are never moved", by=ADAPTERS),
     Promise("batch-statistics", FLAG, "rows meet in the statistics of a batch", by=ADAPTERS),
     Promise("narrow-log-det", FLAG, "its log-dets are added up in the default dtype", by=ADAPTERS),
+    Promise("labels", FLAG, "its contexts stand for labels of classes", by=ADAPTERS),
     Promise("batch-sum", FLAG, "its log-density is one number for a batch, asked of point by point", by=ADAPTERS),
     Promise("held", FLAG, "one random state returns the same estimate", by=ADAPTERS),
     Promise("drawn", FLAG, "its estimate is another in another random state", by=ADAPTERS),

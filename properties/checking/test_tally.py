@@ -166,3 +166,16 @@ def test_moved_weights_of_which_nothing_is_known_are_told_apart(
         tally.drawn(scale)
         tally.judged(judgement(outcome))
     assert tally.only_as_given is expected
+
+
+@pytest.mark.parametrize(("scale", "status"), [(0.3, "NOT_APPLICABLE"), (0.0, "INCONCLUSIVE")])
+def test_what_is_missing_is_missing_where_no_number_is_left(scale: float, status: str) -> None:
+    """An ability that is missing at the weights as given silences the law, though points at moved weights
+    could not be measured so far as to ask for it; of undecided points at the weights as given, these count.
+    """
+    tally = Tally()
+    tally.drawn(scale)
+    tally.undecided("no image is finite", 3)
+    tally.drawn(0.0)
+    tally.refused(Unsupported("no log-det was found"))
+    assert conclude("a flow", STANDIN.law, tally, True).status is Status[status]

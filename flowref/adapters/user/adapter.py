@@ -17,6 +17,7 @@ from typing import Any
 from flowref.adapters.user import calls, contributions
 from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.directions import Chosen, Way, forward_way, inverse_ways
+from flowref.adapters.user.conventions.labels import with_labels
 from flowref.adapters.user.conventions.samples import sampler
 from flowref.adapters.user.facts import describe
 from flowref.model import Adapter, Dialect, SpecError, nearest
@@ -42,9 +43,12 @@ def recognizes(obj: Any) -> Dialect | None:
     return dialect_of(obj, {})
 
 
-def part_of(obj: Any, column: bool) -> Dialect | None:
-    """The dialect of a part of a composite; ``column``: whether running log-dets are columns."""
-    return dialect_of(obj, {}, column)
+def part_of(obj: Any, column: bool, classes: int = 0) -> Dialect | None:
+    """The dialect of a part of a composite; ``column``: whether running log-dets are columns; ``classes``:
+    of how many contexts stand for labels, if the whole takes these.
+    """
+    dialect = dialect_of(obj, {}, column)
+    return with_labels(dialect, classes) if dialect is not None and classes else dialect
 
 
 def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None:

@@ -8,6 +8,7 @@ import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -15,7 +16,8 @@ import numpy as np
 
 from flowref.adapters.user import probing
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.directions import GIVEN_ONES, Chosen, Way, forward_way
+from flowref.adapters.user.conventions.directions import GIVEN_ONES, Chosen, forward_way
+from flowref.adapters.user.conventions.labels import CLASSES, ENOUGH, GIVEN_LABELS, MOST
 from flowref.adapters.user.conventions.names import (
     CONTEXTS,
     INDEXED,
@@ -37,6 +39,10 @@ MASKS = ("each position", "each position, last", "each place", "each entry")
 EVENTS, PAIRED = (2, 3, 4, 1, 5, 6, 8), (2, 3, 4, 1, 5, 6, 8, 10)
 
 
+class RunningLogDet(TargetError):
+    """What is asked for besides points is a running log-det."""
+
+
 def wanted(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
     """The argument besides points that the map, or the log-density, cannot do without; empty where
     there is none.
@@ -56,33 +62,52 @@ def wanted(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
     return names[1] if len(names) == 2 and not sign_of(names[1]) else ""
 
 
+def optional(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
+    """The argument besides points that is None by default, of the map or else of the log-density; empty
+    where there is none.
+    """
+    way = forward_way(obj, chosen) if dialect.forward is not None else None
+    if dialect.forward is not None and (way is None or way.form != "plain"):
+        return ""
+    method = (way.method or "forward") if way is not None else "log_prob"
+    given = signatures.parameters(obj, method)[1:2] if hasattr(obj, method) else []
+    if not given or given[0].default is not None:
+        return ""
+    return str(given[0].name) if plain(given[0].name) in OPTIONAL | LABELS else ""
+
+
 def unheard(
     obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
 ) -> str:
     """What to say of a context that is None by default, and so was not judged: where one shape
-    alone fits it; empty otherwise.
+    alone fits it, or labels do; empty otherwise.
     """
-    way = forward_way(obj, chosen) if dialect.forward is not None else None
-    if way is None or way.form != "plain" or facts.context_shape is not None:
+    name = optional(obj, dialect, chosen) if facts.context_shape is None else ""
+    if not name:
         return ""
-    given = signatures.parameters(obj, way.method or "forward")[1:2]
-    if not given or given[0].default is not None or plain(given[0].name) not in OPTIONAL:
-        return ""
-    name = given[0].name
+    asked = dialect, backend, dtype, facts, chosen, name
     try:
-        if _ignored(copy.deepcopy(obj), way, backend, dtype, facts):
+        if _ignored(copy.deepcopy(obj), *asked[:-1]):
             return ""
-        found = infer(copy.deepcopy(obj), dialect, backend, dtype, facts, chosen, name)
-    except Exception:  # it takes none, or any, and then does nothing with it
+        found = infer(copy.deepcopy(obj), *asked)
+        option = ",".join(map(str, found.context_shape or ()))
+    except Ambiguous:
         return ""
-    option = ",".join(map(str, found.context_shape or ()))
+    except Exception:  # it takes no numbers, or any, and then does nothing with them
+        if backend.name != "torch" or not classes(copy.deepcopy(obj), *asked)[0]:
+            return ""
+        option = GIVEN_LABELS
     return f"judged without {name}, which is None by default: say ?context={option} to judge it"
 
 
-def _ignored(obj: Any, way: Way, backend: Any, dtype: str, facts: Facts) -> bool:
+def _ignored(
+    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
+) -> bool:
     """Whether a call gives the same whatever it is given besides points: what takes all shapes is
     not asked about each.
     """
+    way = forward_way(obj, chosen) if dialect.forward is not None else None
+    ask: Any = dialect.log_prob if way is None else way.ask
     rng = np.random.default_rng(0)
     x = backend.tensor(draw(facts.domain, (probing.ROWS, *facts.event_shape), rng), dtype)
     outs = []
@@ -90,7 +115,7 @@ def _ignored(obj: Any, way: Way, backend: Any, dtype: str, facts: Facts) -> bool
         for size in ANY:
             context = None if size is None else rng.standard_normal((probing.ROWS, size))
             given = None if context is None else backend.tensor(context, dtype)
-            out = way.ask(obj, x + 0.0, given)
+            out = ask(obj, x + 0.0, given)
             outs.append(out if isinstance(out, (tuple, list)) else (out,))
         return all(_same(outs[0], other) for other in outs[1:])
     except Exception:  # it refuses some, or returns other things than arrays
@@ -137,7 +162,7 @@ def infer(
         try:
             fits = _fits(obj, dialect, backend, dtype, tried, chosen)
         except _Running:
-            raise TargetError(
+            raise RunningLogDet(
                 f"it adds its log-det to {name}, or takes it from that: say ?running=add or "
                 "?running=subtract"
             ) from None
@@ -171,6 +196,53 @@ def infer(
         f"taken{why}. If it is a context, say ?context=2 (and ?event=); if it is a mask, a label or "
         "anything else, name a factory that returns the object with it bound"
     )
+
+
+def classes(
+    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
+) -> tuple[int, Shape]:
+    """How many classes there are, of a flow that takes whole numbers (B,) as ``name`` and no other
+    contexts, and its event shape; 0 where it takes none. What returns a value alone is left out: a layer that
+    normalizes by classes is judged with one of them.
+    """
+    events: list[Shape] = [facts.event_shape]
+    if not facts.event_shape:
+        likely = probing.shapes(obj, backend.state_shapes(obj))
+        events = list(dict.fromkeys([*((size,) for size in EVENTS), *likely]))
+    if INDEXED.search(plain(name)):  # lengths of sequences are no classes
+        events = []
+    for event in events:
+        x = draw(facts.domain, (probing.ROWS, *event), np.random.default_rng(0))
+        if len(x.shape) < 2:
+            continue
+        taken = partial(_takes, obj, dialect, backend.tensor(x, dtype), facts, chosen)
+        if not taken(0):
+            continue
+        low, high = 0, 1
+        while high < MOST and taken(high):
+            low, high = high, 2 * high
+        if high >= MOST:
+            return ENOUGH, event
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if taken(middle) else (low, middle)
+        return high, event
+    return 0, facts.event_shape
+
+
+def _takes(obj: Any, dialect: Dialect, x: Any, facts: Facts, chosen: Chosen, label: int) -> bool:
+    """Whether every call of a flow takes one label for all points."""
+    context = x.new_full((len(x), 1), float(label))
+    given = {**chosen, CLASSES: str(label + 1)}
+    try:
+        if not probing.fits(obj, dialect, x, context, facts, given):
+            return False
+        settled = probing.settle(obj, dialect, x, context, facts, given).dialect
+        if settled.inverse is not None or settled.log_prob is not None:
+            return True
+        return settled.forward is not None and settled.forward(obj, x, context)[1] is not None
+    except Exception:  # it takes no such label
+        return False
 
 
 def bind(

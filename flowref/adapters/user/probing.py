@@ -17,6 +17,7 @@ from flowref.adapters.user.conventions.arrays import computes_in_arrays, through
 from flowref.adapters.user.conventions.asking import log_prob_column
 from flowref.adapters.user.conventions.directions import Chosen
 from flowref.adapters.user.conventions.encoding import encodes, map_beside
+from flowref.adapters.user.conventions.labels import CLASSES, labels_of, with_labels
 from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.onward import onward_of
 from flowref.adapters.user.conventions.samples import sampler, settle_beside, settle_sample
@@ -76,6 +77,11 @@ def settle(
     """How an object speaks, as far as calls show it. ``shaped``: its map is known to take points of
     this shape, so that a log-density that raises is broken.
     """
+    if (count := chosen.get(CLASSES)) and context is not None:
+        rest = {name: value for name, value in chosen.items() if name != CLASSES}
+        labels = labels_of(context, int(count))
+        settled = settle(obj, dialect, x, labels, facts, rest, shaped)
+        return replace(settled, dialect=with_labels(settled.dialect, int(count)))
     if dialect.forward is None and "forward" not in chosen:
         dialect, chosen = _mapping(obj, dialect, x, context, chosen)
     settled = Settled(dialect)
@@ -173,7 +179,9 @@ def _settle_map(
 
 def columns(dialect: Dialect) -> bool:
     """Whether a dialect has running log-dets that are columns."""
-    return bool(getattr(dialect.forward, "keywords", {}).get("column"))
+    keywords = getattr(dialect.forward, "keywords", {})
+    inner = getattr(keywords.get("call"), "keywords", {})
+    return bool(keywords.get("column") or inner.get("column"))
 
 
 def _made_of(obj: Any, settled: Settled, x: Any, context: Any) -> bool:

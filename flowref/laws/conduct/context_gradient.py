@@ -33,10 +33,10 @@ def call_of(flow: Flow) -> str:
     return next(name for name in names if name in flow.calls)
 
 
-@requires("it takes no context")
+@requires("it takes no context of real numbers")
 def conditional(flow: Flow) -> bool:
-    """It is conditional."""
-    return flow.context_shape is not None and flow.context_shape != ()
+    """It is conditional, and not on labels, which have no gradients."""
+    return bool(flow.context_shape) and not flow.promises.get("labels")
 
 
 @law(

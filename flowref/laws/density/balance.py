@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flowref.laws.common.requirements import exact_density, exact_log_det, repeatable
+from flowref.laws.density.bent import bent
 from flowref.laws.density.consistency import LACKING, critical, full_dimensional, lacking
 from flowref.laws.density.draws import (
     FEWEST,
@@ -315,7 +316,7 @@ def _slope(gap: Array, forth: Array, back: Array, step: float) -> float:
 
 @law(
     "sampling/overlap",
-    version=2,
+    version=3,
     points="data",
     picture=samples_beside,
     tolerance=STATISTICAL,
@@ -330,17 +331,21 @@ def overlap(flow: SampledDensity, batch: Batch) -> Residual:
     the same seen from samples and from $r$,
     $E_{sample} \min(1, r/p) = E_r \min(1, p/r) = \int \min(p, r)\,dx$.
 
-    $r$ fits the samples. Two stages at level 1e-3 each. With probability 0.99 it sees a constant of
+    $r$ fits the samples; where it does not overlap $p$ enough, each entry is bent by its own quantiles.
+    Two stages at level 1e-3 each. With probability 0.99 it sees a constant of
     0.02 that is missing from the log-density of a nearly normal distribution.
     """
-    worst, sides, seen = 0.0, (0.0, 0.0), math.nan
+    worst, sides, seen, bending = 0.0, (0.0, 0.0), math.nan, False
     for stage in range(2):
         count = _number(flow, OVERLAPPING) * (MORE if stage else 1)
         seed = batch.seed + 1000 * stage
-        theirs, own, slack = _overlaps(flow, count, seed)
-        sides = float(theirs.mean()), float(own.mean())
-        if max(sides) < OVERLAP:
+        found = None if bending else _overlaps(flow, count, seed)
+        if found is None:
+            found, bending = _overlaps(flow, count, seed, bending=True), True
+        if found is None:
             raise Undecidable(APART)
+        theirs, own, slack = found
+        sides = float(theirs.mean()), float(own.mean())
         # Terms are at most one, so that what no sample has met adds no more than this.
         error = math.sqrt((theirs.var() + own.var() + UNMET / count) / count)
         gap = abs(sides[0] - sides[1]) - NEGLIGIBLE
@@ -358,23 +363,36 @@ def overlap(flow: SampledDensity, batch: Batch) -> Residual:
 
 
 def _overlaps(
-    flow: SampledDensity, count: int, seed: int
-) -> tuple[Array, Array, Callable[[], float]]:
+    flow: SampledDensity, count: int, seed: int, bending: bool = False
+) -> tuple[Array, Array, Callable[[], float]] | None:
     """min(1, r/p) at samples, and min(1, p/r) at points drawn from r; by how much rounding may move
-    the difference of their means.
+    the difference of their means. None where both are too small. ``bending``: r is normal in
+    coordinates that are bent.
     """
-    within = frame(flow, seed + 1, max(count, FEWEST))
+    most = max(count, FEWEST)
+    within = frame(flow, seed + 1, most)
+    bend = bent(flow, seed + 1, most) if bending else None
     draws = drawn(flow, count, seed)
     usable = within.holds(draws.flat)
     y = np.random.default_rng(seed).standard_normal(draws.flat.shape)
+    points = within.outward(y) if bend is None else bend.outward(y)
+
+    def log_r(flat: Array) -> Array:
+        if bend is None:
+            return _normal(within.inward(flat)) - within.log_volume
+        at, log_det = bend.inward(flat)
+        return _normal(at) + log_det
+
     with np.errstate(invalid="ignore"):
-        known = np.where(usable, _normal(within.inward(draws.flat)) - within.log_volume, -np.inf)
-    points = within.outward(y)
-    if max(usable.mean(), within.holds(points).mean()) < OVERLAP:  # nor do terms come to more
-        raise Undecidable(APART)
+        known = np.where(usable, log_r(draws.flat), -np.inf)
+        drawn_r = _normal(y) - within.log_volume if bend is None else log_r(points)
+    lying = [usable.mean(), within.holds(points).mean()]
+    # Terms come to no more than these; bent to the samples, points leave their box as seldom as can be.
+    if max(lying[: 1 if bending else 2]) < OVERLAP:
+        return None
     here = at_samples(flow, draws)
     there = elsewhere(flow, points, draws.context, within=within)
-    theirs, own = np.minimum(known - here, 0.0), there - _normal(y) + within.log_volume
+    theirs, own = np.minimum(known - here, 0.0), there - drawn_r
     if np.isnan(theirs).mean() > LOST:
         raise Undecidable("the log-density of its samples is not a number")
 
@@ -384,8 +402,10 @@ def _overlaps(
         )
         return mine + unsettled(flow, points, draws.context, there, within)
 
-    terms = np.nan_to_num(theirs, nan=-np.inf), np.minimum(own, 0.0)
-    return np.exp(terms[0]), np.exp(terms[1]), slack
+    terms = np.exp(np.nan_to_num(theirs, nan=-np.inf)), np.exp(np.minimum(own, 0.0))
+    if max(float(terms[0].mean()), float(terms[1].mean())) < OVERLAP:
+        return None
+    return *terms, slack
 
 
 def _rows(context: Array | None, chosen: Array) -> Array | None:

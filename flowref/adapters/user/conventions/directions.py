@@ -286,7 +286,11 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
         _running(obj, Way(method, words=f"inverse: {method}()"), method, chosen)
         for method in METHODS
         if signatures.own(obj, method)
-        and (len(_asked(obj, method, chosen)) == 1 or signatures.alike(obj, method))
+        and (
+            len(_asked(obj, method, chosen)) == 1
+            or signatures.alike(obj, method)
+            or _asked(obj, method, chosen)[1:] == _asked(obj, named, chosen)[1:]
+        )
     ]
     if not ways and (timely := _back_in_time(obj, forward)) is not None:
         ways.append(timely)

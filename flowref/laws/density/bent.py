@@ -1,0 +1,80 @@
+"""Coordinates in which samples of any marginals are about standard normal: each entry is bent by its own
+quantiles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from flowref.laws.density.draws import CORRELATED, FLAT, SampledDensity, drawn, pilot
+from flowref.model import Array, Undecidable
+
+# Scores of a standard normal variable at which quantiles are taken, besides the ends: so few that they
+# are known from a few hundred samples.
+KNOTS = (-1.8, -1.2, -0.6, 0.0, 0.6, 1.2, 1.8)
+
+
+@dataclass(frozen=True)
+class Bent:
+    """x with scores s = (s_1(x_1), s_2(x_2), ...), piecewise linear and increasing, and s = y @ axes.
+
+    ``scores`` (k,), ``knots`` (k, size): where each s_i takes these scores; ``log_volume``: log|det axes|.
+    """
+
+    scores: Array
+    knots: Array
+    axes: Array
+    log_volume: float
+
+    def outward(self, y: Array) -> Array:
+        """The points of some coordinates."""
+        s = np.asarray(y @ self.axes)
+        piece = self._pieces(s, np.broadcast_to(self.scores[:, None], self.knots.shape))
+        start, slope = self._at(piece)
+        return np.asarray(np.take_along_axis(self.knots, piece, 0) + (s - start) / slope)
+
+    def inward(self, flat: Array) -> tuple[Array, Array]:
+        """The coordinates y of points, and log|det dy/dx|, ``(rows,)``."""
+        piece = self._pieces(flat, self.knots)
+        start, slope = self._at(piece)
+        s = start + (flat - np.take_along_axis(self.knots, piece, 0)) * slope
+        y = np.linalg.solve(self.axes.T, s.T).T
+        return np.asarray(y), np.asarray(np.log(slope).sum(1) - self.log_volume)
+
+    def _pieces(self, flat: Array, knots: Array) -> Array:
+        """Which piece each entry lies on; the first and the last go on beyond the ends."""
+        above = [
+            np.searchsorted(k, column, side="right")
+            for k, column in zip(knots.T, flat.T, strict=True)
+        ]
+        return np.asarray(np.clip(np.array(above).T - 1, 0, len(knots) - 2))
+
+    def _at(self, piece: Array) -> tuple[Array, Array]:
+        """The score at the start of each piece, and its slope ds/dx."""
+        steps = np.diff(self.scores)[:, None] / np.diff(self.knots, axis=0)
+        return self.scores[piece], np.take_along_axis(steps, piece, 0)
+
+
+def bent(flow: SampledDensity, seed: int, most: int) -> Bent:
+    """The coordinates of samples of their own, those that `frame` takes with this seed."""
+    flat = drawn(flow, min(pilot(flow), most), seed).flat
+    flat = flat[np.isfinite(flat).all(1)]
+    normal = NormalDist()
+    end = normal.inv_cdf(1 - 0.5 / len(flat))
+    scores = np.array([-end, *KNOTS, end])
+    inner = np.quantile(flat, [normal.cdf(score) for score in KNOTS], axis=0)
+    knots = np.stack([flat.min(0), *inner, flat.max(0)])
+    if not (np.diff(knots, axis=0) > 0).all():
+        raise Undecidable("its samples do not spread in every direction")
+    size = flat.shape[1]
+    plain = Bent(scores, knots, np.eye(size), 0.0)
+    if size > CORRELATED or size < 2:
+        return plain
+    values, vectors = np.linalg.eigh(np.cov(plain.inward(flat)[0].T))
+    if values.min() < FLAT * values.max():
+        raise Undecidable("its samples do not spread in every direction")
+    axes = np.sqrt(values)[:, None] * vectors.T
+    return Bent(scores, knots, axes, float(0.5 * np.log(values).sum()))
