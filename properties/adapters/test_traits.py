@@ -142,3 +142,23 @@ def test_the_domain_of_an_inverse_goes_back_through_affine_maps(stages: Any, exp
     known = traits(td.ComposeTransform(stages(td)).inv)
     assert str(known.domain) == expected
     assert known.declared
+
+
+@pytest.mark.parametrize(
+    ("around", "steps"),
+    [
+        (lambda ref, flow: ref.Flow(ref.StandardNormal((2,)), flow), 1),
+        (lambda ref, flow: ref.Inverse(flow), 1),
+        (lambda ref, flow: ref.Chain(flow, ref.Reverse(2), flow), 2),
+        (lambda ref, flow: ref.Chain(ref.Reverse(2)), 0),
+    ],
+    ids=["density", "inverse", "chain", "none"],
+)
+def test_what_solvers_are_off_by_adds_up(around: Any, steps: int) -> None:
+    """The log-det of what holds continuous flows is known to what theirs are together."""
+    from flowref import reference
+    from flowref.adapters.reference.facts import describe
+
+    flow = reference.CNF(reference.TimedMLP(2, (4,)), tolerance=1e-6)
+    facts = describe(around(reference, flow), (2,))
+    assert facts.promises.get("log-det-tolerance", 0.0) == pytest.approx(steps * 1e-4)

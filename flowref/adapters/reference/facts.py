@@ -93,7 +93,18 @@ def _univariate(obj: Any) -> Facts:
 
 def _declared(obj: Any) -> dict[str, Any]:
     """What a layer says of its conduct, and a density or a map with a closed form of itself."""
-    return conduct(obj) | _closed_forms(obj)
+    solved = solved_to(obj)
+    return conduct(obj) | _closed_forms(obj) | ({"log-det-tolerance": solved} if solved else {})
+
+
+def solved_to(obj: Any) -> float:
+    """What the log-det of a layer may be off by, those of its parts added; 0 of what solves nothing."""
+    names = lineage(obj)
+    if "CNF" in names:
+        return 100 * float(obj.tolerance)
+    if names & {"Flow", "Inverse"}:
+        return solved_to(obj.bijection)
+    return sum(map(solved_to, obj)) if "Chain" in names else 0.0
 
 
 def conduct(obj: Any) -> dict[str, Any]:
@@ -119,8 +130,6 @@ def _closed_forms(obj: Any) -> dict[str, Any]:
             "precision": 1e-5,
         }
         return {"rosenblatt": gaussian}
-    if "CNF" in names:
-        return {"log-det-tolerance": 100 * obj.tolerance}
     if "Residual" in names:
         return {"contraction": obj.lipschitz}
     if "Flow" in names:
