@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from flowref.laws.common.requirements import exact_density, exact_log_det, repeatable
-from flowref.laws.density.bent import bent
 from flowref.laws.density.consistency import LACKING, critical, full_dimensional, lacking
 from flowref.laws.density.draws import (
     FEWEST,
@@ -28,6 +27,7 @@ from flowref.laws.density.draws import (
     pilot,
     unsettled,
 )
+from flowref.laws.density.fitted import fitted
 from flowref.laws.density.pictures import samples_beside
 from flowref.model import STATISTICAL, Array, Batch, Residual, Undecidable, law, requires
 from flowref.model.abilities import Flow
@@ -370,22 +370,13 @@ def _overlaps(
     coordinates that are bent.
     """
     most = max(count, FEWEST)
-    within = frame(flow, seed + 1, most)
-    bend = bent(flow, seed + 1, most) if bending else None
-    draws = drawn(flow, count, seed)
+    near = fitted(flow, seed + 1, most, bending)
+    within, draws = near.within, drawn(flow, count, seed)
     usable = within.holds(draws.flat)
-    y = np.random.default_rng(seed).standard_normal(draws.flat.shape)
-    points = within.outward(y) if bend is None else bend.outward(y)
-
-    def log_r(flat: Array) -> Array:
-        if bend is None:
-            return _normal(within.inward(flat)) - within.log_volume
-        at, log_det = bend.inward(flat)
-        return _normal(at) + log_det
-
+    points = near.points(np.random.default_rng(seed).standard_normal(draws.flat.shape))
     with np.errstate(invalid="ignore"):
-        known = np.where(usable, log_r(draws.flat), -np.inf)
-        drawn_r = _normal(y) - within.log_volume if bend is None else log_r(points)
+        known = np.where(usable, near.log_density(draws.flat), -np.inf)
+        drawn_r = near.log_density(points)
     lying = [usable.mean(), within.holds(points).mean()]
     # Terms come to no more than these; bent to the samples, points leave their box as seldom as can be.
     if max(lying[: 1 if bending else 2]) < OVERLAP:
@@ -410,7 +401,3 @@ def _overlaps(
 
 def _rows(context: Array | None, chosen: Array) -> Array | None:
     return None if context is None else context[chosen]
-
-
-def _normal(y: Array) -> Array:
-    return np.asarray(-0.5 * (y**2).sum(1) - 0.5 * y.shape[1] * math.log(2 * math.pi))

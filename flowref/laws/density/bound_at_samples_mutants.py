@@ -26,3 +26,9 @@ def entries_change_places(subject: Subject, size: float = 1.0) -> Subject:
 def bound_is_too_high(subject: Subject, size: float = 0.5) -> Subject:
     """The entropy of noise is counted with another constant."""
     return added(subject, "log_prob", size)
+
+
+@mutant("density/lower-bound-overlap", host=HOST, sizes=(0.5, 3.0))
+def bound_is_far_too_high(subject: Subject, size: float = 1.0) -> Subject:
+    """A term of the bound is counted twice."""
+    return added(subject, "log_prob", size)
