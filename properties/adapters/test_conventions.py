@@ -41,6 +41,7 @@ SAID = {
     "spoken_running:adding": "running log-det, added (logdet)",
     "spoken_running:subtracting": "running log-det, subtracted (logpx)",
     "spoken_running:accumulating": "running log-det in a triple, added",
+    "spoken_running:paired": "running log-det in a pair, added",
     "spoken_running:untouched": "inverse without log-det",
     "spoken_beside:telling": "log-det: log_abs_det(x)",
     "spoken_beside:leaving": "log-det: logdet, which each call leaves",
