@@ -45,6 +45,38 @@ class OneWord(Warped):
         return self.onward(x) if mode == "direct" else self.back(x)
 
 
+class StandardizedBack(nn.Module):
+    """x e^s + t, whose first call of the way back sets both; one log-det of shape (1,) for all rows, or
+    the mean of a batch.
+    """
+
+    event_shape = (3,)
+
+    def __init__(self, mean: bool = False) -> None:
+        super().__init__()
+        self.s = nn.Parameter(torch.tensor([[0.3, -0.2, 0.1]]))
+        self.t = nn.Parameter(torch.zeros(1, 3))
+        self.register_buffer("done", torch.tensor(False))
+        self.mean = mean
+
+    def forward(self, z: Any) -> Any:
+        """Latents to data."""
+        return z * self.s.exp() + self.t, self.told(z, self.s.sum(1))
+
+    def inverse(self, x: Any) -> Any:
+        """Data to latents."""
+        if self.training and not self.done:
+            with torch.no_grad():
+                self.s.copy_((x.std(0, keepdim=True) + 1e-3).log())
+                self.t.copy_(x.mean(0, keepdim=True))
+                self.done.fill_(True)
+        return (x - self.t) * (-self.s).exp(), self.told(x, -self.s.sum(1))
+
+    def told(self, points: Any, ladj: Any) -> Any:
+        """The log-det, or what the batch moves."""
+        return ladj + points.mean() if self.mean else ladj
+
+
 class TwoWaysBack(Forward):
     """backward and reverse disagree."""
 

@@ -152,6 +152,16 @@ def test_the_way_back_returns_what_forward_is_said_to(name: str) -> None:
         assert checking.check(target, law, checking.Settings("quick")).status is Status.HOLDS
 
 
+def test_what_the_way_back_initializes_has_one_log_det_for_all_rows() -> None:
+    """The first call of its inverse changes the log-det, and no other call does."""
+    assert "one log-det for all rows" in said("StandardizedBack")
+    assert "one log-det for all rows" not in said("StandardizedBack?mean=True")
+    for name, status in (("", Status.HOLDS), ("?mean=True", Status.VIOLATED)):
+        target = registry.parse_target(f"{STRANGE}:StandardizedBack{name}")
+        verdict = checking.check(target, "bijection/log-det-shape", checking.Settings("quick"))
+        assert verdict.status is status, verdict.reason
+
+
 def test_two_entries_that_name_a_log_det_are_refused() -> None:
     """Neither is taken, and both are named."""
     with pytest.raises(Ambiguous, match="log_jac, log_det"):

@@ -113,11 +113,11 @@ def _gathered(obj: Any, way: Way, form: str, point: tuple[Any, Any]) -> Way:
     alike = replace(way, form=form, sign="add", usual=False)
     try:
         alike.ask(obj, latent, context, asking.running_numbers(latent, False))
-    except Exception:
+    except Exception as error:
         try:
             way.ask(obj, latent, context)
-        except Exception:  # it is broken in either form
-            return alike
+        except Exception:  # it is broken, in the form that takes a tuple for one
+            return way if "tuple" in str(error) else alike
         return way
     return alike
 
