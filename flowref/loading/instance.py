@@ -44,7 +44,8 @@ class Refusal(Exception):
         """What to say where it runs in no dtype."""
         return (
             f"{target} raised {one_line(self.error, 200)}{place_of(self.error)}, so it cannot be "
-            f"called on a batch of events of shape {self.shape}. Give {GIVE_SHAPE}"
+            f"called on a batch of events of shape {self.shape}. If its events have another shape, say "
+            "?event=3 or ?event=2,4,4 (or --event 3)"
             f"{GIVE_DOMAIN if OUTSIDE.search(str(self.error).casefold()) else ''}"
         )
 

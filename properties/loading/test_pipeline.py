@@ -221,7 +221,7 @@ def test_where_a_spec_contradicts_its_object_is_told(options: str, parts: list[s
     [
         (
             "Shift?event=2",
-            r"raised RuntimeError.*, so it cannot be called on a batch of events of shape .2,.",
+            r"raised RuntimeError.*, so it cannot be called on a batch of events of shape .2,.\. If its events have another",
         ),
         ("Shift?wrong=1", "calling the factory raised TypeError"),
         ("Shift?dtype=float16", "expected float64 or float32"),
