@@ -65,16 +65,34 @@ class StandardizedBack(nn.Module):
 
     def inverse(self, x: Any) -> Any:
         """Data to latents."""
-        if self.training and not self.done:
+        if self.training and not self.get_buffer("done"):
             with torch.no_grad():
                 self.s.copy_((x.std(0, keepdim=True) + 1e-3).log())
                 self.t.copy_(x.mean(0, keepdim=True))
-                self.done.fill_(True)
+                self.get_buffer("done").fill_(True)
         return (x - self.t) * (-self.s).exp(), self.told(x, -self.s.sum(1))
 
     def told(self, points: Any, ladj: Any) -> Any:
         """The log-det, or what the batch moves."""
         return ladj + points.mean() if self.mean else ladj
+
+
+class TripleOfContext(Warped):
+    """A value, a running log-det and a context that it cannot do without, in one argument. ``far``: the
+    log-det counts the context as well.
+    """
+
+    def __init__(self, far: bool = False) -> None:
+        super().__init__()
+        self.net = nn.Linear(2, 3)
+        self.far = far
+
+    def forward(self, inputs: Any) -> Any:
+        """Data to latents."""
+        x, logdet, context = inputs
+        shift = self.net(context)
+        z, ladj = self.onward(x)
+        return z + shift, logdet + ladj + (shift.sum(-1) if self.far else 0.0), context
 
 
 class TwoWaysBack(Forward):

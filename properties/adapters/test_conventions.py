@@ -152,6 +152,15 @@ def test_the_way_back_returns_what_forward_is_said_to(name: str) -> None:
         assert checking.check(target, law, checking.Settings("quick")).status is Status.HOLDS
 
 
+def test_a_context_in_a_triple_is_found() -> None:
+    """Its size is that which is taken, and a log-det that counts it is accused."""
+    assert "context: context of shape (2,)" in said("TripleOfContext")
+    for name, status in (("", Status.HOLDS), ("?far=True", Status.VIOLATED)):
+        target = registry.parse_target(f"{STRANGE}:TripleOfContext{name}")
+        verdict = checking.check(target, "bijection/log-det", checking.Settings("quick"))
+        assert verdict.status is status, verdict.reason
+
+
 def test_what_the_way_back_initializes_has_one_log_det_for_all_rows() -> None:
     """The first call of its inverse changes the log-det, and no other call does."""
     assert "one log-det for all rows" in said("StandardizedBack")
