@@ -77,6 +77,28 @@ class StandardizedBack(nn.Module):
         return ladj + points.mean() if self.mean else ladj
 
 
+class SummedOverBatch(nn.Module):
+    """A coupling that starts as the identity, with one log-det for a batch: the sum over its points.
+    ``mixed``: its shift is the mean of a batch, too.
+    """
+
+    event_shape = (4,)
+
+    def __init__(self, mixed: bool = False) -> None:
+        super().__init__()
+        self.net = nn.Linear(2, 2)
+        nn.init.zeros_(self.net.weight)
+        nn.init.zeros_(self.net.bias)
+        self.mixed = mixed
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        a, b = x.chunk(2, -1)
+        s = torch.tanh(self.net(a))
+        shift = s.mean(0) if self.mixed else 0.0
+        return torch.cat([a, b * s.exp() + shift], -1), s.sum(-1) if self.mixed else s.sum()
+
+
 class TripleOfContext(Warped):
     """A value, a running log-det and a context that it cannot do without, in one argument. ``far``: the
     log-det counts the context as well.

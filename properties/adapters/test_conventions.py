@@ -152,6 +152,18 @@ def test_the_way_back_returns_what_forward_is_said_to(name: str) -> None:
         assert checking.check(target, law, checking.Settings("quick")).status is Status.HOLDS
 
 
+def test_one_log_det_for_a_batch_is_told_with_the_option_that_means_it() -> None:
+    """Where weights that are zero hid it at first; of points that are mixed nothing of the kind is said."""
+    for name, hinted in (("SummedOverBatch", True), ("SummedOverBatch?mixed=True", False)):
+        target = registry.parse_target(f"{STRANGE}:{name}")
+        verdict = checking.check(target, "mode/rows-independent", checking.Settings("quick"))
+        assert verdict.status is Status.VIOLATED
+        assert ("?ladj_form=batch" in verdict.reason) == hinted, verdict.reason
+    meant = registry.parse_target(f"{STRANGE}:SummedOverBatch?ladj_form=batch")
+    for law in ("mode/rows-independent", "bijection/log-det"):
+        assert checking.check(meant, law, checking.Settings("quick")).status is Status.HOLDS
+
+
 def test_a_context_in_a_triple_is_found() -> None:
     """Its size is that which is taken, and a log-det that counts it is accused."""
     assert "context: context of shape (2,)" in said("TripleOfContext")
