@@ -99,6 +99,19 @@ class SummedOverBatch(nn.Module):
         return torch.cat([a, b * s.exp() + shift], -1), s.sum(-1) if self.mixed else s.sum()
 
 
+class NotBack(Warped):
+    """Its inverse is another map."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.onward(x)
+
+    def inverse(self, z: Any) -> Any:
+        """No way back."""
+        x, ladj = self.back(z)
+        return x.flip(-1) + 1, ladj
+
+
 class TripleOfContext(Warped):
     """A value, a running log-det and a context that it cannot do without, in one argument. ``far``: the
     log-det counts the context as well.
