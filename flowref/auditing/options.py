@@ -71,8 +71,8 @@ class Listener:
         recognized: Recognized | None = None,
         known: Sequence[KnownFailure] = (),
     ) -> None:
-        """All pairs of a target are done; ``recognized``: what it was taken for, if it was
-        loaded; ``known``: how its known failures stand.
+        """All pairs of a target are done, or as many as an interrupted audit did; ``recognized``: what it
+        was taken for, if it was loaded; ``known``: how its known failures stand.
         """
 
     def notice(self, text: str) -> None:

@@ -106,6 +106,7 @@ class Audit:
             if verdict.counterexample is not None and pair[1] in self.share[pair[0]]
         }
         self.replayed: dict[tuple[str, str], Verdict] = {}
+        self.told: set[str] = set()
         self.journal: Journal | None = None
         self.spent = False
         self.began = time.monotonic()
@@ -157,6 +158,9 @@ class Audit:
         except KeyboardInterrupt:
             complete = False
             self._enter_all(self.schedule.abandon_all("the audit was interrupted before this pair"))
+            # A target of which a pair was in hand has not ended, and was judged as far as it came.
+            for name in [name for name in self.done if name not in self.told]:
+                self._tell(name)
         report = self.report(complete=complete)
         if self.options.folder is not None and self.journal is not None:
             if report.verdicts:  # a misspelt target must not take the place of the last report
@@ -311,8 +315,13 @@ class Audit:
         if len(self.done.get(name, ())) < len(self.share[name]):
             return
         target = next(target for target in self.targets if str(target) == name)
-        if self.schedule.waits(target):
-            return
+        if not self.schedule.waits(target):
+            self._tell(name)
+
+    def _tell(self, name: str) -> None:
+        """Say what came of a target so far."""
+        self.told.add(name)
+        target = next(target for target in self.targets if str(target) == name)
         verdicts = [self._final(name, law) for law in self._laws_of(name)]
         known = self._overlay(verdicts)
         own = [one for one in known if one.target == name]

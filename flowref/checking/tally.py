@@ -23,7 +23,8 @@ from flowref.model import (
 class Tally:
     """What has been seen so far of one pair. ``closest``: the evidence of the point that came
     closest to a violation; ``road``: how points were measured, where a law says it; ``stopped``: why
-    nothing further could be measured; ``moved``: by how much the weights of this batch are, and
+    nothing further could be measured; ``silenced``: why a law said nothing of a whole batch, in its own
+    words; ``moved``: by how much the weights of this batch are, and
     ``as_given``: the reasons of those that are not; ``held_moved``: whether points were judged at
     weights that were moved; ``held_given`` and ``undecided_given``: how many were, and how many could
     not be, at those that are not, where ``lacking_given`` says that an ability is missing.
@@ -40,6 +41,7 @@ class Tally:
     closest: Evidence | None = None
     road: str = ""
     stopped: str = ""
+    silenced: str = ""
     moved: float = 0.0
     as_given: set[str] = field(default_factory=set)
     held_moved: bool = False
@@ -83,6 +85,8 @@ class Tally:
         """Count the points of a judgement that does not accuse."""
         for outcome in (HELD, DROPPED, TRIVIAL):
             self.points[outcome] += int((judgement.outcome == outcome).sum())
+        if (judgement.outcome == DROPPED).all():
+            self.silenced = self.silenced or judgement.measurement.residual.note
         unsure = int((judgement.outcome == UNDECIDED).sum())
         if unsure:
             self.undecided(judgement.reason or "it cannot be resolved in this precision", unsure)
@@ -175,6 +179,8 @@ def _nothing_decided(tally: Tally, declared: bool) -> str:
         return tally.main_reason
     if counts.trivial:
         return "every point held trivially: nothing was put to the test"
+    if tally.silenced:
+        return tally.silenced
     hint = "" if declared else "; a domain can be declared (?domain=)"
     return (
         "no point could be measured: what comes back is not finite, or too large to be "

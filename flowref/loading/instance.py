@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from flowref import backends, registry
+from flowref.adapters.user.conventions.back import MISMATCH
 from flowref.backends import Backend
 from flowref.loading.factory import attributes
 from flowref.loading.ownership import framework
@@ -44,9 +45,14 @@ class Refusal(Exception):
         """What to say where it runs in no dtype."""
         return (
             f"{target} raised {one_line(self.error, 200)}{place_of(self.error)}, so it cannot be "
-            f"called on a batch of events of shape {self.shape}. Give {GIVE_SHAPE}"
+            f"called on a batch of events of shape {self.shape}. If its events have another shape, say "
+            "?event=3 or ?event=2,4,4 (or --event 3)"
             f"{GIVE_DOMAIN if OUTSIDE.search(str(self.error).casefold()) else ''}"
         )
+
+
+class OtherPrecision(TargetError):
+    """A factory in which numbers of two precisions meet: it may build in another one."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +88,8 @@ def meant(target: Target, error: BaseException) -> str:
 def instance_of(source: Source, dtype: str) -> Instance:
     """Build a target, in the random state in which it is built for a condition with seed 0.
 
-    Raises `TargetError` in one sentence where a user's factory raises, and `Refusal` where a
-    library's builder does.
+    Raises `TargetError` in one sentence where a user's factory raises (`OtherPrecision` where it may
+    build in float32), and `Refusal` where a library's builder does.
     """
     seed = backends.build_seed(0)
     if source.statement is not None:
@@ -107,7 +113,8 @@ def instance_of(source: Source, dtype: str) -> Instance:
                     f"{source.target} needs {', '.join(wanted)}, which no option gives: name a "
                     "factory that takes nothing and returns the object, as in file.py:make"
                 ) from error
-            raise TargetError(
+            mixed = dtype == "float64" and MISMATCH.search(str(error))
+            raise (OtherPrecision if mixed else TargetError)(
                 f"{source.target}: calling the factory raised {one_line(error, 300)}{place}"
                 f"{meant(source.target, error)}. A factory is "
                 "called with the options after ? as keywords and must return the object to audit"

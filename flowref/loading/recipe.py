@@ -16,7 +16,7 @@ from flowref.adapters.user.conventions.labels import classes_of
 from flowref.adapters.user.probing import columns
 from flowref.backends import Backend, Wish
 from flowref.loading.declared import Declared, declare
-from flowref.loading.instance import Refusal, instance_of
+from flowref.loading.instance import OtherPrecision, Refusal, instance_of
 from flowref.loading.kinds import kind_of
 from flowref.loading.options import event_option
 from flowref.loading.place import place_of
@@ -155,22 +155,22 @@ def _recipe_of(target: Target, folder: str) -> Recipe:
 def _made(target: Target) -> Recipe:
     """The object is built once, in float64; where a call of it fails in that, once more in float32."""
     source, event = source_of(target), event_option(dict(target.options))
-    refusals: list[Refusal | UnknownShape] = []
+    refusals: list[Refusal | UnknownShape | OtherPrecision] = []
     for dtype in dtypes(target):
         try:
             instance = instance_of(source, dtype)
             recognition = recognize(instance, event)
             declared = declare(instance, recognition)
             probed = probe(instance, recognition, declared)
-        except (Refusal, UnknownShape) as refusal:
+        except (Refusal, UnknownShape, OtherPrecision) as refusal:
             refusals.append(refusal)
             continue
         path, line = place_of(source)
         recognized = recognized_as(target, recognition, declared, probed)
         recognized = replace(recognized, path=path, line=line)
         return Recipe(instance.source, instance.backend, recognition.adapter, probed, recognized)
-    first = refusals[0]
-    if isinstance(first, UnknownShape):
+    first = next((one for one in refusals if not isinstance(one, OtherPrecision)), refusals[0])
+    if not isinstance(first, Refusal):
         raise first
     raise TargetError(first.sentence(target)) from first.error
 

@@ -73,9 +73,11 @@ def one_line(error: BaseException, limit: int = 160) -> str:
 
     >>> one_line(ValueError("expected 3 features,\n    got 2"))
     'ValueError: expected 3 features, got 2'
+    >>> one_line(AssertionError())
+    'AssertionError'
     """
     text = ADDRESS.sub("", " ".join(str(error).split()))
-    return f"{type(error).__name__}: {text[:limit]}"
+    return f"{type(error).__name__}: {text[:limit]}".removesuffix(": ")
 
 
 def place_of(error: BaseException) -> str:

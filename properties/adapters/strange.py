@@ -45,6 +45,91 @@ class OneWord(Warped):
         return self.onward(x) if mode == "direct" else self.back(x)
 
 
+class StandardizedBack(nn.Module):
+    """x e^s + t, whose first call of the way back sets both; one log-det of shape (1,) for all rows, or
+    the mean of a batch.
+    """
+
+    event_shape = (3,)
+
+    def __init__(self, mean: bool = False) -> None:
+        super().__init__()
+        self.s = nn.Parameter(torch.tensor([[0.3, -0.2, 0.1]]))
+        self.t = nn.Parameter(torch.zeros(1, 3))
+        self.register_buffer("done", torch.tensor(False))
+        self.mean = mean
+
+    def forward(self, z: Any) -> Any:
+        """Latents to data."""
+        return z * self.s.exp() + self.t, self.told(z, self.s.sum(1))
+
+    def inverse(self, x: Any) -> Any:
+        """Data to latents."""
+        if self.training and not self.get_buffer("done"):
+            with torch.no_grad():
+                self.s.copy_((x.std(0, keepdim=True) + 1e-3).log())
+                self.t.copy_(x.mean(0, keepdim=True))
+                self.get_buffer("done").fill_(True)
+        return (x - self.t) * (-self.s).exp(), self.told(x, -self.s.sum(1))
+
+    def told(self, points: Any, ladj: Any) -> Any:
+        """The log-det, or what the batch moves."""
+        return ladj + points.mean() if self.mean else ladj
+
+
+class SummedOverBatch(nn.Module):
+    """A coupling that starts as the identity, with one log-det for a batch: the sum over its points.
+    ``mixed``: its shift is the mean of a batch, too.
+    """
+
+    event_shape = (4,)
+
+    def __init__(self, mixed: bool = False) -> None:
+        super().__init__()
+        self.net = nn.Linear(2, 2)
+        nn.init.zeros_(self.net.weight)
+        nn.init.zeros_(self.net.bias)
+        self.mixed = mixed
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        a, b = x.chunk(2, -1)
+        s = torch.tanh(self.net(a))
+        shift = s.mean(0) if self.mixed else 0.0
+        return torch.cat([a, b * s.exp() + shift], -1), s.sum(-1) if self.mixed else s.sum()
+
+
+class NotBack(Warped):
+    """Its inverse is another map."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.onward(x)
+
+    def inverse(self, z: Any) -> Any:
+        """No way back."""
+        x, ladj = self.back(z)
+        return x.flip(-1) + 1, ladj
+
+
+class TripleOfContext(Warped):
+    """A value, a running log-det and a context that it cannot do without, in one argument. ``far``: the
+    log-det counts the context as well.
+    """
+
+    def __init__(self, far: bool = False) -> None:
+        super().__init__()
+        self.net = nn.Linear(2, 3)
+        self.far = far
+
+    def forward(self, inputs: Any) -> Any:
+        """Data to latents."""
+        x, logdet, context = inputs
+        shift = self.net(context)
+        z, ladj = self.onward(x)
+        return z + shift, logdet + ladj + (shift.sum(-1) if self.far else 0.0), context
+
+
 class TwoWaysBack(Forward):
     """backward and reverse disagree."""
 

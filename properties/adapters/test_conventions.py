@@ -41,6 +41,7 @@ SAID = {
     "spoken_running:adding": "running log-det, added (logdet)",
     "spoken_running:subtracting": "running log-det, subtracted (logpx)",
     "spoken_running:accumulating": "running log-det in a triple, added",
+    "spoken_running:paired": "running log-det in a pair, added",
     "spoken_running:untouched": "inverse without log-det",
     "spoken_beside:telling": "log-det: log_abs_det(x)",
     "spoken_beside:leaving": "log-det: logdet, which each call leaves",
@@ -149,6 +150,37 @@ def test_the_way_back_returns_what_forward_is_said_to(name: str) -> None:
     for law in ("bijection/inverse-log-det", "bijection/inverse-roundtrip"):
         target = registry.parse_target(f"{STRANGE}:{name}")
         assert checking.check(target, law, checking.Settings("quick")).status is Status.HOLDS
+
+
+def test_one_log_det_for_a_batch_is_told_with_the_option_that_means_it() -> None:
+    """Where weights that are zero hid it at first; of points that are mixed nothing of the kind is said."""
+    for name, hinted in (("SummedOverBatch", True), ("SummedOverBatch?mixed=True", False)):
+        target = registry.parse_target(f"{STRANGE}:{name}")
+        verdict = checking.check(target, "mode/rows-independent", checking.Settings("quick"))
+        assert verdict.status is Status.VIOLATED
+        assert ("?ladj_form=batch" in verdict.reason) == hinted, verdict.reason
+    meant = registry.parse_target(f"{STRANGE}:SummedOverBatch?ladj_form=batch")
+    for law in ("mode/rows-independent", "bijection/log-det"):
+        assert checking.check(meant, law, checking.Settings("quick")).status is Status.HOLDS
+
+
+def test_a_context_in_a_triple_is_found() -> None:
+    """Its size is that which is taken, and a log-det that counts it is accused."""
+    assert "context: context of shape (2,)" in said("TripleOfContext")
+    for name, status in (("", Status.HOLDS), ("?far=True", Status.VIOLATED)):
+        target = registry.parse_target(f"{STRANGE}:TripleOfContext{name}")
+        verdict = checking.check(target, "bijection/log-det", checking.Settings("quick"))
+        assert verdict.status is status, verdict.reason
+
+
+def test_what_the_way_back_initializes_has_one_log_det_for_all_rows() -> None:
+    """The first call of its inverse changes the log-det, and no other call does."""
+    assert "one log-det for all rows" in said("StandardizedBack")
+    assert "one log-det for all rows" not in said("StandardizedBack?mean=True")
+    for name, status in (("", Status.HOLDS), ("?mean=True", Status.VIOLATED)):
+        target = registry.parse_target(f"{STRANGE}:StandardizedBack{name}")
+        verdict = checking.check(target, "bijection/log-det-shape", checking.Settings("quick"))
+        assert verdict.status is status, verdict.reason
 
 
 def test_two_entries_that_name_a_log_det_are_refused() -> None:

@@ -8,7 +8,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -175,6 +175,33 @@ def test_this_process_is_left_as_it_was(alone: Options) -> None:
     )
     assert (torch.rand(()).item(), np.random.rand(), random.random()) == expected
     assert torch.get_default_dtype() is torch.float32
+
+
+class Hearing(Listener):
+    """Keeps the names of the targets of which it was told what came of them."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def target(self, target: Target, verdicts: Sequence[Verdict], *_: Any) -> None:
+        """One target."""
+        self.names.append(str(target))
+
+
+@pytest.mark.parametrize("at", [4, 7])
+def test_an_interrupted_audit_tells_what_it_has(alone: Options, at: int) -> None:
+    """Of each target that was begun, the one in hand among them, and of each once."""
+    from hostile import entry
+
+    entry.CALLS.clear()
+    entry.INTERRUPT_AT.append(at)
+    hearing = Hearing()
+    report = conduct([spec("innocent"), spec("print_much")], LAWS, alone, hearing)
+    entry.INTERRUPT_AT.clear()
+    begun = {one.target for one in report.verdicts if one.status is not Status.NOT_RUN}
+    assert begun and not report.complete
+    assert begun <= set(hearing.names)
+    assert len(hearing.names) == len(set(hearing.names))
 
 
 @pytest.mark.parametrize("at", [2, 4, 7, 10])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checking.standins import Standin
+from flowref import check
 from flowref.checking.judgement import DROPPED, HELD, TRIVIAL, UNDECIDED, Judgement
 from flowref.checking.record import counterexample
 from flowref.checking.tally import Tally, conclude
@@ -179,3 +181,15 @@ def test_what_is_missing_is_missing_where_no_number_is_left(scale: float, status
     tally.drawn(0.0)
     tally.refused(Unsupported("no log-det was found"))
     assert conclude("a flow", STANDIN.law, tally, True).status is Status[status]
+
+
+@pytest.mark.parametrize(
+    "law",
+    ["bijection/log-det-antisymmetry", "bijection/jacobian-inverse-product", "mode/train-way-back"],
+)
+def test_what_an_inverse_brings_back_nowhere_is_said(law: str) -> None:
+    """Laws about both directions say what silenced them, and nothing of numbers that are not finite."""
+    strange = Path(__file__).parents[1] / "adapters" / "strange.py"
+    verdict = check(f"{strange}:NotBack", law)
+    assert verdict.status is Status.INCONCLUSIVE
+    assert verdict.reason.startswith("its inverse brings no point back")

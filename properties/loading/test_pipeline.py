@@ -61,6 +61,17 @@ class Single(Shift):
         return super().forward(x)
 
 
+class SingleBuilt(Shift):
+    """It is built in float32 alone; ``never``: nor in that."""
+
+    def __init__(self, never: bool = False) -> None:
+        super().__init__()
+        mask = torch.ones(3, 3, dtype=torch.float32)
+        torch.mv(mask, torch.ones(3))  # the default dtype
+        if never:
+            raise RuntimeError("the same dtype is never met")
+
+
 class Uncopyable(Shift):
     """It cannot be copied."""
 
@@ -221,7 +232,7 @@ def test_where_a_spec_contradicts_its_object_is_told(options: str, parts: list[s
     [
         (
             "Shift?event=2",
-            r"raised RuntimeError.*, so it cannot be called on a batch of events of shape .2,.",
+            r"raised RuntimeError.*, so it cannot be called on a batch of events of shape .2,.\. If its events have another",
         ),
         ("Shift?wrong=1", "calling the factory raised TypeError"),
         ("Shift?dtype=float16", "expected float64 or float32"),
@@ -233,6 +244,15 @@ def test_what_cannot_be_loaded_is_one_sentence(name: str, said: str) -> None:
     """Each stage refuses in a sentence that names the target or the option."""
     with pytest.raises(flowref.FlowrefError, match=said):
         recipe_of(target_of(name))
+
+
+def test_what_is_built_in_float32_alone_is_judged_in_that() -> None:
+    """A factory that mixes precisions in float64 is called again in float32, and told if that fails."""
+    assert recipe_of(target_of("SingleBuilt?event=3")).dtype == "float32"
+    with pytest.raises(
+        flowref.FlowrefError, match="calling the factory raised RuntimeError: the same"
+    ):
+        recipe_of(target_of("SingleBuilt?event=3&never=True"))
 
 
 def test_a_live_object_is_judged_as_it_was_given() -> None:

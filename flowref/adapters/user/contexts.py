@@ -59,6 +59,9 @@ def wanted(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
     names = [name for name in signatures.required(obj, method) if name not in {beside, *told}]
     if way is not None and way.context:
         return way.context
+    parts = signatures.unpacked(obj, method) if way is not None and len(names) == 1 else ()
+    if len(parts) == 3 and plain(parts[2]) in OPTIONAL:
+        return parts[2]  # of a triple with a running log-det
     return names[1] if len(names) == 2 and not sign_of(names[1]) else ""
 
 
@@ -122,21 +125,21 @@ def _ignored(
         return False
 
 
-def _unused(obj: Any, backend: Any, dtype: str, facts: Facts, chosen: Chosen) -> bool:
+def _unused(
+    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
+) -> bool:
     """Whether the map gives the same whatever numbers it is given besides points, as one does that
     looks for labels among them.
     """
-    way = forward_way(obj, chosen)
-    if way is None:
-        return False
     rng = np.random.default_rng(0)
     x = backend.tensor(draw(facts.domain, (probing.ROWS, *facts.event_shape), rng), dtype)
+    sizes = [facts.context_shape or (), *((size,) for size in ANY if size)]
+    drawn = [backend.tensor(rng.standard_normal((probing.ROWS, *size)), dtype) for size in sizes]
     try:
-        outs = []
-        for size in filter(None, ANY):
-            context = backend.tensor(rng.standard_normal((probing.ROWS, size)), dtype)
-            out = way.ask(copy.deepcopy(obj), x + 0.0, context)
-            outs.append(out if isinstance(out, (tuple, list)) else (out,))
+        settled = probing.settle(copy.deepcopy(obj), dialect, x, drawn[0], facts, chosen).dialect
+        if settled.forward is None:
+            return False
+        outs = [settled.forward(copy.deepcopy(obj), x + 0.0, one) for one in drawn[1:]]
         return _same(*outs)
     except Exception:  # it takes some alone
         return False
@@ -177,7 +180,7 @@ def infer(
         del found[0]  # one number for all features is stretched
     if len(found) == 1:
         return found[0]
-    if found and _unused(obj, backend, dtype, found[0], chosen):
+    if found and _unused(obj, dialect, backend, dtype, found[0], chosen):
         raise TargetError(
             f"it asks for {name}, which numbers do not change anything by: name a factory of a "
             "subclass whose forward takes points alone and passes it on"

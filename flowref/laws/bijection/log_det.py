@@ -19,6 +19,7 @@ from flowref.laws.bijection.oracles import (
 )
 from flowref.laws.bijection.roundtrip import inverse_tolerance
 from flowref.laws.common.arithmetic import (
+    NOT_BACK,
     differences,
     finite_rows,
     inside,
@@ -88,6 +89,11 @@ def brought_back(back: Array, x: Array) -> Array:
     if back.shape != x.shape:
         return np.zeros(len(x), dtype=bool)
     return np.asarray(rows_max((back - x) / (1 + np.abs(x))) <= RETURNED)
+
+
+def lost(usable: Array, near: Array) -> str:
+    """What is said where an inverse brings none of the points back that it could."""
+    return NOT_BACK if usable.any() and not (usable & near).any() else ""
 
 
 @law(
@@ -162,11 +168,13 @@ def log_det_antisymmetry(flow: Invertible, batch: Batch) -> Residual:
             for s in (1.0, -1.0)
         ]
         slack = 4 * np.maximum(*(np.abs(value - forward) for value in moved)) + tolerance
+    near = brought_back(back.value, batch.x)
     return Residual(
         forward + inverse,
         scale=4 + np.where(np.isfinite(forward), np.abs(forward), 0.0),
         allowed=slack + log_det_tolerance(flow, forward),
-        decidable=usable & finite_rows(forward) & brought_back(back.value, batch.x),
+        decidable=usable & finite_rows(forward) & near,
+        note=lost(usable, near),
         observed={"forward's log-det": forward, "inverse's log-det": inverse},
     )
 
@@ -220,7 +228,7 @@ def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Re
     r"""The derivatives of the two directions are inverse matrices: $J_{f^{-1}}(f(x))\, J_f(x) = I$."""
     if batch.x[0].size > LARGE and offers(flow, PulledBothWays):
         return inverse_pullbacks(flow, batch)
-    image, usable = there_and_back(flow, batch)
+    image, usable, note = there_and_back(flow, batch)
     forward = square(flow.jacobian("forward", batch.x, batch.context))
     try:
         inverse = square(flow.jacobian("inverse", image, batch.context))
@@ -244,15 +252,17 @@ def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Re
         product - np.eye(product.shape[-1]),
         scale=np.maximum(1.0, size),
         decidable=usable & resolvable(there, np.linalg.slogdet(there)[1]),
+        note=note,
         observed={"J of inverse": here, "J of forward": there},
     )
 
 
-def there_and_back(flow: Invertible, batch: Batch) -> tuple[Array, Array]:
-    """The images of points, and where the inverse brought them back."""
+def there_and_back(flow: Invertible, batch: Batch) -> tuple[Array, Array, str]:
+    """The images of points, where the inverse brought them back, and what is said if it brought none."""
     image, usable = inside(flow, flow.forward(batch.x, batch.context).value)
     back = flow.inverse(image, batch.context).value
-    return image, usable & brought_back(back, batch.x)
+    near = brought_back(back, batch.x)
+    return image, usable & near, lost(usable, near)
 
 
 def inverse_pullbacks(flow: PulledBothWays, batch: Batch) -> Residual:
@@ -260,7 +270,7 @@ def inverse_pullbacks(flow: PulledBothWays, batch: Batch) -> Residual:
     random cotangents.
     """
     refuse_to_walk_back(flow, batch.x[0].size)
-    image, usable = there_and_back(flow, batch)
+    image, usable, note = there_and_back(flow, batch)
     rng = np.random.default_rng(batch.seed)
     rows, context = len(batch.x), batch.context
     gaps, size = [], np.ones(rows)
@@ -284,6 +294,7 @@ def inverse_pullbacks(flow: PulledBothWays, batch: Batch) -> Residual:
         gap,
         scale=np.where(np.isfinite(size), size, 1.0),
         decidable=usable & finite_rows(gap, size) & (size < CONDITION),
+        note=note,
         road=f"on {pullbacks} random cotangent{'s' if pullbacks > 1 else ''}",
     )
 

@@ -34,6 +34,10 @@ def finite_rows(*values: Any) -> Array:
     return np.asarray(np.logical_and.reduce(every))
 
 
+# Said by laws about both directions where no point comes back.
+NOT_BACK = "its inverse brings no point back, of which bijection/inverse-roundtrip speaks"
+
+
 def reported(flow: Flow, out: Mapped, batch: int) -> Array:
     """The log-det that a call returned, one number per point, as the log-det of the call itself.
 

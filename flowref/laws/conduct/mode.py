@@ -219,6 +219,14 @@ def first_call_in_eval(flow: Living, batch: Batch) -> Residual:
     return absent(changed(before, after), len(batch.x), "the first evaluation changed {}")
 
 
+# How near the log-det of two points comes to the sum of theirs, and what is said of such log-dets.
+SUM = 1e-5
+OF_BATCH = (
+    "its log-det is one number for a batch, the sum or the mean of those of its points: if that is meant, "
+    "say ?ladj_form=batch"
+)
+
+
 @law(
     "mode/rows-independent",
     effort=6,
@@ -254,7 +262,24 @@ def rows_independent(flow: Flow, batch: Batch) -> Residual:
         columns += [np.where(here[:, None] | (probe.name in MAPS), one, 0.0) for one in found]
     value = np.stack(columns).max(0).max(1)
     note = "a point's result depends on its batch" if value[good].any() else ""
+    if note and any(map(_summed, probes(flow, batch, complete=False, calls=MAPS))):
+        note = OF_BATCH
     return Residual(value, 1.0, decidable=good, note=note)
+
+
+def _summed(probe: Probe) -> bool:
+    """Whether the one log-det of two points is the sum, or the mean, of those that they have alone."""
+    last = len(probe.points) - 1
+    asked = [attempt(probe.rows(np.asarray(rows)))[0] for rows in ([0], [last], [0, last])]
+    told = [np.asarray(one.ladj) for one in asked if one is not None and one.ladj is not None]
+    if len(told) < len(asked) or any(one.size != 1 for one in told):
+        return False
+    first, second, both = (float(one.reshape(())) for one in told)
+    total = first + second
+    near = SUM * (abs(first) + abs(second))
+    # The mean of two that are equal is either of them, and nothing is the sum of nothing.
+    means = abs(first - second) > near and abs(both - total / 2) <= near
+    return means or (total != 0 and abs(both - total) <= near)
 
 
 def _rearranged(probe: Probe, whole: Mapped, index: Array, required: bool) -> Array:

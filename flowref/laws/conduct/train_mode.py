@@ -40,9 +40,11 @@ class LivingDensity(Density, Living, Protocol):
 DENSITIES = ("log_prob", "base_log_prob", "bits_per_dim")
 
 ESTIMATE = "in train mode its log-det is drawn anew at each call: an estimate"
-# The same computation may be grouped differently in the two modes: this many units in the last
-# place are no difference.
-SLACK = 64 * 2.0**-53
+# The same computation may be grouped differently in the two modes (torch multiplies by a matrix that
+# records gradients in another order): this many units in the last place are no difference.
+SLACK = 64
+# What two values differ by that are the same, relatively.
+SAME = {"float64": 1e-9, "float32": 1e-5}
 
 
 @requires("it has no modes")
@@ -99,14 +101,18 @@ def both(flow: Bijection, batch: Batch) -> tuple[Mapped, Mapped, Array]:
     return first, second, same
 
 
-def beyond(difference: Array, size: Array) -> Array:
-    """How far a difference exceeds a few units in the last place; nan stays nan."""
-    excess = np.abs(difference) - SLACK * size.reshape(-1, *[1] * (difference.ndim - 1))
+def beyond(flow: Flow, difference: Array, size: Array) -> Array:
+    """How far a difference exceeds a few units in the last place of the precision that is judged; nan
+    stays nan.
+    """
+    unit = float(np.finfo(flow.dtype).eps) / 2
+    excess = np.abs(difference) - SLACK * unit * size.reshape(-1, *[1] * (difference.ndim - 1))
     return np.where(excess > 0, excess, 0.0 * excess)
 
 
 @law(
     "mode/train-log-det",
+    version=2,
     about=VOLUME,
     applies=has_modes & exact_log_det,
     tolerance=EXACT,
@@ -122,7 +128,7 @@ def train_log_det(flow: Bijection, batch: Batch) -> Residual:
     if not np.array_equal(first, second) and offers(flow, Living) and drawn_anew(flow, batch):
         raise Undecidable(ESTIMATE)
     return Residual(
-        beyond(first - second, 4 + np.where(np.isfinite(first), np.abs(first), 0.0)),
+        beyond(flow, first - second, 4 + np.where(np.isfinite(first), np.abs(first), 0.0)),
         decidable=same & finite_rows(evaluated.value, first),
         observed={"in eval mode": first, "in train mode": second},
     )
@@ -130,6 +136,7 @@ def train_log_det(flow: Bijection, batch: Batch) -> Residual:
 
 @law(
     "mode/train-inverse",
+    version=2,
     applies=has_modes & repeatable & inverts_alike,
     tolerance=EXACT,
     effort=4,
@@ -142,7 +149,7 @@ def train_inverse(flow: Invertible, batch: Batch) -> Residual:
     first = flow.inverse(z, batch.context)
     second = in_training(probe_of(flow, "inverse", z + 0.0, batch.context))
     return Residual(
-        beyond(first.value - second.value, rows_max(z) + rows_max(first.value)),
+        beyond(flow, first.value - second.value, rows_max(z) + rows_max(first.value)),
         decidable=same & usable & finite_rows(first.value),
         observed={"in eval mode": first.value, "in train mode": second.value},
     )
@@ -150,6 +157,7 @@ def train_inverse(flow: Invertible, batch: Batch) -> Residual:
 
 @law(
     "mode/first-log-det",
+    version=2,
     about=VOLUME,
     applies=has_modes & exact_log_det,
     tolerance=EXACT,
@@ -177,7 +185,7 @@ def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
     if not np.array_equal(first, second) and drawn_anew(flow, batch):
         raise Undecidable(ESTIMATE)
     return Residual(
-        beyond(first - second, 4 + np.where(np.isfinite(second), np.abs(second), 0.0)),
+        beyond(flow, first - second, 4 + np.where(np.isfinite(second), np.abs(second), 0.0)),
         decidable=same & finite_rows(evaluated.value, second),
         observed={"at first, in train mode": first, "then, in eval mode": second},
     )
@@ -185,6 +193,7 @@ def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
 
 @law(
     "mode/train-density",
+    version=2,
     applies=has_modes & exact_log_det,
     tolerance=EXACT,
     effort=2,
@@ -213,7 +222,7 @@ def train_density(flow: LivingDensity, batch: Batch) -> Residual:
             continue
         if random_in_training(flow, probe) or (seen is DRAWING and coupled(flow, probe)):
             continue
-        apart = beyond(first.value - second.value, 4 + np.abs(np.asarray(first.value)))
+        apart = beyond(flow, first.value - second.value, 4 + np.abs(np.asarray(first.value)))
         known = np.atleast_1d(np.isfinite(first.value))
         if len(known) == rows:  # bits per dimension may be one number for all
             gaps = np.maximum(gaps, np.where(known, apart, 0.0).reshape(rows, -1).max(1))
@@ -239,7 +248,8 @@ def coupled(flow: LivingDensity, probe: Probe) -> bool:
     few, error = attempt(in_training, probe.rows(slice(half)))
     if error or np.shape(value)[:1] != (len(probe.points),):
         return True
-    return not np.allclose(few.value, value[:half], rtol=1e-9, atol=1e-9, equal_nan=True)
+    same = SAME[flow.dtype]
+    return not np.allclose(few.value, value[:half], rtol=same, atol=same, equal_nan=True)
 
 
 def random_in_training(flow: LivingDensity, probe: Probe) -> bool:

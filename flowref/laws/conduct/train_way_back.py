@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.arithmetic import finite_rows, inside, rows_max
+from flowref.laws.common.arithmetic import NOT_BACK, finite_rows, inside, rows_max
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import probe_of
 from flowref.laws.common.requirements import exact_log_det
@@ -72,5 +72,5 @@ def train_way_back(flow: LivingInvertible, batch: Batch) -> Residual:
         allowed=LOST + 100 * tolerance,
         decidable=good & np.isfinite(trained),
         observed={"in eval mode": evaluated, "in train mode": trained},
-        note=note if (value > LOST + 100 * tolerance).any() else "",
+        note=note if (value > LOST + 100 * tolerance).any() else "" if good.any() else NOT_BACK,
     )

@@ -61,6 +61,18 @@ class Accumulating(Coupled):
         return out[0], factor * log_det + out[1], context
 
 
+class Paired(Accumulating):
+    """A pair comes in and goes out, taken by its places: what a batch alone would be read as, too."""
+
+    def forward(self, inputs: Any) -> Any:
+        """Data to latents."""
+        return self.accumulated(self.onward(inputs[0]), inputs[1], None)[:2]
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data, alone."""
+        return self.back(z)[0]
+
+
 class Untouched(Coupled):
     """Its inverse hands the log-det so far back as it came."""
 
@@ -91,6 +103,11 @@ def accumulating(defect: str = "") -> nn.Module:
     return Accumulating(defect=defect)
 
 
+def paired(defect: str = "") -> nn.Module:
+    """A coupling with forward((x, log_det))."""
+    return Paired(defect=defect)
+
+
 def untouched(defect: str = "") -> nn.Module:
     """A coupling whose inverse leaves the running log-det alone."""
     return Untouched(defect=defect)
@@ -101,5 +118,6 @@ SPECIMENS = (
     # With the other sign both ways it adds a log-det of another name: it is asked which is meant.
     Specimen("subtracting", {one: laws for one, laws in RUNNING.items() if one != "log-det-sign"}),
     Specimen("accumulating", RUNNING),
+    Specimen("paired", RUNNING),
     Specimen("untouched", RUNNING),
 )

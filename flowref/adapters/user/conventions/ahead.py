@@ -12,7 +12,12 @@ from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import answers, asking, signatures
 from flowref.adapters.user.conventions.beside import told_beside
 from flowref.adapters.user.conventions.columns import packed
-from flowref.adapters.user.conventions.directions import Chosen, Way, running_words
+from flowref.adapters.user.conventions.directions import (
+    GATHERED,
+    Chosen,
+    Way,
+    running_words,
+)
 from flowref.adapters.user.conventions.priors import told_by_base
 from flowref.adapters.user.conventions.readings import declared, is_tensor, read
 from flowref.adapters.user.conventions.returned import named_by_return, unjudged_by_return
@@ -45,10 +50,13 @@ def way_ahead(
     try:
         out = way.ask(obj, x, context)
     except Exception:
-        other = _triple(obj, way, x, context) or _several(obj, way, x)
+        other = _gathered(obj, way, x, context) or _several(obj, way, x)
         other = other or _halves(obj, way, (x, context), chosen, volume)
         if other is None:
             raise
+        return other
+    # Code that takes entries of one argument by their places takes the first rows of a batch for them.
+    if not _of_rows(out, x) and (other := _gathered(obj, way, x, context)):
         return other
     if any(kind == "span" for _, kind in way.bound) and _stacked(out, x):
         words = f"{way.words}, the last of its states"
@@ -61,6 +69,12 @@ def _stacked(out: Any, x: Any) -> bool:
     """Whether values at both ends of a time came back."""
     value = out[0] if isinstance(out, (tuple, list)) and out else out
     return tuple(getattr(value, "shape", ())) == (2, *x.shape)
+
+
+def _of_rows(out: Any, x: Any) -> bool:
+    """Whether what came back has a value for each point."""
+    value = out[0] if isinstance(out, (tuple, list)) and out else out
+    return tuple(getattr(value, "shape", ()))[:1] == (len(x),)
 
 
 def _read(
@@ -158,18 +172,26 @@ def _halves(
     return (way, spoken) if fits else None
 
 
-def _triple(obj: Any, way: Way, x: Any, context: Any) -> tuple[Way, Spoken] | None:
-    """A call that takes and returns a triple; None where it does not."""
+def _gathered(obj: Any, way: Way, x: Any, context: Any) -> tuple[Way, Spoken] | None:
+    """A call that takes and returns a tuple of the value and a running log-det, with a context or
+    without; None where it does not.
+    """
     if len(signatures.required(obj, way.method or method_name(obj))) != 1:
         return None
-    way = replace(way, form="triple", sign="add", usual=False)
-    try:
-        out = way.ask(obj, x, context, asking.running_numbers(x, False))
-    except Exception:
-        return None
-    if not isinstance(out, (tuple, list)) or len(out) != 3 or not is_tensor(out[1]):
-        return None
-    return way, Spoken(way.speak(), (running_words(obj, way),))
+    for form in GATHERED if context is None else GATHERED[:1]:
+        gathered = replace(way, form=form, sign="add", usual=False)
+        before = asking.running_numbers(x, False)
+        try:
+            out = gathered.ask(obj, x, context, before.clone())
+        except Exception:
+            continue
+        count = 3 if form == "triple" else 2
+        if not isinstance(out, (tuple, list)) or len(out) != count or not is_tensor(out[1]):
+            continue
+        # Two halves of a point would be a pair as well.
+        if form == "triple" or (_of_rows(out, x) and out[1].shape == before.shape):
+            return gathered, Spoken(gathered.speak(), (running_words(obj, gathered),))
+    return None
 
 
 def _several(obj: Any, way: Way, x: Any) -> tuple[Way, Spoken] | None:

@@ -172,6 +172,14 @@ def called_triple(
     return run((x, before, context), **dict(given))
 
 
+def called_couple(
+    obj: Any, x: Any, context: Any, before: Any, method: str = "", given: Any = ()
+) -> Any:
+    """Call a method that takes and returns the pair of value and running log-det."""
+    run = getattr(obj, method) if method else obj
+    return run((x, before), **dict(given))
+
+
 def called_on_parts(
     obj: Any, z: Any, context: Any, shapes: Any, method: str = "", given: Any = ()
 ) -> Any:

@@ -13,7 +13,13 @@ from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import answers, asking, signatures
 from flowref.adapters.user.conventions.beside import Told, told_beside
 from flowref.adapters.user.conventions.columns import packed
-from flowref.adapters.user.conventions.directions import Chosen, Way, forward_way, inverse_ways
+from flowref.adapters.user.conventions.directions import (
+    GATHERED,
+    Chosen,
+    Way,
+    forward_way,
+    inverse_ways,
+)
 from flowref.adapters.user.conventions.names import LIKELY
 from flowref.adapters.user.conventions.once import Once
 from flowref.adapters.user.conventions.readings import (
@@ -48,8 +54,8 @@ def way_back(
     hints: list[str] = []
     ways = inverse_ways(obj, forward, chosen)
     for way in ways:
-        if forward.form == "triple" and way.form == "plain":
-            way = replace(way, form="triple", sign="add", usual=False)
+        if forward.form in GATHERED and way.form == "plain":
+            way = _gathered(obj, way, forward.form, point[1:])
         if forward.form == "arrays" and way.form == "plain":
             way = replace(way, form="arrays", usual=False)
         if forward.form == "wrapped" and way.form == "plain":
@@ -97,6 +103,23 @@ def way_back(
     agreeing = [other.words.removeprefix("inverse: ") for other, _, _ in found[1:]]
     words = f"{way.words}, as {' and '.join(agreeing)}" if agreeing else way.words
     return back.function, [*filter(None, [words]), *back.words], []
+
+
+def _gathered(obj: Any, way: Way, form: str, point: tuple[Any, Any]) -> Way:
+    """A way back in the form of forward, a value and a running log-det in one argument; as it is, where
+    it refuses these and takes a value alone.
+    """
+    latent, context = point
+    alike = replace(way, form=form, sign="add", usual=False)
+    try:
+        alike.ask(obj, latent, context, asking.running_numbers(latent, False))
+    except Exception as error:
+        try:
+            way.ask(obj, latent, context)
+        except Exception:  # it is broken, in the form that takes a tuple for one
+            return way if "tuple" in str(error) else alike
+        return way
+    return alike
 
 
 def _narrow(error: Exception, latent: Any) -> bool:
@@ -160,7 +183,7 @@ def _back(
             return Spoken(way.speak())
         alone = "no log-det" in back.words[0] and "no log-det" not in forward.words[0]
         return replace(back, words=(BACK_ALONE,) if alone else ())
-    if way.form in ("running", "triple"):
+    if way.form in ("running", *GATHERED):
         spoken = _back_running(obj, way, point, chosen)
         if spoken is not None or not way.keyword:
             return spoken

@@ -24,6 +24,8 @@ from flowref.model import SpecError
 Chosen = Mapping[str, str]
 # Under this name a loaded object's choices hold the parameter that is given ones, and their kind.
 GIVEN_ONES = "given ones"
+# Forms of one argument that holds the value and the running log-det.
+GATHERED = ("triple", "couple")
 # The option that says that points are columns.
 BATCH_AXIS = "batch_axis"
 
@@ -34,7 +36,8 @@ class Way:
 
     ``method``: its name, empty for the object itself; ``given``: fixed keywords; ``sign``: what it
     does to a running log-det, "" where it takes none; ``form``: "plain", "running" (a second
-    argument), "triple", "wrapped" (a tuple of one), "several" (tensors of the ``sizes``), "pair" (a function of two, by its
+    argument), "triple" or "couple" (a tuple of value and running log-det, with a context or without),
+    "wrapped" (a tuple of one), "several" (tensors of the ``sizes``), "pair" (a function of two, by its
     place), "array" (of numpy), "arrays" (the same, of an object that computes in numpy), "object"
     (another object that is the inverse) or "beside" (the log-det by another method); ``words``: what the
     target's line says of it, empty for what needs no words; ``usual``: whether it is forward and
@@ -100,6 +103,7 @@ class Way:
             "plain": asking.called,
             "running": asking.called_running,
             "triple": asking.called_triple,
+            "couple": asking.called_couple,
             "wrapped": asking.called_on_tuple,
         }[self.form]
         if self.nothing and self.form == "running":
@@ -117,7 +121,7 @@ class Way:
         if self.form == "several":
             value, ladj = value or answers.several, ladj or partial(answers.entry, index=-1)
             return partial(asking.mapped, ask=self.ask, value=value, ladj=ladj)
-        if self.form in ("running", "triple"):
+        if self.form in ("running", *GATHERED):
             run = {
                 "add": asking.added,
                 "subtract": asking.subtracted,
@@ -365,8 +369,8 @@ def running_words(obj: Any, way: Way) -> str:
     """What the line says of a running log-det."""
     done = {"add": "added", "subtract": "subtracted"}.get(way.sign, "")
     without = "".join(f"; {name}: None" for name in way.nothing)
-    if way.form == "triple":
-        return "running log-det in a triple, added"
+    if way.form in GATHERED:
+        return f"running log-det in a {'triple' if way.form == 'triple' else 'pair'}, added"
     named = way.method or ("forward" if hasattr(obj, "forward") else "")
     name = way.keyword or signatures.second(obj, named)
     return f"running log-det, {done} ({name}){without}"

@@ -127,10 +127,17 @@ def _form_of_call(once: Once, call: Any, given: Any, context: Any, other: Shape)
     """The form of one call's log-det; the class itself where it returns none. ``other``: the shape of
     an event on its other side.
     """
-    try:
-        ladjs = once(call, given, context)[1], once.fewer(call, given, context)[1]
-    except Exception:  # which error is the laws' affair
-        return Form
-    if ladjs[0] is None:
-        return Form
-    return form_of(ladjs, (len(given), len(given) - 1), tuple(given.shape[1:]), other)
+    form: Form | None = None
+    # The first call the other way may have initialized it since, and changed a log-det that is one for
+    # all rows: what has no form is asked for again.
+    for asked in (once, Once(once.obj)):
+        try:
+            ladjs = asked(call, given, context)[1], asked.fewer(call, given, context)[1]
+        except Exception:  # which error is the laws' affair
+            return Form
+        if ladjs[0] is None:
+            return Form
+        form = form_of(ladjs, (len(given), len(given) - 1), tuple(given.shape[1:]), other)
+        if form is not None:
+            break
+    return form

@@ -61,6 +61,23 @@ def by_keyword(obj: Any, method: str) -> str:
     return named[0] if told and not sign_of(named[0]) else ""
 
 
+def unpacked(obj: Any, method: str) -> tuple[str, ...]:
+    """The names that the code of a method gives to the parts of its one argument; empty where it takes
+    more, or no apart.
+    """
+    names = required(obj, method)
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(getattr(type(obj), method))))
+    except (AttributeError, OSError, TypeError, SyntaxError):  # it has no code that can be read
+        return ()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and names == [getattr(node.value, "id", "")]:
+            parts = getattr(node.targets[0], "elts", ())
+            if parts and all(isinstance(part, ast.Name) for part in parts):
+                return tuple(part.id for part in parts)
+    return ()
+
+
 def second(obj: Any, method: str) -> str:
     """The name of the second positional parameter, or nothing; a switch is none."""
     places = [one for one in parameters(obj, method) if one.kind in POSITIONAL]
