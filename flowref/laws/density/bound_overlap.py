@@ -24,8 +24,8 @@ MOST, HALVES, NOTHING = 1e4, 40, 1e3
 
 
 class Ratios(NamedTuple):
-    """log(e^V / r) at samples and at points drawn from r; -inf and inf, of which terms are 0, outside the
-    box of the samples.
+    """log(e^V / r) at samples and at points drawn from r; nan outside the box of the samples, where terms
+    are 0.
     """
 
     samples: Array
