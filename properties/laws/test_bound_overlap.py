@@ -46,9 +46,8 @@ class Autoencoder(nn.Module):
         log_scale = torch.tanh(log_scale)
         many = 8 if self.form == "weights" else 1
         shape = (many, len(x), LATENTS)
-        eps = torch.randn(shape[1:] if self.slip == "alike" else shape, dtype=x.dtype)
-        if self.slip == "alike":
-            eps = eps[:1].expand(shape)
+        eps = torch.randn(many, 1 if self.slip == "alike" else len(x), LATENTS, dtype=x.dtype)
+        eps = eps.expand(shape)
         z = mean + log_scale.exp() * eps
         likelihood = log_normal(x, self.decoder(z), self.noise)
         if self.slip == "constant":
@@ -86,8 +85,9 @@ def test_a_bound_that_is_too_high_is_seen(form: str, slip: str) -> None:
     assert check(Autoencoder(form, slip), LAW, Settings("quick")).status is Status.VIOLATED
 
 
-def test_rows_of_the_same_noise_are_undecided() -> None:
+@pytest.mark.parametrize("form", ["sample", "closed", "weights"])
+def test_rows_of_the_same_noise_are_undecided(form: str) -> None:
     """Their mean is that of one draw, which may be anything."""
-    verdict = check(Autoencoder(slip="alike"), LAW, Settings("quick"))
+    verdict = check(Autoencoder(form, "alike"), LAW, Settings("quick"))
     assert verdict.status is Status.INCONCLUSIVE
     assert "the same noise" in verdict.reason

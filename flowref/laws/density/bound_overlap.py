@@ -116,7 +116,7 @@ def ratios(
     if not inside.any() or inside[: len(samples)].mean() < OVERLAP:
         return None
     asked = np.where(inside[:, None], both, both[inside][:1])
-    if draws == 1 and flow.promises.get("estimator"):
+    if flow.promises.get("estimator"):
         refuse_shared_noise(flow, asked[:1])
     drawn_bounds = bounds(flow, asked, draws, 1.0)
     bound = averaged(drawn_bounds) if drawn_bounds is not None else np.array([math.nan])
