@@ -77,7 +77,7 @@ def one_line(error: BaseException, limit: int = 160) -> str:
     'AssertionError'
     """
     text = ADDRESS.sub("", " ".join(str(error).split()))
-    return f"{type(error).__name__}: {text[:limit]}".removesuffix(": ")
+    return f"{type(error).__name__}: {text[:limit]}" if text else type(error).__name__
 
 
 def place_of(error: BaseException) -> str:
