@@ -105,6 +105,8 @@ def test_laws_that_have_changed_judge_again_and_the_rest_stays(
     assert not changed(new) and len(new.verdicts) == len(today.verdicts)
     assert [one.law for one in new.verdicts if one.status is Status.VIOLATED] == [first.law]
     assert new.expenses[SMALL].seconds == 12
+    assert published.main([SMALL, "--fresh", "--laws", first.law, "--folder", str(tmp_path)]) == 0
+    assert len(Report.load(tmp_path / published.FILE).verdicts) == len(today.verdicts)
 
 
 def judged_today() -> Report:

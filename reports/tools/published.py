@@ -134,7 +134,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--timeout", type=float, default=TIMEOUT, metavar="SECONDS")
     parser.add_argument("--memory", type=int, default=MEMORY, metavar="MIB")
     parser.add_argument("--profile", default="standard")
-    parser.add_argument("--laws", type=_globs, default=(), metavar="GLOBS")
+    parser.add_argument(
+        "--laws", type=_globs, default=(), metavar="GLOBS", help="by these; what others said stays"
+    )
     parser.add_argument("--fresh", action="store_true", help="audit again what is there")
     parser.add_argument("--stale", action="store_true", help="and by what has changed since")
     parser.add_argument("--page", action="store_true", help="audit nothing")
@@ -155,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             own = audited(target, choices, sorted(some) or choices.laws)
             if not own.complete:
                 return INTERRUPTED
-            report = joined(report, short(own), bool(some))
+            report = joined(report, short(own), bool(some or choices.laws))
             report.save(file)
         if report is not None:
             models = [registry.parse_target(name) for name in report.targets]
