@@ -79,7 +79,7 @@ def test_models_that_other_laws_judged_are_told_and_can_be_asked_for() -> None:
         anew = [*missing, (models[0], nothing)]
         assert published.wanted(models, old, fresh=True, stale=False) == anew
         text = page(old, {SMALL: (6, 60_060)}, FINDINGS)
-        assert "1 law has changed since 1 of them was judged" in " ".join(text.split())
+        assert "In 1 of them 1 of the laws are new or have changed" in " ".join(text.split())
     assert published.wanted(models, today, fresh=False, stale=True) == missing
 
 

@@ -98,11 +98,9 @@ def _summary(report: Report) -> str:
         f"{violated or 'none'} {'is' if violated == 1 else 'are'} violated."
     )
     if old := changed(report):
-        laws = len(frozenset().union(*old.values()))
-        text += (
-            f" {laws} {'law has' if laws == 1 else 'laws have'} changed since {len(old)} of them "
-            f"{'was' if len(old) == 1 else 'were'} judged."
-        )
+        counts = sorted({len(laws) for laws in old.values()})
+        few = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        text += f" In {len(old)} of them {few} of the laws are new or have changed since they were judged."
     return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
