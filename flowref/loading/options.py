@@ -41,6 +41,7 @@ def shape_of(text: str, name: str) -> Shape:
     if not shape or min(shape) < 1:
         raise SpecError(
             f"{name} was given as {text!r}; expected one or more positive sizes, such as 3 or 2,4,4"
+            + ", or labels" * (name == "context")
         )
     return shape
 

@@ -341,7 +341,8 @@ def with_classes(
     promises = {**facts.promises, "labels": True}
     found = replace(facts, event_shape=event, context_shape=(1,), promises=promises)
     which = f"labels 0 to {count - 1}" if count > 1 else "the label 0"
-    return found, {**chosen, CLASSES: str(count)}, (f"{name}: {which}",)
+    said = f"{name}: {which}, to which contexts are rounded"
+    return found, {**chosen, CLASSES: str(count)}, (said,)
 
 
 def _inferred(

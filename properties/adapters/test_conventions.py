@@ -51,7 +51,7 @@ SAID = {
     "averaging_layers:told": "context: label=",
     "spoken_packed:packed": "columns as declared",
     "spoken_beside:masking": "x_mask: ones for each position",
-    "spoken_beside:labeled": "labels: labels 0 to 3",
+    "spoken_beside:labeled": "labels: labels 0 to 3, to which contexts are rounded",
     "spoken_beside:block": "inverse: reverse()",
     "spoken_forms:column": "log-det (B,1), squeezed",
     "spoken_forms:scaling": "one log-det for all rows",

@@ -142,7 +142,11 @@ class ByLength(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("ByClass", "y: labels 0 to 4"), ("MapByClass", "label: labels 0 to 2")]
+    ("name", "said"),
+    [
+        ("ByClass", "y: labels 0 to 4, to which contexts are rounded"),
+        ("MapByClass", "label: labels 0 to 2, to which contexts are rounded"),
+    ],
 )
 def test_labels_and_their_number_are_found(name: str, said: str) -> None:
     """A flow that takes whole numbers alone is given them, as many as it knows."""

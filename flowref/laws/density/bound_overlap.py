@@ -33,6 +33,8 @@ class Ratios(NamedTuple):
 
     def sides(self, higher: float = 0.0) -> tuple[Array, Array]:
         """r / (e^V + r) at samples and e^V / (e^V + r) at points, of a bound that is so much higher."""
+        from scipy.special import expit
+
         inside, there = np.isfinite(self.samples), np.isfinite(self.points)
         theirs = np.where(inside, expit(-(np.nan_to_num(self.samples) + higher)), 0.0)
         own = np.where(there, expit(np.nan_to_num(self.points) + higher), 0.0)
@@ -145,9 +147,3 @@ def missed(found: Ratios) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if found.excess(middle) > 1 else (middle, high)
     return high
-
-
-def expit(x: Array) -> Array:
-    """1 / (1 + exp(-x)), without overflow."""
-    small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1.0, small) / (1.0 + small)
