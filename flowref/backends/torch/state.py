@@ -34,7 +34,7 @@ CONTAINERS = frozenset((dict, OrderedDict, list, set))
 WRITTEN = 1 << 9
 # A longer parameter moves along a block of so many numbers over and over, since drawing them all takes
 # longer than a step of a large model; a prime, with which no row or channel lines up.
-BLOCK = 65_521
+BLOCK = 8_191
 # How a class says that its copies are made in another way than field by field.
 COPIED_BY = ("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__")
 
