@@ -218,6 +218,27 @@ def test_what_raises_at_moved_weights_only_is_undecided(shelf: Shelf) -> None:
     assert "after moving the parameters it raises ValueError: not positive" in verdict.reason
 
 
+@pytest.mark.parametrize(("most", "found"), [(0.1, 0.1), (0.05, 0.03), (0.02, 0.01)])
+def test_what_bears_little_is_moved_as_far_as_it_bears(
+    shelf: Shelf, most: float, found: float
+) -> None:
+    """Where nothing can be said of moved weights they are moved less and less: a defect that shows as
+    soon as they move is found at the first that can be measured, and there it is largest.
+    """
+    standin = Standin(lambda batch: np.zeros(len(batch.x)), details={"effort": 2})
+
+    def measure(subject: Subject, batch: Batch) -> Residual:
+        if subject.scale > most:
+            raise Undecidable("it saturates")
+        return Residual(np.full(len(batch.x), subject.scale))
+
+    shelf.put(lambda condition: replace(standin.subject, trainable=True, scale=condition.scale))
+    verdict = check(TARGET, replace(standin.law, measure=measure, scales=(0.0, 0.3)))
+    assert verdict.status is Status.VIOLATED
+    assert verdict.counterexample is not None
+    assert verdict.counterexample.condition.scale == found
+
+
 def test_a_target_that_cannot_be_built_in_another_state_is_undecided_there(shelf: Shelf) -> None:
     """And judged as it is."""
     standin = Standin(lambda batch: np.zeros(len(batch.x)), details={"effort": 14})

@@ -26,6 +26,7 @@ from flowref.laws.density.draws import (
     number,
     pilot,
     unsettled,
+    width,
 )
 from flowref.laws.density.fitted import fitted
 from flowref.laws.density.pictures import samples_beside
@@ -50,6 +51,9 @@ SHARES = (1.0, 0.1)
 # A mean of fewer terms than these that count is not normal, or of half as many where another one
 # confirms it; means below the second are no error.
 EFFECTIVE, NEGLIGIBLE, OVERLAP, UNMET = 200, 5e-4, 0.02, 10.0
+# Of what stands out, the share that rounding has to explain for nothing to be said.
+MOSTLY = 0.5
+UNSTABLE = "rounding alone moves the log-density too much where the two sides are compared"
 APART = "a normal density that fits its samples does not overlap it enough"
 # The standard normal quantile of 0.99: what would have been seen with that probability.
 SEEN = 2.326
@@ -68,7 +72,7 @@ sampled = full_dimensional & continuous & repeatable & exact_density
 
 @law(
     "sampling/detailed-balance",
-    version=3,
+    version=4,
     points="data",
     picture=samples_beside,
     tolerance=STATISTICAL,
@@ -129,12 +133,21 @@ class Score:
         """
         size = abs(self.mean) - NEGLIGIBLE
         if size > limit * self.error:
-            size -= self.slack()
+            size = less(size, self.slack(), limit * self.error)
         return max(0.0, size) / self.error
 
     def visible(self, limit: float) -> float:
         """The error of scale that would have been seen with probability 0.99."""
         return ((limit + SEEN) * self.error + NEGLIGIBLE) / self.sensitivity
+
+
+def less(size: float, slack: float, limit: float) -> float:
+    """What stands out by more than rounding may have done. Raises `Undecidable` where rounding may have
+    done most of it, and nothing is left.
+    """
+    if size - slack <= limit and slack > MOSTLY * size:
+        raise Undecidable(UNSTABLE)
+    return size - slack
 
 
 @dataclass(frozen=True)
@@ -292,7 +305,10 @@ class _Ratios:
     def slack(self) -> float:
         """By how much rounding may move the mean of a term."""
         points = zip([self.flat, *self.images], [self.here, *self.there], strict=True)
-        return sum(unsettled(self.flow, x, self.context, log_p, self.within) for x, log_p in points)
+        here, *there = (unsettled(self.flow, x, self.context, log_p) for x, log_p in points)
+        return sum(
+            width(ratios, here + change) for ratios, change in zip(self.both, there, strict=True)
+        )
 
 
 def _enough(
@@ -316,7 +332,7 @@ def _slope(gap: Array, forth: Array, back: Array, step: float) -> float:
 
 @law(
     "sampling/overlap",
-    version=3,
+    version=4,
     points="data",
     picture=samples_beside,
     tolerance=STATISTICAL,
@@ -349,7 +365,8 @@ def overlap(flow: SampledDensity, batch: Batch) -> Residual:
         # Terms are at most one, so that what no sample has met adds no more than this.
         error = math.sqrt((theirs.var() + own.var() + UNMET / count) / count)
         gap = abs(sides[0] - sides[1]) - NEGLIGIBLE
-        gap -= slack() if gap > critical(1) * error else 0.0
+        if gap > critical(1) * error:
+            gap = less(gap, slack(), critical(1) * error)
         worst = max(0.0, gap) / error / critical(1)
         seen = (critical(1) + SEEN) * error / max(sides)
         if worst <= 1:
@@ -383,20 +400,24 @@ def _overlaps(
         return None
     here = at_samples(flow, draws)
     there = elsewhere(flow, points, draws.context, within=within)
-    theirs, own = np.minimum(known - here, 0.0), there - drawn_r
+    theirs, own = known - here, there - drawn_r
     if np.isnan(theirs).mean() > LOST:
         raise Undecidable("the log-density of its samples is not a number")
 
     def slack() -> float:
-        mine = unsettled(
-            flow, draws.flat[usable], _rows(draws.context, usable), here[usable], within
-        )
-        return mine + unsettled(flow, points, draws.context, there, within)
+        mine = np.zeros(len(here))
+        context = _rows(draws.context, usable)
+        mine[usable] = unsettled(flow, draws.flat[usable], context, here[usable])
+        beside = unsettled(flow, points, draws.context, there)
+        return width(theirs, mine) + width(own, beside)
 
-    terms = np.exp(np.nan_to_num(theirs, nan=-np.inf)), np.exp(np.minimum(own, 0.0))
+    terms = tuple(
+        np.exp(np.minimum(np.nan_to_num(one, nan=-np.inf, posinf=0.0, neginf=-np.inf), 0.0))
+        for one in (theirs, own)
+    )
     if max(float(terms[0].mean()), float(terms[1].mean())) < OVERLAP:
         return None
-    return *terms, slack
+    return terms[0], terms[1], slack
 
 
 def _rows(context: Array | None, chosen: Array) -> Array | None:

@@ -41,8 +41,9 @@ TURNS = (1, 2, -1)
 # more.
 NO_PERIOD, COORDINATES, SOME = 0.731, 64, 4
 # A point is unsettled where the log-density moves by so much when the point moves by this share of
-# its size, far above rounding.
+# its size, far above rounding; and how many times as far rounding may then move it.
 UNSETTLED, JITTER = 0.01, {"float64": 1e-11, "float32": 1e-5}
+LEEWAY = 4.0
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ class Frame:
     """Coordinates in which the samples are about standard normal: x = middle + y @ axes.
 
     ``low``, ``high``: the box of the samples that it was made from. What is said within it needs no
-    word of the density elsewhere, which some mean to be asked about nowhere else.
+    word of the density elsewhere, which some mean to be asked about nowhere else. ``leaves``: whether
+    samples lie outside the support, as those of levels that were squeezed before a logit do: where data
+    are drawn is then not where the density ends.
     """
 
     middle: Array
@@ -66,6 +69,7 @@ class Frame:
     log_volume: float
     low: Array
     high: Array
+    leaves: bool = False
 
     def holds(self, flat: Array) -> Array:
         """Which points lie in the box."""
@@ -181,13 +185,15 @@ def elsewhere(
     lost: float = LOST,
     within: Frame | None = None,
 ) -> Array:
-    """The log-density at other points, -inf outside the support and the box of a frame, where it is
-    not asked for.
+    """The log-density at other points, -inf outside the support, if samples keep to it, and outside the
+    box of a frame, where it is not asked for.
 
     Raises: `Undecidable` where it refuses, or is not a number at, more than this share of them, or all.
     """
     x = flat.reshape(-1, *flow.density_shape)
-    inside = flow.density_support.holds(x) & (within is None or within.holds(flat))
+    inside = np.full(len(x), True) if within is None else within.holds(flat)
+    if within is None or not within.leaves:
+        inside = inside & flow.density_support.holds(x)
     if not inside.any():
         return np.full(len(x), -np.inf)
     asked = np.where(inside.reshape(-1, *(1,) * (x.ndim - 1)), x, x[inside][:1])
@@ -217,15 +223,17 @@ def frame(flow: SampledDensity, seed: int, most: int = PILOT) -> Frame:
         raise Undecidable("its samples do not spread in every direction")
     refuse_surfaces(flow, flat, None if found.context is None else found.context[finite])
     size = len(middle)
+    leaves = not flow.density_support.holds(flat.reshape(-1, *flow.density_shape)).all()
+    box = flat.min(0), flat.max(0), leaves
     if size > CORRELATED:
-        return Frame(middle, np.diag(spread), float(np.log(spread).sum()), flat.min(0), flat.max(0))
+        return Frame(middle, np.diag(spread), float(np.log(spread).sum()), *box)
     w = np.clip((flat - middle) / spread, -CLIP, CLIP)
     values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(w.T)))
     if values.min() < FLAT * values.max():
         raise Undecidable("its samples do not spread in every direction")
     axes = (np.sqrt(values)[:, None] * vectors.T) * spread
     volume = float(np.linalg.slogdet(axes)[1])
-    return Frame(middle, axes, volume, flat.min(0), flat.max(0))
+    return Frame(middle, axes, volume, *box)
 
 
 def periodic(flow: Density, draws: Draws) -> bool:
@@ -259,18 +267,32 @@ def repeats(flow: Density, batch: Batch) -> bool:
     return bool((turned.any(0) & ~same[1]).any())
 
 
-def unsettled(
-    flow: Density, flat: Array, context: Array | None, log_p: Array, within: Frame
-) -> float:
-    """The share of points where rounding alone may move the log-density: of terms that are at most
-    one, by so much a mean may be off.
+def unsettled(flow: Density, flat: Array, context: Array | None, log_p: Array) -> Array:
+    """By how much rounding alone may move the log-density of each point, ``(rows,)``; 0 where that is
+    next to nothing, or where it was not asked for, and infinite where it tells no number.
     """
-    if not len(flat):
-        return 0.0
+    changes, asked = np.zeros(len(flat)), ~np.isneginf(log_p)
+    if not asked.any():
+        return changes
     rng = np.random.default_rng(len(flat))
     size = np.abs(flat).max(1, keepdims=True)
-    moved = flat + JITTER[flow.dtype] * size * rng.uniform(-1, 1, flat.shape)
+    moved = (flat + JITTER[flow.dtype] * size * rng.uniform(-1, 1, flat.shape))[asked]
+    beside = None if context is None else context[asked]
+    there, _ = answered(flow, moved.reshape(-1, *flow.density_shape), beside)
     with np.errstate(invalid="ignore"):
-        change = np.abs(elsewhere(flow, moved, context, within=within) - log_p)
-    same = (change < UNSETTLED) | (np.isneginf(log_p) & np.isnan(change))
-    return float(1 - same.mean())
+        found = np.abs(there - log_p[asked])
+    changes[asked] = np.where(found < UNSETTLED, 0.0, np.nan_to_num(LEEWAY * found, nan=np.inf))
+    return changes
+
+
+def width(log_ratios: Array, changes: Array) -> float:
+    """By how much the mean of min(1, r) may be off where each log r may be off by its change: by all that
+    a term is, and not at all where r is as good as zero whatever the change.
+    """
+    moving = changes > 0
+    with np.errstate(invalid="ignore"):
+        high = log_ratios[moving] + changes[moving]
+        low = log_ratios[moving] - changes[moving]
+    most = np.exp(np.minimum(np.nan_to_num(high, nan=0.0, posinf=0.0, neginf=-np.inf), 0.0))
+    least = np.exp(np.minimum(np.nan_to_num(low, nan=-np.inf, posinf=0.0, neginf=-np.inf), 0.0))
+    return float((most - least).sum()) / max(1, len(changes))
