@@ -54,6 +54,7 @@ class Flow(nn.Module):
     def inverse(self, z: Any) -> Any:
         """The way back."""
         for block in reversed(self.blocks):
+            assert isinstance(block, Layer)
             z = block.inverse(z)
         return z * torch.exp(-self.beside * self.own)
 
