@@ -42,6 +42,10 @@ STARTING = 180.0
 TICK = 0.02
 
 
+# How many times the seconds of a pair loading a target may take.
+LOADING = 3
+
+
 @dataclass(frozen=True)
 class Limits:
     """What one pair may take: seconds of processor time, and mebibytes beyond what the imported
@@ -56,6 +60,13 @@ class Limits:
     memory: int = 2048
     asleep: float = 10.0
     stretched: bool = False
+
+    def processor(self, pair: Pair | None) -> float:
+        """Seconds of processor time that a pair may take. Loading a target may take several times as
+        many: no law of it would be judged otherwise.
+        """
+        loads = pair is not None and pair.law is None
+        return self.seconds * (LOADING if loads else 1)
 
     def granted(self, pair: Pair) -> int:
         """Mebibytes that a pair may take."""
@@ -325,10 +336,11 @@ class Pool:
         done, they are those of the wall: all at once, or many times as many with naps between.
         """
         seconds, now = self.limits.seconds, time.monotonic()
+        most = self.limits.processor(worker.pair)
         taken = usage(worker.process.pid)
         spent = now - worker.began if taken is None else taken.seconds - worker.used
-        if spent > seconds:
-            return f"it took more than {seconds:g} s"
+        if spent > most:
+            return f"it took more than {most:g} s"
         if taken is None or not taken.sleeping or spent > worker.spent:
             worker.awake, worker.spent = now, spent
         if now - worker.awake > seconds:

@@ -62,3 +62,10 @@ def test_what_takes_too_long_to_load_is_told_how_it_gets_more() -> None:
     verdicts = [*schedule.broken_probe(ONE, Status.TIMEOUT, "it took more than 60 s", 61.0)]
     assert len(verdicts) == 2
     assert all("a larger --timeout gives it more" in one.reason for one in verdicts)
+
+
+@pytest.mark.parametrize(("law", "times"), [("", 3), ("bijection/log-det", 1)])
+def test_loading_may_take_longer_than_a_pair(law: str, times: int) -> None:
+    """No law of a target is judged that is not loaded, so that this has several times as long."""
+    pair = Pair(registry.parse_target("torch:BatchNorm1d"), registry.find_law(law) if law else None)
+    assert Limits(seconds=5.0).processor(pair) == 5.0 * times
