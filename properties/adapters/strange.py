@@ -724,3 +724,19 @@ class StrangeKeys(nn.Module):
     def inverse(self, z: Any) -> Any:
         """And back."""
         return z * (-self.log_scale).exp()
+
+
+class Reconstructing(Forward):
+    """Its way back takes noise of a learned size, unless it is told to reconstruct, with a slip or
+    without.
+    """
+
+    def __init__(self, slip: float = 1.0) -> None:
+        super().__init__()
+        self.log_size = nn.Parameter(torch.full((3,), 0.4))
+        self.slip = slip
+
+    def reverse(self, z: Any, reconstruct: bool = False) -> Any:
+        """Noise to data, or latents to data."""
+        z = z if reconstruct else z * self.log_size.exp()
+        return self.back(z)[0] * self.slip

@@ -293,6 +293,16 @@ def test_what_goes_back_by_default_is_turned_around() -> None:
         assert checking.check(target, law).status is Status.HOLDS
 
 
+@pytest.mark.parametrize(("name", "status"), [("", Status.HOLDS), ("?slip=1.001", Status.VIOLATED)])
+def test_a_way_back_that_may_start_from_noise_is_told_to_reconstruct(
+    name: str, status: Status
+) -> None:
+    """What forward returned are latents, and no noise of which they are made."""
+    target = registry.parse_target(f"{STRANGE}:Reconstructing{name}")
+    assert "inverse: reverse(reconstruct=True)" in said(f"Reconstructing{name}")
+    assert checking.check(target, "bijection/forward-roundtrip").status is status
+
+
 def test_what_refuses_points_is_asked_for_its_domain() -> None:
     """A refusal that speaks of a range names the option that declares it."""
     with pytest.raises(TargetError, match=r"must be in \(0, 1\).*\?domain=unit"):

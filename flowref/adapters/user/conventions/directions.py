@@ -263,7 +263,9 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
     timed = {name for name, _ in signatures.ends(obj, "inverse")} if asks else set()
     # Whether a way back wants its ends in the order of time nobody says.
     if callable(inverse) and not timed & set(asks):
-        return [_running(obj, Way("inverse", usual=True), "inverse", chosen)]
+        back = _back_by(obj, "inverse")
+        back = back if back.given else Way("inverse", usual=True)
+        return [_running(obj, back, "inverse", chosen)]
     if forward is None:
         return []
     if forward.method == BOTH:
@@ -287,7 +289,7 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
         words = f"inverse: {mode}={word!r}"
         ways.append(replace(forward, given=_with(forward, mode, word), usual=False, words=words))
     ways += [
-        _running(obj, Way(method, words=f"inverse: {method}()"), method, chosen)
+        _running(obj, _back_by(obj, method), method, chosen)
         for method in METHODS
         if signatures.own(obj, method)
         and (
@@ -299,6 +301,15 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
     if not ways and (timely := _back_in_time(obj, forward)) is not None:
         ways.append(timely)
     return ways
+
+
+def _back_by(obj: Any, method: str) -> Way:
+    """The way back by a method; of one that makes latents of noise first unless it is told to
+    reconstruct, the latter, since what forward returned are latents.
+    """
+    if name := signatures.reconstructs(obj, method):
+        return Way(method, given=((name, True),), words=f"inverse: {method}({name}=True)")
+    return Way(method, words=f"inverse: {method}()")
 
 
 def _with(way: Way, name: str, value: Any) -> tuple[tuple[str, Any], ...]:
@@ -328,7 +339,7 @@ def _chosen_inverse(obj: Any, forward: Way | None, chosen: Chosen) -> Way | None
                 f"inverse was given as {text!r}, which is no method of the object; expected one, "
                 "a keyword of forward such as mode:inverse or reverse:true, or none"
             )
-        return _running(obj, Way(name, words=f"inverse: {name}()"), name, chosen)
+        return _running(obj, _back_by(obj, name), name, chosen)
     numbers = {"true": True, "false": False, "1": 1, "-1": -1, "0": 0}
     value: Any = numbers.get(word.casefold(), word)
     if forward is None:
