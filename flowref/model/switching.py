@@ -16,7 +16,8 @@ def switches(module: Any) -> bool:
     ``eval()`` would start.
     """
     own = getattr(module, "__dict__", {})
-    return _switch(own["train"], 0) if "train" in own else _of_class(type(module))
+    kind: Any = type(module)
+    return _switch(own["train"], 0) if "train" in own else _of_class(kind)
 
 
 @functools.lru_cache(maxsize=256)

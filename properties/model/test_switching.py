@@ -69,7 +69,8 @@ class Bare(Flow):
 
 
 @pytest.mark.parametrize(
-    ("kind", "switch"), [(Flow, True), (Frozen, True), (Bare, True), (Training, False), (Epochs, False)]
+    ("kind", "switch"),
+    [(Flow, True), (Frozen, True), (Bare, True), (Training, False), (Epochs, False)],
 )
 def test_a_training_is_told_from_the_switch_by_its_signature(kind: Any, switch: bool) -> None:
     """A module that is owned counts like one that is alone; a flag of the name is no switch."""
