@@ -740,3 +740,31 @@ class Reconstructing(Forward):
         """Noise to data, or latents to data."""
         z = z if reconstruct else z * self.log_size.exp()
         return self.back(z)[0] * self.slip
+
+
+class Drawing(nn.Module):
+    """A normal density, whose sampler asks for means besides a number, or may be given them, or raises."""
+
+    event_shape = (2,)
+
+    def __init__(self, given: bool = False, broken: bool = False) -> None:
+        super().__init__()
+        self.mean = nn.Parameter(torch.tensor([0.5, -1.0]))
+        if given or broken:
+            self.sample = self.broken if broken else self.given
+
+    def log_prob(self, x: Any) -> Any:
+        """Log-densities of points."""
+        return (-0.5 * (x - self.mean) ** 2 - 0.5 * math.log(2 * math.pi)).sum(-1)
+
+    def sample(self, n: int, means: Any) -> Any:
+        """Points about the means."""
+        return means + torch.randn(n, 2, dtype=self.mean.dtype)
+
+    def given(self, n: int, means: Any = None) -> Any:
+        """Points about the means, or about the mean."""
+        return (self.mean if means is None else means) + torch.randn(n, 2, dtype=self.mean.dtype)
+
+    def broken(self, n: int) -> Any:
+        """Nothing."""
+        raise RuntimeError(f"cannot draw {n}")

@@ -303,6 +303,25 @@ def test_a_way_back_that_may_start_from_noise_is_told_to_reconstruct(
     assert checking.check(target, "bijection/forward-roundtrip").status is status
 
 
+@pytest.mark.parametrize(
+    ("option", "words", "status"),
+    [
+        ("", "no sampler: sample(n, means) asks for more than how many", Status.NOT_APPLICABLE),
+        ("?given=True", "", Status.HOLDS),
+        ("?broken=True", "", Status.VIOLATED),
+    ],
+)
+def test_a_sampler_that_asks_for_more_is_none(option: str, words: str, status: Status) -> None:
+    """What nobody gives it is no fault of it; what raises of a number alone is one."""
+    name = f"Drawing{option}"
+    assert [one for one in said(name) if "sampler" in one] == list(filter(None, [words]))
+    target = registry.parse_target(f"{STRANGE}:{name}")
+    verdict = checking.check(target, "conduct/abilities-work", checking.Settings("quick"))
+    assert verdict.status is (Status.HOLDS if words else status)
+    verdict = checking.check(target, "density/samples-consistent", checking.Settings("quick"))
+    assert (verdict.status is Status.HOLDS) == (status is Status.HOLDS)
+
+
 def test_what_refuses_points_is_asked_for_its_domain() -> None:
     """A refusal that speaks of a range names the option that declares it."""
     with pytest.raises(TargetError, match=r"must be in \(0, 1\).*\?domain=unit"):

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.user import calls
-from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.conventions import asking, signatures
 from flowref.adapters.user.conventions.directions import Chosen
 from flowref.adapters.user.conventions.names import BESIDE_SAMPLES
 from flowref.model import Dialect, SpecError
@@ -47,7 +47,11 @@ def settle_sample(
             shape = tuple(x.shape[1:])
             later = partial(asking.sample_after_a_call, draw=draw, first=first, shape=shape)
             return replace(dialect, sample=later), ("sample after a first call",)
-    # Neither works. What the object raises by a number says why, unless a number is no size to it.
+    # Neither works. What the object raises by a number says why, unless a number is no size to it, or it
+    # asks for what nobody gives.
+    if asked := _unasked(obj, method, context):
+        words = f"no sampler: {method}({', '.join(asked)}) asks for more than how many"
+        return replace(dialect, sample=None), (words,)
     complaint = _complaint(obj, by_number, context)
     wanted = isinstance(complaint, TypeError) or complaint is None
     return replace(dialect, sample=by_shape if wanted else by_number), ()
@@ -102,6 +106,14 @@ def _beside_each(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect:
             call = partial(asking.sampled_beside_each, method=method)
             return replace(dialect, sample_log_prob=call)
     return dialect
+
+
+def _unasked(obj: Any, method: str, context: Any) -> list[str]:
+    """What a method that draws cannot do without, where that is more than a number, and a context if there
+    is one; nothing where it raises for another reason.
+    """
+    names = signatures.required(obj, method)
+    return names if len(names) > 1 + (context is not None) else []
 
 
 def _complaint(obj: Any, draw: Any, context: Any) -> Exception | None:
