@@ -768,3 +768,21 @@ class Drawing(nn.Module):
     def broken(self, n: int) -> Any:
         """Nothing."""
         raise RuntimeError(f"cannot draw {n}")
+
+
+class DrawingOtherwise(nn.Module):
+    """A normal density, whose sampler has a name of its own."""
+
+    event_shape = (2,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = nn.Parameter(torch.tensor([0.5, -1.0]))
+
+    def log_prob(self, x: Any) -> Any:
+        """Log-densities of points."""
+        return (-0.5 * (x - self.mean) ** 2 - 0.5 * math.log(2 * math.pi)).sum(-1)
+
+    def get_samples(self, count: int) -> Any:
+        """As many points."""
+        return self.mean + torch.randn(count, 2, dtype=self.mean.dtype)

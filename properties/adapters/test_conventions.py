@@ -322,6 +322,15 @@ def test_a_sampler_that_asks_for_more_is_none(option: str, words: str, status: S
     assert (verdict.status is Status.HOLDS) == (status is Status.HOLDS)
 
 
+def test_a_likely_sampler_is_a_hint() -> None:
+    """It is named with the option, and taken only where that is said."""
+    hint = "no sample found; it has get_samples(): say ?sample=get_samples"
+    assert hint in recipe("DrawingOtherwise").recognized.hints
+    named = recipe("DrawingOtherwise?sample=get_samples")
+    assert named.dialect.sample is not None and hint not in named.recognized.hints
+    assert not any("sample" in one for one in recipe("OneWay").recognized.hints)
+
+
 def test_what_refuses_points_is_asked_for_its_domain() -> None:
     """A refusal that speaks of a range names the option that declares it."""
     with pytest.raises(TargetError, match=r"must be in \(0, 1\).*\?domain=unit"):

@@ -45,7 +45,9 @@ LIKELY = (
 DENSE = (
     "logpdf", "log_pdf", "logp", "log_p", "log_q", "log_density", "log_likelihood", "loglik", "logprob", "ll",
 )  # fmt: skip
-DRAWING = ("rvs", "samples", "draw", "generate", "simulate")
+DRAWING = (
+    "rvs", "samples", "draw", "generate", "simulate", "get_sample", "get_samples", "draw_samples", "generate_samples", "sample_n",
+)  # fmt: skip
 # Methods that draw points with their log-densities beside them.
 BESIDE_SAMPLES = (
     "sample_and_log_prob", "sample_with_log_prob", "sample_log_prob", "rsample_and_log_prob", "rsample_with_log_prob",

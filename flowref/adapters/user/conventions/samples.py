@@ -9,7 +9,7 @@ from typing import Any
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import asking, signatures
 from flowref.adapters.user.conventions.directions import Chosen
-from flowref.adapters.user.conventions.names import BESIDE_SAMPLES
+from flowref.adapters.user.conventions.names import BESIDE_SAMPLES, DRAWING
 from flowref.model import Dialect, SpecError
 
 # What ?sample= may say of what comes back.
@@ -67,6 +67,14 @@ def sampler(obj: Any, chosen: Chosen) -> Any:
     if name not in ("sample", LAST) and not name.startswith(SQUEEZE):
         raise _unheard(name)
     return calls.sample_number if callable(getattr(obj, "sample", None)) else None
+
+
+def undrawn(obj: Any) -> str:
+    """What to say of an object without a sampler that has a method which may be one."""
+    for name in DRAWING:
+        if signatures.own(obj, name) and len(signatures.required(obj, name)) < 2:
+            return f"no sample found; it has {name}(): say ?sample={name}"
+    return ""
 
 
 def settle_beside(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect:
