@@ -786,3 +786,38 @@ class DrawingOtherwise(nn.Module):
     def get_samples(self, count: int) -> Any:
         """As many points."""
         return self.mean + torch.randn(count, 2, dtype=self.mean.dtype)
+
+
+class Listing(DrawingOtherwise):
+    """The same, whose sampler lists all states from the base on, with a slip or without."""
+
+    def __init__(self, slip: float = 1.0) -> None:
+        super().__init__()
+        self.slip = slip
+
+    def sample(self, count: int) -> Any:
+        """States of as many points."""
+        z = torch.randn(count, 2, dtype=self.mean.dtype)
+        return [z, self.slip * z, self.mean + self.slip * z]
+
+
+class Momentum(Forward):
+    """A map of a point and a momentum, which is drawn, or zero, and returned beside the point."""
+
+    def __init__(self, still: bool = False) -> None:
+        super().__init__()
+        self.still = still
+
+    def forward(self, x: Any, v: Any = None) -> Any:
+        """Where the momentum takes a point, and the log-det in both."""
+        if v is None:
+            v = torch.zeros_like(x) if self.still else torch.randn_like(x)
+        v = v * self.log_gain.exp() - torch.tanh(x)
+        return x + v, v, self.log_gain.sum().expand(len(x))
+
+    def backward(self, x: Any, v: Any = None) -> Any:
+        """The way back, with a momentum of its own."""
+        if v is None:
+            v = torch.zeros_like(x) if self.still else torch.randn_like(x)
+        x = x - v
+        return x, (v + torch.tanh(x)) * (-self.log_gain).exp(), -self.log_gain.sum().expand(len(x))

@@ -322,6 +322,25 @@ def test_a_sampler_that_asks_for_more_is_none(option: str, words: str, status: S
     assert (verdict.status is Status.HOLDS) == (status is Status.HOLDS)
 
 
+@pytest.mark.parametrize(("option", "status"), [("", Status.HOLDS), ("?slip=1.3", Status.VIOLATED)])
+def test_the_last_of_the_states_of_a_sampler_is_the_sample(option: str, status: Status) -> None:
+    """As the last of those of a map is the latent; the first are points of the base."""
+    assert "sample: the last of 3 states" in said(f"Listing{option}")
+    target = registry.parse_target(f"{STRANGE}:Listing{option}")
+    assert checking.check(target, "density/samples-consistent").status is status
+
+
+def test_a_layer_that_returns_what_it_draws_beside_points_is_refused() -> None:
+    """Its log-det is that of both, and no contribution; of what draws nothing the line says so."""
+    with pytest.raises(
+        TargetError, match=r"it draws, and forward returns 3 things, and the second"
+    ):
+        recipe("Momentum")
+    hints = recipe("Momentum?still=True").recognized.hints
+    assert any("as large as a point, is not looked at" in one for one in hints)
+    assert not any("not looked at" in one for one in recipe("QuadrupleBothWays").recognized.hints)
+
+
 def test_a_likely_sampler_is_a_hint() -> None:
     """It is named with the option, and taken only where that is said."""
     hint = "no sample found; it has get_samples(): say ?sample=get_samples"

@@ -14,6 +14,7 @@ from flowref.adapters.user.conventions.names import DETERMINANT, LOG_DETS, VALUE
 from flowref.model import Ambiguous, Shape, SpecError, TargetError
 
 # What the parts of a returned tuple may be said to be (?returns=).
+PLACES = ("first", "second", "third", "last")
 RETURNED = ("z", "x", "ladj", "det", "log_prior", "log_prob", "bits_per_dim", "_")
 
 
@@ -23,7 +24,8 @@ class Reading:
 
     ``value``, ``ladj``: functions of it; ``parts``: the shapes of latents that come as a list;
     ``log_prob``: the entries whose sum is the log-density; ``words``: what the line says;
-    ``usual``: whether it is a pair, or a value alone, as everybody returns them.
+    ``usual``: whether it is a pair, or a value alone, as everybody returns them; ``left``: what to say of
+    something as large as a point that nobody reads.
     """
 
     value: Any
@@ -32,6 +34,7 @@ class Reading:
     log_prob: tuple[int, ...] = ()
     words: tuple[str, ...] = ()
     usual: bool = False
+    left: str = ""
 
 
 def is_tensor(value: Any) -> bool:
@@ -74,7 +77,21 @@ def read(out: Any, rows: int, entries: int, chosen: Chosen, name: str) -> Readin
         return Reading(value, answers.none, parts, words=words)
     ladj, more = _ladj_at(out, index, rows, chosen)
     usual = not parts and not words and not more and index == 1 and len(out) == 2
-    return Reading(value, ladj, parts, words=(*words, *more), usual=usual)
+    left = _left(out, index, rows * entries, name)
+    return Reading(value, ladj, parts, words=(*words, *more), usual=usual, left=left)
+
+
+def _left(out: Any, index: int, size: int, name: str) -> str:
+    """What to say of an entry beside the value and the log-det that is as large as the value; empty where
+    there is none.
+    """
+    for place, one in enumerate(out):
+        if place not in (0, index) and _size(one) == size:
+            return (
+                f"{name} returns {len(out)} things, and the {PLACES[min(place, 3)]} of them, which is as large "
+                "as a point, is not looked at"
+            )
+    return ""
 
 
 def _holds(part: Any, rows: int) -> bool:

@@ -28,6 +28,11 @@ def settle_sample(
     each = partial(asking.sample_at, method=method)
     if context is not None and _draws(obj, each, context):
         return replace(dialect, sample=each), ("sample takes the contexts alone",)
+    for shape in (False, True):
+        states = partial(asking.sample_of, method=method, shape=shape)
+        if count := _states(obj, states, x, context):
+            last = partial(states, at=-1)
+            return replace(dialect, sample=last), (f"sample: the last of {count} states",)
     by_shape: Any = calls.sample_shape
     if method != "sample":
         by_shape = partial(calls.sample_shape, method=method)
@@ -167,6 +172,18 @@ def _ahead(obj: Any, draw: Any, x: Any, context: Any) -> bool:
         return tuple(draw(obj, 2, context[:3]).shape) == (2, 3, *x.shape[1:])
     except Exception:  # it may want as many points as contexts
         return False
+
+
+def _states(obj: Any, draw: Any, x: Any, context: Any) -> int:
+    """How many states on the way from the base to samples a call lists, each a batch of points; 0 where it
+    lists none.
+    """
+    try:
+        out = draw(obj, 2, None if context is None else context[:2])
+        fits = isinstance(out, list) and {tuple(one.shape) for one in out} == {(2, *x.shape[1:])}
+    except Exception:  # it may want a shape
+        return 0
+    return len(out) if fits and len(out) > 1 else 0
 
 
 def _draws(obj: Any, draw: Any, context: Any) -> bool:
