@@ -821,3 +821,20 @@ class Momentum(Forward):
             v = torch.zeros_like(x) if self.still else torch.randn_like(x)
         x = x - v
         return x, (v + torch.tanh(x)) * (-self.log_gain).exp(), -self.log_gain.sum().expand(len(x))
+
+
+class Listed(Forward):
+    """The log-det in two lists: log-scales of each entry, and numbers that are sums over the batch."""
+
+    def __init__(self, slip: float = 1.0, batch: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(3) + 0.1 * torch.arange(9.0).reshape(3, 3) / 9)
+        self.slip, self.batch = slip, batch
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents, by a matrix and by the map of each entry."""
+        z = torch.asinh(x @ self.weight * self.log_gain.exp())
+        scales = self.log_gain - torch.log(torch.cosh(z))
+        turned = torch.linalg.slogdet(self.weight)[1] * self.slip
+        turned = turned * len(x) if self.batch else turned
+        return z, [scales[:, :1], scales[:, 1:]], [turned]

@@ -341,6 +341,19 @@ def test_a_layer_that_returns_what_it_draws_beside_points_is_refused() -> None:
     assert not any("not looked at" in one for one in recipe("QuadrupleBothWays").recognized.hints)
 
 
+@pytest.mark.parametrize(
+    "options",
+    ["returns=z,ladj,ladj&ladj_form=batch", "returns=z,ladj,ladj&batch=False"],
+)
+@pytest.mark.parametrize(("slip", "status"), [("", Status.HOLDS), ("&slip=1.01", Status.VIOLATED)])
+def test_log_dets_in_several_lists_add_up(options: str, slip: str, status: Status) -> None:
+    """Those of entries and those of points, or of a batch; which lists are log-dets is asked."""
+    target = registry.parse_target(f"{STRANGE}:Listed?{options}{slip}")
+    assert checking.check(target, "bijection/log-det").status is status
+    with pytest.raises(Ambiguous, match=r"say \?returns=z,ladj,ladj if all of them count"):
+        recipe("Listed")
+
+
 def test_a_likely_sampler_is_a_hint() -> None:
     """It is named with the option, and taken only where that is said."""
     hint = "no sample found; it has get_samples(): say ?sample=get_samples"
