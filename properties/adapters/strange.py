@@ -838,3 +838,17 @@ class Listed(Forward):
         turned = torch.linalg.slogdet(self.weight)[1] * self.slip
         turned = turned * len(x) if self.batch else turned
         return z, [scales[:, :1], scales[:, 1:]], [turned]
+
+
+class Numbers(nn.Module):
+    """A map of single numbers, with a slip or without, which refuses points that are vectors."""
+
+    def __init__(self, slip: float = 1.0) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.tensor(0.3))
+        self.slip = slip
+
+    def forward(self, x: Any) -> Any:
+        """Numbers to numbers."""
+        (_,) = x.shape
+        return x * self.gain.exp(), self.slip * self.gain.expand(len(x))

@@ -354,6 +354,15 @@ def test_log_dets_in_several_lists_add_up(options: str, slip: str, status: Statu
         recipe("Listed")
 
 
+@pytest.mark.parametrize(("slip", "status"), [("", Status.HOLDS), ("&slip=1.01", Status.VIOLATED)])
+def test_an_event_may_be_said_to_be_a_number(slip: str, status: Status) -> None:
+    """By the shape of one number, which is no shape of a context."""
+    target = registry.parse_target(f"{STRANGE}:Numbers?event=(){slip}")
+    assert checking.check(target, "bijection/log-det").status is status
+    with pytest.raises(SpecError, match=r"context was given as '\(\)'"):
+        recipe("Numbers?event=()&context=()")
+
+
 def test_a_likely_sampler_is_a_hint() -> None:
     """It is named with the option, and taken only where that is said."""
     hint = "no sample found; it has get_samples(): say ?sample=get_samples"
