@@ -166,7 +166,9 @@ def _bound(obj: Any, way: Way, chosen: Chosen) -> Way:
 
 def _forward_way(obj: Any, chosen: Chosen) -> Way | None:
     if "forward" in chosen:
-        method = chosen["forward"]
+        method, colon, _ = chosen["forward"].partition(":")
+        if colon:
+            return _forward_with(obj, chosen)
         if not callable(signatures.attribute(obj, method)):
             raise SpecError(f"forward was given as {method!r}, which is no method of the object")
         usual = method == "forward"
@@ -201,6 +203,30 @@ def _forward_way(obj: Any, chosen: Chosen) -> Way | None:
     if all(signatures.own(obj, name) for name in ("fit", "transform", "inverse_transform")):
         return Way("transform", form="array", words="transform() and inverse_transform() of arrays")
     return None
+
+
+def _forward_with(obj: Any, chosen: Chosen) -> Way:
+    """Forward with a keyword that a user gives, such as one that has it return the log-det."""
+    name, _, word = chosen["forward"].partition(":")
+    if name not in {one.name for one in signatures.parameters(obj, _plainly(obj))}:
+        raise SpecError(
+            f"forward was given as {chosen['forward']!r}, and {name!r} is no keyword of it; expected one, such "
+            "as return_log_det:true, or the name of a method"
+        )
+    value = _value(word)
+    way = Way(_name(obj, "forward"), given=((name, value),), words=f"forward: {name}={value!r}")
+    return _running(obj, way, "forward", chosen)
+
+
+def _plainly(obj: Any) -> str:
+    """The method that is asked for its signature; empty of a function."""
+    return "forward" if hasattr(obj, "forward") else ""
+
+
+def _value(word: str) -> Any:
+    """The value of a keyword as it is typed."""
+    numbers = {"true": True, "false": False, "1": 1, "-1": -1, "0": 0}
+    return numbers.get(word.casefold(), word)
 
 
 def _in_time(obj: Any, way: Way) -> Way:
@@ -340,8 +366,7 @@ def _chosen_inverse(obj: Any, forward: Way | None, chosen: Chosen) -> Way | None
                 "a keyword of forward such as mode:inverse or reverse:true, or none"
             )
         return _running(obj, _back_by(obj, name), name, chosen)
-    numbers = {"true": True, "false": False, "1": 1, "-1": -1, "0": 0}
-    value: Any = numbers.get(word.casefold(), word)
+    value = _value(word)
     if forward is None:
         raise SpecError(f"inverse was given as {text!r}, but there is no forward")
     words = f"inverse: {name}={value!r}"
