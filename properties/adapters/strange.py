@@ -743,15 +743,13 @@ class Reconstructing(Forward):
 
 
 class Drawing(nn.Module):
-    """A normal density, whose sampler asks for means besides a number, or may be given them, or raises."""
+    """A normal density, whose sampler asks for means besides a number."""
 
     event_shape = (2,)
 
-    def __init__(self, given: bool = False, broken: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.mean = nn.Parameter(torch.tensor([0.5, -1.0]))
-        if given or broken:
-            self.sample = self.broken if broken else self.given
 
     def log_prob(self, x: Any) -> Any:
         """Log-densities of points."""
@@ -761,11 +759,19 @@ class Drawing(nn.Module):
         """Points about the means."""
         return means + torch.randn(n, 2, dtype=self.mean.dtype)
 
-    def given(self, n: int, means: Any = None) -> Any:
-        """Points about the means, or about the mean."""
-        return (self.mean if means is None else means) + torch.randn(n, 2, dtype=self.mean.dtype)
 
-    def broken(self, n: int) -> Any:
+class DrawingAnyway(Drawing):
+    """One that may be given means."""
+
+    def sample(self, n: int, means: Any = None) -> Any:
+        """Points about the means, or about the mean."""
+        return super().sample(n, self.mean if means is None else means)
+
+
+class DrawingNever(Drawing):
+    """One that raises of a number alone."""
+
+    def sample(self, n: int) -> Any:  # type: ignore[override]  # it asks for less
         """Nothing."""
         raise RuntimeError(f"cannot draw {n}")
 

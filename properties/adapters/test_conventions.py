@@ -304,16 +304,19 @@ def test_a_way_back_that_may_start_from_noise_is_told_to_reconstruct(
 
 
 @pytest.mark.parametrize(
-    ("option", "words", "status"),
+    ("name", "words", "status"),
     [
-        ("", "no sampler: sample(n, means) asks for more than how many", Status.NOT_APPLICABLE),
-        ("?given=True", "", Status.HOLDS),
-        ("?broken=True", "", Status.VIOLATED),
+        (
+            "Drawing",
+            "no sampler: sample(n, means) asks for more than how many",
+            Status.NOT_APPLICABLE,
+        ),
+        ("DrawingAnyway", "", Status.HOLDS),
+        ("DrawingNever", "", Status.VIOLATED),
     ],
 )
-def test_a_sampler_that_asks_for_more_is_none(option: str, words: str, status: Status) -> None:
+def test_a_sampler_that_asks_for_more_is_none(name: str, words: str, status: Status) -> None:
     """What nobody gives it is no fault of it; what raises of a number alone is one."""
-    name = f"Drawing{option}"
     assert [one for one in said(name) if "sampler" in one] == list(filter(None, [words]))
     target = registry.parse_target(f"{STRANGE}:{name}")
     verdict = checking.check(target, "conduct/abilities-work", checking.Settings("quick"))

@@ -28,8 +28,8 @@ def settle_sample(
     each = partial(asking.sample_at, method=method)
     if context is not None and _draws(obj, each, context):
         return replace(dialect, sample=each), ("sample takes the contexts alone",)
-    for shape in (False, True):
-        states = partial(asking.sample_of, method=method, shape=shape)
+    for shaped in (False, True):
+        states = partial(asking.sample_of, method=method, shape=shaped)
         if count := _states(obj, states, x, context):
             last = partial(states, at=-1)
             return replace(dialect, sample=last), (f"sample: the last of {count} states",)
