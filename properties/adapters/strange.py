@@ -858,3 +858,25 @@ class Numbers(nn.Module):
         """Numbers to numbers."""
         (_,) = x.shape
         return x * self.gain.exp(), self.slip * self.gain.expand(len(x))
+
+
+class Leaving(Warped):
+    """A method that hands out what the last call left in an attribute, with a slip or without."""
+
+    def __init__(self, slip: float = 1.0) -> None:
+        super().__init__()
+        self.slip = slip
+
+    def forward(self, x: Any, sldj: Any = None, reverse: bool = True) -> Any:
+        """Data to latents, whatever else is given."""
+        z, ladj = self.onward(x)
+        self._logdet = self.slip * ladj
+        return z
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.back(z)[0]
+
+    def logdet(self) -> Any:
+        """That of the last call."""
+        return self._logdet

@@ -366,6 +366,16 @@ def test_an_event_may_be_said_to_be_a_number(slip: str, status: Status) -> None:
         recipe("Numbers?event=()&context=()")
 
 
+@pytest.mark.parametrize(
+    ("option", "status"), [("", Status.HOLDS), ("?slip=1.01", Status.VIOLATED)]
+)
+def test_a_method_may_hand_out_what_a_call_left(option: str, status: Status) -> None:
+    """The attribute that holds it is no second log-det."""
+    assert "log-det: logdet, which each call leaves" in said(f"Leaving{option}")
+    target = registry.parse_target(f"{STRANGE}:Leaving{option}")
+    assert checking.check(target, "bijection/log-det").status is status
+
+
 def test_a_likely_sampler_is_a_hint() -> None:
     """It is named with the option, and taken only where that is said."""
     hint = "no sample found; it has get_samples(): say ?sample=get_samples"
