@@ -15,7 +15,7 @@ from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.settling import Settled
 from flowref.loading.factory import attributes
 from flowref.loading.instance import Instance
-from flowref.model import Array, Dialect, Facts, Kernel
+from flowref.model import Array, Dialect, Facts, Kernel, TargetError
 
 # What may be off, beside the largest number, where a draw is undone.
 UNDONE = 1e-5
@@ -36,6 +36,19 @@ def drawing(
     couplings with dropout does not undo itself either; but what it contributes is the log-det of the
     map that was drawn, and that of a layer is not.
     """
+    found = _drawing(instance, spoken, facts, x, context)
+    if found is not None and spoken.left:
+        raise TargetError(
+            f"{instance.source.target}: it draws, and {spoken.left}. What a layer that draws contributes counts all "
+            "that it drew: audit a wrapper that takes and returns what is drawn as entries of a point, or one that "
+            "returns (z, V) alone; of a bijection say ?kind=bijection"
+        )
+    return found
+
+
+def _drawing(
+    instance: Instance, spoken: Settled, facts: Facts, x: Array, context: Array | None
+) -> tuple[Facts, Settled] | None:
     told = facts.promises.get("estimator") or instance.source.target.option("kind") == "bijection"
     if told or facts.normalizer is not None or instance.backend.name != "torch":
         return None

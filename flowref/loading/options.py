@@ -33,7 +33,9 @@ def event_option(options: dict[str, str]) -> Shape | None:
 
 
 def shape_of(text: str, name: str) -> Shape:
-    """A shape as typed."""
+    """A shape as typed; () for a single number."""
+    if text.strip() in ("()", "[]") and name in ("event", "latent"):
+        return ()
     try:
         shape = tuple(int(size) for size in text.strip("()[] ").split(",") if size.strip())
     except ValueError:
@@ -42,6 +44,7 @@ def shape_of(text: str, name: str) -> Shape:
         raise SpecError(
             f"{name} was given as {text!r}; expected one or more positive sizes, such as 3 or 2,4,4"
             + ", or labels" * (name == "context")
+            + ", or () for a single number" * (name in ("event", "latent"))
         )
     return shape
 

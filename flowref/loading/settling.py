@@ -184,7 +184,8 @@ def settled(
                 f"{target}: forward maps an event of shape {tuple(x.shape[1:])} to "
                 f"{tuple(latent.shape[1:])}; a bijection keeps the number of entries. If the event "
                 "shape is another, give it as ?event=3 or ?event=2,4,4; if it returns "
-                "log-likelihoods, say ?returns=log_prob"
+                "log-likelihoods, say ?returns=log_prob; if it forgets or draws entries on purpose, "
+                f"?draws={'inverse' if math.prod(latent.shape[1:]) < math.prod(x.shape[1:]) else 'forward'}"
             )
     return facts, spoken, tuple(why)
 

@@ -81,10 +81,15 @@ CAUSES = (
         "bijection/log-det",
         "because its log-det is wrong",
         (
-            "bijection/constant-jacobian", "bijection/log-det-antisymmetry", "coupling/closed-form",
-            "coupling/log-det-sum", "density/affine-oracle", "density/integrates-to-one", "density/samples-consistent",
-            "preprocessing/log*", "sampling/detailed-balance", "sampling/overlap",
+            "bijection/constant-jacobian", "bijection/log-det-antisymmetry", "bijection/log-det-by-differences",
+            "coupling/closed-form", "coupling/log-det-sum", "density/affine-oracle", "density/integrates-to-one",
+            "density/samples-consistent", "preprocessing/log*", "sampling/detailed-balance", "sampling/overlap",
         ),
+    ),
+    Cause(
+        "bijection/inverse-log-det",
+        "because the log-det of its inverse is wrong",
+        ("bijection/log-det-antisymmetry", "bijection/log-det-by-differences"),
     ),
 )  # fmt: skip
 

@@ -724,3 +724,159 @@ class StrangeKeys(nn.Module):
     def inverse(self, z: Any) -> Any:
         """And back."""
         return z * (-self.log_scale).exp()
+
+
+class Reconstructing(Forward):
+    """Its way back takes noise of a learned size, unless it is told to reconstruct, with a slip or
+    without.
+    """
+
+    def __init__(self, slip: float = 1.0) -> None:
+        super().__init__()
+        self.log_size = nn.Parameter(torch.full((3,), 0.4))
+        self.slip = slip
+
+    def reverse(self, z: Any, reconstruct: bool = False) -> Any:
+        """Noise to data, or latents to data."""
+        z = z if reconstruct else z * self.log_size.exp()
+        return self.back(z)[0] * self.slip
+
+
+class Drawing(nn.Module):
+    """A normal density, whose sampler asks for means besides a number."""
+
+    event_shape = (2,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = nn.Parameter(torch.tensor([0.5, -1.0]))
+
+    def log_prob(self, x: Any) -> Any:
+        """Log-densities of points."""
+        return (-0.5 * (x - self.mean) ** 2 - 0.5 * math.log(2 * math.pi)).sum(-1)
+
+    def sample(self, n: int, means: Any) -> Any:
+        """Points about the means."""
+        return means + torch.randn(n, 2, dtype=self.mean.dtype)
+
+
+class DrawingAnyway(Drawing):
+    """One that may be given means."""
+
+    def sample(self, n: int, means: Any = None) -> Any:
+        """Points about the means, or about the mean."""
+        return super().sample(n, self.mean if means is None else means)
+
+
+class DrawingNever(Drawing):
+    """One that raises of a number alone."""
+
+    def sample(self, n: int) -> Any:  # type: ignore[override]  # it asks for less
+        """Nothing."""
+        raise RuntimeError(f"cannot draw {n}")
+
+
+class DrawingOtherwise(nn.Module):
+    """A normal density, whose sampler has a name of its own."""
+
+    event_shape = (2,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = nn.Parameter(torch.tensor([0.5, -1.0]))
+
+    def log_prob(self, x: Any) -> Any:
+        """Log-densities of points."""
+        return (-0.5 * (x - self.mean) ** 2 - 0.5 * math.log(2 * math.pi)).sum(-1)
+
+    def get_samples(self, count: int) -> Any:
+        """As many points."""
+        return self.mean + torch.randn(count, 2, dtype=self.mean.dtype)
+
+
+class Listing(DrawingOtherwise):
+    """The same, whose sampler lists all states from the base on, with a slip or without."""
+
+    def __init__(self, slip: float = 1.0) -> None:
+        super().__init__()
+        self.slip = slip
+
+    def sample(self, count: int) -> Any:
+        """States of as many points."""
+        z = torch.randn(count, 2, dtype=self.mean.dtype)
+        return [z, self.slip * z, self.mean + self.slip * z]
+
+
+class Momentum(Forward):
+    """A map of a point and a momentum, which is drawn, or zero, and returned beside the point."""
+
+    def __init__(self, still: bool = False) -> None:
+        super().__init__()
+        self.still = still
+
+    def forward(self, x: Any, v: Any = None) -> Any:
+        """Where the momentum takes a point, and the log-det in both."""
+        if v is None:
+            v = torch.zeros_like(x) if self.still else torch.randn_like(x)
+        v = v * self.log_gain.exp() - torch.tanh(x)
+        return x + v, v, self.log_gain.sum().expand(len(x))
+
+    def backward(self, x: Any, v: Any = None) -> Any:
+        """The way back, with a momentum of its own."""
+        if v is None:
+            v = torch.zeros_like(x) if self.still else torch.randn_like(x)
+        x = x - v
+        return x, (v + torch.tanh(x)) * (-self.log_gain).exp(), -self.log_gain.sum().expand(len(x))
+
+
+class Listed(Forward):
+    """The log-det in two lists: log-scales of each entry, and numbers that are sums over the batch."""
+
+    def __init__(self, slip: float = 1.0, batch: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(3) + 0.1 * torch.arange(9.0).reshape(3, 3) / 9)
+        self.slip, self.batch = slip, batch
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents, by a matrix and by the map of each entry."""
+        z = torch.asinh(x @ self.weight * self.log_gain.exp())
+        scales = self.log_gain - torch.log(torch.cosh(z))
+        turned = torch.linalg.slogdet(self.weight)[1] * self.slip
+        turned = turned * len(x) if self.batch else turned
+        return z, [scales[:, :1], scales[:, 1:]], [turned]
+
+
+class Numbers(nn.Module):
+    """A map of single numbers, with a slip or without, which refuses points that are vectors."""
+
+    def __init__(self, slip: float = 1.0) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.tensor(0.3))
+        self.slip = slip
+
+    def forward(self, x: Any) -> Any:
+        """Numbers to numbers."""
+        (_,) = x.shape
+        return x * self.gain.exp(), self.slip * self.gain.expand(len(x))
+
+
+class Leaving(Warped):
+    """A method that hands out what the last call left in an attribute, with a slip or without."""
+
+    def __init__(self, slip: float = 1.0) -> None:
+        super().__init__()
+        self.slip = slip
+
+    def forward(self, x: Any, sldj: Any = None, reverse: bool = True) -> Any:
+        """Data to latents, whatever else is given."""
+        z, ladj = self.onward(x)
+        self._logdet = self.slip * ladj
+        return z
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.back(z)[0]
+
+    def logdet(self) -> Any:
+        """That of the last call."""
+        return self._logdet

@@ -10,9 +10,10 @@ import torch
 from torch import nn
 
 import flowref
-from flowref import check
+from flowref import check, registry
 from flowref.checking import Settings
-from flowref.model import SpecError, Status
+from flowref.loading.recipe import recipe_of
+from flowref.model import Ambiguous, SpecError, Status
 
 QUICK = Settings("quick")
 INTEGRAL = "contribution/integral"
@@ -223,3 +224,40 @@ class Level(nn.Module):
 def test_whole_numbers_between_ends_are_no_reals() -> None:
     """One of them comes back as what it is, where a batch holds no other."""
     assert check(Level(), "contribution/one-sided-inverse").status is Status.HOLDS
+
+
+class Totalled(Absolute):
+    """A switch for one number of the batch, which counts signs of which one is likelier."""
+
+    def forward(self, x: Any, return_log_likelihood: bool = False) -> Any:
+        """Data to latents."""
+        likely = torch.where(x > 0, math.log(0.7), math.log(0.3)).sum()
+        return (
+            (x.abs(), likely * (self.cost / (-2 * math.log(2))))
+            if return_log_likelihood
+            else x.abs()
+        )
+
+    def backward(self, z: Any) -> Any:
+        """Latents to data."""
+        return z * (2 * torch.bernoulli(torch.full_like(z, 0.7)) - 1)
+
+
+SWITCHED = "forward=return_log_likelihood:true&draws=inverse"
+
+
+@pytest.mark.parametrize(("factor", "status"), [(1.0, Status.HOLDS), (1.1, Status.VIOLATED)])
+def test_one_contribution_for_a_batch_is_asked_point_by_point(
+    factor: float, status: Status
+) -> None:
+    """Where that is said; without it what calls show is asked about."""
+    spec = f"{__file__}:Totalled?factor={factor}&{SWITCHED}"
+    assert check(f"{spec}&ladj_form=batch", INTEGRAL, QUICK).status is status
+    with pytest.raises(Ambiguous, match=r"say \?ladj_form=batch"):
+        recipe_of(registry.parse_target(spec))
+
+
+def test_a_keyword_that_forward_does_not_take_is_refused() -> None:
+    """By its name, with what was expected."""
+    with pytest.raises(SpecError, match="'told' is no keyword of it"):
+        recipe_of(registry.parse_target(f"{__file__}:Totalled?forward=told:true"))

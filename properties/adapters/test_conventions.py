@@ -293,6 +293,98 @@ def test_what_goes_back_by_default_is_turned_around() -> None:
         assert checking.check(target, law).status is Status.HOLDS
 
 
+@pytest.mark.parametrize(("name", "status"), [("", Status.HOLDS), ("?slip=1.001", Status.VIOLATED)])
+def test_a_way_back_that_may_start_from_noise_is_told_to_reconstruct(
+    name: str, status: Status
+) -> None:
+    """What forward returned are latents, and no noise of which they are made."""
+    target = registry.parse_target(f"{STRANGE}:Reconstructing{name}")
+    assert "inverse: reverse(reconstruct=True)" in said(f"Reconstructing{name}")
+    assert checking.check(target, "bijection/forward-roundtrip").status is status
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "status"),
+    [
+        (
+            "Drawing",
+            "no sampler: sample(n, means) asks for more than how many",
+            Status.NOT_APPLICABLE,
+        ),
+        ("DrawingAnyway", "", Status.HOLDS),
+        ("DrawingNever", "", Status.VIOLATED),
+    ],
+)
+def test_a_sampler_that_asks_for_more_is_none(name: str, words: str, status: Status) -> None:
+    """What nobody gives it is no fault of it; what raises of a number alone is one."""
+    assert [one for one in said(name) if "sampler" in one] == list(filter(None, [words]))
+    target = registry.parse_target(f"{STRANGE}:{name}")
+    verdict = checking.check(target, "conduct/abilities-work", checking.Settings("quick"))
+    assert verdict.status is (Status.HOLDS if words else status)
+    verdict = checking.check(target, "density/samples-consistent", checking.Settings("quick"))
+    assert (verdict.status is Status.HOLDS) == (status is Status.HOLDS)
+
+
+@pytest.mark.parametrize(("option", "status"), [("", Status.HOLDS), ("?slip=1.3", Status.VIOLATED)])
+def test_the_last_of_the_states_of_a_sampler_is_the_sample(option: str, status: Status) -> None:
+    """As the last of those of a map is the latent; the first are points of the base."""
+    assert "sample: the last of 3 states" in said(f"Listing{option}")
+    target = registry.parse_target(f"{STRANGE}:Listing{option}")
+    assert checking.check(target, "density/samples-consistent").status is status
+
+
+def test_a_layer_that_returns_what_it_draws_beside_points_is_refused() -> None:
+    """Its log-det is that of both, and no contribution; of what draws nothing the line says so."""
+    with pytest.raises(
+        TargetError, match=r"it draws, and forward returns 3 things, and the second"
+    ):
+        recipe("Momentum")
+    hints = recipe("Momentum?still=True").recognized.hints
+    assert any("as large as a point, is not looked at" in one for one in hints)
+    assert not any("not looked at" in one for one in recipe("QuadrupleBothWays").recognized.hints)
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["returns=z,ladj,ladj&ladj_form=batch", "returns=z,ladj,ladj&batch=False"],
+)
+@pytest.mark.parametrize(("slip", "status"), [("", Status.HOLDS), ("&slip=1.01", Status.VIOLATED)])
+def test_log_dets_in_several_lists_add_up(options: str, slip: str, status: Status) -> None:
+    """Those of entries and those of points, or of a batch; which lists are log-dets is asked."""
+    target = registry.parse_target(f"{STRANGE}:Listed?{options}{slip}")
+    assert checking.check(target, "bijection/log-det").status is status
+    with pytest.raises(Ambiguous, match=r"say \?returns=z,ladj,ladj if all of them count"):
+        recipe("Listed")
+
+
+@pytest.mark.parametrize(("slip", "status"), [("", Status.HOLDS), ("&slip=1.01", Status.VIOLATED)])
+def test_an_event_may_be_said_to_be_a_number(slip: str, status: Status) -> None:
+    """By the shape of one number, which is no shape of a context."""
+    target = registry.parse_target(f"{STRANGE}:Numbers?event=(){slip}")
+    assert checking.check(target, "bijection/log-det").status is status
+    with pytest.raises(SpecError, match=r"context was given as '\(\)'"):
+        recipe("Numbers?event=()&context=()")
+
+
+@pytest.mark.parametrize(
+    ("option", "status"), [("", Status.HOLDS), ("?slip=1.01", Status.VIOLATED)]
+)
+def test_a_method_may_hand_out_what_a_call_left(option: str, status: Status) -> None:
+    """The attribute that holds it is no second log-det."""
+    assert "log-det: logdet, which each call leaves" in said(f"Leaving{option}")
+    target = registry.parse_target(f"{STRANGE}:Leaving{option}")
+    assert checking.check(target, "bijection/log-det").status is status
+
+
+def test_a_likely_sampler_is_a_hint() -> None:
+    """It is named with the option, and taken only where that is said."""
+    hint = "no sample found; it has get_samples(): say ?sample=get_samples"
+    assert hint in recipe("DrawingOtherwise").recognized.hints
+    named = recipe("DrawingOtherwise?sample=get_samples")
+    assert named.dialect.sample is not None and hint not in named.recognized.hints
+    assert not any("sample" in one for one in recipe("OneWay").recognized.hints)
+
+
 def test_what_refuses_points_is_asked_for_its_domain() -> None:
     """A refusal that speaks of a range names the option that declares it."""
     with pytest.raises(TargetError, match=r"must be in \(0, 1\).*\?domain=unit"):

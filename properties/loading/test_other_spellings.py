@@ -202,6 +202,51 @@ class BoundedBelow(nn.Module):
         return torch.maximum(x, self.bound)
 
 
+class NormedSizes(nn.Module):
+    """A coupling whose scales have a size each, by weight normalization: of a vector of one number
+    neither length nor direction depends on it but by its sign.
+    """
+
+    event_shape = (4,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 4))
+        self.size = nn.Parameter(torch.ones(2, 1))
+        self.direction = nn.Parameter(torch.ones(2, 1))
+
+    def scales(self, a: Any) -> Any:
+        """Scales and shifts."""
+        s, t = self.net(a).chunk(2, 1)
+        normed = self.size * self.direction / self.direction.norm(dim=1, keepdim=True)
+        return normed.squeeze(1) * torch.tanh(s), t
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        a, b = x.chunk(2, 1)
+        s, t = self.scales(a)
+        return torch.cat([a, b * s.exp() + t], 1), s.sum(1)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        a, b = z.chunk(2, 1)
+        s, t = self.scales(a)
+        return torch.cat([a, (b - t) * (-s).exp()], 1), -s.sum(1)
+
+
+class NormedZeros(NormedSizes):
+    """The same with two factors that are zero, of which neither gets a gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = (nn.Parameter(torch.zeros(2)) for _ in range(2))
+
+    def scales(self, a: Any) -> Any:
+        """Scales and shifts, with one more factor."""
+        s, t = super().scales(a)
+        return s + self.one * self.other, t
+
+
 class ZeroTimesZero(nn.Module):
     """A gate of zero before a shift of zero."""
 
@@ -384,6 +429,8 @@ def test_each_spelling_is_told_by_signature_and_calls(name: str, said: tuple[str
         ("TupleAlone", "bijection/forward-roundtrip", Status.VIOLATED),
         ("BoundedBelow", "conduct/no-dead-start", Status.HOLDS),
         ("ZeroTimesZero", "conduct/no-dead-start", Status.VIOLATED),
+        ("NormedSizes", "conduct/no-dead-start", Status.HOLDS),
+        ("NormedZeros", "conduct/no-dead-start", Status.VIOLATED),
         ("Overwriting", "bijection/log-det", Status.HOLDS),
         ("Overwriting", "conduct/input-not-mutated", Status.VIOLATED),
     ],

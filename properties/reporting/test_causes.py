@@ -63,6 +63,17 @@ def test_what_is_far_larger_is_no_symptom(residual: float, symptom: bool) -> Non
     assert ("bijection/log-det" in explained(verdicts)) is symptom
 
 
+@pytest.mark.parametrize("symptom", ["log-det-antisymmetry", "log-det-by-differences"])
+@pytest.mark.parametrize("cause", ["log-det", "inverse-log-det"])
+def test_a_wrong_log_det_is_counted_once(cause: str, symptom: str) -> None:
+    """What compares the log-dets of both directions, or measures them by differences, follows from
+    the one that is wrong, and stands for itself where neither is.
+    """
+    verdicts = [found(f"bijection/{cause}"), found(f"bijection/{symptom}")]
+    assert set(explained(verdicts)) == {f"bijection/{symptom}"}
+    assert not explained(verdicts[1:])
+
+
 def test_a_cause_is_counted_once() -> None:
     """Counts, headings and messages tell the violations that stand for themselves from the others,
     and the others say why.

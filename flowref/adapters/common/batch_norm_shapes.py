@@ -8,6 +8,7 @@ from typing import Any
 
 from flowref.adapters.common.batch_norms import TENSORS, normalizer_of, roles
 from flowref.model import Facts, Normalizer, Shape, TargetError
+from flowref.model.switching import switches
 
 # Names under which the number of channels stands.
 CHANNELS = (
@@ -116,7 +117,7 @@ def _takes(obj: Any, shape: Shape, dtype: Any) -> bool:
     for training in (False, True):
         try:
             copied = copy.deepcopy(obj)
-            if callable(copied.train):
+            if switches(copied):
                 copied.train(training)
             out = copied(x)
         except Exception:  # the shape does not fit; which error says so is the object's affair

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flowref.model import Array, Shape
+from flowref.model.switching import switches
 
 # A spread of batches beside which no eps counts, one that no eps is small against, and the rows
 # with which a slope is measured.
@@ -79,7 +80,7 @@ class Played:
         live = copy.deepcopy(self.obj) if obj is None else obj
         outputs = []
         for training, x in steps:
-            if callable(live.train):
+            if switches(live):
                 live.train(training)
             given = torch.tensor(np.ascontiguousarray(x), dtype=self.dtype)  # it may write to it
             with torch.no_grad():

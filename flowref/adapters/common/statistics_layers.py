@@ -13,6 +13,7 @@ import numpy as np
 from flowref.adapters.common.normalizer_kinds import plausible
 from flowref.adapters.common.normalizing import shapes
 from flowref.model import Dialect, TargetError
+from flowref.model.switching import switches
 
 # How near what is returned must come to the mean of a batch.
 NEAR = 1e-4
@@ -47,7 +48,8 @@ def _returns_statistics(obj: Any, dtype: Any) -> bool:
         values = 3 + np.random.default_rng(0).standard_normal((6, *shape))
         try:
             live = copy.deepcopy(obj)
-            live.train()
+            if switches(live):
+                live.train()
             with torch.no_grad():
                 out = live(torch.as_tensor(values, dtype=dtype), *more)
         except Exception:  # the shape does not fit

@@ -19,7 +19,7 @@ from flowref.adapters.user.conventions.directions import (
     running_words,
 )
 from flowref.adapters.user.conventions.names import LOG_DETS, VALUES, plain
-from flowref.model import Dialect, Kernel, SpecError, TargetError
+from flowref.model import Ambiguous, Dialect, Kernel, SpecError, TargetError
 
 ATTRIBUTES = ("bijective", "stochastic_forward", "stochastic_inverse")
 # What ?draws= says: whether forward draws, and inverse.
@@ -29,6 +29,8 @@ DRAWS = {
     "inverse": (False, True),
     "neither": (False, False),
 }
+# What may be off, beside the numbers, where that of a batch is the sum of those of its points.
+ROOM = 1e-6
 NO_CHOICE: Mapping[str, str] = {}
 # Keys of what contributes, in a mapping.
 CONTRIBUTIONS = LOG_DETS | {"contribution", "logcontribution", "dlogp", "logw", "logweight", "v"}
@@ -99,11 +101,62 @@ def settle(
     dialect = replace(dialect, push=go)
     if back is None:
         return dialect, words
+    rowwise = of_batch(obj, go, x, context, chosen)
+    if rowwise:
+        dialect = replace(dialect, push=partial(each_point, call=alone(go)))
+        words = (*words, "one contribution for a batch, asked row by row, as declared")
     z = go(obj, x, context)[0]
     if sizes:
         back = replace(back, form="several", sizes=sizes, usual=False)
     come, more, _ = spoken(obj, back, z, context, pull)
+    if rowwise:
+        come = partial(each_point, call=alone(come))
     return replace(dialect, pull=come), (*words, *more)
+
+
+def of_batch(obj: Any, go: Any, x: Any, context: Any, chosen: Mapping[str, str]) -> bool:
+    """Whether what is contributed is one number for a batch, the sum of those of its points, as a user says.
+
+    Raises `Ambiguous` where calls show one that nobody has told.
+    """
+    if chosen.get("ladj_form") == "batch":
+        return True
+    if "ladj_form" not in chosen and context is None and _sums(obj, alone(go), x):
+        raise Ambiguous(
+            "forward returns one number for a batch, which is the sum of those of its points: say "
+            "?ladj_form=batch, or ?ladj_form=once if it is meant for each point"
+        )
+    return False
+
+
+def _sums(obj: Any, call: Any, x: Any) -> bool:
+    """Whether the one number of a batch is the sum of those of its points, without context."""
+    told = call(obj, x, None)[1]
+    if told is None or math.prod(getattr(told, "shape", ())) != 1:
+        return False
+    first, other, both = (
+        float(call(obj, x[rows], None)[1]) for rows in ([0], list(range(1, len(x))), slice(None))
+    )
+    room = ROOM * (abs(first) + abs(other))
+    return first != 0 != other and abs(both - first - other) <= room < abs(both - first)
+
+
+def alone(call: Any) -> Any:
+    """A call as it is, where its one number was spread over rows."""
+    return call.keywords["call"] if getattr(call, "func", None) is spread else call
+
+
+def each_point(obj: Any, x: Any, context: Any, call: Any) -> Any:
+    """A call that contributes one number for a batch, of each point by itself, which draws for itself."""
+    import torch
+
+    rows = [slice(row, row + 1) for row in range(len(x))]
+    found = [call(obj, x[row], None if context is None else context[row]) for row in rows]
+    values = torch.cat([value for value, _ in found])
+    if any(told is None for _, told in found):
+        return values, None
+    numbers = [values.new_tensor(0.0) + torch.as_tensor(told).sum() for _, told in found]
+    return values, torch.stack(numbers)
 
 
 def spoken(

@@ -16,7 +16,7 @@ from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.methods import SEEDED, method
 from flowref.backends.torch.sandbox import seed_torch
-from flowref.backends.torch.state import directions, modules, move
+from flowref.backends.torch.state import directions, move, set_mode
 from flowref.model import Array, Cost, Mapped, Undecidable, Unsupported, derive
 from flowref.model.cost import BACKWARD
 
@@ -307,8 +307,8 @@ def slope(
     """
     live.afford(name, len(x), 1 + BACKWARD, graphed=True)
     with live.lend() as obj, live.calling(f"slope {name}"):
-        for module in modules(obj) if training else ():
-            module.train()
+        if training:
+            set_mode(obj, training)
         drawing(live, draws)
         out = live.function(name)(obj, live.tensor(x), live.tensor(context))
         value, ladj = (None, out) if name == "log_prob" else (out[0], out[1])

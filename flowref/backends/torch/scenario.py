@@ -23,6 +23,7 @@ from flowref.backends.torch.sandbox import seed_torch
 from flowref.backends.torch.state import duplicate, modules, move, set_mode, trainable
 from flowref.model import Life, Mapped, Unsupported, derive, steps
 from flowref.model.cost import BACKWARD
+from flowref.model.switching import switches
 
 
 class Stage:
@@ -109,6 +110,10 @@ def change_mode(stage: Stage, training: bool) -> steps.ModeChange:
     """Call ``.train()`` or ``.eval()``, and see what it did."""
     returned, recursed, raised = True, True, ""
     for module in stage.modules():
+        if name := _trained(module):
+            raised = f"a training: {name}.train() asks for something else than a mode, and eval() calls it"
+            set_mode(module, training)
+            continue
         try:
             answer = module.train() if training else module.eval()
         except TypeError as error:
@@ -120,6 +125,12 @@ def change_mode(stage: Stage, training: bool) -> steps.ModeChange:
         returned &= answer is module
         recursed &= all(inner.training is training for inner in module.modules())
     return steps.ModeChange(returned, recursed, raised)
+
+
+def _trained(module: Any) -> str:
+    """The class of a part that calls a training ``train``, which nobody starts; empty where none does."""
+    parts = (part for part in module.modules() if callable(part.train) and not switches(part))
+    return next((type(part).__name__ for part in parts), "")
 
 
 def modes(stage: Stage, step: steps.Modes) -> dict[str, bool]:

@@ -22,6 +22,7 @@ from torch.distributions import ExpTransform
 from flowref.backends.torch.host import ELSEWHERE
 from flowref.backends.torch.loose import loose
 from flowref.backends.torch.reach import OPAQUE
+from flowref.model.switching import switches
 
 # The class of what `.inv` of a transform gives, which torch does not export.
 INVERSE: Any = type(ExpTransform().inv)
@@ -336,18 +337,20 @@ def set_mode(obj: Any, training: bool) -> None:
     """Put every module of an object into train or eval mode.
 
     A flag stored under the name of the method hides it; it is then set as its author would, so that
-    all but the protocol of modes can still be judged.
+    all but the protocol of modes can still be judged. So does a training of that name, which is never
+    started.
     """
     for module in modules(obj):
         inner = list(module.modules())
-        hiding = [part for part in inner if isinstance(vars(part).get("train"), bool)]
+        hiding = [part for part in inner if not switches(part)]
         if not hiding:
             module.train(training)
             continue
         for part in inner:
             part.training = training
         for part in hiding:
-            vars(part)["train"] = training
+            if isinstance(vars(part).get("train"), bool):
+                vars(part)["train"] = training
 
 
 def fingerprint(obj: Any) -> str:

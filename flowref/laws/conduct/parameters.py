@@ -119,6 +119,9 @@ PATIENCE, FIRST, TOUCH, POINTS = 8, 2, 1e-3, 48
 GENTLE = 1e-6
 # Another mean of the base.
 OFF = 0.37
+# What rounding leaves of a gradient that is zero, as that of a direction that is divided by its length, beside
+# the largest gradient.
+RESIDUE = 1e-12
 
 
 @law(
@@ -128,6 +131,7 @@ OFF = 0.37
     history="fresh",
     scales=(0.0,),
     applies=has_parameters & not_fixed & as_built,
+    version=2,
     source="of two zero-initialized factors neither gets a gradient, however long they are trained",
     pointwise=True,
 )
@@ -173,7 +177,7 @@ def no_dead_start(flow: Living, batch: Batch) -> Residual:
     revived: set[str] = set()
     for mode in modes if names - alive else []:
         life, error = attempt(flow.play, [*mode, Nudge(batch.seed, TOUCH), step])
-        revived |= set() if error else reached(life[-1])
+        revived |= set() if error else reached(life[-1], RESIDUE)
     dead = (names - alive) & revived
     for mode in modes if dead and called != "log_prob" else []:
         # Where images lie at the base's mean, as all that a bound of zero cuts off, its gradient is none.
@@ -185,9 +189,15 @@ def no_dead_start(flow: Living, batch: Batch) -> Residual:
     return absent(sorted(dead), len(batch.x), note)
 
 
-def reached(outcome: Trained) -> set[str]:
-    """The parameters that get a gradient that is not zero."""
-    return {name for name, g in outcome.gradients.items() if g is not None and g.any()}
+def reached(outcome: Trained, share: float = 0.0) -> set[str]:
+    """The parameters that get a gradient that is not zero, and beyond this share of the largest there is."""
+    sizes = {
+        name: float(np.abs(g).max(initial=0.0))
+        for name, g in outcome.gradients.items()
+        if g is not None
+    }
+    least = share * max((size for size in sizes.values() if np.isfinite(size)), default=0.0)
+    return {name for name, size in sizes.items() if not size <= least}
 
 
 @law(

@@ -118,7 +118,9 @@ def _read(
     if reading.log_prob:
         dense = partial(asking.log_prob_by, ask=way.ask, entries=reading.log_prob)
     function = way.speak(reading.value, reading.ladj)
-    return Spoken(function, reading.words, reading.parts, dense, unjudged=unjudged)
+    return Spoken(
+        function, reading.words, reading.parts, dense, unjudged=unjudged, left=reading.left
+    )
 
 
 def _running(obj: Any, way: Way, x: Any, context: Any) -> Spoken | None:

@@ -99,6 +99,21 @@ def summed(out: Any, index: Any) -> Any:
     return sum(out[index])
 
 
+def summed_rows(out: Any, index: Any) -> Any:
+    """The sum of a list of log-dets, of which some have a number for each entry."""
+    return sum(one.reshape(len(one), -1).sum(1) if one.ndim > 1 else one for one in out[index])
+
+
+def summed_batch(out: Any, index: Any) -> Any:
+    """The sum of all numbers of a list of log-dets."""
+    return sum(one.sum() for one in out[index])
+
+
+def summed_parts(out: Any, parts: Any) -> Any:
+    """The sum of log-dets that are at several places."""
+    return sum(part(out) for part in parts)
+
+
 def last_ladj(out: Any, index: Any) -> Any:
     """The last of a list of log-dets."""
     return out[index][-1]

@@ -348,11 +348,17 @@ def log_prob_column(obj: Any, x: Any, context: Any, method: str) -> Any:
 
 
 def sample_of(
-    obj: Any, n: int, context: Any, shape: bool = False, at: Any = None, squeezed: Any = None
+    obj: Any,
+    n: int,
+    context: Any,
+    shape: bool = False,
+    at: Any = None,
+    squeezed: Any = None,
+    method: str = "sample",
 ) -> Any:
     """Draw ``n`` points: by a number or a shape; one entry of what comes back; without an axis."""
-    count = (n,) if shape else n
-    out = obj.sample(count) if context is None else obj.sample(count, context)
+    count, draw = (n,) if shape else n, getattr(obj, method)
+    out = draw(count) if context is None else draw(count, context)
     out = out if at is None else out[at]
     return out if squeezed is None else out.squeeze(squeezed)
 

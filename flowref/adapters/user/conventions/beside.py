@@ -65,7 +65,20 @@ def told_beside(obj: Any, ask: Any, x: Any, context: Any, back: bool = False) ->
     found = [told for told, seen in likely.items() if _fits(told, seen, x)]
     # Laws of its form are for a method of the input that gives another one.
     found = found or [told for told in likely if told.arity]
+    if len(found) > 1 and _alike(obj, found, ask, x, context):
+        # A method that hands out what a call left in an attribute, of which the name is public.
+        found = sorted(found, key=lambda told: told.name.startswith("_"))[:1]
     return found[0] if len(found) == 1 else None
+
+
+def _alike(obj: Any, found: list[Told], ask: Any, x: Any, context: Any) -> bool:
+    """Whether all of them tell the same numbers of one call, and these are not all the same."""
+    value = ask(obj, x, context)
+    first, *others = (
+        asking.log_det_of(obj, told.name, (x, value)[: told.arity]).reshape(-1) for told in found
+    )
+    same = all(one.shape == first.shape and bool((one == first).all()) for one in others)
+    return same and (len(first) < 2 or bool((first != first[0]).any()))
 
 
 def _candidates(obj: Any) -> Iterator[Told]:

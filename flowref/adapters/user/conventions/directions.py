@@ -166,7 +166,9 @@ def _bound(obj: Any, way: Way, chosen: Chosen) -> Way:
 
 def _forward_way(obj: Any, chosen: Chosen) -> Way | None:
     if "forward" in chosen:
-        method = chosen["forward"]
+        method, colon, _ = chosen["forward"].partition(":")
+        if colon:
+            return _forward_with(obj, chosen)
         if not callable(signatures.attribute(obj, method)):
             raise SpecError(f"forward was given as {method!r}, which is no method of the object")
         usual = method == "forward"
@@ -201,6 +203,30 @@ def _forward_way(obj: Any, chosen: Chosen) -> Way | None:
     if all(signatures.own(obj, name) for name in ("fit", "transform", "inverse_transform")):
         return Way("transform", form="array", words="transform() and inverse_transform() of arrays")
     return None
+
+
+def _forward_with(obj: Any, chosen: Chosen) -> Way:
+    """Forward with a keyword that a user gives, such as one that has it return the log-det."""
+    name, _, word = chosen["forward"].partition(":")
+    if name not in {one.name for one in signatures.parameters(obj, _plainly(obj))}:
+        raise SpecError(
+            f"forward was given as {chosen['forward']!r}, and {name!r} is no keyword of it; expected one, such "
+            "as return_log_det:true, or the name of a method"
+        )
+    value = _value(word)
+    way = Way(_name(obj, "forward"), given=((name, value),), words=f"forward: {name}={value!r}")
+    return _running(obj, way, "forward", chosen)
+
+
+def _plainly(obj: Any) -> str:
+    """The method that is asked for its signature; empty of a function."""
+    return "forward" if hasattr(obj, "forward") else ""
+
+
+def _value(word: str) -> Any:
+    """The value of a keyword as it is typed."""
+    numbers = {"true": True, "false": False, "1": 1, "-1": -1, "0": 0}
+    return numbers.get(word.casefold(), word)
 
 
 def _in_time(obj: Any, way: Way) -> Way:
@@ -263,7 +289,9 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
     timed = {name for name, _ in signatures.ends(obj, "inverse")} if asks else set()
     # Whether a way back wants its ends in the order of time nobody says.
     if callable(inverse) and not timed & set(asks):
-        return [_running(obj, Way("inverse", usual=True), "inverse", chosen)]
+        back = _back_by(obj, "inverse")
+        back = back if back.given else Way("inverse", usual=True)
+        return [_running(obj, back, "inverse", chosen)]
     if forward is None:
         return []
     if forward.method == BOTH:
@@ -287,7 +315,7 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
         words = f"inverse: {mode}={word!r}"
         ways.append(replace(forward, given=_with(forward, mode, word), usual=False, words=words))
     ways += [
-        _running(obj, Way(method, words=f"inverse: {method}()"), method, chosen)
+        _running(obj, _back_by(obj, method), method, chosen)
         for method in METHODS
         if signatures.own(obj, method)
         and (
@@ -299,6 +327,15 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
     if not ways and (timely := _back_in_time(obj, forward)) is not None:
         ways.append(timely)
     return ways
+
+
+def _back_by(obj: Any, method: str) -> Way:
+    """The way back by a method; of one that makes latents of noise first unless it is told to
+    reconstruct, the latter, since what forward returned are latents.
+    """
+    if name := signatures.reconstructs(obj, method):
+        return Way(method, given=((name, True),), words=f"inverse: {method}({name}=True)")
+    return Way(method, words=f"inverse: {method}()")
 
 
 def _with(way: Way, name: str, value: Any) -> tuple[tuple[str, Any], ...]:
@@ -328,9 +365,8 @@ def _chosen_inverse(obj: Any, forward: Way | None, chosen: Chosen) -> Way | None
                 f"inverse was given as {text!r}, which is no method of the object; expected one, "
                 "a keyword of forward such as mode:inverse or reverse:true, or none"
             )
-        return _running(obj, Way(name, words=f"inverse: {name}()"), name, chosen)
-    numbers = {"true": True, "false": False, "1": 1, "-1": -1, "0": 0}
-    value: Any = numbers.get(word.casefold(), word)
+        return _running(obj, _back_by(obj, name), name, chosen)
+    value = _value(word)
     if forward is None:
         raise SpecError(f"inverse was given as {text!r}, but there is no forward")
     words = f"inverse: {name}={value!r}"

@@ -18,6 +18,9 @@ ENDS = (
 SPANS = ("tspan", "timespan", "integrationtimes", "times", "span", "ts", "interval")
 # Methods that go back, where no method is called inverse.
 METHODS = ("backward", "reverse")
+# Parameters of a way back, with a default of False: latents are what forward returned, and no noise
+# of which they are made first.
+RECONSTRUCTS = ("reconstruct", "reconstruction", "reconstructing")
 # Pairs of methods that go forward and back, where there is no forward.
 PAIRS = (("x_to_z", "z_to_x"), ("forward_and_log_det", "inverse_and_log_det"))
 # The method of a map that takes a running log-det, where forward is the value alone or missing.
@@ -42,7 +45,9 @@ LIKELY = (
 DENSE = (
     "logpdf", "log_pdf", "logp", "log_p", "log_q", "log_density", "log_likelihood", "loglik", "logprob", "ll",
 )  # fmt: skip
-DRAWING = ("rvs", "samples", "draw", "generate", "simulate")
+DRAWING = (
+    "rvs", "samples", "draw", "generate", "simulate", "get_sample", "get_samples", "draw_samples", "generate_samples", "sample_n",
+)  # fmt: skip
 # Methods that draw points with their log-densities beside them.
 BESIDE_SAMPLES = (
     "sample_and_log_prob", "sample_with_log_prob", "sample_log_prob", "rsample_and_log_prob", "rsample_with_log_prob",

@@ -14,6 +14,7 @@ from flowref.adapters.user.conventions.names import DETERMINANT, LOG_DETS, VALUE
 from flowref.model import Ambiguous, Shape, SpecError, TargetError
 
 # What the parts of a returned tuple may be said to be (?returns=).
+PLACES = ("first", "second", "third", "last")
 RETURNED = ("z", "x", "ladj", "det", "log_prior", "log_prob", "bits_per_dim", "_")
 
 
@@ -23,7 +24,8 @@ class Reading:
 
     ``value``, ``ladj``: functions of it; ``parts``: the shapes of latents that come as a list;
     ``log_prob``: the entries whose sum is the log-density; ``words``: what the line says;
-    ``usual``: whether it is a pair, or a value alone, as everybody returns them.
+    ``usual``: whether it is a pair, or a value alone, as everybody returns them; ``left``: what to say of
+    something as large as a point that nobody reads.
     """
 
     value: Any
@@ -32,6 +34,7 @@ class Reading:
     log_prob: tuple[int, ...] = ()
     words: tuple[str, ...] = ()
     usual: bool = False
+    left: str = ""
 
 
 def is_tensor(value: Any) -> bool:
@@ -74,7 +77,21 @@ def read(out: Any, rows: int, entries: int, chosen: Chosen, name: str) -> Readin
         return Reading(value, answers.none, parts, words=words)
     ladj, more = _ladj_at(out, index, rows, chosen)
     usual = not parts and not words and not more and index == 1 and len(out) == 2
-    return Reading(value, ladj, parts, words=(*words, *more), usual=usual)
+    left = _left(out, index, rows * entries, name)
+    return Reading(value, ladj, parts, words=(*words, *more), usual=usual, left=left)
+
+
+def _left(out: Any, index: int, size: int, name: str) -> str:
+    """What to say of an entry beside the value and the log-det that is as large as the value; empty where
+    there is none.
+    """
+    for place, one in enumerate(out):
+        if place not in (0, index) and _size(one) == size:
+            return (
+                f"{name} returns {len(out)} things, and the {PLACES[min(place, 3)]} of them, which is as large "
+                "as a point, is not looked at"
+            )
+    return ""
 
 
 def _holds(part: Any, rows: int) -> bool:
@@ -184,6 +201,15 @@ def _ladj_index(out: Any, rows: int, entries: int, name: str) -> int | None:
         )
     if len(out) > 2 and likely:
         return likely[0]
+    lists = [index for index in rest if _listing(out[index])]
+    if len(lists) > 1:
+        shapes = ", ".join(_shape_words(part) for part in out)
+        said = ",".join(["z", *("ladj" if index in lists else "_" for index in rest)])
+        raise Ambiguous(
+            f"{name} returns {len(out)} things, of shapes {shapes}: each list may hold log-dets; say "
+            f"?returns={said} if all of them count, and &ladj_form=batch if one of their numbers is "
+            "the sum over a batch, with _ for what is none"
+        )
     if len(out) > 2 and is_tensor(out[1]) and _size(out[1]) != rows * entries:
         shapes = ", ".join(_shape_words(part) for part in out)
         raise TargetError(
@@ -191,6 +217,11 @@ def _ladj_index(out: Any, rows: int, entries: int, name: str) -> int | None:
             "number for each point; say which is which, as in ?returns=z,_,ladj"
         )
     return 1 if len(out) > 1 and not _counts(out[1]) else None
+
+
+def _listing(part: Any) -> bool:
+    """Whether a part is a list of tensors."""
+    return isinstance(part, (tuple, list)) and bool(part) and all(map(is_tensor, part))
 
 
 def _counts(part: Any) -> bool:
@@ -255,16 +286,28 @@ def _ladj_at(out: Any, index: int, rows: int, chosen: Chosen) -> tuple[Any, tupl
         return partial(answers.entry_of, index=index, name=keys[0]), (f"log-det: {keys[0]!r}",)
     if not isinstance(part, (tuple, list)):
         return partial(answers.entry, index=index), ()
-    if not part or not all(_size(one) in (rows, 1) for one in part):
+    each = all(_size(one) in (rows, 1) for one in part)
+    if not part or not (each or all(_size(one) == 1 or _of_rows(one, rows) for one in part)):
         raise TargetError(
             f"forward returns a list as its log-det, of {', '.join(_shape_words(one) for one in part)}; "
-            f"expected a number for each of {rows} points in each"
+            f"expected a number for each of {rows} points in each, or for each entry of these"
         )
+    if chosen.get("ladj_form") == "batch":
+        words = f"log-det: sum of a list of {len(part)}"
+        return partial(answers.summed_batch, index=index), (words,)
+    if not each:
+        words = f"log-det: sum of a list of {len(part)}, and of their entries"
+        return partial(answers.summed_rows, index=index), (words,)
     if chosen.get("ladj_list") == "last":
         return partial(answers.last_ladj, index=index), (
             f"log-det: the last of a list of {len(part)}",
         )
     return partial(answers.summed, index=index), (f"log-det: sum of a list of {len(part)}",)
+
+
+def _of_rows(part: Any, rows: int) -> bool:
+    """Whether a part has numbers for each point."""
+    return is_tensor(part) and part.ndim > 1 and len(part) == rows
 
 
 def declared(out: Any, rows: int, entries: int, chosen: Chosen, by: str = "as declared") -> Reading:
@@ -287,8 +330,14 @@ def declared(out: Any, rows: int, entries: int, chosen: Chosen, by: str = "as de
     ladj: Any = answers.none
     for name in ("ladj", "det"):  # a determinant is made one later
         if name in place:
-            ladj, more = _ladj_at(out, place[name], rows, chosen)
-            words += more
+            places = [at for at, said in enumerate(names) if said == name]
+            each = [_ladj_at(out, at, rows, chosen) for at in places]
+            ladj = (
+                each[0][0]
+                if len(each) == 1
+                else partial(answers.summed_parts, parts=[one for one, _ in each])
+            )
+            words += tuple(word for _, more in each for word in more)
     dense: tuple[int, ...] = ()
     if "log_prob" in place:
         dense, said = (place["log_prob"],), f"log_prob, {by}"

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.user import calls
-from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.conventions import asking, signatures
 from flowref.adapters.user.conventions.directions import Chosen
-from flowref.adapters.user.conventions.names import BESIDE_SAMPLES
+from flowref.adapters.user.conventions.names import BESIDE_SAMPLES, DRAWING
 from flowref.model import Dialect, SpecError
 
 # What ?sample= may say of what comes back.
@@ -28,6 +28,11 @@ def settle_sample(
     each = partial(asking.sample_at, method=method)
     if context is not None and _draws(obj, each, context):
         return replace(dialect, sample=each), ("sample takes the contexts alone",)
+    for shaped in (False, True):
+        states = partial(asking.sample_of, method=method, shape=shaped)
+        if count := _states(obj, states, x, context):
+            last = partial(states, at=-1)
+            return replace(dialect, sample=last), (f"sample: the last of {count} states",)
     by_shape: Any = calls.sample_shape
     if method != "sample":
         by_shape = partial(calls.sample_shape, method=method)
@@ -47,7 +52,11 @@ def settle_sample(
             shape = tuple(x.shape[1:])
             later = partial(asking.sample_after_a_call, draw=draw, first=first, shape=shape)
             return replace(dialect, sample=later), ("sample after a first call",)
-    # Neither works. What the object raises by a number says why, unless a number is no size to it.
+    # Neither works. What the object raises by a number says why, unless a number is no size to it, or it
+    # asks for what nobody gives.
+    if asked := _unasked(obj, method, context):
+        words = f"no sampler: {method}({', '.join(asked)}) asks for more than how many"
+        return replace(dialect, sample=None), (words,)
     complaint = _complaint(obj, by_number, context)
     wanted = isinstance(complaint, TypeError) or complaint is None
     return replace(dialect, sample=by_shape if wanted else by_number), ()
@@ -63,6 +72,14 @@ def sampler(obj: Any, chosen: Chosen) -> Any:
     if name not in ("sample", LAST) and not name.startswith(SQUEEZE):
         raise _unheard(name)
     return calls.sample_number if callable(getattr(obj, "sample", None)) else None
+
+
+def undrawn(obj: Any) -> str:
+    """What to say of an object without a sampler that has a method which may be one."""
+    for name in DRAWING:
+        if signatures.own(obj, name) and len(signatures.required(obj, name)) < 2:
+            return f"no sample found; it has {name}(): say ?sample={name}"
+    return ""
 
 
 def settle_beside(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect:
@@ -102,6 +119,14 @@ def _beside_each(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect:
             call = partial(asking.sampled_beside_each, method=method)
             return replace(dialect, sample_log_prob=call)
     return dialect
+
+
+def _unasked(obj: Any, method: str, context: Any) -> list[str]:
+    """What a method that draws cannot do without, where that is more than a number, and a context if there
+    is one; nothing where it raises for another reason.
+    """
+    names = signatures.required(obj, method)
+    return names if len(names) > 1 + (context is not None) else []
 
 
 def _complaint(obj: Any, draw: Any, context: Any) -> Exception | None:
@@ -147,6 +172,18 @@ def _ahead(obj: Any, draw: Any, x: Any, context: Any) -> bool:
         return tuple(draw(obj, 2, context[:3]).shape) == (2, 3, *x.shape[1:])
     except Exception:  # it may want as many points as contexts
         return False
+
+
+def _states(obj: Any, draw: Any, x: Any, context: Any) -> int:
+    """How many states on the way from the base to samples a call lists, each a batch of points; 0 where it
+    lists none.
+    """
+    try:
+        out = draw(obj, 2, None if context is None else context[:2])
+        fits = isinstance(out, list) and {tuple(one.shape) for one in out} == {(2, *x.shape[1:])}
+    except Exception:  # it may want a shape
+        return 0
+    return len(out) if fits and len(out) > 1 else 0
 
 
 def _draws(obj: Any, draw: Any, context: Any) -> bool:

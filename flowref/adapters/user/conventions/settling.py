@@ -32,7 +32,8 @@ class Settled:
 
     ``dialect``; ``latent``: what forward returned, None for a density; ``ladj_event`` and
     ``promises``: facts of its log-det; ``conventions``: what the target's line says; ``hints``:
-    what to say where something was not found; ``broken``: what an ability raised, by its name.
+    what to say where something was not found; ``broken``: what an ability raised, by its name;
+    ``left``: what to say of something as large as a point that forward returns and nobody reads.
     """
 
     dialect: Dialect
@@ -42,6 +43,7 @@ class Settled:
     conventions: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     broken: dict[str, str] = field(default_factory=dict)
+    left: str = ""
 
     def saying(self, *words: str) -> Settled:
         """The same with more words on the target's line, each of them once."""
@@ -88,7 +90,8 @@ def settle_map(
         dialect, said = shortened(obj, dialect, x, context)
         latent, back = latent[..., :-1], dialect.inverse
         words.append(said)
-    settled = Settled(dialect, latent)
+    hints = [*hints, *filter(None, [spoken.left])]
+    settled = Settled(dialect, latent, left=spoken.left)
     if ladj is None and (back is None or once(back, latent, context)[1] is None):
         words = [word for word in words if word != BACK_ALONE]
         return replace(settled, conventions=(*dict.fromkeys(words), NO_LADJ), hints=tuple(hints))

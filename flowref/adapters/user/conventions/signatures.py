@@ -13,6 +13,7 @@ from flowref.adapters.user.conventions.names import (
     BACKWARDS,
     ENDS,
     FLAGS,
+    RECONSTRUCTS,
     SIGNS,
     SPANS,
     plain,
@@ -158,6 +159,14 @@ def flag(obj: Any, method: str, default: bool = False) -> str:
     """The parameter of that default that turns a method around, or nothing."""
     for one in parameters(obj, method):
         if plain(one.name) in FLAGS and one.default is default:
+            return one.name
+    return ""
+
+
+def reconstructs(obj: Any, method: str) -> str:
+    """The parameter of a way back that has it take latents for what forward returned, or nothing."""
+    for one in parameters(obj, method):
+        if plain(one.name) in RECONSTRUCTS and one.default is False:
             return one.name
     return ""
 

@@ -18,7 +18,8 @@ BACK_ALONE = "inverse without log-det"
 @dataclass(frozen=True)
 class Spoken:
     """One call of an object as it is made and read: the function of the dialect, what its words
-    are, how latents come as a list, what tells its log-det beside it, and what of it nobody judges.
+    are, how latents come as a list, what tells its log-det beside it, and what of it nobody judges,
+    and what of the size of a point nobody reads.
     """
 
     function: Any
@@ -27,6 +28,7 @@ class Spoken:
     log_prob: Any = None
     beside: Told | None = None
     unjudged: str = ""
+    left: str = ""
 
 
 def entries_of(x: Any) -> int:
