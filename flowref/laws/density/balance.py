@@ -133,7 +133,7 @@ class Score:
         """
         size = abs(self.mean) - NEGLIGIBLE
         if size > limit * self.error:
-            size = less(size, self.slack(), limit * self.error)
+            size = unexplained(size, self.slack(), limit * self.error)
         return max(0.0, size) / self.error
 
     def visible(self, limit: float) -> float:
@@ -141,7 +141,7 @@ class Score:
         return ((limit + SEEN) * self.error + NEGLIGIBLE) / self.sensitivity
 
 
-def less(size: float, slack: float, limit: float) -> float:
+def unexplained(size: float, slack: float, limit: float) -> float:
     """What stands out by more than rounding may have done. Raises `Undecidable` where rounding may have
     done most of it, and nothing is left.
     """
@@ -366,7 +366,7 @@ def overlap(flow: SampledDensity, batch: Batch) -> Residual:
         error = math.sqrt((theirs.var() + own.var() + UNMET / count) / count)
         gap = abs(sides[0] - sides[1]) - NEGLIGIBLE
         if gap > critical(1) * error:
-            gap = less(gap, slack(), critical(1) * error)
+            gap = unexplained(gap, slack(), critical(1) * error)
         worst = max(0.0, gap) / error / critical(1)
         seen = (critical(1) + SEEN) * error / max(sides)
         if worst <= 1:
