@@ -13,7 +13,7 @@ from typing import Any
 from flowref import backends
 from flowref.adapters.user.adapter import part_of
 from flowref.adapters.user.conventions.labels import classes_of
-from flowref.adapters.user.probing import columns
+from flowref.adapters.user.parts import columns
 from flowref.backends import Backend, Wish
 from flowref.loading.declared import Declared, declare
 from flowref.loading.instance import OtherPrecision, Refusal, instance_of

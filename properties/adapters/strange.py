@@ -742,8 +742,8 @@ class Reconstructing(Forward):
         return self.back(z)[0] * self.slip
 
 
-class Drawing(nn.Module):
-    """A normal density, whose sampler asks for means besides a number."""
+class Undrawn(nn.Module):
+    """A normal density without a sampler."""
 
     event_shape = (2,)
 
@@ -754,6 +754,10 @@ class Drawing(nn.Module):
     def log_prob(self, x: Any) -> Any:
         """Log-densities of points."""
         return (-0.5 * (x - self.mean) ** 2 - 0.5 * math.log(2 * math.pi)).sum(-1)
+
+
+class Drawing(Undrawn):
+    """One whose sampler asks for means besides a number."""
 
     def sample(self, n: int, means: Any) -> Any:
         """Points about the means."""
@@ -776,18 +780,8 @@ class DrawingNever(Drawing):
         raise RuntimeError(f"cannot draw {n}")
 
 
-class DrawingOtherwise(nn.Module):
-    """A normal density, whose sampler has a name of its own."""
-
-    event_shape = (2,)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.mean = nn.Parameter(torch.tensor([0.5, -1.0]))
-
-    def log_prob(self, x: Any) -> Any:
-        """Log-densities of points."""
-        return (-0.5 * (x - self.mean) ** 2 - 0.5 * math.log(2 * math.pi)).sum(-1)
+class DrawingOtherwise(Undrawn):
+    """One whose sampler has a name of its own."""
 
     def get_samples(self, count: int) -> Any:
         """As many points."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -26,6 +25,7 @@ from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_
 from flowref.adapters.user.conventions.sums import settle_sum
 from flowref.adapters.user.conventions.times import with_times
 from flowref.adapters.user.conventions.told import settle_told
+from flowref.adapters.user.parts import made_of
 from flowref.adapters.user.stretching import ENOUGH, stretches_tensors, told_shapes
 from flowref.model import (
     Ambiguous,
@@ -43,8 +43,6 @@ from flowref.model import (
 
 # Events in a batch that is tried: no number of features or of returned things that is usual.
 ROWS = 7
-# Parts make up the whole up to that, and by how much parameters of none of them are moved to see it.
-SAME, MOVED = 1e-6, 0.3
 
 # Attributes that commonly name the number of features.
 FEATURES = (
@@ -175,59 +173,9 @@ def _settle_map(
     if facts.normalizer is not None:
         said = tuple(one for one in settled.conventions if one != NO_LADJ)
         return replace(settled, conventions=said, hints=())
-    if settled.dialect.parts is not None and not _made_of(obj, settled, x, context):
+    if settled.dialect.parts is not None and not made_of(obj, settled, x, context):
         return replace(settled, dialect=replace(settled.dialect, parts=None))
     return settled
-
-
-def columns(dialect: Dialect) -> bool:
-    """Whether a dialect has running log-dets that are columns."""
-    keywords = getattr(dialect.forward, "keywords", {})
-    inner = getattr(keywords.get("call"), "keywords", {})
-    return bool(keywords.get("column") or inner.get("column"))
-
-
-def _made_of(obj: Any, settled: Settled, x: Any, context: Any) -> bool:
-    """Whether the listed parts, one after the other, are the whole map: with the parameters that belong to
-    none of them moved as well, since a scale beside its parts is often built as the identity.
-    """
-    from flowref.adapters.user.adapter import part_of
-
-    try:
-        z = x
-        listed = settled.dialect.parts(obj)  # type: ignore[misc]  # asked before
-        for _, part in listed:
-            dialect = part_of(part, columns(settled.dialect))
-            z, ladj = dialect.forward(part, z, context)  # type: ignore[union-attr, misc]  # a failure means no
-            if math.prod(getattr(ladj, "shape", ())) not in (1, len(x), math.prod(x.shape)):
-                return False
-        with _moved_beside(obj, [part for _, part in listed]) as beside:
-            wholes = [settled.latent]
-            if beside:
-                wholes.append(settled.dialect.forward(obj, x, context)[0])  # type: ignore[misc]
-        off = max((z - whole).abs().max() for whole in wholes)
-        return bool(off <= SAME * (1 + settled.latent.abs().max()))
-    except Exception:  # which error is no affair of the whole
-        return False
-
-
-@contextlib.contextmanager
-def _moved_beside(obj: Any, parts: Sequence[Any]) -> Iterator[bool]:
-    """The object with the parameters that belong to none of some parts moved, and whether there are any."""
-    inner = {id(parameter) for part in parts for parameter in part.parameters()}
-    beside = [
-        parameter.detach()
-        for parameter in obj.parameters()
-        if parameter.requires_grad and parameter.is_floating_point() and id(parameter) not in inner
-    ]
-    saved, rng = [parameter.clone() for parameter in beside], np.random.default_rng(1)
-    try:
-        for parameter in beside:
-            parameter.add_(parameter.new_tensor(MOVED * rng.standard_normal(parameter.shape)))
-        yield bool(beside)
-    finally:
-        for parameter, before in zip(beside, saved, strict=True):
-            parameter.copy_(before)
 
 
 def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
