@@ -164,6 +164,7 @@ PROMISES: Mapping[str, Promise] = _table(
     Promise("single", WORD, "a batch of one value per channel is no error", ("accepted",)),
     # What adapters and loading tell laws.
     Promise("fixed", FLAG, "its parameters are never moved", by=ADAPTERS),
+    Promise("near-as-given", FLAG, "its solver follows no other parameters than those as given, and nearly so", by=ADAPTERS),
     Promise("batch-statistics", FLAG, "rows meet in the statistics of a batch", by=ADAPTERS),
     Promise("narrow-log-det", FLAG, "its log-dets are added up in the default dtype", by=ADAPTERS),
     Promise("labels", FLAG, "its contexts stand for labels of classes", by=ADAPTERS),

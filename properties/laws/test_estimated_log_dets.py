@@ -213,6 +213,39 @@ def test_kinks_between_the_points_of_a_difference_accuse_no_gradient(seed: int) 
     assert verdict.status in (Status.HOLDS, Status.INCONCLUSIVE), verdict.reason
 
 
+class Untrained(nn.Module):
+    """A field whose traces scatter, of many numbers, and no gradient of its log-det or of anything."""
+
+    event_shape, estimator = (6,), True
+
+    def __init__(self, values_follow: bool) -> None:
+        super().__init__()
+        self.values_follow = values_follow
+        self.w = nn.Parameter(0.4 * torch.randn(6, 6))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents, by one step."""
+        noise = torch.randn_like(x)
+        with torch.enable_grad():
+            at = x.detach().requires_grad_(True)
+            step = 0.1 * torch.tanh(at @ self.w)
+            (pulled,) = torch.autograd.grad(step, at, noise)
+        y = x + 0.1 * torch.tanh(x @ self.w)
+        return y if self.values_follow else y.detach(), (pulled * noise).sum(1).detach()
+
+
+@pytest.mark.parametrize(
+    ("values_follow", "expected"), [(True, Status.VIOLATED), (False, Status.NOT_APPLICABLE)]
+)
+def test_estimates_without_a_gradient_are_told_however_they_scatter(
+    values_follow: bool, expected: Status
+) -> None:
+    """Of what has no gradient at all nothing is trained, as by flow matching, and nothing is said."""
+    torch.manual_seed(0)
+    verdict = check(Untrained(values_follow), "bijection/log-det-estimate-gradient", QUICK)
+    assert verdict.status is expected, verdict.reason
+
+
 CONDUCT = (
     "conduct/earlier-calls",
     "conduct/same-tensor",

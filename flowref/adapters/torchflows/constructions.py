@@ -1,4 +1,6 @@
-"""A construction of every finite bijection of torchflows, and of flows over some architectures."""
+"""A construction of every finite bijection of torchflows, of its continuous ones, and of flows over
+some architectures.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ ARCHITECTURES = (
 
 def bijections() -> Constructions:
     """Name -> (builder, event shape); by default ``(features,)``."""
-    return {**_layers(), **_residual(), **_multiscale(), **_architectures()}
+    return {**_layers(), **_residual(), **_continuous(), **_multiscale(), **_architectures()}
 
 
 def flows() -> dict[str, Callable[..., Any]]:
@@ -95,6 +97,20 @@ def _residual() -> Constructions:
         "residual.PermutationSylvester[m=D]": square(sylvester.PermutationSylvester),
         "residual.InvertibleResNetBlock": _vector(iterative.InvertibleResNetBlock),
         "residual.ResFlowBlock": _vector(iterative.ResFlowBlock),
+    }
+
+
+def _continuous() -> Constructions:
+    """Continuous bijections with estimated traces, by the solvers that they come with: one step of the
+    classical Runge-Kutta method, or 150 of Euler's. Noise that is drawn for each evaluation leaves
+    steps that adapt without an end.
+    """
+    from torchflows.bijections.continuous import ddnf, ffjord, rnode
+
+    return {
+        "continuous.FFJORD": _vector(ffjord.FFJORD),
+        "continuous.RNODE": _vector(rnode.RNODE),
+        "continuous.DDNF": _vector(ddnf.DDNF, 2),
     }
 
 

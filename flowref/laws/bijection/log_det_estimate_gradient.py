@@ -13,7 +13,7 @@ from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import has_parameters, in_double, true_gradients
 from flowref.laws.conduct.quotients import DOUBT
-from flowref.laws.conduct.state import not_fixed
+from flowref.laws.conduct.state import moves_little
 from flowref.model import (
     STATISTICAL,
     VOLUME,
@@ -39,6 +39,10 @@ FINER = 8.0
 STILL, SHARP = 1e-5, 1e-2
 
 
+OTHER = "the log-det is trained as another function than it is"
+DETACHED = "the log-det has no gradient, so that training leaves it out; the values have one"
+
+
 class Pair(NamedTuple):
     """A derivative of the estimates by autograd, and by differences under the same draws; by finer ones."""
 
@@ -49,22 +53,23 @@ class Pair(NamedTuple):
 
 @law(
     "bijection/log-det-estimate-gradient",
-    version=2,
+    version=3,
     about=VOLUME,
     tolerance=STATISTICAL,
     effort=2,
     size=8,
     scales=(0.0, 0.3),
     local=False,
-    applies=estimator & in_double & true_gradients & has_parameters & not_fixed,
+    applies=estimator & in_double & true_gradients & has_parameters & moves_little,
     source=f"{SOURCE}: an estimate is there to be trained; one that is detached trains nothing",
 )
 def log_det_estimate_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
     r"""Autograd's derivative of an estimated log-det with respect to the parameters is on average that of
     the estimate: $E[\partial_\theta V] = \partial_\theta E[V]$, within a fifth of it.
 
-    Held draws show it at once, where the estimate is differentiated as it stands. Where the backward
-    pass has an estimate of its own, the means of two stages of draws decide, at five standard errors each.
+    Held draws show it at once, where the estimate is differentiated as it stands, and where it has no
+    gradient at all beside values that have one. Where the backward pass has an estimate of its own, the
+    means of two stages of draws decide, at five standard errors each.
     """
     rows = len(batch.x)
     inputs = "forward", batch.x, batch.context
@@ -77,8 +82,12 @@ def log_det_estimate_gradient(flow: BijectionParametric, batch: Batch) -> Residu
     gaps = [abs(one.recorded - one.difference) for one in pairs]
     worst = int(np.argmax(gaps))
     excess, pair, error = gaps[worst] / (SHARE * scale + STILL), pairs[worst], 0.0
+    detached = excess > 1 and not any(one.recorded for one in pairs)
     if excess > 1:
         same_in_training(flow, batch, usable, worst)
+    if detached and not values_follow(flow, batch):
+        raise Unsupported("nothing that forward returns has a gradient: it is not trained by that")
+    if excess > 1 and not detached:
         for stage, count in enumerate(STAGES):
             draws = range(sum(STAGES[:stage]), sum(STAGES[: stage + 1]))
             each = [drawn(flow, batch, batch.seed + worst, usable, k) for k in draws]
@@ -102,8 +111,16 @@ def log_det_estimate_gradient(flow: BijectionParametric, batch: Batch) -> Residu
             "differences": np.full(rows, pair.difference),
             "standard error": np.full(rows, error),
         },
-        note="" if excess <= 1 else "the log-det is trained as another function than it is",
+        note="" if excess <= 1 else DETACHED if detached else OTHER,
     )
+
+
+def values_follow(flow: BijectionParametric, batch: Batch) -> bool:
+    """Whether the values that are returned beside log-dets have a gradient for the parameters."""
+    inputs = "forward", batch.x, batch.context
+    image = flow.along(*inputs, batch.seed, 0.0).value
+    seeds = range(batch.seed, batch.seed + DIRECTIONS)
+    return any(flow.slope(*inputs, seed, None, np.ones_like(image)) for seed in seeds)
 
 
 def held(flow: BijectionParametric, batch: Batch, seed: int, usable: Array) -> Pair:

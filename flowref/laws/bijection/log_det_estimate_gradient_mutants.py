@@ -25,4 +25,6 @@ def estimate_ascended(subject: Subject, size: float = 2.0) -> Subject:
 
 
 def _times(slope: Callable[..., float], factor: float, *inputs: Any, **named: Any) -> float:
-    return factor * slope(*inputs, **named)
+    *_, weights, values = (*inputs, None)[:6]
+    found = slope(*inputs, **named)
+    return found if weights is None and values is not None else factor * found

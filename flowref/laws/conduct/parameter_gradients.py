@@ -18,7 +18,7 @@ from flowref.laws.common.requirements import (
 from flowref.laws.conduct.autograd import differentiable
 from flowref.laws.conduct.parameters import reached
 from flowref.laws.conduct.quotients import DOUBT, directions
-from flowref.laws.conduct.state import not_fixed
+from flowref.laws.conduct.state import moves_little, not_fixed
 from flowref.model import EXACT, Array, Batch, Residual, Subject, Unsupported, law, requires
 from flowref.model.abilities import Flow, Living, Parametric, offers
 from flowref.model.steps import Eval, Learn, Train, Weights
@@ -192,12 +192,13 @@ def estimates(flow: Flow) -> bool:
 
 @law(
     "conduct/parameters-reached",
+    version=2,
     tolerance=EXACT,
     effort=1,
     size=8,
     scales=(0.0, 0.3),
     local=False,
-    applies=in_double & true_gradients & estimates & has_parameters & not_fixed,
+    applies=in_double & true_gradients & estimates & has_parameters & moves_little,
     source="a time, a scale or a net that is detached before a solver takes it is never trained "
     "(Chen et al., arXiv:1806.07366, section 2: the end time has a gradient, too)",
     pointwise=True,

@@ -59,6 +59,14 @@ def not_fixed(flow: Flow) -> bool:
     return not flow.promises.get("fixed")
 
 
+@requires("its parameters must not be moved", waits=True)
+def moves_little(flow: Flow) -> bool:
+    """Parameters may be moved by as little as a difference takes: what solves an equation follows the
+    fields of the weights that it has, and of those nearby.
+    """
+    return not flow.promises.get("fixed") or bool(flow.promises.get("near-as-given"))
+
+
 def nudge(flow: Living, batch: Batch) -> Nudge:
     """An optimizer's step: one that leaves ordinary points numbers that can be compared."""
     if math.prod(flow.event_shape) > LARGE:

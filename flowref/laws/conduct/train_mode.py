@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.bijection.roundtrip import inverse_tolerance
 from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
 from flowref.laws.common.outcomes import attempt, changed
 from flowref.laws.common.probes import DRAWING, Probe, probe_of, probes
@@ -151,7 +152,7 @@ def settles(flow: Living, probe: Probe, evaluated: Mapped, trained: Mapped) -> b
 
 @law(
     "mode/train-inverse",
-    version=3,
+    version=4,
     applies=has_modes & repeatable & inverts_alike,
     tolerance=EXACT,
     effort=4,
@@ -160,6 +161,9 @@ def settles(flow: Living, probe: Probe, evaluated: Mapped, trained: Mapped) -> b
 def train_inverse(flow: Invertible, batch: Batch) -> Residual:
     """Where forward returns the same value in train and in eval mode, so does inverse, unless it is what
     calls in train mode settle, as an iteration for a spectral norm, that it depends on.
+
+    Within its tolerance, where one is promised: a solver that integrates a penalty in train mode
+    chooses its steps by that as well.
     """
     evaluated, _, same = both(flow, batch)
     z, usable = inside(flow, evaluated.value)
@@ -171,6 +175,7 @@ def train_inverse(flow: Invertible, batch: Batch) -> Residual:
         raise Unsupported("calls in train mode settle what its inverse depends on")
     return Residual(
         off,
+        allowed=inverse_tolerance(flow, first.value),
         decidable=same & usable & finite_rows(first.value),
         observed={"in eval mode": first.value, "in train mode": second.value},
     )
