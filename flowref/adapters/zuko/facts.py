@@ -34,9 +34,7 @@ SOLVER, BOX = 1e-2, interval(-10.0, 10.0)
 DIMS = frozenset({"batch-dims"})
 # Its steps are chosen for a whole batch: a point's result depends on its neighbors, within the
 # solver's tolerance.
-ADAPTIVE = frozenset(
-    {"estimator", "adaptive-steps", "fixed", "near-as-given", "truncated-domain"}
-)
+ADAPTIVE = frozenset({"estimator", "adaptive-steps", "fixed", "near-as-given", "truncated-domain"})
 # Its values are a quadrature and its derivative that of the exact integral, which agree while the
 # integrand is tame:
 # moved parameters make it jump, and then the quadrature is not even monotone.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+
 import numpy as np
 
 from flowref.laws.common.outcomes import (
@@ -155,7 +156,9 @@ def not_a_direction(flow: Invertible, batch: Batch) -> Residual:
 
 
 # Names of what a solver counts the evaluations of its field in, for whoever wants to read it.
-EVALUATIONS = re.compile(r"(?i)(^|[._])(nfev?s?|(n|num|number)_?(of_?)?(f_?|function_?)?eval(uation)?s)$")
+EVALUATIONS = re.compile(
+    r"(?i)(^|[._])(nfev?s?|(n|num|number)_?(of_?)?(f_?|function_?)?eval(uation)?s)$"
+)
 
 
 def tallies(name: str, before: Array, after: Array) -> bool:
