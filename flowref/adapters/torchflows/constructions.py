@@ -101,16 +101,15 @@ def _residual() -> Constructions:
 
 
 def _continuous() -> Constructions:
-    """Continuous bijections with estimated traces, by the solvers that they come with: one step of the
-    classical Runge-Kutta method, or 150 of Euler's. Noise that is drawn for each evaluation leaves
-    steps that adapt without an end.
+    """Continuous bijections with estimated traces, by the solver that they come with, one step of the
+    classical Runge-Kutta method. Noise that is drawn for each evaluation leaves steps that adapt
+    without an end; the one by Euler's method is the same code in 150 of its steps.
     """
-    from torchflows.bijections.continuous import ddnf, ffjord, rnode
+    from torchflows.bijections.continuous import ffjord, rnode
 
     return {
         "continuous.FFJORD": _vector(ffjord.FFJORD),
         "continuous.RNODE": _vector(rnode.RNODE),
-        "continuous.DDNF": _vector(ddnf.DDNF, 2),
     }
 
 

@@ -28,16 +28,10 @@ FIXED_POINT = 1e-2
 # unless times are given: good for the slow fields that training begins with, and for points where
 # data are; a field that is moved by noise is faster than one step can follow.
 SOLVER = 1e-2
-# What is left of an adaptive solver's tolerance after all steps of both directions.
-STEPS = 100.0
-# A field grows with the state, and the steps that adapt to it become small where no data are.
-SOLVED = Support.parse((-1.0, 1.0))
 ADAPTIVE = frozenset({"adaptive_heun", "bosh3", "dopri5", "dopri8", "fehlberg2"})
 INTEGRATED = Support.parse((-10.0, 10.0))
 # The part of a transformer's range that inputs of a composition are drawn from.
 COMPOSED = 0.2
-# A solver's steps follow the field of the weights that are given.
-UNMOVED = ("fixed", "near-as-given", "truncated-domain")
 
 PROMISES: dict[str, frozenset[str]] = {
     "InvertibleMatrix": CONSTANT,
@@ -48,6 +42,7 @@ PROMISES: dict[str, frozenset[str]] = {
     "ElementwiseBijection": ELEMENTWISE,
     "MaskedAutoregressiveBijection": frozenset({"autoregressive"}),
     "IterativeResidualBijection": frozenset({"estimator"}),
+    "ContinuousBijection": frozenset({"estimator", "fixed", "near-as-given", "truncated-domain"}),
 }
 
 
@@ -78,8 +73,6 @@ def _settings(bijection: Any, whole: Traits) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     if whole.tolerance and "InverseMaskedAutoregressiveBijection" in names:
         settings["iterative-forward"] = True
-    if "adaptive-steps" in whole.promises and "estimator" not in whole.promises:
-        settings["log-det-tolerance"] = whole.tolerance
     if whole.domain != REAL and "BijectiveComposition" in names:
         # Moved affine layers carry their outputs out of the range of the next transformer.
         settings["perturb"] = 0.0
@@ -102,7 +95,8 @@ def traits(obj: Any) -> Traits:
     if "IterativeResidualBijection" in names:
         return Traits(codomain=REAL, promises=promised(PROMISES, names), tolerance=FIXED_POINT)
     if "ContinuousBijection" in names:
-        return _integrated(obj)
+        adapts = {"adaptive-steps"} if obj.solver in ADAPTIVE else set()
+        return Traits(INTEGRATED, promises=promised(PROMISES, names) | adapts, tolerance=SOLVER)
     transformer: Any = getattr(obj, "transformer", None)
     kinds = lineage(transformer)
     compounding = 10.0 if "MaskedAutoregressiveBijection" in names else 1.0
@@ -119,21 +113,6 @@ def traits(obj: Any) -> Traits:
         _knots(transformer) if "MonotonicSpline" in kinds else (),
         _promises(obj, names, kinds),
         tolerance,
-    )
-
-
-def _integrated(obj: Any) -> Traits:
-    """A solved equation: by an adaptive solver to the tolerance that it was given, else by few steps,
-    whose log-det is that of the map they make to no stated accuracy.
-    """
-    if obj.solver not in ADAPTIVE:
-        few = frozenset({"estimator", *UNMOVED})
-        return Traits(INTEGRATED, promises=few, tolerance=SOLVER)
-    adapts = frozenset({"adaptive-steps", *UNMOVED})
-    return Traits(
-        SOLVED,
-        promises=adapts | {"estimator"} if "HutchinsonTimeDerivative" in lineage(obj.f) else adapts,
-        tolerance=STEPS * max(float(obj.atol), float(obj.rtol)),
     )
 
 

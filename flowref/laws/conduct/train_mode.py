@@ -171,11 +171,12 @@ def train_inverse(flow: Invertible, batch: Batch) -> Residual:
     probe = probe_of(flow, "inverse", z + 0.0, batch.context)
     second = in_training(probe)
     off = beyond(flow, first.value - second.value, rows_max(z) + rows_max(first.value))
+    allowed = inverse_tolerance(flow, first.value).reshape(-1, *[1] * (off.ndim - 1))
+    off = np.where(off > allowed, off, 0.0 * off)
     if (off > 0).any() and offers(flow, Living) and settles(flow, probe, first, second):
         raise Unsupported("calls in train mode settle what its inverse depends on")
     return Residual(
         off,
-        allowed=inverse_tolerance(flow, first.value),
         decidable=same & usable & finite_rows(first.value),
         observed={"in eval mode": first.value, "in train mode": second.value},
     )
