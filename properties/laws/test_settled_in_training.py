@@ -54,7 +54,7 @@ class Residual(nn.Module):
 
 @pytest.mark.parametrize(
     ("slip", "status"),
-    [(0.0, Status.NOT_APPLICABLE), (1.0, Status.VIOLATED)],
+    [(0.0, Status.HOLDS), (1.0, Status.VIOLATED)],
     ids=["healthy", "off"],
 )
 def test_what_an_inverse_settles_is_no_difference_of_the_modes(slip: float, status: Status) -> None:
