@@ -64,6 +64,11 @@ CAUSES = (
         ("conduct/dtype-follow", "mode/grad-modes-agree", *DERIVATIVES),
     ),
     Cause(
+        "conduct/input-not-mutated",
+        "because a call writes to its input",
+        ("conduct/same-tensor",),
+    ),
+    Cause(
         "mode/eval-is-pure",
         "because calls in eval mode change its state",
         ("conduct/cache-coherent", "state/reload-equals", "state/resume-equals-continue"),
@@ -81,9 +86,10 @@ CAUSES = (
         "bijection/log-det",
         "because its log-det is wrong",
         (
-            "bijection/constant-jacobian", "bijection/log-det-antisymmetry", "bijection/log-det-by-differences",
-            "coupling/closed-form", "coupling/log-det-sum", "density/affine-oracle", "density/integrates-to-one",
-            "density/samples-consistent", "preprocessing/log*", "sampling/detailed-balance", "sampling/overlap",
+            "bijection/constant-jacobian", "bijection/honest-zero", "bijection/injective", "bijection/log-det-antisymmetry",
+            "bijection/log-det-by-differences", "coupling/closed-form", "coupling/log-det-sum", "density/affine-oracle",
+            "density/integrates-to-one", "density/samples-consistent", "preprocessing/log*", "sampling/detailed-balance",
+            "sampling/overlap",
         ),
     ),
     Cause(
