@@ -74,6 +74,15 @@ CAUSES = (
         ("conduct/cache-coherent", "state/reload-equals", "state/resume-equals-continue"),
     ),
     Cause(
+        "batch-norm/matches-reference",
+        "because its output is not that of the formula",
+        (
+            "batch-norm/backward-closed-form", "batch-norm/deviation", "batch-norm/gradient-along-output",
+            "batch-norm/measured-gradient", "batch-norm/moments", "batch-norm/two-values", "batch-norm/weight-before-*",
+            "batch-norm/without-affine",
+        ),
+    ),
+    Cause(
         "bijection/inverse-roundtrip",
         "because its inverse does not undo forward",
         (

@@ -85,6 +85,18 @@ def test_what_rests_on_the_log_det_follows_from_it(symptom: str) -> None:
     assert not explained([found("bijection/log-det", residual=1e-7), verdicts[1]])
 
 
+@pytest.mark.parametrize(
+    ("law", "symptom"),
+    [("moments", True), ("weight-before-growth", True), ("batch-counter", False)],
+)
+def test_another_formula_is_counted_once(law: str, symptom: bool) -> None:
+    """What a batch normalizer makes of a batch explains its moments and its gradients, but not what it
+    counts.
+    """
+    verdicts = [found("batch-norm/matches-reference"), found(f"batch-norm/{law}")]
+    assert (f"batch-norm/{law}" in explained(verdicts)) is symptom
+
+
 def test_the_same_tensor_is_another_after_a_call_that_writes_to_it() -> None:
     """A call that writes to its input is not accused of answering from before as well."""
     verdicts = [found("conduct/input-not-mutated"), found("conduct/same-tensor")]
