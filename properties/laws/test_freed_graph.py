@@ -1,5 +1,5 @@
-"""A map that takes a gradient of its own and frees the graph of it in eval mode is judged by differences,
-and is not accused of holding on to a training step.
+"""A map that takes a gradient of its own and frees the graph of it in eval mode, or has a reentrant checkpoint, is
+judged by differences, and is not accused of holding on to a training step.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
+from torch.utils.checkpoint import checkpoint
 
 from flowref import check
 from flowref.checking import Settings
@@ -52,6 +53,34 @@ class Potential(nn.Module):
         return z, -log_det if self.defect == "sign" else log_det
 
 
+class Checkpointed(nn.Module):
+    """A coupling whose net is computed again on the way back."""
+
+    event_shape = (2,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.net = nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 2))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Data to latents."""
+        kept, moved = x.split(1, 1)
+        log_scale, shift = checkpoint(self.net, kept, use_reentrant=True).split(1, 1)
+        z = torch.cat([kept, moved * log_scale.exp() + shift], 1)
+        return z, (-log_scale if self.defect == "sign" else log_scale).squeeze(1)
+
+
+def checkpointed() -> nn.Module:
+    """As it should be."""
+    return Checkpointed()
+
+
+def checkpointed_sign() -> nn.Module:
+    """The log-det of the inverse."""
+    return Checkpointed("sign")
+
+
 def healthy() -> nn.Module:
     """As it should be."""
     return Potential()
@@ -87,7 +116,21 @@ def test_a_graph_that_was_freed_is_no_error(law: str) -> None:
     assert status("healthy", law) is Status.NOT_APPLICABLE
 
 
-@pytest.mark.parametrize(("name", "found"), [("healthy", "HOLDS"), ("sign", "VIOLATED")])
+@pytest.mark.parametrize("law", LAWS[:3])
+def test_a_reentrant_checkpoint_is_no_error(law: str) -> None:
+    """Laws that would ask for a gradient of the input say that they cannot."""
+    assert status("checkpointed", law) is Status.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("healthy", "HOLDS"),
+        ("sign", "VIOLATED"),
+        ("checkpointed", "HOLDS"),
+        ("checkpointed_sign", "VIOLATED"),
+    ],
+)
 def test_its_log_det_is_judged_by_differences(name: str, found: str) -> None:
     """The right one holds, and one with a sign turned does not."""
     assert status(name, "bijection/log-det-by-differences") is Status[found]
