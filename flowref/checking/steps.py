@@ -29,8 +29,10 @@ STUCK = 2
 # Beyond that, beside the number of entries, no error is that of a solver that anybody would use.
 GROSS = 0.5
 # A log-det is the right one with the sign turned where, of so many points at least, it is so near to that at all
-# whose log-det is none of the smallest: no error of steps is twice the number wherever one looks.
+# whose log-det is none of the smallest: no error of steps is twice the number wherever one looks. Of fewer
+# points, as where an accusation is confirmed, it has to be as near as no chance brings it.
 TOLD, NEAR, SMALLEST = 4, 0.05, 1e-3
+NO_CHANCE = 1e-5
 # A row that shows less than this share of its residual by itself is measured among the others.
 ALONE = 0.5
 UNKNOWN = (
@@ -86,7 +88,8 @@ def _turned(measurement: Measurement) -> bool:
     got, want = (np.asarray(observed[name]).reshape(-1) for name in ("reported", "autograd"))
     telling = np.isfinite(got) & np.isfinite(want) & (np.abs(want) > SMALLEST)
     sums, sizes = np.abs(got + want)[telling], np.abs(want)[telling]
-    return len(sums) >= TOLD and bool((sums <= NEAR * sizes).all())
+    near = NEAR if len(sums) >= TOLD else NO_CHANCE
+    return len(sums) > 0 and bool((sums <= near * sizes).all())
 
 
 def _fallen(subject: Subject, finer: Subject, batch: Batch) -> str:
