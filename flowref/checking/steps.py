@@ -28,6 +28,11 @@ APART = (
 STUCK = 2
 # Beyond that, beside the number of entries, no error is that of a solver that anybody would use.
 GROSS = 0.5
+# A log-det is the right one with the sign turned where, of so many points at least, it is so near to that at all
+# whose log-det is none of the smallest: no error of steps is twice the number wherever one looks. Of fewer
+# points, as where an accusation is confirmed, it has to be as near as no chance brings it.
+TOLD, NEAR, SMALLEST = 4, 0.05, 1e-3
+NO_CHANCE = 1e-5
 # A row that shows less than this share of its residual by itself is measured among the others.
 ALONE = 0.5
 UNKNOWN = (
@@ -63,7 +68,7 @@ def excused(measurement: Measurement, row: int) -> str:
                 return ""
             if finer is None:
                 gross = start > GROSS * point.x[0].size and not measurement.moved
-                return "" if gross else UNKNOWN
+                return "" if gross or _turned(measurement) else UNKNOWN
             size = _size(measurement, point, row, finer)
             if size <= SHARE * start:
                 return _fallen(subject, finer, point) if assumed else CUT_OFF
@@ -73,6 +78,18 @@ def excused(measurement: Measurement, row: int) -> str:
             if stuck == STUCK:  # each further try takes longer than all before it
                 break
     return ""
+
+
+def _turned(measurement: Measurement) -> bool:
+    """Whether what is reported is what it is held to with the sign turned, at all points of the batch."""
+    observed = measurement.law.measure(measurement.subject, measurement.batch).observed
+    if "reported" not in observed or "autograd" not in observed:
+        return False
+    got, want = (np.asarray(observed[name]).reshape(-1) for name in ("reported", "autograd"))
+    telling = np.isfinite(got) & np.isfinite(want) & (np.abs(want) > SMALLEST)
+    sums, sizes = np.abs(got + want)[telling], np.abs(want)[telling]
+    near = NEAR if len(sums) >= TOLD else NO_CHANCE
+    return len(sums) > 0 and bool((sums <= near * sizes).all())
 
 
 def _fallen(subject: Subject, finer: Subject, batch: Batch) -> str:

@@ -30,6 +30,8 @@ from flowref.model import OPPOSITE, Array, Subject, per_point
 
 # How well the log-dets of parts have to add up to that of the whole.
 SAME = 1e-6
+# What to say where a determinant is returned on purpose.
+MEANT = "; if that is meant, say ?ladj_form=det"
 
 
 def log_det_of(scene: Scene, which: str) -> Comparison:
@@ -52,6 +54,7 @@ def log_det_of(scene: Scene, which: str) -> Comparison:
         "at the output": lambda: _log_det(subject, which, np.asarray(out.value) + 0.0, context),
         "of the other call": lambda: _log_det(subject, other, x, context),
         "diagonal": lambda: _diagonal(matrices).sum(1),
+        "slopes": lambda: np.exp(_diagonal(matrices)).sum(1),
     }
     for index in range(x[0].size):
         terms[f"all but {index}"] = partial(_left_out, matrices, index)
@@ -97,7 +100,8 @@ def slips(seen: Sequence[Comparison], which: str) -> Iterator[Slip]:
             yield term(f"the part of coordinate {index} alone", f"only {index}")
     yield from _layers(seen)
     yield from whole_batch()
-    yield from logarithms()
+    yield from logarithms(MEANT)
+    yield term(f"the sum of the slopes: no logarithm was taken{MEANT}", "slopes")
 
 
 def _layers(seen: Sequence[Comparison]) -> Iterator[Slip]:

@@ -93,9 +93,9 @@ def whole_batch() -> Iterator[Slip]:
     yield Slip("that of the first row, in every row", lambda one: one.want[:1] + 0 * one.want)
 
 
-def logarithms() -> Iterator[Slip]:
-    """A logarithm too many or too few."""
-    yield Slip("its exponential: the logarithm was not taken", lambda one: np.exp(one.want))
+def logarithms(meant: str = "") -> Iterator[Slip]:
+    """A logarithm too many or too few. ``meant``: what to say where none was to be taken."""
+    yield Slip(f"its exponential: the logarithm was not taken{meant}", lambda one: np.exp(one.want))
     yield Slip("its absolute value", lambda one: np.abs(one.want))
 
 

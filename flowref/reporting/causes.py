@@ -64,9 +64,23 @@ CAUSES = (
         ("conduct/dtype-follow", "mode/grad-modes-agree", *DERIVATIVES),
     ),
     Cause(
+        "conduct/input-not-mutated",
+        "because a call writes to its input",
+        ("conduct/same-tensor",),
+    ),
+    Cause(
         "mode/eval-is-pure",
         "because calls in eval mode change its state",
         ("conduct/cache-coherent", "state/reload-equals", "state/resume-equals-continue"),
+    ),
+    Cause(
+        "batch-norm/matches-reference",
+        "because its output is not that of the formula",
+        (
+            "batch-norm/backward-closed-form", "batch-norm/deviation", "batch-norm/gradient-along-output",
+            "batch-norm/measured-gradient", "batch-norm/moments", "batch-norm/two-values", "batch-norm/weight-before-*",
+            "batch-norm/without-affine",
+        ),
     ),
     Cause(
         "bijection/inverse-roundtrip",
@@ -81,9 +95,10 @@ CAUSES = (
         "bijection/log-det",
         "because its log-det is wrong",
         (
-            "bijection/constant-jacobian", "bijection/log-det-antisymmetry", "bijection/log-det-by-differences",
-            "coupling/closed-form", "coupling/log-det-sum", "density/affine-oracle", "density/integrates-to-one",
-            "density/samples-consistent", "preprocessing/log*", "sampling/detailed-balance", "sampling/overlap",
+            "bijection/constant-jacobian", "bijection/honest-zero", "bijection/injective", "bijection/log-det-antisymmetry",
+            "bijection/log-det-by-differences", "coupling/closed-form", "coupling/log-det-sum", "density/affine-oracle",
+            "density/integrates-to-one", "density/samples-consistent", "preprocessing/log*", "sampling/detailed-balance",
+            "sampling/overlap",
         ),
     ),
     Cause(

@@ -14,7 +14,7 @@ from flowref.loading import recipe_of
 from flowref.model import Status, Target
 
 # Unconstrained monotonic networks (Wehenkel and Louppe 2019, arXiv:1908.05164): nodes that a call makes from
-# an attribute, from what is written in it, or that are made with the object.
+# an attribute, from what is written in it, or that are made with the object, by default or as it is told.
 BODY = """
 import math
 
@@ -51,6 +51,10 @@ class Integral(nn.Module):
         values = self.slope(x[..., None] * at)
         z = x * (values * weights).sum(-1)
         return z, self.slope({share} * x).log().sum(-1)
+
+
+def make():
+    return Integral(32)
 """
 NET = "self.net(t[..., None])"
 STYLES = {
@@ -62,6 +66,12 @@ STYLES = {
         "made": "for name, one in zip(('at', 'weights'), rule(nodes)): self.register_buffer(name, one)",
         "nodes": "self.at.to(x), self.weights.to(x)",
     },
+    "kept": {
+        "parameter": ", nb_steps",
+        "made": "self.nb_steps = nb_steps; "
+        "[self.register_buffer(name, one) for name, one in zip(('at', 'weights'), rule(nb_steps))]",
+        "nodes": "self.at.to(x), self.weights.to(x).reshape(self.nb_steps)",
+    },
 }  # fmt: skip
 
 
@@ -69,7 +79,7 @@ def written(folder: Path, style: str, share: float = 1.0) -> Target:
     """One in a file; ``share``: at which share of x its log-det is taken."""
     path = folder / "flows.py"
     path.write_text(BODY.format(**{"net": NET} | STYLES[style], share=share))
-    return registry.parse_target(f"{path}:Integral")
+    return registry.parse_target(f"{path}:" + ("make" if style == "kept" else "Integral"))
 
 
 @pytest.mark.parametrize("style", STYLES)

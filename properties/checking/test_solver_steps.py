@@ -206,6 +206,8 @@ class Hidden(Euler):
             slope = 1 - torch.tanh(x @ self.weight).square()
             ladj = ladj + sign * (slope * self.weight.diagonal()).sum(1) * step
             x = x + sign * torch.tanh(x @ self.weight) * step
+        if self.slip == "turned":
+            return x, -ladj
         return x, -2 * ladj - sign if self.slip == "gross" else ladj
 
 
@@ -225,6 +227,15 @@ def test_what_falls_with_no_steps_is_accused_without_a_name_as_well(kind: type[E
 def test_gross_errors_are_no_solvers() -> None:
     """However little is known of its steps."""
     assert check(Hidden("gross"), LAWS[0], QUICK).status is Status.VIOLATED
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.1])
+@pytest.mark.parametrize(("slip", "accused"), [("", False), ("turned", True)])
+def test_a_sign_is_no_error_of_steps(slip: str, accused: bool, scale: float) -> None:
+    """A log-det with its sign turned is told, however small it is; the error of as few steps is not."""
+    flow = Hidden(slip)
+    flow.weight.data *= scale
+    assert (check(flow, LAWS[0], QUICK).status is Status.VIOLATED) is accused
 
 
 @pytest.mark.parametrize(("kind", "where"), [(Written, "follow"), (Named, "")])

@@ -81,6 +81,8 @@ def slipped(slip: str, terms: Tensor, flow: Map, x: Tensor) -> Tensor:
             return flow.terms(torch.asinh((x @ flow.weight.tril().T + flow.shift) / 2)).sum(-1)
         case "exponential":
             return right.exp()
+        case "slopes":
+            return terms.exp()
         case "batch mean":
             return right.mean() + 0 * right
         case "row before":

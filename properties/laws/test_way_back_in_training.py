@@ -46,6 +46,20 @@ class Coupled(nn.Module):
         return torch.cat([kept, moved - self.shift(kept)], 1), z.new_zeros(len(z))
 
 
+class Single(Coupled):
+    """The same in single precision alone."""
+
+    def shift(self, kept: Any) -> Any:
+        """What is added."""
+        return super().shift(kept.float())
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("", Status.HOLDS), ("dropout", Status.ADVICE)])
+def test_single_precision_brings_points_back_as_well(kind: str, expected: Status) -> None:
+    """What runs in that alone comes back as near as that is."""
+    assert check(Single(kind), LAW, Settings("quick")).status is expected
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [

@@ -74,6 +74,36 @@ def test_a_wrong_log_det_is_counted_once(cause: str, symptom: str) -> None:
     assert not explained(verdicts[1:])
 
 
+@pytest.mark.parametrize("symptom", ["honest-zero", "injective"])
+def test_what_rests_on_the_log_det_follows_from_it(symptom: str) -> None:
+    """Laws that ask of a flat map whether its log-det admits it follow from one that is wrong where
+    the map is not flat, but not from one that is softened by a millionth.
+    """
+    verdicts = [found("bijection/log-det"), found(f"bijection/{symptom}")]
+    assert set(explained(verdicts)) == {f"bijection/{symptom}"}
+    assert not explained(verdicts[1:])
+    assert not explained([found("bijection/log-det", residual=1e-7), verdicts[1]])
+
+
+@pytest.mark.parametrize(
+    ("law", "symptom"),
+    [("moments", True), ("weight-before-growth", True), ("batch-counter", False)],
+)
+def test_another_formula_is_counted_once(law: str, symptom: bool) -> None:
+    """What a batch normalizer makes of a batch explains its moments and its gradients, but not what it
+    counts.
+    """
+    verdicts = [found("batch-norm/matches-reference"), found(f"batch-norm/{law}")]
+    assert (f"batch-norm/{law}" in explained(verdicts)) is symptom
+
+
+def test_the_same_tensor_is_another_after_a_call_that_writes_to_it() -> None:
+    """A call that writes to its input is not accused of answering from before as well."""
+    verdicts = [found("conduct/input-not-mutated"), found("conduct/same-tensor")]
+    assert set(explained(verdicts)) == {"conduct/same-tensor"}
+    assert not explained(verdicts[1:])
+
+
 def test_a_cause_is_counted_once() -> None:
     """Counts, headings and messages tell the violations that stand for themselves from the others,
     and the others say why.

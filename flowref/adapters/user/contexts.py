@@ -4,7 +4,6 @@ every call takes.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -90,14 +89,14 @@ def unheard(
         return ""
     asked = dialect, backend, dtype, facts, chosen, name
     try:
-        if _ignored(copy.deepcopy(obj), *asked[:-1]):
+        if _ignored(backend.duplicate(obj), *asked[:-1]):
             return ""
-        found = infer(copy.deepcopy(obj), *asked)
+        found = infer(backend.duplicate(obj), *asked)
         option = ",".join(map(str, found.context_shape or ()))
     except Ambiguous:
         return ""
     except Exception:  # it takes no numbers, or any, and then does nothing with them
-        if backend.name != "torch" or not classes(copy.deepcopy(obj), *asked)[0]:
+        if backend.name != "torch" or not classes(backend.duplicate(obj), *asked)[0]:
             return ""
         option = GIVEN_LABELS
     return f"judged without {name}, which is None by default: say ?context={option} to judge it"
@@ -136,10 +135,12 @@ def _unused(
     sizes = [facts.context_shape or (), *((size,) for size in ANY if size)]
     drawn = [backend.tensor(rng.standard_normal((probing.ROWS, *size)), dtype) for size in sizes]
     try:
-        settled = probing.settle(copy.deepcopy(obj), dialect, x, drawn[0], facts, chosen).dialect
+        settled = probing.settle(
+            backend.duplicate(obj), dialect, x, drawn[0], facts, chosen
+        ).dialect
         if settled.forward is None:
             return False
-        outs = [settled.forward(copy.deepcopy(obj), x + 0.0, one) for one in drawn[1:]]
+        outs = [settled.forward(backend.duplicate(obj), x + 0.0, one) for one in drawn[1:]]
         return _same(*outs)
     except Exception:  # it takes some alone
         return False

@@ -47,17 +47,28 @@ def _graphed(
     return (out, None) if name == "log_prob" else (out[0], out[1])
 
 
+# What torch says of a graph that cannot be walked back, and what was done to it.
+NO_WAY_BACK = {
+    "modified by an inplace operation": "overwrites what autograd needs to go back",
+    "backward through the graph a second time": "frees the graph that autograd needs to go back",
+    "checkpoint is incompatible with .grad()": "has a reentrant checkpoint, through which no gradient of its input "
+    "can be asked for",
+}
+
+
 @contextlib.contextmanager
 def in_place(name: str) -> Iterator[None]:
-    """A graph of which values were overwritten cannot be walked back: `Unsupported`, as where none
-    is recorded. What the call returns is judged by differences.
+    """A graph of which values were overwritten, or that the call went back through itself and freed, or
+    that is recomputed at once, cannot be walked back: `Unsupported`, as where none is recorded. What the call returns is judged
+    by differences.
     """
     try:
         yield
     except RuntimeError as error:
-        if "modified by an inplace operation" not in str(error):
-            raise
-        raise Unsupported(f"{name} overwrites what autograd needs to go back") from error
+        for words, reason in NO_WAY_BACK.items():
+            if words in str(error):
+                raise Unsupported(f"{name} {reason}") from error
+        raise
 
 
 def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> Array:

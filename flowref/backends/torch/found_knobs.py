@@ -1,12 +1,13 @@
 """Steps of a solver that stand under no name: numbers that an object holds, or that are written in its
 methods or in plain functions of their file, of which more, or less of an accuracy, take more operations, or
 more rows of them, and lead to the same values. The nodes of a quadrature may be made with the object: then
-it is made again with more, and keeps its parameters.
+it is made again with more, of what it keeps under the names of its constructor's parameters, and keeps its own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import types
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -34,8 +35,8 @@ MADE = "__init__"
 
 class Knob(NamedTuple):
     """Where a number stands: of which object on the way through all that is reached, under which name,
-    and in which method, if it is written there, or in which plain function of its class's file; and whether
-    all objects of its class are turned with it.
+    and in which method, if it is written there, or in which plain function of its class's file, or under which
+    parameter it was made with it; and whether all objects of its class are turned with it.
     """
 
     place: int
@@ -44,6 +45,7 @@ class Knob(NamedTuple):
     value: float
     alike: bool = False
     plain: str = ""
+    parameter: str = ""
 
 
 # Lets a live object take so many times the steps, and says whether it could be done.
@@ -69,10 +71,7 @@ def turning(
 
 
 def _turning(obj: Any, call: Callable[[Any], Any], alike: bool) -> Turning | None:
-    changes = _changes(obj, call, _by_name)
-    if changes is None:
-        return None
-    if changes:
+    if _changes(obj, call, _by_name):
         return _by_name
     knob = found(obj, call, alike)
     return None if knob is None else partial(_by_number, knob)
@@ -145,7 +144,7 @@ def turn(obj: Any, knob: Knob, times: int) -> bool:
                 object.__setattr__(item, knob.name, _more(knob.value, times))
         return True
     if knob.method == MADE:
-        done = [_remade(item, knob.value, times) for item in turned]
+        done = [_remade(item, knob, times) for item in turned]
         return all(done)  # each is made again, whatever another says
     changed: dict[str, Any]
     if knob.plain:
@@ -161,17 +160,23 @@ def turn(obj: Any, knob: Knob, times: int) -> bool:
     return True
 
 
-def _remade(item: Any, value: float, times: int) -> bool:
-    """Give a module the buffers and numbers of one that is made with another default in the place of one;
+def _remade(item: Any, knob: Knob, times: int) -> bool:
+    """Give a module the buffers and numbers of one that is made with another number in the place of one;
     whether the same made as it is has its state.
     """
     kind: Any = type(item)
+    value = knob.value
     with torch.random.fork_rng(devices=[]):
-        usual, finer = kind(), kind.__new__(kind)
-        _with(kind.__init__, value, times)(finer)
+        if knob.parameter:
+            kept = _made_with(item)
+            usual = kind(**duplicate(kept))
+            finer = kind(**duplicate(kept | {knob.parameter: _more(value, times)}))
+        else:
+            usual, finer = kind(), kind.__new__(kind)
+            _with(kind.__init__, value, times)(finer)
     shapes = [{name: one.shape for name, one in of.state_dict().items()} for of in (usual, item)]
-    kept = [[one.shape for one in of.parameters()] for of in (usual, finer)]
-    if shapes[0] != shapes[1] or kept[0] != kept[1]:
+    sizes = [[one.shape for one in of.parameters()] for of in (usual, finer)]
+    if shapes[0] != shapes[1] or sizes[0] != sizes[1]:
         return False
     owners = dict(item.named_modules())
     for name, buffer in finer.named_buffers():
@@ -183,6 +188,12 @@ def _remade(item: Any, value: float, times: int) -> bool:
         if type(number) is type(value) and number != vars(usual).get(name):
             object.__setattr__(item, name, number)
     return True
+
+
+def _made_with(item: Any) -> dict[str, Any]:
+    """What a module keeps under the names of its constructor's parameters."""
+    names = list(inspect.signature(type(item).__init__).parameters)[1:]
+    return {name: getattr(item, name) for name in names if hasattr(item, name)}
 
 
 def _of_each_class(obj: Any, knobs: list[Knob]) -> list[Knob]:
@@ -243,6 +254,9 @@ def _candidates(obj: Any) -> Iterator[Knob]:
         if isinstance(made, types.FunctionType):
             for value in sorted(value for value in _defaults(made) if _counts(value)):
                 yield Knob(place, "", MADE, value)
+            for name, kept in _made_with(item).items():
+                if _counts(kept):
+                    yield Knob(place, "", MADE, kept, parameter=name)
     seen: set[types.FunctionType] = set()
     for place, item in written:
         for name, function in _plain(type(item)).items():

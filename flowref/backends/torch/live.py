@@ -62,7 +62,8 @@ class Live:
     dtype: torch.dtype
     seed: int
     rebuild: Callable[[], Any]
-    fresh: Callable[[], Any]
+    # Builds the object anew for laws of state; which of the objects that may be built, by number.
+    fresh: Callable[[int], Any]
     resolve: Callable[[Any], Dialect | None]
     training: Callable[[], Training] | None = None
     rounding: tuple[int, float] | None = None

@@ -95,6 +95,9 @@ def part_at(live: Live, name: str, path: Sequence[int]) -> tuple[str, Live]:
             dialect = live.resolve(part) or dialect
         return part
 
+    def anew(_: int) -> Any:
+        return again()
+
     return name, Live(
-        duplicate(obj), dialect, live.facts, live.dtype, live.seed, again, again, live.resolve
+        duplicate(obj), dialect, live.facts, live.dtype, live.seed, again, anew, live.resolve
     )

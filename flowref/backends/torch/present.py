@@ -77,8 +77,8 @@ def present(
     dtype = DTYPES[condition.dtype]
     key = (name, condition.seed, condition.dtype, condition.weights)
 
-    def fresh() -> Any:
-        with sandbox(derive(condition.seed, rebuild_seed), dtype):
+    def fresh(number: int) -> Any:
+        with sandbox(derive(condition.seed, rebuild_seed, *[number] * (number > 0)), dtype):
             obj = cast(build(), dtype)
             set_mode(obj, False)
             return obj

@@ -20,7 +20,7 @@ from flowref.backends.torch.manners import MANNERS
 from flowref.backends.torch.methods import bare
 from flowref.backends.torch.reach import reached
 from flowref.backends.torch.sandbox import seed_torch
-from flowref.backends.torch.state import duplicate, modules, move, set_mode, trainable
+from flowref.backends.torch.state import duplicate, module_to, modules, move, set_mode, trainable
 from flowref.model import Life, Mapped, Unsupported, derive, steps
 from flowref.model.cost import BACKWARD
 from flowref.model.switching import switches
@@ -31,7 +31,7 @@ class Stage:
 
     def __init__(self, live: Live, fresh: bool) -> None:
         self.live = live
-        self.obj = live.fresh() if fresh else live.take()
+        self.obj = live.fresh(0) if fresh else live.take()
         self.dtype = live.dtype
         self.saved: list[dict[str, Any]] = []
         self.held: dict[int, Any] = {}
@@ -203,7 +203,7 @@ def fit(stage: Stage, step: steps.Fit) -> steps.Fitted:
 def cast(stage: Stage, step: steps.Cast) -> None:
     """Cast the object, and its inputs from then on."""
     for module in stage.modules():
-        module.to(DTYPES[step.dtype])
+        module_to(module, DTYPES[step.dtype])
     stage.dtype = DTYPES[step.dtype]
 
 

@@ -42,7 +42,7 @@ def reload(stage: Stage, step: steps.Reload) -> None:
     owned = stage.modules()
     saved = [kept(module.state_dict()) for module in owned]
     training = [module.training for module in owned]
-    stage.obj = stage.live.fresh()
+    stage.obj = stage.live.fresh(step.number)
     for module, values, mode in zip(stage.modules(), saved, training, strict=True):
         module.load_state_dict(values, strict=True)
         set_mode(module, mode)

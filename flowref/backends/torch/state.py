@@ -9,6 +9,7 @@ import copy
 import copyreg
 import functools
 import hashlib
+import inspect
 import itertools
 import types
 from collections import OrderedDict
@@ -232,7 +233,7 @@ def cast(obj: Any, dtype: torch.dtype) -> Any:
         held = itertools.chain(module.parameters(), module.buffers())
         if any(one.device.type in ELSEWHERE for one in held):
             module.cpu()  # first, as not every device has all dtypes
-        module.to(dtype)
+        module_to(module, dtype)
     made: dict[int, torch.Tensor] = {}
     for container, key, tensor in list(tensor_entries(obj)):
         away = tensor.device.type in ELSEWHERE
@@ -252,6 +253,19 @@ def cast(obj: Any, dtype: torch.dtype) -> Any:
         elif not isinstance(container, (tuple, set, frozenset)) and key is not None:
             object.__setattr__(container, key, moved)
     return obj
+
+
+def module_to(module: nn.Module, dtype: torch.dtype) -> None:
+    """Cast a module as its users would; one whose own ``to(device)`` takes devices alone, and may keep
+    what it is given for one, as torch would.
+    """
+    own = type(module).to
+    if own is not nn.Module.to:
+        taken = list(inspect.signature(own).parameters.values())[1:]
+        if not any(one.kind is one.VAR_POSITIONAL or one.name == "dtype" for one in taken):
+            nn.Module.to(module, dtype)
+            return
+    module.to(dtype)
 
 
 def modules(obj: Any) -> list[nn.Module]:

@@ -44,6 +44,11 @@ def attempt(run: Callable[P, T], *inputs: P.args, **named: P.kwargs) -> tuple[T 
         return None, one_line(error, 300)
 
 
+def met_a_graph(error: str) -> bool:
+    """Whether an error is torch's refusal to go back through a graph that was freed."""
+    return "backward through the graph a second time" in error
+
+
 def finite(out: Mapped, rows: int) -> Array:
     """Rows of which value and log-det are finite, ``(rows,)``."""
     value = np.asarray(out.value, dtype=np.float64)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.outcomes import attempt, flags
+from flowref.laws.common.outcomes import attempt, flags, met_a_graph
 from flowref.laws.common.probes import absent, data
 from flowref.laws.common.requirements import as_built, has_parameters
 from flowref.laws.conduct.state import not_fixed
@@ -37,7 +37,7 @@ SEEDS, STEPS = 4, 3
     tolerance=EXACT,
     effort=4,
     scales=(0.0, 0.1, 0.3),
-    version=2,
+    version=3,
     applies=has_parameters,
     source="a nan in the branch that torch.where does not choose is still a nan in the gradient (flowjax issue 239)",
     pointwise=True,
@@ -54,6 +54,8 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
         raise Unsupported(f"it refuses to be trained in eval mode ({error})")
     if "modified by an inplace operation" in error:
         raise Unsupported("its loss overwrites what autograd needs to go back", waits=True)
+    if met_a_graph(error):
+        raise Unsupported("its loss has a graph that it freed itself", waits=True)
     if error:
         raise RuntimeError(error)
     (outcome,) = life

@@ -21,8 +21,8 @@ class LivingInvertible(Invertible, Living, Protocol):
 
 
 # What the way back may lose in train mode, relative to 1 + |x|, and what it may lose in eval mode
-# for the comparison to tell anything.
-LOST, KEPT = 1e-6, 1e-9
+# for the comparison to tell anything; in double precision, and of what runs in single.
+LOST, KEPT = {"float64": 1e-6, "float32": 1e-2}, {"float64": 1e-9, "float32": 1e-4}
 
 
 # Advice: dropout and batch statistics are made for the direction that is trained, and some refuse
@@ -35,6 +35,7 @@ LOST, KEPT = 1e-6, 1e-9
     effort=2,
     size=16,
     scales=(0.0, 0.3),
+    version=2,
     applies=has_modes & exact_log_det,
     source="dropout in a conditioner draws other noise on the way back, and running statistics are not those of the batch",
 )
@@ -45,6 +46,7 @@ def train_way_back(flow: LivingInvertible, batch: Batch) -> Residual:
     x, context = batch.x, batch.context
     onward = probe_of(flow, "forward", x, context).step()
     tolerance = float(flow.promises.get("inverse-tolerance", 0.0))
+    lost, kept = LOST[flow.dtype] + 100 * tolerance, KEPT[flow.dtype] + tolerance
     errors = []
     for mode in (Train(), Eval()):  # the first is the one that is refused, if any is
         life, error = attempt(flow.play, [mode, onward])
@@ -64,13 +66,13 @@ def train_way_back(flow: LivingInvertible, batch: Batch) -> Residual:
         off = rows_max(there - x) / (1 + rows_max(x))
         errors.append(np.where(usable & finite_rows(z, there), off, np.nan))
     trained, evaluated = errors
-    good = evaluated <= KEPT + tolerance
+    good = evaluated <= kept
     value = np.where(good, trained, 0.0)
     note = "in train mode the way back is that of other noise, or of other statistics"
     return Residual(
         np.where(np.isnan(value), 0.0, value),
-        allowed=LOST + 100 * tolerance,
+        allowed=lost,
         decidable=good & np.isfinite(trained),
         observed={"in eval mode": evaluated, "in train mode": trained},
-        note=note if (value > LOST + 100 * tolerance).any() else "" if good.any() else NOT_BACK,
+        note=note if (value > lost).any() else "" if good.any() else NOT_BACK,
     )

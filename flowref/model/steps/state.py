@@ -67,7 +67,11 @@ class Inherited(Step[Sequence[str]]):
 
 @dataclass(frozen=True)
 class Reload(Step[None]):
-    """The state_dict goes into a newly built object, strictly, which lives on."""
+    """The state_dict goes into a newly built object, strictly, which lives on. ``number``: which of the
+    objects that may be built, of which each draws what it draws anew.
+    """
+
+    number: int = 0
 
 
 @dataclass(frozen=True)

@@ -125,14 +125,16 @@ def _read(
 
 def _running(obj: Any, way: Way, x: Any, context: Any) -> Spoken | None:
     """A call that is fed a running log-det; None where it gives none back."""
+    refused: Exception | None = None
     for column in (False, True):
         before = asking.running_numbers(x, column)
         given = before.clone()
         try:
             out = way.ask(obj, x, context, given)
-        except Exception:
+        except Exception as error:
+            refused = refused or error
             if column and not way.keyword:
-                raise
+                raise refused from None  # numbers in a column are asked after: the others are usual
             continue
         if not isinstance(out, (tuple, list)) or len(out) < 2 or not is_tensor(out[1]):
             return None
