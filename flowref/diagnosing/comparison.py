@@ -16,6 +16,8 @@ SHARE = 1e-3
 LEFT = {"float64": 1e-8, "float32": 1e-4}
 # From this size on, relative to the numbers, something is to be explained.
 WRONG = {"float64": 1e-9, "float32": 1e-4}
+# The share of the largest error that may be left of what takes the steps of a solver.
+SOLVED = 0.05
 # Wrong points that a slip has to explain, all of them.
 LEAST = 6
 
@@ -50,7 +52,7 @@ class Comparison:
     @property
     def wrong(self) -> Array:
         """Where there is something to explain, ``(points,)``."""
-        floor = WRONG[self.subject.dtype] * self.scale[:, 0]
+        floor = max(WRONG[self.subject.dtype], self.tolerance) * self.scale[:, 0]
         return np.asarray(self.usable & (self.error > floor))
 
     def left_by(self, predicted: Array) -> Array:
@@ -63,7 +65,14 @@ class Comparison:
         ``(points,)``.
         """
         most = np.minimum(SHARE * self.error, LEFT[self.subject.dtype] * self.scale[:, 0])
+        if self.tolerance:  # which nobody stated, so that its steps may be coarser
+            most = np.full(len(most), SOLVED * self.error.max(initial=0.0, where=self.usable))
         return np.asarray(self.left_by(predicted) <= most)
+
+    @property
+    def tolerance(self) -> float:
+        """What its log-dets are solved to; 0 of what solves nothing."""
+        return float(self.subject.promises.get("log-det-tolerance", 0.0))
 
     @property
     def entries(self) -> int:

@@ -30,6 +30,8 @@ from flowref.model import OPPOSITE, Array, Subject, per_point
 
 # How well the log-dets of parts have to add up to that of the whole.
 SAME = 1e-6
+# What to say where it is the change of the log-density, as of many continuous flows.
+CHANGE = "; if log-dets are meant as changes of the log-density, say ?ladj=inverse"
 # What to say where a determinant is returned on purpose.
 MEANT = "; if that is meant, say ?ladj_form=det"
 
@@ -79,7 +81,8 @@ def slips(seen: Sequence[Comparison], which: str) -> Iterator[Slip]:
     """What a log-det may be taken for, the most frequent first."""
     other = OPPOSITE[which]
     yield ZERO
-    yield replace(SIGN, words="that of the opposite map: the sign is turned")
+    turned = "that of the opposite map: the sign is turned"
+    yield replace(SIGN, words=turned + (CHANGE if which == "forward" else ""))
     yield from named_factors(seen)
     yield term("that at the output instead of the input", "at the output")
     yield term(

@@ -19,8 +19,9 @@ from flowref.model import Batch, Condition, Counterexample, Law, Subject, Target
 # Fresh points beside those of the case, and with other weights; how these were moved.
 FRESH = 15
 OTHERS = ((0.3, 101), (0.1, 102))
-# Events of which Jacobians are taken, and operations of a round trip.
-LARGEST, OPERATIONS = 64, 1500
+# Events of which Jacobians are taken, and operations of a round trip; of what takes more, as solvers do, only
+# the weights of the case are looked at, up to those.
+LARGEST, OPERATIONS, LONGEST = 64, 1500, 20_000
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,10 @@ def scenes_of(target: Target, law: Law, case: Counterexample) -> Iterator[Scene]
         return
     own = batch_of(case)
     subject = _loaded(target, condition, own)
-    if subject.operations > OPERATIONS or subject.cost.heavy:
+    if subject.operations > LONGEST or subject.cost.heavy:
         return
     yield Scene(subject, _joined(own, _fresh(subject, law, own.seed)), len(own.x))
-    if not subject.trainable or subject.promises.get("fixed"):
+    if not subject.trainable or subject.promises.get("fixed") or subject.operations > OPERATIONS:
         return
     for scale, seed in OTHERS:
         moved = replace(condition, scale=scale, seed=condition.seed + seed)
