@@ -392,6 +392,32 @@ class Widening(nn.Module):
         return self.net(torch.cat([x, torch.zeros(len(x), 1, dtype=x.dtype)], 1))
 
 
+class Computed(nn.Module):
+    """A monotone map of each entry, whose log-slopes another method computes."""
+
+    event_shape = (3,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rates = nn.Parameter(torch.tensor([0.5, -0.2, 0.1]))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return x * self.rates.exp() + torch.tanh(x)
+
+    def compute_log_jac(self, x: Any) -> Any:
+        """Per entry."""
+        return torch.log(self.rates.exp() + 1 - torch.tanh(x) ** 2)
+
+
+class ComputedWrong(Computed):
+    """The square of the derivative of tanh is left out."""
+
+    def compute_log_jac(self, x: Any) -> Any:
+        """Per entry."""
+        return torch.log(self.rates.exp() + 1 - torch.tanh(x).abs())
+
+
 def spec(name: str, options: str = "") -> str:
     """A target of this file."""
     return f"{__file__}:{name}{options}"
@@ -431,6 +457,8 @@ def test_each_spelling_is_told_by_signature_and_calls(name: str, said: tuple[str
         ("ZeroTimesZero", "conduct/no-dead-start", Status.VIOLATED),
         ("NormedSizes", "conduct/no-dead-start", Status.HOLDS),
         ("NormedZeros", "conduct/no-dead-start", Status.VIOLATED),
+        ("Computed", "bijection/log-det", Status.HOLDS),
+        ("ComputedWrong", "bijection/log-det", Status.VIOLATED),
         ("Overwriting", "bijection/log-det", Status.HOLDS),
         ("Overwriting", "conduct/input-not-mutated", Status.VIOLATED),
     ],

@@ -68,7 +68,10 @@ ADDED = frozenset(
 # What else such a parameter is called: of a determinant, a Jacobian or a derivative.
 DETERMINANT = re.compile(r"log(abs)?(det|jac|d[fyz]d[xz])|ldj")
 # What a method or an attribute beside the map is called that tells its log-det.
-TELLING = re.compile(r"(forward)?(log(abs)?(det|jac)|ladj|s?ldj)(erminant)?(j|jac|jacobian|grad)?")
+TELLING = re.compile(
+    r"(compute|calc|calculate|eval|evaluate|get)?(forward)?(log(abs)?(det|jac)|ladj|s?ldj)(erminant)?"
+    r"(j|jac|jacobian|grad)?"
+)
 # Attributes that tell how many numbers a context has.
 CONTEXTS = frozenset(
     {
