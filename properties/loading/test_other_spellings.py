@@ -418,6 +418,44 @@ class ComputedWrong(Computed):
         return torch.log(self.rates.exp() + 1 - torch.tanh(x).abs())
 
 
+class Cloud(nn.Module):
+    """An affine map of each point of a cloud, with a log-det for each; the other is told once."""
+
+    event_shape = (5, 3)
+
+    def __init__(self, each: bool = True, factor: float = 1.0) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([0.5, -0.2, 0.4]))
+        self.each, self.factor = each, factor
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        told = self.factor * self.scale.sum()
+        return x * self.scale.exp(), told.expand(x.shape[:2] if self.each else x.shape[:1])
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        told = -self.factor * self.scale.sum()
+        return z * (-self.scale).exp(), told.expand(z.shape[:2] if self.each else z.shape[:1])
+
+
+@pytest.mark.parametrize(
+    ("options", "law", "status"),
+    [
+        ("", "bijection/log-det-shape", Status.VIOLATED),
+        ("&ladj_form=members", "bijection/log-det-shape", Status.HOLDS),
+        ("&ladj_form=members", "bijection/log-det", Status.HOLDS),
+        ("&each=false&ladj_form=members", "bijection/inverse-log-det", Status.HOLDS),
+        ("&factor=0.5&ladj_form=members", "bijection/log-det", Status.VIOLATED),
+    ],
+)
+def test_log_dets_of_members_of_a_set(options: str, law: str, status: Status) -> None:
+    """They add up where someone says so; a forgotten axis looks the same, and the verdict says how."""
+    verdict = check(spec("Cloud", "?" + options.lstrip("&")), law, Settings("quick"))
+    assert verdict.status is status, verdict.reason
+    assert ("say ?ladj_form=members" in str(verdict)) == (not options)
+
+
 def spec(name: str, options: str = "") -> str:
     """A target of this file."""
     return f"{__file__}:{name}{options}"

@@ -56,7 +56,11 @@ def misshapen(flow: Flow, out: Mapped, how: str = "") -> str:
     constant = np.size(out.ladj) == 1 and (flow.promises.get("scalar-ladj") or not np.any(out.ladj))
     if shape == expected or (constant and len(shape) <= 1):
         return ""
-    return f"a log-det of shape {shape} for {len(out.value)} points{how}; expected {expected}"
+    members = len(flow.event_shape) > 1 and shape == (len(out.value), flow.event_shape[0])
+    meant = "; if each is that of a member of a set, say ?ladj_form=members" if members else ""
+    return (
+        f"a log-det of shape {shape} for {len(out.value)} points{how}; expected {expected}{meant}"
+    )
 
 
 def in_training(flow: Flow, probed: Sequence[Probe]) -> Iterator[str]:

@@ -254,7 +254,8 @@ def log_det_of(obj: Any, name: str, inputs: Any) -> Any:
 
 def in_form(obj: Any, x: Any, context: Any, call: Any, form: str) -> Any:
     """A call whose log-det comes back in another form than a number for each point: numbers stretched
-    over entries, that count once, of a batch, means over entries, or no logarithms.
+    over entries, that count once, of a batch, of each member of a set, means over entries, or no
+    logarithms.
     """
     import torch
 
@@ -274,6 +275,11 @@ def in_form(obj: Any, x: Any, context: Any, call: Any, form: str) -> Any:
             contexts = [None if context is None else context[row : row + 1] for row in range(rows)]
             each = [call(obj, x[row : row + 1], contexts[row])[1] for row in range(rows)]
             return value, torch.stack([one.reshape(()) for one in each])
+        case "members":  # along the first axis of an event
+            told = rows if ladj.dim() and len(ladj) == rows else 1
+            numbers = ladj.reshape(told, -1)
+            wide = numbers.expand(told, x.shape[1]) if numbers.shape[1] == 1 else numbers
+            return value, wide.sum(1).expand(rows)
         case "mean":
             return value, ladj * x[0].numel()
     return value, ladj.abs().log()

@@ -1,5 +1,5 @@
 """Log-dets that come back in another form than one number for each point, or one for each entry:
-stretched over entries, one for a whole batch, means, determinants. What calls show is taken; where
+stretched over entries, one for a whole batch or for each member of a set, means, determinants. What calls show is taken; where
 they leave two readings ?ladj_form= decides.
 """
 
@@ -20,6 +20,7 @@ FORMS = {
     "stretched": "log-det stretched over entries, and summed",
     "once": "log-det in numbers that count once",
     "batch": "one log-det for a batch, asked row by row",
+    "members": "a log-det for each member of a set, summed",
     "mean": "log-det divided by the number of entries",
     "det": "log-det told as a determinant, or as slopes",
 }
