@@ -1,4 +1,4 @@
-"""torchflows 1.2: the log-det of FFJORD and RNODE has no gradient, so that training leaves it out."""
+"""torchflows 1.2.1: the log-det of FFJORD and RNODE has no gradient, so that training leaves it out."""
 
 import sys
 
