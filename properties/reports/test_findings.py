@@ -82,6 +82,17 @@ def test_a_cause_without_a_violation_fails(folder: Path) -> None:
     assert joined(folder, report, "--partial") == 0
 
 
+def test_a_cause_in_published_models_is_none_of_a_library(folder: Path) -> None:
+    """An audit of a library says nothing of its models of published size, one of these does."""
+    text = ENTRY.replace("lib:Wrong[a=1]*", "lib:published.wrong").replace("lib-wrong", "lib-large")
+    path = folder / "findings.toml"
+    path.write_text(ENTRY + text)
+    assert joined(folder, AUDIT) == 0
+    large = Verdict("lib:published.right", "family/one", Status.HOLDS)
+    both = replace(AUDIT, targets=(*AUDIT.targets, large.target), verdicts=(*AUDIT.verdicts, large))
+    assert joined(folder, both) == 1
+
+
 @pytest.mark.parametrize(
     "report",
     [

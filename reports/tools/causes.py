@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flowref.model import ReportError, Verdict
+from flowref.model import PUBLISHED, ReportError, Verdict
 from flowref.reporting import Report
 from flowref.reporting.digest import library
 
@@ -97,9 +97,16 @@ def _finding(row: dict[str, Any], path: Path) -> Finding:
 
 
 def about(findings: Sequence[Finding], report: Report) -> list[Finding]:
-    """The findings in libraries that a report is of."""
-    audited = {library(target) for target in report.targets}
-    return [one for one in findings if audited & {library(target) for target in one.targets}]
+    """The findings in what a report is of: libraries, or their models of published size, of which a
+    library's audit says nothing.
+    """
+    audited = {_subject(target) for target in report.targets}
+    return [one for one in findings if audited & {_subject(target) for target in one.targets}]
+
+
+def _subject(target: str) -> tuple[str, bool]:
+    """The library of a target or a glob, and whether it is of models of published size."""
+    return library(target), target.partition(":")[2].startswith(PUBLISHED)
 
 
 def join(report: Report, findings: Sequence[Finding]) -> Joined:
