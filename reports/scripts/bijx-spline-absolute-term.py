@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 from bijx.bijections.splines import rational_quadratic_spline
 
-
 def lost(dtype):
     """How far inverse(f(x)) is from x in a bin that is 0.01 high, and a unit of rounding."""
     x = jnp.array([0.1, 0.2, 0.3, 0.4], dtype)
