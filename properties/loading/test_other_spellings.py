@@ -392,70 +392,6 @@ class Widening(nn.Module):
         return self.net(torch.cat([x, torch.zeros(len(x), 1, dtype=x.dtype)], 1))
 
 
-class Computed(nn.Module):
-    """A monotone map of each entry, whose log-slopes another method computes."""
-
-    event_shape = (3,)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rates = nn.Parameter(torch.tensor([0.5, -0.2, 0.1]))
-
-    def forward(self, x: Any) -> Any:
-        """Data to latents."""
-        return x * self.rates.exp() + torch.tanh(x)
-
-    def compute_log_jac(self, x: Any) -> Any:
-        """Per entry."""
-        return torch.log(self.rates.exp() + 1 - torch.tanh(x) ** 2)
-
-
-class ComputedWrong(Computed):
-    """The square of the derivative of tanh is left out."""
-
-    def compute_log_jac(self, x: Any) -> Any:
-        """Per entry."""
-        return torch.log(self.rates.exp() + 1 - torch.tanh(x).abs())
-
-
-class Cloud(nn.Module):
-    """An affine map of each point of a cloud, with a log-det for each; the other is told once."""
-
-    event_shape = (5, 3)
-
-    def __init__(self, each: bool = True, factor: float = 1.0) -> None:
-        super().__init__()
-        self.scale = nn.Parameter(torch.tensor([0.5, -0.2, 0.4]))
-        self.each, self.factor = each, factor
-
-    def forward(self, x: Any) -> Any:
-        """Data to latents."""
-        told = self.factor * self.scale.sum()
-        return x * self.scale.exp(), told.expand(x.shape[:2] if self.each else x.shape[:1])
-
-    def inverse(self, z: Any) -> Any:
-        """Latents to data."""
-        told = -self.factor * self.scale.sum()
-        return z * (-self.scale).exp(), told.expand(z.shape[:2] if self.each else z.shape[:1])
-
-
-@pytest.mark.parametrize(
-    ("options", "law", "status"),
-    [
-        ("", "bijection/log-det-shape", Status.VIOLATED),
-        ("&ladj_form=members", "bijection/log-det-shape", Status.HOLDS),
-        ("&ladj_form=members", "bijection/log-det", Status.HOLDS),
-        ("&each=false&ladj_form=members", "bijection/inverse-log-det", Status.HOLDS),
-        ("&factor=0.5&ladj_form=members", "bijection/log-det", Status.VIOLATED),
-    ],
-)
-def test_log_dets_of_members_of_a_set(options: str, law: str, status: Status) -> None:
-    """They add up where someone says so; a forgotten axis looks the same, and the verdict says how."""
-    verdict = check(spec("Cloud", "?" + options.lstrip("&")), law, Settings("quick"))
-    assert verdict.status is status, verdict.reason
-    assert ("say ?ladj_form=members" in str(verdict)) == (not options)
-
-
 def spec(name: str, options: str = "") -> str:
     """A target of this file."""
     return f"{__file__}:{name}{options}"
@@ -495,8 +431,6 @@ def test_each_spelling_is_told_by_signature_and_calls(name: str, said: tuple[str
         ("ZeroTimesZero", "conduct/no-dead-start", Status.VIOLATED),
         ("NormedSizes", "conduct/no-dead-start", Status.HOLDS),
         ("NormedZeros", "conduct/no-dead-start", Status.VIOLATED),
-        ("Computed", "bijection/log-det", Status.HOLDS),
-        ("ComputedWrong", "bijection/log-det", Status.VIOLATED),
         ("Overwriting", "bijection/log-det", Status.HOLDS),
         ("Overwriting", "conduct/input-not-mutated", Status.VIOLATED),
     ],

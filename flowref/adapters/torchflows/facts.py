@@ -28,6 +28,7 @@ FIXED_POINT = 1e-2
 # unless times are given: good for the slow fields that training begins with, and for points where
 # data are; a field that is moved by noise is faster than one step can follow.
 SOLVER = 1e-2
+# Solvers that choose their steps for a whole batch.
 ADAPTIVE = frozenset({"adaptive_heun", "bosh3", "dopri5", "dopri8", "fehlberg2"})
 INTEGRATED = Support.parse((-10.0, 10.0))
 # The part of a transformer's range that inputs of a composition are drawn from.

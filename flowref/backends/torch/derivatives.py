@@ -57,10 +57,10 @@ NO_WAY_BACK = {
 
 
 @contextlib.contextmanager
-def in_place(name: str) -> Iterator[None]:
+def walking_back(name: str) -> Iterator[None]:
     """A graph of which values were overwritten, or that the call went back through itself and freed, or
-    that is recomputed at once, cannot be walked back: `Unsupported`, as where none is recorded. What the call returns is judged
-    by differences.
+    that is recomputed at once, cannot be walked back: `Unsupported`, as where none is recorded. What the
+    call returns is judged by differences.
     """
     try:
         yield
@@ -121,7 +121,7 @@ def jacobian_anew(
             flat = value.reshape(len(rows) // width, width, outputs)
             flat = flat if width == outputs else flat[:, :, pulled]
             diagonal = torch.diagonal(flat, dim1=1, dim2=2).sum()
-            with in_place(name):
+            with walking_back(name):
                 (gradient,) = torch.autograd.grad(diagonal, rows, allow_unused=True)
             if gradient is not None:
                 matrices[some, pulled] = array(gradient).reshape(len(rows) // width, width, -1)
@@ -180,7 +180,7 @@ def vjp_anew(live: Live, name: str, inputs: tuple[Any, ...], stream: int | None)
     x = inputs[0]
     with live.lend() as obj, live.calling(f"vjp {name}", stream=stream):
         leaf, total = _total(live, obj, name, *inputs)
-        with in_place(name):
+        with walking_back(name):
             (gradient,) = torch.autograd.grad(total, leaf, allow_unused=True)
         return np.zeros(x.shape) if gradient is None else np.asarray(array(gradient))
 
@@ -203,7 +203,7 @@ def context_vjp(
         total = _weighted(value, value_cotangent, len(x)) + _weighted(ladj, ladj_cotangent, len(x))
         if not isinstance(total, torch.Tensor) or not total.requires_grad:
             raise Unsupported(f"{name} records no autograd graph")
-        with in_place(name):
+        with walking_back(name):
             (gradient,) = torch.autograd.grad(total, leaf, allow_unused=True)
         return np.zeros(context.shape) if gradient is None else np.asarray(array(gradient))
 
@@ -223,7 +223,7 @@ def curvature(
     live.afford(name, len(x), 1 + 3 * BACKWARD, graphed=True)
     with live.lend() as obj, live.calling(f"curvature {name}"):
         leaf, total = _total(live, obj, name, x, context, value_cotangent, ladj_cotangent)
-        with in_place(name):
+        with walking_back(name):
             (gradient,) = torch.autograd.grad(total, leaf, create_graph=True, allow_unused=True)
         if gradient is None or not gradient.requires_grad:
             return np.zeros(x.shape)
@@ -326,7 +326,7 @@ def slope(
         total = _weighted(ladj, weights, len(x)) + _weighted(value, values, len(x))
         if not isinstance(total, torch.Tensor) or not total.requires_grad:
             return 0.0
-        with in_place(name):
+        with walking_back(name):
             return directional(total, obj, seed, only)
 
 

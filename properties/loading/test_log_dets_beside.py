@@ -1,0 +1,88 @@
+"""Log-dets that a method beside the map computes, or that come back for each member of a set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from flowref import check
+from flowref.checking import Settings
+from flowref.model import Status
+
+QUICK = Settings("quick")
+
+
+class Computed(nn.Module):
+    """A monotone map of each entry, whose log-slopes another method computes."""
+
+    event_shape = (3,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rates = nn.Parameter(torch.tensor([0.5, -0.2, 0.1]))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return x * self.rates.exp() + torch.tanh(x)
+
+    def compute_log_jac(self, x: Any) -> Any:
+        """Per entry."""
+        return torch.log(self.rates.exp() + 1 - torch.tanh(x) ** 2)
+
+
+class ComputedWrong(Computed):
+    """The square of the derivative of tanh is left out."""
+
+    def compute_log_jac(self, x: Any) -> Any:
+        """Per entry."""
+        return torch.log(self.rates.exp() + 1 - torch.tanh(x).abs())
+
+
+@pytest.mark.parametrize(
+    ("name", "status"), [("Computed", Status.HOLDS), ("ComputedWrong", Status.VIOLATED)]
+)
+def test_a_method_that_computes_a_log_det_tells_it(name: str, status: Status) -> None:
+    """Whatever verb its name begins with; it is held to autograd."""
+    verdict = check(f"{__file__}:{name}", "bijection/log-det", QUICK)
+    assert verdict.status is status, verdict.reason
+
+
+class Cloud(nn.Module):
+    """An affine map of each point of a cloud, with a log-det for each; the other is told once."""
+
+    event_shape = (5, 3)
+
+    def __init__(self, each: bool = True, factor: float = 1.0) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([0.5, -0.2, 0.4]))
+        self.each, self.factor = each, factor
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        told = self.factor * self.scale.sum()
+        return x * self.scale.exp(), told.expand(x.shape[:2] if self.each else x.shape[:1])
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        told = -self.factor * self.scale.sum()
+        return z * (-self.scale).exp(), told.expand(z.shape[:2] if self.each else z.shape[:1])
+
+
+@pytest.mark.parametrize(
+    ("options", "law", "status"),
+    [
+        ("", "bijection/log-det-shape", Status.VIOLATED),
+        ("ladj_form=members", "bijection/log-det-shape", Status.HOLDS),
+        ("ladj_form=members", "bijection/log-det", Status.HOLDS),
+        ("each=false&ladj_form=members", "bijection/inverse-log-det", Status.HOLDS),
+        ("factor=0.5&ladj_form=members", "bijection/log-det", Status.VIOLATED),
+    ],
+)
+def test_log_dets_of_members_of_a_set(options: str, law: str, status: Status) -> None:
+    """They add up where someone says so; a forgotten axis looks the same, and the verdict says how."""
+    verdict = check(f"{__file__}:Cloud?{options}", law, QUICK)
+    assert verdict.status is status, verdict.reason
+    assert ("say ?ladj_form=members" in str(verdict)) == (not options)
